@@ -1,0 +1,110 @@
+"""A mixed-integer linear model as plain arrays. It knows no solver.
+
+Perturbations and encodings add columns and rows here; a backend turns the finished model into the
+solver's own form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+
+Array = NDArray[np.float64]
+Columns = NDArray[np.int64]
+Block = tuple[Columns, ArrayLike | sparse.sparray]
+
+# Solvers drop coefficients smaller than this, silently. We drop them first, and widen the row.
+_SMALLEST_COEFFICIENT = 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class LinearArrays:
+    """`row_lower <= matrix @ columns <= row_upper`, each column within its bounds."""
+
+    column_lower: Array
+    column_upper: Array
+    integer: NDArray[np.bool_]
+    matrix: sparse.csr_array
+    row_lower: Array
+    row_upper: Array
+
+
+class LinearModel:
+    """Collects columns and rows; `arrays()` gives them all at once."""
+
+    def __init__(self) -> None:
+        self._lower: list[Array] = []
+        self._upper: list[Array] = []
+        self._integer: list[NDArray[np.bool_]] = []
+        self._row_lower: list[Array] = []
+        self._row_upper: list[Array] = []
+        self._entries: list[tuple[Columns, Columns, Array]] = []
+        self.column_count = 0
+        self.row_count = 0
+
+    def add_columns(self, lower: ArrayLike, upper: ArrayLike, integer: bool = False) -> Columns:
+        """New columns, one for each bound; returns their indices."""
+        low, high = np.broadcast_arrays(
+            np.atleast_1d(np.asarray(lower, dtype=np.float64)), np.asarray(upper, dtype=np.float64)
+        )
+        self._lower.append(low)
+        self._upper.append(high)
+        self._integer.append(np.full(low.size, integer))
+        first = self.column_count
+        self.column_count += low.size
+        return np.arange(first, self.column_count)
+
+    def add_rows(self, blocks: Sequence[Block], lower: ArrayLike, upper: ArrayLike) -> Columns:
+        """Rows `lower <= sum of block_matrix @ block_columns <= upper`; returns their indices.
+
+        Each block is `(columns, matrix)` with a matrix `(rows, len(columns))`, dense or sparse, or
+        a scalar or vector that stands for a diagonal matrix. A column may occur in several blocks:
+        its coefficients add up.
+        """
+        count = 0
+        for columns, matrix in blocks:
+            part = _as_coo(matrix, len(columns))
+            count = part.shape[0]
+            self._entries.append((part.row + self.row_count, columns[part.col], part.data))
+        self._row_lower.append(np.broadcast_to(np.asarray(lower, dtype=np.float64), (count,)))
+        self._row_upper.append(np.broadcast_to(np.asarray(upper, dtype=np.float64), (count,)))
+        first = self.row_count
+        self.row_count += count
+        return np.arange(first, self.row_count)
+
+    def arrays(self) -> LinearArrays:
+        """The finished model, with negligible coefficients moved into the rows' bounds."""
+        lower, upper = np.concatenate(self._lower), np.concatenate(self._upper)
+        rows, columns, values = (np.concatenate(part) for part in zip(*self._entries, strict=True))
+        shape = (self.row_count, self.column_count)
+        matrix = sparse.csr_array(sparse.coo_array((values, (rows, columns)), shape=shape))
+        matrix.sum_duplicates()
+        matrix.eliminate_zeros()
+        tiny = abs(matrix)
+        tiny.data = np.where(tiny.data < _SMALLEST_COEFFICIENT, tiny.data, 0.0)
+        reach = tiny @ np.maximum(abs(lower), abs(upper)) if tiny.data.any() else 0.0
+        matrix.data[abs(matrix.data) < _SMALLEST_COEFFICIENT] = 0.0
+        matrix.eliminate_zeros()
+        return LinearArrays(
+            lower,
+            upper,
+            np.concatenate(self._integer),
+            matrix,
+            np.concatenate(self._row_lower) - 2.0 * reach,
+            np.concatenate(self._row_upper) + 2.0 * reach,
+        )
+
+
+def _as_coo(matrix: ArrayLike | sparse.sparray, width: int) -> sparse.coo_array:
+    if isinstance(matrix, sparse.sparray):
+        return sparse.coo_array(matrix)
+    dense = np.asarray(matrix, dtype=np.float64)
+    if dense.ndim == 2:
+        return sparse.coo_array(dense)
+    diagonal = np.broadcast_to(dense, (width,))
+    index = np.arange(width)
+    return sparse.coo_array((diagonal, (index, index)), shape=(width, width))

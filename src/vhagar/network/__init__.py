@@ -1,0 +1,20 @@
+"""Networks: readers from model files to a list of plain layers, evaluated in float64."""
+
+from vhagar.network.layers import AbstractLayer, AbstractLinear, Affine, Convolution, Relu
+from vhagar.network.network import Network, confidence
+from vhagar.network.onnx_reader import SUPPORTED_OPERATORS, read_onnx
+from vhagar.network.onnx_writer import onnx_bytes, write_onnx
+
+__all__ = [
+    "SUPPORTED_OPERATORS",
+    "AbstractLayer",
+    "AbstractLinear",
+    "Affine",
+    "Convolution",
+    "Network",
+    "Relu",
+    "confidence",
+    "onnx_bytes",
+    "read_onnx",
+    "write_onnx",
+]

@@ -1,0 +1,239 @@
+"""The layers of a network: plain, frozen, in float64.
+
+Every layer maps flat batches `(batch, in_size)` to `(batch, out_size)`. Shapes are kept beside, for
+those who need the image (convolutions, perturbations, pictures); flattening is never a layer,
+because rows of a batch are always flat in C order.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+from numpy.typing import NDArray
+from scipy import sparse
+
+from vhagar.errors import InvalidNetwork
+
+Array = NDArray[np.float64]
+Shape = tuple[int, ...]
+
+
+class AbstractLayer(ABC):
+    """One step of a network."""
+
+    in_shape: Shape
+    out_shape: Shape
+
+    @property
+    def in_size(self) -> int:
+        return math.prod(self.in_shape)
+
+    @property
+    def out_size(self) -> int:
+        return math.prod(self.out_shape)
+
+    @abstractmethod
+    def forward(self, batch: Array) -> Array:
+        """Map `(batch, in_size)` to `(batch, out_size)`."""
+
+
+class AbstractLinear(AbstractLayer):
+    """A layer `y = W x + bias`, whatever the structure of `W`."""
+
+    @property
+    @abstractmethod
+    def matrix(self) -> sparse.csr_array:
+        """`W` as a sparse matrix `(out_size, in_size)`."""
+
+    @property
+    @abstractmethod
+    def flat_bias(self) -> Array:
+        """The bias of every output, `(out_size,)`."""
+
+    @property
+    @abstractmethod
+    def fan_in(self) -> int:
+        """The most products any output sums: what a rounding error bound needs."""
+
+
+@dataclass(frozen=True, eq=False)
+class Affine(AbstractLinear):
+    """A fully connected layer: `weight` is `(out_size, in_size)`, `bias` is `(out_size,)`."""
+
+    weight: Array
+    bias: Array
+    in_shape: Shape
+    out_shape: Shape
+
+    def __post_init__(self) -> None:
+        _freeze(self, "weight", "bias")
+        if self.weight.shape != (self.out_size, self.in_size):
+            raise InvalidNetwork(
+                f"a fully connected layer from {self.in_shape} to {self.out_shape} needs a weight "
+                f"of shape {(self.out_size, self.in_size)}, not {self.weight.shape}. "
+                "Is a Flatten missing before it?"
+            )
+        if self.bias.shape != (self.out_size,):
+            raise InvalidNetwork(
+                f"a layer with {self.out_size} outputs needs a bias of that length, "
+                f"not of shape {self.bias.shape}"
+            )
+
+    def forward(self, batch: Array) -> Array:
+        return batch @ self.weight.T + self.bias
+
+    @cached_property
+    def matrix(self) -> sparse.csr_array:
+        return sparse.csr_array(self.weight)
+
+    @property
+    def flat_bias(self) -> Array:
+        return self.bias
+
+    @property
+    def fan_in(self) -> int:
+        return self.in_size
+
+
+@dataclass(frozen=True, eq=False)
+class Convolution(AbstractLinear):
+    """A two-dimensional convolution with zero padding, as in ONNX's Conv.
+
+    `weight` is `(filters, channels / groups, height, width)`, `padding` is
+    `(top, left, bottom, right)`. `bias` is `(filters,)`, or `(filters, height, width)` when a
+    normalisation folded into a padded convolution makes it differ from place to place.
+    """
+
+    weight: Array
+    bias: Array
+    in_shape: Shape
+    stride: tuple[int, int] = (1, 1)
+    padding: tuple[int, int, int, int] = (0, 0, 0, 0)
+    dilation: tuple[int, int] = (1, 1)
+    groups: int = 1
+    out_shape: Shape = field(init=False)
+
+    def __post_init__(self) -> None:
+        _freeze(self, "weight", "bias")
+        if self.weight.ndim != 4 or len(self.in_shape) != 3:
+            raise InvalidNetwork(
+                "a convolution needs a weight of rank 4 and an input (channels, height, width), "
+                f"not ranks {self.weight.ndim} and {len(self.in_shape)}; "
+                "only two-dimensional convolutions are supported"
+            )
+        filters, group_channels = self.weight.shape[:2]
+        if self.in_shape[0] != group_channels * self.groups or filters % self.groups:
+            raise InvalidNetwork(
+                f"a convolution with weight {self.weight.shape} and {self.groups} group(s) does "
+                f"not fit an input with {self.in_shape[0]} channels"
+            )
+        extents = tuple(self._extent(axis) for axis in (0, 1))
+        if min(extents) < 1 or min(*self.stride, *self.dilation) < 1 or min(self.padding) < 0:
+            raise InvalidNetwork(
+                f"a convolution with kernel {self.weight.shape[2:]}, stride {self.stride}, "
+                f"padding {self.padding} and dilation {self.dilation} does not fit an image "
+                f"{self.in_shape[1:]}"
+            )
+        object.__setattr__(self, "out_shape", (filters, *extents))
+        if self.bias.shape not in ((filters,), self.out_shape):
+            raise InvalidNetwork(
+                f"a convolution with {filters} filters needs a bias of that length, "
+                f"not of shape {self.bias.shape}"
+            )
+
+    def _extent(self, axis: int) -> int:
+        padded = self.in_shape[1 + axis] + self.padding[axis] + self.padding[axis + 2]
+        span = self.dilation[axis] * (self.weight.shape[2 + axis] - 1) + 1
+        return (padded - span) // max(self.stride[axis], 1) + 1
+
+    def forward(self, batch: Array) -> Array:
+        flat = self.correlate(batch.reshape(-1, *self.in_shape)).reshape(len(batch), self.out_size)
+        return flat + self.flat_bias
+
+    def correlate(self, images: Array) -> Array:
+        """The convolution without its bias: `(batch, C, H, W)` to `(batch, *out_shape)`."""
+        top, left, bottom, right = self.padding
+        padded = np.pad(images, ((0, 0), (0, 0), (top, bottom), (left, right)))
+        (sh, sw), (dh, dw), (kh, kw) = self.stride, self.dilation, self.weight.shape[2:]
+        spans = (dh * (kh - 1) + 1, dw * (kw - 1) + 1)
+        windows = sliding_window_view(padded, spans, axis=(2, 3))[:, :, ::sh, ::sw, ::dh, ::dw]
+        filters = self.weight.shape[0] // self.groups
+        channels = self.weight.shape[1]
+        parts = [
+            np.tensordot(
+                windows[:, g * channels : (g + 1) * channels],
+                self.weight[g * filters : (g + 1) * filters],
+                axes=((1, 4, 5), (1, 2, 3)),
+            ).transpose(0, 3, 1, 2)
+            for g in range(self.groups)
+        ]
+        return np.ascontiguousarray(np.concatenate(parts, axis=1))
+
+    @cached_property
+    def matrix(self) -> sparse.csr_array:
+        # Which input each weight meets at each output: convolve the numbers of the pixels.
+        filters, height, width = self.out_shape
+        per_group, (kh, kw) = filters // self.groups, self.weight.shape[2:]
+        grid = np.arange(height * width).reshape(height, width)
+        row_of, col_of = np.divmod(grid[..., None, None], width)
+        rows = row_of * self.stride[0] - self.padding[0]
+        cols = col_of * self.stride[1] - self.padding[1]
+        rows = rows + self.dilation[0] * np.arange(kh)[:, None]
+        cols = cols + self.dilation[1] * np.arange(kw)[None, :]
+        inside = (rows >= 0) & (rows < self.in_shape[1]) & (cols >= 0) & (cols < self.in_shape[2])
+        place = rows * self.in_shape[2] + cols
+        entries = []
+        for f in range(filters):
+            for c in range(self.weight.shape[1]):
+                channel = (f // per_group) * self.weight.shape[1] + c
+                weights = np.broadcast_to(self.weight[f, c], inside.shape)[inside]
+                outputs = np.broadcast_to(grid[..., None, None], inside.shape)[inside]
+                inputs = np.broadcast_to(place, inside.shape)[inside]
+                pixels = self.in_shape[1] * self.in_shape[2]
+                entries.append((weights, outputs + f * grid.size, inputs + channel * pixels))
+        values, outs, ins = (np.concatenate(part) for part in zip(*entries, strict=True))
+        full = sparse.coo_array((values, (outs, ins)), shape=(self.out_size, self.in_size))
+        return sparse.csr_array(full)
+
+    @cached_property
+    def flat_bias(self) -> Array:
+        bias = self.bias if self.bias.ndim == 3 else self.bias[:, None, None]
+        return np.broadcast_to(bias, self.out_shape).reshape(-1)
+
+    @property
+    def fan_in(self) -> int:
+        return math.prod(self.weight.shape[1:])
+
+
+@dataclass(frozen=True, eq=False)
+class Relu(AbstractLayer):
+    """`max(x, 0)`, element by element."""
+
+    shape: Shape
+    in_shape: Shape = field(init=False)
+    out_shape: Shape = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "in_shape", self.shape)
+        object.__setattr__(self, "out_shape", self.shape)
+
+    def forward(self, batch: Array) -> Array:
+        return np.maximum(batch, 0.0)
+
+
+def _freeze(layer: object, *names: str) -> None:
+    """Store float64 copies that nobody can write to, and refuse numbers that are not finite."""
+    for name in names:
+        values = np.array(getattr(layer, name), dtype=np.float64)
+        if not np.isfinite(values).all():
+            raise InvalidNetwork(
+                f"the {name} of a {type(layer).__name__} layer holds NaN or infinity; "
+                "the model was probably damaged in training or export"
+            )
+        values.setflags(write=False)
+        object.__setattr__(layer, name, values)

@@ -1,0 +1,82 @@
+"""A classifier as a list of layers, evaluated in float64."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from vhagar.errors import InvalidNetwork
+from vhagar.network.layers import AbstractLayer, Array, Relu, Shape
+
+
+@dataclass(frozen=True, eq=False)
+class Network:
+    """An ordered list of layers from an input of `input_shape` to a vector of scores.
+
+    `model` holds the bytes of the ONNX file the network was read from; they let the witness check
+    ask onnxruntime about the original. It is None for networks built in memory.
+    """
+
+    layers: tuple[AbstractLayer, ...]
+    input_shape: Shape
+    name: str = "network"
+    model: bytes | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        if not self.layers:
+            raise InvalidNetwork("the network has no layers; was the right file given?")
+        size = math.prod(self.input_shape)
+        for position, layer in enumerate(self.layers):
+            if layer.in_size != size:
+                raise InvalidNetwork(
+                    f"layer {position} ({type(layer).__name__}) takes {layer.in_size} values but "
+                    f"receives {size}"
+                )
+            size = layer.out_size
+        if size < 2:
+            raise InvalidNetwork(
+                f"a classifier needs at least two scores; this network has {size} output(s)"
+            )
+
+    @property
+    def input_size(self) -> int:
+        return math.prod(self.input_shape)
+
+    @property
+    def classes(self) -> int:
+        """The number of classes, which are labelled from 0."""
+        return self.layers[-1].out_size
+
+    @property
+    def hidden_neurons(self) -> int:
+        return sum(layer.out_size for layer in self.layers if isinstance(layer, Relu))
+
+    def forward(self, batch: Array) -> Array:
+        """Scores `(batch, classes)` of inputs `(batch, ...)`, in float64."""
+        values = self._flat(batch)
+        for layer in self.layers:
+            values = layer.forward(values)
+        return values
+
+    def preactivations(self, batch: Array) -> tuple[list[Array], Array]:
+        """What enters each ReLU, in order, each `(batch, neurons)`; and the scores."""
+        values = self._flat(batch)
+        entering = []
+        for layer in self.layers:
+            if isinstance(layer, Relu):
+                entering.append(values)
+            values = layer.forward(values)
+        return entering, values
+
+    def _flat(self, batch: Array) -> Array:
+        values = np.asarray(batch, dtype=np.float64)
+        return values.reshape(-1, self.input_size)
+
+
+def confidence(scores: Array, label: int) -> Array:
+    """`score[label] - max(other scores)` for each row of `(batch, classes)`."""
+    others = np.delete(scores, label, axis=-1)
+    margins: Array = scores[..., label] - others.max(axis=-1)
+    return margins

@@ -1,0 +1,106 @@
+"""Networks to ONNX files: for examples, for tests, and for onnxruntime's second opinion."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+from vhagar.network.layers import AbstractLayer, Affine, Convolution, Relu
+from vhagar.network.network import Network
+
+# Old enough for every onnxruntime that the project supports.
+_OPSET, _IR_VERSION = 17, 8
+
+
+def write_onnx(network: Network, path: str | Path) -> None:
+    """Write the network in float32, input `image` `(batch, ...)`, output `scores`."""
+    Path(path).write_bytes(onnx_bytes(network))
+
+
+def onnx_bytes(network: Network) -> bytes:
+    """The network as a float32 ONNX model."""
+    nodes: list[Any] = []
+    tensors: list[Any] = []
+    current, shape = "image", network.input_shape
+    for position, layer in enumerate(network.layers):
+        if layer.in_shape != shape or (isinstance(layer, Affine) and len(shape) > 1):
+            target = (layer.in_size,) if isinstance(layer, Affine) else layer.in_shape
+            current = _reshape(nodes, tensors, current, target, f"layer{position}_in")
+        current = _WRITERS[type(layer)](nodes, tensors, current, layer, f"layer{position}")
+        shape = (layer.out_size,) if isinstance(layer, Affine) else layer.out_shape
+    nodes.append(helper.make_node("Identity", [current], ["scores"]))
+    graph = helper.make_graph(
+        nodes,
+        network.name or "network",
+        [
+            helper.make_tensor_value_info(
+                "image", TensorProto.FLOAT, ["batch", *network.input_shape]
+            )
+        ],
+        [helper.make_tensor_value_info("scores", TensorProto.FLOAT, ["batch", network.classes])],
+        tensors,
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", _OPSET)])
+    model.ir_version = _IR_VERSION
+    onnx.checker.check_model(model)
+    return bytes(model.SerializeToString())
+
+
+def _store(tensors: list[Any], values: Any, name: str) -> str:
+    tensors.append(numpy_helper.from_array(np.ascontiguousarray(values), name))
+    return name
+
+
+def _reshape(nodes: list[Any], tensors: list[Any], source: str, shape: Any, name: str) -> str:
+    target = _store(tensors, np.array([-1, *shape], dtype=np.int64), f"{name}_shape")
+    nodes.append(helper.make_node("Reshape", [source, target], [name]))
+    return name
+
+
+def _affine(nodes: list[Any], tensors: list[Any], source: str, layer: Affine, name: str) -> str:
+    weight = _store(tensors, layer.weight.astype(np.float32), f"{name}_weight")
+    bias = _store(tensors, layer.bias.astype(np.float32), f"{name}_bias")
+    nodes.append(helper.make_node("Gemm", [source, weight, bias], [name], transB=1))
+    return name
+
+
+def _convolution(
+    nodes: list[Any], tensors: list[Any], source: str, layer: Convolution, name: str
+) -> str:
+    by_place = layer.bias.ndim == 3
+    inputs = [source, _store(tensors, layer.weight.astype(np.float32), f"{name}_weight")]
+    if not by_place:
+        inputs.append(_store(tensors, layer.bias.astype(np.float32), f"{name}_bias"))
+    output = f"{name}_sum" if by_place else name
+    nodes.append(
+        helper.make_node(
+            "Conv",
+            inputs,
+            [output],
+            kernel_shape=layer.weight.shape[2:],
+            strides=layer.stride,
+            pads=layer.padding,
+            dilations=layer.dilation,
+            group=layer.groups,
+        )
+    )
+    if by_place:
+        bias = _store(tensors, layer.bias[None].astype(np.float32), f"{name}_bias")
+        nodes.append(helper.make_node("Add", [output, bias], [name]))
+    return name
+
+
+def _relu(nodes: list[Any], tensors: list[Any], source: str, layer: Relu, name: str) -> str:
+    nodes.append(helper.make_node("Relu", [source], [name]))
+    return name
+
+
+_WRITERS: dict[type[AbstractLayer], Any] = {
+    Affine: _affine,
+    Convolution: _convolution,
+    Relu: _relu,
+}

@@ -1,0 +1,80 @@
+"""Pieces `x_p = R x + c` with nothing to choose: occlusion, translation, one rotation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from vhagar.linear import Columns, LinearModel
+from vhagar.perturbation.base import AbstractPiece, Array, Domain, Support
+
+
+@dataclass(frozen=True, eq=False)
+class AffinePiece(AbstractPiece):
+    """`x_p = matrix @ x`, and black where a row of the matrix is empty.
+
+    The rows of the matrix are empty or sum to one with entries in [0,1]: each perturbed pixel is
+    black or an average of pixels.
+    """
+
+    domain: Domain
+    label: str
+    matrix: sparse.csr_array
+    facts: tuple[tuple[str, object], ...] = ()
+
+    @property
+    def offset(self) -> Array:
+        """Black for the pixels that come from nowhere."""
+        empty = np.diff(self.matrix.indptr) == 0
+        return np.where(empty, self.domain.lower, 0.0)
+
+    @property
+    def exact_apply(self) -> bool:  # type: ignore[override]
+        return bool((self.matrix.data == 1.0).all())
+
+    @property
+    def parameter_bounds(self) -> tuple[Array, Array]:
+        return np.zeros(0), np.zeros(0)
+
+    def apply(self, x: Array, parameters: Array) -> Array:
+        moved: Array = (self.matrix @ x.T).T + self.offset
+        return moved
+
+    def contains(self, x: Array, x_p: Array) -> NDArray[np.bool_]:
+        expected = self.apply(x, np.zeros((len(x), 0)))
+        inside = (x >= self.domain.lower) & (x <= self.domain.upper)
+        close = abs(x_p - expected) <= self.slack
+        return np.asarray((inside & close).all(axis=1))
+
+    def image_bounds(self) -> tuple[Array, Array]:
+        reach = np.where(np.diff(self.matrix.indptr) == 0, self.domain.lower, self.domain.upper)
+        # Interpolation weights sum to one up to rounding.
+        margin = 0.0 if self.exact_apply else 1e-12 * self.domain.magnitude
+        return np.full(self.domain.size, self.domain.lower - margin), reach + margin
+
+    def recover(self, x: Array, x_p: Array) -> Array:
+        return np.zeros(0)
+
+    def _support(self, a: Array, b: Array) -> Support:
+        joint = a + (self.matrix.T @ b.T).T
+        x = np.where(joint > 0, self.domain.upper, self.domain.lower)
+        value = (joint * x).sum(axis=1) + b @ self.offset
+        return Support(value, x, np.zeros((len(a), 0)))
+
+    def add_rows(self, model: LinearModel, x: Columns) -> Columns:
+        if self.exact_apply:
+            # Each perturbed pixel is a pixel or black: share the columns, no rows.
+            black = model.add_columns(self.domain.lower, self.domain.lower)
+            x_p = np.full(self.domain.size, black[0])
+            x_p[np.diff(self.matrix.indptr) > 0] = x[self.matrix.indices]
+            return x_p
+        low, high = self.image_bounds()
+        x_p = model.add_columns(low, high)
+        model.add_rows([(x_p, 1.0), (x, -self.matrix)], self.offset, self.offset)
+        return x_p
+
+    def describe(self, parameters: Array) -> dict[str, object]:
+        return dict(self.facts)

@@ -1,0 +1,94 @@
+"""Pieces in which chosen pixels move freely by up to `e` inside the domain: linf and patch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vhagar.linear import Columns, LinearModel
+from vhagar.perturbation.base import AbstractPiece, Array, Domain, Support
+
+
+@dataclass(frozen=True, eq=False)
+class BandPiece(AbstractPiece):
+    """`abs(x_p - x) <= limit` on the pixels of `mask`, `x_p = x` elsewhere, all in the domain.
+
+    The parameters are the changes of the pixels in the mask, in order.
+    """
+
+    domain: Domain
+    label: str
+    limit: float
+    mask: NDArray[np.bool_]
+    facts: tuple[tuple[str, object], ...] = ()
+    exact_apply = True
+
+    @property
+    def parameter_bounds(self) -> tuple[Array, Array]:
+        ends = np.full(int(self.mask.sum()), self.limit)
+        return -ends, ends
+
+    def apply(self, x: Array, parameters: Array) -> Array:
+        change = np.clip(parameters, -self.limit, self.limit)
+        x_p = x.copy()
+        moved = np.clip(x[:, self.mask] + change, self.domain.lower, self.domain.upper)
+        x_p[:, self.mask] = self._pulled_inside(x[:, self.mask], moved)
+        return x_p
+
+    def _pulled_inside(self, x: Array, moved: Array) -> Array:
+        """Undo the rounding of `x + change` where it went beyond the limit by an ulp."""
+        return np.where(_within(x, moved, self.limit), moved, np.nextafter(moved, x))
+
+    def contains(self, x: Array, x_p: Array) -> NDArray[np.bool_]:
+        low, high = self.domain.lower, self.domain.upper
+        inside = (x >= low) & (x <= high) & (x_p >= low) & (x_p <= high)
+        close = np.where(self.mask, _within(x, x_p, self.limit), x_p == x)
+        return np.asarray((inside & close).all(axis=1))
+
+    def image_bounds(self) -> tuple[Array, Array]:
+        size = self.domain.size
+        return np.full(size, self.domain.lower), np.full(size, self.domain.upper)
+
+    def recover(self, x: Array, x_p: Array) -> Array:
+        return self.project((x_p - x)[self.mask])
+
+    def _support(self, a: Array, b: Array) -> Support:
+        low, high = self.domain.lower, self.domain.upper
+        step = min(self.limit, self.domain.width)
+        # The vertices of {x, x_p in [low, high], abs(x_p - x) <= step}.
+        xs = np.array([low, high, low + step, low, high, high - step])
+        ps = np.array([low, high, low, low + step, high - step, high])
+        values = a[..., None] * xs + b[..., None] * ps
+        # Off the mask only the two vertices on the diagonal count.
+        values[:, ~self.mask, 2:] = -np.inf
+        best = values.argmax(axis=-1)
+        x, x_p = xs[best], ps[best]
+        value = np.take_along_axis(values, best[..., None], axis=-1)[..., 0].sum(axis=1)
+        return Support(value, x, (x_p - x)[:, self.mask])
+
+    def add_rows(self, model: LinearModel, x: Columns) -> Columns:
+        x_p = x.copy()
+        count = int(self.mask.sum())
+        x_p[self.mask] = model.add_columns(
+            np.full(count, self.domain.lower), np.full(count, self.domain.upper)
+        )
+        if count and self.limit < self.domain.width:
+            blocks = [(x_p[self.mask], 1.0), (x[self.mask], -1.0)]
+            model.add_rows(blocks, -self.limit, self.limit)
+        return x_p
+
+    def describe(self, parameters: Array) -> dict[str, object]:
+        largest = float(abs(parameters).max()) if parameters.size else 0.0
+        return {**dict(self.facts), "largest change": largest}
+
+
+def _within(x: Array, y: Array, limit: float) -> NDArray[np.bool_]:
+    """`abs(y - x) <= limit` in exact arithmetic: the difference with its rounding error."""
+    difference = y - x
+    back = difference - y
+    error = (y - (difference - back)) - (x + back)
+    over = (difference > limit) | ((difference == limit) & (error > 0))
+    under = (difference < -limit) | ((difference == -limit) & (error < 0))
+    return np.asarray(~(over | under))

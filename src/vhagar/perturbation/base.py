@@ -1,0 +1,172 @@
+"""What a perturbation is, and what each of its pieces provides.
+
+A perturbation is a union of pieces. A piece is a relation between an input `x` and its perturbed
+image `x_p` with parameters in a box. Everything works on flat float64 batches `(batch, size)`.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vhagar.errors import InvalidInput
+from vhagar.linear import Columns, LinearModel
+
+Array = NDArray[np.float64]
+Shape = tuple[int, ...]
+
+# `apply` makes at most this relative error in float64 (a handful of operations per pixel).
+ROUNDING = 2.0**-49
+
+
+@dataclass(frozen=True)
+class Domain:
+    """The inputs: every entry of a tensor of `shape` lies in `[lower, upper]`; `lower` is black."""
+
+    shape: Shape
+    lower: float = 0.0
+    upper: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.lower) and math.isfinite(self.upper)):
+            raise InvalidInput(f"the input range {self.lower},{self.upper} is not finite")
+        if self.lower >= self.upper:
+            raise InvalidInput(
+                f"the input range needs lower < upper, not {self.lower},{self.upper}"
+            )
+
+    @property
+    def size(self) -> int:
+        return math.prod(self.shape)
+
+    @property
+    def width(self) -> float:
+        return self.upper - self.lower
+
+    @property
+    def magnitude(self) -> float:
+        """The largest absolute value an entry can have."""
+        return max(abs(self.lower), abs(self.upper))
+
+    @property
+    def image(self) -> tuple[int, int, int]:
+        """`(channels, rows, columns)`; an error where the input is not an image."""
+        if len(self.shape) == 2:
+            return (1, *self.shape)
+        if len(self.shape) == 3:
+            return self.shape
+        raise InvalidInput(
+            f"this perturbation needs an image (channels, rows, columns), but the network's input "
+            f"has shape {self.shape}; use linf, brightness or contrast, or a network with an image "
+            "input"
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Support:
+    """`value = max of a.x + b.x_p` over a piece, rounded outward, and where it is attained."""
+
+    value: Array  # (batch,)
+    x: Array  # (batch, size)
+    parameters: Array  # (batch, parameters)
+
+
+class AbstractPiece(ABC):
+    """One relation between `x` and `x_p`, with parameters in a box."""
+
+    domain: Domain
+    label: str
+    # Whether `support` is the exact maximum, or only an upper bound that `split` tightens.
+    exact_support: bool = True
+    # Whether the model rows describe exactly the piece, or a relaxation that `split` tightens.
+    exact_rows: bool = True
+    # Whether `apply` makes no rounding error at all.
+    exact_apply: bool = False
+
+    @property
+    @abstractmethod
+    def parameter_bounds(self) -> tuple[Array, Array]:
+        """Lower and upper ends of the parameter box, each `(parameters,)`; may be empty."""
+
+    @abstractmethod
+    def apply(self, x: Array, parameters: Array) -> Array:
+        """The perturbed inputs `(batch, size)` of `x` `(batch, size)`."""
+
+    @abstractmethod
+    def contains(self, x: Array, x_p: Array) -> NDArray[np.bool_]:
+        """Whether each pair `(x, x_p)` belongs to the piece, up to the rounding of `apply`."""
+
+    @abstractmethod
+    def image_bounds(self) -> tuple[Array, Array]:
+        """Bounds `(size,)` on every entry of `x_p`."""
+
+    @abstractmethod
+    def recover(self, x: Array, x_p: Array) -> Array:
+        """Parameters `(parameters,)` that explain one pair `(size,)`, as well as any do."""
+
+    @abstractmethod
+    def add_rows(self, model: LinearModel, x: Columns) -> Columns:
+        """Add what ties `x_p` to the columns `x`; returns the columns of `x_p`."""
+
+    @abstractmethod
+    def describe(self, parameters: Array) -> dict[str, object]:
+        """The parameters by name, for reports."""
+
+    @abstractmethod
+    def _support(self, a: Array, b: Array) -> Support:
+        """As `support`, without the outward rounding."""
+
+    def split(self) -> tuple[AbstractPiece, ...]:
+        """Smaller pieces that together cover this one; empty where nothing is to be gained."""
+        return ()
+
+    def support(self, a: Array, b: Array) -> Support:
+        """The maximum of `a.x + b.x_p` for coefficients `(batch, size)`, never rounded down."""
+        found = self._support(a, b)
+        low, high = self.image_bounds()
+        reach = abs(a) @ np.full(self.domain.size, self.domain.magnitude)
+        reach = reach + abs(b) @ np.maximum(abs(low), abs(high))
+        # Each of the <= size + 8 additions errs by half an ulp of the sum of absolute values.
+        slack = (2.0**-51 * (2 * self.domain.size + 16)) * reach
+        return Support(found.value + slack, found.x, found.parameters)
+
+    def project(self, parameters: Array) -> Array:
+        """The nearest parameters inside the box."""
+        low, high = self.parameter_bounds
+        return np.clip(parameters, low, high)
+
+    def enclosure(self, x: Array, parameters: Array) -> tuple[Array, Array]:
+        """An interval around the exact real-arithmetic image of `x`."""
+        image = self.apply(x, parameters)
+        return image - self.slack, image + self.slack
+
+    @property
+    def slack(self) -> float:
+        """The largest rounding error of one entry of `apply`."""
+        if self.exact_apply:
+            return 0.0
+        low, high = self.image_bounds()
+        largest = max(self.domain.magnitude, float(np.maximum(abs(low), abs(high)).max()))
+        return ROUNDING * 2.0 * (largest + self.domain.width)
+
+
+class Perturbation(ABC):
+    """A perturbation with its range. `str` gives the textual form that `parse` reads."""
+
+    name: ClassVar[str]
+
+    @abstractmethod
+    def pieces(self, domain: Domain, clip: bool = True) -> tuple[AbstractPiece, ...]:
+        """The union of pieces over a domain; parameters outside their limits are errors."""
+
+    @abstractmethod
+    def arguments(self) -> tuple[str, ...]:
+        """The arguments in textual form."""
+
+    def __str__(self) -> str:
+        return f"{self.name}({','.join(self.arguments())})"

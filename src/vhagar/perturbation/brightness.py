@@ -1,0 +1,131 @@
+"""Every pixel changes by the same amount.
+
+With clipping, `x_p - x` is `min(e, upper - x)`, not `e`: two different pixels need not keep their
+difference, and each pixel is a two-piece function of its own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from vhagar.linear import Columns, LinearModel
+from vhagar.perturbation.base import Array, Domain, Perturbation, Support
+from vhagar.perturbation.ranges import GivenRange, Range, as_range, interval_text, require_within
+from vhagar.perturbation.scalar import AbstractScalarPiece
+
+
+@dataclass(frozen=True)
+class Brightness(Perturbation):
+    """`brightness([lo,hi])`: adds one e in [lo,hi] to every pixel."""
+
+    span: Range
+
+    name = "brightness"
+
+    def __init__(self, span: GivenRange) -> None:
+        object.__setattr__(self, "span", as_range(span, "the range of brightness"))
+
+    def pieces(self, domain: Domain, clip: bool = True) -> tuple[BrightnessPiece, ...]:
+        width = domain.width
+        require_within(self.span, -width, width, "the range of brightness")
+        low, high = self.span
+        # Split at 0, so that a piece only brightens or only darkens.
+        spans = [(low, 0.0), (0.0, high)] if low < 0 < high else [(low, high)]
+        label = str(self)
+        return tuple(BrightnessPiece(domain, label, span, clip) for span in spans)
+
+    def arguments(self) -> tuple[str, ...]:
+        return (interval_text(self.span),)
+
+
+@dataclass(frozen=True, eq=False)
+class BrightnessPiece(AbstractScalarPiece):
+    """`x_p = x + e`, clipped to the domain or not; e does not change sign over the span."""
+
+    @property
+    def brightens(self) -> bool:
+        return self.span[0] >= 0
+
+    def apply(self, x: Array, parameters: Array) -> Array:
+        x_p = x + np.clip(parameters, *self.span)
+        return np.clip(x_p, self.domain.lower, self.domain.upper) if self.clip else x_p
+
+    def image_bounds(self) -> tuple[Array, Array]:
+        low, high = self.domain.lower + self.span[0], self.domain.upper + self.span[1]
+        if self.clip:
+            low, high = max(low, self.domain.lower), min(high, self.domain.upper)
+        else:  # the sums above may have been rounded inward
+            low, high = np.nextafter(low, -np.inf), np.nextafter(high, np.inf)
+        return np.full(self.domain.size, low), np.full(self.domain.size, high)
+
+    def recover(self, x: Array, x_p: Array) -> Array:
+        change = x_p - x
+        if not self.clip:
+            return self.project(np.array([np.median(change)]))
+        # Clipped pixels change by less than e.
+        return self.project(np.array([change.max() if self.brightens else change.min()]))
+
+    def _explanations(self, x: Array, x_p: Array) -> tuple[Array, Array]:
+        low, high = x_p - x - self.slack, x_p - x + self.slack
+        if self.clip and self.brightens:
+            high = np.where(x_p >= self.domain.upper - self.slack, np.inf, high)
+        elif self.clip:
+            low = np.where(x_p <= self.domain.lower + self.slack, -np.inf, low)
+        return low, high
+
+    def _support(self, a: Array, b: Array) -> Support:
+        if not self.clip:
+            return self._unclipped_support(a, b)
+        # Convex in e: the maximum is at an end of the span.
+        return better(*(self._support_at(a, b, end) for end in self.span))
+
+    def _unclipped_support(self, a: Array, b: Array) -> Support:
+        x = np.where(a + b > 0, self.domain.upper, self.domain.lower)
+        total = b.sum(axis=1)
+        e = np.where(total > 0, self.span[1], self.span[0])
+        return Support(((a + b) * x).sum(axis=1) + total * e, x, e[:, None])
+
+    def _support_at(self, a: Array, b: Array, e: float) -> Support:
+        low, high = self.domain.lower, self.domain.upper
+        # The ends of the input range, and the pixel value at which the clip begins.
+        xs = np.array([low, high, np.clip(high - e if self.brightens else low - e, low, high)])
+        ps = np.clip(xs + e, low, high)
+        values = a[..., None] * xs + b[..., None] * ps
+        best = values.argmax(axis=-1)
+        value = values.max(axis=-1).sum(axis=1)
+        return Support(value, xs[best], np.full((len(a), 1), e))
+
+    def add_rows(self, model: LinearModel, x: Columns) -> Columns:
+        low, high = self.image_bounds()
+        x_p = model.add_columns(low, high)
+        e = model.add_columns(*self.span)
+        ones = np.ones((len(x), 1))
+        if not self.clip:
+            model.add_rows([(x_p, 1.0), (x, -1.0), (e, -ones)], 0.0, 0.0)
+            return x_p
+        # clipped = 1: the pixel stands at the end of the domain; 0: it has moved by e.
+        clipped = model.add_columns(np.zeros(len(x)), 1.0, integer=True)
+        moved = [(x_p, 1.0), (x, -1.0), (e, -ones)]
+        if self.brightens:
+            smallest = high - low  # x_p lies in [lower + lo, upper]
+            model.add_rows(moved, -np.inf, 0.0)
+            model.add_rows([*moved, (clipped, self.span[1])], 0.0, np.inf)
+            model.add_rows([(x_p, 1.0), (clipped, -smallest)], low, np.inf)
+        else:
+            largest = high - low
+            model.add_rows(moved, 0.0, np.inf)
+            model.add_rows([*moved, (clipped, self.span[0])], -np.inf, 0.0)
+            model.add_rows([(x_p, 1.0), (clipped, largest)], -np.inf, high)
+        return x_p
+
+
+def better(first: Support, second: Support) -> Support:
+    """Entry by entry, the support with the larger value."""
+    left = first.value >= second.value
+    return Support(
+        np.where(left, first.value, second.value),
+        np.where(left[:, None], first.x, second.x),
+        np.where(left[:, None], first.parameters, second.parameters),
+    )

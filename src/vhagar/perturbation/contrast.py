@@ -1,0 +1,150 @@
+"""Every pixel's distance from black is multiplied by the same factor.
+
+The product `e * x` is bilinear, yet nothing here needs a quadratic solver: for a fixed e it is
+linear, the support is convex in e, and a range of e is relaxed and split.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from vhagar.errors import InvalidInput
+from vhagar.linear import Array as LinearArray
+from vhagar.linear import Columns, LinearModel
+from vhagar.perturbation.base import Array, Domain, Perturbation, Support
+from vhagar.perturbation.brightness import better
+from vhagar.perturbation.ranges import GivenRange, Range, as_range, interval_text
+from vhagar.perturbation.scalar import AbstractScalarPiece
+
+
+@dataclass(frozen=True)
+class Contrast(Perturbation):
+    """`contrast([lo,hi])`: multiplies every pixel by one e in [lo,hi], 0 < lo."""
+
+    span: Range
+
+    name = "contrast"
+
+    def __init__(self, span: GivenRange) -> None:
+        low, high = as_range(span, "the range of contrast")
+        if low <= 0:
+            raise InvalidInput(
+                f"the range of contrast must be above 0, not {interval_text((low, high))}"
+            )
+        object.__setattr__(self, "span", (low, high))
+
+    def pieces(self, domain: Domain, clip: bool = True) -> tuple[ContrastPiece, ...]:
+        low, high = self.span
+        # Split at 1, so that a piece only brightens or only darkens.
+        spans = [(low, 1.0), (1.0, high)] if low < 1 < high else [(low, high)]
+        label = str(self)
+        return tuple(ContrastPiece(domain, label, span, clip) for span in spans)
+
+    def arguments(self) -> tuple[str, ...]:
+        return (interval_text(self.span),)
+
+
+@dataclass(frozen=True, eq=False)
+class ContrastPiece(AbstractScalarPiece):
+    """`x_p - black = e (x - black)`, clipped to the domain or not; e stays on one side of 1."""
+
+    @property
+    def _clips(self) -> bool:
+        """Factors up to 1 never leave the domain."""
+        return self.clip and self.span[1] > 1
+
+    @property
+    def exact_support(self) -> bool:  # type: ignore[override]
+        return self.fixed or not self._clips
+
+    @property
+    def exact_rows(self) -> bool:  # type: ignore[override]
+        return self.fixed
+
+    def apply(self, x: Array, parameters: Array) -> Array:
+        black = self.domain.lower
+        x_p = black + np.clip(parameters, *self.span) * (x - black)
+        return np.clip(x_p, black, self.domain.upper) if self.clip else x_p
+
+    def image_bounds(self) -> tuple[Array, Array]:
+        largest = self.span[1] * self.domain.width
+        high = np.nextafter(self.domain.lower + np.nextafter(largest, np.inf), np.inf)
+        if self.clip:
+            high = min(high, self.domain.upper)
+        return np.full(self.domain.size, self.domain.lower), np.full(self.domain.size, high)
+
+    def recover(self, x: Array, x_p: Array) -> Array:
+        u, v = x - self.domain.lower, x_p - self.domain.lower
+        free = v < self.domain.width - self.slack if self._clips else np.ones_like(u, dtype=bool)
+        weight = float((u[free] ** 2).sum())
+        if weight == 0.0:  # all black or all clipped, which the largest factor explains best
+            return np.array([self.span[1]])
+        return self.project(np.array([float((u * v)[free].sum()) / weight]))
+
+    def _explanations(self, x: Array, x_p: Array) -> tuple[Array, Array]:
+        u, v = x - self.domain.lower, x_p - self.domain.lower
+        black = u <= self.slack
+        safe = np.where(black, 1.0, u)
+        low, high = (v - self.slack) / safe, (v + self.slack) / safe
+        if self._clips:
+            high = np.where(v >= self.domain.width - self.slack, np.inf, high)
+        # A black pixel stays black under every factor, and any other image of it is wrong.
+        stays = v <= self.slack * (1 + self.span[1])
+        low = np.where(black, np.where(stays, -np.inf, np.inf), low)
+        return low, np.where(black, np.inf, high)
+
+    def _support(self, a: Array, b: Array) -> Support:
+        low_end, high_end = (self._support_at(a, b, end) for end in self.span)
+        best = better(low_end[0], high_end[0])
+        if not self._clips:
+            return best  # convex in e: the maximum is at an end of the span
+        # Pixel by pixel monotone in e, but not all alike: take each pixel's better end.
+        value = np.maximum(low_end[1], high_end[1]).sum(axis=1)
+        return Support(value, best.x, best.parameters)
+
+    def _support_at(self, a: Array, b: Array, e: float) -> tuple[Support, Array]:
+        """The support at one factor, and its value pixel by pixel."""
+        black, width = self.domain.lower, self.domain.width
+        # Black, the brightest value, and the pixel value at which the clip begins.
+        us = np.array([0.0, width, width / e if self._clips else width])
+        vs = np.minimum(us * e, width) if self._clips else us * e
+        values = a[..., None] * (black + us) + b[..., None] * (black + vs)
+        best = values.argmax(axis=-1)
+        by_pixel = values.max(axis=-1)
+        found = Support(by_pixel.sum(axis=1), black + us[best], np.full((len(a), 1), e))
+        return found, by_pixel
+
+    def add_rows(self, model: LinearModel, x: Columns) -> Columns:
+        low, high = self.image_bounds()
+        if not self._clips:
+            x_p = model.add_columns(low, high)
+            self._add_product(model, x, x_p)
+            return x_p
+        black, width = self.domain.lower, self.domain.width
+        overshoot = self.span[1] * width - width
+        stretched = model.add_columns(low, np.nextafter(high + overshoot, np.inf))
+        self._add_product(model, x, stretched)
+        x_p = model.add_columns(low, high)
+        # clipped = 1: the pixel stands at the upper end; 0: it is the product.
+        clipped = model.add_columns(np.zeros(len(x)), 1.0, integer=True)
+        model.add_rows([(x_p, 1.0), (stretched, -1.0)], -np.inf, 0.0)
+        model.add_rows([(x_p, 1.0), (stretched, -1.0), (clipped, overshoot)], 0.0, np.inf)
+        model.add_rows([(x_p, 1.0), (clipped, -width)], black, np.inf)
+        return x_p
+
+    def _add_product(self, model: LinearModel, x: Columns, y: Columns) -> None:
+        """`y - black = e (x - black)` for one e: exact when e is fixed, else its hull."""
+        black, width = self.domain.lower, self.domain.width
+        low, high = self.span
+        shift_low, shift_high = black - low * black, black - high * black
+        if self.fixed:
+            model.add_rows([(y, 1.0), (x, -low)], shift_low, shift_low)
+            return
+        e = model.add_columns(low, high)
+        spread: LinearArray = np.full((len(x), 1), -width)
+        model.add_rows([(y, 1.0), (x, -low)], shift_low, np.inf)
+        model.add_rows([(y, 1.0), (x, -high)], -np.inf, shift_high)
+        model.add_rows([(y, 1.0), (x, -high), (e, spread)], shift_high - high * width, np.inf)
+        model.add_rows([(y, 1.0), (x, -low), (e, spread)], -np.inf, shift_low - low * width)

@@ -1,0 +1,42 @@
+"""Every pixel changes by up to `e`, each in its own way."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from vhagar.errors import InvalidInput
+from vhagar.perturbation.band import BandPiece
+from vhagar.perturbation.base import Domain, Perturbation
+from vhagar.perturbation.ranges import GivenRange, as_range, number, require_within
+
+
+def limit_of(given: GivenRange, what: str) -> float:
+    """The `e` of `e` or `[0,e]`."""
+    if isinstance(given, int | float):
+        given = (0.0, given)
+    low, high = as_range(given, what)
+    if low != 0.0 or high <= 0.0:
+        raise InvalidInput(f"{what} must be a positive number e or an interval [0,e]")
+    return high
+
+
+@dataclass(frozen=True)
+class Linf(Perturbation):
+    """`linf(e)` or `linf([0,e])`: `abs(x_p - x) <= e` for every pixel, within the input range."""
+
+    limit: float
+
+    name = "linf"
+
+    def __init__(self, limit: GivenRange) -> None:
+        object.__setattr__(self, "limit", limit_of(limit, "the limit of linf"))
+
+    def pieces(self, domain: Domain, clip: bool = True) -> tuple[BandPiece, ...]:
+        require_within((0.0, self.limit), 0.0, domain.width, "the limit of linf")
+        mask = np.ones(domain.size, dtype=np.bool_)
+        return (BandPiece(domain, str(self), self.limit, mask),)
+
+    def arguments(self) -> tuple[str, ...]:
+        return (number(self.limit),)

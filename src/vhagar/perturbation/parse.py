@@ -1,0 +1,66 @@
+"""The textual form of perturbations, such as `occlusion([12,16],14,5)`."""
+
+from __future__ import annotations
+
+import re
+
+from vhagar.errors import InvalidInput
+from vhagar.perturbation.base import Perturbation
+from vhagar.perturbation.brightness import Brightness
+from vhagar.perturbation.contrast import Contrast
+from vhagar.perturbation.linf import Linf
+from vhagar.perturbation.occlusion import Occlusion
+from vhagar.perturbation.patch import Patch
+from vhagar.perturbation.ranges import GivenRange
+from vhagar.perturbation.rotation import Rotation
+from vhagar.perturbation.translation import Translation
+
+# Every perturbation, with the form that help texts and errors show. A new one is one more line.
+PERTURBATIONS: dict[type[Perturbation], str] = {
+    Linf: "linf(e)",
+    Brightness: "brightness([lo,hi])",
+    Contrast: "contrast([lo,hi])",
+    Occlusion: "occlusion(i,j,w)",
+    Patch: "patch([0,e],i,j,w)",
+    Translation: "translation(tx,ty)",
+    Rotation: "rotation(theta)",
+}
+
+_NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
+_ARGUMENT = re.compile(rf"\s*(?:({_NUMBER})|\[\s*({_NUMBER})\s*,\s*({_NUMBER})\s*\])\s*(?:,|$)")
+_CALL = re.compile(r"\s*([A-Za-z_]\w*)\s*\((.*)\)\s*", re.DOTALL)
+
+
+def parse(text: str) -> Perturbation:
+    """Read `name(argument,...)`; an argument is a number or an interval `[low,high]`."""
+    call = _CALL.fullmatch(text)
+    kinds = {kind.name: kind for kind in PERTURBATIONS}
+    if call is None or call[1].lower() not in kinds:
+        forms = ", ".join(PERTURBATIONS.values())
+        raise InvalidInput(f"{text!r} is not a perturbation; write one of: {forms}")
+    kind = kinds[call[1].lower()]
+    arguments = _arguments(call[2], text)
+    try:
+        return kind(*arguments)
+    except TypeError as error:
+        raise InvalidInput(
+            f"{text!r} has {len(arguments)} argument(s); write {PERTURBATIONS[kind]}"
+        ) from error
+
+
+def _arguments(inside: str, text: str) -> list[GivenRange]:
+    arguments: list[GivenRange] = []
+    position = 0
+    if inside.strip().endswith(","):
+        raise InvalidInput(f"{text!r} ends its arguments with a comma")
+    while position < len(inside):
+        match = _ARGUMENT.match(inside, position)
+        if match is None:
+            raise InvalidInput(
+                f"cannot read {inside[position:].strip()!r} in {text!r}; "
+                "an argument is a number or an interval such as [0,0.1]"
+            )
+        single, low, high = match.groups()
+        arguments.append(float(single) if single else (float(low), float(high)))
+        position = match.end()
+    return arguments

@@ -1,0 +1,60 @@
+"""A square whose pixels change by up to `e`, each in its own way."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import product
+
+from vhagar.perturbation.band import BandPiece
+from vhagar.perturbation.base import Domain, Perturbation
+from vhagar.perturbation.linf import limit_of
+from vhagar.perturbation.ranges import (
+    GivenRange,
+    as_integer_range,
+    integers,
+    interval_text,
+    require_within,
+    span_text,
+)
+from vhagar.perturbation.squares import require_inside, square_mask
+
+
+@dataclass(frozen=True)
+class Patch(Perturbation):
+    """`patch([0,e],i,j,w)`: pixels of a square change by up to e, within the input range.
+
+    A pixel of a patch may keep its value, so the widest square of each corner contains all
+    narrower ones: one piece for each corner.
+    """
+
+    limit: float
+    row: tuple[int, int]
+    column: tuple[int, int]
+    width: tuple[int, int]
+
+    name = "patch"
+
+    def __init__(
+        self, limit: GivenRange, row: GivenRange, column: GivenRange, width: GivenRange
+    ) -> None:
+        object.__setattr__(self, "limit", limit_of(limit, "the limit of patch"))
+        object.__setattr__(self, "row", as_integer_range(row, "the row of patch"))
+        object.__setattr__(self, "column", as_integer_range(column, "the column of patch"))
+        object.__setattr__(self, "width", as_integer_range(width, "the width of patch"))
+
+    def pieces(self, domain: Domain, clip: bool = True) -> tuple[BandPiece, ...]:
+        require_within((0.0, self.limit), 0.0, domain.width, "the limit of patch")
+        require_inside(domain, str(self), self.row, self.column, self.width)
+        corners = product(integers(self.row), integers(self.column))
+        return tuple(self._piece(domain, i, j) for i, j in corners)
+
+    def _piece(self, domain: Domain, row: int, column: int) -> BandPiece:
+        width = self.width[1]
+        mask = square_mask(domain, row, column, width)
+        facts = (("row", row), ("column", column), ("width", width))
+        label = f"patch({interval_text((0, self.limit))},{row},{column},{width})"
+        return BandPiece(domain, label, self.limit, mask, facts)
+
+    def arguments(self) -> tuple[str, ...]:
+        squares = (span_text(part) for part in (self.row, self.column, self.width))
+        return (interval_text((0, self.limit)), *squares)

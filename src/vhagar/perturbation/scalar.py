@@ -1,0 +1,55 @@
+"""What brightness and contrast share: one number for the whole image, over an interval."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass, replace
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vhagar.perturbation.base import AbstractPiece, Array, Domain
+from vhagar.perturbation.ranges import Range
+
+
+@dataclass(frozen=True, eq=False)
+class AbstractScalarPiece(AbstractPiece):
+    """A piece with one parameter in `span`. `clip` says whether `x_p` stays in the domain."""
+
+    domain: Domain
+    label: str
+    span: Range
+    clip: bool
+
+    @property
+    def fixed(self) -> bool:
+        """Whether there is nothing to choose."""
+        return self.span[0] == self.span[1]
+
+    @property
+    def parameter_bounds(self) -> tuple[Array, Array]:
+        return np.array([self.span[0]]), np.array([self.span[1]])
+
+    def split(self) -> tuple[Self, ...]:
+        low, high = self.span
+        middle = low + (high - low) / 2
+        if not low < middle < high:
+            return ()
+        return replace(self, span=(low, middle)), replace(self, span=(middle, high))
+
+    def contains(self, x: Array, x_p: Array) -> NDArray[np.bool_]:
+        inside = (x >= self.domain.lower) & (x <= self.domain.upper)
+        if self.clip:
+            inside &= (x_p >= self.domain.lower) & (x_p <= self.domain.upper)
+        low, high = self._explanations(x, x_p)
+        lowest = np.maximum(low.max(axis=1), self.span[0])
+        highest = np.minimum(high.min(axis=1), self.span[1])
+        return np.asarray(inside.all(axis=1) & (lowest <= highest))
+
+    @abstractmethod
+    def _explanations(self, x: Array, x_p: Array) -> tuple[Array, Array]:
+        """For each pixel, the interval of parameters that explain it up to rounding."""
+
+    def describe(self, parameters: Array) -> dict[str, object]:
+        return {self.label.split("(")[0]: float(parameters[0])}
