@@ -27,4 +27,4 @@ class UnsupportedOperator(InvalidNetwork):
 
 
 class SolverFailure(VhagarError):
-    """A solver refused a call. Never turned into a number: the bound it would have given is lost."""
+    """A solver refused a call. Never turned into a number: its bound is lost."""

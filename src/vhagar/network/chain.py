@@ -23,7 +23,7 @@ from vhagar.network.layers import (
     Shape,
 )
 
-# A convolution that a per-pixel scaling turns into a full matrix may not take more memory than this.
+# The most entries of a full matrix that a scaling from pixel to pixel may make of a convolution.
 _LARGEST_MATRIX = 50_000_000
 
 

@@ -149,7 +149,7 @@ class Convolution(AbstractLinear):
     def _extent(self, axis: int) -> int:
         padded = self.in_shape[1 + axis] + self.padding[axis] + self.padding[axis + 2]
         span = self.dilation[axis] * (self.weight.shape[2 + axis] - 1) + 1
-        return (padded - span) // max(self.stride[axis], 1) + 1
+        return int((padded - span) // max(self.stride[axis], 1) + 1)
 
     def forward(self, batch: Array) -> Array:
         flat = self.correlate(batch.reshape(-1, *self.in_shape)).reshape(len(batch), self.out_size)

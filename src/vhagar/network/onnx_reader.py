@@ -98,7 +98,7 @@ class _GraphReader:
     def _translate(self, node: Node) -> None:
         translator = _TRANSLATORS.get(node.op_type) if node.domain in ("", "ai.onnx") else None
         if translator is None:
-            self.refuse(node, "is not supported")
+            raise self.refusal(node, "is not supported")
         try:
             translator(self, node)
         except InvalidNetwork as error:
@@ -106,8 +106,8 @@ class _GraphReader:
                 raise
             raise InvalidNetwork(f"node {_label(node)!r} ({node.op_type}): {error}") from error
 
-    def refuse(self, node: Node, reason: str) -> Any:
-        raise UnsupportedOperator(node.op_type, _label(node), reason, SUPPORTED_OPERATORS)
+    def refusal(self, node: Node, reason: str) -> UnsupportedOperator:
+        return UnsupportedOperator(node.op_type, _label(node), reason, SUPPORTED_OPERATORS)
 
     def advance(self, node: Node) -> None:
         """The node's first output is the chain's new end."""
@@ -136,7 +136,7 @@ class _GraphReader:
 
     def require_data(self, node: Node, position: int = 0) -> None:
         if position >= len(node.input) or node.input[position] != self.data:
-            self.refuse(
+            raise self.refusal(
                 node,
                 "takes a tensor that is not the previous node's output; "
                 "branches and skip connections are not supported yet",
@@ -146,7 +146,7 @@ class _GraphReader:
         """Which of a binary node's two inputs is the data; the other must be a constant."""
         places = [k for k, name in enumerate(node.input) if name == self.data]
         if len(places) != 1 or len(node.input) != 2:
-            self.refuse(node, "needs one constant input; sums of two branches are not supported")
+            raise self.refusal(node, "needs one constant input; branches are not supported")
         if node.input[1 - places[0]] not in self.constants:
             self.require_data(node, 1 - places[0])
         return places[0]
@@ -167,7 +167,7 @@ def _constant(reader: _GraphReader, node: Node) -> None:
     else:
         plain = [attributes[key] for key in attributes if key.startswith("value_")]
         if len(plain) != 1 or isinstance(plain[0], bytes):
-            reader.refuse(node, "holds something other than a dense tensor of numbers")
+            raise reader.refusal(node, "holds something other than a dense tensor of numbers")
         value = np.asarray(plain[0])
     reader.constants[node.output[0]] = value
 
@@ -182,7 +182,7 @@ def _identity(reader: _GraphReader, node: Node) -> None:
 
 def _dropout(reader: _GraphReader, node: Node) -> None:
     if len(node.input) > 2 and node.input[2] and bool(reader.constant(node, 2, "training mode")):
-        reader.refuse(node, "is in training mode; export the model in evaluation mode")
+        raise reader.refusal(node, "is in training mode; export the model in evaluation mode")
     reader.require_data(node)
     reader.advance(node)
 
@@ -197,7 +197,7 @@ def _gemm(reader: _GraphReader, node: Node) -> None:
     attributes = _attributes(node)
     reader.require_data(node)
     if attributes.get("transA", 0):
-        reader.refuse(node, "transposes its data, which would mix the images of a batch")
+        raise reader.refusal(node, "transposes its data, which would mix the images of a batch")
     weight = reader.weights(node, 1, "weight")
     if weight.ndim != 2:
         raise InvalidNetwork(f"its weight has rank {weight.ndim}, not 2")
@@ -265,7 +265,7 @@ def _elementwise(reader: _GraphReader, node: Node) -> None:
     constant_first = position == 1
     kind = node.op_type
     if kind == "Div" and constant_first:
-        reader.refuse(node, "divides by the data, which is not linear")
+        raise reader.refusal(node, "divides by the data, which is not linear")
     if kind == "Div" and not value.all():
         raise InvalidNetwork("it divides by zero")
     one, zero = np.ones_like(value), np.zeros_like(value)
@@ -283,7 +283,7 @@ def _flatten(reader: _GraphReader, node: Node) -> None:
     reader.require_data(node)
     axis = _attributes(node).get("axis", 1)
     if axis not in (1, -len(reader.chain.shape)):
-        reader.refuse(node, f"flattens from axis {axis}; only axis 1 keeps the batch apart")
+        raise reader.refusal(node, f"flattens from axis {axis}; only axis 1 keeps the batch apart")
     reader.chain.reshape((reader.chain.size,))
     reader.advance(node)
 
@@ -296,7 +296,7 @@ def _reshape(reader: _GraphReader, node: Node) -> None:
     reader.require_data(node)
     wanted = [int(size) for size in reader.constant(node, 1, "shape").reshape(-1)]
     if not wanted or wanted[0] not in (-1, 0, 1) or (wanted[0] == -1 and -1 in wanted[1:]):
-        reader.refuse(node, f"reshapes to {wanted}, which does not keep the batch dimension first")
+        raise reader.refusal(node, f"reshapes to {wanted}; the batch dimension must stay first")
     if not _attributes(node).get("allowzero", 0):
         old = (1, *reader.chain.shape)
         if any(size == 0 and k >= len(old) for k, size in enumerate(wanted)):

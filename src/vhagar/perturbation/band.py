@@ -66,7 +66,7 @@ class BandPiece(AbstractPiece):
         best = values.argmax(axis=-1)
         x, x_p = xs[best], ps[best]
         value = np.take_along_axis(values, best[..., None], axis=-1)[..., 0].sum(axis=1)
-        return Support(value, x, (x_p - x)[:, self.mask])
+        return Support(value, x, self.project((x_p - x)[:, self.mask]))
 
     def add_rows(self, model: LinearModel, x: Columns) -> Columns:
         x_p = x.copy()

@@ -132,7 +132,8 @@ class AbstractPiece(ABC):
         reach = abs(a) @ np.full(self.domain.size, self.domain.magnitude)
         reach = reach + abs(b) @ np.maximum(abs(low), abs(high))
         # Each of the <= size + 8 additions errs by half an ulp of the sum of absolute values.
-        slack = (2.0**-51 * (2 * self.domain.size + 16)) * reach
+        # The smallest normal number covers products too small for a relative error.
+        slack = (2.0**-51 * (2 * self.domain.size + 16)) * reach + np.finfo(np.float64).tiny
         return Support(found.value + slack, found.x, found.parameters)
 
     def project(self, parameters: Array) -> Array:

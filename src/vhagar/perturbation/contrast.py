@@ -91,7 +91,7 @@ class ContrastPiece(AbstractScalarPiece):
         if self._clips:
             high = np.where(v >= self.domain.width - self.slack, np.inf, high)
         # A black pixel stays black under every factor, and any other image of it is wrong.
-        stays = v <= self.slack * (1 + self.span[1])
+        stays = abs(v) <= self.slack * (1 + self.span[1])
         low = np.where(black, np.where(stays, -np.inf, np.inf), low)
         return low, np.where(black, np.inf, high)
 

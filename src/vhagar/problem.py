@@ -1,0 +1,92 @@
+"""The question: a network, a perturbation, a source class and target classes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from vhagar.errors import InvalidInput
+from vhagar.network import Network
+from vhagar.perturbation import AbstractPiece, Domain, Perturbation, parse
+
+
+@dataclass(frozen=True, eq=False, init=False)
+class Problem:
+    """How confident can an input of class `source` be and still be pushed into a target?
+
+    `perturbation` is an object or its textual form. `targets` is one class, several, or None for
+    all classes but the source. `clip` keeps perturbed pixels in the input range; without it
+    brightness and contrast may leave it (the other perturbations never do). `input_range` is the
+    interval of every input entry.
+
+    Without a perturbation the question is how confident the network can be at all in the source
+    class; there are no targets then.
+    """
+
+    network: Network
+    perturbation: Perturbation | None
+    source: int
+    targets: tuple[int, ...]
+    clip: bool
+    domain: Domain
+
+    def __init__(
+        self,
+        network: Network,
+        perturbation: Perturbation | str | None,
+        source: int,
+        targets: int | Sequence[int] | None = None,
+        clip: bool = True,
+        input_range: tuple[float, float] = (0.0, 1.0),
+    ) -> None:
+        if isinstance(perturbation, str):
+            perturbation = parse(perturbation)
+        store = object.__setattr__
+        store(self, "network", network)
+        store(self, "perturbation", perturbation)
+        store(self, "source", _class(network, source, "source"))
+        store(self, "clip", clip)
+        store(self, "domain", Domain(network.input_shape, *input_range))
+        store(self, "targets", self._checked_targets(targets))
+        _ = self.pieces  # parameters outside their limits are found now, not later
+
+    def _checked_targets(self, targets: int | Sequence[int] | None) -> tuple[int, ...]:
+        if self.perturbation is None:
+            if targets is not None:
+                raise InvalidInput("targets make sense only with a perturbation")
+            return ()
+        if targets is None:
+            return tuple(k for k in range(self.network.classes) if k != self.source)
+        given = [targets] if isinstance(targets, int) else list(targets)
+        checked = sorted({_class(self.network, target, "target") for target in given})
+        if not checked:
+            raise InvalidInput("give at least one target class, or None for all others")
+        if self.source in checked:
+            raise InvalidInput(
+                f"class {self.source} is both source and target; a target must be another class"
+            )
+        return tuple(checked)
+
+    @cached_property
+    def pieces(self) -> tuple[AbstractPiece, ...]:
+        """The pieces of the perturbation over the network's input domain."""
+        if self.perturbation is None:
+            return ()
+        return self.perturbation.pieces(self.domain, self.clip)
+
+    @property
+    def goals(self) -> tuple[int | None, ...]:
+        """What is searched one by one: each target, or None where nothing is attacked."""
+        return self.targets or (None,)
+
+
+def _class(network: Network, label: int, what: str) -> int:
+    if isinstance(label, bool) or not isinstance(label, int):
+        raise InvalidInput(f"the {what} class must be a whole number, not {label!r}")
+    if not 0 <= label < network.classes:
+        raise InvalidInput(
+            f"the {what} class {label} does not exist; "
+            f"the network's classes are 0 to {network.classes - 1}"
+        )
+    return label

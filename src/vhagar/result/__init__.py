@@ -1,0 +1,18 @@
+"""Results: the interval, the witness (re-checked, fails closed), and how they are kept."""
+
+from vhagar.result.result import BoundKind, Interval, Moment, Progress, Result, Status
+from vhagar.result.tracker import Tracker
+from vhagar.result.witness import Rejection, Witness, WitnessCheck
+
+__all__ = [
+    "BoundKind",
+    "Interval",
+    "Moment",
+    "Progress",
+    "Rejection",
+    "Result",
+    "Status",
+    "Tracker",
+    "Witness",
+    "WitnessCheck",
+]

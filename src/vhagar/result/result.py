@@ -1,0 +1,99 @@
+"""What `verify` returns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+from vhagar.result.witness import Witness
+
+
+class Status(Enum):
+    """How a run ended; the value is the message."""
+
+    CLOSED = "the interval is closed"
+    ROBUST = "nothing can be attacked"
+    TIMEOUT = "the time was up"
+    INTERRUPTED = "the run was interrupted"
+    EXHAUSTED = "the engine can tighten the interval no further"
+
+
+class BoundKind(Enum):
+    """Where an upper bound comes from; the value is the explanation."""
+
+    INTERVAL = "interval arithmetic, rounded outward"
+    SOLVER = "dual bound of the MIP solver, with its tolerances added outward"
+
+
+@dataclass(frozen=True)
+class Interval:
+    """`lower <= delta* <= upper`, and what kind of bound `upper` is."""
+
+    lower: float
+    upper: float
+    kind: BoundKind
+
+    @property
+    def gap(self) -> float:
+        return self.upper - self.lower
+
+
+@dataclass(frozen=True)
+class Moment:
+    """The interval at one time, in seconds since the start."""
+
+    seconds: float
+    lower: float
+    upper: float
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What `on_progress` receives: the interval now, and what the verifier is doing."""
+
+    seconds: float
+    lower: float
+    upper: float
+    phase: str
+    targets: dict[int, Interval]
+    initial_upper: float
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """The interval around the maximal globally non-robust bound, and all that supports it.
+
+    `lower` is the confidence of `witness` (0 without one); `upper` is a dual bound. `targets` holds
+    an interval for each target class; one that was left open cannot exceed `upper`.
+    """
+
+    lower: float
+    upper: float
+    status: Status
+    kind: BoundKind
+    seconds: float
+    targets: dict[int, Interval]
+    witness: Witness | None
+    history: tuple[Moment, ...]
+    timings: dict[str, float]
+    engine: str
+    notes: tuple[str, ...] = ()
+    max_confidence: Interval | None = field(default=None)
+
+    @property
+    def interval(self) -> Interval:
+        return Interval(self.lower, self.upper, self.kind)
+
+    @property
+    def percent(self) -> tuple[float, float] | None:
+        """The bounds as percentages of the maximal confidence, rounded outward.
+
+        None as long as `max_confidence` is not known (see `vhagar.max_confidence`).
+        """
+        reference = self.max_confidence
+        if reference is None:
+            return None
+        low = 100 * self.lower / reference.upper if reference.upper > 0 else 0.0
+        high = 100 * self.upper / reference.lower if reference.lower > 0 else 100.0
+        # The robust bound can never exceed the maximal confidence itself.
+        return low, min(high, 100.0)

@@ -1,0 +1,200 @@
+"""The keeper of the interval: everything an engine finds goes through here.
+
+Only an accepted witness raises `lower`; only a finite number offered as an upper bound lowers
+`upper`. NaN, infinities and refuted bounds change nothing.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vhagar.errors import VhagarError
+from vhagar.options import Options
+from vhagar.perturbation import AbstractPiece
+from vhagar.problem import Problem
+from vhagar.result.result import BoundKind, Interval, Moment, Progress, Result, Status
+from vhagar.result.witness import Rejection, Witness, WitnessCheck
+
+OnProgress = Callable[[Progress], None]
+
+# A gap this small beside the first (interval arithmetic) bound counts as closed: solvers cannot
+# tell a bound of exactly 0 from one within their tolerances.
+_NEGLIGIBLE = 1e-6
+
+
+class Tracker:
+    """Intervals per goal (a target class, or None), the best witness, and the history."""
+
+    def __init__(
+        self, problem: Problem, options: Options, on_progress: OnProgress | None = None
+    ) -> None:
+        self.problem = problem
+        self.options = options
+        self.started = time.monotonic()
+        self.phase_name = "start"
+        self._on_progress = on_progress
+        self._check = WitnessCheck(problem)
+        self._uppers: dict[int | None, dict[BoundKind, float]] = {g: {} for g in problem.goals}
+        self._witnesses: dict[int | None, Witness] = {}
+        self._initial_upper = math.inf
+        self._history: list[Moment] = []
+        self._timings: dict[str, float] = {}
+        self._notes: list[str] = []
+
+    @property
+    def seconds(self) -> float:
+        return time.monotonic() - self.started
+
+    @property
+    def lower(self) -> float:
+        return max((w.confidence for w in self._witnesses.values()), default=0.0)
+
+    @property
+    def upper(self) -> float:
+        return max(self.goal_upper(goal) for goal in self.problem.goals)
+
+    def goal_lower(self, goal: int | None) -> float:
+        witness = self._witnesses.get(goal)
+        return witness.confidence if witness else 0.0
+
+    def goal_upper(self, goal: int | None) -> float:
+        return min(self._uppers[goal].values(), default=math.inf)
+
+    def settled(self, goal: int | None) -> bool:
+        """Whether searching this goal further can no longer change the answer."""
+        return self._is_closed(self.lower, self.goal_upper(goal))
+
+    @property
+    def closed(self) -> bool:
+        return self._is_closed(self.lower, self.upper)
+
+    def _is_closed(self, lower: float, upper: float) -> bool:
+        negligible = _NEGLIGIBLE * self._initial_upper if self._history else 0.0
+        return upper - lower <= max(self.options.relative_gap * upper, negligible)
+
+    def offer_upper(self, goal: int | None, value: float, kind: BoundKind) -> bool:
+        """Take a valid upper bound for a goal; returns whether it improves on what was known."""
+        if math.isnan(value) or value == math.inf:
+            return False
+        value = max(value, 0.0)  # delta* is 0 by definition where nothing can be attacked
+        if value >= self.goal_upper(goal):
+            return False
+        if value < self.goal_lower(goal):
+            self._refute(goal, value, kind)
+            return False
+        self._uppers[goal][kind] = value
+        self._record()
+        return True
+
+    def offer_witness(
+        self,
+        goal: int | None,
+        x: NDArray[np.float64],
+        piece: AbstractPiece | None = None,
+        parameters: NDArray[np.float64] | None = None,
+    ) -> Witness | Rejection:
+        """Check a candidate and, if it is a witness and the best one, raise the lower bound."""
+        verdict = self._check(goal, x, piece, parameters)
+        if isinstance(verdict, Rejection) or verdict.confidence <= self.goal_lower(goal):
+            return verdict
+        self._witnesses[goal] = verdict
+        for kind, bound in list(self._uppers[goal].items()):
+            if bound < verdict.confidence:
+                self._refute(goal, bound, kind)
+        self._record()
+        return verdict
+
+    def _refute(self, goal: int | None, value: float, kind: BoundKind) -> None:
+        """A checked witness proves that a bound is wrong: the bound goes, the witness stays."""
+        if kind is BoundKind.INTERVAL:
+            raise VhagarError(
+                f"a witness of confidence {self.goal_lower(goal)} contradicts the interval bound "
+                f"{value}; this is a bug in vhagar, please report it"
+            )
+        self._uppers[goal].pop(kind, None)
+        self._notes.append(
+            f"a bound {value:.6g} for target {goal} ({kind.value}) was refuted by a witness and "
+            "dropped"
+        )
+
+    def _record(self) -> None:
+        if not self._history:
+            if not math.isfinite(self.upper):
+                return  # no interval yet
+            self._initial_upper = self.upper
+        moment = Moment(self.seconds, self.lower, self.upper)
+        last = self._history[-1] if self._history else None
+        if last is None or (last.lower, last.upper) != (moment.lower, moment.upper):
+            self._history.append(moment)
+            self.report()
+
+    def report(self) -> None:
+        """Tell the caller where things stand."""
+        if self._on_progress is not None:
+            self._on_progress(
+                Progress(
+                    self.seconds,
+                    self.lower,
+                    self.upper,
+                    self.phase_name,
+                    self._intervals(),
+                    self._initial_upper,
+                )
+            )
+
+    def note(self, text: str) -> None:
+        """Something the user should know about this run."""
+        if text not in self._notes:
+            self._notes.append(text)
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """Time what happens inside under a name."""
+        outer, begun = self.phase_name, time.monotonic()
+        self.phase_name = name
+        try:
+            yield
+        finally:
+            spent = time.monotonic() - begun
+            self._timings[name] = self._timings.get(name, 0.0) + spent
+            self.phase_name = outer
+
+    def _intervals(self) -> dict[int, Interval]:
+        return {
+            goal: Interval(self.goal_lower(goal), self.goal_upper(goal), self._kind(goal))
+            for goal in self.problem.targets
+        }
+
+    def _kind(self, goal: int | None) -> BoundKind:
+        bounds = self._uppers[goal]
+        return min(bounds, key=lambda kind: bounds[kind], default=BoundKind.INTERVAL)
+
+    def result(self, stopped: Status | None = None) -> Result:
+        """The result now. `stopped` says why the search ended if the interval is not closed."""
+        if self.upper == 0.0:
+            status = Status.ROBUST
+        elif self.closed:
+            status = Status.CLOSED
+        else:
+            status = stopped or Status.EXHAUSTED
+        best = max(self._witnesses.values(), key=lambda w: w.confidence, default=None)
+        deciding = max(self.problem.goals, key=self.goal_upper)
+        return Result(
+            lower=self.lower,
+            upper=self.upper,
+            status=status,
+            kind=self._kind(deciding),
+            seconds=self.seconds,
+            targets=self._intervals(),
+            witness=best,
+            history=(*self._history, Moment(self.seconds, self.lower, self.upper)),
+            timings=dict(self._timings),
+            engine=self.options.engine,
+            notes=tuple(self._notes),
+        )

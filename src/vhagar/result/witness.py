@@ -1,0 +1,178 @@
+"""Witnesses: concrete inputs that were re-checked, independently of whatever found them.
+
+A witness is accepted only when all of this holds, and nothing is accepted by default:
+
+- the input lies in the domain, the parameters in their box, the pair in the perturbation;
+- the network, evaluated in float64 with its rounding error bounded, is confident in the source
+  class and puts the perturbed input into the target class; an exact tie, which float64 cannot
+  decide, is decided in rational arithmetic and labelled;
+- onnxruntime, in float32 and from the model file itself, agrees.
+
+The stated confidence is rounded down, so it never exceeds the true one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vhagar.errors import VhagarError
+from vhagar.network import onnx_bytes
+from vhagar.network.network import confidence
+from vhagar.perturbation import AbstractPiece
+from vhagar.problem import Problem
+from vhagar.relaxation import Bounds, confidence_bounds, network_bounds
+from vhagar.result.exact import exact_confidence_sign
+
+Array = NDArray[np.float64]
+
+# What float32 leaves uncertain of a score, relative to the largest one.
+_FLOAT32_NOISE = 1e-5
+
+
+@dataclass(frozen=True, eq=False)
+class Witness:
+    """An input `x` and its perturbed image `x_p`, in the network's input shape.
+
+    `confidence` is that of `x` in the source class, rounded down. `margin` is the confidence of
+    `x_p` in the target; it is 0 for a tie. Without a perturbation only `x` is there.
+    """
+
+    x: Array
+    scores: Array
+    confidence: float
+    target: int | None = None
+    x_p: Array | None = None
+    scores_p: Array | None = None
+    margin: float | None = None
+    tie: bool = False
+    piece: str = ""
+    parameters: dict[str, object] | None = None
+
+
+@dataclass(frozen=True)
+class Rejection:
+    """Why a candidate is no witness."""
+
+    reason: str
+
+
+class WitnessCheck:
+    """Decides on candidates for one problem."""
+
+    def __init__(self, problem: Problem) -> None:
+        self._problem = problem
+
+    def __call__(
+        self,
+        target: int | None,
+        x: Array,
+        piece: AbstractPiece | None = None,
+        parameters: Array | None = None,
+    ) -> Witness | Rejection:
+        """Judge a flat input and, where something is attacked, the parameters of a piece.
+
+        The input is first rounded to float32: the witness is then the same in every precision.
+        """
+        x = np.asarray(x, dtype=np.float32).astype(np.float64).reshape(1, -1)
+        if x.shape[1] != self._problem.domain.size or not np.isfinite(x).all():
+            return Rejection("the input has the wrong size or is not finite")
+        # Rounding to float32 may step over an end of the domain that float32 cannot represent.
+        x = np.clip(x, self._problem.domain.lower, self._problem.domain.upper)
+        if target is None:
+            return self._judge_confidence(x)
+        if piece is None or parameters is None:
+            return Rejection("the candidate names no perturbation")
+        return self._judge_attack(target, x, piece, np.asarray(parameters, dtype=np.float64))
+
+    def _judge_confidence(self, x: Array) -> Witness | Rejection:
+        low, scores = self._confidence(Bounds(x[0], x[0]), x, self._problem.source)
+        if not low > 0:
+            return Rejection("the input is not classified as the source class")
+        if not self._float32_confidence(x, self._problem.source) > 0:
+            return Rejection("onnxruntime does not classify the input as the source class")
+        return Witness(self._shaped(x), scores, low)
+
+    def _judge_attack(
+        self, target: int, x: Array, piece: AbstractPiece, parameters: Array
+    ) -> Witness | Rejection:
+        if not np.isfinite(parameters).all():
+            return Rejection("the parameters are not finite")
+        source_part = self._judge_confidence(x)
+        if isinstance(source_part, Rejection):
+            return source_part
+        parameters = piece.project(parameters)[None]
+        x_p = piece.apply(x, parameters)
+        if not piece.contains(x, x_p).all():
+            return Rejection("the pair is not in the perturbation")
+        low_image, high_image = piece.enclosure(x, parameters)
+        margin, scores_p = self._confidence(Bounds(low_image[0], high_image[0]), x_p, target)
+        tie = False
+        if not margin > 0:
+            # Only an image known exactly can be a tie that is known exactly.
+            exact = (low_image == high_image).all()
+            tie = bool(exact) and exact_confidence_sign(self._problem.network, x_p[0], target) == 0
+            if not tie:
+                return Rejection("the perturbed input is not classified as the target")
+            margin = 0.0
+        noise = _FLOAT32_NOISE * max(1e-30, float(abs(scores_p).max())) if tie else 0.0
+        second_opinion = self._float32_confidence(x_p, target)
+        if not (second_opinion >= -noise if tie else second_opinion > 0):
+            return Rejection("onnxruntime does not classify the perturbed input as the target")
+        return Witness(
+            source_part.x,
+            source_part.scores,
+            source_part.confidence,
+            target,
+            self._shaped(x_p),
+            scores_p,
+            margin,
+            tie,
+            piece.label,
+            piece.describe(parameters[0]),
+        )
+
+    def _confidence(self, image: Bounds, x: Array, label: int) -> tuple[float, Array]:
+        """A lower bound on the confidence over a (tiny) box, and the plain scores at `x`."""
+        network = self._problem.network
+        hidden = image if len(network.layers) == 1 else network_bounds(network, image)[-2]
+        guaranteed = float(confidence_bounds(network, hidden, label)[0].min())
+        scores = network.forward(x)
+        # Two evaluations that share no code beyond the weights: the smaller counts.
+        return min(guaranteed, float(confidence(scores, label)[0])), scores[0]
+
+    def _float32_confidence(self, x: Array, label: int) -> float:
+        kind = np.float64 if "double" in self._session_input.type else np.float32
+        image = x.reshape(1, *self._problem.network.input_shape).astype(kind)
+        (scores,) = self._session.run(None, {self._session_input.name: image})
+        flat = np.asarray(scores, dtype=np.float64).reshape(1, -1)
+        if flat.shape[1] != self._problem.network.classes or not np.isfinite(flat).all():
+            return -np.inf
+        return float(confidence(flat, label)[0])
+
+    @cached_property
+    def _session(self) -> Any:
+        import onnxruntime
+
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = options.inter_op_num_threads = 1
+        options.log_severity_level = 4
+        network = self._problem.network
+        model = network.model if network.model is not None else onnx_bytes(network)
+        try:
+            return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+        except Exception as error:  # onnxruntime raises classes of its own
+            raise VhagarError(
+                f"onnxruntime cannot load the model, so no witness can be checked: {error}"
+            ) from error
+
+    @cached_property
+    def _session_input(self) -> Any:
+        return self._session.get_inputs()[0]
+
+    def _shaped(self, x: Array) -> Array:
+        return x.reshape(self._problem.network.input_shape)

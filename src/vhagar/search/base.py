@@ -1,0 +1,18 @@
+"""What every engine is: something that feeds a tracker until a deadline."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+from vhagar.result import Tracker
+
+
+class AbstractEngine(ABC):
+    """Searches one problem. All that it finds goes through the tracker, which judges it."""
+
+    @abstractmethod
+    def run(self, tracker: Tracker, deadline: float) -> bool:
+        """Search until closed, exhausted, or `time.monotonic()` passes the deadline.
+
+        Returns whether the time ran out.
+        """

@@ -1,0 +1,1 @@
+"""The reference engine: the paper's twin big-M encoding in a MIP solver."""

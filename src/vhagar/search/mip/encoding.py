@@ -1,0 +1,124 @@
+"""The main MIP of the paper: two copies of the network, big-M ReLUs, and the class constraints.
+
+    max delta   subject to   score[source] - score[j] >= delta      for every j != source, at x
+                             score[target] - score[j] >= 0          for every j != target, at x_p
+                             x_p a perturbation of x
+
+Without a piece there is one copy, and the maximum is the network's largest confidence.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vhagar.linear import Columns, LinearArrays, LinearModel
+from vhagar.network import AbstractLinear, Network
+from vhagar.perturbation import AbstractPiece
+from vhagar.problem import Problem
+from vhagar.relaxation import Bounds, confidence_bounds, network_bounds
+
+Array = NDArray[np.float64]
+
+# The target rows are relaxed by this much of their range. A problem that is feasible only at a tie
+# then has an interior, so that no solver within its tolerances can call it infeasible.
+_TIE_ROOM = 1e-7
+
+
+@dataclass(frozen=True, eq=False)
+class Encoding:
+    """A model and the places of what one wants to read from it or change in it."""
+
+    arrays: LinearArrays
+    x: Columns
+    x_p: Columns | None
+    delta: int
+    source_rows: Columns
+    target_rows: Columns
+    # The size of the target's scores, by which margins are measured.
+    target_scale: float
+
+
+@dataclass(frozen=True, eq=False)
+class _Copy:
+    """One copy of the network in the model: the columns and bounds of its scores."""
+
+    scores: Columns
+    bounds: list[Bounds]
+    inputs: Bounds
+
+    @property
+    def hidden(self) -> Bounds:
+        """What enters the last layer."""
+        return self.bounds[-2] if len(self.bounds) > 1 else self.inputs
+
+
+def encode(problem: Problem, piece: AbstractPiece | None, target: int | None) -> Encoding:
+    """The model of one piece and one target."""
+    model = LinearModel()
+    domain, network, source = problem.domain, problem.network, problem.source
+    box = Bounds(np.full(domain.size, domain.lower), np.full(domain.size, domain.upper))
+    x = model.add_columns(box.lower, box.upper)
+    first = _add_copy(model, network, x, box)
+    largest = float(confidence_bounds(network, first.hidden, source)[1].min())
+    delta = model.add_columns(0.0, max(largest, 0.0))
+    gaps = _differences(network.classes, source)
+    source_rows = model.add_rows(
+        [(first.scores, gaps), (delta, np.full((len(gaps), 1), -1.0))], 0.0, np.inf
+    )
+    if piece is None or target is None:
+        none = np.zeros(0, dtype=np.int64)
+        return Encoding(model.arrays(), x, None, int(delta[0]), source_rows, none, 1.0)
+    x_p = piece.add_rows(model, x)
+    second = _add_copy(model, network, x_p, Bounds(*piece.image_bounds()))
+    low, high = confidence_bounds(network, second.hidden, target)
+    room = _TIE_ROOM * np.maximum(abs(low), abs(high))
+    margins = _differences(network.classes, target)
+    target_rows = model.add_rows([(second.scores, margins)], -room, np.inf)
+    scale = float(second.bounds[-1].magnitude.max())
+    return Encoding(model.arrays(), x, x_p, int(delta[0]), source_rows, target_rows, scale)
+
+
+def _differences(classes: int, label: int) -> Array:
+    """Rows `score[label] - score[j]` for every other class j."""
+    rows = -np.eye(classes)
+    rows[:, label] = 1.0
+    return np.delete(rows, label, axis=0)
+
+
+def _add_copy(model: LinearModel, network: Network, inputs: Columns, box: Bounds) -> _Copy:
+    bounds = network_bounds(network, box)
+    current, entering = inputs, box
+    for layer, leaving in zip(network.layers, bounds, strict=True):
+        if isinstance(layer, AbstractLinear):
+            values = model.add_columns(leaving.lower, leaving.upper)
+            model.add_rows(
+                [(values, 1.0), (current, -layer.matrix)], layer.flat_bias, layer.flat_bias
+            )
+            current = values
+        else:
+            current = _add_relu(model, current, entering)
+        entering = leaving
+    return _Copy(current, bounds, box)
+
+
+def _add_relu(model: LinearModel, s: Columns, bounds: Bounds) -> Columns:
+    """`z = max(s, 0)` with one boolean for each neuron that can have either sign."""
+    z = s.copy()  # a neuron that is always active is its own output
+    off = bounds.upper <= 0
+    if off.any():
+        z[off] = model.add_columns(0.0, 0.0)[0]
+    unstable = (bounds.lower < 0) & (bounds.upper > 0)
+    if not unstable.any():
+        return z
+    low, high = bounds.lower[unstable], bounds.upper[unstable]
+    entering = s[unstable]
+    leaving = model.add_columns(np.zeros(len(low)), high)
+    active = model.add_columns(np.zeros(len(low)), 1.0, integer=True)
+    model.add_rows([(leaving, 1.0), (entering, -1.0)], 0.0, np.inf)
+    model.add_rows([(leaving, 1.0), (active, -high)], -np.inf, 0.0)
+    model.add_rows([(leaving, 1.0), (entering, -1.0), (active, -low)], -np.inf, -low)
+    z[unstable] = leaving
+    return z

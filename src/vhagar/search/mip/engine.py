@@ -1,0 +1,92 @@
+"""The MIP engine: one process per target, bounds and candidates streaming in."""
+
+from __future__ import annotations
+
+import queue
+import time
+from collections.abc import Callable
+from typing import Any
+
+from vhagar.options import Options
+from vhagar.problem import Problem
+from vhagar.result import BoundKind, Tracker
+from vhagar.search.base import AbstractEngine
+from vhagar.search.mip.target import (
+    CandidateFound,
+    Message,
+    TargetSearch,
+    UpperFound,
+    stopwatch,
+)
+from vhagar.search.processes import Finished, Worker
+
+_HEARTBEAT = 0.25
+
+
+class MipEngine(AbstractEngine):
+    """The paper's main MIP with interval bounds, plain: the reference for faster engines."""
+
+    def run(self, tracker: Tracker, deadline: float) -> bool:
+        if tracker.options.processes:
+            return _run_in_processes(tracker, deadline)
+        return _run_here(tracker, deadline)
+
+
+def _run_here(tracker: Tracker, deadline: float) -> bool:
+    problem, options = tracker.problem, tracker.options
+    for goal in problem.goals:
+
+        def stop(goal: int | None = goal) -> bool:
+            return time.monotonic() > deadline or tracker.settled(goal)
+
+        def receive(message: Message, goal: int | None = goal) -> None:
+            _take(tracker, goal, message)
+
+        TargetSearch(problem, goal, options, receive, stop).run()
+    return time.monotonic() > deadline
+
+
+def _run_in_processes(tracker: Tracker, deadline: float) -> bool:
+    inbox: queue.Queue[tuple[int | None, Any]] = queue.Queue()
+    goals = [goal for goal in tracker.problem.goals if not tracker.settled(goal)]
+    workers: dict[int | None, Worker] = {}
+    try:
+        for goal in goals:
+            job = (_search, (tracker.problem, goal, tracker.options))
+            workers[goal] = Worker(goal, job, inbox)
+        while workers and not tracker.closed:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                return True
+            try:
+                goal, message = inbox.get(timeout=min(left, _HEARTBEAT))
+            except queue.Empty:
+                tracker.report()
+                continue
+            if isinstance(message, Finished):
+                workers.pop(goal).stop()
+                if message.error is not None:
+                    tracker.note(f"the search for target {goal} failed: {message.error}")
+            else:
+                _take(tracker, goal, message)
+                for settled in [goal for goal in workers if tracker.settled(goal)]:
+                    workers.pop(settled).stop()
+        return False
+    finally:
+        for worker in workers.values():
+            worker.stop()
+
+
+def _take(tracker: Tracker, goal: int | None, message: Message) -> None:
+    if isinstance(message, UpperFound):
+        tracker.offer_upper(goal, message.value, BoundKind.SOLVER)
+    elif isinstance(message, CandidateFound):
+        piece = None if message.root is None else tracker.problem.pieces[message.root]
+        candidate = message.candidate
+        tracker.offer_witness(goal, candidate.x, piece, candidate.parameters)
+
+
+def _search(argument: tuple[Problem, int | None, Options], send: Callable[[Message], None]) -> None:
+    """What runs in a worker. The parent keeps the time and ends the process."""
+    problem, goal, options = argument
+    TargetSearch(problem, goal, options, send, stopwatch(float("inf"))).run()

@@ -1,0 +1,108 @@
+"""From a solver's point to a witness.
+
+At the optimum of the MIP the target's margin is usually 0, and the solver's tolerances blur the
+rest. The polish fixes the activation pattern of both copies at a given input, asks for a small
+positive margin, and solves the linear program that is left. What comes out is still only a
+candidate: the witness check decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vhagar.perturbation import AbstractPiece
+from vhagar.perturbation.scalar import AbstractScalarPiece
+from vhagar.problem import Problem
+from vhagar.search.mip.encoding import Encoding, encode
+from vhagar.search.mip.highs import HighsModel, SolveStatus
+
+Array = NDArray[np.float64]
+
+# Margins to try, as parts of the score scale: float32 must still see the smallest that works.
+_MARGINS = (1e-7, 1e-6, 1e-5, 1e-4, 1e-3)
+
+
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """An input and parameters that may be a witness."""
+
+    x: Array
+    parameters: Array
+
+
+class Polish:
+    """Polishes candidates for one piece and target."""
+
+    def __init__(self, problem: Problem, piece: AbstractPiece | None, target: int | None) -> None:
+        self._problem = problem
+        self._piece = piece
+        self._target = target
+
+    def candidates(self, x: Array, x_p: Array | None) -> Iterator[Candidate]:
+        """Candidates near a solver's pair, the most promising first."""
+        if self._piece is None or x_p is None:
+            yield Candidate(x, np.zeros(0))
+            return
+        parameters = self._piece.recover(x, x_p)
+        piece = _at(self._piece, parameters)
+        encoding = encode(self._problem, piece, self._target)
+        model = HighsModel(encoding.arrays, encoding.delta)
+        pattern = _pattern(encoding, model, x)
+        if pattern is not None:
+            for margin in _MARGINS:
+                found = _region_optimum(encoding, model, pattern, margin * encoding.target_scale)
+                if found is None:
+                    break
+                assert encoding.x_p is not None  # there is a piece
+                moved = found[encoding.x], found[encoding.x_p]
+                yield Candidate(moved[0], piece.recover(*moved))
+        yield Candidate(x, parameters)
+
+
+def _at(piece: AbstractPiece, parameters: Array) -> AbstractPiece:
+    """The piece itself where its rows are exact; else the piece with its parameter fixed."""
+    if piece.exact_rows or not isinstance(piece, AbstractScalarPiece):
+        return piece
+    return replace(piece, span=(float(parameters[0]), float(parameters[0])))
+
+
+def _pattern(encoding: Encoding, model: HighsModel, x: Array) -> Array | None:
+    """The values of the integer columns at an input: fix it, and let presolve do the rest."""
+    arrays = encoding.arrays
+    lower, upper = arrays.column_lower.copy(), arrays.column_upper.copy()
+    lower[encoding.x] = upper[encoding.x] = np.clip(x, lower[encoding.x], upper[encoding.x])
+    rows = np.concatenate([encoding.source_rows, encoding.target_rows])
+    free = np.full(len(rows), -np.inf)
+    solved = model.solve(lower=lower, upper=upper, row_lower=(rows, free), time_limit=10.0)
+    if solved.solution is None:
+        return None
+    return np.round(solved.solution[arrays.integer])
+
+
+def _region_optimum(
+    encoding: Encoding, model: HighsModel, pattern: Array, margin: float
+) -> Array | None:
+    """The best point of the region in which every neuron keeps its state, with a margin."""
+    arrays = encoding.arrays
+    lower, upper = arrays.column_lower.copy(), arrays.column_upper.copy()
+    lower[arrays.integer] = upper[arrays.integer] = pattern
+    rows = encoding.target_rows
+    solved = model.solve(
+        lower=lower,
+        upper=upper,
+        row_lower=(rows, np.full(len(rows), margin)),
+        integer=False,
+        time_limit=30.0,
+    )
+    return solved.solution if solved.status is SolveStatus.OPTIMAL else None
+
+
+def first_accepted(
+    candidates: Iterator[Candidate], accept: Callable[[Candidate], bool]
+) -> Candidate | None:
+    """The first candidate that passes; later ones have less confidence."""
+    return next((candidate for candidate in candidates if accept(candidate)), None)

@@ -1,0 +1,183 @@
+"""The search for one goal: all pieces of the perturbation, one MIP each.
+
+Pieces take turns in slices of time that double, so that every piece gets a bound early and a hard
+one all the time it needs. A piece whose rows are a relaxation (a range of contrasts) is split when
+its MIP is solved and its bound still matters.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vhagar.options import Options
+from vhagar.perturbation import AbstractPiece
+from vhagar.problem import Problem
+from vhagar.relaxation import Bounds, largest_confidence
+from vhagar.result import Witness, WitnessCheck
+from vhagar.search.mip.encoding import Encoding, encode
+from vhagar.search.mip.highs import HighsModel, SolveStatus
+from vhagar.search.mip.polish import Candidate, Polish, first_accepted
+
+Array = NDArray[np.float64]
+
+_FIRST_SLICE = 2.0
+
+
+@dataclass(frozen=True, eq=False)
+class UpperFound:
+    """A bound, tolerances added, on the goal as a whole: all of its pieces."""
+
+    value: float
+
+
+@dataclass(frozen=True, eq=False)
+class CandidateFound:
+    """A candidate that passed the check in the process that found it."""
+
+    root: int | None  # index of the problem's piece
+    candidate: Candidate
+
+
+Message = UpperFound | CandidateFound
+
+
+@dataclass(eq=False)
+class _Open:
+    """A piece that is not settled: its bound, and how long its next turn is."""
+
+    root: int | None
+    piece: AbstractPiece | None
+    upper: float
+    slice: float = _FIRST_SLICE
+
+
+class TargetSearch:
+    """Searches one goal, sending what it finds; `should_stop` is asked all the time."""
+
+    def __init__(
+        self,
+        problem: Problem,
+        goal: int | None,
+        options: Options,
+        send: Callable[[Message], None],
+        should_stop: Callable[[], bool],
+    ) -> None:
+        self._problem = problem
+        self._goal = goal
+        self._options = options
+        self._send = send
+        self._should_stop = should_stop
+        self._check = WitnessCheck(problem)
+        self._lower = 0.0
+        domain = problem.domain
+        box = Bounds(np.full(domain.size, domain.lower), np.full(domain.size, domain.upper))
+        trivial = max(largest_confidence(problem.network, box, problem.source), 0.0)
+        roots: list[tuple[int | None, AbstractPiece | None]] = [(None, None)]
+        if goal is not None:
+            roots = list(enumerate(problem.pieces))
+        self._open = [_Open(root, piece, trivial) for root, piece in roots]
+        self._announced = trivial
+
+    def run(self) -> None:
+        """Until no piece's bound matters any more, or until stopped."""
+        while self._open and not self._should_stop():
+            current = max(self._open, key=lambda item: (-item.slice, item.upper))
+            if not self._matters(current.upper):
+                self._open = [item for item in self._open if self._matters(item.upper)]
+                continue
+            self._turn(current)
+
+    def _matters(self, upper: float) -> bool:
+        return upper - self._lower > self._options.relative_gap * upper
+
+    def _turn(self, current: _Open) -> None:
+        """Solve one piece's MIP for a while."""
+        encoding = encode(self._problem, current.piece, self._goal)
+        model = HighsModel(encoding.arrays, encoding.delta)
+        lower = encoding.arrays.column_lower.copy()
+        upper = encoding.arrays.column_upper
+        # Only better inputs than the best witness are of interest.
+        asked = min(self._lower, float(upper[encoding.delta]))
+        lower[encoding.delta] = asked
+        alone = len(self._open) == 1
+        solved = model.solve(
+            lower=lower,
+            time_limit=math.inf if alone else current.slice,
+            seed=self._options.seed,
+            on_bound=lambda bound: self._bounded(current, max(bound, asked)),
+            on_solution=lambda point: self._found(current, encoding, point),
+            should_stop=self._should_stop,
+        )
+        current.slice *= 2
+        if solved.solution is not None:
+            self._found(current, encoding, solved.solution)
+        if solved.status is SolveStatus.INFEASIBLE:
+            # Nothing better than the witness; without one, nothing at all.
+            self._bounded(current, asked + model.outward if asked > 0 else 0.0)
+            self._close(current)
+        elif solved.status is SolveStatus.FAILED:
+            self._close(current)  # its last bound stays
+        else:
+            self._bounded(current, max(solved.bound, asked))
+            if solved.status is SolveStatus.OPTIMAL:
+                self._refine(current)
+
+    def _bounded(self, current: _Open, upper: float) -> None:
+        if math.isfinite(upper) and upper < current.upper:
+            current.upper = upper
+            self._announce()
+
+    def _announce(self) -> None:
+        upper = max([item.upper for item in self._open], default=0.0)
+        upper = max(upper, self._closed_upper)
+        if upper < self._announced:
+            self._announced = upper
+            self._send(UpperFound(upper))
+
+    # The largest bound of the pieces that are settled.
+    _closed_upper = 0.0
+
+    def _close(self, current: _Open) -> None:
+        self._closed_upper = max(self._closed_upper, current.upper)
+        self._open.remove(current)
+        self._announce()
+
+    def _refine(self, current: _Open) -> None:
+        """A solved MIP: done if its rows are exact, else split where the bound still matters."""
+        children = current.piece.split() if current.piece is not None else ()
+        exact = current.piece is None or current.piece.exact_rows
+        if exact or not children or not self._matters(current.upper):
+            self._close(current)
+            return
+        self._open.remove(current)
+        self._open += [_Open(current.root, child, current.upper) for child in children]
+
+    def _found(self, current: _Open, encoding: Encoding, point: Array) -> None:
+        """A solution of the MIP: polish it, check it, send it if it is better."""
+        if not point[encoding.delta] > self._lower:
+            return
+        x_p = None if encoding.x_p is None else point[encoding.x_p]
+        polish = Polish(self._problem, current.piece, self._goal)
+        candidates = polish.candidates(point[encoding.x], x_p)
+        best = first_accepted(candidates, lambda candidate: self._accepts(current.root, candidate))
+        if best is not None:
+            self._send(CandidateFound(current.root, best))
+
+    def _accepts(self, root: int | None, candidate: Candidate) -> bool:
+        piece = None if root is None else self._problem.pieces[root]
+        verdict = self._check(self._goal, candidate.x, piece, candidate.parameters)
+        if not isinstance(verdict, Witness) or verdict.confidence <= self._lower:
+            return False
+        self._lower = verdict.confidence
+        return True
+
+
+def stopwatch(deadline: float) -> Callable[[], bool]:
+    """Whether the deadline on the monotonic clock has passed."""
+    return lambda: time.monotonic() > deadline
