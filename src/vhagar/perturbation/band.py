@@ -57,9 +57,11 @@ class BandPiece(AbstractPiece):
     def _support(self, a: Array, b: Array) -> Support:
         low, high = self.domain.lower, self.domain.upper
         step = min(self.limit, self.domain.width)
-        # The vertices of {x, x_p in [low, high], abs(x_p - x) <= step}.
-        xs = np.array([low, high, low + step, low, high, high - step])
-        ps = np.array([low, high, low, low + step, high - step, high])
+        # The vertices of {x, x_p in [low, high], abs(x_p - x) <= step}. The domain's width is
+        # rounded, so the sums may step over its ends.
+        above, below = min(low + step, high), max(high - step, low)
+        xs = np.array([low, high, above, low, high, below])
+        ps = np.array([low, high, low, above, below, high])
         values = a[..., None] * xs + b[..., None] * ps
         # Off the mask only the two vertices on the diagonal count.
         values[:, ~self.mask, 2:] = -np.inf

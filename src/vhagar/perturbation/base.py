@@ -33,7 +33,9 @@ class Domain:
     upper: float = 1.0
 
     def __post_init__(self) -> None:
-        if not (math.isfinite(self.lower) and math.isfinite(self.upper)):
+        object.__setattr__(self, "lower", float(self.lower))
+        object.__setattr__(self, "upper", float(self.upper))
+        if not (math.isfinite(self.lower) and math.isfinite(self.upper - self.lower)):
             raise InvalidInput(f"the input range {self.lower},{self.upper} is not finite")
         if self.lower >= self.upper:
             raise InvalidInput(
@@ -85,7 +87,7 @@ class AbstractPiece(ABC):
     exact_support: bool = True
     # Whether the model rows describe exactly the piece, or a relaxation that `split` tightens.
     exact_rows: bool = True
-    # Whether `apply` makes no rounding error at all.
+    # Whether `apply` needs no rounding: its result is, exactly, an image that the piece allows.
     exact_apply: bool = False
 
     @property

@@ -53,11 +53,11 @@ class BrightnessPiece(AbstractScalarPiece):
         return np.clip(x_p, self.domain.lower, self.domain.upper) if self.clip else x_p
 
     def image_bounds(self) -> tuple[Array, Array]:
-        low, high = self.domain.lower + self.span[0], self.domain.upper + self.span[1]
+        # One step outward, as the sums may have been rounded inward.
+        low = np.nextafter(self.domain.lower + self.span[0], -np.inf)
+        high = np.nextafter(self.domain.upper + self.span[1], np.inf)
         if self.clip:
-            low, high = max(low, self.domain.lower), min(high, self.domain.upper)
-        else:  # the sums above may have been rounded inward
-            low, high = np.nextafter(low, -np.inf), np.nextafter(high, np.inf)
+            low, high = np.clip((low, high), self.domain.lower, self.domain.upper)
         return np.full(self.domain.size, low), np.full(self.domain.size, high)
 
     def recover(self, x: Array, x_p: Array) -> Array:

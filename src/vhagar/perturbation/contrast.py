@@ -13,7 +13,7 @@ import numpy as np
 from vhagar.errors import InvalidInput
 from vhagar.linear import Array as LinearArray
 from vhagar.linear import Columns, LinearModel
-from vhagar.perturbation.base import Array, Domain, Perturbation, Support
+from vhagar.perturbation.base import ROUNDING, Array, Domain, Perturbation, Support
 from vhagar.perturbation.brightness import better
 from vhagar.perturbation.ranges import GivenRange, Range, as_range, interval_text
 from vhagar.perturbation.scalar import AbstractScalarPiece
@@ -56,10 +56,6 @@ class ContrastPiece(AbstractScalarPiece):
         return self.clip and self.span[1] > 1
 
     @property
-    def exact_support(self) -> bool:  # type: ignore[override]
-        return self.fixed or not self._clips
-
-    @property
     def exact_rows(self) -> bool:  # type: ignore[override]
         return self.fixed
 
@@ -70,7 +66,8 @@ class ContrastPiece(AbstractScalarPiece):
 
     def image_bounds(self) -> tuple[Array, Array]:
         largest = self.span[1] * self.domain.width
-        high = np.nextafter(self.domain.lower + np.nextafter(largest, np.inf), np.inf)
+        high = self.domain.lower + largest
+        high += ROUNDING * (largest + self.domain.magnitude)  # each step above was rounded
         if self.clip:
             high = min(high, self.domain.upper)
         return np.full(self.domain.size, self.domain.lower), np.full(self.domain.size, high)
@@ -81,7 +78,11 @@ class ContrastPiece(AbstractScalarPiece):
         weight = float((u[free] ** 2).sum())
         if weight == 0.0:  # all black or all clipped, which the largest factor explains best
             return np.array([self.span[1]])
-        return self.project(np.array([float((u * v)[free].sum()) / weight]))
+        factor = float((u * v)[free].sum()) / weight
+        low, high = self._explanations(x[None], x_p[None])
+        if low.max() <= high.min():  # the clipped pixels have a say as well
+            factor = float(np.clip(factor, low.max(), high.min()))
+        return self.project(np.array([factor]))
 
     def _explanations(self, x: Array, x_p: Array) -> tuple[Array, Array]:
         u, v = x - self.domain.lower, x_p - self.domain.lower
@@ -96,25 +97,24 @@ class ContrastPiece(AbstractScalarPiece):
         return low, np.where(black, np.inf, high)
 
     def _support(self, a: Array, b: Array) -> Support:
-        low_end, high_end = (self._support_at(a, b, end) for end in self.span)
-        best = better(low_end[0], high_end[0])
-        if not self._clips:
-            return best  # convex in e: the maximum is at an end of the span
-        # Pixel by pixel monotone in e, but not all alike: take each pixel's better end.
-        value = np.maximum(low_end[1], high_end[1]).sum(axis=1)
-        return Support(value, best.x, best.parameters)
+        low, high = self.span
+        if self._clips:
+            # A pixel and its image lie in the triangle (black, black), (black + width / e, upper),
+            # (upper, upper), which grows with e: the largest factor is best for every pixel.
+            return self._support_at(a, b, high)
+        # Convex in e: the maximum is at an end of the span.
+        return better(self._support_at(a, b, low), self._support_at(a, b, high))
 
-    def _support_at(self, a: Array, b: Array, e: float) -> tuple[Support, Array]:
-        """The support at one factor, and its value pixel by pixel."""
-        black, width = self.domain.lower, self.domain.width
-        # Black, the brightest value, and the pixel value at which the clip begins.
-        us = np.array([0.0, width, width / e if self._clips else width])
-        vs = np.minimum(us * e, width) if self._clips else us * e
-        values = a[..., None] * (black + us) + b[..., None] * (black + vs)
+    def _support_at(self, a: Array, b: Array, e: float) -> Support:
+        black, white = self.domain.lower, self.domain.upper
+        # The ends of the input range, and the pixel value at which the clip begins.
+        turn = min(black + self.domain.width / e, white) if self._clips else white
+        xs = np.array([black, white, turn])
+        ps = black + e * (xs - black)
+        ps = np.minimum(ps, white) if self._clips else ps
+        values = a[..., None] * xs + b[..., None] * ps
         best = values.argmax(axis=-1)
-        by_pixel = values.max(axis=-1)
-        found = Support(by_pixel.sum(axis=1), black + us[best], np.full((len(a), 1), e))
-        return found, by_pixel
+        return Support(values.max(axis=-1).sum(axis=1), xs[best], np.full((len(a), 1), e))
 
     def add_rows(self, model: LinearModel, x: Columns) -> Columns:
         low, high = self.image_bounds()

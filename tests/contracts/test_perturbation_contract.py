@@ -1,0 +1,278 @@
+"""What every piece of every perturbation promises, checked by one table of cases.
+
+The sound side (a support is an upper bound, an enclosure encloses) is compared in rational
+arithmetic, without any tolerance. Only the tight side is approximate.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import vhagar.perturbation
+from vhagar.perturbation import (
+    PERTURBATIONS,
+    AbstractPiece,
+    Brightness,
+    Contrast,
+    Domain,
+    Linf,
+    Occlusion,
+    Patch,
+    Perturbation,
+    Rotation,
+    Translation,
+)
+
+DOMAINS = {
+    "grey": Domain((1, 4, 4)),
+    "colour": Domain((3, 3, 3), -1.0, 1.0),
+    "bytes": Domain((4, 4), 0, 255),
+    # Every sum is rounded: in floats, even lower + (upper - lower) is larger than upper.
+    "odd": Domain((2, 3, 4), -0.7, 0.4),
+}
+
+# Each perturbation, given the width of the input range, in which amounts are measured.
+CASES: dict[str, Callable[[float], Perturbation]] = {
+    "linf": lambda width: Linf(0.15 * width),
+    "linf, everything": lambda width: Linf(width),
+    "brightness, up": lambda width: Brightness((0.1 * width, 0.3 * width)),
+    "brightness, down": lambda width: Brightness((-0.7 * width, -0.3 * width)),
+    "brightness, both": lambda width: Brightness((-0.25 * width, 0.2 * width)),
+    "brightness, fixed": lambda width: Brightness(-0.3 * width),
+    "brightness, white": lambda width: Brightness((0.5 * width, width)),
+    "contrast, both": lambda width: Contrast((0.55, 1.7)),
+    "contrast, up": lambda width: Contrast((1.1, 3.3)),
+    "contrast, fixed": lambda width: Contrast(1.3),
+    "occlusion": lambda width: Occlusion((1, 2), 2, (1, 2)),
+    "patch": lambda width: Patch((0, 0.2 * width), (1, 2), 2, (1, 2)),
+    "translation": lambda width: Translation((-1, 1), (0, 2)),
+    "rotation": lambda width: Rotation(30),
+    "rotation, back": lambda width: Rotation(-100.7),
+    "rotation, quarter": lambda width: Rotation(90),
+}
+
+Pieces = tuple[AbstractPiece, ...]
+Points = tuple[np.ndarray, np.ndarray]
+
+
+@pytest.fixture(params=[True, False], ids=["clipped", "unclipped"])
+def clip(request: pytest.FixtureRequest) -> bool:
+    return request.param
+
+
+@pytest.fixture(params=DOMAINS)
+def domain(request: pytest.FixtureRequest) -> Domain:
+    return DOMAINS[request.param]
+
+
+@pytest.fixture(params=CASES)
+def pieces(request: pytest.FixtureRequest, domain: Domain, clip: bool) -> Pieces:
+    return CASES[request.param](domain.width).pieces(domain, clip)
+
+
+@pytest.fixture
+def rng() -> np.random.Generator:
+    return np.random.default_rng(20240)
+
+
+def points(piece: AbstractPiece, rng: np.random.Generator, count: int) -> Points:
+    """Inputs and parameters: random ones, corners, and values right beside the ends."""
+    size, ends = piece.domain.size, (piece.domain.lower, piece.domain.upper)
+    inner = tuple(np.nextafter(end, np.mean(ends)) for end in ends)
+    x = rng.uniform(*ends, (count, size))
+    x[0::4] = rng.choice([*ends, *inner], x[0::4].shape)
+    x[1::4] = np.where(rng.random(x[1::4].shape) < 0.3, x[1::4], rng.choice(ends))
+    x[2], x[3] = ends
+    low, high = piece.parameter_bounds
+    parameters = rng.uniform(low, high, (count, low.size))
+    parameters[1::3] = np.where(rng.random(parameters[1::3].shape) < 0.5, low, high)
+    parameters[0], parameters[2] = low, high
+    return x, piece.project(parameters)
+
+
+def coefficients(size: int, rng: np.random.Generator) -> Iterator[Points]:
+    """Objectives `(a, b)`: plain, cancelling, of mixed magnitude, sparse, subnormal."""
+    a, b = rng.normal(size=(2, 1, size))
+    yield a, b
+    yield a, -a * (1 + 1e-15 * b)
+    yield a * 10 ** rng.uniform(-9, 9, a.shape), b * 10 ** rng.uniform(-9, 9, b.shape)
+    yield a * (rng.random(a.shape) < 0.2), abs(b)
+    yield 3e-323 * a, 3e-323 * b
+
+
+def nudged(piece: AbstractPiece, x: np.ndarray, parameters: np.ndarray) -> Points:
+    """A point and its nearest neighbours, inside the domain and the parameter box."""
+    xs = np.concatenate([np.nextafter(x, x + side) for side in (0, -1, 1, 0, 0)])
+    ps = np.concatenate([np.nextafter(parameters, parameters + k) for k in (0, 0, 0, -1, 1)])
+    return np.clip(xs, piece.domain.lower, piece.domain.upper), piece.project(ps)
+
+
+def outsiders(piece: AbstractPiece, rng: np.random.Generator) -> Iterator[tuple[Points, bool]]:
+    """Pairs outside the piece, and whether they are outside its relaxation as well."""
+    low, width, size = piece.domain.lower, piece.domain.width, piece.domain.size
+    step = 0.02 * width
+    x = low + width * rng.permutation(np.linspace(0.02, 0.95, size))[None]
+    middle = np.mean(piece.parameter_bounds, axis=0)[None]
+    darkest, brightest = x.argmin(), x.argmax()
+
+    def changed(pixel: int, value: float, start: np.ndarray = x) -> Points:
+        image = piece.apply(start, middle)
+        image[0, pixel] = value
+        return start, image
+
+    kind = piece.label.split("(")[0]
+    image = piece.apply(x, middle)[0]
+    if kind == "brightness":
+        # Against the change, at the pixel that the clip touches last or first: no e explains it.
+        pixel = brightest if piece.brightens else darkest
+        yield changed(pixel, image[pixel] - step if piece.brightens else image[pixel] + step), True
+    elif kind == "contrast":
+        yield changed(brightest, image[brightest] - step), piece.exact_rows
+        yield changed(darkest, low + piece.span[1] * (x[0, darkest] - low) + step), True
+        yield changed(5, low + piece.span[0] * (x[0, 5] - low) - step), True
+        black = np.where(np.arange(size) == 3, low, x)
+        yield changed(3, low - step, black), True
+        yield changed(3, low + step, black), True
+    elif kind in ("linf", "patch"):
+        inside, outside = np.flatnonzero(piece.mask), np.flatnonzero(~piece.mask)
+        reach = min(low + piece.limit, piece.domain.upper) + step
+        black = np.full_like(x, low)
+        yield changed(rng.choice(inside), reach, black), True
+        yield changed(rng.choice(inside), low - step), True
+        if outside.size:
+            pixel = rng.choice(outside)
+            yield changed(pixel, x[0, pixel] - step), True
+    else:
+        pixel = rng.integers(size)
+        yield changed(pixel, image[pixel] + step), True
+        yield changed(pixel, image[pixel] - step), True
+
+
+def test_every_perturbation_has_a_case() -> None:
+    assert {type(make(1.0)) for make in CASES.values()} == set(PERTURBATIONS)
+
+
+def test_every_file_is_in_the_registry() -> None:
+    folder = vhagar.perturbation.__path__
+    modules = [
+        importlib.import_module(f"vhagar.perturbation.{found.name}")
+        for found in pkgutil.iter_modules(folder)
+    ]
+    defined = {
+        item
+        for module in modules
+        for item in vars(module).values()
+        if isinstance(item, type) and issubclass(item, Perturbation) and item is not Perturbation
+    }
+    assert defined == set(PERTURBATIONS)
+    assert all(kind.__module__ == f"vhagar.perturbation.{kind.name}" for kind in defined)
+
+
+def test_apply_stays_inside(pieces: Pieces, rng: np.random.Generator) -> None:
+    for piece in pieces:
+        x, parameters = points(piece, rng, 40)
+        x_p = piece.apply(x, parameters)
+        assert piece.contains(x, x_p).all(), piece.label
+        beyond = np.where(np.arange(x.shape[1]) == 1, piece.domain.upper + piece.domain.width, x)
+        assert not piece.contains(beyond, x_p).any()
+
+
+def test_pairs_outside_are_not_contained(pieces: Pieces, rng: np.random.Generator) -> None:
+    for piece in pieces:
+        for (x, x_p), _ in outsiders(piece, rng):
+            assert not piece.contains(x, x_p).any(), piece.label
+
+
+def test_support_is_an_upper_bound(
+    pieces: Pieces, rng: np.random.Generator, exact: Callable, exact_image: Callable
+) -> None:
+    for piece in pieces:
+        for a, b in coefficients(piece.domain.size, rng):
+            found = piece.support(a, b)
+            x, parameters = points(piece, rng, 4)
+            best = nudged(piece, found.x, found.parameters)
+            x, parameters = np.concatenate([x, best[0]]), np.concatenate([parameters, best[1]])
+            bound, a_exact, b_exact = Fraction(found.value[0]), exact(a[0]), exact(b[0])
+            for one, its, float_image in zip(x, parameters, piece.apply(x, parameters), strict=True):
+                start = a_exact @ exact(one)
+                assert bound >= start + b_exact @ exact_image(piece, one, its), piece.label
+                assert bound >= start + b_exact @ exact(float_image), piece.label
+
+
+def test_support_is_attained(pieces: Pieces, rng: np.random.Generator) -> None:
+    for piece in pieces:
+        a, b = rng.normal(size=(2, 30, piece.domain.size))
+        found = piece.support(a, b)
+        assert (piece.project(found.parameters) == found.parameters).all()
+        x_p = piece.apply(found.x, found.parameters)
+        assert piece.contains(found.x, x_p).all(), piece.label
+        reached = (a * found.x).sum(axis=1) + (b * x_p).sum(axis=1)
+        if piece.exact_support:
+            assert found.value == pytest.approx(reached, abs=1e-11 * piece.domain.width)
+
+
+def test_split_covers(pieces: Pieces, rng: np.random.Generator) -> None:
+    for piece in pieces:
+        children = piece.split()
+        scalar = piece.label.startswith(("brightness", "contrast"))
+        assert bool(children) == (scalar and not piece.fixed)
+        if not children:
+            continue
+        x, parameters = points(piece, rng, 40)
+        x_p = piece.apply(x, parameters)
+        assert np.any([child.contains(x, x_p) for child in children], axis=0).all()
+        a, b = rng.normal(size=(2, 30, piece.domain.size))
+        whole = piece.support(a, b).value
+        parts = np.max([child.support(a, b).value for child in children], axis=0)
+        noise = 1e-11 * piece.domain.width
+        assert (parts <= whole + noise).all()
+        if piece.exact_support:
+            assert parts == pytest.approx(whole, abs=noise)
+
+
+def test_image_bounds_and_enclosures_hold_the_exact_image(
+    pieces: Pieces, rng: np.random.Generator, exact: Callable, exact_image: Callable
+) -> None:
+    for piece in pieces:
+        low, high = piece.image_bounds()
+        x, parameters = points(piece, rng, 12)
+        inner, outer = piece.enclosure(x, parameters)
+        x_p = piece.apply(x, parameters)
+        assert ((low <= x_p) & (x_p <= high)).all()
+        for one, its, image, start, end in zip(x, parameters, x_p, inner, outer, strict=True):
+            true_image = exact_image(piece, one, its)
+            assert ((exact(low) <= true_image) & (true_image <= exact(high))).all(), piece.label
+            if piece.label.startswith(("linf", "patch")):
+                # Any change within the limit is allowed, so the float image is exact as it is.
+                assert (start == image).all()
+                assert (end == image).all()
+                assert (abs(exact(image) - exact(one)) <= Fraction(piece.limit)).all()
+            else:
+                assert ((exact(start) <= true_image) & (true_image <= exact(end))).all()
+
+
+def test_recover_explains(pieces: Pieces, rng: np.random.Generator) -> None:
+    for piece in pieces:
+        x, parameters = points(piece, rng, 40)
+        x_p = piece.apply(x, parameters)
+        found = np.array([piece.recover(*pair) for pair in zip(x, x_p, strict=True)])
+        assert (piece.project(found) == found).all()
+        explained = piece.apply(x, found)
+        assert explained == pytest.approx(x_p, abs=1e-13 * piece.domain.width), piece.label
+
+
+def test_rows_admit_the_pairs_and_no_others(
+    pieces: Pieces, rng: np.random.Generator, admits: Callable
+) -> None:
+    for piece in pieces:
+        x, parameters = points(piece, rng, 5)
+        for one, image in zip(x, piece.apply(x, parameters), strict=True):
+            assert admits(piece, one, image), piece.label
+        for (one, image), outside_rows in outsiders(piece, rng):
+            assert not (outside_rows and admits(piece, one[0], image[0])), piece.label
