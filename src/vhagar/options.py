@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from dataclasses import dataclass
 
 from vhagar.errors import InvalidInput
@@ -16,13 +17,23 @@ class Options:
     `relative_gap * upper`, or too small beside the first bound to matter (see `Tracker`).
     `processes` says whether searches run in processes of their own; without, everything happens in
     the caller's process, one target after the other, which is slower and easier to debug.
+    `workers` is the number of processes that share one search, all cores by default; with one
+    worker a search that closes gives the same result every time.
     """
 
-    engine: str = "mip"
+    engine: str = "bab"
     relative_gap: float = 1e-3
     processes: bool = True
+    workers: int | None = None
     seed: int = 0
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.relative_gap) and 0 <= self.relative_gap < 1):
             raise InvalidInput(f"the relative gap must be in [0,1), not {self.relative_gap}")
+        if self.workers is not None and self.workers < 1:
+            raise InvalidInput(f"at least one worker is needed, not {self.workers}")
+
+    @property
+    def worker_count(self) -> int:
+        """The number of processes that share a search."""
+        return self.workers or os.cpu_count() or 1

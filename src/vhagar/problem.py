@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from numbers import Integral
 
 from vhagar.errors import InvalidInput
 from vhagar.network import Network
 from vhagar.perturbation import AbstractPiece, Domain, Perturbation, parse
+from vhagar.perturbation.affine import identity_piece
 
 
 @dataclass(frozen=True, eq=False, init=False)
@@ -58,7 +60,7 @@ class Problem:
             return ()
         if targets is None:
             return tuple(k for k in range(self.network.classes) if k != self.source)
-        given = [targets] if isinstance(targets, int) else list(targets)
+        given = list(targets) if isinstance(targets, Iterable) else [targets]
         checked = sorted({_class(self.network, target, "target") for target in given})
         if not checked:
             raise InvalidInput("give at least one target class, or None for all others")
@@ -72,7 +74,7 @@ class Problem:
     def pieces(self) -> tuple[AbstractPiece, ...]:
         """The pieces of the perturbation over the network's input domain."""
         if self.perturbation is None:
-            return ()
+            return (identity_piece(self.domain),)
         return self.perturbation.pieces(self.domain, self.clip)
 
     @property
@@ -82,11 +84,11 @@ class Problem:
 
 
 def _class(network: Network, label: int, what: str) -> int:
-    if isinstance(label, bool) or not isinstance(label, int):
+    if isinstance(label, bool) or not isinstance(label, Integral):
         raise InvalidInput(f"the {what} class must be a whole number, not {label!r}")
     if not 0 <= label < network.classes:
         raise InvalidInput(
             f"the {what} class {label} does not exist; "
             f"the network's classes are 0 to {network.classes - 1}"
         )
-    return label
+    return int(label)

@@ -2,7 +2,8 @@
 
 from vhagar.network.layers import AbstractLayer, AbstractLinear, Affine, Convolution, Relu
 from vhagar.network.network import Network, confidence
-from vhagar.network.onnx_reader import SUPPORTED_OPERATORS, read_onnx
+from vhagar.network.onnx_operators import SUPPORTED_OPERATORS
+from vhagar.network.onnx_reader import read_onnx
 from vhagar.network.onnx_writer import onnx_bytes, write_onnx
 
 __all__ = [

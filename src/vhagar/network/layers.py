@@ -22,6 +22,9 @@ from vhagar.errors import InvalidNetwork
 Array = NDArray[np.float64]
 Shape = tuple[int, ...]
 
+# More values than this in one tensor (a gigabyte) are taken for damage, not for an image.
+LARGEST_TENSOR = 2**27
+
 
 class AbstractLayer(ABC):
     """One step of a network."""
@@ -120,10 +123,10 @@ class Convolution(AbstractLinear):
 
     def __post_init__(self) -> None:
         _freeze(self, "weight", "bias")
-        if self.weight.ndim != 4 or len(self.in_shape) != 3:
+        if self.weight.ndim != 4 or len(self.in_shape) != 3 or not self.weight.size:
             raise InvalidNetwork(
                 "a convolution needs a weight of rank 4 and an input (channels, height, width), "
-                f"not ranks {self.weight.ndim} and {len(self.in_shape)}; "
+                f"not shapes {self.weight.shape} and {self.in_shape}; "
                 "only two-dimensional convolutions are supported"
             )
         filters, group_channels = self.weight.shape[:2]
@@ -140,16 +143,26 @@ class Convolution(AbstractLinear):
                 f"{self.in_shape[1:]}"
             )
         object.__setattr__(self, "out_shape", (filters, *extents))
+        if max(self.out_size, self._padded_size()) > LARGEST_TENSOR:
+            raise InvalidNetwork(
+                f"a convolution of an image {self.in_shape} with padding {self.padding} to "
+                f"{self.out_shape} is too large"
+            )
         if self.bias.shape not in ((filters,), self.out_shape):
             raise InvalidNetwork(
                 f"a convolution with {filters} filters needs a bias of that length, "
                 f"not of shape {self.bias.shape}"
             )
 
+    def _padded(self, axis: int) -> int:
+        return self.in_shape[1 + axis] + self.padding[axis] + self.padding[axis + 2]
+
+    def _padded_size(self) -> int:
+        return self.in_shape[0] * self._padded(0) * self._padded(1)
+
     def _extent(self, axis: int) -> int:
-        padded = self.in_shape[1 + axis] + self.padding[axis] + self.padding[axis + 2]
         span = self.dilation[axis] * (self.weight.shape[2 + axis] - 1) + 1
-        return int((padded - span) // max(self.stride[axis], 1) + 1)
+        return int((self._padded(axis) - span) // max(self.stride[axis], 1) + 1)
 
     def forward(self, batch: Array) -> Array:
         flat = self.correlate(batch.reshape(-1, *self.in_shape)).reshape(len(batch), self.out_size)
@@ -203,7 +216,9 @@ class Convolution(AbstractLinear):
     @cached_property
     def flat_bias(self) -> Array:
         bias = self.bias if self.bias.ndim == 3 else self.bias[:, None, None]
-        return np.broadcast_to(bias, self.out_shape).reshape(-1)
+        flat = np.broadcast_to(bias, self.out_shape).reshape(-1)
+        flat.setflags(write=False)
+        return flat
 
     @property
     def fan_in(self) -> int:

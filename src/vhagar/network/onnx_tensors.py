@@ -29,9 +29,7 @@ def load_external_tensors(model: Any, path: Path) -> None:
         if tensor.data_location != onnx.TensorProto.EXTERNAL:
             continue
         location = {entry.key: entry.value for entry in tensor.external_data}.get("location", "")
-        # resolve() follows links, so a link that leads out of the folder is refused as well.
-        target = (folder / location).resolve()
-        if not location or Path(location).is_absolute() or folder not in target.parents:
+        if not _inside(folder, location):
             raise InvalidNetwork(
                 f"the constant {tensor.name!r} refers to {location!r}, which is outside the "
                 f"model's folder; put the data file beside the model and export again"
@@ -44,6 +42,15 @@ def load_external_tensors(model: Any, path: Path) -> None:
             ) from error
         tensor.data_location = onnx.TensorProto.DEFAULT
         del tensor.external_data[:]
+
+
+def _inside(folder: Path, location: str) -> bool:
+    try:
+        # resolve() follows links, so a link that leads out of the folder is refused as well.
+        target = (folder / location).resolve()
+    except (OSError, RuntimeError, ValueError):  # links in a circle, a zero byte in the name
+        return False
+    return bool(location) and not Path(location).is_absolute() and folder in target.parents
 
 
 def _all_tensors(graph: Any) -> list[Any]:

@@ -32,6 +32,8 @@ def onnx_bytes(network: Network) -> bytes:
             current = _reshape(nodes, tensors, current, target, f"layer{position}_in")
         current = _WRITERS[type(layer)](nodes, tensors, current, layer, f"layer{position}")
         shape = (layer.out_size,) if isinstance(layer, Affine) else layer.out_shape
+    if len(shape) != 1:
+        current = _reshape(nodes, tensors, current, (network.classes,), "flat")
     nodes.append(helper.make_node("Identity", [current], ["scores"]))
     graph = helper.make_graph(
         nodes,

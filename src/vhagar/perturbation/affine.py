@@ -55,6 +55,10 @@ class AffinePiece(AbstractPiece):
         margin = 0.0 if self.exact_apply else 1e-12 * self.domain.magnitude
         return np.full(self.domain.size, self.domain.lower - margin), reach + margin
 
+    def unchanged(self) -> NDArray[np.bool_]:
+        alone = np.diff(self.matrix.indptr) == 1
+        return np.asarray(alone & (self.matrix.diagonal() == 1.0))
+
     def recover(self, x: Array, x_p: Array) -> Array:
         return np.zeros(0)
 
@@ -78,3 +82,9 @@ class AffinePiece(AbstractPiece):
 
     def describe(self, parameters: Array) -> dict[str, object]:
         return dict(self.facts)
+
+
+def identity_piece(domain: Domain) -> AffinePiece:
+    """`x_p = x`: the piece of no perturbation at all."""
+    same = sparse.csr_array(sparse.eye_array(domain.size, format="csr"))
+    return AffinePiece(domain, "identity", same)

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from vhagar.linear import Columns, LinearModel
-from vhagar.perturbation.base import AbstractPiece, Array, Domain, Support
+from vhagar.perturbation.base import AbstractPiece, Array, Domain, InputColumns, Support
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,6 +52,9 @@ class BandPiece(AbstractPiece):
         size = self.domain.size
         return np.full(size, self.domain.lower), np.full(size, self.domain.upper)
 
+    def unchanged(self) -> NDArray[np.bool_]:
+        return ~self.mask
+
     def recover(self, x: Array, x_p: Array) -> Array:
         return self.project((x_p - x)[self.mask])
 
@@ -80,6 +84,26 @@ class BandPiece(AbstractPiece):
             blocks = [(x_p[self.mask], 1.0), (x[self.mask], -1.0)]
             model.add_rows(blocks, -self.limit, self.limit)
         return x_p
+
+    def relax(self, model: LinearModel) -> InputColumns:
+        """Without rows: `x = z + p`, `x_p = z + q` describes exactly the pairs of a pixel."""
+        low, high, size = self.domain.lower, self.domain.upper, self.domain.size
+        half = min(self.limit, self.domain.width) / 2
+        inner = np.where(self.mask, half, 0.0)
+        middle = model.add_columns(low + inner, high - inner)
+        count = int(self.mask.sum())
+        before = model.add_columns(np.full(count, -half), half)
+        after = model.add_columns(np.full(count, -half), half)
+        pick = sparse.eye_array(model.column_count, format="csr")
+        spread = sparse.eye_array(size, format="csr")[:, self.mask]
+        zero = np.zeros(size)
+        return InputColumns(
+            np.arange(model.column_count),
+            sparse.csr_array(pick[middle] + spread @ pick[before]),
+            zero,
+            sparse.csr_array(pick[middle] + spread @ pick[after]),
+            zero,
+        )
 
     def describe(self, parameters: Array) -> dict[str, object]:
         largest = float(abs(parameters).max()) if parameters.size else 0.0

@@ -13,6 +13,7 @@ from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from vhagar.errors import InvalidInput
 from vhagar.linear import Columns, LinearModel
@@ -78,6 +79,17 @@ class Support:
     parameters: Array  # (batch, parameters)
 
 
+@dataclass(frozen=True, eq=False)
+class InputColumns:
+    """`x = x_matrix @ columns + x_offset`, and likewise `x_p`."""
+
+    columns: Columns
+    x_matrix: sparse.csr_array
+    x_offset: Array
+    x_p_matrix: sparse.csr_array
+    x_p_offset: Array
+
+
 class AbstractPiece(ABC):
     """One relation between `x` and `x_p`, with parameters in a box."""
 
@@ -122,6 +134,23 @@ class AbstractPiece(ABC):
     @abstractmethod
     def _support(self, a: Array, b: Array) -> Support:
         """As `support`, without the outward rounding."""
+
+    def unchanged(self) -> NDArray[np.bool_]:
+        """The entries `(size,)` on which `x_p` is always exactly `x`."""
+        return np.zeros(self.domain.size, dtype=np.bool_)
+
+    def relax(self, model: LinearModel) -> InputColumns:
+        """Columns and rows of a linear relaxation, with `x` and `x_p` as functions of them.
+
+        Engines only take proposals from it: their bounds come from `support`.
+        """
+        size = self.domain.size
+        x = model.add_columns(np.full(size, self.domain.lower), np.full(size, self.domain.upper))
+        x_p = self.add_rows(model, x)
+        columns = np.arange(model.column_count)
+        pick = sparse.eye_array(model.column_count, format="csr")
+        zero = np.zeros(size)
+        return InputColumns(columns, pick[x], zero, pick[x_p], zero)
 
     def split(self) -> tuple[AbstractPiece, ...]:
         """Smaller pieces that together cover this one; empty where nothing is to be gained."""

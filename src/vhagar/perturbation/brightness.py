@@ -9,9 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from scipy import sparse
 
 from vhagar.linear import Columns, LinearModel
-from vhagar.perturbation.base import Array, Domain, Perturbation, Support
+from vhagar.perturbation.base import Array, Domain, InputColumns, Perturbation, Support
 from vhagar.perturbation.ranges import GivenRange, Range, as_range, interval_text, require_within
 from vhagar.perturbation.scalar import AbstractScalarPiece
 
@@ -96,6 +97,18 @@ class BrightnessPiece(AbstractScalarPiece):
         best = values.argmax(axis=-1)
         value = values.max(axis=-1).sum(axis=1)
         return Support(value, xs[best], np.full((len(a), 1), e))
+
+    def relax(self, model: LinearModel) -> InputColumns:
+        if self.clip:
+            return super().relax(model)
+        # Without the clip no rows are needed: x_p is a function of x and e.
+        size = self.domain.size
+        model.add_columns(np.full(size, self.domain.lower), np.full(size, self.domain.upper))
+        model.add_columns(*self.span)
+        same = sparse.eye_array(size, size + 1, format="csr")
+        shift = sparse.csr_array(np.eye(1, size + 1, size).repeat(size, axis=0))
+        zero = np.zeros(size)
+        return InputColumns(np.arange(size + 1), same, zero, sparse.csr_array(same + shift), zero)
 
     def add_rows(self, model: LinearModel, x: Columns) -> Columns:
         low, high = self.image_bounds()

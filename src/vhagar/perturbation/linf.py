@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from numbers import Real
 
 import numpy as np
 
@@ -14,8 +15,8 @@ from vhagar.perturbation.ranges import GivenRange, as_range, number, require_wit
 
 def limit_of(given: GivenRange, what: str) -> float:
     """The `e` of `e` or `[0,e]`."""
-    if isinstance(given, int | float):
-        given = (0.0, given)
+    if isinstance(given, Real):
+        given = (0.0, float(given))
     low, high = as_range(given, what)
     if low != 0.0 or high <= 0.0:
         raise InvalidInput(f"{what} must be a positive number e or an interval [0,e]")

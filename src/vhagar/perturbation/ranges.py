@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from numbers import Real  # numpy's numbers too
 
 from vhagar.errors import InvalidInput
 
@@ -13,8 +14,9 @@ GivenRange = float | tuple[float, float] | list[float]
 
 def as_range(given: GivenRange, what: str) -> Range:
     """A number or a pair as `(low, high)`, checked to be finite and in order."""
-    pair = (given, given) if isinstance(given, int | float) else tuple(given)
-    if len(pair) != 2 or not all(isinstance(end, int | float) for end in pair):
+    ends = (given, given) if isinstance(given, Real) else given
+    pair = tuple(ends) if isinstance(ends, Iterable) else ()
+    if len(pair) != 2 or not all(isinstance(end, Real) for end in pair):
         raise InvalidInput(f"{what} must be a number or an interval [low, high], not {given!r}")
     low, high = float(pair[0]), float(pair[1])
     if not (math.isfinite(low) and math.isfinite(high)):

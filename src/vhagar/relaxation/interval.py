@@ -58,6 +58,15 @@ def matrix_bounds(
     matrix: Array | sparse.csr_array, bias: Array, inputs: Bounds, terms: int
 ) -> Bounds:
     """Bounds on `matrix @ x + bias`, where a row has at most `terms` entries."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        low, high = _rounded_outward(matrix, bias, inputs, terms)
+    # Numbers beyond float64 prove nothing.
+    return Bounds(np.where(np.isnan(low), -np.inf, low), np.where(np.isnan(high), np.inf, high))
+
+
+def _rounded_outward(
+    matrix: Array | sparse.csr_array, bias: Array, inputs: Bounds, terms: int
+) -> tuple[Array, Array]:
     middle = (inputs.lower + inputs.upper) / 2
     # Both halves of the interval, measured from the rounded middle.
     radius = np.maximum(inputs.upper - middle, middle - inputs.lower) * (1 + 4 * _HALF_ULP)
@@ -65,8 +74,10 @@ def matrix_bounds(
     centre = matrix @ middle + bias
     spread = absolute @ radius
     size = absolute @ (abs(middle) + radius) + abs(bias)
-    error = _gamma(2 * terms + 8) * size + _UNDERFLOW
-    return Bounds(centre - spread - error, centre + spread + error)
+    # A row of zeros is 0, exactly; nothing underflows in it.
+    empty = (absolute.sum(axis=1) == 0) & (bias == 0)
+    error = np.where(empty, 0.0, _gamma(2 * terms + 8) * size + _UNDERFLOW)
+    return centre - spread - error, centre + spread + error
 
 
 def _gamma(terms: int) -> float:
@@ -84,16 +95,17 @@ def confidence_bounds(network: Network, hidden: Bounds, label: int) -> tuple[Arr
     last = network.layers[-1]
     if not isinstance(last, AbstractLinear):
         positive = Bounds(np.maximum(hidden.lower, 0.0), np.maximum(hidden.upper, 0.0))
-        low = np.nextafter(positive.lower[label] - positive.upper[others], -np.inf)
-        return low, np.nextafter(positive.upper[label] - positive.lower[others], np.inf)
+        low = positive.lower[label] - positive.upper[others]
+        high = positive.upper[label] - positive.lower[others]
+        # Only a difference of 0 is known not to have been rounded.
+        low = np.where(low == 0, low, np.nextafter(low, -np.inf))
+        return low, np.where(high == 0, high, np.nextafter(high, np.inf))
     weight: Array = last.matrix.toarray()
     bias = last.flat_bias
-    found = matrix_bounds(
-        weight[label] - weight[others], bias[label] - bias[others], hidden, last.fan_in
-    )
-    # The subtraction of the rows rounded each entry by at most half an ulp.
-    reach = (abs(weight[label]) + abs(weight[others])) @ hidden.magnitude
-    error = _gamma(8) * (reach + abs(bias[label]) + abs(bias[others]))
+    gaps, shifts = weight[label] - weight[others], bias[label] - bias[others]
+    found = matrix_bounds(gaps, shifts, hidden, last.fan_in)
+    # The subtractions rounded each entry by at most half an ulp; those of equal numbers did not.
+    error = _gamma(8) * (abs(gaps) @ hidden.magnitude + abs(shifts))
     return found.lower - error, found.upper + error
 
 

@@ -22,6 +22,7 @@ class BoundKind(Enum):
     """Where an upper bound comes from; the value is the explanation."""
 
     INTERVAL = "interval arithmetic, rounded outward"
+    TWIN = "twin dual formula, rounded outward"
     SOLVER = "dual bound of the MIP solver, with its tolerances added outward"
 
 
@@ -95,5 +96,7 @@ class Result:
             return None
         low = 100 * self.lower / reference.upper if reference.upper > 0 else 0.0
         high = 100 * self.upper / reference.lower if reference.lower > 0 else 100.0
+        # Two operations were rounded, each by at most half an ulp.
+        low, high = low * (1 - 2.0**-51), high * (1 + 2.0**-51)
         # The robust bound can never exceed the maximal confidence itself.
-        return low, min(high, 100.0)
+        return low, (min(high, 100.0) if self.upper > 0 else 0.0)

@@ -42,6 +42,7 @@ class Tracker:
         self._check = WitnessCheck(problem)
         self._uppers: dict[int | None, dict[BoundKind, float]] = {g: {} for g in problem.goals}
         self._witnesses: dict[int | None, Witness] = {}
+        self._distrusted: set[tuple[int | None, BoundKind]] = set()
         self._initial_upper = math.inf
         self._history: list[Moment] = []
         self._timings: dict[str, float] = {}
@@ -80,7 +81,7 @@ class Tracker:
 
     def offer_upper(self, goal: int | None, value: float, kind: BoundKind) -> bool:
         """Take a valid upper bound for a goal; returns whether it improves on what was known."""
-        if math.isnan(value) or value == math.inf:
+        if not math.isfinite(value) or (goal, kind) in self._distrusted:
             return False
         value = max(value, 0.0)  # delta* is 0 by definition where nothing can be attacked
         if value >= self.goal_upper(goal):
@@ -111,13 +112,17 @@ class Tracker:
         return verdict
 
     def _refute(self, goal: int | None, value: float, kind: BoundKind) -> None:
-        """A checked witness proves that a bound is wrong: the bound goes, the witness stays."""
-        if kind is BoundKind.INTERVAL:
+        """A checked witness proves that a bound is wrong: the bound goes, the witness stays.
+
+        Whatever computed it has lost its credit: no more bounds of that kind for that goal.
+        """
+        if kind is not BoundKind.SOLVER:
             raise VhagarError(
-                f"a witness of confidence {self.goal_lower(goal)} contradicts the interval bound "
-                f"{value}; this is a bug in vhagar, please report it"
+                f"a witness of confidence {self.goal_lower(goal)} contradicts the bound {value} "
+                f"({kind.value}); this is a bug in vhagar, please report it"
             )
         self._uppers[goal].pop(kind, None)
+        self._distrusted.add((goal, kind))
         self._notes.append(
             f"a bound {value:.6g} for target {goal} ({kind.value}) was refuted by a witness and "
             "dropped"

@@ -2,11 +2,13 @@
 
 A witness is accepted only when all of this holds, and nothing is accepted by default:
 
-- the input lies in the domain, the parameters in their box, the pair in the perturbation;
+- the goal and the piece are the problem's; the input lies in the domain, the parameters in their
+  box, the pair in the perturbation;
 - the network, evaluated in float64 with its rounding error bounded, is confident in the source
   class and puts the perturbed input into the target class; an exact tie, which float64 cannot
   decide, is decided in rational arithmetic and labelled;
-- onnxruntime, in float32 and from the model file itself, agrees.
+- onnxruntime, in float32 and from the model file itself, agrees on the classes and, up to the
+  noise of float32, on the confidences.
 
 The stated confidence is rounded down, so it never exceeds the true one.
 """
@@ -30,8 +32,10 @@ from vhagar.result.exact import exact_confidence_sign
 
 Array = NDArray[np.float64]
 
-# What float32 leaves uncertain of a score, relative to the largest one.
-_FLOAT32_NOISE = 1e-5
+# What float32 may leave uncertain of a confidence: so much of the largest score, or so many times
+# what float64 does (2**29 by the precision, and a little for another order of operations).
+_FLOAT32_NOISE = 1e-3
+_FLOAT32_BY_FLOAT64 = 2.0**32
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,6 +56,22 @@ class Witness:
     tie: bool = False
     piece: str = ""
     parameters: dict[str, object] | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class _Confidence:
+    """A confidence over a (tiny) box: certain bounds, and in plain float64 with its scores."""
+
+    low: float
+    high: float
+    plain: float
+    scores: Array
+
+    @property
+    def noise(self) -> float:
+        """How far float32 may be off."""
+        relative = _FLOAT32_NOISE * float(abs(self.scores).max())
+        return max(relative, _FLOAT32_BY_FLOAT64 * (self.high - self.low))
 
 
 @dataclass(frozen=True)
@@ -78,30 +98,41 @@ class WitnessCheck:
 
         The input is first rounded to float32: the witness is then the same in every precision.
         """
-        x = np.asarray(x, dtype=np.float32).astype(np.float64).reshape(1, -1)
+        with np.errstate(over="ignore"):  # it becomes infinite, and is rejected
+            x = np.asarray(x, dtype=np.float32).astype(np.float64).reshape(1, -1)
         if x.shape[1] != self._problem.domain.size or not np.isfinite(x).all():
             return Rejection("the input has the wrong size or is not finite")
         # Rounding to float32 may step over an end of the domain that float32 cannot represent.
         x = np.clip(x, self._problem.domain.lower, self._problem.domain.upper)
+        if target not in self._problem.goals:
+            return Rejection(f"{target} is no target of the problem")
         if target is None:
             return self._judge_confidence(x)
         if piece is None or parameters is None:
             return Rejection("the candidate names no perturbation")
+        if not any(piece is known for known in self._problem.pieces):
+            return Rejection("the candidate's perturbation is not the problem's")
         return self._judge_attack(target, x, piece, np.asarray(parameters, dtype=np.float64))
 
     def _judge_confidence(self, x: Array) -> Witness | Rejection:
-        low, scores = self._confidence(Bounds(x[0], x[0]), x, self._problem.source)
+        source = self._problem.source
+        found = self._confidence(Bounds(x[0], x[0]), x, source)
+        # Two evaluations that share no code beyond the weights: the smaller counts.
+        low = min(found.low, found.plain)
         if not low > 0:
             return Rejection("the input is not classified as the source class")
-        if not self._float32_confidence(x, self._problem.source) > 0:
+        second_opinion = self._float32_confidence(x, source)
+        if not second_opinion > 0:
             return Rejection("onnxruntime does not classify the input as the source class")
-        return Witness(self._shaped(x), scores, low)
+        if not abs(second_opinion - found.plain) <= found.noise:
+            return Rejection(_disagreement(second_opinion, found.plain))
+        return Witness(self._shaped(x), found.scores, low)
 
     def _judge_attack(
         self, target: int, x: Array, piece: AbstractPiece, parameters: Array
     ) -> Witness | Rejection:
-        if not np.isfinite(parameters).all():
-            return Rejection("the parameters are not finite")
+        if parameters.shape != piece.parameter_bounds[0].shape or not np.isfinite(parameters).all():
+            return Rejection("the parameters have the wrong size or are not finite")
         source_part = self._judge_confidence(x)
         if isinstance(source_part, Rejection):
             return source_part
@@ -109,41 +140,45 @@ class WitnessCheck:
         x_p = piece.apply(x, parameters)
         if not piece.contains(x, x_p).all():
             return Rejection("the pair is not in the perturbation")
-        low_image, high_image = piece.enclosure(x, parameters)
-        margin, scores_p = self._confidence(Bounds(low_image[0], high_image[0]), x_p, target)
-        tie = False
-        if not margin > 0:
-            # Only an image known exactly can be a tie that is known exactly.
-            exact = (low_image == high_image).all()
-            tie = bool(exact) and exact_confidence_sign(self._problem.network, x_p[0], target) == 0
-            if not tie:
-                return Rejection("the perturbed input is not classified as the target")
-            margin = 0.0
-        noise = _FLOAT32_NOISE * max(1e-30, float(abs(scores_p).max())) if tie else 0.0
+        image = Bounds(*(side[0] for side in piece.enclosure(x, parameters)))
+        found = self._confidence(image, x_p, target)
+        margin = min(found.low, found.plain)
+        tie = not margin > 0 and self._is_tie(found, image, target)
+        if not (margin > 0 or tie):
+            return Rejection("the perturbed input is not classified as the target")
         second_opinion = self._float32_confidence(x_p, target)
-        if not (second_opinion >= -noise if tie else second_opinion > 0):
+        if not (second_opinion > 0 or tie):
             return Rejection("onnxruntime does not classify the perturbed input as the target")
+        if not abs(second_opinion - found.plain) <= found.noise:
+            return Rejection(_disagreement(second_opinion, found.plain))
         return Witness(
             source_part.x,
             source_part.scores,
             source_part.confidence,
             target,
             self._shaped(x_p),
-            scores_p,
-            margin,
+            found.scores,
+            0.0 if tie else margin,
             tie,
             piece.label,
             piece.describe(parameters[0]),
         )
 
-    def _confidence(self, image: Bounds, x: Array, label: int) -> tuple[float, Array]:
-        """A lower bound on the confidence over a (tiny) box, and the plain scores at `x`."""
+    def _is_tie(self, found: _Confidence, image: Bounds, target: int) -> bool:
+        """Whether the target certainly shares the largest score with another class."""
+        if found.low == 0:
+            return True  # everywhere in the enclosure, such as two classes with the same weights
+        # Only an image known exactly can be a tie that is known exactly.
+        if found.high < 0 or (image.lower != image.upper).any():
+            return False
+        return exact_confidence_sign(self._problem.network, image.lower, target) == 0
+
+    def _confidence(self, image: Bounds, x: Array, label: int) -> _Confidence:
         network = self._problem.network
         hidden = image if len(network.layers) == 1 else network_bounds(network, image)[-2]
-        guaranteed = float(confidence_bounds(network, hidden, label)[0].min())
+        low, high = (float(side.min()) for side in confidence_bounds(network, hidden, label))
         scores = network.forward(x)
-        # Two evaluations that share no code beyond the weights: the smaller counts.
-        return min(guaranteed, float(confidence(scores, label)[0])), scores[0]
+        return _Confidence(low, high, float(confidence(scores, label)[0]), scores[0])
 
     def _float32_confidence(self, x: Array, label: int) -> float:
         kind = np.float64 if "double" in self._session_input.type else np.float32
@@ -176,3 +211,7 @@ class WitnessCheck:
 
     def _shaped(self, x: Array) -> Array:
         return x.reshape(self._problem.network.input_shape)
+
+
+def _disagreement(theirs: float, ours: float) -> str:
+    return f"onnxruntime disagrees: a confidence of {theirs:.6g}, not {ours:.6g}"

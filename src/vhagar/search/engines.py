@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from vhagar.errors import InvalidInput
+from vhagar.search.bab.engine import BabEngine
 from vhagar.search.base import AbstractEngine
 from vhagar.search.mip.engine import MipEngine
 
 # A new engine is one more line.
 ENGINES: dict[str, type[AbstractEngine]] = {
+    "bab": BabEngine,
     "mip": MipEngine,
 }
 

@@ -15,15 +15,24 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import vhagar
 
-# A job: a module-level function and its first argument. It is called with a `send` besides.
-Job = tuple[Callable[[Any, Callable[[Any], None]], None], Any]
+
+@dataclass(frozen=True, eq=False)
+class Channel:
+    """The worker's end of the line to its parent."""
+
+    send: Callable[[Any], None]
+    receive: Callable[[], Any]
+
+
+# A job: a module-level function and its first argument. It is called with a `Channel` besides.
+Job = tuple[Callable[[Any, Channel], None], Any]
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,6 +40,10 @@ class Finished:
     """A worker's last message. `error` says what went wrong, if anything did."""
 
     error: str | None
+
+
+# Ends a worker's outbox.
+_END = object()
 
 
 class Worker:
@@ -45,23 +58,37 @@ class Worker:
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
         # One core each: linear algebra must not start threads of its own.
         environment |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-        self._process = subprocess.Popen(
-            [sys.executable, "-c", "from vhagar.search.processes import work; work()"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env=environment,
-        )
-        self._reader = threading.Thread(target=self._serve, args=(job,), daemon=True)
-        self._reader.start()
+        with _sigint_blocked():
+            self._process = subprocess.Popen(
+                [sys.executable, "-c", "from vhagar.search.processes import work; work()"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                env=environment,
+            )
+        self._outbox: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._outbox.put(job)
+        self._threads = [
+            threading.Thread(target=target, daemon=True) for target in (self._write, self._read)
+        ]
+        for thread in self._threads:
+            thread.start()
 
-    def _serve(self, job: Job) -> None:
-        """Hand over the job, then pass on messages until the worker ends."""
+    def tell(self, message: Any) -> None:
+        """Send the worker a message. Never blocks, however busy the worker is."""
+        self._outbox.put(message)
+
+    def _write(self) -> None:
         assert self._process.stdin is not None
+        with contextlib.suppress(OSError), self._process.stdin as pipe:
+            while (message := self._outbox.get()) is not _END:
+                pickle.dump(message, pipe)
+                pipe.flush()
+
+    def _read(self) -> None:
+        """Pass on messages until the worker ends."""
         assert self._process.stdout is not None
         last: Any = Finished("the worker ended without a word")
         try:
-            with self._process.stdin as pipe:
-                pickle.dump(job, pipe)
             while True:
                 message = pickle.load(self._process.stdout)
                 if isinstance(message, Finished):
@@ -76,9 +103,24 @@ class Worker:
         """End the worker now."""
         self._process.kill()
         self._process.wait()
-        self._reader.join()
+        self._outbox.put(_END)
+        for thread in self._threads:
+            thread.join()
         if self._process.stdout is not None:
             self._process.stdout.close()
+
+
+@contextlib.contextmanager
+def _sigint_blocked() -> Iterator[None]:
+    """A worker inherits this: Ctrl-C must not meet it while it is still importing."""
+    if sys.platform == "win32":
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def work() -> None:
@@ -96,8 +138,8 @@ def work() -> None:
     error = None
     try:
         function, argument = pickle.load(sys.stdin.buffer)
-        function(argument, send)
-    except BrokenPipeError:
+        function(argument, Channel(send, lambda: pickle.load(sys.stdin.buffer)))
+    except (BrokenPipeError, EOFError):
         os._exit(1)  # the parent is gone
     except Exception as problem:
         error = f"{type(problem).__name__}: {problem}"

@@ -37,8 +37,10 @@ class Encoding:
     delta: int
     source_rows: Columns
     target_rows: Columns
-    # The size of the target's scores, by which margins are measured.
+    # The size of the target's scores, by which margins are measured, and for each row the largest
+    # margin that it can have.
     target_scale: float
+    target_reach: Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +72,8 @@ def encode(problem: Problem, piece: AbstractPiece | None, target: int | None) ->
     )
     if piece is None or target is None:
         none = np.zeros(0, dtype=np.int64)
-        return Encoding(model.arrays(), x, None, int(delta[0]), source_rows, none, 1.0)
+        arrays = model.arrays()
+        return Encoding(arrays, x, None, int(delta[0]), source_rows, none, 1.0, np.zeros(0))
     x_p = piece.add_rows(model, x)
     second = _add_copy(model, network, x_p, Bounds(*piece.image_bounds()))
     low, high = confidence_bounds(network, second.hidden, target)
@@ -78,7 +81,7 @@ def encode(problem: Problem, piece: AbstractPiece | None, target: int | None) ->
     margins = _differences(network.classes, target)
     target_rows = model.add_rows([(second.scores, margins)], -room, np.inf)
     scale = float(second.bounds[-1].magnitude.max())
-    return Encoding(model.arrays(), x, x_p, int(delta[0]), source_rows, target_rows, scale)
+    return Encoding(model.arrays(), x, x_p, int(delta[0]), source_rows, target_rows, scale, high)
 
 
 def _differences(classes: int, label: int) -> Array:

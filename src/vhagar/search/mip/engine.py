@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import queue
 import time
-from collections.abc import Callable
 from typing import Any
 
+from vhagar.errors import SolverFailure
 from vhagar.options import Options
 from vhagar.problem import Problem
 from vhagar.result import BoundKind, Tracker
@@ -18,7 +18,7 @@ from vhagar.search.mip.target import (
     UpperFound,
     stopwatch,
 )
-from vhagar.search.processes import Finished, Worker
+from vhagar.search.processes import Channel, Finished, Worker
 
 _HEARTBEAT = 0.25
 
@@ -42,7 +42,10 @@ def _run_here(tracker: Tracker, deadline: float) -> bool:
         def receive(message: Message, goal: int | None = goal) -> None:
             _take(tracker, goal, message)
 
-        TargetSearch(problem, goal, options, receive, stop).run()
+        try:
+            TargetSearch(problem, goal, options, receive, stop).run()
+        except SolverFailure as failure:
+            _note_failure(tracker, goal, str(failure))
     return time.monotonic() > deadline
 
 
@@ -63,10 +66,12 @@ def _run_in_processes(tracker: Tracker, deadline: float) -> bool:
             except queue.Empty:
                 tracker.report()
                 continue
+            if goal not in workers and isinstance(message, Finished):
+                continue  # stopped before, as its goal was settled
             if isinstance(message, Finished):
                 workers.pop(goal).stop()
                 if message.error is not None:
-                    tracker.note(f"the search for target {goal} failed: {message.error}")
+                    _note_failure(tracker, goal, message.error)
             else:
                 _take(tracker, goal, message)
                 for settled in [goal for goal in workers if tracker.settled(goal)]:
@@ -75,6 +80,12 @@ def _run_in_processes(tracker: Tracker, deadline: float) -> bool:
     finally:
         for worker in workers.values():
             worker.stop()
+
+
+def _note_failure(tracker: Tracker, goal: int | None, error: str) -> None:
+    """What was found so far stays valid; the goal is searched no further."""
+    what = "the search" if goal is None else f"the search for target {goal}"
+    tracker.note(f"{what} failed: {error}")
 
 
 def _take(tracker: Tracker, goal: int | None, message: Message) -> None:
@@ -86,7 +97,7 @@ def _take(tracker: Tracker, goal: int | None, message: Message) -> None:
         tracker.offer_witness(goal, candidate.x, piece, candidate.parameters)
 
 
-def _search(argument: tuple[Problem, int | None, Options], send: Callable[[Message], None]) -> None:
+def _search(argument: tuple[Problem, int | None, Options], channel: Channel) -> None:
     """What runs in a worker. The parent keeps the time and ends the process."""
     problem, goal, options = argument
-    TargetSearch(problem, goal, options, send, stopwatch(float("inf"))).run()
+    TargetSearch(problem, goal, options, channel.send, stopwatch(float("inf"))).run()

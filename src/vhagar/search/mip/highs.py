@@ -30,6 +30,8 @@ Array = NDArray[np.float64]
 # Of the scaled model. HiGHS solves the LPs of a MIP with a tenth of the MIP tolerance on the dual
 # side; the full value is assumed here.
 _TOLERANCE = 1e-9
+# HiGHS's own limit (its option small_matrix_value).
+_SMALLEST_COEFFICIENT = 1e-9
 
 
 class SolveStatus(Enum):
@@ -72,7 +74,16 @@ class HighsModel:
         )
         self._row_scale = 1.0 / _powers_of_two(largest)
         matrix.data = matrix.data * np.repeat(self._row_scale, np.diff(matrix.indptr))
+        # HiGHS drops smaller coefficients, silently but for a warning. They are dropped here, and
+        # the rows widened by what they can contribute: the scaled columns lie in [-1, 1].
+        tiny = abs(matrix)
+        tiny.data = np.where(tiny.data < _SMALLEST_COEFFICIENT, tiny.data, 0.0)
+        reach = 2.0 * tiny.sum(axis=1)
+        matrix.data[abs(matrix.data) < _SMALLEST_COEFFICIENT] = 0.0
+        matrix.eliminate_zeros()
         self._matrix = matrix
+        self._row_lower = arrays.row_lower * self._row_scale - reach
+        self._row_upper = arrays.row_upper * self._row_scale + reach
         self.outward = self._outward()
 
     def _outward(self) -> float:
@@ -98,8 +109,7 @@ class HighsModel:
         cost[self._objective] = 1.0
         lp.col_cost_ = cost
         lp.col_lower_, lp.col_upper_ = lower / scale, upper / scale
-        lp.row_lower_ = arrays.row_lower * self._row_scale
-        lp.row_upper_ = arrays.row_upper * self._row_scale
+        lp.row_lower_, lp.row_upper_ = self._row_lower, self._row_upper
         lp.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
         lp.a_matrix_.start_ = self._matrix.indptr.astype(np.int32)
         lp.a_matrix_.index_ = self._matrix.indices.astype(np.int32)
@@ -135,7 +145,7 @@ class HighsModel:
         if row_lower is not None:
             for row, value in zip(*row_lower, strict=True):
                 scale = self._row_scale[row]
-                high = self._arrays.row_upper[row] * scale
+                high = self._row_upper[row]
                 _require(solver.changeRowBounds(int(row), value * scale, high), "changeRowBounds")
         _require(solver.setOptionValue("random_seed", seed), "random_seed")
         if math.isfinite(time_limit):
@@ -219,6 +229,7 @@ _OPTIONS: dict[str, Any] = {
     # More threads would still search with one worker.
     "threads": 1,
     "parallel": "off",
+    "small_matrix_value": _SMALLEST_COEFFICIENT,
     "mip_feasibility_tolerance": _TOLERANCE,
     "primal_feasibility_tolerance": _TOLERANCE,
     "dual_feasibility_tolerance": _TOLERANCE,

@@ -22,8 +22,9 @@ from vhagar.search.mip.highs import HighsModel, SolveStatus
 
 Array = NDArray[np.float64]
 
-# Margins to try, as parts of the score scale: float32 must still see the smallest that works.
-_MARGINS = (1e-7, 1e-6, 1e-5, 1e-4, 1e-3)
+# Margins to try, as parts of the score scale: float32 must still see the smallest that works. If
+# none does, the target may win only at an exact tie.
+_MARGINS = (1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 0.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,12 +52,12 @@ class Polish:
         piece = _at(self._piece, parameters)
         encoding = encode(self._problem, piece, self._target)
         model = HighsModel(encoding.arrays, encoding.delta)
-        pattern = _pattern(encoding, model, x)
+        pattern = _pattern(encoding, model, x, piece.apply(x[None], parameters[None])[0])
         if pattern is not None:
             for margin in _MARGINS:
                 found = _region_optimum(encoding, model, pattern, margin * encoding.target_scale)
                 if found is None:
-                    break
+                    continue
                 assert encoding.x_p is not None  # there is a piece
                 moved = found[encoding.x], found[encoding.x_p]
                 yield Candidate(moved[0], piece.recover(*moved))
@@ -70,11 +71,14 @@ def _at(piece: AbstractPiece, parameters: Array) -> AbstractPiece:
     return replace(piece, span=(float(parameters[0]), float(parameters[0])))
 
 
-def _pattern(encoding: Encoding, model: HighsModel, x: Array) -> Array | None:
-    """The values of the integer columns at an input: fix it, and let presolve do the rest."""
+def _pattern(encoding: Encoding, model: HighsModel, x: Array, x_p: Array) -> Array | None:
+    """The values of the integer columns at a pair: fix it, and let presolve do the rest."""
     arrays = encoding.arrays
     lower, upper = arrays.column_lower.copy(), arrays.column_upper.copy()
-    lower[encoding.x] = upper[encoding.x] = np.clip(x, lower[encoding.x], upper[encoding.x])
+    assert encoding.x_p is not None  # there is a piece
+    # The image first: where it shares columns with the input, the input's word counts.
+    for columns, values in ((encoding.x_p, x_p), (encoding.x, x)):
+        lower[columns] = upper[columns] = np.clip(values, lower[columns], upper[columns])
     rows = np.concatenate([encoding.source_rows, encoding.target_rows])
     free = np.full(len(rows), -np.inf)
     solved = model.solve(lower=lower, upper=upper, row_lower=(rows, free), time_limit=10.0)
@@ -90,11 +94,12 @@ def _region_optimum(
     arrays = encoding.arrays
     lower, upper = arrays.column_lower.copy(), arrays.column_upper.copy()
     lower[arrays.integer] = upper[arrays.integer] = pattern
-    rows = encoding.target_rows
+    # A class with the same scores as the target leaves no margin: it can only tie.
+    margins = np.minimum(margin, encoding.target_reach)
     solved = model.solve(
         lower=lower,
         upper=upper,
-        row_lower=(rows, np.full(len(rows), margin)),
+        row_lower=(encoding.target_rows, margins),
         integer=False,
         time_limit=30.0,
     )

@@ -88,10 +88,10 @@ class TargetSearch:
         """Until no piece's bound matters any more, or until stopped."""
         while self._open and not self._should_stop():
             current = max(self._open, key=lambda item: (-item.slice, item.upper))
-            if not self._matters(current.upper):
-                self._open = [item for item in self._open if self._matters(item.upper)]
-                continue
-            self._turn(current)
+            if self._matters(current.upper):
+                self._turn(current)
+            else:
+                self._close(current)  # its bound still counts
 
     def _matters(self, upper: float) -> bool:
         return upper - self._lower > self._options.relative_gap * upper

@@ -1,0 +1,290 @@
+"""The command line: arguments -> Problem -> verify -> output.
+
+Nothing heavy is imported before the arguments are understood, so that `--help` is instant.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import vhagar
+from vhagar.errors import VhagarError
+from vhagar.options import Options
+
+if TYPE_CHECKING:
+    from vhagar.report.session import Outcome
+
+EXIT_ANSWERED = 0
+EXIT_BAD_INPUT = 2
+EXIT_INTERRUPTED = 130
+
+_DESCRIPTION = """\
+Verify the global robustness of neural networks. The answer is an interval, valid at every moment.
+"""
+
+_EPILOG = """\
+examples:
+  vhagar verify model.onnx --perturbation "occlusion(14,14,3)" --source 2 --target 3
+  vhagar confidence model.onnx --class 2 --timeout 60
+
+exit codes:
+  0    answered, also when the time was up before the interval was closed
+  2    bad input, or a file that cannot be read or written
+  130  interrupted (Ctrl-C or SIGTERM); the interval so far is printed
+"""
+
+_VERIFY = """\
+How confident can an input of the source class be and still be pushed into a target class by the
+perturbation? The answer is an interval around that confidence: inputs above its upper end are
+proven robust, and its lower end is the confidence of a concrete input that is not.
+"""
+
+_VERIFY_EPILOG = """\
+perturbations (an argument is a number or an interval [lo,hi]; rows and columns start at 1):
+  linf(e)               every pixel changes by at most e
+  brightness([lo,hi])   one number is added to every pixel
+  contrast([lo,hi])     every pixel is multiplied by one number
+  occlusion(i,j,w)      a black square of width w at row i, column j
+  patch([0,e],i,j,w)    the pixels of such a square change by at most e each
+  translation(tx,ty)    the image moves
+  rotation(theta)       the image turns, in degrees
+
+examples:
+  vhagar verify model.onnx --perturbation "occlusion(14,14,3)" --source 2 --target 3
+  vhagar verify model.onnx --perturbation "linf(0.05)" --source 2 --target 3,5 --timeout 600
+  vhagar verify model.onnx --perturbation "contrast([1,1.5])" --source 0 --no-clip --percent
+  vhagar verify model.onnx --perturbation "patch([0,1],14,14,3)" --source 7 --plot witness.png
+"""
+
+_CONFIDENCE = """\
+How confident can the network be in a class at all? No robustness bound of the class exceeds that.
+"""
+
+_CONFIDENCE_EPILOG = """\
+example:
+  vhagar confidence model.onnx --class 2 --timeout 60 --json confidence.json
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line; returns the exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a file's name may be anything
+    arguments = _parser().parse_args(_joined(sys.argv[1:] if argv is None else argv))
+    from vhagar.report.interrupts import interrupts
+
+    try:
+        with interrupts():
+            return _exit_code(arguments.command(arguments))
+    except VhagarError as error:
+        return _complain(str(error))
+    except KeyboardInterrupt:
+        print("vhagar: interrupted", file=sys.stderr)
+        return EXIT_INTERRUPTED
+
+
+def _exit_code(outcome: Outcome) -> int:
+    from vhagar.result import Status
+
+    for failure in outcome.failures:
+        _complain(failure)
+    if outcome.failures:
+        return EXIT_BAD_INPUT
+    return EXIT_INTERRUPTED if outcome.result.status is Status.INTERRUPTED else EXIT_ANSWERED
+
+
+def _complain(message: str) -> int:
+    print(f"vhagar: error: {message}", file=sys.stderr)
+    return EXIT_BAD_INPUT
+
+
+def _verify(arguments: argparse.Namespace) -> Outcome:
+    from vhagar.network import read_onnx
+    from vhagar.problem import Problem
+    from vhagar.report.session import Outputs, run
+
+    outputs = Outputs(arguments.json, arguments.plot)
+    outputs.check(arguments.model)
+    problem = Problem(
+        read_onnx(arguments.model),
+        arguments.perturbation,
+        arguments.source,
+        arguments.target,
+        arguments.clip,
+        arguments.input_range,
+    )
+    return run(problem, _options(arguments), arguments.timeout, outputs, arguments.percent)
+
+
+def _confidence(arguments: argparse.Namespace) -> Outcome:
+    from vhagar.network import read_onnx
+    from vhagar.problem import Problem
+    from vhagar.report.session import Outputs, run
+
+    outputs = Outputs(arguments.json, arguments.plot)
+    outputs.check(arguments.model)
+    network = read_onnx(arguments.model)
+    problem = Problem(network, None, arguments.label, input_range=arguments.input_range)
+    return run(problem, _options(arguments), arguments.timeout, outputs)
+
+
+def _options(arguments: argparse.Namespace) -> Options:
+    return Options(engine=arguments.engine, relative_gap=arguments.gap, seed=arguments.seed)
+
+
+class _Parser(argparse.ArgumentParser):
+    """Its errors look like all others of the program."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(
+            formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False, **settings
+        )
+
+    def error(self, message: str) -> NoReturn:
+        self.print_usage(sys.stderr)
+        raise SystemExit(_complain(message))
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(prog="vhagar", description=_DESCRIPTION, epilog=_EPILOG)
+    parser.add_argument("--version", action="version", version=f"vhagar {vhagar.__version__}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    _add_verify(
+        commands.add_parser(
+            "verify",
+            help="how confident can an input be and still be attackable?",
+            description=_VERIFY,
+            epilog=_VERIFY_EPILOG,
+        )
+    )
+    _add_confidence(
+        commands.add_parser(
+            "confidence",
+            help="how confident can the network be in a class at all?",
+            description=_CONFIDENCE,
+            epilog=_CONFIDENCE_EPILOG,
+        )
+    )
+    return parser
+
+
+def _add_verify(parser: argparse.ArgumentParser) -> None:
+    parser.set_defaults(command=_verify)
+    _add_model(parser)
+    add = parser.add_argument
+    add("--perturbation", required=True, metavar="P", help="for example linf(0.05); see below")
+    add("--source", required=True, type=int, metavar="C", help="the class of the inputs")
+    add(
+        "--target",
+        type=_labels,
+        action="extend",
+        metavar="T",
+        help="a class not to be pushed into; repeat it or separate several by commas "
+        "(default: all others)",
+    )
+    add(
+        "--no-clip",
+        dest="clip",
+        action="store_false",
+        help="let brightness and contrast leave the input range",
+    )
+    add(
+        "--percent",
+        action="store_true",
+        help="compute the maximal confidence too, and state the bounds as percentages of it",
+    )
+    _add_common(parser)
+
+
+def _add_confidence(parser: argparse.ArgumentParser) -> None:
+    parser.set_defaults(command=_confidence)
+    _add_model(parser)
+    parser.add_argument(
+        "--class", dest="label", required=True, type=int, metavar="C", help="the class"
+    )
+    _add_common(parser)
+
+
+def _add_model(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("model", type=Path, metavar="MODEL", help="a ReLU classifier, as ONNX file")
+
+
+def _add_common(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("--timeout", type=_seconds, metavar="S", help="stop after S seconds (default: when closed)")
+    add(
+        "--input-range",
+        type=_range,
+        default=(0.0, 1.0),
+        metavar="LO,HI",
+        help="the interval of every input entry (default: 0,1)",
+    )
+    add("--json", type=Path, metavar="FILE", help="write the whole result, witness included")
+    add("--plot", type=Path, metavar="FILE", help="draw witness and bounds (.png, .pdf or .svg)")
+    add(
+        "--engine", default=Options.engine, metavar="E", help="search engine (default: %(default)s)"
+    )
+    add(
+        "--gap",
+        type=float,
+        default=Options.relative_gap,
+        metavar="G",
+        help="relative gap at which the interval counts as closed (default: %(default)s)",
+    )
+    add(
+        "--seed",
+        type=_seed,
+        default=Options.seed,
+        metavar="N",
+        help="seed of everything random (default: %(default)s)",
+    )
+
+
+def _joined(argv: Sequence[str]) -> list[str]:
+    """`--input-range -1,1` as one argument: argparse would take `-1,1` for an option."""
+    words: list[str] = []
+    for word in argv:
+        if words and words[-1] == "--input-range":
+            words[-1] += f"={word}"
+        else:
+            words.append(word)
+    return words
+
+
+def _labels(text: str) -> list[int]:
+    try:
+        return [int(label) for label in text.split(",")]
+    except ValueError:
+        message = f"{text!r} is not a class or several separated by commas, such as 3 or 3,5"
+        raise argparse.ArgumentTypeError(message) from None
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1.0
+    if not seconds >= 0:  # NaN is no time either
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds, such as 60")
+    return seconds
+
+
+def _seed(text: str) -> int:
+    if not (text.isdecimal() and int(text) < 2**31):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 0 to 2**31 - 1")
+    return int(text)
+
+
+def _range(text: str) -> tuple[float, float]:
+    try:
+        low, high = (float(end) for end in text.strip("[]").split(","))
+    except ValueError:
+        message = f"{text!r} is not an interval; write two numbers, such as 0,1"
+        raise argparse.ArgumentTypeError(message) from None
+    return low, high

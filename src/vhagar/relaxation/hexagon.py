@@ -1,0 +1,113 @@
+"""What is known of a neuron in both copies of the network: a hexagon, and its corners.
+
+With `s` and `t` the neuron's pre-activations at `x` and at `x_p`:
+
+    lower <= s <= upper,   lower_p <= t <= upper_p,   gap_lower <= t - s <= gap_upper
+
+The paper's dependencies are special cases: equal copies have a gap of exactly 0, ordered copies a
+gap of one sign.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+# Corners of a hexagon cut along s = 0 and t = 0, at most.
+CORNERS = 15
+
+
+@dataclass(frozen=True, eq=False)
+class Hexagons:
+    """The hexagons of one layer, each field `(neurons,)`."""
+
+    lower: Array
+    upper: Array
+    lower_p: Array
+    upper_p: Array
+    gap_lower: Array
+    gap_upper: Array
+
+    def __len__(self) -> int:
+        return len(self.lower)
+
+    @property
+    def equal(self) -> NDArray[np.bool_]:
+        """Neurons whose copies always agree."""
+        return np.asarray((self.gap_lower == 0) & (self.gap_upper == 0))
+
+    @property
+    def off(self) -> NDArray[np.bool_]:
+        """Neurons that are inactive in both copies, whatever the input."""
+        return np.asarray((self.upper <= 0) & (self.upper_p <= 0))
+
+    @property
+    def on(self) -> NDArray[np.bool_]:
+        """Neurons that are active in both copies, whatever the input."""
+        return np.asarray((self.lower >= 0) & (self.lower_p >= 0) & ~self.off)
+
+    @property
+    def magnitude(self) -> Array:
+        """The largest absolute pre-activation in either copy."""
+        return np.maximum.reduce(
+            [-self.lower, self.upper, -self.lower_p, self.upper_p, 0 * self.lower]
+        )
+
+    def meet(self, other: Hexagons) -> Hexagons:
+        """What both know."""
+        pick = {"lower": np.maximum, "lower_p": np.maximum, "gap_lower": np.maximum}
+        return Hexagons(
+            *(
+                pick.get(item.name, np.minimum)(getattr(self, item.name), getattr(other, item.name))
+                for item in fields(self)
+            )
+        )
+
+    def tightened(self) -> Hexagons:
+        """Let the six bounds sharpen each other, rounded outward."""
+        low, high = self.lower, self.upper
+        low_p, high_p = self.lower_p, self.upper_p
+        gap_low, gap_high = self.gap_lower, self.gap_upper
+        equal = self.equal
+        low = np.maximum(low, np.where(equal, low_p, _down(low_p - gap_high)))
+        high = np.minimum(high, np.where(equal, high_p, _up(high_p - gap_low)))
+        low_p = np.maximum(low_p, np.where(equal, low, _down(low + gap_low)))
+        high_p = np.minimum(high_p, np.where(equal, high, _up(high + gap_high)))
+        gap_low = np.where(equal, 0.0, np.maximum(gap_low, _down(low_p - high)))
+        gap_high = np.where(equal, 0.0, np.minimum(gap_high, _up(high_p - low)))
+        return Hexagons(low, high, low_p, high_p, gap_low, gap_high)
+
+    def corners(self) -> tuple[Array, Array]:
+        """`s` and `t` of the corners of each hexagon cut along the axes, `(CORNERS, neurons)`.
+
+        Some coincide, and rounding may leave one off the hexagon by an ulp; who maximises over
+        them adds that much.
+        """
+        s_points, t_points = [], []
+        zero = np.clip(0.0, self.lower, self.upper)
+        for s in (self.lower, zero, self.upper):
+            t_low = np.maximum(self.lower_p, s + self.gap_lower)
+            t_high = np.maximum(np.minimum(self.upper_p, s + self.gap_upper), t_low)
+            for t in (t_low, np.clip(0.0, t_low, t_high), t_high):
+                s_points.append(s)
+                t_points.append(t)
+        zero_p = np.clip(0.0, self.lower_p, self.upper_p)
+        for t in (self.lower_p, zero_p, self.upper_p):
+            s_low = np.maximum(self.lower, t - self.gap_upper)
+            s_high = np.maximum(np.minimum(self.upper, t - self.gap_lower), s_low)
+            for s in (s_low, s_high):
+                s_points.append(s)
+                t_points.append(t)
+        return np.array(s_points), np.array(t_points)
+
+
+def _down(values: Array) -> Array:
+    return np.nextafter(values, -np.inf)
+
+
+def _up(values: Array) -> Array:
+    return np.nextafter(values, np.inf)

@@ -1,0 +1,118 @@
+"""Hexagons of all neurons, layer by layer: exact supports first, then the twin dual bound."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vhagar.network import Network, Relu
+from vhagar.perturbation import AbstractPiece
+from vhagar.relaxation.hexagon import Hexagons
+from vhagar.relaxation.interval import Bounds, network_bounds
+from vhagar.relaxation.slopes import quick_choice
+from vhagar.relaxation.twin import Corners, Stage, stages_of, twin_bound
+
+Array = NDArray[np.float64]
+
+# Entries of one batch of start coefficients; keeps the memory of wide layers bounded.
+_BATCH_ENTRIES = 3_000_000
+
+# Coefficients of s and of t whose maxima are the six bounds of a hexagon.
+_DIRECTIONS = ((-1.0, 0.0), (1.0, 0.0), (0.0, -1.0), (0.0, 1.0), (1.0, -1.0), (-1.0, 1.0))
+
+
+class TwinBounds:
+    """The network's stages over one piece, and the hexagons known so far."""
+
+    def __init__(self, network: Network, piece: AbstractPiece) -> None:
+        self.network = network
+        self.piece = piece
+        self.stages: tuple[Stage, ...] = stages_of(network)
+        low, high = piece.image_bounds()
+        self.input_magnitude = np.maximum(piece.domain.magnitude, np.maximum(abs(low), abs(high)))
+        self.hexagons: list[Hexagons] = []
+        self.corners: list[Corners] = []
+
+    def append(self, hexagons: Hexagons) -> None:
+        """The next layer's hexagons are known."""
+        self.hexagons.append(hexagons)
+        self.corners.append(Corners.of(hexagons))
+
+    def replace(self, layer: int, hexagons: Hexagons) -> None:
+        """A layer's hexagons have been tightened."""
+        self.hexagons[layer] = hexagons
+        self.corners[layer] = Corners.of(hexagons)
+
+    def quick(self, layer: int) -> Hexagons:
+        """Hexagons of what leaves stage `layer`, from the layers before it."""
+        size = self.stages[layer].out_size
+        found = np.empty((len(_DIRECTIONS), size))
+        rows = max(1, _BATCH_ENTRIES // max(stage.in_size for stage in self.stages))
+        for begin in range(0, size, rows):
+            unit = np.eye(min(rows, size - begin), size, begin)
+            for k, (on_s, on_t) in enumerate(_DIRECTIONS):
+                found[k, begin : begin + len(unit)] = self.bound(layer, on_s * unit, on_t * unit)
+        return Hexagons(-found[0], found[1], -found[2], found[3], -found[4], found[5])
+
+    def bound(self, layer: int, a: Array, b: Array) -> Array:
+        """Upper bounds on `a.y + b.y_p`, `y` what leaves stage `layer`."""
+        return twin_bound(
+            self.stages[: layer + 1],
+            self.corners[:layer],
+            self.piece,
+            (a, b),
+            quick_choice(self.hexagons, self.corners),
+            self.input_magnitude,
+        )
+
+
+def quick_bounds(network: Network, piece: AbstractPiece) -> TwinBounds:
+    """Hexagons of all hidden neurons, without optimisation."""
+    bounds = TwinBounds(network, piece)
+    domain = piece.domain
+    box = Bounds(np.full(domain.size, domain.lower), np.full(domain.size, domain.upper))
+    first = _entering(network, box)
+    second = _entering(network, Bounds(*piece.image_bounds()))
+    for layer in range(len(bounds.stages) - 1):
+        known = bounds.quick(layer)
+        gap = np.full(len(known), np.inf)
+        plain = Hexagons(
+            first[layer].lower,
+            first[layer].upper,
+            second[layer].lower,
+            second[layer].upper,
+            -gap,
+            gap,
+        )
+        bounds.append(_with_equal_neurons(bounds, layer, known.meet(plain)).tightened())
+    return bounds
+
+
+def _with_equal_neurons(bounds: TwinBounds, layer: int, found: Hexagons) -> Hexagons:
+    """Neurons fed only by values on which the copies agree exactly have a gap of exactly 0."""
+    stage = bounds.stages[layer]
+    if layer == 0:
+        differs = ~bounds.piece.unchanged()
+    else:
+        before = bounds.hexagons[layer - 1]
+        differs = ~before.equal & ~before.off
+    for linear in stage.layers:
+        differs = (abs(linear.matrix) @ differs.astype(np.float64)) > 0
+    return Hexagons(
+        found.lower,
+        found.upper,
+        found.lower_p,
+        found.upper_p,
+        np.where(differs, found.gap_lower, 0.0),
+        np.where(differs, found.gap_upper, 0.0),
+    )
+
+
+def _entering(network: Network, inputs: Bounds) -> list[Bounds]:
+    """By interval arithmetic, the bounds of what enters each ReLU layer."""
+    before = [inputs, *network_bounds(network, inputs)]
+    return [
+        bounds
+        for layer, bounds in zip(network.layers, before, strict=False)
+        if isinstance(layer, Relu)
+    ]

@@ -1,0 +1,1 @@
+"""Results for people: sentences, the live display, plain lines, and the figure."""

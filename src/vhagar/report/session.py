@@ -1,0 +1,116 @@
+"""One run as the user sees it: search, write the files, say the answer."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from vhagar.errors import InvalidInput
+from vhagar.options import Options
+from vhagar.pipeline import verify
+from vhagar.problem import Problem
+from vhagar.report.figure import draw, figure_format, witness_data
+from vhagar.report.screen import AbstractScreen, open_screen
+from vhagar.report.words import details, final_sentence
+from vhagar.result import Result, Status
+from vhagar.result.serialize import check_writable, write_json
+from vhagar.search import engine_named
+
+# With percentages, the question itself may use this part of the time; what is left then goes to
+# the maximal confidence.
+_SHARE_OF_QUESTION = 0.75
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """Files to write, each of them optional."""
+
+    json: Path | None = None
+    plot: Path | None = None
+
+    def check(self, model: Path) -> None:
+        """Nobody should compute for an hour to learn that a folder does not exist."""
+        taken = {model.resolve()}
+        for path in (self.json, self.plot):
+            if path is not None:
+                check_writable(path)
+                if path.resolve() in taken:
+                    raise InvalidInput(f"{path} is named twice; writing it would lose the other")
+                taken.add(path.resolve())
+        if self.plot is not None:
+            figure_format(self.plot)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What the run came to, and what went wrong with its files."""
+
+    result: Result
+    failures: tuple[str, ...]
+
+
+def run(
+    problem: Problem,
+    options: Options,
+    timeout: float | None = None,
+    outputs: Outputs = Outputs(),  # noqa: B008 (frozen)
+    percent: bool = False,
+) -> Outcome:
+    """Search, show, write, and conclude."""
+    engine_named(options.engine)  # a wrong name is found before anything is shown
+    screen = open_screen()
+    search = _search_with_percent if percent else _search
+    result = search(screen, problem, options, timeout)
+    return Outcome(result, _deliver(screen, result, problem, outputs))
+
+
+def _search(
+    screen: AbstractScreen, problem: Problem, options: Options, timeout: float | None
+) -> Result:
+    with screen.watch(problem, timeout) as watch:
+        result = verify(problem, timeout=timeout, on_progress=watch, options=options)
+        watch.finish(result)
+    return result
+
+
+def _search_with_percent(
+    screen: AbstractScreen, problem: Problem, options: Options, timeout: float | None
+) -> Result:
+    """The question comes before the maximal confidence: should somebody interrupt, it counts."""
+    begun = time.monotonic()
+    share = None if timeout is None else _SHARE_OF_QUESTION * timeout
+    result = _search(screen, problem, options, share)
+    if result.status is Status.INTERRUPTED:
+        return replace(result, notes=(*result.notes, "the maximal confidence was not computed"))
+    domain = problem.domain
+    ends = (domain.lower, domain.upper)
+    reference = Problem(problem.network, None, problem.source, input_range=ends)
+    left = None if timeout is None else max(begun + timeout - time.monotonic(), 0.0)
+    largest = _search(screen, reference, options, left)
+    status = Status.INTERRUPTED if largest.status is Status.INTERRUPTED else result.status
+    return replace(result, status=status, max_confidence=largest.interval)
+
+
+def _deliver(
+    screen: AbstractScreen, result: Result, problem: Problem, outputs: Outputs
+) -> tuple[str, ...]:
+    """Write the files, then say the answer, whatever happens to the files."""
+    writers: list[tuple[Path | None, Callable[[Path], None]]] = [
+        (outputs.json, lambda path: write_json(result, problem, path)),
+        (outputs.plot, lambda path: draw(witness_data(result, problem), path)),
+    ]
+    rows, failures = details(result, problem), []
+    try:
+        for path, write in writers:
+            if path is None:
+                continue
+            try:
+                write(path)
+                rows.append(("wrote", str(path)))
+            except Exception as error:  # nothing that goes wrong here may cost the answer
+                failures.append(f"cannot write {path}: {error}")
+    finally:
+        screen.conclude(rows, final_sentence(result, problem))
+    return tuple(failures)

@@ -1,0 +1,168 @@
+"""Results as JSON. `docs/json.md` documents every field; a test compares the two."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import stat
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import vhagar
+from vhagar.errors import InvalidInput
+from vhagar.problem import Problem
+from vhagar.result.result import Interval, Result
+from vhagar.result.witness import Witness
+
+# Raised when a field changes its meaning or goes away; a new field does not raise it.
+SCHEMA = 1
+
+
+def to_dict(result: Result, problem: Problem) -> dict[str, Any]:
+    """The whole result in plain JSON types: no NaN, no infinity, arrays as nested lists."""
+    fields = {
+        "schema": SCHEMA,
+        "vhagar": vhagar.__version__,
+        "problem": _problem(problem),
+        "lower": result.lower,
+        "upper": result.upper,
+        "status": result.status.name.lower(),
+        "message": result.status.value,
+        "kind": result.kind.name.lower(),
+        "explanation": result.kind.value,
+        "seconds": result.seconds,
+        "targets": {str(target): _interval(known) for target, known in result.targets.items()},
+        "witness": None if result.witness is None else _witness(result.witness),
+        "history": [
+            {"seconds": moment.seconds, "lower": moment.lower, "upper": moment.upper}
+            for moment in result.history
+        ],
+        "max_confidence": (
+            None if result.max_confidence is None else _interval(result.max_confidence)
+        ),
+        "percent": result.percent,
+        "engine": result.engine,
+        "timings": result.timings,
+        "notes": result.notes,
+    }
+    plain: dict[str, Any] = _plain(fields)
+    return plain
+
+
+def to_json(result: Result, problem: Problem) -> str:
+    """The text of a JSON file, one top-level field per line."""
+    fields = to_dict(result, problem)
+    lines = (f"  {json.dumps(key)}: {_compact(value)}" for key, value in fields.items())
+    return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
+def write_json(result: Result, problem: Problem, path: str | Path) -> None:
+    """Write the file in one step: whoever reads it finds the old one or all of the new one."""
+    write_bytes(Path(path), to_json(result, problem).encode())
+
+
+def check_writable(path: str | Path) -> None:
+    """Raise now what `write_bytes` would raise after the computation."""
+    path = Path(path)
+    try:
+        target = _target(path)
+        if _is_special(target):
+            if not os.access(target, os.W_OK):
+                raise PermissionError(0, "it is not writable", str(path))
+            return
+        scratch = _scratch(target)
+        with scratch.open("xb"):
+            pass
+        scratch.unlink()
+    except OSError as error:
+        raise InvalidInput(
+            f"cannot write {path}: {error.strerror}; choose another place"
+        ) from error
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Write a file next to its place, then move it there."""
+    target = _target(path)
+    if _is_special(target):  # a device or a pipe is written to, never replaced
+        target.write_bytes(content)
+        return
+    scratch = _scratch(target)
+    try:
+        scratch.write_bytes(content)
+        scratch.replace(target)
+    except BaseException:
+        scratch.unlink(missing_ok=True)
+        raise
+
+
+def _target(path: Path) -> Path:
+    """The file itself, behind all symbolic links."""
+    target = Path(os.path.realpath(path))
+    if target.is_dir():
+        raise IsADirectoryError(0, "it is a directory", str(path))
+    return target
+
+
+def _is_special(target: Path) -> bool:
+    return target.exists() and not stat.S_ISREG(target.stat().st_mode)
+
+
+def _scratch(target: Path) -> Path:
+    return target.with_name(f".{target.name}.{os.getpid()}.tmp")
+
+
+def _problem(problem: Problem) -> dict[str, Any]:
+    perturbation = problem.perturbation
+    return {
+        "network": problem.network.name,
+        "input_shape": problem.network.input_shape,
+        "classes": problem.network.classes,
+        "perturbation": None if perturbation is None else str(perturbation),
+        "source": problem.source,
+        "targets": problem.targets,
+        "clip": problem.clip,
+        "input_range": (problem.domain.lower, problem.domain.upper),
+    }
+
+
+def _interval(interval: Interval) -> dict[str, Any]:
+    return {
+        "lower": interval.lower,
+        "upper": interval.upper,
+        "kind": interval.kind.name.lower(),
+    }
+
+
+def _witness(witness: Witness) -> dict[str, Any]:
+    return {
+        "confidence": witness.confidence,
+        "target": witness.target,
+        "margin": witness.margin,
+        "tie": witness.tie,
+        "piece": witness.piece,
+        "parameters": witness.parameters or {},
+        "x": witness.x,
+        "x_p": witness.x_p,
+        "scores": witness.scores,
+        "scores_p": witness.scores_p,
+    }
+
+
+def _plain(value: Any) -> Any:
+    """The same in JSON's own types. What is not finite is not known: null."""
+    if isinstance(value, np.ndarray | np.generic):
+        value = value.tolist()
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value
+
+
+def _compact(value: Any) -> str:
+    return json.dumps(value, allow_nan=False)

@@ -1,0 +1,102 @@
+"""From a simplex's row duals to a bound that holds: the twin dual formula, node by node.
+
+The duals may come from anywhere and be wrong in any way; the bound is valid all the same, only
+looser.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vhagar.relaxation.layerwise import TwinBounds
+from vhagar.relaxation.twin import Choice, twin_bound
+from vhagar.search.bab.lp import LambdaModel
+
+Array = NDArray[np.float64]
+
+# For each ReLU layer, 0 or minus infinity per corner and neuron; None where nothing is decided.
+Allowed = list[Array | None]
+
+
+class NodeBound:
+    """Bounds on `delta` over the nodes of one piece and one target."""
+
+    def __init__(
+        self,
+        bounds: TwinBounds,
+        model: LambdaModel,
+        source: int,
+        target: int | None,
+        score_size: float,
+    ) -> None:
+        self._bounds = bounds
+        self._model = model
+        self._source = source
+        self._target = target
+        self._score_size = score_size
+        self._classes = bounds.network.classes
+
+    def upper(self, duals: Array | None, allowed: Allowed) -> float:
+        """An upper bound on the node's `delta`; infinite where the duals prove nothing."""
+        if duals is None or not np.isfinite(duals).all():
+            return math.inf
+        alpha = np.maximum(-duals[self._model.source_rows], 0.0)
+        total = float(alpha.sum())
+        if not 1e-6 < total < 1e6:
+            return math.inf
+        return self._evaluate(duals / total, alpha / total, allowed)
+
+    def infeasible(self, ray: Array | None, allowed: Allowed) -> bool:
+        """Whether a dual ray proves that the node holds no attacked input.
+
+        With no weight on the source's rows, the formula bounds a number that is at least 0
+        wherever the target's constraints hold. A bound below 0 is a contradiction.
+        """
+        if ray is None or not np.isfinite(ray).all() or not ray.any():
+            return False
+        scale = float(abs(ray).max())
+        nothing = np.zeros(len(self._model.source_rows))
+        # Solvers differ in the sign of a ray; the formula does not mind being asked twice.
+        return any(self._evaluate(sign * ray / scale, nothing, allowed) < 0 for sign in (1.0, -1.0))
+
+    def _evaluate(self, duals: Array, alpha: Array, allowed: Allowed) -> float:
+        model = self._model
+        mu = np.maximum(-duals[model.target_rows], 0.0)
+        a, b = np.zeros((1, self._classes)), np.zeros((1, self._classes))
+        a[0, model.source_others] = -alpha
+        a[0, self._source] = alpha.sum()
+        if self._target is not None:
+            b[0, model.target_others] = -mu
+            b[0, self._target] = mu.sum()
+        with np.errstate(over="ignore", invalid="ignore"):
+            (value,) = twin_bound(
+                self._bounds.stages,
+                self._bounds.corners,
+                self._bounds.piece,
+                (a, b),
+                self._choice(duals),
+                self._bounds.input_magnitude,
+                allowed,
+            )
+        # The sums of alpha and mu are rounded, and alpha sums to 1 only up to rounding.
+        rounding = 2.0**-48 * (float(alpha.sum() + mu.sum()) * self._score_size + abs(value))
+        bound = float(value) + rounding
+        return bound if not math.isnan(bound) else math.inf
+
+    def _choice(self, duals: Array) -> Choice:
+        """Multipliers from the rows' duals; neurons without rows are linear or off."""
+        bounds, model = self._bounds, self._model
+
+        def choose(layer: int, a: Array, b: Array) -> tuple[Array, Array]:
+            hexagons, rows = bounds.hexagons[layer], model.rows[layer]
+            on = hexagons.on
+            p, q = np.where(on, a, 0.0), np.where(on, b, 0.0)
+            p[0, rows.pairs] = -duals[rows.pair_rows]
+            q[0, rows.pairs] = -duals[rows.pair_rows_p]
+            p[0, rows.equal] = -duals[rows.equal_rows]
+            return p, q
+
+        return choose

@@ -1,0 +1,164 @@
+"""Which sign to decide next: pseudocosts, made reliable by trying the best candidates.
+
+A candidate is one copy of one neuron that the LP leaves undecided. What a child removes from the
+LP's solution is measured by its *mass*: the sum of lambda times the pre-activation over the corners
+that the child cuts off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vhagar.relaxation.layerwise import TwinBounds
+from vhagar.search.bab.lp import Weights
+
+Array = NDArray[np.float64]
+Place = tuple[int, int, int]
+
+_RELIABLE = 4
+_MOST_TRIALS = 10
+_LOOK_AT = 40
+_SMALLEST_MASS = 1e-7
+
+
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """A sign to decide, with the masses that its two children remove."""
+
+    place: Place
+    negative_mass: float  # removed where the sign is decided positive
+    positive_mass: float  # removed where the sign is decided negative
+    prior: float
+
+
+class Candidates:
+    """Finds the undecided signs of an LP solution."""
+
+    def __init__(self, bounds: TwinBounds, weights: Weights) -> None:
+        self._weights = weights
+        self._equal = [hexagons.equal for hexagons in bounds.hexagons]
+        sizes = [len(hexagons) for hexagons in bounds.hexagons]
+        self._offsets = np.concatenate([[0], np.cumsum(sizes)])
+        self._flat = self._offsets[weights.layer] + weights.neuron
+        # How much the next layer listens to a neuron: a prior for its pseudocost.
+        self._influence = np.concatenate(
+            [np.asarray(abs(stage.matrix()).sum(axis=0)).reshape(-1) for stage in bounds.stages[1:]]
+            or [np.zeros(0)]
+        )
+
+    def of(self, primal: Array) -> list[Candidate]:
+        """The candidates, those with the best prior first."""
+        lambdas = np.maximum(primal[self._weights.column], 0.0)
+        found: list[Candidate] = []
+        for copy, values in enumerate((self._weights.s, self._weights.t)):
+            size = int(self._offsets[-1])
+            positive = np.bincount(self._flat, lambdas * np.maximum(values, 0.0), size)
+            negative = np.bincount(self._flat, lambdas * np.maximum(-values, 0.0), size)
+            prior = np.minimum(positive, negative) * self._influence
+            for k in np.flatnonzero((positive > _SMALLEST_MASS) & (negative > _SMALLEST_MASS)):
+                layer = int(np.searchsorted(self._offsets, k, side="right")) - 1
+                neuron = int(k - self._offsets[layer])
+                if copy == 1 and self._equal[layer][neuron]:
+                    continue
+                place = (layer, neuron, copy)
+                found.append(
+                    Candidate(place, float(negative[k]), float(positive[k]), float(prior[k]))
+                )
+        return sorted(found, key=lambda candidate: -candidate.prior)
+
+
+@dataclass(eq=False)
+class _Average:
+    total: float = 0.0
+    count: int = 0
+
+    def add(self, value: float) -> None:
+        self.total += value
+        self.count += 1
+
+
+@dataclass(eq=False)
+class Pseudocosts:
+    """Bound decrease per unit of removed mass, averaged per candidate and side."""
+
+    _sides: dict[tuple[Place, bool], _Average] = field(default_factory=dict)
+    _all: _Average = field(default_factory=_Average)
+
+    def learn(self, place: Place, positive: bool, decrease: float, mass: float) -> None:
+        rate = max(decrease, 0.0) / max(mass, _SMALLEST_MASS)
+        self._sides.setdefault((place, positive), _Average()).add(rate)
+        self._all.add(rate)
+
+    def observations(self, place: Place) -> int:
+        counts = [self._sides.get((place, side), _Average()).count for side in (False, True)]
+        return min(counts)
+
+    def estimate(self, candidate: Candidate) -> tuple[float, float]:
+        """Expected decreases of the negative and the positive child."""
+        return (
+            self._rate(candidate.place, False) * candidate.positive_mass,
+            self._rate(candidate.place, True) * candidate.negative_mass,
+        )
+
+    def _rate(self, place: Place, positive: bool) -> float:
+        known = self._sides.get((place, positive))
+        if known is not None and known.count:
+            return known.total / known.count
+        return self._all.total / self._all.count if self._all.count else 1.0
+
+    def score(self, candidate: Candidate) -> float:
+        left, right = self.estimate(candidate)
+        return max(left, 1e-9) * max(right, 1e-9)
+
+
+# Tries a candidate: the bounds of the negative and the positive child.
+Trial = Callable[[Candidate], tuple[float, float]]
+
+
+@dataclass(frozen=True, eq=False)
+class Chosen:
+    """The candidate to branch on, and its children's bounds where they were tried."""
+
+    candidate: Candidate
+    uppers: tuple[float, float] | None
+
+
+def choose(
+    candidates: list[Candidate],
+    costs: Pseudocosts,
+    upper: float,
+    cutoff: float,
+    trial: Trial,
+) -> Chosen:
+    """Reliability branching: the candidate whose children promise the largest decreases."""
+    if any(costs.observations(c.place) for c in candidates[:_LOOK_AT]):
+        ranked = sorted(candidates, key=lambda c: -costs.score(c))[:_LOOK_AT]
+    else:
+        ranked = candidates[:_LOOK_AT]
+    best = Chosen(ranked[0], None)
+    best_score, trials, fruitless = -1.0, 0, 0
+    for candidate in ranked:
+        tried: tuple[float, float] | None = None
+        if costs.observations(candidate.place) < _RELIABLE and trials < _MOST_TRIALS:
+            trials += 1
+            tried = trial(candidate)
+            decreases = [max(upper - max(child, cutoff), 0.0) for child in tried]
+            masses = (candidate.positive_mass, candidate.negative_mass)
+            for positive in (False, True):
+                costs.learn(candidate.place, positive, decreases[positive], masses[positive])
+            if min(tried) <= cutoff:
+                return Chosen(candidate, tried)  # one child is closed: nothing beats that
+            score = max(decreases[0], 1e-9) * max(decreases[1], 1e-9)
+        else:
+            score = costs.score(candidate)
+        if score > best_score:
+            best, best_score, fruitless = Chosen(candidate, tried), score, 0
+        else:
+            fruitless += 1
+            if fruitless >= 8:
+                break
+    return best

@@ -1,0 +1,132 @@
+"""All that the nodes of one piece and one target share: bounds, the LP, the formula."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vhagar.perturbation import AbstractPiece
+from vhagar.problem import Problem
+from vhagar.relaxation import Bounds, network_bounds
+from vhagar.relaxation.layerwise import TwinBounds
+from vhagar.search.bab.bound import Allowed, NodeBound
+from vhagar.search.bab.lp import LambdaModel
+from vhagar.search.bab.simplex import LpAnswer, LpStatus, Simplex
+
+Array = NDArray[np.float64]
+
+_NONE = np.zeros(0, dtype=np.int64)
+
+
+@dataclass(frozen=True, order=True)
+class Decision:
+    """One copy of one neuron has a sign: `positive` means its pre-activation is at least 0."""
+
+    layer: int
+    neuron: int
+    copy: int  # 0 for x, 1 for x_p; equal neurons use 0
+    positive: bool
+
+    @property
+    def place(self) -> tuple[int, int, int]:
+        return self.layer, self.neuron, self.copy
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """A node's bound, and the LP's answer it came from."""
+
+    upper: float
+    answer: LpAnswer
+
+
+class Context:
+    """One piece, one target."""
+
+    def __init__(self, problem: Problem, bounds: TwinBounds, target: int | None) -> None:
+        self.problem = problem
+        self.bounds = bounds
+        self.target = target
+        self.model = LambdaModel(bounds, problem.source, target)
+        self.simplex = Simplex(self.model.arrays, self.model.delta)
+        self.formula = NodeBound(
+            bounds, self.model, problem.source, target, _score_size(problem, bounds.piece)
+        )
+
+    @property
+    def piece(self) -> AbstractPiece:
+        return self.bounds.piece
+
+    @cached_property
+    def polisher(self) -> Simplex:
+        """A second simplex on the same model, so that polishing leaves the search's basis alone."""
+        return Simplex(self.model.arrays, self.model.delta)
+
+    def evaluate(
+        self,
+        decisions: tuple[Decision, ...],
+        known: float,
+        iteration_limit: int | None = None,
+        basis: Any = None,
+    ) -> Evaluation:
+        """Bound a node. `known` is a bound that is valid already."""
+        allowed = self.allowed(decisions)
+        if allowed is None:
+            nothing = LpAnswer(LpStatus.INFEASIBLE, None, None, -np.inf, 0)
+            return Evaluation(-np.inf, nothing)
+        self.simplex.switch_off(self.switched_off(decisions))
+        self.simplex.restore(basis)
+        answer = self.simplex.solve(iteration_limit)
+        if answer.status is LpStatus.INFEASIBLE:
+            empty = self.formula.infeasible(answer.duals, allowed)
+            return Evaluation(-np.inf if empty else known, answer)
+        return Evaluation(min(known, self.formula.upper(answer.duals, allowed)), answer)
+
+    def allowed(self, decisions: tuple[Decision, ...]) -> Allowed | None:
+        """Which corners the decisions leave; None where a neuron has none left."""
+        masks: Allowed = [None] * len(self.bounds.corners)
+        for decision in decisions:
+            corners = self.bounds.corners[decision.layer]
+            mask = masks[decision.layer]
+            if mask is None:
+                mask = masks[decision.layer] = np.zeros(corners.s.shape)
+            values = (corners.s if decision.copy == 0 else corners.t)[:, decision.neuron]
+            cut = values < 0 if decision.positive else values > 0
+            mask[cut, decision.neuron] = -np.inf
+            if np.isneginf(mask[:, decision.neuron]).all():
+                return None
+        return masks
+
+    def switched_off(self, decisions: tuple[Decision, ...]) -> NDArray[np.int64]:
+        """The lambda columns that the decisions fix at 0."""
+        found = [self._cut_columns(decision) for decision in decisions]
+        return np.unique(np.concatenate(found)) if found else np.zeros(0, dtype=np.int64)
+
+    def _cut_columns(self, decision: Decision) -> NDArray[np.int64]:
+        # A neuron that a smaller piece has made linear has no columns left to cut.
+        columns = self._columns_of.get((decision.layer, decision.neuron), _NONE)
+        weights = self.model.weights
+        values = (weights.s if decision.copy == 0 else weights.t)[columns]
+        return weights.column[columns[values < 0 if decision.positive else values > 0]]
+
+    @cached_property
+    def _columns_of(self) -> dict[tuple[int, int], NDArray[np.int64]]:
+        weights = self.model.weights
+        found: dict[tuple[int, int], list[int]] = {}
+        for k, place in enumerate(
+            zip(weights.layer.tolist(), weights.neuron.tolist(), strict=True)
+        ):
+            found.setdefault(place, []).append(k)
+        return {place: np.array(columns) for place, columns in found.items()}
+
+
+def _score_size(problem: Problem, piece: AbstractPiece) -> float:
+    """How large a score can be in either copy."""
+    domain = problem.domain
+    box = Bounds(np.full(domain.size, domain.lower), np.full(domain.size, domain.upper))
+    boxes = (box, Bounds(*piece.image_bounds()))
+    return max(float(network_bounds(problem.network, b)[-1].magnitude.max()) for b in boxes)

@@ -1,0 +1,222 @@
+"""The lambda-LP: the exact convex hull of every neuron pair, as columns that decisions switch off.
+
+An undecided pair is a convex combination of its hexagon's corners, with weights lambda. Deciding a
+sign fixes the lambdas of the corners on the other side at 0: the matrix never changes, so the dual
+simplex starts from the last basis. Neurons that are always on are linear and never enter the model.
+
+The LP only proposes multipliers. The bound is computed from them elsewhere.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from vhagar.linear import Columns, LinearModel
+from vhagar.relaxation.layerwise import TwinBounds
+
+Array = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class Weights:
+    """The lambda columns: each belongs to one corner of one neuron of one ReLU layer."""
+
+    column: Columns
+    layer: Columns
+    neuron: Columns
+    s: Array
+    t: Array
+
+
+@dataclass(frozen=True, eq=False)
+class LayerRows:
+    """Where a ReLU layer's multipliers are read: the rows of its undecided neurons."""
+
+    pairs: Columns  # neurons with a row for each copy
+    pair_rows: Columns
+    pair_rows_p: Columns
+    equal: Columns  # neurons with one row for both copies
+    equal_rows: Columns
+
+
+@dataclass(eq=False)
+class _Expression:
+    """`matrix @ columns + constant`, one row for each neuron."""
+
+    matrix: sparse.csr_array
+    constant: Array
+
+    def through(self, matrix: sparse.csr_array, bias: Array, width: int) -> _Expression:
+        wide = self.matrix.copy()
+        wide.resize((wide.shape[0], width))
+        return _Expression(sparse.csr_array(matrix @ wide), matrix @ self.constant + bias)
+
+
+class LambdaModel:
+    """The lambda-LP of one piece and one target (or, without a target, of one copy)."""
+
+    def __init__(self, bounds: TwinBounds, source: int, target: int | None) -> None:
+        self.model = LinearModel()
+        self.rows: list[LayerRows] = []
+        self._weights: list[tuple[Columns, int, Columns, Array, Array]] = []
+        self.inputs = bounds.piece.relax(self.model)
+        inputs = self.inputs
+        first = _Expression(inputs.x_matrix, inputs.x_offset)
+        second = _Expression(inputs.x_p_matrix, inputs.x_p_offset)
+        for k, stage in enumerate(bounds.stages):
+            matrix, bias = stage.matrix(), stage.bias()
+            width = self.model.column_count
+            first, second = (copy.through(matrix, bias, width) for copy in (first, second))
+            if k < len(bounds.hexagons):
+                first, second = self._add_layer(bounds, k, first, second)
+        self._add_classes(first, second, source, target)
+        self.weights = self._collect()
+        self.arrays = self.model.arrays()
+
+    def _add_layer(
+        self, bounds: TwinBounds, layer: int, first: _Expression, second: _Expression
+    ) -> tuple[_Expression, _Expression]:
+        """Rows and columns of a ReLU layer; returns its post-activations in both copies."""
+        hexagons = bounds.hexagons[layer]
+        undecided = ~hexagons.on & ~hexagons.off
+        equal = np.flatnonzero(undecided & hexagons.equal)
+        pairs = np.flatnonzero(undecided & ~hexagons.equal)
+        equal_entries = self._corner_columns(bounds, layer, equal)
+        pair_entries = self._corner_columns(bounds, layer, pairs)
+        equal_rows = self._tie(first, equal, equal_entries, equal_entries[2])
+        pair_rows = self._tie(first, pairs, pair_entries, pair_entries[2])
+        pair_rows_p = self._tie(second, pairs, pair_entries, pair_entries[3])
+        self._convexity(equal, equal_entries)
+        self._convexity(pairs, pair_entries)
+        self.rows.append(LayerRows(pairs, pair_rows, pair_rows_p, equal, equal_rows))
+        entries = [np.concatenate(part) for part in zip(equal_entries, pair_entries, strict=True)]
+        columns, neurons, s, t = entries
+        on = hexagons.on
+        return (
+            self._after(first, on, columns, neurons, s),
+            self._after(second, on, columns, neurons, t),
+        )
+
+    def _corner_columns(
+        self, bounds: TwinBounds, layer: int, neurons: Columns
+    ) -> tuple[Columns, Columns, Array, Array]:
+        """One column for each different corner of these neurons, except the origin."""
+        corners = bounds.corners[layer]
+        s, t = corners.s[:, neurons], corners.t[:, neurons]
+        keep = _different(s, t) & ((s != 0) | (t != 0))
+        which = np.nonzero(keep.T)  # neuron by neuron
+        s_kept, t_kept = s.T[which], t.T[which]
+        owner = neurons[which[0]]
+        columns = (
+            self.model.add_columns(np.zeros(len(owner)), 1.0)
+            if len(owner)
+            else np.zeros(0, dtype=np.int64)
+        )
+        self._weights.append((columns, layer, owner, s_kept, t_kept))
+        return columns, owner, s_kept, t_kept
+
+    def _tie(
+        self,
+        before: _Expression,
+        neurons: Columns,
+        entries: tuple[Columns, Columns, Array, Array],
+        values: Array,
+    ) -> Columns:
+        """Rows: pre-activation = sum of lambda * corner."""
+        if not len(neurons):
+            return np.zeros(0, dtype=np.int64)
+        columns, owner = entries[0], entries[1]
+        place = np.searchsorted(neurons, owner)
+        combination = sparse.coo_array(
+            (-values, (place, np.arange(len(columns)))), shape=(len(neurons), len(columns))
+        )
+        all_before = np.arange(before.matrix.shape[1])
+        constant = -before.constant[neurons]
+        blocks = [(all_before, before.matrix[neurons]), (columns, combination)]
+        return self.model.add_rows(blocks, constant, constant)
+
+    def _convexity(self, neurons: Columns, entries: tuple[Columns, Columns, Array, Array]) -> None:
+        """Rows: the lambdas of a neuron sum to 1, or to at most 1 where the origin is a corner.
+
+        The origin contributes nothing to any row, so its lambda is the slack.
+        """
+        if not len(neurons):
+            return
+        columns, owner, s, t = entries
+        place = np.searchsorted(neurons, owner)
+        total = sparse.coo_array(
+            (np.ones(len(columns)), (place, np.arange(len(columns)))),
+            shape=(len(neurons), len(columns)),
+        )
+        spans = np.zeros((4, len(neurons)))
+        for k, values in enumerate((s, -s, t, -t)):
+            np.maximum.at(spans[k], place, values)
+        # The origin lies in the hexagon where both copies can have either sign or be 0; it is
+        # a corner then. Allowing it elsewhere would only loosen a proposal.
+        has_origin = (spans > 0).all(axis=0)
+        self.model.add_rows([(columns, total)], np.where(has_origin, 0.0, 1.0), 1.0)
+
+    def _after(
+        self, before: _Expression, on: Mask, columns: Columns, neurons: Columns, values: Array
+    ) -> _Expression:
+        """ReLU's output: the pre-activation where always on, else the corners' ReLUs."""
+        width = self.model.column_count
+        kept = sparse.csr_array(before.matrix * on.astype(np.float64)[:, None])
+        kept.resize((len(on), width))
+        positive = values > 0
+        rest = sparse.coo_array(
+            (values[positive], (neurons[positive], columns[positive])), shape=(len(on), width)
+        )
+        return _Expression(sparse.csr_array(kept + rest), np.where(on, before.constant, 0.0))
+
+    def _add_classes(
+        self, first: _Expression, second: _Expression, source: int, target: int | None
+    ) -> None:
+        classes = len(first.constant)
+        every = np.arange(self.model.column_count)
+        self.delta = int(self.model.add_columns(-1e7, 1e7)[0])
+        self.source_rows = self._margin_rows(first, every, source, self.delta)
+        self.source_others = np.array([j for j in range(classes) if j != source])
+        self.target_rows = self.target_others = np.zeros(0, dtype=np.int64)
+        if target is not None:
+            self.target_rows = self._margin_rows(second, every, target, None)
+            self.target_others = np.array([j for j in range(classes) if j != target])
+
+    def _margin_rows(
+        self, scores: _Expression, every: Columns, label: int, delta: int | None
+    ) -> Columns:
+        """Rows: `score[label] - score[j] (- delta) >= 0` for every other class j."""
+        chosen = [j for j in range(len(scores.constant)) if j != label]
+        rows = -np.eye(len(scores.constant))[chosen]
+        rows[:, label] = 1.0
+        wide = scores.matrix.copy()
+        wide.resize((wide.shape[0], len(every)))
+        blocks = [(every, sparse.csr_array(sparse.csr_array(rows) @ wide))]
+        if delta is not None:
+            blocks.append((np.array([delta]), np.full((len(chosen), 1), -1.0)))
+        return self.model.add_rows(blocks, -(rows @ scores.constant), np.inf)
+
+    def _collect(self) -> Weights:
+        columns, layers, neurons, s, t = [], [], [], [], []
+        for column, layer, neuron, s_part, t_part in self._weights:
+            columns.append(column)
+            layers.append(np.full(len(column), layer))
+            neurons.append(neuron)
+            s.append(s_part)
+            t.append(t_part)
+        return Weights(*(np.concatenate(part) for part in (columns, layers, neurons, s, t)))
+
+
+def _different(s: Array, t: Array) -> Mask:
+    """Which corners `(CORNERS, neurons)` are the first of their kind, up to rounding."""
+    size = 1e-12 * (abs(s).max(axis=0, initial=0.0) + abs(t).max(axis=0, initial=0.0))
+    keep = np.ones(s.shape, dtype=np.bool_)
+    for k in range(1, len(s)):
+        close = (abs(s[:k] - s[k]) <= size) & (abs(t[:k] - t[k]) <= size)
+        keep[k] = ~close.any(axis=0)
+    return keep

@@ -1,0 +1,51 @@
+"""Nodes of the search tree: what was decided, and a bound. They hold no copy of any model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from vhagar.search.bab.context import Decision
+
+
+@dataclass(frozen=True)
+class Region:
+    """A target, a piece of the perturbation, and the path of splits that led to a part of it.
+
+    Without a target nothing is attacked: the largest confidence is looked for.
+    """
+
+    target: int | None
+    root: int
+    path: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Node:
+    """A part of the search space with an upper bound on its `delta`.
+
+    `parent` names the basis of the parent's LP where a worker still has it; it is only a hint.
+    """
+
+    region: Region
+    upper: float
+    number: int
+    decisions: tuple[Decision, ...] = ()
+    parent: int | None = None
+
+    def __lt__(self, other: Node) -> bool:
+        """The most promising first; among equals the younger, which is deeper."""
+        return (-self.upper, -self.number) < (-other.upper, -other.number)
+
+
+@dataclass(eq=False)
+class Closed:
+    """The largest bounds of the nodes that are done, for each target."""
+
+    uppers: dict[int | None, float] = field(default_factory=dict)
+
+    def add(self, target: int | None, upper: float) -> None:
+        self.uppers[target] = max(self.uppers.get(target, 0.0), upper, 0.0)
+
+    def merge(self, other: Closed) -> None:
+        for target, upper in other.uppers.items():
+            self.add(target, upper)

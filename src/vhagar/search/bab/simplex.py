@@ -1,0 +1,133 @@
+"""HiGHS's dual simplex on a model whose column bounds change from node to node."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vhagar.errors import SolverFailure
+from vhagar.linear import Columns, LinearArrays
+
+Array = NDArray[np.float64]
+
+
+class LpStatus(Enum):
+    """What the simplex method says. Nothing depends on it being true."""
+
+    OPTIMAL = "optimal"
+    INFEASIBLE = "infeasible"
+    LIMIT = "stopped at an iteration limit"
+    DOUBTFUL = "in numerical trouble"
+
+
+@dataclass(frozen=True, eq=False)
+class LpAnswer:
+    """`duals` belong to an optimal or nearly optimal basis, or are a ray that shows infeasibility.
+
+    The sign is such that `cost - matrix' duals` are the reduced costs of the maximisation.
+    """
+
+    status: LpStatus
+    duals: Array | None
+    primal: Array | None
+    objective: float
+    iterations: int
+
+
+class Simplex:
+    """Maximises one column. Columns can be switched off; everything else stays."""
+
+    def __init__(self, arrays: LinearArrays, objective: int) -> None:
+        import highspy
+
+        self._arrays = arrays
+        self._off: frozenset[int] = frozenset()
+        lp = highspy.HighsLp()
+        lp.num_col_, lp.num_row_ = len(arrays.column_lower), len(arrays.row_lower)
+        cost = np.zeros(lp.num_col_)
+        cost[objective] = -1.0  # HiGHS minimises
+        lp.col_cost_ = cost
+        lp.col_lower_, lp.col_upper_ = arrays.column_lower, arrays.column_upper
+        lp.row_lower_, lp.row_upper_ = arrays.row_lower, arrays.row_upper
+        lp.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
+        lp.a_matrix_.start_ = arrays.matrix.indptr.astype(np.int32)
+        lp.a_matrix_.index_ = arrays.matrix.indices.astype(np.int32)
+        lp.a_matrix_.value_ = arrays.matrix.data
+        self._highs = highspy.Highs()
+        for name, value in _OPTIONS.items():
+            self._require(self._highs.setOptionValue(name, value), name)
+        self._require(self._highs.passModel(lp), "passModel")
+        self._infinite_iterations = 2**31 - 1
+
+    def _require(self, status: Any, call: str) -> None:
+        if status.name == "kError":
+            raise SolverFailure(f"HiGHS answered {status.name} to {call}")
+
+    def basis(self) -> Any:
+        """The current basis, to come back to."""
+        return self._highs.getBasis()
+
+    def restore(self, basis: Any) -> None:
+        if basis is not None and basis.valid:
+            self._require(self._highs.setBasis(basis), "setBasis")
+
+    def switch_off(self, columns: Columns) -> None:
+        """Fix exactly these columns at 0; those switched off before come back."""
+        wanted = frozenset(columns.tolist())
+        changed = np.array(sorted(wanted ^ self._off), dtype=np.int32)
+        if len(changed):
+            upper = np.array(
+                [0.0 if int(k) in wanted else self._arrays.column_upper[k] for k in changed]
+            )
+            lower = self._arrays.column_lower[changed]
+            status = self._highs.changeColsBounds(len(changed), changed, lower, upper)
+            self._require(status, "changeColsBounds")
+        self._off = wanted
+
+    def require_rows(self, rows: Columns, lower: Array) -> None:
+        """Other lower bounds for some rows."""
+        for row, value in zip(rows, lower, strict=True):
+            high = float(self._arrays.row_upper[row])
+            self._require(
+                self._highs.changeRowBounds(int(row), float(value), high), "changeRowBounds"
+            )
+
+    def solve(self, iteration_limit: int | None = None, need_primal: bool = True) -> LpAnswer:
+        """Run the dual simplex from where it stands."""
+        limit = self._infinite_iterations if iteration_limit is None else iteration_limit
+        self._highs.setOptionValue("simplex_iteration_limit", limit)
+        self._highs.run()
+        status = _STATUSES.get(self._highs.getModelStatus().name, LpStatus.DOUBTFUL)
+        info = self._highs.getInfo()
+        iterations = int(info.simplex_iteration_count)
+        if status is LpStatus.INFEASIBLE:
+            return LpAnswer(status, self._ray(), None, -np.inf, iterations)
+        solution = self._highs.getSolution()
+        duals = -np.array(solution.row_dual) if solution.dual_valid else None
+        primal = np.array(solution.col_value) if need_primal and solution.value_valid else None
+        return LpAnswer(status, duals, primal, -info.objective_function_value, iterations)
+
+    def _ray(self) -> Array | None:
+        answer = self._highs.getDualRay()
+        ray = np.asarray(answer[-1], dtype=np.float64)
+        return ray if len(ray) == len(self._arrays.row_lower) else None
+
+
+_OPTIONS: dict[str, Any] = {
+    "output_flag": False,
+    "threads": 1,
+    "parallel": "off",
+    "presolve": "off",
+    "solver": "simplex",
+    "simplex_strategy": 1,  # dual
+}
+
+_STATUSES = {
+    "kOptimal": LpStatus.OPTIMAL,
+    "kInfeasible": LpStatus.INFEASIBLE,
+    "kIterationLimit": LpStatus.LIMIT,
+}

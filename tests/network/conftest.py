@@ -1,0 +1,110 @@
+"""Small ONNX models made node by node, and what onnxruntime says about them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+# The oldest operator sets tested want an IR version that every onnxruntime still reads.
+IR_VERSION = 8
+
+
+class ModelBuilder:
+    """A chain of nodes; each `add` continues from the last output."""
+
+    def __init__(self, shape: Sequence[int], opset: int = 13, batch: int | str = "batch") -> None:
+        self.shape, self.opset, self.batch = tuple(shape), opset, batch
+        self.nodes: list[Any] = []
+        self.tensors: list[Any] = []
+        self.last = "image"
+
+    def constant(self, values: Any, as_node: bool = False) -> str:
+        """A new constant, as an initialiser or as a Constant node; integers stay integers."""
+        array = np.asarray(values)
+        array = array if array.dtype.kind in "iub" else array.astype(np.float32)
+        name = f"constant{len(self.tensors) + len(self.nodes)}"
+        if as_node:
+            value = numpy_helper.from_array(array)
+            self.nodes.append(helper.make_node("Constant", [], [name], value=value))
+        else:
+            self.tensors.append(numpy_helper.from_array(array, name))
+        return name
+
+    def add(
+        self, kind: str, *operands: Any, first: bool = False, as_node: bool = False, **attributes: Any
+    ) -> ModelBuilder:
+        """Append a node. Operands are names or constants; `first` puts them before the data."""
+        names = [
+            one if isinstance(one, str) else self.constant(one, as_node) for one in operands
+        ]
+        inputs = [*names, self.last] if first else [self.last, *names]
+        output = f"{kind.lower()}{len(self.nodes)}"
+        self.nodes.append(
+            helper.make_node(kind, inputs, [output], name=f"the_{output}", **attributes)
+        )
+        self.last = output
+        return self
+
+    def model(self) -> Any:
+        def value(name: str, shape: Sequence[Any] | None) -> Any:
+            return helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
+
+        graph = helper.make_graph(
+            self.nodes,
+            "graph",
+            [value("image", [self.batch, *self.shape])],
+            [value(self.last, None)],
+            self.tensors,
+        )
+        opsets = [helper.make_opsetid("", self.opset)]
+        return helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION)
+
+
+def float32_scores(model: str | bytes, batch: np.ndarray) -> np.ndarray:
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    source = session.get_inputs()[0]
+    images = batch.astype(np.float32)
+    if isinstance(source.shape[0], int):  # a fixed batch of one
+        parts = [session.run(None, {source.name: image[None]})[0] for image in images]
+        return np.concatenate(parts).astype(np.float64)
+    return session.run(None, {source.name: images})[0].astype(np.float64)
+
+
+@pytest.fixture
+def build() -> type[ModelBuilder]:
+    return ModelBuilder
+
+
+@pytest.fixture
+def save(tmp_path: Path) -> Callable[[Any], Path]:
+    """Write a builder, a model or bytes to a file."""
+
+    def write(what: Any) -> Path:
+        path = tmp_path / "model.onnx"
+        if isinstance(what, ModelBuilder):
+            what = what.model()
+        path.write_bytes(what if isinstance(what, bytes) else what.SerializeToString())
+        return path
+
+    return write
+
+
+@pytest.fixture
+def onnxruntime_scores() -> Callable[[str | bytes, np.ndarray], np.ndarray]:
+    return float32_scores
+
+
+@pytest.fixture
+def check_model() -> Callable[[Any], None]:
+    """That a made model is valid ONNX, so that a refusal is about what it means."""
+    return lambda builder: onnx.checker.check_model(builder.model())

@@ -1,0 +1,132 @@
+"""Seeded random problems, tiny enough for the exact oracle.
+
+Perturbations, flavours of networks and scales of weights take turns, so that every combination
+comes up; the rest is drawn at random from the case's number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from vhagar import Problem
+
+from .networks import FLAVOURS, Shape, Wish
+
+Rng = np.random.Generator
+
+SCALES = (0.01, 1.0, 100.0)
+_IMAGES: tuple[Shape, ...] = ((1, 2, 2), (1, 2, 3), (1, 1, 4), (2, 1, 2), (1, 3, 2))
+_FLAT: tuple[Shape, ...] = ((2,), (3,), (4,), (5,))
+_RANGES = ((-1.0, 1.0), (0.1, 0.9), (-0.5, 0.25), (0.0, 8.0))
+
+
+@dataclass(frozen=True)
+class Case:
+    """One problem, by its number."""
+
+    number: int
+
+    @property
+    def kind(self) -> str:
+        return list(KINDS)[self.number % len(KINDS)]
+
+    @property
+    def flavour(self) -> str:
+        return list(FLAVOURS)[self.number // len(KINDS) % len(FLAVOURS)]
+
+    @property
+    def scale(self) -> float:
+        return SCALES[self.number % len(SCALES)]
+
+    def __str__(self) -> str:
+        return f"{self.number}: {self.kind}, {self.flavour}, weights {self.scale:g}"
+
+    def problem(self) -> Problem:
+        """The problem, the same every time."""
+        rng = np.random.default_rng([7, self.number])
+        shapes = _IMAGES if self.kind in _OF_IMAGES else _IMAGES + _FLAT
+        shape = shapes[rng.integers(len(shapes))]
+        classes = int(rng.integers(3, 5))
+        source = int(rng.integers(classes))
+        targets = _some([k for k in range(classes) if k != source], rng)
+        low, high = (0.0, 1.0) if rng.random() < 0.8 else _RANGES[rng.integers(len(_RANGES))]
+        wish = Wish(rng, shape, classes, self.scale, source, targets)
+        network = FLAVOURS[self.flavour](wish)
+        perturbation = KINDS[self.kind](rng, shape, high - low)
+        return Problem(
+            network,
+            perturbation,
+            source,
+            None if rng.random() < 0.2 else targets,
+            clip=bool(rng.random() < 0.5),
+            input_range=(low, high),
+        )
+
+
+def _some(others: list[int], rng: Rng) -> list[int]:
+    count = 1 if rng.random() < 0.6 else int(rng.integers(1, len(others) + 1))
+    return sorted(int(k) for k in rng.choice(others, count, replace=False))
+
+
+def _linf(rng: Rng, shape: Shape, width: float) -> str:
+    return f"linf({width * rng.choice([0.02, 0.1, 0.25, 0.5, 1.0])})"
+
+
+def _brightness(rng: Rng, shape: Shape, width: float) -> str:
+    low, high = rng.choice([(0, 0.2), (-0.3, 0.1), (-0.4, -0.1), (0.1, 0.1), (0.25, 0.5), (-1, 1)])
+    return f"brightness([{width * low},{width * high}])"
+
+
+def _one_contrast(rng: Rng, shape: Shape, width: float) -> str:
+    factor = rng.choice([0.25, 0.4, 0.9, 1.0, 1.1, 2.0, 3.3])
+    return f"contrast([{factor},{factor}])"
+
+
+def _contrast(rng: Rng, shape: Shape, width: float) -> str:
+    low, high = rng.choice([(0.5, 0.75), (0.2, 0.9), (1.1, 1.5), (1.0, 2.5), (0.8, 1.25)])
+    return f"contrast([{low},{high}])"
+
+
+def _occlusion(rng: Rng, shape: Shape, width: float) -> str:
+    return f"occlusion({_square(rng, shape)})"
+
+
+def _patch(rng: Rng, shape: Shape, width: float) -> str:
+    return f"patch([0,{width * rng.choice([0.1, 0.3, 0.7, 1.0])}],{_square(rng, shape)})"
+
+
+def _square(rng: Rng, shape: Shape) -> str:
+    side = int(rng.integers(1, min(shape[1:]) + 1))
+    corner = [_span(rng, 1, extent - side + 1) for extent in shape[1:]]
+    return ",".join([*corner, f"[1,{side}]" if side > 1 and rng.random() < 0.5 else f"{side}"])
+
+
+def _translation(rng: Rng, shape: Shape, width: float) -> str:
+    down, right = (_span(rng, 1 - extent, extent - 1) for extent in shape[1:])
+    return f"translation({down},{right})"
+
+
+def _span(rng: Rng, first: int, last: int) -> str:
+    """A whole number or, now and then, a range of two."""
+    low = int(rng.integers(first, last + 1))
+    return f"[{low},{low + 1}]" if low < last and rng.random() < 0.3 else f"{low}"
+
+
+def _rotation(rng: Rng, shape: Shape, width: float) -> str:
+    return f"rotation({rng.choice([-90, -17, 5, 30, 45, 90, 180, 222])})"
+
+
+KINDS: dict[str, Callable[[Rng, Shape, float], str]] = {
+    "linf": _linf,
+    "brightness": _brightness,
+    "one contrast": _one_contrast,
+    "contrast": _contrast,
+    "occlusion": _occlusion,
+    "patch": _patch,
+    "translation": _translation,
+    "rotation": _rotation,
+}
+_OF_IMAGES = ("occlusion", "patch", "translation", "rotation")

@@ -1,0 +1,167 @@
+"""What each perturbation means, written down once more from its definition, in exact terms.
+
+`images` gives one entry for each transformation that must be looked at by itself (a position of a
+square, a move): the perturbed pixels as exact values over the pixels. Nothing of the verifier's own
+pieces is used, save the interpolation weights of rotations, which are part of the definition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+from itertools import product
+
+import numpy as np
+
+from vhagar.perturbation import (
+    Brightness,
+    Contrast,
+    Domain,
+    Linf,
+    Occlusion,
+    Patch,
+    Perturbation,
+    Rotation,
+    Translation,
+)
+from vhagar.perturbation.rotation import rotation_matrix
+
+from .rational import RationalModel, Value
+
+Pixels = list[Value]
+# Builds the perturbed pixels in a model.
+Image = Callable[[RationalModel, Pixels], Pixels]
+
+
+def images(perturbation: Perturbation, domain: Domain, clip: bool) -> Iterator[Image]:
+    """The transformations of a perturbation with its range; contrast only at a single factor."""
+    match perturbation:
+        case Linf(limit=limit):
+            yield _moved_by_up_to(limit, np.ones(domain.size, dtype=bool), domain)
+        case Patch(limit=limit, row=rows, column=columns, width=widths):
+            for corner in _squares(rows, columns, widths):
+                yield _moved_by_up_to(limit, _square(domain, *corner), domain)
+        case Occlusion(row=rows, column=columns, width=widths):
+            for corner in _squares(rows, columns, widths):
+                yield _blackened(_square(domain, *corner), domain)
+        case Translation(rows=downs, columns=rights):
+            for down, right in product(_whole(downs), _whole(rights)):
+                yield _shifted(down, right, domain)
+        case Rotation(angle=(angle, _)):
+            yield _interpolated(rotation_matrix(domain.image, angle).toarray(), domain)
+        case Brightness(span=span):
+            yield _brightened(span, domain, clip)
+        case Contrast(span=(low, high)) if low == high:
+            yield stretched((Fraction(low), Fraction(low)), domain, clip)
+        case _:
+            raise NotImplementedError(f"write down what {perturbation} means")
+
+
+def stretched(factors: tuple[Fraction, Fraction], domain: Domain, clip: bool) -> Image:
+    """Contrast. Exact for one factor; for a range, every product in its convex hull: a relaxation.
+
+    With u the distance from black, `(e - low)`, `(high - e)`, `u` and `(width - u)` are not
+    negative, hence neither are their four products, in which `e u` is then a free value.
+    """
+    low, high = factors
+    black, width = Fraction(domain.lower), Fraction(domain.upper) - Fraction(domain.lower)
+
+    def image(model: RationalModel, x: Pixels) -> Pixels:
+        e = model.variable(low, high)
+        found = []
+        for pixel in x:
+            u = model.combination([Fraction(1)], [pixel], -black)
+            if low == high:
+                product_e_u = model.combination([low], [u])
+            else:
+                product_e_u = model.variable(Fraction(0), high * width)
+                one = Fraction(1)
+                parts = [product_e_u, u, e]
+                model.require(model.combination([one, -low, Fraction(0)], parts))
+                model.require(model.combination([-one, high, Fraction(0)], parts))
+                model.require(model.combination([one, -high, -width], parts, high * width))
+                model.require(model.combination([-one, low, width], parts, -low * width))
+            found.append(model.combination([Fraction(1)], [product_e_u], black))
+        return _clipped(model, found, domain, clip)
+
+    return image
+
+
+def _brightened(span: tuple[float, float], domain: Domain, clip: bool) -> Image:
+    def image(model: RationalModel, x: Pixels) -> Pixels:
+        e = model.variable(Fraction(span[0]), Fraction(span[1]))
+        moved = [model.combination([Fraction(1), Fraction(1)], [pixel, e]) for pixel in x]
+        return _clipped(model, moved, domain, clip)
+
+    return image
+
+
+def _clipped(model: RationalModel, pixels: Pixels, domain: Domain, clip: bool) -> Pixels:
+    if not clip:
+        return pixels
+    low, high = Fraction(domain.lower), Fraction(domain.upper)
+    return [model.clipped(pixel, low, high) for pixel in pixels]
+
+
+def _moved_by_up_to(limit: float, mask: np.ndarray, domain: Domain) -> Image:
+    def image(model: RationalModel, x: Pixels) -> Pixels:
+        found = []
+        for pixel, moves in zip(x, mask, strict=True):
+            image_pixel = pixel
+            if moves:
+                image_pixel = model.variable(Fraction(domain.lower), Fraction(domain.upper))
+                model.require(model.difference(image_pixel, pixel), -Fraction(limit))
+                model.require(model.difference(pixel, image_pixel), -Fraction(limit))
+            found.append(image_pixel)
+        return found
+
+    return image
+
+
+def _blackened(mask: np.ndarray, domain: Domain) -> Image:
+    def image(model: RationalModel, x: Pixels) -> Pixels:
+        black = model.constant(Fraction(domain.lower))
+        return [black if hidden else pixel for pixel, hidden in zip(x, mask, strict=True)]
+
+    return image
+
+
+def _shifted(down: int, right: int, domain: Domain) -> Image:
+    channels, height, width = domain.image
+
+    def image(model: RationalModel, x: Pixels) -> Pixels:
+        found = []
+        for channel, row, column in product(range(channels), range(height), range(width)):
+            i, j = row - down, column - right
+            inside = 0 <= i < height and 0 <= j < width
+            black = model.constant(Fraction(domain.lower))
+            found.append(x[(channel * height + i) * width + j] if inside else black)
+        return found
+
+    return image
+
+
+def _interpolated(weights: np.ndarray, domain: Domain) -> Image:
+    """Each pixel an average of pixels, its weights taken as they are; black without any."""
+
+    def image(model: RationalModel, x: Pixels) -> Pixels:
+        black = model.constant(Fraction(domain.lower))
+        rows = [[Fraction(float(weight)) for weight in row] for row in weights]
+        return [model.combination(row, x) if any(row) else black for row in rows]
+
+    return image
+
+
+def _square(domain: Domain, top: int, left: int, side: int) -> np.ndarray:
+    """The pixels, in every channel, of a square with a 1-based corner."""
+    _, rows, columns = np.indices(domain.image) + 1
+    inside = (top <= rows) & (rows < top + side) & (left <= columns) & (columns < left + side)
+    return inside.reshape(-1)
+
+
+def _squares(*spans: tuple[int, int]) -> Iterator[tuple[int, int, int]]:
+    return product(*(_whole(span) for span in spans))
+
+
+def _whole(span: tuple[int, int]) -> range:
+    return range(span[0], span[1] + 1)

@@ -1,0 +1,147 @@
+"""Tiny random networks of several flavours. Every weight is a number of float32."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from vhagar import Network
+from vhagar.network import Affine, Convolution, Relu
+
+Shape = tuple[int, ...]
+Layers = list[tuple[np.ndarray, np.ndarray]]
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What a network is drawn for."""
+
+    rng: np.random.Generator
+    shape: Shape
+    classes: int
+    scale: float
+    source: int
+    targets: list[int]
+
+    @property
+    def inputs(self) -> int:
+        return int(np.prod(self.shape))
+
+    def sixteenths(self, *size: int) -> np.ndarray:
+        """Normal numbers of few bits: quick for rational arithmetic."""
+        return np.round(16 * self.rng.normal(size=size)) / 16
+
+    def layers(self, sizes: list[int], draw: Callable[..., np.ndarray] | None = None) -> Layers:
+        """Weights of the wished scale; biases keep up with what the layers before make of it."""
+        draw = draw or self.sixteenths
+        return [
+            (self.scale * draw(out, into), 0.5 * self.scale ** (depth + 1) * draw(out))
+            for depth, (into, out) in enumerate(zip(sizes[:-1], sizes[1:], strict=True))
+        ]
+
+    def random_layers(self) -> Layers:
+        """One or two hidden layers, now and then none; at most 8 hidden neurons."""
+        choices = ([], [3], [5], [7], [8], [3, 2], [4, 4], [2, 5])
+        hidden = choices[self.rng.integers(len(choices))]
+        return self.layers([self.inputs, *hidden, self.classes])
+
+    def network(self, layers: Layers, relu_last: bool = False) -> Network:
+        found: list[Affine | Relu] = []
+        for weight, bias in layers:
+            shape = found[-1].out_shape if found else self.shape
+            found += [Affine(_float32(weight), _float32(bias), shape, bias.shape), Relu(bias.shape)]
+        return Network(tuple(found if relu_last else found[:-1]), self.shape)
+
+
+def _float32(values: np.ndarray) -> np.ndarray:
+    return values.astype(np.float32).astype(np.float64)
+
+
+def plain(wish: Wish) -> Network:
+    return wish.network(wish.random_layers())
+
+
+def full_precision(wish: Wish) -> Network:
+    """All bits of float32 in use."""
+    hidden = int(wish.rng.integers(2, 5))
+    draw = lambda *size: wish.rng.normal(size=size)  # noqa: E731
+    return wish.network(wish.layers([wish.inputs, hidden, wish.classes], draw))
+
+
+def stable(wish: Wish) -> Network:
+    """Hidden neurons that are always active or always off."""
+    layers = wish.random_layers()
+    reach = 8.0  # of the inputs
+    for weight, bias in layers[:-1]:
+        sums = np.abs(weight).sum(axis=1) * reach
+        bias[:] = np.where(wish.rng.random(len(bias)) < 0.7, sums, -sums)
+        reach = 2 * float(sums.max())
+    return wish.network(layers)
+
+
+def twin_outputs(wish: Wish) -> Network:
+    """Two classes with the same scores: source and target, target and another, or two others."""
+    layers = wish.random_layers()
+    weight, bias = layers[-1]
+    first, second = wish.rng.choice(wish.classes, 2, replace=False)
+    weight[first], bias[first] = weight[second], bias[second]
+    return wish.network(layers)
+
+
+def lattice(wish: Wish) -> Network:
+    """Weights -1, 0 and 1 and no biases: exact ties and degenerate corners everywhere."""
+    sizes = [wish.inputs, int(wish.rng.integers(2, 6)), wish.classes]
+    layers = wish.layers(sizes, lambda *size: wish.rng.integers(-1, 2, size).astype(float))
+    return wish.network([(weight, 0 * bias) for weight, bias in layers])
+
+
+def relu_output(wish: Wish) -> Network:
+    """A ReLU on the scores: all inputs whose scores are 0 tie."""
+    sizes = [wish.inputs, int(wish.rng.integers(2, 5)), wish.classes]
+    return wish.network(wish.layers(sizes), relu_last=True)
+
+
+def infeasible(wish: Wish) -> Network:
+    """The targets never win, or the source never does, or nothing depends on the input."""
+    layers = wish.random_layers()
+    weight, bias = layers[-1]
+    way = wish.rng.integers(3)
+    if way == 2:
+        weight[:] = 0
+    else:
+        losers = [wish.source] if way else wish.targets
+        bias[losers] = -1000 * wish.scale ** len(layers)
+    return wish.network(layers)
+
+
+def convolutional(wish: Wish) -> Network:
+    """A convolution with a padded border, where the input is an image."""
+    if len(wish.shape) != 3:
+        return plain(wish)
+    channels, height, width = wish.shape
+    first = Convolution(
+        _float32(wish.scale * wish.sixteenths(2, channels, min(height, 2), min(width, 2))),
+        _float32(wish.scale * wish.sixteenths(2) / 2),
+        wish.shape,
+        stride=(1, 2),
+        padding=(0, 1, 0, 0),
+    )
+    weight, bias = wish.layers([first.out_size, wish.classes])[0]
+    last = Affine(
+        _float32(weight), _float32(bias * wish.scale), first.out_shape, (wish.classes,)
+    )
+    return Network((first, Relu(first.out_shape), last), wish.shape)
+
+
+FLAVOURS: dict[str, Callable[[Wish], Network]] = {
+    "plain": plain,
+    "full precision": full_precision,
+    "stable": stable,
+    "twin outputs": twin_outputs,
+    "lattice": lattice,
+    "relu output": relu_output,
+    "infeasible": infeasible,
+    "convolutional": convolutional,
+}
