@@ -17,7 +17,7 @@ Array = NDArray[np.float64]
 Columns = NDArray[np.int64]
 Block = tuple[Columns, ArrayLike | sparse.sparray]
 
-# Solvers drop coefficients smaller than this, silently. We drop them first, and widen the row.
+# Solvers drop coefficients up to this, silently. We drop them first, and widen the row.
 _SMALLEST_COEFFICIENT = 1e-9
 
 
@@ -37,12 +37,14 @@ class LinearModel:
     """Collects columns and rows; `arrays()` gives them all at once."""
 
     def __init__(self) -> None:
-        self._lower: list[Array] = []
-        self._upper: list[Array] = []
-        self._integer: list[NDArray[np.bool_]] = []
-        self._row_lower: list[Array] = []
-        self._row_upper: list[Array] = []
-        self._entries: list[tuple[Columns, Columns, Array]] = []
+        # Each list starts with an empty part, so that there is always something to concatenate.
+        nothing, nowhere = np.zeros(0), np.zeros(0, dtype=np.int64)
+        self._lower: list[Array] = [nothing]
+        self._upper: list[Array] = [nothing]
+        self._integer: list[NDArray[np.bool_]] = [np.zeros(0, dtype=np.bool_)]
+        self._row_lower: list[Array] = [nothing]
+        self._row_upper: list[Array] = [nothing]
+        self._entries: list[tuple[Columns, Columns, Array]] = [(nowhere, nowhere, nothing)]
         self.column_count = 0
         self.row_count = 0
 
@@ -65,10 +67,12 @@ class LinearModel:
         a scalar or vector that stands for a diagonal matrix. A column may occur in several blocks:
         its coefficients add up.
         """
-        count = 0
-        for columns, matrix in blocks:
-            part = _as_coo(matrix, len(columns))
-            count = part.shape[0]
+        parts = [_as_coo(matrix, len(columns)) for columns, matrix in blocks]
+        counts = {part.shape[0] for part in parts}
+        if len(counts) != 1:
+            raise ValueError(f"blocks side by side need the same number of rows, not {counts}")
+        (count,) = counts
+        for (columns, _), part in zip(blocks, parts, strict=True):
             self._entries.append((part.row + self.row_count, columns[part.col], part.data))
         self._row_lower.append(np.broadcast_to(np.asarray(lower, dtype=np.float64), (count,)))
         self._row_upper.append(np.broadcast_to(np.asarray(upper, dtype=np.float64), (count,)))
@@ -85,9 +89,10 @@ class LinearModel:
         matrix.sum_duplicates()
         matrix.eliminate_zeros()
         tiny = abs(matrix)
-        tiny.data = np.where(tiny.data < _SMALLEST_COEFFICIENT, tiny.data, 0.0)
-        reach = tiny @ np.maximum(abs(lower), abs(upper)) if tiny.data.any() else 0.0
-        matrix.data[abs(matrix.data) < _SMALLEST_COEFFICIENT] = 0.0
+        tiny.data[tiny.data > _SMALLEST_COEFFICIENT] = 0.0
+        tiny.eliminate_zeros()  # a zero times an infinite bound would not be zero
+        reach = tiny @ np.maximum(abs(lower), abs(upper))
+        matrix.data[abs(matrix.data) <= _SMALLEST_COEFFICIENT] = 0.0
         matrix.eliminate_zeros()
         return LinearArrays(
             lower,

@@ -1,16 +1,76 @@
-"""Oracles for the contract tests: exact images in rational arithmetic, and a solver's verdict."""
+"""For the contract tests: points to try, exact images as fractions, and a solver's verdict."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator
 from fractions import Fraction
 
 import highspy
 import numpy as np
 import pytest
+from scipy import sparse
 
 from vhagar.linear import LinearModel
 from vhagar.perturbation import AbstractPiece
+from vhagar.perturbation.base import Expression
+
+Points = tuple[np.ndarray, np.ndarray]
+
+
+def points(piece: AbstractPiece, rng: np.random.Generator, count: int) -> Points:
+    """Inputs and parameters: random ones, corners, and values right beside the ends."""
+    size, ends = piece.domain.size, (piece.domain.lower, piece.domain.upper)
+    inner = tuple(np.nextafter(end, np.mean(ends)) for end in ends)
+    x = rng.uniform(*ends, (count, size))
+    x[0::4] = rng.choice([*ends, *inner], x[0::4].shape)
+    x[1::4] = np.where(rng.random(x[1::4].shape) < 0.3, x[1::4], rng.choice(ends))
+    x[2], x[3] = ends
+    low, high = piece.parameter_bounds
+    parameters = rng.uniform(low, high, (count, low.size))
+    parameters[1::3] = np.where(rng.random(parameters[1::3].shape) < 0.5, low, high)
+    parameters[0], parameters[2] = low, high
+    return x, piece.project(parameters)
+
+
+def outsiders(piece: AbstractPiece, rng: np.random.Generator) -> Iterator[tuple[Points, bool]]:
+    """Pairs outside the piece, and whether they are outside its relaxation as well."""
+    low, width, size = piece.domain.lower, piece.domain.width, piece.domain.size
+    step = 0.02 * width
+    x = low + width * rng.permutation(np.linspace(0.02, 0.95, size))[None]
+    middle = np.mean(piece.parameter_bounds, axis=0)[None]
+    darkest, brightest = x.argmin(), x.argmax()
+
+    def changed(pixel: int, value: float, start: np.ndarray = x) -> Points:
+        image = piece.apply(start, middle)
+        image[0, pixel] = value
+        return start, image
+
+    kind = piece.label.split("(")[0]
+    image = piece.apply(x, middle)[0]
+    if kind == "brightness":
+        # Against the change, at the pixel that the clip touches last or first: no e explains it.
+        pixel = brightest if piece.brightens else darkest
+        yield changed(pixel, image[pixel] - step if piece.brightens else image[pixel] + step), True
+    elif kind == "contrast":
+        yield changed(brightest, image[brightest] - step), piece.exact_rows
+        yield changed(darkest, low + piece.span[1] * (x[0, darkest] - low) + step), True
+        yield changed(5, low + piece.span[0] * (x[0, 5] - low) - step), True
+        black = np.where(np.arange(size) == 3, low, x)
+        yield changed(3, low - step, black), True
+        yield changed(3, low + step, black), True
+    elif kind in ("linf", "patch"):
+        inside, outside = np.flatnonzero(piece.mask), np.flatnonzero(~piece.mask)
+        reach = min(low + piece.limit, piece.domain.upper) + step
+        black = np.full_like(x, low)
+        yield changed(rng.choice(inside), reach, black), True
+        yield changed(rng.choice(inside), low - step), True
+        if outside.size:
+            pixel = rng.choice(outside)
+            yield changed(pixel, x[0, pixel] - step), True
+    else:
+        pixel = rng.integers(size)
+        yield changed(pixel, image[pixel] + step), True
+        yield changed(pixel, image[pixel] - step), True
 
 
 def fractions(values: np.ndarray) -> np.ndarray:
@@ -91,27 +151,60 @@ def has_solution(model: LinearModel) -> bool:
     return status == highspy.HighsModelStatus.kOptimal
 
 
-@pytest.fixture
-def exact() -> Callable[[np.ndarray], np.ndarray]:
-    return fractions
+def tie(model: LinearModel, expression: Expression, values: np.ndarray) -> None:
+    """Fix an expression in the columns of a model at these values."""
+    columns, rest = np.arange(expression.matrix.shape[1]), values - expression.constant
+    model.add_rows([(columns, expression.matrix)], rest, rest)
 
 
-@pytest.fixture
-def exact_image() -> Callable[[AbstractPiece, np.ndarray, np.ndarray], np.ndarray]:
-    return image_of
-
-
-@pytest.fixture
-def admits() -> Callable[[AbstractPiece, np.ndarray, np.ndarray], bool]:
+def rows_admit(piece: AbstractPiece, x: np.ndarray, x_p: np.ndarray) -> bool:
     """Whether the rows of a piece allow the pair `(x, x_p)`, according to a solver."""
+    model = LinearModel()
+    columns = model.add_columns(np.full(len(x), piece.domain.lower), piece.domain.upper)
+    image = piece.add_rows(model, columns)
+    model.add_rows([(columns, 1.0)], x, x)
+    model.add_rows([(image, 1.0)], x_p, x_p)
+    return has_solution(model)
 
-    def solve(piece: AbstractPiece, x: np.ndarray, x_p: np.ndarray) -> bool:
-        model = LinearModel()
-        size = piece.domain.size
-        columns = model.add_columns(np.full(size, piece.domain.lower), piece.domain.upper)
-        image = piece.add_rows(model, columns)
-        model.add_rows([(columns, 1.0)], x, x)
-        model.add_rows([(image, 1.0)], x_p, x_p)
-        return has_solution(model)
 
-    return solve
+def relaxation_admits(piece: AbstractPiece, x: np.ndarray, x_p: np.ndarray) -> bool:
+    model = LinearModel()
+    first, second = piece.relax(model)
+    tie(model, first, x)
+    tie(model, second, x_p)
+    return has_solution(model)
+
+
+def stage_admits(
+    piece: AbstractPiece, x: np.ndarray, parameters: np.ndarray, rng: np.random.Generator
+) -> bool:
+    """Whether the relaxation of a piece with a first linear layer allows what really happens."""
+    model = LinearModel()
+    x_p = piece.apply(x[None], parameters[None])[0]
+    weight, bias = rng.normal(size=(3, len(x))), rng.normal(size=3)
+    relaxed = piece.relax_stage(model, sparse.csr_array(weight), bias)
+    tie(model, relaxed.x, x)
+    tie(model, relaxed.first, weight @ x + bias)
+    tie(model, relaxed.second, weight @ x_p + bias)
+    if relaxed.x_p is not None:
+        tie(model, relaxed.x_p, x_p)
+    if relaxed.parameters is not None:
+        tie(model, relaxed.parameters, parameters)
+    return has_solution(model)
+
+
+class Tools:
+    """The functions above, for tests."""
+
+    points = staticmethod(points)
+    outsiders = staticmethod(outsiders)
+    fractions = staticmethod(fractions)
+    image_of = staticmethod(image_of)
+    rows_admit = staticmethod(rows_admit)
+    relaxation_admits = staticmethod(relaxation_admits)
+    stage_admits = staticmethod(stage_admits)
+
+
+@pytest.fixture
+def tools() -> type[Tools]:
+    return Tools

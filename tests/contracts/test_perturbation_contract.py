@@ -10,6 +10,7 @@ import importlib
 import pkgutil
 from collections.abc import Callable, Iterator
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -81,21 +82,6 @@ def rng() -> np.random.Generator:
     return np.random.default_rng(20240)
 
 
-def points(piece: AbstractPiece, rng: np.random.Generator, count: int) -> Points:
-    """Inputs and parameters: random ones, corners, and values right beside the ends."""
-    size, ends = piece.domain.size, (piece.domain.lower, piece.domain.upper)
-    inner = tuple(np.nextafter(end, np.mean(ends)) for end in ends)
-    x = rng.uniform(*ends, (count, size))
-    x[0::4] = rng.choice([*ends, *inner], x[0::4].shape)
-    x[1::4] = np.where(rng.random(x[1::4].shape) < 0.3, x[1::4], rng.choice(ends))
-    x[2], x[3] = ends
-    low, high = piece.parameter_bounds
-    parameters = rng.uniform(low, high, (count, low.size))
-    parameters[1::3] = np.where(rng.random(parameters[1::3].shape) < 0.5, low, high)
-    parameters[0], parameters[2] = low, high
-    return x, piece.project(parameters)
-
-
 def coefficients(size: int, rng: np.random.Generator) -> Iterator[Points]:
     """Objectives `(a, b)`: plain, cancelling, of mixed magnitude, sparse, subnormal."""
     a, b = rng.normal(size=(2, 1, size))
@@ -118,47 +104,6 @@ def nudged(piece: AbstractPiece, x: np.ndarray, parameters: np.ndarray) -> Point
     return np.clip(xs, piece.domain.lower, piece.domain.upper), piece.project(ps)
 
 
-def outsiders(piece: AbstractPiece, rng: np.random.Generator) -> Iterator[tuple[Points, bool]]:
-    """Pairs outside the piece, and whether they are outside its relaxation as well."""
-    low, width, size = piece.domain.lower, piece.domain.width, piece.domain.size
-    step = 0.02 * width
-    x = low + width * rng.permutation(np.linspace(0.02, 0.95, size))[None]
-    middle = np.mean(piece.parameter_bounds, axis=0)[None]
-    darkest, brightest = x.argmin(), x.argmax()
-
-    def changed(pixel: int, value: float, start: np.ndarray = x) -> Points:
-        image = piece.apply(start, middle)
-        image[0, pixel] = value
-        return start, image
-
-    kind = piece.label.split("(")[0]
-    image = piece.apply(x, middle)[0]
-    if kind == "brightness":
-        # Against the change, at the pixel that the clip touches last or first: no e explains it.
-        pixel = brightest if piece.brightens else darkest
-        yield changed(pixel, image[pixel] - step if piece.brightens else image[pixel] + step), True
-    elif kind == "contrast":
-        yield changed(brightest, image[brightest] - step), piece.exact_rows
-        yield changed(darkest, low + piece.span[1] * (x[0, darkest] - low) + step), True
-        yield changed(5, low + piece.span[0] * (x[0, 5] - low) - step), True
-        black = np.where(np.arange(size) == 3, low, x)
-        yield changed(3, low - step, black), True
-        yield changed(3, low + step, black), True
-    elif kind in ("linf", "patch"):
-        inside, outside = np.flatnonzero(piece.mask), np.flatnonzero(~piece.mask)
-        reach = min(low + piece.limit, piece.domain.upper) + step
-        black = np.full_like(x, low)
-        yield changed(rng.choice(inside), reach, black), True
-        yield changed(rng.choice(inside), low - step), True
-        if outside.size:
-            pixel = rng.choice(outside)
-            yield changed(pixel, x[0, pixel] - step), True
-    else:
-        pixel = rng.integers(size)
-        yield changed(pixel, image[pixel] + step), True
-        yield changed(pixel, image[pixel] - step), True
-
-
 def test_every_perturbation_has_a_case() -> None:
     assert {type(make(1.0)) for make in CASES.values()} == set(PERTURBATIONS)
 
@@ -179,36 +124,40 @@ def test_every_file_is_in_the_registry() -> None:
     assert all(kind.__module__ == f"vhagar.perturbation.{kind.name}" for kind in defined)
 
 
-def test_apply_stays_inside(pieces: Pieces, rng: np.random.Generator) -> None:
+def test_apply_stays_inside(pieces: Pieces, rng: np.random.Generator, tools: Any) -> None:
     for piece in pieces:
-        x, parameters = points(piece, rng, 40)
+        x, parameters = tools.points(piece, rng, 40)
         x_p = piece.apply(x, parameters)
         assert piece.contains(x, x_p).all(), piece.label
         beyond = np.where(np.arange(x.shape[1]) == 1, piece.domain.upper + piece.domain.width, x)
         assert not piece.contains(beyond, x_p).any()
 
 
-def test_pairs_outside_are_not_contained(pieces: Pieces, rng: np.random.Generator) -> None:
+def test_pairs_outside_are_not_contained(
+    pieces: Pieces, rng: np.random.Generator, tools: Any
+) -> None:
     for piece in pieces:
-        for (x, x_p), _ in outsiders(piece, rng):
+        for (x, x_p), _ in tools.outsiders(piece, rng):
             assert not piece.contains(x, x_p).any(), piece.label
 
 
-def test_support_is_an_upper_bound(
-    pieces: Pieces, rng: np.random.Generator, exact: Callable, exact_image: Callable
-) -> None:
+def test_support_is_an_upper_bound(pieces: Pieces, rng: np.random.Generator, tools: Any) -> None:
     for piece in pieces:
         for a, b in coefficients(piece.domain.size, rng):
             found = piece.support(a, b)
-            x, parameters = points(piece, rng, 4)
+            x, parameters = tools.points(piece, rng, 4)
             best = nudged(piece, found.x, found.parameters)
             x, parameters = np.concatenate([x, best[0]]), np.concatenate([parameters, best[1]])
-            bound, a_exact, b_exact = Fraction(found.value[0]), exact(a[0]), exact(b[0])
+            bound, a_exact, b_exact = (
+                Fraction(found.value[0]),
+                tools.fractions(a[0]),
+                tools.fractions(b[0]),
+            )
             x_p = piece.apply(x, parameters)
             for one, its, float_image in zip(x, parameters, x_p, strict=True):
-                start = a_exact @ exact(one)
-                assert bound >= start + b_exact @ exact_image(piece, one, its), piece.label
-                assert bound >= start + b_exact @ exact(float_image), piece.label
+                start = a_exact @ tools.fractions(one)
+                assert bound >= start + b_exact @ tools.image_of(piece, one, its), piece.label
+                assert bound >= start + b_exact @ tools.fractions(float_image), piece.label
 
 
 def test_support_is_attained(pieces: Pieces, rng: np.random.Generator) -> None:
@@ -224,14 +173,14 @@ def test_support_is_attained(pieces: Pieces, rng: np.random.Generator) -> None:
             assert found.value == pytest.approx(reached, abs=size * noise(piece)), piece.label
 
 
-def test_split_covers(pieces: Pieces, rng: np.random.Generator) -> None:
+def test_split_covers(pieces: Pieces, rng: np.random.Generator, tools: Any) -> None:
     for piece in pieces:
         children = piece.split()
         scalar = piece.label.startswith(("brightness", "contrast"))
         assert bool(children) == (scalar and not piece.fixed)
         if not children:
             continue
-        x, parameters = points(piece, rng, 40)
+        x, parameters = tools.points(piece, rng, 40)
         x_p = piece.apply(x, parameters)
         assert np.any([child.contains(x, x_p) for child in children], axis=0).all()
         a, b = rng.normal(size=(2, 30, piece.domain.size))
@@ -244,29 +193,35 @@ def test_split_covers(pieces: Pieces, rng: np.random.Generator) -> None:
 
 
 def test_image_bounds_and_enclosures_hold_the_exact_image(
-    pieces: Pieces, rng: np.random.Generator, exact: Callable, exact_image: Callable
+    pieces: Pieces, rng: np.random.Generator, tools: Any
 ) -> None:
     for piece in pieces:
         low, high = piece.image_bounds()
-        x, parameters = points(piece, rng, 12)
+        x, parameters = tools.points(piece, rng, 12)
         inner, outer = piece.enclosure(x, parameters)
         x_p = piece.apply(x, parameters)
         assert ((low <= x_p) & (x_p <= high)).all()
         for one, its, image, start, end in zip(x, parameters, x_p, inner, outer, strict=True):
-            true_image = exact_image(piece, one, its)
-            assert ((exact(low) <= true_image) & (true_image <= exact(high))).all(), piece.label
+            true_image = tools.image_of(piece, one, its)
+            assert (
+                (tools.fractions(low) <= true_image) & (true_image <= tools.fractions(high))
+            ).all(), piece.label
             if piece.label.startswith(("linf", "patch")):
                 # Any change within the limit is allowed, so the float image is exact as it is.
                 assert (start == image).all()
                 assert (end == image).all()
-                assert (abs(exact(image) - exact(one)) <= Fraction(piece.limit)).all()
+                assert (
+                    abs(tools.fractions(image) - tools.fractions(one)) <= Fraction(piece.limit)
+                ).all()
             else:
-                assert ((exact(start) <= true_image) & (true_image <= exact(end))).all()
+                assert (
+                    (tools.fractions(start) <= true_image) & (true_image <= tools.fractions(end))
+                ).all()
 
 
-def test_recover_explains(pieces: Pieces, rng: np.random.Generator) -> None:
+def test_recover_explains(pieces: Pieces, rng: np.random.Generator, tools: Any) -> None:
     for piece in pieces:
-        x, parameters = points(piece, rng, 40)
+        x, parameters = tools.points(piece, rng, 40)
         x_p = piece.apply(x, parameters)
         found = np.array([piece.recover(*pair) for pair in zip(x, x_p, strict=True)])
         assert (piece.project(found) == found).all()
@@ -275,11 +230,33 @@ def test_recover_explains(pieces: Pieces, rng: np.random.Generator) -> None:
 
 
 def test_rows_admit_the_pairs_and_no_others(
-    pieces: Pieces, rng: np.random.Generator, admits: Callable
+    pieces: Pieces, rng: np.random.Generator, tools: Any
 ) -> None:
     for piece in pieces:
-        x, parameters = points(piece, rng, 5)
+        x, parameters = tools.points(piece, rng, 5)
         for one, image in zip(x, piece.apply(x, parameters), strict=True):
-            assert admits(piece, one, image), piece.label
-        for (one, image), outside_rows in outsiders(piece, rng):
-            assert not (outside_rows and admits(piece, one[0], image[0])), piece.label
+            assert tools.rows_admit(piece, one, image), piece.label
+        for (one, image), outside_rows in tools.outsiders(piece, rng):
+            assert not (outside_rows and tools.rows_admit(piece, one[0], image[0])), piece.label
+
+
+def test_relaxations_admit_what_happens(
+    pieces: Pieces, rng: np.random.Generator, tools: Any
+) -> None:
+    for piece in pieces:
+        x, parameters = tools.points(piece, rng, 5)
+        for one, its, image in zip(x, parameters, piece.apply(x, parameters), strict=True):
+            assert tools.relaxation_admits(piece, one, image), piece.label
+            assert tools.stage_admits(piece, one, its, rng), piece.label
+        if piece.convex:
+            for (one, image), _ in tools.outsiders(piece, rng):
+                assert not tools.relaxation_admits(piece, one[0], image[0]), piece.label
+
+
+def test_unchanged_pixels_never_change_and_others_do(
+    pieces: Pieces, rng: np.random.Generator, tools: Any
+) -> None:
+    for piece in pieces:
+        x, parameters = tools.points(piece, rng, 40)
+        changed = (piece.apply(x, parameters) != x).any(axis=0)
+        assert (changed == ~piece.unchanged()).all(), piece.label

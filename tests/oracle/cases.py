@@ -47,6 +47,15 @@ class Case:
     def problem(self) -> Problem:
         """The problem, the same every time."""
         rng = np.random.default_rng([7, self.number])
+        # Left to chance, most problems would have nothing to attack.
+        for _ in range(1 if self.flavour == "infeasible" else 6):
+            problem = self._draw(rng)
+            change = None if self.flavour == "infeasible" else _change(problem, rng)
+            if change is not None:
+                return _between(problem, *change)
+        return problem
+
+    def _draw(self, rng: Rng) -> Problem:
         shapes = _IMAGES if self.kind in _OF_IMAGES else _IMAGES + _FLAT
         shape = shapes[rng.integers(len(shapes))]
         classes = int(rng.integers(3, 5))
@@ -54,16 +63,44 @@ class Case:
         targets = _some([k for k in range(classes) if k != source], rng)
         low, high = (0.0, 1.0) if rng.random() < 0.8 else _RANGES[rng.integers(len(_RANGES))]
         wish = Wish(rng, shape, classes, self.scale, source, targets)
-        network = FLAVOURS[self.flavour](wish)
-        perturbation = KINDS[self.kind](rng, shape, high - low)
         return Problem(
-            network,
-            perturbation,
+            FLAVOURS[self.flavour](wish),
+            KINDS[self.kind](rng, shape, high - low),
             source,
             None if rng.random() < 0.2 else targets,
             clip=bool(rng.random() < 0.5),
             input_range=(low, high),
         )
+
+
+def _change(problem: Problem, rng: Rng) -> tuple[int, int] | None:
+    """Two classes between which a random input changes, if there are any."""
+    found = []
+    for piece in problem.pieces:
+        x = rng.uniform(problem.domain.lower, problem.domain.upper, (40, problem.domain.size))
+        # Half of the pixels black or white: confidence lives in the corners.
+        ends = rng.choice([problem.domain.lower, problem.domain.upper], x.shape)
+        x = np.where(rng.random(x.shape) < 0.5, ends, x)
+        parameters = rng.uniform(*piece.parameter_bounds, (40, len(piece.parameter_bounds[0])))
+        before, after = (
+            problem.network.forward(batch).argmax(axis=1)
+            for batch in (x, piece.apply(x, parameters))
+        )
+        found += [(int(s), int(t)) for s, t in zip(before, after, strict=True) if s != t]
+    return found[rng.integers(len(found))] if found else None
+
+
+def _between(problem: Problem, source: int, target: int) -> Problem:
+    """The problem with this source, and this target among its targets."""
+    others = problem.targets if len(problem.targets) > 1 else ()
+    return Problem(
+        problem.network,
+        problem.perturbation,
+        source,
+        sorted({target, *others} - {source}),
+        clip=problem.clip,
+        input_range=(problem.domain.lower, problem.domain.upper),
+    )
 
 
 def _some(others: list[int], rng: Rng) -> list[int]:
@@ -86,7 +123,7 @@ def _one_contrast(rng: Rng, shape: Shape, width: float) -> str:
 
 
 def _contrast(rng: Rng, shape: Shape, width: float) -> str:
-    low, high = rng.choice([(0.5, 0.75), (0.2, 0.9), (1.1, 1.5), (1.0, 2.5), (0.8, 1.25)])
+    low, high = rng.choice([(0.5, 0.75), (0.25, 0.875), (1.125, 1.5), (1.0, 2.5), (0.75, 1.25)])
     return f"contrast([{low},{high}])"
 
 

@@ -7,9 +7,9 @@ pieces is used, save the interpolation weights of rotations, which are part of t
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 from fractions import Fraction
-from itertools import product
 
 import numpy as np
 
@@ -45,10 +45,10 @@ def images(perturbation: Perturbation, domain: Domain, clip: bool) -> Iterator[I
             for corner in _squares(rows, columns, widths):
                 yield _blackened(_square(domain, *corner), domain)
         case Translation(rows=downs, columns=rights):
-            for down, right in product(_whole(downs), _whole(rights)):
+            for down, right in itertools.product(_whole(downs), _whole(rights)):
                 yield _shifted(down, right, domain)
-        case Rotation(angle=(angle, _)):
-            yield _interpolated(rotation_matrix(domain.image, angle).toarray(), domain)
+        case Rotation(angle=(low, high)) if low == high:
+            yield _interpolated(rotation_matrix(domain.image, low).toarray(), domain)
         case Brightness(span=span):
             yield _brightened(span, domain, clip)
         case Contrast(span=(low, high)) if low == high:
@@ -58,33 +58,37 @@ def images(perturbation: Perturbation, domain: Domain, clip: bool) -> Iterator[I
 
 
 def stretched(factors: tuple[Fraction, Fraction], domain: Domain, clip: bool) -> Image:
-    """Contrast. Exact for one factor; for a range, every product in its convex hull: a relaxation.
-
-    With u the distance from black, `(e - low)`, `(high - e)`, `u` and `(width - u)` are not
-    negative, hence neither are their four products, in which `e u` is then a free value.
-    """
-    low, high = factors
+    """Contrast. Exact for one factor or for pixels that are known; else a relaxation."""
     black, width = Fraction(domain.lower), Fraction(domain.upper) - Fraction(domain.lower)
 
     def image(model: RationalModel, x: Pixels) -> Pixels:
-        e = model.variable(low, high)
-        found = []
-        for pixel in x:
-            u = model.combination([Fraction(1)], [pixel], -black)
-            if low == high:
-                product_e_u = model.combination([low], [u])
-            else:
-                product_e_u = model.variable(Fraction(0), high * width)
-                one = Fraction(1)
-                parts = [product_e_u, u, e]
-                model.require(model.combination([one, -low, Fraction(0)], parts))
-                model.require(model.combination([-one, high, Fraction(0)], parts))
-                model.require(model.combination([one, -high, -width], parts, high * width))
-                model.require(model.combination([-one, low, width], parts, -low * width))
-            found.append(model.combination([Fraction(1)], [product_e_u], black))
+        e = model.variable(*factors)
+        distances = [model.combination([Fraction(1)], [pixel], -black) for pixel in x]
+        products = [_product(model, e, distance, width) for distance in distances]
+        found = [model.combination([Fraction(1)], [product], black) for product in products]
         return _clipped(model, found, domain, clip)
 
     return image
+
+
+def _product(model: RationalModel, e: Value, u: Value, width: Fraction) -> Value:
+    """`e u` for u in [0, width]; any number in the convex hull where neither is known.
+
+    `(e - low)`, `(high - e)`, `u` and `(width - u)` are not negative, hence neither are their
+    products, in which `e u` is then a free value.
+    """
+    low, high = e.low, e.high
+    if low == high:
+        return model.combination([low], [u])
+    if u.low == u.high:
+        return model.combination([u.low], [e])
+    product = model.variable(Fraction(0), high * width)
+    parts, one, none = [product, u, e], Fraction(1), Fraction(0)
+    model.require(model.combination([one, -low, none], parts))
+    model.require(model.combination([-one, high, none], parts))
+    model.require(model.combination([one, -high, -width], parts, high * width))
+    model.require(model.combination([-one, low, width], parts, -low * width))
+    return product
 
 
 def _brightened(span: tuple[float, float], domain: Domain, clip: bool) -> Image:
@@ -131,7 +135,7 @@ def _shifted(down: int, right: int, domain: Domain) -> Image:
 
     def image(model: RationalModel, x: Pixels) -> Pixels:
         found = []
-        for channel, row, column in product(range(channels), range(height), range(width)):
+        for channel, row, column in itertools.product(range(channels), range(height), range(width)):
             i, j = row - down, column - right
             inside = 0 <= i < height and 0 <= j < width
             black = model.constant(Fraction(domain.lower))
@@ -160,7 +164,7 @@ def _square(domain: Domain, top: int, left: int, side: int) -> np.ndarray:
 
 
 def _squares(*spans: tuple[int, int]) -> Iterator[tuple[int, int, int]]:
-    return product(*(_whole(span) for span in spans))
+    return itertools.product(*(_whole(span) for span in spans))
 
 
 def _whole(span: tuple[int, int]) -> range:

@@ -21,8 +21,8 @@ from .definitions import Image, images, stretched
 from .rational import RationalModel, Value
 
 # How finely a range of contrasts is looked at: factors for the lower end, sub-ranges for the upper.
-_CONTRAST_FACTORS = 5
-_CONTRAST_PARTS = 6
+_CONTRAST_FACTORS = 4
+_CONTRAST_PARTS = 3
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,19 @@ class Truth:
 
 def exact_optimum(problem: Problem) -> dict[int | None, Truth]:
     """The optimum for every target by itself (for None: the largest confidence)."""
-    return {goal: _goal_optimum(problem, goal) for goal in problem.goals}
+    return {goal: _Question(problem, goal).answer() for goal in problem.goals}
+
+
+def exact_optimum_at(problem: Problem, goal: int | None, x: np.ndarray) -> Fraction:
+    """The same for one input: its confidence if it can be attacked, else 0."""
+    truth = _Question(problem, goal, pixels=rationals(x).reshape(-1)).answer()
+    assert truth.exact  # even a range of contrasts is linear when the input is known
+    return truth.low
+
+
+def exact_optimum_with_margin(problem: Problem, goal: int | None, margin: Fraction) -> Fraction:
+    """The same where the target must win by a margin: what no tie and no rounding can take."""
+    return _Question(problem, goal, margin=margin).answer().low
 
 
 def overall(truths: dict[int | None, Truth]) -> Truth:
@@ -47,23 +59,58 @@ def overall(truths: dict[int | None, Truth]) -> Truth:
     return Truth(max(t.low for t in truths.values()), max(t.high for t in truths.values()))
 
 
-def _goal_optimum(problem: Problem, goal: int | None) -> Truth:
-    perturbation = problem.perturbation
-    if perturbation is None:
-        return _exactly(_best(problem, goal, [None]))
-    if isinstance(perturbation, Contrast) and perturbation.span[0] < perturbation.span[1]:
+@dataclass(frozen=True, eq=False)
+class _Question:
+    """How confident can an input be that the goal's attack turns?"""
+
+    problem: Problem
+    goal: int | None
+    margin: Fraction = Fraction(0)
+    pixels: np.ndarray | None = None
+
+    def answer(self) -> Truth:
+        perturbation, domain, clip = self.problem.perturbation, self.problem.domain, self.problem.clip
+        if perturbation is None:
+            return _exactly(self._best([None]))
+        if not isinstance(perturbation, Contrast) or perturbation.span[0] == perturbation.span[1]:
+            return _exactly(self._best(images(perturbation, domain, clip)))
         low, high = (Fraction(end) for end in perturbation.span)
-        factors = _steps(low, high, _CONTRAST_FACTORS - 1)
+        if self.pixels is not None:
+            return _exactly(self._best([stretched((low, high), domain, clip)]))
         ends = _steps(low, high, _CONTRAST_PARTS)
-        singles = [(factor, factor) for factor in factors]
+        singles = [(factor, factor) for factor in _steps(low, high, _CONTRAST_FACTORS - 1)]
         parts = list(zip(ends[:-1], ends[1:], strict=True))
-        attained, bound = (
-            _best(problem, goal, [stretched(s, problem.domain, problem.clip) for s in spans])
-            for spans in (singles, parts)
+        return Truth(
+            self._best([stretched(span, domain, clip) for span in singles]),
+            self._best([stretched(span, domain, clip) for span in parts]),
         )
-        return Truth(attained, bound)
-    found = images(perturbation, problem.domain, problem.clip)
-    return _exactly(_best(problem, goal, found))
+
+    def _best(self, found: Iterable[Image | None]) -> Fraction:
+        """The largest optimum over several transformations; 0 without any."""
+        best = Fraction(0)
+        for image in found:
+            best = self._optimum(image, best)
+        return best
+
+    def _optimum(self, image: Image | None, beyond: Fraction) -> Fraction:
+        """The optimum of one transformation, or `beyond` where it is smaller."""
+        model, network = RationalModel(), self.problem.network
+        x = self._inputs(model)
+        sure = _confidence(model, exact_forward(model, network, x), self.problem.source)
+        if image is not None and self.goal is not None:
+            scores = exact_forward(model, network, image(model, x))
+            model.require(_confidence(model, scores, self.goal), self.margin)
+        model.require(sure, beyond)
+        found = model.maximum(sure)
+        return beyond if found is None else found
+
+    def _inputs(self, model: RationalModel) -> list[Value]:
+        low, high = Fraction(self.problem.domain.lower), Fraction(self.problem.domain.upper)
+        if self.pixels is None:
+            return [model.variable(low, high) for _ in range(self.problem.domain.size)]
+        assert len(self.pixels) == self.problem.domain.size
+        assert all(low <= pixel <= high for pixel in self.pixels)
+        return [model.constant(pixel) for pixel in self.pixels]
 
 
 def _exactly(value: Fraction) -> Truth:
@@ -72,28 +119,6 @@ def _exactly(value: Fraction) -> Truth:
 
 def _steps(low: Fraction, high: Fraction, count: int) -> list[Fraction]:
     return [low + (high - low) * k / count for k in range(count + 1)]
-
-
-def _best(problem: Problem, goal: int | None, found: Iterable[Image | None]) -> Fraction:
-    """The largest optimum over several transformations; 0 without any."""
-    best = Fraction(0)
-    for image in found:
-        best = max(best, _optimum(problem, goal, image, best))
-    return best
-
-
-def _optimum(problem: Problem, goal: int | None, image: Image | None, beyond: Fraction) -> Fraction:
-    """The optimum of one transformation, or `beyond` where it is smaller."""
-    model = RationalModel()
-    low, high = Fraction(problem.domain.lower), Fraction(problem.domain.upper)
-    x = [model.variable(low, high) for _ in range(problem.domain.size)]
-    sure = _confidence(model, exact_forward(model, problem.network, x), problem.source)
-    if image is not None and goal is not None:
-        x_p = image(model, x)
-        model.require(_confidence(model, exact_forward(model, problem.network, x_p), goal))
-    model.require(sure, beyond)
-    found = model.maximum(sure)
-    return beyond if found is None else found
 
 
 def _confidence(model: RationalModel, scores: list[Value], label: int) -> Value:

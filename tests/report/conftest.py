@@ -49,7 +49,7 @@ def make_witness() -> Callable[..., Witness]:
         if target is None:
             return Witness(x, scores, confidence)
         x_p = x + 0.1 if x_p is None else np.asarray(x_p, float)
-        margin = 0.0 if tie else 0.01239
+        margin = 0.0 if tie else 0.015625
         parameters: dict[str, object] = {"largest change": 0.1}
         return Witness(
             x, scores, confidence, target, x_p, scores, margin, tie, "linf(0.1)", parameters

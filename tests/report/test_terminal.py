@@ -63,9 +63,9 @@ def test_what_it_says(make_problem: Make, make_progress: Make) -> None:
 def test_the_bar_shows_what_is_proven(make_problem: Make, make_progress: Make) -> None:
     console = _console(80)
     watch = LiveWatch(console, make_problem(), None)
-    watch(make_progress(15.0, 30.0, initial_upper=60.0))
+    watch(make_progress(3.75, 15.0, initial_upper=60.0))
     text = _drawn(console, watch)
-    # 72 cells for 60: a quarter, a quarter, a half, each in a colour of its own.
+    # 72 cells for 60, with square roots: a quarter, a quarter, a half; each in its own colour.
     assert f"\x1b[31m{'█' * 18}\x1b[0m\x1b[33m{'▒' * 18}\x1b[0m\x1b[32m{'━' * 36}\x1b[0m" in text
 
 
@@ -83,7 +83,7 @@ def test_no_color(make_problem: Make, make_progress: Make, monkeypatch: pytest.M
 def test_a_terminal_without_unicode(make_problem: Make, make_progress: Make) -> None:
     console = _console(80, encoding="ascii", no_color=True)
     watch = LiveWatch(console, make_problem(), None)
-    watch(make_progress(15.0, 30.0))
+    watch(make_progress(3.75, 15.0, initial_upper=60.0))
     assert "#" * 18 + "?" * 18 + "-" * 36 in COLOUR.sub("", _drawn(console, watch))
 
 

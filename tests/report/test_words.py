@@ -131,7 +131,7 @@ def test_details(make_problem: Make, make_result: Make, make_witness: Make) -> N
         (
             "witness",
             "an input with confidence 16.00 in class 2; perturbed, it is classified 3 by a margin "
-            "of 0.01239 (linf(0.1), largest change 0.1)",
+            "of 0.01562 (linf(0.1), largest change 0.1)",
         ),
         ("note", "one thing"),
         ("note", "another"),

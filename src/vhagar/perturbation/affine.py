@@ -24,6 +24,7 @@ class AffinePiece(AbstractPiece):
     label: str
     matrix: sparse.csr_array
     facts: tuple[tuple[str, object], ...] = ()
+    convex = True
 
     @property
     def offset(self) -> Array:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from vhagar.linear import Columns, LinearModel
-from vhagar.perturbation.base import AbstractPiece, Array, Domain, InputColumns, Support
+from vhagar.perturbation.base import AbstractPiece, Array, Domain, Expression, Support
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,6 +25,7 @@ class BandPiece(AbstractPiece):
     mask: NDArray[np.bool_]
     facts: tuple[tuple[str, object], ...] = ()
     exact_apply = True
+    convex = True
 
     @property
     def parameter_bounds(self) -> tuple[Array, Array]:
@@ -85,24 +86,22 @@ class BandPiece(AbstractPiece):
             model.add_rows(blocks, -self.limit, self.limit)
         return x_p
 
-    def relax(self, model: LinearModel) -> InputColumns:
+    def relax(self, model: LinearModel) -> tuple[Expression, Expression]:
         """Without rows: `x = z + p`, `x_p = z + q` describes exactly the pairs of a pixel."""
         low, high, size = self.domain.lower, self.domain.upper, self.domain.size
         half = min(self.limit, self.domain.width) / 2
         inner = np.where(self.mask, half, 0.0)
-        middle = model.add_columns(low + inner, high - inner)
+        # Where the limit is the whole range, the rounded ends may have changed places.
+        middle = model.add_columns(np.minimum(low + inner, high - inner), high - inner)
         count = int(self.mask.sum())
         before = model.add_columns(np.full(count, -half), half)
         after = model.add_columns(np.full(count, -half), half)
         pick = sparse.eye_array(model.column_count, format="csr")
         spread = sparse.eye_array(size, format="csr")[:, self.mask]
         zero = np.zeros(size)
-        return InputColumns(
-            np.arange(model.column_count),
-            sparse.csr_array(pick[middle] + spread @ pick[before]),
-            zero,
-            sparse.csr_array(pick[middle] + spread @ pick[after]),
-            zero,
+        return (
+            Expression(sparse.csr_array(pick[middle] + spread @ pick[before]), zero),
+            Expression(sparse.csr_array(pick[middle] + spread @ pick[after]), zero),
         )
 
     def describe(self, parameters: Array) -> dict[str, object]:

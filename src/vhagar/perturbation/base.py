@@ -80,14 +80,36 @@ class Support:
 
 
 @dataclass(frozen=True, eq=False)
-class InputColumns:
-    """`x = x_matrix @ columns + x_offset`, and likewise `x_p`."""
+class Expression:
+    """`matrix @ columns + constant`, where the columns are all those of a model so far."""
 
-    columns: Columns
-    x_matrix: sparse.csr_array
-    x_offset: Array
-    x_p_matrix: sparse.csr_array
-    x_p_offset: Array
+    matrix: sparse.csr_array
+    constant: Array
+
+    def value(self, columns: Array) -> Array:
+        """What the columns of a longer model make of it."""
+        result: Array = self.matrix @ columns[: self.matrix.shape[1]] + self.constant
+        return result
+
+    def then(self, matrix: sparse.csr_array, bias: Array, width: int) -> Expression:
+        """The expression `matrix @ self + bias` in a model of `width` columns."""
+        wide = self.matrix.copy()
+        wide.resize((wide.shape[0], width))
+        return Expression(sparse.csr_array(matrix @ wide), matrix @ self.constant + bias)
+
+
+@dataclass(frozen=True, eq=False)
+class RelaxedInput:
+    """A linear relaxation of a piece, and what leaves the first linear stage in both copies.
+
+    Either the perturbed input or the parameters are expressions in the columns, too.
+    """
+
+    x: Expression
+    x_p: Expression | None
+    parameters: Expression | None
+    first: Expression
+    second: Expression
 
 
 class AbstractPiece(ABC):
@@ -101,6 +123,10 @@ class AbstractPiece(ABC):
     exact_rows: bool = True
     # Whether `apply` needs no rounding: its result is, exactly, an image that the piece allows.
     exact_apply: bool = False
+    # Whether the pairs `(x, x_p)` form a convex set, which `relax` then describes exactly.
+    convex: bool = False
+    # What `x_p` follows is this multiple of `x`: a hint for bounds on their difference.
+    ratio: float = 1.0
 
     @property
     @abstractmethod
@@ -139,18 +165,26 @@ class AbstractPiece(ABC):
         """The entries `(size,)` on which `x_p` is always exactly `x`."""
         return np.zeros(self.domain.size, dtype=np.bool_)
 
-    def relax(self, model: LinearModel) -> InputColumns:
-        """Columns and rows of a linear relaxation, with `x` and `x_p` as functions of them.
-
-        Engines only take proposals from it: their bounds come from `support`.
-        """
+    def relax(self, model: LinearModel) -> tuple[Expression, Expression]:
+        """Columns and rows of a linear relaxation, with `x` and `x_p` as expressions in them."""
         size = self.domain.size
         x = model.add_columns(np.full(size, self.domain.lower), np.full(size, self.domain.upper))
         x_p = self.add_rows(model, x)
-        columns = np.arange(model.column_count)
         pick = sparse.eye_array(model.column_count, format="csr")
         zero = np.zeros(size)
-        return InputColumns(columns, pick[x], zero, pick[x_p], zero)
+        return Expression(pick[x], zero), Expression(pick[x_p], zero)
+
+    def relax_stage(
+        self, model: LinearModel, matrix: sparse.csr_array, bias: Array
+    ) -> RelaxedInput:
+        """The relaxation together with the network's first linear stage, `matrix @ x + bias`.
+
+        Engines only take proposals from it: their bounds come from `support`.
+        """
+        x, x_p = self.relax(model)
+        width = model.column_count
+        first, second = (part.then(matrix, bias, width) for part in (x, x_p))
+        return RelaxedInput(x, x_p, None, first, second)
 
     def split(self) -> tuple[AbstractPiece, ...]:
         """Smaller pieces that together cover this one; empty where nothing is to be gained."""

@@ -12,7 +12,7 @@ import numpy as np
 from scipy import sparse
 
 from vhagar.linear import Columns, LinearModel
-from vhagar.perturbation.base import Array, Domain, InputColumns, Perturbation, Support
+from vhagar.perturbation.base import Array, Domain, Expression, Perturbation, Support
 from vhagar.perturbation.ranges import GivenRange, Range, as_range, interval_text, require_within
 from vhagar.perturbation.scalar import AbstractScalarPiece
 
@@ -98,7 +98,11 @@ class BrightnessPiece(AbstractScalarPiece):
         value = values.max(axis=-1).sum(axis=1)
         return Support(value, xs[best], np.full((len(a), 1), e))
 
-    def relax(self, model: LinearModel) -> InputColumns:
+    @property
+    def convex(self) -> bool:  # type: ignore[override]
+        return not self.clip
+
+    def relax(self, model: LinearModel) -> tuple[Expression, Expression]:
         if self.clip:
             return super().relax(model)
         # Without the clip no rows are needed: x_p is a function of x and e.
@@ -108,7 +112,7 @@ class BrightnessPiece(AbstractScalarPiece):
         same = sparse.eye_array(size, size + 1, format="csr")
         shift = sparse.csr_array(np.eye(1, size + 1, size).repeat(size, axis=0))
         zero = np.zeros(size)
-        return InputColumns(np.arange(size + 1), same, zero, sparse.csr_array(same + shift), zero)
+        return Expression(same, zero), Expression(sparse.csr_array(same + shift), zero)
 
     def add_rows(self, model: LinearModel, x: Columns) -> Columns:
         low, high = self.image_bounds()

@@ -6,14 +6,24 @@ linear, the support is convex in e, and a range of e is relaxed and split.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
+from scipy import sparse
 
 from vhagar.errors import InvalidInput
 from vhagar.linear import Array as LinearArray
 from vhagar.linear import Columns, LinearModel
-from vhagar.perturbation.base import ROUNDING, Array, Domain, Perturbation, Support
+from vhagar.perturbation.base import (
+    ROUNDING,
+    Array,
+    Domain,
+    Expression,
+    Perturbation,
+    RelaxedInput,
+    Support,
+)
 from vhagar.perturbation.brightness import better
 from vhagar.perturbation.ranges import GivenRange, Range, as_range, interval_text
 from vhagar.perturbation.scalar import AbstractScalarPiece
@@ -58,6 +68,10 @@ class ContrastPiece(AbstractScalarPiece):
     @property
     def exact_rows(self) -> bool:  # type: ignore[override]
         return self.fixed
+
+    @property
+    def ratio(self) -> float:  # type: ignore[override]
+        return math.sqrt(self.span[0] * self.span[1])
 
     def apply(self, x: Array, parameters: Array) -> Array:
         black = self.domain.lower
@@ -116,6 +130,56 @@ class ContrastPiece(AbstractScalarPiece):
         best = values.argmax(axis=-1)
         return Support(values.max(axis=-1).sum(axis=1), xs[best], np.full((len(a), 1), e))
 
+    @property
+    def convex(self) -> bool:  # type: ignore[override]
+        return self.fixed and not self._clips
+
+    def relax(self, model: LinearModel) -> tuple[Expression, Expression]:
+        if not self.convex:
+            return super().relax(model)
+        # One factor without a clip needs no rows: x_p is a function of x.
+        size, black, e = self.domain.size, self.domain.lower, self.span[0]
+        model.add_columns(np.full(size, black), np.full(size, self.domain.upper))
+        same = sparse.csr_array(sparse.eye_array(size, format="csr"))
+        zero = np.zeros(size)
+        return Expression(same, zero), Expression(e * same, zero + (black - e * black))
+
+    def relax_stage(
+        self, model: LinearModel, matrix: sparse.csr_array, bias: Array
+    ) -> RelaxedInput:
+        """A range of factors is relaxed where it meets the neurons, which are fewer than pixels.
+
+        With `g = W (x - black)` the second copy is `e g`, a product of two bounded numbers.
+        """
+        if self.fixed or self._clips:
+            return super().relax_stage(model, matrix, bias)
+        size, black, width = self.domain.size, self.domain.lower, self.domain.width
+        low, high = self.span
+        x = model.add_columns(np.full(size, black), np.full(size, self.domain.upper))
+        e = model.add_columns(low, high)
+        ends = [np.asarray(part.sum(axis=1)).reshape(-1) * width for part in _signed(matrix)]
+        g = model.add_columns(ends[0], ends[1])
+        h = model.add_columns(np.minimum(ends[0] * high, ends[0]), np.maximum(ends[1] * high, 0))
+        dark = matrix @ np.full(size, black)
+        model.add_rows([(x, matrix), (g, -1.0)], dark, dark)
+        for factor, end, below in (
+            (low, ends[0], True),
+            (high, ends[1], True),
+            (high, ends[0], False),
+            (low, ends[1], False),
+        ):
+            corner = -factor * end
+            sides = (corner, np.inf) if below else (-np.inf, corner)
+            model.add_rows([(h, 1.0), (g, -factor), (e, -end[:, None])], *sides)
+        pick = sparse.eye_array(model.column_count, format="csr")
+        return RelaxedInput(
+            Expression(pick[x], np.zeros(size)),
+            None,
+            Expression(pick[e], np.zeros(1)),
+            Expression(pick[g], dark + bias),
+            Expression(pick[h], dark + bias),
+        )
+
     def add_rows(self, model: LinearModel, x: Columns) -> Columns:
         low, high = self.image_bounds()
         if not self._clips:
@@ -148,3 +212,8 @@ class ContrastPiece(AbstractScalarPiece):
         model.add_rows([(y, 1.0), (x, -high)], -np.inf, shift_high)
         model.add_rows([(y, 1.0), (x, -high), (e, spread)], shift_high - high * width, np.inf)
         model.add_rows([(y, 1.0), (x, -low), (e, spread)], -np.inf, shift_low - low * width)
+
+
+def _signed(matrix: sparse.csr_array) -> tuple[sparse.csr_array, sparse.csr_array]:
+    """The negative and the positive entries."""
+    return matrix.minimum(0), matrix.maximum(0)

@@ -2,15 +2,16 @@
 
 With `s` and `t` the neuron's pre-activations at `x` and at `x_p`:
 
-    lower <= s <= upper,   lower_p <= t <= upper_p,   gap_lower <= t - s <= gap_upper
+    lower <= s <= upper,   lower_p <= t <= upper_p,   gap_lower <= t - ratio * s <= gap_upper
 
-The paper's dependencies are special cases: equal copies have a gap of exactly 0, ordered copies a
-gap of one sign.
+The ratio is 1 except for contrast, which multiplies: there `t` follows a multiple of `s`. The
+paper's dependencies are special cases: equal copies have a gap of exactly 0, ordered copies a gap
+of one sign.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +32,7 @@ class Hexagons:
     upper_p: Array
     gap_lower: Array
     gap_upper: Array
+    ratio: float = 1.0
 
     def __len__(self) -> int:
         return len(self.lower)
@@ -38,7 +40,8 @@ class Hexagons:
     @property
     def equal(self) -> NDArray[np.bool_]:
         """Neurons whose copies always agree."""
-        return np.asarray((self.gap_lower == 0) & (self.gap_upper == 0))
+        same = (self.gap_lower == 0) & (self.gap_upper == 0)
+        return np.asarray(same & (self.ratio == 1.0))
 
     @property
     def off(self) -> NDArray[np.bool_]:
@@ -52,34 +55,36 @@ class Hexagons:
 
     @property
     def magnitude(self) -> Array:
-        """The largest absolute pre-activation in either copy."""
-        return np.maximum.reduce(
-            [-self.lower, self.upper, -self.lower_p, self.upper_p, 0 * self.lower]
-        )
+        """The largest absolute pre-activation in either copy, the ratio taken in."""
+        first = np.maximum(abs(self.lower), abs(self.upper)) * max(self.ratio, 1.0)
+        largest: Array = np.maximum(first, np.maximum(abs(self.lower_p), abs(self.upper_p)))
+        return largest
 
     def meet(self, other: Hexagons) -> Hexagons:
-        """What both know."""
-        pick = {"lower": np.maximum, "lower_p": np.maximum, "gap_lower": np.maximum}
+        """What both know; they have the same ratio."""
         return Hexagons(
-            *(
-                pick.get(item.name, np.minimum)(getattr(self, item.name), getattr(other, item.name))
-                for item in fields(self)
-            )
+            np.maximum(self.lower, other.lower),
+            np.minimum(self.upper, other.upper),
+            np.maximum(self.lower_p, other.lower_p),
+            np.minimum(self.upper_p, other.upper_p),
+            np.maximum(self.gap_lower, other.gap_lower),
+            np.minimum(self.gap_upper, other.gap_upper),
+            self.ratio,
         )
 
     def tightened(self) -> Hexagons:
         """Let the six bounds sharpen each other, rounded outward."""
         low, high = self.lower, self.upper
         low_p, high_p = self.lower_p, self.upper_p
-        gap_low, gap_high = self.gap_lower, self.gap_upper
+        gap_low, gap_high, ratio = self.gap_lower, self.gap_upper, self.ratio
         equal = self.equal
-        low = np.maximum(low, np.where(equal, low_p, _down(low_p - gap_high)))
-        high = np.minimum(high, np.where(equal, high_p, _up(high_p - gap_low)))
-        low_p = np.maximum(low_p, np.where(equal, low, _down(low + gap_low)))
-        high_p = np.minimum(high_p, np.where(equal, high, _up(high + gap_high)))
-        gap_low = np.where(equal, 0.0, np.maximum(gap_low, _down(low_p - high)))
-        gap_high = np.where(equal, 0.0, np.minimum(gap_high, _up(high_p - low)))
-        return Hexagons(low, high, low_p, high_p, gap_low, gap_high)
+        low = np.maximum(low, np.where(equal, low_p, _down(_down(low_p - gap_high) / ratio)))
+        high = np.minimum(high, np.where(equal, high_p, _up(_up(high_p - gap_low) / ratio)))
+        low_p = np.maximum(low_p, np.where(equal, low, _down(_down(ratio * low) + gap_low)))
+        high_p = np.minimum(high_p, np.where(equal, high, _up(_up(ratio * high) + gap_high)))
+        gap_low = np.where(equal, 0.0, np.maximum(gap_low, _down(low_p - _up(ratio * high))))
+        gap_high = np.where(equal, 0.0, np.minimum(gap_high, _up(high_p - _down(ratio * low))))
+        return Hexagons(low, high, low_p, high_p, gap_low, gap_high, ratio)
 
     def corners(self) -> tuple[Array, Array]:
         """`s` and `t` of the corners of each hexagon cut along the axes, `(CORNERS, neurons)`.
@@ -90,15 +95,15 @@ class Hexagons:
         s_points, t_points = [], []
         zero = np.clip(0.0, self.lower, self.upper)
         for s in (self.lower, zero, self.upper):
-            t_low = np.maximum(self.lower_p, s + self.gap_lower)
-            t_high = np.maximum(np.minimum(self.upper_p, s + self.gap_upper), t_low)
+            t_low = np.maximum(self.lower_p, self.ratio * s + self.gap_lower)
+            t_high = np.maximum(np.minimum(self.upper_p, self.ratio * s + self.gap_upper), t_low)
             for t in (t_low, np.clip(0.0, t_low, t_high), t_high):
                 s_points.append(s)
                 t_points.append(t)
         zero_p = np.clip(0.0, self.lower_p, self.upper_p)
         for t in (self.lower_p, zero_p, self.upper_p):
-            s_low = np.maximum(self.lower, t - self.gap_upper)
-            s_high = np.maximum(np.minimum(self.upper, t - self.gap_lower), s_low)
+            s_low = np.maximum(self.lower, (t - self.gap_upper) / self.ratio)
+            s_high = np.maximum(np.minimum(self.upper, (t - self.gap_lower) / self.ratio), s_low)
             for s in (s_low, s_high):
                 s_points.append(s)
                 t_points.append(t)

@@ -17,9 +17,6 @@ Array = NDArray[np.float64]
 # Entries of one batch of start coefficients; keeps the memory of wide layers bounded.
 _BATCH_ENTRIES = 3_000_000
 
-# Coefficients of s and of t whose maxima are the six bounds of a hexagon.
-_DIRECTIONS = ((-1.0, 0.0), (1.0, 0.0), (0.0, -1.0), (0.0, 1.0), (1.0, -1.0), (-1.0, 1.0))
-
 
 class TwinBounds:
     """The network's stages over one piece, and the hexagons known so far."""
@@ -46,13 +43,16 @@ class TwinBounds:
     def quick(self, layer: int) -> Hexagons:
         """Hexagons of what leaves stage `layer`, from the layers before it."""
         size = self.stages[layer].out_size
-        found = np.empty((len(_DIRECTIONS), size))
+        ratio = self.piece.ratio
+        # Coefficients of s and of t whose maxima are the six bounds of a hexagon.
+        directions = ((-1, 0), (1, 0), (0, -1), (0, 1), (ratio, -1), (-ratio, 1))
+        found = np.empty((len(directions), size))
         rows = max(1, _BATCH_ENTRIES // max(stage.in_size for stage in self.stages))
         for begin in range(0, size, rows):
             unit = np.eye(min(rows, size - begin), size, begin)
-            for k, (on_s, on_t) in enumerate(_DIRECTIONS):
+            for k, (on_s, on_t) in enumerate(directions):
                 found[k, begin : begin + len(unit)] = self.bound(layer, on_s * unit, on_t * unit)
-        return Hexagons(-found[0], found[1], -found[2], found[3], -found[4], found[5])
+        return Hexagons(-found[0], found[1], -found[2], found[3], -found[4], found[5], ratio)
 
     def bound(self, layer: int, a: Array, b: Array) -> Array:
         """Upper bounds on `a.y + b.y_p`, `y` what leaves stage `layer`."""
@@ -83,6 +83,7 @@ def quick_bounds(network: Network, piece: AbstractPiece) -> TwinBounds:
             second[layer].upper,
             -gap,
             gap,
+            piece.ratio,
         )
         bounds.append(_with_equal_neurons(bounds, layer, known.meet(plain)).tightened())
     return bounds
@@ -91,6 +92,8 @@ def quick_bounds(network: Network, piece: AbstractPiece) -> TwinBounds:
 def _with_equal_neurons(bounds: TwinBounds, layer: int, found: Hexagons) -> Hexagons:
     """Neurons fed only by values on which the copies agree exactly have a gap of exactly 0."""
     stage = bounds.stages[layer]
+    if found.ratio != 1.0:
+        return found
     if layer == 0:
         differs = ~bounds.piece.unchanged()
     else:
@@ -105,6 +108,7 @@ def _with_equal_neurons(bounds: TwinBounds, layer: int, found: Hexagons) -> Hexa
         found.upper_p,
         np.where(differs, found.gap_lower, 0.0),
         np.where(differs, found.gap_upper, 0.0),
+        found.ratio,
     )
 
 

@@ -2,7 +2,8 @@
 
 1. Each copy for itself, with the usual slopes of a linear relaxation of ReLU.
 2. The sum through the first copy and the rest through the difference of the copies:
-   `a relu(s) + b relu(t) = (a + b) relu(s) + b (relu(t) - relu(s))`.
+   `a relu(s) + b relu(t) = (a + b) relu(s) + b (relu(t) - relu(s))`. Where the copies differ by a
+   ratio, `ratio * s` stands for `s`, since `relu(ratio * s) = ratio * relu(s)`.
 """
 
 from __future__ import annotations
@@ -26,9 +27,12 @@ def quick_choice(hexagons: list[Hexagons], corners: list[Corners]) -> Choice:
         best_r = c.offset(a, b, best_p, best_q)
         kappa = _difference_slope(h)
         # The difference can be taken from either copy.
-        sum_s = _slope(a + b, h.lower, h.upper) * (a + b)
-        sum_t = _slope(a + b, h.lower_p, h.upper_p) * (a + b)
-        for p, q in ((sum_s - kappa * b, kappa * b), (kappa * a, sum_t - kappa * a)):
+        both = a / h.ratio + b
+        sum_s = _slope(both, h.lower, h.upper) * both
+        sum_t = _slope(both, h.lower_p, h.upper_p) * both
+        by_s = (h.ratio * (sum_s - kappa * b), kappa * b)
+        by_t = (kappa * a, sum_t - kappa * (a / h.ratio))
+        for p, q in (by_s, by_t):
             r = c.offset(a, b, p, q)
             better = r < best_r
             best_p = np.where(better, p, best_p)
@@ -50,7 +54,7 @@ def _slope(coefficient: Array, low: Array, high: Array) -> Array:
 
 
 def _difference_slope(h: Hexagons) -> Array:
-    """A slope of `relu(t) - relu(s)` as a function of `t - s`: 1 on, 0 off, else in between."""
+    """A slope of `relu(t) - relu(ratio * s)` as a function of the gap: 1 on, 0 off."""
     low, high = np.minimum(h.gap_lower, 0.0), np.maximum(h.gap_upper, 0.0)
     span = np.where(high > low, high - low, 1.0)
     # The difference of the ReLUs lies between min(gap, 0) and max(gap, 0).

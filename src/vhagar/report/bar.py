@@ -1,9 +1,15 @@
-"""The interval as a bar from 0 to the first upper bound: what is proven, and what is not."""
+"""The interval as a bar from 0 to the first upper bound: what is proven, and what is not.
+
+The first bound is often a hundred times the answer. On a linear scale the search would end in the
+first cell, so the bar has a square-root scale: its middle is a quarter of its end.
+"""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+
+MIDDLE = 0.25  # what the middle of the bar is of its end
 
 
 @dataclass(frozen=True)
@@ -14,6 +20,11 @@ class Cells:
     unknown: int
     above: int
 
+    @property
+    def centre(self) -> float:
+        """Where the middle of the interval is, in cells."""
+        return self.below + self.unknown / 2
+
 
 def cells(lower: float, upper: float, scale: float, width: int) -> Cells:
     """Share out `width` cells over `[0, scale]`. A cell is proven only if all of it is."""
@@ -21,15 +32,26 @@ def cells(lower: float, upper: float, scale: float, width: int) -> Cells:
         return Cells(0, width, 0)
     if upper <= 0:
         return Cells(0, 0, width)
-    below = min(math.floor(width * lower / scale), width - 1)
-    above = min(math.floor(width * (scale - upper) / scale), width - 1 - below)
-    return Cells(max(below, 0), width - max(below, 0) - max(above, 0), max(above, 0))
+    low, high = (math.sqrt(min(end / scale, 1.0)) for end in (lower, upper))
+    below = min(math.floor(width * low), width - 1)
+    above = min(math.floor(width * (1 - high)), width - 1 - below)
+    return Cells(below, width - below - above, above)
 
 
-def axis(label: str, centre: float, end: str, width: int) -> str:
-    """The line under a bar: 0, `label` under the cell `centre`, and the scale's end."""
-    room = width - len(end) - len(label) - 4
-    if room < 0:
-        return "0" + end.rjust(width - 1)
-    start = min(max(round(centre - len(label) / 2), 2), 2 + room)
-    return "0".ljust(start) + label + end.rjust(width - start - len(label))
+def axis(label: str, centre: float, middle: str, end: str, width: int) -> str:
+    """The line under a bar: 0, `label` at the cell `centre`, and what the middle and end are.
+
+    What finds no room is left out.
+    """
+    line = " " * width
+    wanted = [
+        ("0", 0),
+        (end, width - len(end)),
+        (label, min(max(round(centre - len(label) / 2), 3), width - len(end) - len(label) - 2)),
+        (middle, round((width - len(middle)) / 2)),
+    ]
+    for text, start in wanted:
+        around = line[max(start - 2, 0) : start + len(text) + 2]
+        if start >= 0 and not around.strip():
+            line = line[:start] + text + line[start + len(text) :]
+    return line

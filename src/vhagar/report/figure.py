@@ -271,7 +271,8 @@ def _time_axis(ax: Any, panel: BoundsPanel) -> tuple[float, float]:
     halfway = panel.seconds[np.argmax(gaps <= (gaps[0] + gaps[-1]) / 2)]
     start, end = 0.0, max(float(panel.seconds[-1]), 1e-3)
     if end > 5 and halfway < end / 15:
-        start = max(float(panel.seconds[0]), end / 1000)
+        begins = panel.seconds[np.argmax(gaps < gaps[0])]
+        start = max(float(panel.seconds[0]), float(begins) / 3, end / 1000)
         ax.set_xscale("log")
         ax.xaxis.set_major_locator(LogLocator())
         ax.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))

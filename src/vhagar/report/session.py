@@ -90,7 +90,8 @@ def _search_with_percent(
     left = None if timeout is None else max(begun + timeout - time.monotonic(), 0.0)
     largest = _search(screen, reference, options, left)
     status = Status.INTERRUPTED if largest.status is Status.INTERRUPTED else result.status
-    return replace(result, status=status, max_confidence=largest.interval)
+    notes = (*result.notes, *largest.notes)
+    return replace(result, status=status, notes=notes, max_confidence=largest.interval)
 
 
 def _deliver(

@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from vhagar.problem import Problem
-from vhagar.report.bar import axis, cells
+from vhagar.report.bar import MIDDLE, axis, cells
 from vhagar.report.numbers import gap, interval, seconds, span, up
 from vhagar.report.screen import AbstractScreen, AbstractWatch
 from vhagar.report.words import headline, outcome
@@ -107,9 +107,8 @@ class LiveWatch(AbstractWatch):
     def _bar(self, progress: Progress, width: int) -> list[RenderableType]:
         lower, upper = self._ends(progress)
         scale = progress.initial_upper
-        shares = cells(lower, upper, scale, width)
-        middle = shares.below + shares.unknown / 2
-        under = axis(span(lower, upper), middle, up(scale), width)
+        centre = cells(lower, upper, scale, width).centre
+        under = axis(span(lower, upper), centre, up(MIDDLE * scale), up(scale), width)
         return [
             self._strip(lower, upper, scale, width),
             Text(under, style="dim"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import math
 import time
 from collections import OrderedDict
 from collections.abc import Callable
@@ -14,24 +15,23 @@ from numpy.typing import NDArray
 
 from vhagar.options import Options
 from vhagar.perturbation import AbstractPiece
+from vhagar.perturbation.scalar import AbstractScalarPiece
 from vhagar.problem import Problem
 from vhagar.relaxation.layerwise import TwinBounds, quick_bounds
 from vhagar.result import Witness, WitnessCheck
 from vhagar.search.bab.branching import Candidate, Candidates, Chosen, Pseudocosts, choose
 from vhagar.search.bab.context import Context, Decision, Evaluation
 from vhagar.search.bab.node import Closed, Node, Region
-from vhagar.search.bab.polish import polish
+from vhagar.search.bab.polish import polish, proposed
 from vhagar.search.bab.simplex import LpStatus
 
 Array = NDArray[np.float64]
 
 _TRIAL_ITERATIONS = 80
-_MOST_CONTEXTS = 64
+_MOST_CONTEXTS = 256
 _MOST_BASES = 4096
 # The first nodes of a region are polished each, later ones now and then.
 _ALWAYS_POLISH, _POLISH_EVERY = 8, 10
-# A piece whose LP is a relaxation is split this often before neurons are branched on.
-_EARLY_SPLITS = 3
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,9 +140,18 @@ class Explorer:
             return self._without_lp(node, closed)
         if state.visits <= _ALWAYS_POLISH or state.visits % _POLISH_EVERY == 0:
             self._polish(state, node.region, primal)
-        if not context.piece.exact_rows and len(node.region.path) < _EARLY_SPLITS:
+        if not context.piece.convex and len(node.region.path) < self._early_splits:
             return self._split(node) or self._branch(state, node, evaluation, closed)
         return self._branch(state, node, evaluation, closed)
+
+    @property
+    def _early_splits(self) -> int:
+        """How often a nonconvex piece is halved before neurons are branched on.
+
+        Its relaxation is what is loose, not the neurons'; the limit is the cost of new bounds.
+        """
+        affordable = math.log2(20_000 / max(self._problem.network.hidden_neurons, 1))
+        return max(2, min(6, int(affordable)))
 
     def _without_lp(self, node: Node, closed: Closed) -> list[Node]:
         """The LP gave nothing to go by: try a smaller piece, else the bound stands as it is."""
@@ -163,30 +172,31 @@ class Explorer:
         chosen = self._choose(state, node, candidates, basis)
         number = self._next_number()
         self._bases[number] = basis
-        children = []
-        for positive in (False, True):
-            tried = node.upper if chosen.uppers is None else chosen.uppers[positive]
-            upper = min(node.upper, tried)
-            decision = Decision(*chosen.candidate.place, positive)
-            child = Node(
-                node.region, upper, self._next_number(), (*node.decisions, decision), number
+        children = self._children(node, chosen.candidate, number)
+        if chosen.uppers is not None:
+            tried = zip(children, chosen.uppers, strict=True)
+            children = [replace(child, upper=min(node.upper, upper)) for child, upper in tried]
+        return [child for child in children if not self._close_if_settled(child, closed)]
+
+    def _children(self, node: Node, candidate: Candidate, basis: int | None) -> list[Node]:
+        """The two children, the negative one first."""
+        return [
+            replace(
+                node,
+                number=self._next_number(),
+                decisions=(*node.decisions, Decision(*candidate.place, positive)),
+                parent=basis,
             )
-            if not self._close_if_settled(child, closed):
-                children.append(child)
-        return children
+            for positive in (False, True)
+        ]
 
     def _choose(
         self, state: RegionState, node: Node, candidates: list[Candidate], basis: Any
     ) -> Chosen:
         def trial(candidate: Candidate) -> tuple[float, float]:
             negative, positive = (
-                state.context.evaluate(
-                    (*node.decisions, Decision(*candidate.place, sign)),
-                    node.upper,
-                    _TRIAL_ITERATIONS,
-                    basis,
-                ).upper
-                for sign in (False, True)
+                state.context.evaluate(child.decisions, node.upper, _TRIAL_ITERATIONS, basis).upper
+                for child in self._children(node, candidate, None)
             )
             return negative, positive
 
@@ -225,7 +235,17 @@ class Explorer:
                 self._send(WitnessFound(region.target, region.root, x, parameters))
             return verdict.confidence
 
-        polish(state.context, primal, judge)
+        x, parameters = proposed(state.context, primal)
+        polish(self._convex_context(state, region, parameters), x, parameters, judge)
+
+    def _convex_context(self, state: RegionState, region: Region, parameters: Array) -> Context:
+        """Where a parameter makes a piece nonconvex, the same piece with that parameter fixed."""
+        piece = state.context.piece
+        if piece.convex or not isinstance(piece, AbstractScalarPiece):
+            return state.context
+        value = float(parameters[0])
+        fixed = replace(piece, span=(value, value))
+        return Context(self._problem, quick_bounds(self._problem.network, fixed), region.target)
 
     def _state(self, region: Region) -> RegionState:
         if region not in self._regions:

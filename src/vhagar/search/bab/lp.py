@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from vhagar.linear import Columns, LinearModel
+from vhagar.perturbation.base import Expression
 from vhagar.relaxation.layerwise import TwinBounds
 
 Array = NDArray[np.float64]
@@ -44,19 +45,6 @@ class LayerRows:
     equal_rows: Columns
 
 
-@dataclass(eq=False)
-class _Expression:
-    """`matrix @ columns + constant`, one row for each neuron."""
-
-    matrix: sparse.csr_array
-    constant: Array
-
-    def through(self, matrix: sparse.csr_array, bias: Array, width: int) -> _Expression:
-        wide = self.matrix.copy()
-        wide.resize((wide.shape[0], width))
-        return _Expression(sparse.csr_array(matrix @ wide), matrix @ self.constant + bias)
-
-
 class LambdaModel:
     """The lambda-LP of one piece and one target (or, without a target, of one copy)."""
 
@@ -64,23 +52,20 @@ class LambdaModel:
         self.model = LinearModel()
         self.rows: list[LayerRows] = []
         self._weights: list[tuple[Columns, int, Columns, Array, Array]] = []
-        self.inputs = bounds.piece.relax(self.model)
-        inputs = self.inputs
-        first = _Expression(inputs.x_matrix, inputs.x_offset)
-        second = _Expression(inputs.x_p_matrix, inputs.x_p_offset)
-        for k, stage in enumerate(bounds.stages):
-            matrix, bias = stage.matrix(), stage.bias()
-            width = self.model.column_count
-            first, second = (copy.through(matrix, bias, width) for copy in (first, second))
-            if k < len(bounds.hexagons):
-                first, second = self._add_layer(bounds, k, first, second)
+        stage = bounds.stages[0]
+        self.inputs = bounds.piece.relax_stage(self.model, stage.matrix(), stage.bias())
+        first, second = self.inputs.first, self.inputs.second
+        for layer, stage in enumerate(bounds.stages[1:]):
+            first, second = self._add_layer(bounds, layer, first, second)
+            matrix, bias, width = stage.matrix(), stage.bias(), self.model.column_count
+            first, second = (copy.then(matrix, bias, width) for copy in (first, second))
         self._add_classes(first, second, source, target)
         self.weights = self._collect()
         self.arrays = self.model.arrays()
 
     def _add_layer(
-        self, bounds: TwinBounds, layer: int, first: _Expression, second: _Expression
-    ) -> tuple[_Expression, _Expression]:
+        self, bounds: TwinBounds, layer: int, first: Expression, second: Expression
+    ) -> tuple[Expression, Expression]:
         """Rows and columns of a ReLU layer; returns its post-activations in both copies."""
         hexagons = bounds.hexagons[layer]
         undecided = ~hexagons.on & ~hexagons.off
@@ -122,7 +107,7 @@ class LambdaModel:
 
     def _tie(
         self,
-        before: _Expression,
+        before: Expression,
         neurons: Columns,
         entries: tuple[Columns, Columns, Array, Array],
         values: Array,
@@ -162,8 +147,8 @@ class LambdaModel:
         self.model.add_rows([(columns, total)], np.where(has_origin, 0.0, 1.0), 1.0)
 
     def _after(
-        self, before: _Expression, on: Mask, columns: Columns, neurons: Columns, values: Array
-    ) -> _Expression:
+        self, before: Expression, on: Mask, columns: Columns, neurons: Columns, values: Array
+    ) -> Expression:
         """ReLU's output: the pre-activation where always on, else the corners' ReLUs."""
         width = self.model.column_count
         kept = sparse.csr_array(before.matrix * on.astype(np.float64)[:, None])
@@ -172,10 +157,10 @@ class LambdaModel:
         rest = sparse.coo_array(
             (values[positive], (neurons[positive], columns[positive])), shape=(len(on), width)
         )
-        return _Expression(sparse.csr_array(kept + rest), np.where(on, before.constant, 0.0))
+        return Expression(sparse.csr_array(kept + rest), np.where(on, before.constant, 0.0))
 
     def _add_classes(
-        self, first: _Expression, second: _Expression, source: int, target: int | None
+        self, first: Expression, second: Expression, source: int, target: int | None
     ) -> None:
         classes = len(first.constant)
         every = np.arange(self.model.column_count)
@@ -188,7 +173,7 @@ class LambdaModel:
             self.target_others = np.array([j for j in range(classes) if j != target])
 
     def _margin_rows(
-        self, scores: _Expression, every: Columns, label: int, delta: int | None
+        self, scores: Expression, every: Columns, label: int, delta: int | None
     ) -> Columns:
         """Rows: `score[label] - score[j] (- delta) >= 0` for every other class j."""
         chosen = [j for j in range(len(scores.constant)) if j != label]

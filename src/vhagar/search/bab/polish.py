@@ -1,8 +1,8 @@
 """The primal heuristic: from an LP's input to the best input of its linear region.
 
 The network's own forward pass at the input says which neurons are active in both copies. With all
-of them decided the lambda-LP is exact: its optimum is the most confident attacked input of the region.
-A small margin is asked for, so that float32 agrees.
+of them decided the lambda-LP is exact: its optimum is the most confident attacked input of the
+region. A small margin is asked for, so that float32 agrees.
 """
 
 from __future__ import annotations
@@ -25,37 +25,40 @@ _MOST_ROUNDS = 4
 Judge = Callable[[Array, Array], float | None]
 
 
-def polish(context: Context, primal: Array, judge: Judge) -> float:
-    """Look for a witness near an LP solution; returns the best confidence found, or 0."""
-    x, x_p = _pair(context, primal)
+def polish(context: Context, x: Array, parameters: Array, judge: Judge) -> float:
+    """Look for a witness near an input; returns the best confidence found, or 0.
+
+    The context's piece must be convex: then all that is left to choose is in its LP.
+    """
     best = 0.0
     for _ in range(_MOST_ROUNDS):
-        found = _best_of_region(context, x, x_p, judge)
+        found = _best_of_region(context, x, parameters, judge)
         if found is None:
             break
-        confidence, x, x_p = found
+        confidence, x, parameters = found
         if confidence <= best * (1 + 1e-6):
             break
         best = confidence
     return best
 
 
-def _pair(context: Context, primal: Array) -> tuple[Array, Array]:
-    inputs = context.model.inputs
-    columns = primal[inputs.columns]
-    domain = context.problem.domain
-    x = np.clip(inputs.x_matrix @ columns + inputs.x_offset, domain.lower, domain.upper)
-    return x, inputs.x_p_matrix @ columns + inputs.x_p_offset
+def proposed(context: Context, primal: Array) -> tuple[Array, Array]:
+    """The input of an LP solution, and parameters that go with it."""
+    inputs, domain = context.model.inputs, context.problem.domain
+    x = np.clip(inputs.x.value(primal), domain.lower, domain.upper)
+    if inputs.parameters is not None:
+        return x, context.piece.project(inputs.parameters.value(primal))
+    assert inputs.x_p is not None  # one of the two is always there
+    return x, context.piece.recover(x, inputs.x_p.value(primal))
 
 
 def _best_of_region(
-    context: Context, x: Array, x_p: Array, judge: Judge
+    context: Context, x: Array, parameters: Array, judge: Judge
 ) -> tuple[float, Array, Array] | None:
     piece, network = context.piece, context.problem.network
-    parameters = piece.recover(x, x_p)
-    x_p = piece.apply(x[None], parameters[None])[0]
+    x_p = piece.apply(x[None], parameters[None])
     first, scores = network.preactivations(x[None])
-    second, _ = network.preactivations(x_p[None])
+    second, _ = network.preactivations(x_p)
     simplex = context.polisher
     simplex.switch_off(_outside_region(context, first, second))
     size = max(float(abs(scores).max()), 1e-30)
@@ -63,7 +66,7 @@ def _best_of_region(
         answer = _solve_with_margin(context, simplex, margin * size)
         if answer is None:
             return None
-        confidence = judge(answer[0], piece.recover(*answer))
+        confidence = judge(*answer)
         if confidence is not None:
             return confidence, *answer
     return None
@@ -77,7 +80,7 @@ def _solve_with_margin(
     answer = simplex.solve()
     if answer.status is not LpStatus.OPTIMAL or answer.primal is None:
         return None
-    return _pair(context, answer.primal)
+    return proposed(context, answer.primal)
 
 
 def _outside_region(context: Context, first: list[Array], second: list[Array]) -> NDArray[np.int64]:

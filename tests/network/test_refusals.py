@@ -1,0 +1,197 @@
+"""What the reader cannot translate it refuses, by name, and nothing else happens."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper
+
+from vhagar.errors import InvalidInput, InvalidNetwork, UnsupportedOperator, VhagarError
+from vhagar.network import SUPPORTED_OPERATORS, read_onnx
+
+Builder = Any
+ONES = np.ones((8, 3))
+FILTERS = np.ones((2, 2, 1, 1))
+
+
+def residual(builder: Builder) -> Builder:
+    """`image + relu(image)`: two branches meet."""
+    return builder.add("Relu").add("Add", "image").add("Flatten").add("MatMul", ONES)
+
+
+# Operators, or uses of operators, that have no translation: the operator at fault, and why.
+UNSUPPORTED: dict[str, tuple[Callable[[Builder], Builder], str, str]] = {
+    "another operator": (lambda b: b.add("Sigmoid"), "Sigmoid", "is not supported"),
+    "pooling": (lambda b: b.add("MaxPool", kernel_shape=[2, 2]), "MaxPool", "is not supported"),
+    "a custom domain": (lambda b: b.add("Relu", domain="elsewhere"), "Relu", "is not supported"),
+    "a residual sum": (residual, "Add", "skip connections"),
+    "the data twice": (lambda b: b.add("Add", "image"), "Add", "needs one constant input"),
+    "Div by the data": (lambda b: b.add("Div", np.ones(1), first=True), "Div", "not linear"),
+    "Gemm, transA": (
+        lambda b: b.add("Flatten").add("Gemm", ONES, np.ones(3), transA=1), "Gemm", "transposes",
+    ),
+    "a matrix on the left": (
+        lambda b: b.add("Flatten").add("MatMul", ONES, first=True), "MatMul", "not the previous",
+    ),
+    "Flatten over the batch": (lambda b: b.add("Flatten", axis=0), "Flatten", "axis 0"),
+    "Flatten of a part": (lambda b: b.add("Flatten", axis=2), "Flatten", "axis 2"),
+    "Reshape over the batch": (lambda b: b.add("Reshape", [8, -1]), "Reshape", "batch dimension"),
+    "Reshape with allowzero": (
+        lambda b: b.add("Reshape", [0, 8], allowzero=1), "Reshape", "allowzero",
+    ),
+    "Dropout in training": (
+        lambda b: b.add("Dropout", np.array(0.5), np.array(True)), "Dropout", "training mode",
+    ),
+    "a text as constant": (
+        lambda b: b.add("Identity", b.constant_node(value_string="x")), "Constant", "dense tensor",
+    ),
+    "an old broadcast": (lambda b: b.add("Add", np.ones(2), axis=1), "Add", "'axis'"),
+    "auto_pad with dilations": (
+        lambda b: b.add("Conv", np.ones((2, 2, 2, 2)), auto_pad="SAME_UPPER", dilations=[2, 2]),
+        "Conv", "explicit pads",
+    ),
+}  # fmt: skip
+
+# Models that make no sense: what the error must say.
+INVALID: dict[str, tuple[Callable[[Builder], Builder], str]] = {
+    "Gemm without Flatten": (lambda b: b.add("Gemm", ONES, np.ones(3)), "Flatten missing"),
+    "Gemm of another size": (lambda b: b.add("Flatten").add("Gemm", np.ones((7, 3))), "7 values"),
+    "Gemm, rank 1": (lambda b: b.add("Flatten").add("Gemm", np.ones(8)), "rank 1"),
+    "MatMul, rank 3": (lambda b: b.add("Flatten").add("MatMul", np.ones((1, 8, 3))), "rank 3"),
+    "Gemm, other bias": (lambda b: b.add("Flatten").add("Gemm", ONES, np.ones(4)), "(4,)"),
+    "Gemm, bias for a batch": (
+        lambda b: b.add("Flatten").add("Gemm", ONES, np.ones((3, 1))), "(3, 1)",
+    ),
+    "Gemm, no weight": (lambda b: b.add("Flatten").add("Gemm", "lost"), "missing initialiser"),
+    "Gemm, NaN": (lambda b: b.add("Flatten").add("Gemm", ONES * np.nan), "NaN or infinity"),
+    "Gemm, infinity": (
+        lambda b: b.add("Flatten").add("Gemm", ONES, np.full(3, np.inf)), "NaN or infinity",
+    ),
+    "Gemm, empty": (lambda b: b.add("Flatten").add("Gemm", np.ones((8, 0))), "is empty"),
+    "Gemm, integers": (lambda b: b.add("Flatten").add("Gemm", ONES.astype(int)), "int64"),
+    "Gemm, infinite alpha": (
+        lambda b: b.add("Flatten").add("Gemm", ONES, alpha=float("inf")), "NaN or infinity",
+    ),
+    "Gemm, whole alpha": (lambda b: b.add("Flatten").add("Gemm", ONES, alpha=2), "wrong type"),
+    "Conv, rank 3": (lambda b: b.add("Conv", np.ones((2, 2, 1))), "rank 3"),
+    "Conv of a vector": (lambda b: b.add("Flatten").add("Conv", FILTERS), "two-dimensional"),
+    "Conv of a vector, padded": (
+        lambda b: b.add("Flatten").add("Conv", FILTERS, auto_pad="SAME_UPPER"), "malformed",
+    ),
+    "Conv, other channels": (lambda b: b.add("Conv", np.ones((2, 3, 1, 1))), "2 channels"),
+    "Conv, groups": (lambda b: b.add("Conv", np.ones((3, 1, 1, 1)), group=2), "2 group(s)"),
+    "Conv, bias": (lambda b: b.add("Conv", FILTERS, np.ones(3)), "(3,)"),
+    "Conv, kernel": (lambda b: b.add("Conv", FILTERS, kernel_shape=[2, 2]), "kernel_shape"),
+    "Conv, too large": (lambda b: b.add("Conv", np.ones((1, 2, 3, 3))), "does not fit an image"),
+    "Conv, stride 0": (lambda b: b.add("Conv", FILTERS, strides=[0, 1]), "strides"),
+    "Conv, 1-D pads": (lambda b: b.add("Conv", FILTERS, pads=[1, 1]), "pads"),
+    "Conv, negative pads": (lambda b: b.add("Conv", FILTERS, pads=[-1, 0, 1, 0]), "does not fit"),
+    "Conv, endless pads": (
+        lambda b: b.add("Sub", np.ones(1)).add("Conv", FILTERS, pads=[2**40, 0, 0, 0]), "too large",
+    ),
+    "Conv, unknown padding": (lambda b: b.add("Conv", FILTERS, auto_pad="SOME"), "auto_pad"),
+    "Div by zero": (lambda b: b.add("Div", np.zeros(1)), "divides by zero"),
+    "Add of another shape": (lambda b: b.add("Add", np.ones(3)), "(3,)"),
+    "Add for a batch": (lambda b: b.add("Add", np.ones((4, 2, 2, 2))), "(4, 2, 2, 2)"),
+    "Mul to infinity": (
+        lambda b: b.add("Flatten").add("Gemm", ONES * 1e38).add("Div", np.full(3, 1e-38))
+        .add("Div", np.full(3, 1e-38)).add("Mul", np.full(3, 1e38)).add("Mul", np.full(3, 1e38))
+        .add("Mul", np.full(3, 1e38)).add("Mul", np.full(3, 1e38)).add("Mul", np.full(3, 1e38))
+        .add("Mul", np.full(3, 1e38)), "NaN or infinity",
+    ),
+    "Reshape to another size": (lambda b: b.add("Reshape", [0, 7]), "does not fit"),
+    "Reshape, below -1": (lambda b: b.add("Reshape", [0, -2, -4]), "list of sizes"),
+    "Reshape, no integers": (lambda b: b.add("Reshape", [0.0, 8.0]), "list of sizes"),
+    "Reshape, zero too far": (lambda b: b.add("Reshape", [0, 8, 1, 1, 0]), "does not have"),
+    "no scores": (lambda b: b.add("Relu"), "vector of scores"),
+    "one score": (lambda b: b.add("Flatten").add("Gemm", np.ones((8, 1))), "at least two"),
+    "no layers": (lambda b: b.add("Flatten"), "no layers"),
+    "a loose end": (lambda b: b.add("Relu").follow("nowhere"), "does not depend on the input"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", UNSUPPORTED)
+def test_unsupported_operators_are_named(build: type, save: Callable, name: str) -> None:
+    make, operator, reason = UNSUPPORTED[name]
+    builder = make(build((2, 2, 2)))
+    with pytest.raises(UnsupportedOperator, match=re.escape(reason)) as caught:
+        read_onnx(save(builder))
+    assert caught.value.operator == operator
+    at_fault = {node.name or node.output[0] for node in builder.nodes if node.op_type == operator}
+    assert caught.value.node in at_fault
+    message = str(caught.value)
+    assert operator in message
+    assert caught.value.node in message
+    assert all(name in message for name in SUPPORTED_OPERATORS)
+
+
+@pytest.mark.parametrize("name", INVALID)
+def test_models_without_sense_are_explained(build: type, save: Callable, name: str) -> None:
+    make, reason = INVALID[name]
+    with pytest.raises(InvalidNetwork, match=re.escape(reason)) as caught:
+        read_onnx(save(make(build((2, 2, 2)))))
+    assert not isinstance(caught.value, UnsupportedOperator)
+
+
+def value(name: str, shape: list[Any], kind: int = TensorProto.FLOAT) -> Any:
+    return helper.make_tensor_value_info(name, kind, shape)
+
+
+# A good model spoilt outside of its nodes: what the error must say.
+SPOILT: dict[str, tuple[Callable[[Any], Any], str]] = {
+    "two inputs": (lambda m: m.graph.input.append(value("more", [1, 2])), "one input"),
+    "no input": (lambda m: m.graph.input.pop(), "one input"),
+    "two outputs": (lambda m: m.graph.output.append(value("more", [1, 2])), "one output"),
+    "no output": (lambda m: m.graph.output.pop(), "one output"),
+    "no nodes": (lambda m: m.graph.ClearField("node"), "does not depend"),
+    "a batch of seven": (lambda m: m.graph.input[0].CopyFrom(value("image", [7, 8])), "batch"),
+    "an unknown size": (lambda m: m.graph.input[0].CopyFrom(value("image", [1, "n"])), "fixed"),
+    "no batch": (lambda m: m.graph.input[0].CopyFrom(value("image", [8])), "batch"),
+    "a huge input": (
+        lambda m: m.graph.input[0].CopyFrom(value("image", [1, 2**50])), "too large",
+    ),
+    "integers as input": (
+        lambda m: m.graph.input[0].CopyFrom(value("image", [1, 8], TensorProto.INT64)), "float",
+    ),
+    "short data": (lambda m: setattr(m.graph.initializer[0], "raw_data", b"abc"), "decoded"),
+    "missing initialisers": (lambda m: m.graph.ClearField("initializer"), "missing initialiser"),
+    "sparse constants": (
+        lambda m: m.graph.sparse_initializer.add().dims.append(3), "export it with dense ones",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SPOILT)
+def test_spoilt_models_are_explained(build: type, save: Callable, name: str) -> None:
+    change, reason = SPOILT[name]
+    model = build((8,)).add("Gemm", ONES, np.ones(3)).model()
+    assert read_onnx(save(model)).classes == 3
+    change(model)
+    with pytest.raises(InvalidNetwork, match=re.escape(reason)):
+        read_onnx(save(model))
+
+
+def test_nodes_off_the_way_do_not_matter(build: type, save: Callable) -> None:
+    builder = build((8,)).add("Gemm", ONES, np.ones(3))
+    builder.nodes.append(helper.make_node("Sigmoid", [builder.last], ["unused", ""]))
+    builder.nodes.append(helper.make_node("Dropout", [builder.last], ["kept", ""]))
+    builder.last = "kept"
+    assert read_onnx(save(builder)).classes == 3
+
+
+@pytest.mark.parametrize("content", [b"", b"not a model", b"\x08", bytes(1000), b"\xff" * 50])
+def test_files_that_are_no_models(save: Callable, content: bytes) -> None:
+    with pytest.raises(InvalidNetwork):
+        read_onnx(save(content))
+
+
+def test_files_that_are_not_there(tmp_path: Path) -> None:
+    for path in (tmp_path / "lost.onnx", tmp_path, "no\0name"):
+        with pytest.raises(InvalidInput, match="no model file"):
+            read_onnx(path)
+    assert issubclass(InvalidInput, VhagarError)

@@ -1,0 +1,133 @@
+"""Every engine against the exact optimum: `lower <= delta* <= upper`, with no tolerance.
+
+On the tight side, where being wrong costs only tightness, tolerances are allowed: an engine must
+close what can be closed. `pytest tests/oracle --oracle-cases 10000` looks at more problems.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from functools import cache
+
+import numpy as np
+import pytest
+
+from vhagar import Options, Problem, Result, Status, verify
+from vhagar.perturbation import PERTURBATIONS
+from vhagar.relaxation import Bounds, network_bounds
+from vhagar.search import ENGINES
+
+from .cases import KINDS, SCALES, Case
+from .exact import Truth, exact_optimum, exact_optimum_at, exact_optimum_with_margin, overall
+from .networks import FLAVOURS
+
+# Enough for every problem here, but for some ranges of contrasts, which only ever shrink.
+TIMEOUT = 20.0
+TIMEOUT_OF_RANGES = 1.0
+RELATIVE_GAP = 1e-3
+# Of the size of the scores: what counts as no gap, and a margin that every engine can see.
+NEGLIGIBLE = 1e-6
+MARGIN = 2e-3
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "case" in metafunc.fixturenames:
+        # The engines of a case one after the other: the exact optimum is computed once.
+        cases = [Case(number) for number in range(metafunc.config.getoption("--oracle-cases"))]
+        pairs = [(case, engine) for case in cases for engine in ENGINES]
+        metafunc.parametrize(("case", "engine"), pairs, ids=str)
+
+
+@cache
+def problem_of(case: Case) -> Problem:
+    return case.problem()
+
+
+@cache
+def truth_of(case: Case) -> dict[int | None, Truth]:
+    return exact_optimum(problem_of(case))
+
+
+def run(case: Case, engine: str, processes: bool = False) -> Result:
+    options = Options(engine=engine, relative_gap=RELATIVE_GAP, processes=processes)
+    timeout = TIMEOUT_OF_RANGES if case.kind == "contrast" else TIMEOUT
+    return verify(problem_of(case), timeout=timeout, options=options)
+
+
+def test_the_interval_holds_the_optimum_and_closes(case: Case, engine: str) -> None:
+    result = run(case, engine)
+    require_sound(case, result)
+    require_tight(case, result)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("number", range(0, 384, 47))
+def test_the_same_with_processes(number: int, engine: str) -> None:
+    case = Case(number)
+    result = run(case, engine, processes=True)
+    require_sound(case, result)
+    require_tight(case, result)
+
+
+def require_sound(case: Case, result: Result) -> None:
+    truths = truth_of(case)
+    truth = overall(truths)
+    for moment in result.history:
+        assert Fraction(moment.lower) <= truth.high
+        assert truth.low <= Fraction(moment.upper)
+    assert Fraction(result.lower) <= truth.high
+    assert truth.low <= Fraction(result.upper)
+    assert result.targets.keys() == truths.keys()
+    for target, interval in result.targets.items():
+        assert Fraction(interval.lower) <= truths[target].high
+        assert truths[target].low <= Fraction(interval.upper)
+    witness = result.witness
+    assert result.lower == (witness.confidence if witness else 0.0)
+    if witness is not None:
+        attacked = exact_optimum_at(problem_of(case), witness.target, witness.x)
+        assert 0 < Fraction(witness.confidence) <= attacked
+    if result.status is Status.ROBUST:
+        assert truth.low == 0
+        assert result.upper == 0
+    assert not result.notes
+
+
+def require_tight(case: Case, result: Result) -> None:
+    assert 0 <= result.lower <= result.upper
+    negligible = NEGLIGIBLE * score_size(problem_of(case))
+    allowed = max(RELATIVE_GAP * result.upper, negligible)
+    if result.status is Status.CLOSED:
+        assert result.upper - result.lower <= allowed
+    if result.status in (Status.CLOSED, Status.ROBUST) or case.kind == "contrast":
+        return
+    # Without a closed interval the bound is still tight, and the witness is as good as any whose
+    # attack is no mere tie.
+    assert result.status is Status.EXHAUSTED
+    assert float(overall(truth_of(case)).low) >= result.upper - allowed
+    assert result.lower >= solid_optimum(case) - allowed
+
+
+def solid_optimum(case: Case) -> float:
+    """The optimum of attacks that win by a margin: no tie, and nothing that rounding can undo."""
+    problem = problem_of(case)
+    margin = Fraction(MARGIN * score_size(problem))
+    return float(max(exact_optimum_with_margin(problem, t, margin) for t in problem.targets))
+
+
+def score_size(problem: Problem) -> float:
+    low, high = problem.domain.lower, problem.domain.upper
+    box = Bounds(np.full(problem.domain.size, low), np.full(problem.domain.size, high))
+    return float(network_bounds(problem.network, box)[-1].magnitude.max())
+
+
+def test_the_default_cases_cover_every_combination() -> None:
+    cases = [Case(number) for number in range(384)]
+    combinations = {(case.kind, case.flavour, case.scale) for case in cases}
+    assert len(combinations) == len(KINDS) * len(FLAVOURS) * len(SCALES)
+    problems = [problem_of(case) for case in cases]
+    assert {type(problem.perturbation) for problem in problems} == set(PERTURBATIONS)
+    assert {problem.domain.size for problem in problems} == {2, 3, 4, 5, 6}
+    assert max(problem.network.hidden_neurons for problem in problems) == 8
+    assert {problem.network.classes for problem in problems} == {3, 4}
+    assert {len(problem.targets) for problem in problems} == {1, 2, 3}
+    assert any(problem.domain.lower != 0 for problem in problems)
