@@ -1,6 +1,9 @@
-"""Options of the test run."""
+"""Options of the test run, and what tests of several folders share."""
 
 from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
 
 import pytest
 
@@ -12,3 +15,21 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default=384,
         help="how many random problems every engine must get right (default: %(default)s)",
     )
+
+
+@pytest.fixture
+def children_of() -> Callable[[int], set[int]]:
+    """A function that lists the living children of a process."""
+
+    def listed(parent: int) -> set[int]:
+        table = subprocess.run(
+            ["ps", "-A", "-o", "pid=,ppid=,stat=,args="], capture_output=True, text=True, check=True
+        )
+        rows = [line.split(maxsplit=3) for line in table.stdout.splitlines()]
+        return {
+            int(pid)
+            for pid, its_parent, state, command in rows
+            if int(its_parent) == parent and not state.startswith("Z") and "ps -A" not in command
+        }
+
+    return listed

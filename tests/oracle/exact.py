@@ -8,6 +8,7 @@ and 0 where nothing feasible has a positive confidence.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
@@ -69,7 +70,8 @@ class _Question:
     pixels: np.ndarray | None = None
 
     def answer(self) -> Truth:
-        perturbation, domain, clip = self.problem.perturbation, self.problem.domain, self.problem.clip
+        perturbation = self.problem.perturbation
+        domain, clip = self.problem.domain, self.problem.clip
         if perturbation is None:
             return _exactly(self._best([None]))
         if not isinstance(perturbation, Contrast) or perturbation.span[0] == perturbation.span[1]:
@@ -79,7 +81,7 @@ class _Question:
             return _exactly(self._best([stretched((low, high), domain, clip)]))
         ends = _steps(low, high, _CONTRAST_PARTS)
         singles = [(factor, factor) for factor in _steps(low, high, _CONTRAST_FACTORS - 1)]
-        parts = list(zip(ends[:-1], ends[1:], strict=True))
+        parts = list(itertools.pairwise(ends))
         return Truth(
             self._best([stretched(span, domain, clip) for span in singles]),
             self._best([stretched(span, domain, clip) for span in parts]),

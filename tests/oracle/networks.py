@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -38,7 +39,7 @@ class Wish:
         draw = draw or self.sixteenths
         return [
             (self.scale * draw(out, into), 0.5 * self.scale ** (depth + 1) * draw(out))
-            for depth, (into, out) in enumerate(zip(sizes[:-1], sizes[1:], strict=True))
+            for depth, (into, out) in enumerate(itertools.pairwise(sizes))
         ]
 
     def random_layers(self) -> Layers:
@@ -129,9 +130,7 @@ def convolutional(wish: Wish) -> Network:
         padding=(0, 1, 0, 0),
     )
     weight, bias = wish.layers([first.out_size, wish.classes])[0]
-    last = Affine(
-        _float32(weight), _float32(bias * wish.scale), first.out_shape, (wish.classes,)
-    )
+    last = Affine(_float32(weight), _float32(bias * wish.scale), first.out_shape, (wish.classes,))
     return Network((first, Relu(first.out_shape), last), wish.shape)
 
 

@@ -87,6 +87,8 @@ def test_without_a_witness_only_the_bounds(make_problem: Make, make_result: Make
     data = witness_data(make_result(20.0, Status.TIMEOUT), make_problem())
     assert data.witness is data.image is data.difference is None
     assert data.bounds.title.endswith("; no attackable input was found")
+    robust = witness_data(make_result(0.0, Status.ROBUST), make_problem())
+    assert robust.bounds.title == "interval 0\nnothing can be attacked, after 1:40 min"
 
 
 def test_of_a_maximal_confidence_only_the_input(

@@ -104,7 +104,7 @@ class BrightnessPiece(AbstractScalarPiece):
 
     def relax(self, model: LinearModel) -> tuple[Expression, Expression]:
         if self.clip:
-            return super().relax(model)
+            return self._relax_by_corners(model, *self._corners())
         # Without the clip no rows are needed: x_p is a function of x and e.
         size = self.domain.size
         model.add_columns(np.full(size, self.domain.lower), np.full(size, self.domain.upper))
@@ -113,6 +113,15 @@ class BrightnessPiece(AbstractScalarPiece):
         shift = sparse.csr_array(np.eye(1, size + 1, size).repeat(size, axis=0))
         zero = np.zeros(size)
         return Expression(same, zero), Expression(sparse.csr_array(same + shift), zero)
+
+    def _corners(self) -> tuple[list[float], list[float]]:
+        """The corners of the convex hull of a clipped pixel and its image, over all e."""
+        black, white = self.domain.lower, self.domain.upper
+        weak, strong = self.span if self.brightens else self.span[::-1]
+        start, end = (black, white) if self.brightens else (white, black)
+        xs = [start, start, end - strong, end]
+        ps = [start + weak, start + strong, end, end]
+        return (xs, ps) if weak != strong else (xs[1:], ps[1:])
 
     def add_rows(self, model: LinearModel, x: Columns) -> Columns:
         low, high = self.image_bounds()

@@ -135,7 +135,11 @@ class ContrastPiece(AbstractScalarPiece):
         return self.fixed and not self._clips
 
     def relax(self, model: LinearModel) -> tuple[Expression, Expression]:
-        if not self.convex:
+        if self._clips:
+            black, white = self.domain.lower, self.domain.upper
+            turn = black + self.domain.width / self.span[1]
+            return self._relax_by_corners(model, [black, turn, white], [black, white, white])
+        if not self.fixed:
             return super().relax(model)
         # One factor without a clip needs no rows: x_p is a function of x.
         size, black, e = self.domain.size, self.domain.lower, self.span[0]

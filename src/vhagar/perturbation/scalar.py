@@ -8,8 +8,10 @@ from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
-from vhagar.perturbation.base import AbstractPiece, Array, Domain
+from vhagar.linear import LinearModel
+from vhagar.perturbation.base import AbstractPiece, Array, Domain, Expression
 from vhagar.perturbation.ranges import Range
 
 
@@ -46,6 +48,25 @@ class AbstractScalarPiece(AbstractPiece):
         lowest = np.maximum(low.max(axis=1), self.span[0])
         highest = np.minimum(high.min(axis=1), self.span[1])
         return np.asarray(inside.all(axis=1) & (lowest <= highest))
+
+    def _relax_by_corners(
+        self, model: LinearModel, xs: list[float], ps: list[float]
+    ) -> tuple[Expression, Expression]:
+        """Every pixel and its image as a convex combination of the same few points.
+
+        The first point needs no column: its weight is what the others leave of 1.
+        """
+        size, rest = self.domain.size, len(xs) - 1
+        columns = model.add_columns(np.zeros(size * rest), 1.0)
+        per_pixel = sparse.csr_array(sparse.kron(sparse.eye_array(size), np.ones((1, rest))))
+        model.add_rows([(columns, per_pixel)], 0.0, 1.0)
+
+        def combination(points: list[float]) -> Expression:
+            steps = np.array(points[1:]) - points[0]
+            matrix = sparse.csr_array(sparse.kron(sparse.eye_array(size), steps[None]))
+            return Expression(matrix, np.full(size, points[0]))
+
+        return combination(xs), combination(ps)
 
     @abstractmethod
     def _explanations(self, x: Array, x_p: Array) -> tuple[Array, Array]:

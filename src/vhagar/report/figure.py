@@ -18,7 +18,7 @@ from vhagar.errors import InvalidInput
 from vhagar.problem import Problem
 from vhagar.report.numbers import down, interval, span, up
 from vhagar.report.words import headline, outcome
-from vhagar.result import Result, Witness
+from vhagar.result import Result, Status, Witness
 from vhagar.result.serialize import write_bytes
 
 Array = NDArray[np.float64]
@@ -123,7 +123,7 @@ def _bounds(result: Result, problem: Problem) -> BoundsPanel:
     moments = [moment for moment in result.history if math.isfinite(moment.upper)]
     upper = np.array([moment.upper for moment in moments])
     ending = outcome(result, problem)
-    if result.witness is None:
+    if result.witness is None and result.status is not Status.ROBUST:
         what = "attackable input" if problem.targets else f"input classified {problem.source}"
         ending += f"; no {what} was found"
     return BoundsPanel(

@@ -76,6 +76,8 @@ class Tracker:
         return self._is_closed(self.lower, self.upper)
 
     def _is_closed(self, lower: float, upper: float) -> bool:
+        if not math.isfinite(upper):
+            return False
         negligible = _NEGLIGIBLE * self._initial_upper if self._history else 0.0
         return upper - lower <= max(self.options.relative_gap * upper, negligible)
 

@@ -15,6 +15,7 @@ The stated confidence is rounded down, so it never exceeds the true one.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -121,11 +122,9 @@ class WitnessCheck:
         low = min(found.low, found.plain)
         if not low > 0:
             return Rejection("the input is not classified as the source class")
-        second_opinion = self._float32_confidence(x, source)
-        if not second_opinion > 0:
-            return Rejection("onnxruntime does not classify the input as the source class")
-        if not abs(second_opinion - found.plain) <= found.noise:
-            return Rejection(_disagreement(second_opinion, found.plain))
+        objection = self._objection(x, source, found)
+        if objection is not None:
+            return Rejection(f"{objection} as the source class")
         return Witness(self._shaped(x), found.scores, low)
 
     def _judge_attack(
@@ -146,11 +145,9 @@ class WitnessCheck:
         tie = not margin > 0 and self._is_tie(found, image, target)
         if not (margin > 0 or tie):
             return Rejection("the perturbed input is not classified as the target")
-        second_opinion = self._float32_confidence(x_p, target)
-        if not (second_opinion > 0 or tie):
-            return Rejection("onnxruntime does not classify the perturbed input as the target")
-        if not abs(second_opinion - found.plain) <= found.noise:
-            return Rejection(_disagreement(second_opinion, found.plain))
+        objection = self._objection(x_p, target, found, tie)
+        if objection is not None:
+            return Rejection(f"{objection} as the target")
         return Witness(
             source_part.x,
             source_part.scores,
@@ -179,6 +176,14 @@ class WitnessCheck:
         low, high = (float(side.min()) for side in confidence_bounds(network, hidden, label))
         scores = network.forward(x)
         return _Confidence(low, high, float(confidence(scores, label)[0]), scores[0])
+
+    def _objection(self, x: Array, label: int, found: _Confidence, tie: bool = False) -> str | None:
+        """What onnxruntime has against it."""
+        theirs = self._float32_confidence(x, label)
+        agrees = math.isfinite(theirs) and abs(theirs - found.plain) <= found.noise
+        if agrees and (tie or theirs > 0):
+            return None
+        return f"onnxruntime finds a confidence of {theirs:.6g}, not {found.plain:.6g},"
 
     def _float32_confidence(self, x: Array, label: int) -> float:
         kind = np.float64 if "double" in self._session_input.type else np.float32
@@ -211,7 +216,3 @@ class WitnessCheck:
 
     def _shaped(self, x: Array) -> Array:
         return x.reshape(self._problem.network.input_shape)
-
-
-def _disagreement(theirs: float, ours: float) -> str:
-    return f"onnxruntime disagrees: a confidence of {theirs:.6g}, not {ours:.6g}"

@@ -62,7 +62,26 @@ class NodeBound:
         # Solvers differ in the sign of a ray; the formula does not mind being asked twice.
         return any(self._evaluate(sign * ray / scale, nothing, allowed) < 0 for sign in (1.0, -1.0))
 
-    def _evaluate(self, duals: Array, alpha: Array, allowed: Allowed) -> float:
+    def neuron(
+        self, duals: Array | None, layer: int, on_s: Array, on_t: Array, confidence: float
+    ) -> float:
+        """An upper bound on `on_s.s + on_t.t` at a ReLU layer, over the attacked inputs that are
+        at least as confident as given; infinite where the duals prove nothing."""
+        if duals is None or not np.isfinite(duals).all():
+            return math.inf
+        alpha = np.maximum(-duals[self._model.source_rows], 0.0)
+        inner = (layer, on_s[None], on_t[None])
+        bound = self._evaluate(duals, alpha, [None] * len(self._bounds.corners), inner)
+        paid = confidence * float(alpha.sum())
+        return bound - paid + 2.0**-48 * (abs(bound) + abs(paid))
+
+    def _evaluate(
+        self,
+        duals: Array,
+        alpha: Array,
+        allowed: Allowed,
+        inner: tuple[int, Array, Array] | None = None,
+    ) -> float:
         model = self._model
         mu = np.maximum(-duals[model.target_rows], 0.0)
         a, b = np.zeros((1, self._classes)), np.zeros((1, self._classes))
@@ -80,6 +99,7 @@ class NodeBound:
                 self._choice(duals),
                 self._bounds.input_magnitude,
                 allowed,
+                inner,
             )
         # The sums of alpha and mu are rounded, and alpha sums to 1 only up to rounding.
         rounding = 2.0**-48 * (float(alpha.sum() + mu.sum()) * self._score_size + abs(value))

@@ -66,6 +66,18 @@ class Context:
         """A second simplex on the same model, so that polishing leaves the search's basis alone."""
         return Simplex(self.model.arrays, self.model.delta)
 
+    def quick_upper(self) -> float:
+        """A bound without an LP: how far the margin between source and target can shift.
+
+        `delta` is at most the source's lead over the target, which at the perturbed input is at
+        most 0; so it is at most the difference of the two leads.
+        """
+        if self.target is None:
+            return float("inf")
+        lead = np.zeros((1, self.problem.network.classes))
+        lead[0, self.problem.source], lead[0, self.target] = 1.0, -1.0
+        return float(self.bounds.bound(len(self.bounds.stages) - 1, lead, -lead)[0])
+
     def evaluate(
         self,
         decisions: tuple[Decision, ...],

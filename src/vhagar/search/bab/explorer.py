@@ -129,6 +129,10 @@ class Explorer:
         state = self._state(node.region)
         state.visits += 1
         context = state.context
+        if state.visits == 1:
+            node = replace(node, upper=min(node.upper, context.quick_upper()))
+            if self._close_if_settled(node, closed):
+                return []
         basis = self._bases.get(node.parent)
         evaluation = context.evaluate(node.decisions, node.upper, basis=basis)
         node = replace(node, upper=evaluation.upper)

@@ -55,7 +55,10 @@ class LambdaModel:
         stage = bounds.stages[0]
         self.inputs = bounds.piece.relax_stage(self.model, stage.matrix(), stage.bias())
         first, second = self.inputs.first, self.inputs.second
+        # What enters each ReLU layer, in both copies.
+        self.entering: list[tuple[Expression, Expression]] = []
         for layer, stage in enumerate(bounds.stages[1:]):
+            self.entering.append((first, second))
             first, second = self._add_layer(bounds, layer, first, second)
             matrix, bias, width = stage.matrix(), stage.bias(), self.model.column_count
             first, second = (copy.then(matrix, bias, width) for copy in (first, second))
@@ -76,8 +79,8 @@ class LambdaModel:
         equal_rows = self._tie(first, equal, equal_entries, equal_entries[2])
         pair_rows = self._tie(first, pairs, pair_entries, pair_entries[2])
         pair_rows_p = self._tie(second, pairs, pair_entries, pair_entries[3])
-        self._convexity(equal, equal_entries)
-        self._convexity(pairs, pair_entries)
+        self._convexity(bounds, layer, equal, equal_entries)
+        self._convexity(bounds, layer, pairs, pair_entries)
         self.rows.append(LayerRows(pairs, pair_rows, pair_rows_p, equal, equal_rows))
         entries = [np.concatenate(part) for part in zip(equal_entries, pair_entries, strict=True)]
         columns, neurons, s, t = entries
@@ -125,25 +128,28 @@ class LambdaModel:
         blocks = [(all_before, before.matrix[neurons]), (columns, combination)]
         return self.model.add_rows(blocks, constant, constant)
 
-    def _convexity(self, neurons: Columns, entries: tuple[Columns, Columns, Array, Array]) -> None:
+    def _convexity(
+        self,
+        bounds: TwinBounds,
+        layer: int,
+        neurons: Columns,
+        entries: tuple[Columns, Columns, Array, Array],
+    ) -> None:
         """Rows: the lambdas of a neuron sum to 1, or to at most 1 where the origin is a corner.
 
         The origin contributes nothing to any row, so its lambda is the slack.
         """
         if not len(neurons):
             return
-        columns, owner, s, t = entries
+        columns, owner = entries[0], entries[1]
         place = np.searchsorted(neurons, owner)
         total = sparse.coo_array(
             (np.ones(len(columns)), (place, np.arange(len(columns)))),
             shape=(len(neurons), len(columns)),
         )
-        spans = np.zeros((4, len(neurons)))
-        for k, values in enumerate((s, -s, t, -t)):
-            np.maximum.at(spans[k], place, values)
-        # The origin lies in the hexagon where both copies can have either sign or be 0; it is
-        # a corner then. Allowing it elsewhere would only loosen a proposal.
-        has_origin = (spans > 0).all(axis=0)
+        # Asked of all corners: one that differs from the origin by rounding has no column.
+        s, t = (values[:, neurons] for values in (bounds.corners[layer].s, bounds.corners[layer].t))
+        has_origin = ((s == 0) & (t == 0)).any(axis=0)
         self.model.add_rows([(columns, total)], np.where(has_origin, 0.0, 1.0), 1.0)
 
     def _after(

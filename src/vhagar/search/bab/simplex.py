@@ -75,6 +75,16 @@ class Simplex:
         if basis is not None and basis.valid:
             self._require(self._highs.setBasis(basis), "setBasis")
 
+    def aim(self, cost: Array) -> None:
+        """Maximise another linear function of the columns, from the basis at hand."""
+        every = np.arange(len(cost), dtype=np.int32)
+        self._require(self._highs.changeColsCost(len(cost), every, -cost), "changeColsCost")
+        # The basis stays primal feasible: the primal method goes on from it.
+        self._require(self._highs.setOptionValue("simplex_strategy", 4), "simplex_strategy")
+
+    def bound_column(self, column: int, lower: float, upper: float) -> None:
+        self._require(self._highs.changeColBounds(column, lower, upper), "changeColBounds")
+
     def switch_off(self, columns: Columns) -> None:
         """Fix exactly these columns at 0; those switched off before come back."""
         wanted = frozenset(columns.tolist())
@@ -124,6 +134,8 @@ _OPTIONS: dict[str, Any] = {
     "presolve": "off",
     "solver": "simplex",
     "simplex_strategy": 1,  # dual
+    # The lambdas are scaled as they are; scaling again at every node costs more than it gains.
+    "simplex_scale_strategy": 0,
 }
 
 _STATUSES = {

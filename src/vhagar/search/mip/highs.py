@@ -176,8 +176,9 @@ class HighsModel:
                 event.data_in.user_interrupt = True
 
         def improving(event: Any) -> None:
-            if on_solution is not None:
-                on_solution(np.array(event.data_out.mip_solution) * self._column_scale)
+            solution = self._unscaled(event.data_out.mip_solution)
+            if on_solution is not None and solution is not None:
+                on_solution(solution)
 
         solver.cbMipInterrupt.subscribe(interrupt)
         solver.cbMipImprovingSolution.subscribe(improving)
@@ -199,12 +200,15 @@ class HighsModel:
             bound = self._safe(info.mip_dual_bound)
         elif status is SolveStatus.OPTIMAL:
             bound = self._safe(self._weak_duality(solver.getLp(), np.array(found.row_dual)))
-        solution = None
         feasible = info.primal_solution_status == _FEASIBLE
-        if feasible and len(found.col_value) == len(self._column_scale):
-            solution = np.array(found.col_value) * self._column_scale
-            solution = solution if np.isfinite(solution).all() else None
-        return Solved(status, bound, solution)
+        return Solved(status, bound, self._unscaled(found.col_value) if feasible else None)
+
+    def _unscaled(self, values: Any) -> Array | None:
+        """A solution in our columns; None where it is none."""
+        found = np.array(values, dtype=np.float64)
+        if found.shape != self._column_scale.shape or not np.isfinite(found).all():
+            return None
+        return found * self._column_scale
 
     def _weak_duality(self, lp: Any, duals: Array) -> float:
         """The bound that any row duals prove; `mip_dual_bound` reads 0 for an LP.
@@ -216,10 +220,17 @@ class HighsModel:
         low, high = np.array(lp.row_lower_), np.array(lp.row_upper_)
         # A dual that leans on a side that is not there proves nothing: 0 always does.
         y = np.where((duals > 0) & np.isfinite(high) | (duals < 0) & np.isfinite(low), duals, 0.0)
-        rest = np.array(lp.col_cost_) - self._matrix.T @ y
-        sides = np.where(y > 0, high, low)
-        ends = np.where(rest > 0, np.array(lp.col_upper_), np.array(lp.col_lower_))
-        return float(np.where(y == 0, 0.0, y * np.where(y == 0, 0.0, sides)).sum() + rest @ ends)
+        cost, left, right = (
+            np.array(part) for part in (lp.col_cost_, lp.col_lower_, lp.col_upper_)
+        )
+        rest = cost - self._matrix.T @ y
+        sides = np.where(y == 0, 0.0, np.where(y > 0, high, low))
+        bound = y @ sides + rest @ np.where(rest > 0, right, left)
+        # Large duals round by more than the tolerances: each sum errs by at most half an ulp of
+        # its absolute terms for each of them.
+        reach = np.maximum(abs(left), abs(right))
+        size = abs(y) @ abs(sides) + (abs(cost) + abs(self._matrix).T @ abs(y)) @ reach
+        return float(bound + 2.0**-52 * (len(y) + 2 * len(cost) + 8) * size)
 
 
 _OPTIONS: dict[str, Any] = {

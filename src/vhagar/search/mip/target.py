@@ -27,6 +27,8 @@ from vhagar.search.mip.polish import Candidate, Polish, first_accepted
 Array = NDArray[np.float64]
 
 _FIRST_SLICE = 2.0
+# A margin of the target, as a part of the score scale, that float32 can see.
+_VISIBLE_MARGIN = 1e-4
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,7 +112,7 @@ class TargetSearch:
             lower=lower,
             time_limit=math.inf if alone else current.slice,
             seed=self._options.seed,
-            on_bound=lambda bound: self._bounded(current, max(bound, asked)),
+            on_bound=lambda bound: self._bounded(current, bound, asked),
             on_solution=lambda point: self._found(current, encoding, point),
             should_stop=self._should_stop,
         )
@@ -119,17 +121,44 @@ class TargetSearch:
             self._found(current, encoding, solved.solution)
         if solved.status is SolveStatus.INFEASIBLE:
             # Nothing better than the witness; without one, nothing at all.
-            self._bounded(current, asked + model.outward if asked > 0 else 0.0)
+            self._bounded(current, 0.0, asked + model.outward if asked > 0 else 0.0)
             self._close(current)
         elif solved.status is SolveStatus.FAILED:
             self._close(current)  # its last bound stays
         else:
-            self._bounded(current, max(solved.bound, asked))
+            self._bounded(current, solved.bound, asked)
             if solved.status is SolveStatus.OPTIMAL:
+                if self._matters(current.upper):
+                    self._look_beyond_ties(current, encoding, model)
                 self._refine(current)
+            elif alone and not self._should_stop():
+                self._close(current)  # not for lack of time, so another turn would end alike
 
-    def _bounded(self, current: _Open, upper: float) -> None:
-        if math.isfinite(upper) and upper < current.upper:
+    def _look_beyond_ties(self, current: _Open, encoding: Encoding, model: HighsModel) -> None:
+        """The optimum may be a mere tie that no check accepts: ask for a margin, for a witness.
+
+        What comes of it bounds nothing.
+        """
+        lower = encoding.arrays.column_lower.copy()
+        lower[encoding.delta] = min(
+            self._lower, float(encoding.arrays.column_upper[encoding.delta])
+        )
+        margins = np.minimum(_VISIBLE_MARGIN * encoding.target_scale, encoding.target_reach)
+        solved = model.solve(
+            lower=lower,
+            row_lower=(encoding.target_rows, margins),
+            time_limit=current.slice,
+            seed=self._options.seed,
+            on_solution=lambda point: self._found(current, encoding, point),
+            should_stop=self._should_stop,
+        )
+        if solved.solution is not None:
+            self._found(current, encoding, solved.solution)
+
+    def _bounded(self, current: _Open, bound: float, asked: float) -> None:
+        """A bound on what is better than `asked`; nothing was said about the rest."""
+        upper = max(bound, asked)
+        if math.isfinite(bound) and upper < current.upper:
             current.upper = upper
             self._announce()
 
@@ -160,7 +189,7 @@ class TargetSearch:
 
     def _found(self, current: _Open, encoding: Encoding, point: Array) -> None:
         """A solution of the MIP: polish it, check it, send it if it is better."""
-        if not point[encoding.delta] > self._lower:
+        if not (np.isfinite(point).all() and point[encoding.delta] > self._lower):
             return
         x_p = None if encoding.x_p is None else point[encoding.x_p]
         polish = Polish(self._problem, current.piece, self._goal)

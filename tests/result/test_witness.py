@@ -1,0 +1,219 @@
+"""The witness check refuses what is not proved, and never states more confidence than there is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from vhagar import Network, Problem, Witness
+from vhagar.errors import VhagarError
+from vhagar.network import Affine, Relu, onnx_bytes
+from vhagar.perturbation import AbstractPiece
+from vhagar.result import Rejection, WitnessCheck
+
+from ..oracle.cases import Case
+from ..oracle.exact import exact_optimum_at, rational_confidence, rationals
+
+SHAPE = (1, 1, 2)
+
+
+def linear(weight: list[list[float]], bias: list[float], model: bytes | None = None) -> Network:
+    layer = Affine(np.array(weight, dtype=float), np.array(bias, dtype=float), SHAPE, (len(bias),))
+    return Network((layer,), SHAPE, model=model)
+
+
+# Each pixel is the score of its class.
+PIXELS = linear([[1, 0], [0, 1]], [0, 0])
+CLOSER = Problem(PIXELS, "linf(0.125)", 0, 1)
+GOOD = np.array([0.6, 0.4])
+TOGETHER = np.array([-0.125, 0.125])
+
+
+def judge(
+    problem: Problem, x: np.ndarray, parameters: np.ndarray, target: int | None = 1, piece: int = 0
+) -> Witness | Rejection:
+    return WitnessCheck(problem)(target, x, problem.pieces[piece], parameters)
+
+
+def refusal(verdict: Witness | Rejection) -> str:
+    assert isinstance(verdict, Rejection), "a false success was accepted"
+    return verdict.reason
+
+
+def accepted(verdict: Witness | Rejection) -> Witness:
+    assert isinstance(verdict, Witness), verdict
+    return verdict
+
+
+def test_a_good_candidate_is_a_witness_with_all_its_facts() -> None:
+    witness = accepted(judge(CLOSER, GOOD, TOGETHER))
+    assert witness.x.shape == witness.x_p.shape == SHAPE
+    assert witness.x.reshape(-1) == pytest.approx(GOOD)
+    assert witness.x_p.reshape(-1) == pytest.approx(GOOD + TOGETHER)
+    assert witness.confidence == pytest.approx(0.2)
+    assert witness.margin == pytest.approx(0.05)
+    assert (witness.target, witness.tie, witness.piece) == (1, False, "linf(0.125)")
+    assert witness.scores == pytest.approx(GOOD)
+    assert witness.scores_p == pytest.approx(GOOD + TOGETHER)
+
+
+@pytest.mark.parametrize(
+    ("x", "parameters", "reason"),
+    [
+        ([0.4, 0.6], [0, 0], "not classified as the source"),
+        ([0.5, 0.5], [0, 0.125], "not classified as the source"),  # a tie is no confidence
+        ([0.6, 0.4], [0, 0], "not classified as the target"),
+        ([0.9, 0.4], [-0.125, 0.125], "not classified as the target"),
+        ([0.6], [-0.125, 0.125], "wrong size"),
+        ([0.6, 0.4, 0.0], [-0.125, 0.125], "wrong size"),
+        ([], [-0.125, 0.125], "wrong size"),
+        ([np.nan, 0.4], [-0.125, 0.125], "not finite"),
+        ([np.inf, 0.4], [-0.125, 0.125], "not finite"),
+        ([1e300, 0.4], [-0.125, 0.125], "not finite"),  # in float32
+        ([0.6, 0.4], [np.nan, 0.125], "not finite"),
+        ([0.6, 0.4], [-np.inf, 0.125], "not finite"),
+        ([0.6, 0.4], [0.125], "wrong size"),
+        ([0.6, 0.4], [-0.125, 0.125, 0.0], "wrong size"),
+        ([0.6, 0.4], [[-0.125, 0.125]], "wrong size"),
+    ],
+)
+def test_false_successes_are_refused(x: list[float], parameters: list[float], reason: str) -> None:
+    assert reason in refusal(judge(CLOSER, np.array(x), np.array(parameters)))
+
+
+def test_the_wrong_class_wins_the_image() -> None:
+    network = linear([[1, 0], [0, 1], [0, 1.5]], [0, 0, 0])
+    problem = Problem(network, "linf(0.25)", 0)
+    x, parameters = np.array([0.7, 0.4]), np.array([-0.25, 0.25])
+    assert "target" in refusal(judge(problem, x, parameters, target=1))
+    assert accepted(judge(problem, x, parameters, target=2)).margin > 0
+
+
+def test_parameters_outside_their_box_are_brought_back_first() -> None:
+    # With a change of 0.3 it would be an attack; no more than 1/8 is allowed.
+    far = np.array([0.8, 0.4])
+    assert "target" in refusal(judge(CLOSER, far, np.array([-0.3, 0.3])))
+    witness = accepted(judge(CLOSER, GOOD, np.array([-0.3, 0.3])))
+    assert abs(witness.x_p - witness.x).max() <= 0.125
+
+
+def test_an_input_outside_the_domain_is_judged_where_it_ends_up() -> None:
+    problem = Problem(PIXELS, "linf(0.5)", 0, 1)
+    # Outside, the confidence would be 4; inside it is 1, and can be attacked.
+    witness = accepted(judge(problem, np.array([3.0, -1.0]), np.array([-0.5, 0.5])))
+    assert witness.x.reshape(-1).tolist() == [1.0, 0.0]
+    assert witness.confidence <= 1.0
+    assert "target" in refusal(judge(CLOSER, np.array([3.0, -1.0]), TOGETHER))
+
+
+def test_nothing_is_taken_for_granted() -> None:
+    check = WitnessCheck(CLOSER)
+    assert "names no perturbation" in refusal(check(1, GOOD))
+    assert "names no perturbation" in refusal(check(1, GOOD, CLOSER.pieces[0]))
+    # A confident input alone is no attack.
+    assert "no target" in refusal(check(None, GOOD))
+    assert "no target" in refusal(check(0, GOOD, CLOSER.pieces[0], TOGETHER))
+    assert "no target" in refusal(check(7, GOOD, CLOSER.pieces[0], TOGETHER))
+    # An attack by another, stronger perturbation.
+    stronger = Problem(PIXELS, "linf(0.5)", 0, 1).pieces[0]
+    assert "not the problem's" in refusal(
+        check(1, np.array([0.9, 0.1]), stronger, np.array([-0.5, 0.5]))
+    )
+
+
+def test_a_margin_of_zero_is_a_tie_only_if_it_is_exact() -> None:
+    x = np.array([0.75, 0.5])
+    witness = accepted(judge(CLOSER, x, TOGETHER))
+    assert witness.tie
+    assert witness.margin == 0.0
+    assert witness.confidence == pytest.approx(0.25)
+    # One ulp of float32 further apart, the source keeps its class.
+    apart = np.nextafter(x.astype(np.float32), np.float32(1)) * [1, 0] + x * [0, 1]
+    assert "target" in refusal(judge(CLOSER, apart, TOGETHER))
+
+
+def test_a_tie_that_only_rounding_makes_is_refused() -> None:
+    nearly = linear([[1, 1], [1, 0]], [2.0**-70, 0.0])
+    problem = Problem(nearly, "occlusion(1,2,1)", 0, 1)
+    assert nearly.forward(np.array([[0.5, 0.0]])).tolist() == [[0.5, 0.5]]
+    assert "target" in refusal(judge(problem, np.array([0.5, 1.0]), np.zeros(0)))
+    exactly = Problem(linear([[1, 1], [1, 0]], [0, 0]), "occlusion(1,2,1)", 0, 1)
+    assert accepted(judge(exactly, np.array([0.5, 1.0]), np.zeros(0))).tie
+
+
+def test_ties_of_images_that_are_rounded_are_refused_unless_they_hold_all_around() -> None:
+    x = np.array([0.75, 0.5])
+    darker = Problem(PIXELS, "contrast([0.3,0.3])", 0, 1)
+    assert "target" in refusal(judge(darker, x, np.array([0.3])))
+    # Classes 1 and 2 are the same: they tie wherever the image is.
+    twins = linear([[1, 0], [0, 0], [0, 0]], [0, 0.25, 0.25])
+    witness = accepted(judge(Problem(twins, "contrast([0.3,0.3])", 0, 1), x, np.array([0.3])))
+    assert witness.tie
+    assert witness.margin == 0.0
+
+
+def test_a_model_that_disagrees_with_the_layers_is_refused() -> None:
+    swapped = onnx_bytes(linear([[0, 1], [1, 0]], [0, 0]))
+    scaled = onnx_bytes(linear([[3, 0], [0, 3]], [0, 0]))
+    shifted = onnx_bytes(linear([[1, 0], [0, 1]], [0.02, 0]))
+    wider = onnx_bytes(linear([[1, 0], [0, 1], [0, 0]], [0, 0, -1]))
+    for model in (swapped, scaled, shifted, wider):
+        network = linear([[1, 0], [0, 1]], [0, 0], model=model)
+        verdict = judge(Problem(network, "linf(0.125)", 0, 1), GOOD, TOGETHER)
+        assert "onnxruntime" in refusal(verdict)
+    honest = linear([[1, 0], [0, 1]], [0, 0], model=onnx_bytes(PIXELS))
+    accepted(judge(Problem(honest, "linf(0.125)", 0, 1), GOOD, TOGETHER))
+
+
+def test_a_model_that_cannot_be_loaded_is_an_error() -> None:
+    network = linear([[1, 0], [0, 1]], [0, 0], model=b"no model")
+    with pytest.raises(VhagarError, match="onnxruntime cannot load the model"):
+        judge(Problem(network, "linf(0.125)", 0, 1), GOOD, TOGETHER)
+
+
+def test_scores_that_are_not_finite_prove_nothing() -> None:
+    huge = Network(
+        (
+            Affine(np.full((1, 2), 1e300), np.zeros(1), SHAPE, (1,)),
+            Relu((1,)),
+            Affine(np.array([[1e300], [0.0]]), np.zeros(2), (1,), (2,)),
+        ),
+        SHAPE,
+    )
+    with np.errstate(over="ignore", invalid="ignore"):
+        verdict = WitnessCheck(Problem(huge, None, 0))(None, np.array([1.0, 1.0]))
+    refusal(verdict)
+
+
+def test_what_is_stated_is_never_more_than_what_is_exact() -> None:
+    witnesses = 0
+    for number in range(0, 384, 5):
+        problem = Case(number).problem()
+        rng = np.random.default_rng(number)
+        for x, piece, parameters, target in random_candidates(problem, rng):
+            verdict = WitnessCheck(problem)(target, x, piece, parameters)
+            if isinstance(verdict, Witness):
+                witnesses += 1
+                exact = rational_confidence(problem.network, rationals(verdict.x), problem.source)
+                assert 0 < Fraction(verdict.confidence) <= exact
+                assert verdict.confidence == pytest.approx(float(exact), rel=1e-9)
+                # Some image of this input is in the target class, exactly.
+                assert exact_optimum_at(problem, target, verdict.x) == exact
+    assert witnesses > 100
+
+
+def random_candidates(
+    problem: Problem, rng: np.random.Generator
+) -> Iterator[tuple[np.ndarray, AbstractPiece, np.ndarray, int]]:
+    low, high = problem.domain.lower, problem.domain.upper
+    for piece in problem.pieces:
+        for _ in range(12):
+            x = rng.uniform(low, high, problem.domain.size)
+            x = np.where(rng.random(x.shape) < 0.5, rng.choice([low, high], x.shape), x)
+            scores = problem.network.forward(x[None])[0]
+            if scores.argmax() == problem.source:
+                for target in problem.targets:
+                    yield x, piece, rng.uniform(*piece.parameter_bounds), target

@@ -1,0 +1,87 @@
+"""The search for one target: what it announces holds for all of its pieces, at every moment."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from vhagar import Network, Options, Problem
+from vhagar.search.mip.highs import HighsModel, Solved, SolveStatus
+from vhagar.search.mip.target import CandidateFound, Message, TargetSearch, UpperFound
+
+
+def search_of(problem: Problem, messages: list[Message], gap: float = 1e-3) -> TargetSearch:
+    options = Options(engine="mip", relative_gap=gap)
+    return TargetSearch(problem, 1, options, messages.append, lambda: False)
+
+
+def uppers(messages: list[Message]) -> list[float]:
+    return [message.value for message in messages if isinstance(message, UpperFound)]
+
+
+def test_a_piece_that_no_longer_matters_still_counts(
+    hidden: Network, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # One piece is settled up to the gap; the other one has nothing better than the witness.
+    monkeypatch.setattr(
+        HighsModel, "solve", lambda *_, **__: Solved(SolveStatus.INFEASIBLE, math.inf, None)
+    )
+    messages: list[Message] = []
+    search = search_of(Problem(hidden, "patch([0,0.125],1,[1,2],1)", 0, 1), messages, gap=0.01)
+    settled, other = search._open
+    search._lower, settled.upper, other.upper, other.slice = 0.1, 0.1005, 0.6, 4.0
+    search.run()
+    assert min(uppers(messages)) == 0.1005
+
+
+def test_announcements_fall_and_hold(hidden: Network) -> None:
+    # Whichever pixel moves, the optimum is 1/8.
+    messages: list[Message] = []
+    search_of(Problem(hidden, "patch([0,0.125],1,[1,2],1)", 0, 1), messages).run()
+    found = uppers(messages)
+    assert found == sorted(found, reverse=True)
+    assert 0.125 <= found[-1] <= 0.1251
+    assert any(isinstance(message, CandidateFound) for message in messages)
+
+
+def test_a_range_of_contrasts_is_split_until_it_is_tight(hidden: Network) -> None:
+    # Half the contrast: x1 - x2 may be 1/2. The relaxation of the whole range allows more.
+    messages: list[Message] = []
+    search_of(Problem(hidden, "contrast([0.5,0.9])", 0, 1), messages).run()
+    found = uppers(messages)
+    assert 0.25 <= found[-1] <= 0.2503
+    assert found == sorted(found, reverse=True)
+
+
+def test_a_solver_that_always_stops_early_is_not_asked_for_ever(
+    hidden: Network, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = 0
+
+    def solve(*_: Any, **__: Any) -> Solved:
+        nonlocal calls
+        calls += 1
+        return Solved(SolveStatus.STOPPED, 0.7, None)
+
+    monkeypatch.setattr(HighsModel, "solve", solve)
+    messages: list[Message] = []
+    search_of(Problem(hidden, "linf(0.125)", 0, 1), messages).run()
+    assert calls == 1
+    assert uppers(messages) == [0.7]
+
+
+def test_only_the_problems_own_pieces_are_sent(hidden: Network) -> None:
+    """Candidates come from split pieces, but name the piece they were split from."""
+    messages: list[Message] = []
+    problem = Problem(hidden, "contrast([0.5,2])", 0, 1)
+    search_of(problem, messages).run()
+    found = [message for message in messages if isinstance(message, CandidateFound)]
+    assert found
+    for message in found:
+        piece = problem.pieces[message.root]
+        parameters = message.candidate.parameters
+        assert (piece.project(parameters) == parameters).all()
+        assert np.isfinite(message.candidate.x).all()
