@@ -31,12 +31,14 @@ def test_numpy_numbers_are_numbers() -> None:
 
 
 def test_a_perturbation_is_an_object_or_a_text() -> None:
-    assert Problem(NETWORK, Linf(0.1), 0).perturbation == Problem(NETWORK, "linf(0.1)", 0).perturbation
+    assert (
+        Problem(NETWORK, Linf(0.1), 0).perturbation == Problem(NETWORK, "linf(0.1)", 0).perturbation
+    )
 
 
 def test_without_a_perturbation_nothing_is_attacked() -> None:
     problem = Problem(NETWORK, None, 0)
-    assert (problem.targets, problem.goals, problem.pieces) == ((), (None,), ())
+    assert (problem.targets, problem.goals) == ((), (None,))
     with pytest.raises(InvalidInput, match="only with a perturbation"):
         Problem(NETWORK, None, 0, 1)
 

@@ -106,6 +106,15 @@ FLAT: dict[str, Callable[[Builder], Builder]] = {
 }
 
 
+# After this line each test draws its weights anew, whatever ran before it.
+START = RNG.bit_generator.state
+
+
+@pytest.fixture(autouse=True)
+def same_weights_in_any_order() -> None:
+    RNG.bit_generator.state = START
+
+
 def agree(path: Path, shape: tuple[int, ...], scores: Callable[..., np.ndarray]) -> None:
     """The same scores as onnxruntime, to 1e-5 of the largest; and every shape fits the next."""
     network = read_onnx(path)

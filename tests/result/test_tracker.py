@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
@@ -161,7 +162,7 @@ def test_the_interval_only_shrinks() -> None:
     history = tracker.result().history
     assert len(history) > 4
     for moments in (history, seen):
-        for earlier, later in zip(moments[:-1], moments[1:], strict=True):
+        for earlier, later in itertools.pairwise(moments):
             assert earlier.seconds <= later.seconds
             assert earlier.lower <= later.lower <= 0.5 <= later.upper <= earlier.upper
 

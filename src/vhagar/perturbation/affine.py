@@ -56,9 +56,10 @@ class AffinePiece(AbstractPiece):
         margin = 0.0 if self.exact_apply else 1e-12 * self.domain.magnitude
         return np.full(self.domain.size, self.domain.lower - margin), reach + margin
 
-    def unchanged(self) -> NDArray[np.bool_]:
-        alone = np.diff(self.matrix.indptr) == 1
-        return np.asarray(alone & (self.matrix.diagonal() == 1.0))
+    def changes(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        entries = np.diff(self.matrix.indptr)
+        same = (entries == 1) & (self.matrix.diagonal() == 1.0)
+        return ~same & (entries > 0), ~same  # what turns black can only fall
 
     def recover(self, x: Array, x_p: Array) -> Array:
         return np.zeros(0)

@@ -53,8 +53,8 @@ class BandPiece(AbstractPiece):
         size = self.domain.size
         return np.full(size, self.domain.lower), np.full(size, self.domain.upper)
 
-    def unchanged(self) -> NDArray[np.bool_]:
-        return ~self.mask
+    def changes(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        return self.mask, self.mask
 
     def recover(self, x: Array, x_p: Array) -> Array:
         return self.project((x_p - x)[self.mask])

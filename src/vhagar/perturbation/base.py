@@ -161,9 +161,10 @@ class AbstractPiece(ABC):
     def _support(self, a: Array, b: Array) -> Support:
         """As `support`, without the outward rounding."""
 
-    def unchanged(self) -> NDArray[np.bool_]:
-        """The entries `(size,)` on which `x_p` is always exactly `x`."""
-        return np.zeros(self.domain.size, dtype=np.bool_)
+    def changes(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """Which entries `(size,)` can rise (`x_p > x`), and which can fall."""
+        every = np.ones(self.domain.size, dtype=np.bool_)
+        return every, every
 
     def relax(self, model: LinearModel) -> tuple[Expression, Expression]:
         """Columns and rows of a linear relaxation, with `x` and `x_p` as expressions in them."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
 from vhagar.linear import Columns, LinearModel
@@ -60,6 +61,10 @@ class BrightnessPiece(AbstractScalarPiece):
         if self.clip:
             low, high = np.clip((low, high), self.domain.lower, self.domain.upper)
         return np.full(self.domain.size, low), np.full(self.domain.size, high)
+
+    def changes(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        every = np.ones(self.domain.size, dtype=np.bool_)
+        return every & (self.span[1] > 0), every & (self.span[0] < 0)
 
     def recover(self, x: Array, x_p: Array) -> Array:
         change = x_p - x

@@ -10,6 +10,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
 from vhagar.errors import InvalidInput
@@ -85,6 +86,10 @@ class ContrastPiece(AbstractScalarPiece):
         if self.clip:
             high = min(high, self.domain.upper)
         return np.full(self.domain.size, self.domain.lower), np.full(self.domain.size, high)
+
+    def changes(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        every = np.ones(self.domain.size, dtype=np.bool_)
+        return every & (self.span[1] > 1), every & (self.span[0] < 1)
 
     def recover(self, x: Array, x_p: Array) -> Array:
         u, v = x - self.domain.lower, x_p - self.domain.lower

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -85,30 +87,34 @@ def quick_bounds(network: Network, piece: AbstractPiece) -> TwinBounds:
             gap,
             piece.ratio,
         )
-        bounds.append(_with_equal_neurons(bounds, layer, known.meet(plain)).tightened())
+        bounds.append(_with_known_signs(bounds, layer, known.meet(plain)).tightened())
     return bounds
 
 
-def _with_equal_neurons(bounds: TwinBounds, layer: int, found: Hexagons) -> Hexagons:
-    """Neurons fed only by values on which the copies agree exactly have a gap of exactly 0."""
-    stage = bounds.stages[layer]
+def _with_known_signs(bounds: TwinBounds, layer: int, found: Hexagons) -> Hexagons:
+    """Gaps whose sign follows from the signs of the weights alone, free of any rounding.
+
+    This is the paper's dependency propagation: a neuron can rise only through a positive weight on
+    something that can rise or a negative one on something that can fall.
+    """
     if found.ratio != 1.0:
-        return found
+        return found  # the gap is not a difference then
     if layer == 0:
-        differs = ~bounds.piece.unchanged()
+        rises, falls = bounds.piece.changes()
     else:
         before = bounds.hexagons[layer - 1]
-        differs = ~before.equal & ~before.off
-    for linear in stage.layers:
-        differs = (abs(linear.matrix) @ differs.astype(np.float64)) > 0
-    return Hexagons(
-        found.lower,
-        found.upper,
-        found.lower_p,
-        found.upper_p,
-        np.where(differs, found.gap_lower, 0.0),
-        np.where(differs, found.gap_upper, 0.0),
-        found.ratio,
+        rises = (before.gap_upper > 0) & ~before.off
+        falls = (before.gap_lower < 0) & ~before.off
+    for linear in bounds.stages[layer].layers:
+        positive, negative = linear.matrix > 0, linear.matrix < 0
+        rises, falls = (
+            (positive @ up.astype(np.float64) + negative @ down.astype(np.float64)) > 0
+            for up, down in ((rises, falls), (falls, rises))
+        )
+    return replace(
+        found,
+        gap_lower=np.where(falls, found.gap_lower, np.maximum(found.gap_lower, 0.0)),
+        gap_upper=np.where(rises, found.gap_upper, np.minimum(found.gap_upper, 0.0)),
     )
 
 

@@ -1,0 +1,238 @@
+"""`verify` and `max_confidence` as a user meets them: an interval, however it ends."""
+
+from __future__ import annotations
+
+import math
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import vhagar
+from vhagar import Network, Options, Problem, Progress, Result, Status, max_confidence, verify
+from vhagar.errors import InvalidInput
+from vhagar.network import Affine
+from vhagar.result.exact import exact_scores
+from vhagar.search import ENGINES
+
+from .oracle.cases import Case
+from .oracle.exact import exact_optimum
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+ChildrenOf = Callable[[int], set[int]]
+
+every_engine = pytest.mark.parametrize("engine", ENGINES)
+everywhere = pytest.mark.parametrize("processes", [True, False])
+
+
+@pytest.fixture(scope="module")
+def hard() -> Problem:
+    """Far from closed after a few seconds, whatever the engine."""
+    network = vhagar.read_onnx(EXAMPLES / "mnist_conv1.onnx")
+    return Problem(network, "linf(0.1)", 2, 3)
+
+
+def require_valid(problem: Problem, result: Result) -> None:
+    """What can be said without knowing the optimum."""
+    assert 0 <= result.lower <= result.upper < math.inf
+    assert result.upper <= result.history[0].upper
+    lowers = [moment.lower for moment in result.history]
+    uppers = [moment.upper for moment in result.history]
+    assert lowers == sorted(lowers)
+    assert uppers == sorted(uppers, reverse=True)
+    assert (lowers[-1], uppers[-1]) == (result.lower, result.upper)
+    witness = result.witness
+    assert result.lower == (witness.confidence if witness else 0.0)
+    if witness is not None:
+        scores = exact_scores(problem.network, witness.x)
+        assert scores is not None
+        source = scores.pop(problem.source)
+        assert Fraction(result.lower) <= source - max(scores)
+
+
+@every_engine
+@everywhere
+def test_the_timeout_leaves_a_valid_interval(
+    hard: Problem, engine: str, processes: bool, children_of: ChildrenOf
+) -> None:
+    before = children_of(os.getpid())
+    options = Options(engine=engine, processes=processes, workers=2)
+    begun = time.monotonic()
+    result = verify(hard, timeout=3.0, options=options)
+    spent = time.monotonic() - begun
+    assert result.status is Status.TIMEOUT
+    require_valid(hard, result)
+    assert spent < 20.0  # a sanity limit, far beyond what any machine needs
+    assert children_of(os.getpid()) == before
+
+
+@every_engine
+def test_no_time_at_all(hard: Problem, engine: str) -> None:
+    result = verify(hard, timeout=0.0, options=Options(engine=engine))
+    assert result.status is Status.TIMEOUT
+    require_valid(hard, result)
+    assert result.lower == 0.0
+
+
+@every_engine
+@everywhere
+def test_an_interrupt_in_the_callback_returns_the_interval(
+    hard: Problem, engine: str, processes: bool, children_of: ChildrenOf
+) -> None:
+    before = children_of(os.getpid())
+    calls = 0
+
+    def interrupt(_: Progress) -> None:
+        nonlocal calls
+        calls += 1
+        if calls == 3:
+            raise KeyboardInterrupt
+
+    options = Options(engine=engine, processes=processes, workers=2)
+    result = verify(hard, timeout=60, options=options, on_progress=interrupt)
+    assert result.status is Status.INTERRUPTED
+    assert calls == 3
+    require_valid(hard, result)
+    assert children_of(os.getpid()) == before
+
+
+@every_engine
+def test_an_interrupt_before_anything_is_known(engine: str) -> None:
+    def interrupt(_: Progress) -> None:
+        raise KeyboardInterrupt
+
+    problem = Case(0).problem()
+    result = verify(problem, options=Options(engine=engine), on_progress=interrupt)
+    assert result.status is Status.INTERRUPTED
+    assert result.lower == 0.0
+
+
+@every_engine
+@everywhere
+def test_a_real_interrupt_ends_in_a_result_and_leaves_nobody(
+    engine: str, processes: bool, tmp_path: Path, children_of: ChildrenOf
+) -> None:
+    script = tmp_path / "interrupted.py"
+    model = str(EXAMPLES / "mnist_conv1.onnx")
+    script.write_text(_INTERRUPTED.format(model=model, engine=engine, processes=processes))
+    environment = {**os.environ, "PYTHONPATH": str(Path(vhagar.__file__).parents[1])}
+    # A group of its own, so that the signal reaches the workers too, as Ctrl-C does.
+    with subprocess.Popen(
+        [sys.executable, str(script)],
+        env=environment,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as process:
+        assert process.stdout is not None
+        try:
+            assert process.stdout.readline() == "searching\n"
+            time.sleep(1.0)
+            workers = children_of(process.pid)
+            assert bool(workers) == processes
+            os.killpg(process.pid, signal.SIGINT)
+            last, _ = process.communicate(timeout=60)
+        finally:
+            process.kill()
+    assert process.returncode == 0
+    status, lower, upper = last.split()[-3:]
+    assert status == "INTERRUPTED"
+    assert 0 <= float(lower) <= float(upper) < math.inf
+    for pid in workers:
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
+
+
+_INTERRUPTED = """
+import vhagar
+
+said = []
+
+def on_progress(progress):
+    if progress.phase == "search" and not said:
+        said.append(progress)
+        print("searching", flush=True)
+
+problem = vhagar.Problem(vhagar.read_onnx({model!r}), "linf(0.1)", 2, 3)
+options = vhagar.Options(engine={engine!r}, processes={processes}, workers=2)
+result = vhagar.verify(problem, timeout=120, options=options, on_progress=on_progress)
+print(result.status.name, result.lower, result.upper)
+"""
+
+
+@every_engine
+@pytest.mark.parametrize("number", range(0, 384, 29))
+def test_the_largest_confidence_against_the_oracle(number: int, engine: str) -> None:
+    problem = Case(number).problem()
+    network, source = problem.network, problem.source
+    span = (problem.domain.lower, problem.domain.upper)
+    truth = exact_optimum(Problem(network, None, source, input_range=span))[None]
+    options = Options(engine=engine, processes=False)
+    result = max_confidence(network, source, input_range=span, timeout=20, options=options)
+    assert Fraction(result.lower) <= truth.low <= Fraction(result.upper)
+    assert result.status in (Status.CLOSED, Status.ROBUST)
+    require_valid(problem, result)
+    assert result.witness is None or result.witness.x_p is None
+
+
+@every_engine
+def test_percentages_relate_to_the_largest_confidence(engine: str) -> None:
+    layer = Affine(np.eye(2), np.zeros(2), (2,), (2,))
+    network = Network((layer,), (2,))
+    options = Options(engine=engine, processes=False)
+    reference = max_confidence(network, 0, timeout=20, options=options)
+    assert reference.lower <= 1 <= reference.upper
+    result = verify(
+        Problem(network, "linf(0.125)", 0, 1),
+        timeout=20,
+        options=options,
+        max_confidence=reference.interval,
+    )
+    assert result.max_confidence == reference.interval
+    low, high = result.percent
+    assert low <= 25 <= high
+    assert (low, high) == pytest.approx((25, 25), abs=0.1)
+
+
+@every_engine
+def test_progress_tells_what_is_known(engine: str) -> None:
+    seen: list[Progress] = []
+    problem = Case(12).problem()
+    result = verify(
+        problem,
+        timeout=20,
+        options=Options(engine=engine, processes=False),
+        on_progress=seen.append,
+    )
+    assert seen
+    assert all(progress.initial_upper == result.history[0].upper for progress in seen)
+    assert all(set(progress.targets) == set(problem.targets) for progress in seen)
+    assert (seen[-1].lower, seen[-1].upper) == (result.lower, result.upper)
+    assert {progress.phase for progress in seen} <= {"bounds", "search"}
+    assert result.engine == engine
+    assert {"bounds", "search"} <= result.timings.keys()
+
+
+@pytest.mark.parametrize("timeout", [-1.0, math.nan])
+def test_a_timeout_that_is_none_is_refused(timeout: float) -> None:
+    with pytest.raises(InvalidInput, match="timeout"):
+        verify(Case(0).problem(), timeout=timeout)
+
+
+def test_an_engine_that_is_none_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="choose one of"):
+        verify(Case(0).problem(), options=Options(engine="magic"))
+
+
+def test_the_same_problem_gives_the_same_result() -> None:
+    problem = Case(9).problem()
+    options = Options(engine="mip", processes=False)
+    first, second = (verify(problem, timeout=20, options=options) for _ in range(2))
+    assert (first.lower, first.upper, first.status) == (second.lower, second.upper, second.status)
