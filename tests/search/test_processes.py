@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import os
 import queue
-import signal
 import subprocess
 import sys
 import time
@@ -133,24 +132,30 @@ def test_targets_settled_at_different_times(
     assert children_of(os.getpid()) == before
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-def test_workers_end_when_their_parent_is_killed(
-    engine: str, tmp_path: Path, children_of: ChildrenOf
-) -> None:
-    """Nobody is left to stop them, so they must notice."""
-    script = tmp_path / "hard.py"
-    script.write_text(_HARD.format(engine=engine))
-    environment = {**os.environ, "PYTHONPATH": str(Path(vhagar.__file__).parents[1])}
-    parent = subprocess.Popen([sys.executable, str(script)], env=environment)
-    try:
-        wait_until(lambda: children_of(parent.pid), "the first worker")
-        time.sleep(1.0)  # let it reach the solver
-        workers = children_of(parent.pid)
-        assert workers
-    finally:
-        os.kill(parent.pid, signal.SIGKILL)
-        parent.wait()
-    wait_until(lambda: not any(map(runs, workers)), "the workers' end")
+def test_a_worker_ends_when_its_parent_is_killed(jobs: ModuleType) -> None:
+    """Nobody is left to stop it, and it says nothing that could fail: it must notice."""
+    paths = [Path(jobs.__file__).parent, Path(vhagar.__file__).parents[1]]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, paths))}
+    with subprocess.Popen(
+        [sys.executable, "-c", _PARENT], env=environment, stdout=subprocess.PIPE, text=True
+    ) as parent:
+        assert parent.stdout is not None
+        worker = int(parent.stdout.readline())
+        assert runs(worker)
+        parent.kill()
+    wait_until(lambda: not runs(worker), "the worker's end")
+
+
+_PARENT = """
+import queue, time
+import jobs_of_a_test
+from vhagar.search.processes import Worker
+
+inbox = queue.Queue()
+worker = Worker("name", (jobs_of_a_test.sleep, 1000), inbox)
+print(inbox.get()[1], flush=True)
+time.sleep(1000)
+"""
 
 
 def runs(pid: int) -> bool:
@@ -160,20 +165,3 @@ def runs(pid: int) -> bool:
     except ProcessLookupError:
         return False
     return True
-
-
-_HARD = """
-import numpy as np
-import vhagar
-from vhagar.network import Affine, Relu
-
-rng = np.random.default_rng(0)
-sizes = [64, 60, 60, 4]
-layers = []
-for into, out in zip(sizes[:-1], sizes[1:]):
-    weight, bias = rng.normal(size=(out, into)), rng.normal(size=out)
-    layers += [Affine(weight, bias, (into,), (out,)), Relu((out,))]
-network = vhagar.Network(tuple(layers[:-1]), (64,))
-options = vhagar.Options(engine={engine!r}, workers=2)
-vhagar.verify(vhagar.Problem(network, "linf(0.3)", 0), options=options)
-"""

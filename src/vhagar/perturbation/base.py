@@ -99,10 +99,24 @@ class Expression:
 
 
 @dataclass(frozen=True, eq=False)
+class PixelCorners:
+    """Where clipping makes a pixel and its image a function of two parts: the corners of both.
+
+    `side` is 1 for a corner of the clipped part only, -1 of the other part only, 0 of both. The
+    first corner belongs to both.
+    """
+
+    x: Array
+    x_p: Array
+    side: NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
 class RelaxedInput:
     """A linear relaxation of a piece, and what leaves the first linear stage in both copies.
 
-    Either the perturbed input or the parameters are expressions in the columns, too.
+    Either the perturbed input or the parameters are expressions in the columns, too. Where pixels
+    have corners, `pixels` `(size, corners - 1)` are the weights of all but the first.
     """
 
     x: Expression
@@ -110,6 +124,7 @@ class RelaxedInput:
     parameters: Expression | None
     first: Expression
     second: Expression
+    pixels: Columns | None = None
 
 
 class AbstractPiece(ABC):
@@ -166,6 +181,24 @@ class AbstractPiece(ABC):
         every = np.ones(self.domain.size, dtype=np.bool_)
         return every, every
 
+    def pixel_corners(self) -> PixelCorners | None:
+        """The corners of a clipped pixel's two parts, the same for every pixel; None without."""
+        return None
+
+    def support_decided(self, a: Array, b: Array, allowed: Array) -> Array:
+        """As the value of `support`, where it is decided for some pixels whether they clip.
+
+        `allowed` `(corners, size)` is 0, or minus infinity for corners that a decision cut off.
+        """
+        corners = self.pixel_corners()
+        if corners is None:
+            return self.support(a, b).value
+        best = np.full(a.shape, -np.inf)
+        for x, x_p, mask in zip(corners.x, corners.x_p, allowed, strict=True):
+            np.maximum(best, a * x + b * x_p + mask, out=best)
+        decided = best.sum(axis=1) + self._rounding(a, b)
+        return np.asarray(np.minimum(decided, self.support(a, b).value))
+
     def relax(self, model: LinearModel) -> tuple[Expression, Expression]:
         """Columns and rows of a linear relaxation, with `x` and `x_p` as expressions in them."""
         size = self.domain.size
@@ -194,13 +227,17 @@ class AbstractPiece(ABC):
     def support(self, a: Array, b: Array) -> Support:
         """The maximum of `a.x + b.x_p` for coefficients `(batch, size)`, never rounded down."""
         found = self._support(a, b)
+        return Support(found.value + self._rounding(a, b), found.x, found.parameters)
+
+    def _rounding(self, a: Array, b: Array) -> Array:
+        """How far float64 can have rounded a support down."""
         low, high = self.image_bounds()
         reach = abs(a) @ np.full(self.domain.size, self.domain.magnitude)
         reach = reach + abs(b) @ np.maximum(abs(low), abs(high))
         # Each of the <= size + 8 additions errs by half an ulp of the sum of absolute values.
         # The smallest normal number covers products too small for a relative error.
-        slack = (2.0**-51 * (2 * self.domain.size + 16)) * reach + np.finfo(np.float64).tiny
-        return Support(found.value + slack, found.x, found.parameters)
+        slack: Array = (2.0**-51 * (2 * self.domain.size + 16)) * reach + np.finfo(np.float64).tiny
+        return slack
 
     def project(self, parameters: Array) -> Array:
         """The nearest parameters inside the box."""

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from vhagar.linear import Columns, LinearModel
-from vhagar.perturbation.base import Array, Domain, Expression, Perturbation, Support
+from vhagar.perturbation.base import Array, Domain, Expression, Perturbation, PixelCorners, Support
 from vhagar.perturbation.ranges import GivenRange, Range, as_range, interval_text, require_within
 from vhagar.perturbation.scalar import AbstractScalarPiece
 
@@ -109,7 +109,7 @@ class BrightnessPiece(AbstractScalarPiece):
 
     def relax(self, model: LinearModel) -> tuple[Expression, Expression]:
         if self.clip:
-            return self._relax_by_corners(model, *self._corners())
+            return super().relax(model)
         # Without the clip no rows are needed: x_p is a function of x and e.
         size = self.domain.size
         model.add_columns(np.full(size, self.domain.lower), np.full(size, self.domain.upper))
@@ -119,14 +119,16 @@ class BrightnessPiece(AbstractScalarPiece):
         zero = np.zeros(size)
         return Expression(same, zero), Expression(sparse.csr_array(same + shift), zero)
 
-    def _corners(self) -> tuple[list[float], list[float]]:
-        """The corners of the convex hull of a clipped pixel and its image, over all e."""
+    def pixel_corners(self) -> PixelCorners | None:
+        if not self.clip:
+            return None
         black, white = self.domain.lower, self.domain.upper
         weak, strong = self.span if self.brightens else self.span[::-1]
         start, end = (black, white) if self.brightens else (white, black)
-        xs = [start, start, end - strong, end]
-        ps = [start + weak, start + strong, end, end]
-        return (xs, ps) if weak != strong else (xs[1:], ps[1:])
+        # Where the clip begins for the strongest and the weakest change; then both ends.
+        xs = np.array([end - strong, end - weak, start, start, end])
+        ps = np.array([end, end, start + weak, start + strong, end])
+        return PixelCorners(xs, ps, np.array([0, 0, -1, -1, 1]))
 
     def add_rows(self, model: LinearModel, x: Columns) -> Columns:
         low, high = self.image_bounds()

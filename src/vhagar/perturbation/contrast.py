@@ -22,6 +22,7 @@ from vhagar.perturbation.base import (
     Domain,
     Expression,
     Perturbation,
+    PixelCorners,
     RelaxedInput,
     Support,
 )
@@ -139,12 +140,17 @@ class ContrastPiece(AbstractScalarPiece):
     def convex(self) -> bool:  # type: ignore[override]
         return self.fixed and not self._clips
 
+    def pixel_corners(self) -> PixelCorners | None:
+        if not self._clips:
+            return None
+        black, white, width = self.domain.lower, self.domain.upper, self.domain.width
+        # Where the clip begins for the largest and the smallest factor; then both ends.
+        xs = np.array([black + width / self.span[1], black + width / self.span[0], black, white])
+        ps = np.array([white, white, black, white])
+        return PixelCorners(xs, ps, np.array([0, 0, -1, 1]))
+
     def relax(self, model: LinearModel) -> tuple[Expression, Expression]:
-        if self._clips:
-            black, white = self.domain.lower, self.domain.upper
-            turn = black + self.domain.width / self.span[1]
-            return self._relax_by_corners(model, [black, turn, white], [black, white, white])
-        if not self.fixed:
+        if not self.convex:
             return super().relax(model)
         # One factor without a clip needs no rows: x_p is a function of x.
         size, black, e = self.domain.size, self.domain.lower, self.span[0]

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from vhagar.linear import LinearModel
-from vhagar.perturbation.base import AbstractPiece, Array, Domain, Expression
+from vhagar.perturbation.base import AbstractPiece, Array, Domain, Expression, RelaxedInput
 from vhagar.perturbation.ranges import Range
 
 
@@ -49,24 +49,22 @@ class AbstractScalarPiece(AbstractPiece):
         highest = np.minimum(high.min(axis=1), self.span[1])
         return np.asarray(inside.all(axis=1) & (lowest <= highest))
 
-    def _relax_by_corners(
-        self, model: LinearModel, xs: list[float], ps: list[float]
-    ) -> tuple[Expression, Expression]:
-        """Every pixel and its image as a convex combination of the same few points.
-
-        The first point needs no column: its weight is what the others leave of 1.
-        """
-        size, rest = self.domain.size, len(xs) - 1
+    def relax_stage(
+        self, model: LinearModel, matrix: sparse.csr_array, bias: Array
+    ) -> RelaxedInput:
+        corners = self.pixel_corners()
+        if corners is None:
+            return super().relax_stage(model, matrix, bias)
+        # Every pixel and its image is a convex combination of the same few corners. The first needs
+        # no column: its weight is what the others leave of 1.
+        size, rest = self.domain.size, len(corners.x) - 1
         columns = model.add_columns(np.zeros(size * rest), 1.0)
         per_pixel = sparse.csr_array(sparse.kron(sparse.eye_array(size), np.ones((1, rest))))
         model.add_rows([(columns, per_pixel)], 0.0, 1.0)
-
-        def combination(points: list[float]) -> Expression:
-            steps = np.array(points[1:]) - points[0]
-            matrix = sparse.csr_array(sparse.kron(sparse.eye_array(size), steps[None]))
-            return Expression(matrix, np.full(size, points[0]))
-
-        return combination(xs), combination(ps)
+        x, x_p = (_combination(size, points) for points in (corners.x, corners.x_p))
+        width = model.column_count
+        first, second = (part.then(matrix, bias, width) for part in (x, x_p))
+        return RelaxedInput(x, x_p, None, first, second, columns.reshape(size, rest))
 
     @abstractmethod
     def _explanations(self, x: Array, x_p: Array) -> tuple[Array, Array]:
@@ -74,3 +72,9 @@ class AbstractScalarPiece(AbstractPiece):
 
     def describe(self, parameters: Array) -> dict[str, object]:
         return {self.label.split("(")[0]: float(parameters[0])}
+
+
+def _combination(size: int, points: Array) -> Expression:
+    steps = points[1:] - points[0]
+    matrix = sparse.csr_array(sparse.kron(sparse.eye_array(size), steps[None]))
+    return Expression(matrix, np.full(size, points[0]))

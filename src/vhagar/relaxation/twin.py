@@ -171,9 +171,25 @@ def through_relu(
     return Backward(p, q, state.constant + offsets.sum(axis=1), error)
 
 
-def at_input(piece: AbstractPiece, state: Backward) -> Array:
+@dataclass(frozen=True, eq=False)
+class Allowed:
+    """What decisions leave: 0 where a corner counts, minus infinity where it is cut off.
+
+    `layers` holds `(CORNERS, neurons)` for each ReLU layer, `pixels` `(corners, size)` for a
+    piece with pixel corners; None where nothing is decided.
+    """
+
+    layers: tuple[Array | None, ...]
+    pixels: Array | None = None
+
+
+def at_input(piece: AbstractPiece, state: Backward, pixels: Array | None = None) -> Array:
     """Close the bound at the input: add the support of the perturbation and the errors."""
-    total = state.constant + piece.support(state.a, state.b).value
+    if pixels is None:
+        support = piece.support(state.a, state.b).value
+    else:
+        support = piece.support_decided(state.a, state.b, pixels)
+    total = state.constant + support
     scale = abs(state.constant) + abs(total)
     return np.nextafter(total + 2.0 * state.error + 8 * _HALF_ULP * scale, np.inf)
 
@@ -188,7 +204,7 @@ def twin_bound(
     start: tuple[Array, Array],
     choose: Choice,
     input_magnitude: Array,
-    allowed: list[Array | None] | None = None,
+    allowed: Allowed | None = None,
     inner: tuple[int, Array, Array] | None = None,
 ) -> Array:
     """The bound `(batch,)` on `start[0].y + start[1].y_p`, `y` the output of the last stage given.
@@ -202,9 +218,9 @@ def twin_bound(
     for k in range(len(stages) - 1, 0, -1):
         state = through_stage(stages[k], state, corners[k - 1].magnitude)
         p, q = choose(k - 1, state.a, state.b)
-        mask = None if allowed is None else allowed[k - 1]
+        mask = None if allowed is None else allowed.layers[k - 1]
         state = through_relu(corners[k - 1], state, p, q, mask)
         if inner is not None and inner[0] == k - 1:
             state = replace(state, a=state.a + inner[1], b=state.b + inner[2])
     state = through_stage(stages[0], state, input_magnitude)
-    return at_input(piece, state)
+    return at_input(piece, state, None if allowed is None else allowed.pixels)

@@ -37,6 +37,35 @@ def test_a_piece_that_no_longer_matters_still_counts(
     assert min(uppers(messages)) == 0.1005
 
 
+@pytest.mark.parametrize("lower", [0.0, 0.1])
+def test_nothing_better_than_the_witness_means_no_more_than_that(
+    hidden: Network, lower: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        HighsModel, "solve", lambda *_, **__: Solved(SolveStatus.INFEASIBLE, math.inf, None)
+    )
+    messages: list[Message] = []
+    search = search_of(Problem(hidden, "linf(0.125)", 0, 1), messages)
+    search._lower = lower
+    search.run()
+    assert lower <= min(uppers(messages)) <= lower * 1.0001
+
+
+@pytest.mark.parametrize("bound", [0.05, -2.0])
+def test_a_bound_below_the_witness_bounds_only_what_is_better(
+    hidden: Network, bound: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The model asks for more than the witness has; what is less it does not know.
+    monkeypatch.setattr(
+        HighsModel, "solve", lambda *_, **__: Solved(SolveStatus.OPTIMAL, bound, None)
+    )
+    messages: list[Message] = []
+    search = search_of(Problem(hidden, "linf(0.125)", 0, 1), messages)
+    search._lower = 0.1
+    search.run()
+    assert min(uppers(messages)) == 0.1
+
+
 def test_announcements_fall_and_hold(hidden: Network) -> None:
     # Whichever pixel moves, the optimum is 1/8.
     messages: list[Message] = []

@@ -12,13 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vhagar.relaxation.layerwise import TwinBounds
-from vhagar.relaxation.twin import Choice, twin_bound
+from vhagar.relaxation.twin import Allowed, Choice, twin_bound
 from vhagar.search.bab.lp import LambdaModel
 
 Array = NDArray[np.float64]
-
-# For each ReLU layer, 0 or minus infinity per corner and neuron; None where nothing is decided.
-Allowed = list[Array | None]
 
 
 class NodeBound:
@@ -71,7 +68,8 @@ class NodeBound:
             return math.inf
         alpha = np.maximum(-duals[self._model.source_rows], 0.0)
         inner = (layer, on_s[None], on_t[None])
-        bound = self._evaluate(duals, alpha, [None] * len(self._bounds.corners), inner)
+        everything = Allowed((None,) * len(self._bounds.corners))
+        bound = self._evaluate(duals, alpha, everything, inner)
         paid = confidence * float(alpha.sum())
         return bound - paid + 2.0**-48 * (abs(bound) + abs(paid))
 

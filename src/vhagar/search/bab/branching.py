@@ -13,7 +13,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from vhagar.linear import Columns
 from vhagar.relaxation.layerwise import TwinBounds
+from vhagar.search.bab.context import PIXELS
 from vhagar.search.bab.lp import Weights
 
 Array = NDArray[np.float64]
@@ -38,11 +40,15 @@ class Candidate:
 class Candidates:
     """Finds the undecided signs of an LP solution."""
 
-    def __init__(self, bounds: TwinBounds, weights: Weights) -> None:
+    def __init__(self, bounds: TwinBounds, weights: Weights, pixels: Columns | None) -> None:
         self._weights = weights
+        self._pixels = pixels
+        self._pixel_corners = bounds.piece.pixel_corners()
+        first = abs(bounds.stages[0].matrix()).sum(axis=0)
+        self._pixel_influence = np.asarray(first).reshape(-1)
         self._equal = [hexagons.equal for hexagons in bounds.hexagons]
         sizes = [len(hexagons) for hexagons in bounds.hexagons]
-        self._offsets = np.concatenate([[0], np.cumsum(sizes)])
+        self._offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
         self._flat = self._offsets[weights.layer] + weights.neuron
         # How much the next layer listens to a neuron: a prior for its pseudocost.
         self._influence = np.concatenate(
@@ -53,7 +59,7 @@ class Candidates:
     def of(self, primal: Array) -> list[Candidate]:
         """The candidates, those with the best prior first."""
         lambdas = np.maximum(primal[self._weights.column], 0.0)
-        found: list[Candidate] = []
+        found = self._pixel_candidates(primal)
         for copy, values in enumerate((self._weights.s, self._weights.t)):
             size = int(self._offsets[-1])
             positive = np.bincount(self._flat, lambdas * np.maximum(values, 0.0), size)
@@ -69,6 +75,22 @@ class Candidates:
                     Candidate(place, float(negative[k]), float(positive[k]), float(prior[k]))
                 )
         return sorted(found, key=lambda candidate: -candidate.prior)
+
+    def _pixel_candidates(self, primal: Array) -> list[Candidate]:
+        """Pixels that the LP puts partly on either side of the clip."""
+        corners = self._pixel_corners
+        if self._pixels is None or corners is None:
+            return []
+        weights = np.maximum(primal[self._pixels], 0.0)
+        # How far each corner lies from the first, which both parts share.
+        reach = np.hypot(corners.x[1:] - corners.x[0], corners.x_p[1:] - corners.x_p[0])
+        clipped = weights @ (reach * (corners.side[1:] > 0))
+        moved = weights @ (reach * (corners.side[1:] < 0))
+        prior = np.minimum(clipped, moved) * self._pixel_influence
+        return [
+            Candidate((PIXELS, int(k), 0), float(moved[k]), float(clipped[k]), float(prior[k]))
+            for k in np.flatnonzero((clipped > _SMALLEST_MASS) & (moved > _SMALLEST_MASS))
+        ]
 
 
 @dataclass(eq=False)

@@ -13,7 +13,8 @@ from vhagar.perturbation import AbstractPiece
 from vhagar.problem import Problem
 from vhagar.relaxation import Bounds, network_bounds
 from vhagar.relaxation.layerwise import TwinBounds
-from vhagar.search.bab.bound import Allowed, NodeBound
+from vhagar.relaxation.twin import Allowed
+from vhagar.search.bab.bound import NodeBound
 from vhagar.search.bab.lp import LambdaModel
 from vhagar.search.bab.simplex import LpAnswer, LpStatus, Simplex
 
@@ -22,9 +23,16 @@ Array = NDArray[np.float64]
 _NONE = np.zeros(0, dtype=np.int64)
 
 
+# The layer of decisions about pixels.
+PIXELS = -1
+
+
 @dataclass(frozen=True, order=True)
 class Decision:
-    """One copy of one neuron has a sign: `positive` means its pre-activation is at least 0."""
+    """One copy of one neuron has a sign: `positive` means its pre-activation is at least 0.
+
+    In layer `PIXELS` it is about a pixel, and `positive` means that it is clipped.
+    """
 
     layer: int
     neuron: int
@@ -51,11 +59,10 @@ class Context:
         self.problem = problem
         self.bounds = bounds
         self.target = target
-        self.model = LambdaModel(bounds, problem.source, target)
+        score_size = _score_size(problem, bounds.piece)
+        self.model = LambdaModel(bounds, problem.source, target, score_size)
         self.simplex = Simplex(self.model.arrays, self.model.delta)
-        self.formula = NodeBound(
-            bounds, self.model, problem.source, target, _score_size(problem, bounds.piece)
-        )
+        self.formula = NodeBound(bounds, self.model, problem.source, target, score_size)
 
     @property
     def piece(self) -> AbstractPiece:
@@ -100,18 +107,32 @@ class Context:
 
     def allowed(self, decisions: tuple[Decision, ...]) -> Allowed | None:
         """Which corners the decisions leave; None where a neuron has none left."""
-        masks: Allowed = [None] * len(self.bounds.corners)
+        layers: list[Array | None] = [None] * len(self.bounds.corners)
+        pixels: Array | None = None
         for decision in decisions:
-            corners = self.bounds.corners[decision.layer]
-            mask = masks[decision.layer]
-            if mask is None:
-                mask = masks[decision.layer] = np.zeros(corners.s.shape)
-            values = (corners.s if decision.copy == 0 else corners.t)[:, decision.neuron]
-            cut = values < 0 if decision.positive else values > 0
-            mask[cut, decision.neuron] = -np.inf
+            if decision.layer == PIXELS:
+                pixels = (
+                    np.zeros((len(self._sides), self.piece.domain.size))
+                    if pixels is None
+                    else pixels
+                )
+                mask, values = pixels, self._sides
+            else:
+                corners = self.bounds.corners[decision.layer]
+                known = layers[decision.layer]
+                mask = np.zeros(corners.s.shape) if known is None else known
+                layers[decision.layer] = mask
+                values = (corners.s if decision.copy == 0 else corners.t)[:, decision.neuron]
+            mask[values < 0 if decision.positive else values > 0, decision.neuron] = -np.inf
             if np.isneginf(mask[:, decision.neuron]).all():
                 return None
-        return masks
+        return Allowed(tuple(layers), pixels)
+
+    @cached_property
+    def _sides(self) -> Array:
+        """To which part of a clipped pixel its corners belong; empty without pixel corners."""
+        corners = self.piece.pixel_corners()
+        return np.zeros(0) if corners is None else corners.side.astype(np.float64)
 
     def switched_off(self, decisions: tuple[Decision, ...]) -> NDArray[np.int64]:
         """The lambda columns that the decisions fix at 0."""
@@ -119,6 +140,12 @@ class Context:
         return np.unique(np.concatenate(found)) if found else np.zeros(0, dtype=np.int64)
 
     def _cut_columns(self, decision: Decision) -> NDArray[np.int64]:
+        if decision.layer == PIXELS:
+            if self.model.inputs.pixels is None:
+                return _NONE
+            sides = self._sides[1:]  # the first corner has no column, and belongs to both parts
+            cut = sides < 0 if decision.positive else sides > 0
+            return np.asarray(self.model.inputs.pixels[decision.neuron][cut])
         # A neuron that a smaller piece has made linear has no columns left to cut.
         columns = self._columns_of.get((decision.layer, decision.neuron), _NONE)
         weights = self.model.weights

@@ -54,7 +54,6 @@ class _Search:
         heapq.heapify(self._frontier)
         self._closed = Closed()
         self._in_flight: dict[int, list[Node]] = {}
-        self.nodes = 0
 
     def run_here(self, deadline: float) -> bool:
         """Everything in this process, always in the same order."""
@@ -134,7 +133,7 @@ class _Search:
         for node in explored.open:
             heapq.heappush(self._frontier, node)
         self._closed.merge(explored.closed)
-        self.nodes += explored.nodes
+        self._tracker.count_nodes(explored.nodes)
         self._announce()
 
     def _announce(self) -> None:

@@ -72,7 +72,8 @@ class RegionState:
 
     def __init__(self, problem: Problem, bounds: TwinBounds, target: int | None) -> None:
         self.context = Context(problem, bounds, target)
-        self.candidates = Candidates(bounds, self.context.model.weights)
+        model = self.context.model
+        self.candidates = Candidates(bounds, model.weights, model.inputs.pixels)
         self.visits = 0
 
 
@@ -170,7 +171,7 @@ class Explorer:
         assert evaluation.answer.primal is not None
         candidates = state.candidates.of(evaluation.answer.primal)
         if not candidates:
-            self._polish(state, node.region, evaluation.answer.primal)
+            self._polish(state, node.region, evaluation.answer.primal, thorough=True)
             return [] if self._close_if_settled(node, closed) else self._without_lp(node, closed)
         basis = state.context.simplex.basis()
         chosen = self._choose(state, node, candidates, basis)
@@ -227,7 +228,9 @@ class Explorer:
             for k in range(len(parts))
         ]
 
-    def _polish(self, state: RegionState, region: Region, primal: Array) -> None:
+    def _polish(
+        self, state: RegionState, region: Region, primal: Array, thorough: bool = False
+    ) -> None:
         root = self._problem.pieces[region.root]
 
         def judge(x: Array, parameters: Array) -> float | None:
@@ -240,7 +243,8 @@ class Explorer:
             return verdict.confidence
 
         x, parameters = proposed(state.context, primal)
-        polish(self._convex_context(state, region, parameters), x, parameters, judge)
+        context = self._convex_context(state, region, parameters)
+        polish(context, x, parameters, judge, thorough)
 
     def _convex_context(self, state: RegionState, region: Region, parameters: Array) -> Context:
         """Where a parameter makes a piece nonconvex, the same piece with that parameter fixed."""

@@ -22,6 +22,9 @@ from vhagar.relaxation.layerwise import TwinBounds
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
+# Of a neuron's range: corners closer than this are one.
+_ROUNDING = 1e-12
+
 
 @dataclass(frozen=True, eq=False)
 class Weights:
@@ -48,7 +51,9 @@ class LayerRows:
 class LambdaModel:
     """The lambda-LP of one piece and one target (or, without a target, of one copy)."""
 
-    def __init__(self, bounds: TwinBounds, source: int, target: int | None) -> None:
+    def __init__(
+        self, bounds: TwinBounds, source: int, target: int | None, score_size: float
+    ) -> None:
         self.model = LinearModel()
         self.rows: list[LayerRows] = []
         self._weights: list[tuple[Columns, int, Columns, Array, Array]] = []
@@ -62,6 +67,7 @@ class LambdaModel:
             first, second = self._add_layer(bounds, layer, first, second)
             matrix, bias, width = stage.matrix(), stage.bias(), self.model.column_count
             first, second = (copy.then(matrix, bias, width) for copy in (first, second))
+        self.delta = int(self.model.add_columns(-2.0 * score_size, 2.0 * score_size)[0])
         self._add_classes(first, second, source, target)
         self.weights = self._collect()
         self.arrays = self.model.arrays()
@@ -95,7 +101,11 @@ class LambdaModel:
     ) -> tuple[Columns, Columns, Array, Array]:
         """One column for each different corner of these neurons, except the origin."""
         corners = bounds.corners[layer]
-        s, t = corners.s[:, neurons], corners.t[:, neurons]
+        # A corner that misses an axis by rounding lies on it: decisions must not cut it off.
+        s, t = (
+            np.where(abs(values) <= _ROUNDING * corners.magnitude, 0.0, values)[:, neurons]
+            for values in (corners.s, corners.t)
+        )
         keep = _different(s, t) & ((s != 0) | (t != 0))
         which = np.nonzero(keep.T)  # neuron by neuron
         s_kept, t_kept = s.T[which], t.T[which]
@@ -170,7 +180,6 @@ class LambdaModel:
     ) -> None:
         classes = len(first.constant)
         every = np.arange(self.model.column_count)
-        self.delta = int(self.model.add_columns(-1e7, 1e7)[0])
         self.source_rows = self._margin_rows(first, every, source, self.delta)
         self.source_others = np.array([j for j in range(classes) if j != source])
         self.target_rows = self.target_others = np.zeros(0, dtype=np.int64)
@@ -193,19 +202,20 @@ class LambdaModel:
         return self.model.add_rows(blocks, -(rows @ scores.constant), np.inf)
 
     def _collect(self) -> Weights:
-        columns, layers, neurons, s, t = [], [], [], [], []
-        for column, layer, neuron, s_part, t_part in self._weights:
-            columns.append(column)
-            layers.append(np.full(len(column), layer))
-            neurons.append(neuron)
-            s.append(s_part)
-            t.append(t_part)
-        return Weights(*(np.concatenate(part) for part in (columns, layers, neurons, s, t)))
+        none, nothing = np.zeros(0, dtype=np.int64), np.zeros(0)
+        parts = self._weights
+        return Weights(
+            np.concatenate([none, *(part[0] for part in parts)]),
+            np.concatenate([none, *(np.full(len(part[0]), part[1]) for part in parts)]),
+            np.concatenate([none, *(part[2] for part in parts)]),
+            np.concatenate([nothing, *(part[3] for part in parts)]),
+            np.concatenate([nothing, *(part[4] for part in parts)]),
+        )
 
 
 def _different(s: Array, t: Array) -> Mask:
     """Which corners `(CORNERS, neurons)` are the first of their kind, up to rounding."""
-    size = 1e-12 * (abs(s).max(axis=0, initial=0.0) + abs(t).max(axis=0, initial=0.0))
+    size = _ROUNDING * (abs(s).max(axis=0, initial=0.0) + abs(t).max(axis=0, initial=0.0))
     keep = np.ones(s.shape, dtype=np.bool_)
     for k in range(1, len(s)):
         close = (abs(s[:k] - s[k]) <= size) & (abs(t[:k] - t[k]) <= size)

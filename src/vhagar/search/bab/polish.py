@@ -7,7 +7,7 @@ region. A small margin is asked for, so that float32 agrees.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,23 +16,30 @@ from vhagar.search.bab.context import Context
 from vhagar.search.bab.simplex import LpStatus, Simplex
 
 Array = NDArray[np.float64]
+Mask = NDArray[np.bool_]
 
 # Margins to ask for, as parts of the largest score.
 _MARGINS = (1e-6, 1e-5, 1e-4, 1e-3)
 _MOST_ROUNDS = 4
+# Of a neuron's range: what a thorough polish takes for 0, and how many such neurons it flips.
+_NEARLY_ZERO, _MOST_FLIPS = 1e-6, 12
 
 # Judges an input and parameters; returns the confidence if it is a witness.
 Judge = Callable[[Array, Array], float | None]
 
 
-def polish(context: Context, x: Array, parameters: Array, judge: Judge) -> float:
+def polish(
+    context: Context, x: Array, parameters: Array, judge: Judge, thorough: bool = False
+) -> float:
     """Look for a witness near an input; returns the best confidence found, or 0.
 
-    The context's piece must be convex: then all that is left to choose is in its LP.
+    The context's piece must be convex once its pixels' sides are decided: then all that is left to
+    choose is in its LP. A thorough polish also tries the regions on the other side of neurons that
+    are nearly 0 at the input.
     """
     best = 0.0
     for _ in range(_MOST_ROUNDS):
-        found = _best_of_region(context, x, parameters, judge)
+        found = _best_of_regions(context, x, parameters, judge, thorough)
         if found is None:
             break
         confidence, x, parameters = found
@@ -52,18 +59,52 @@ def proposed(context: Context, primal: Array) -> tuple[Array, Array]:
     return x, context.piece.recover(x, inputs.x_p.value(primal))
 
 
-def _best_of_region(
-    context: Context, x: Array, parameters: Array, judge: Judge
+def _best_of_regions(
+    context: Context, x: Array, parameters: Array, judge: Judge, thorough: bool
 ) -> tuple[float, Array, Array] | None:
     piece, network = context.piece, context.problem.network
     x_p = piece.apply(x[None], parameters[None])
     first, scores = network.preactivations(x[None])
     second, _ = network.preactivations(x_p)
-    simplex = context.polisher
-    simplex.switch_off(_outside_region(context, first, second))
     size = max(float(abs(scores).max()), 1e-30)
+    parts = _other_parts(context, x_p[0])
+    best: tuple[float, Array, Array] | None = None
+    for states in _neighbourhood(context, first, second, thorough):
+        cut = np.concatenate([_outside_region(context, states), parts])
+        found = _best_of_region(context, np.unique(cut), size, judge)
+        if found is not None and (best is None or found[0] > best[0]):
+            best = found
+    return best
+
+
+def _neighbourhood(
+    context: Context, first: list[Array], second: list[Array], thorough: bool
+) -> Iterator[tuple[Mask, Mask]]:
+    """Activation patterns of both copies: that of the input, then those around it."""
+    none = np.zeros(0)
+    s, t = (np.concatenate([none, *(layer[0] for layer in copy)]) for copy in (first, second))
+    yield s > 0, t > 0
+    if not thorough:
+        return
+    sizes = np.concatenate([none, *(h.magnitude for h in context.bounds.hexagons)])
+    near_s, near_t = (abs(values) <= _NEARLY_ZERO * sizes for values in (s, t))
+    if near_s.any() or near_t.any():
+        yield (s > 0) | near_s, (t > 0) | near_t
+        yield (s > 0) & ~near_s, (t > 0) & ~near_t
+    for k in np.flatnonzero(near_s | near_t)[:_MOST_FLIPS]:
+        for active_s, active_t in ((True, True), (True, False), (False, True), (False, False)):
+            states = (s > 0).copy(), (t > 0).copy()
+            states[0][k] = active_s if near_s[k] else states[0][k]
+            states[1][k] = active_t if near_t[k] else states[1][k]
+            yield states
+
+
+def _best_of_region(
+    context: Context, cut: NDArray[np.int64], size: float, judge: Judge
+) -> tuple[float, Array, Array] | None:
+    context.polisher.switch_off(cut)
     for margin in _MARGINS:
-        answer = _solve_with_margin(context, simplex, margin * size)
+        answer = _solve_with_margin(context, context.polisher, margin * size)
         if answer is None:
             return None
         confidence = judge(*answer)
@@ -83,13 +124,23 @@ def _solve_with_margin(
     return proposed(context, answer.primal)
 
 
-def _outside_region(context: Context, first: list[Array], second: list[Array]) -> NDArray[np.int64]:
+def _outside_region(context: Context, states: tuple[Mask, Mask]) -> NDArray[np.int64]:
     """The lambda columns of corners on the other side of some neuron's sign."""
     weights = context.model.weights
+    sizes = [len(hexagons) for hexagons in context.bounds.hexagons]
+    offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    place = offsets[weights.layer] + weights.neuron
     cut = np.zeros(len(weights.column), dtype=np.bool_)
-    for values, copies in ((weights.s, first), (weights.t, second)):
-        signs = np.concatenate([layer[0] > 0 for layer in copies] or [np.zeros(0, bool)])
-        offsets = np.concatenate([[0], np.cumsum([layer.shape[1] for layer in copies])])
-        active = signs[offsets[weights.layer] + weights.neuron]
-        cut |= np.where(active, values < 0, values > 0)
-    return np.sort(weights.column[cut])
+    for values, active in zip((weights.s, weights.t), states, strict=True):
+        cut |= np.where(active[place], values < 0, values > 0)
+    return weights.column[cut]
+
+
+def _other_parts(context: Context, x_p: Array) -> NDArray[np.int64]:
+    """The columns of corners on the other side of some pixel's clip."""
+    corners, columns = context.piece.pixel_corners(), context.model.inputs.pixels
+    if corners is None or columns is None:
+        return np.zeros(0, dtype=np.int64)
+    clipped = x_p == corners.x_p[0]
+    sides = corners.side[1:]
+    return columns[np.where(clipped[:, None], sides < 0, sides > 0)]

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from vhagar.errors import SolverFailure
 from vhagar.linear import Columns, LinearArrays
+from vhagar.search.scaling import Scaled, powers_of_two
 
 Array = NDArray[np.float64]
 
@@ -46,17 +47,20 @@ class Simplex:
 
         self._arrays = arrays
         self._off: frozenset[int] = frozenset()
+        scaled = self._scaled = Scaled(arrays)
+        # The objective in the model's units is this times the solver's, which minimises.
+        self._unit = float(scaled.column_scale[objective])
         lp = highspy.HighsLp()
-        lp.num_col_, lp.num_row_ = len(arrays.column_lower), len(arrays.row_lower)
+        lp.num_col_, lp.num_row_ = len(scaled.column_lower), len(scaled.row_lower)
         cost = np.zeros(lp.num_col_)
-        cost[objective] = -1.0  # HiGHS minimises
+        cost[objective] = -1.0
         lp.col_cost_ = cost
-        lp.col_lower_, lp.col_upper_ = arrays.column_lower, arrays.column_upper
-        lp.row_lower_, lp.row_upper_ = arrays.row_lower, arrays.row_upper
+        lp.col_lower_, lp.col_upper_ = scaled.column_lower, scaled.column_upper
+        lp.row_lower_, lp.row_upper_ = scaled.row_lower, scaled.row_upper
         lp.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
-        lp.a_matrix_.start_ = arrays.matrix.indptr.astype(np.int32)
-        lp.a_matrix_.index_ = arrays.matrix.indices.astype(np.int32)
-        lp.a_matrix_.value_ = arrays.matrix.data
+        lp.a_matrix_.start_ = scaled.matrix.indptr.astype(np.int32)
+        lp.a_matrix_.index_ = scaled.matrix.indices.astype(np.int32)
+        lp.a_matrix_.value_ = scaled.matrix.data
         self._highs = highspy.Highs()
         for name, value in _OPTIONS.items():
             self._require(self._highs.setOptionValue(name, value), name)
@@ -78,12 +82,17 @@ class Simplex:
     def aim(self, cost: Array) -> None:
         """Maximise another linear function of the columns, from the basis at hand."""
         every = np.arange(len(cost), dtype=np.int32)
-        self._require(self._highs.changeColsCost(len(cost), every, -cost), "changeColsCost")
+        scaled = cost * self._scaled.column_scale
+        self._unit = float(powers_of_two(abs(scaled).max(keepdims=True))[0])
+        status = self._highs.changeColsCost(len(cost), every, -scaled / self._unit)
+        self._require(status, "changeColsCost")
         # The basis stays primal feasible: the primal method goes on from it.
         self._require(self._highs.setOptionValue("simplex_strategy", 4), "simplex_strategy")
 
     def bound_column(self, column: int, lower: float, upper: float) -> None:
-        self._require(self._highs.changeColBounds(column, lower, upper), "changeColBounds")
+        scale = float(self._scaled.column_scale[column])
+        status = self._highs.changeColBounds(column, lower / scale, upper / scale)
+        self._require(status, "changeColBounds")
 
     def switch_off(self, columns: Columns) -> None:
         """Fix exactly these columns at 0; those switched off before come back."""
@@ -91,9 +100,9 @@ class Simplex:
         changed = np.array(sorted(wanted ^ self._off), dtype=np.int32)
         if len(changed):
             upper = np.array(
-                [0.0 if int(k) in wanted else self._arrays.column_upper[k] for k in changed]
+                [0.0 if int(k) in wanted else self._scaled.column_upper[k] for k in changed]
             )
-            lower = self._arrays.column_lower[changed]
+            lower = self._scaled.column_lower[changed]
             status = self._highs.changeColsBounds(len(changed), changed, lower, upper)
             self._require(status, "changeColsBounds")
         self._off = wanted
@@ -101,10 +110,9 @@ class Simplex:
     def require_rows(self, rows: Columns, lower: Array) -> None:
         """Other lower bounds for some rows."""
         for row, value in zip(rows, lower, strict=True):
-            high = float(self._arrays.row_upper[row])
-            self._require(
-                self._highs.changeRowBounds(int(row), float(value), high), "changeRowBounds"
-            )
+            low = float(value * self._scaled.row_scale[row])
+            high = float(self._scaled.row_upper[row])
+            self._require(self._highs.changeRowBounds(int(row), low, high), "changeRowBounds")
 
     def solve(self, iteration_limit: int | None = None, need_primal: bool = True) -> LpAnswer:
         """Run the dual simplex from where it stands."""
@@ -117,14 +125,20 @@ class Simplex:
         if status is LpStatus.INFEASIBLE:
             return LpAnswer(status, self._ray(), None, -np.inf, iterations)
         solution = self._highs.getSolution()
-        duals = -np.array(solution.row_dual) if solution.dual_valid else None
-        primal = np.array(solution.col_value) if need_primal and solution.value_valid else None
-        return LpAnswer(status, duals, primal, -info.objective_function_value, iterations)
+        duals = primal = None
+        if solution.dual_valid:
+            duals = -np.array(solution.row_dual) * self._scaled.row_scale * self._unit
+        if need_primal and solution.value_valid:
+            primal = np.array(solution.col_value) * self._scaled.column_scale
+        objective = -info.objective_function_value * self._unit
+        return LpAnswer(status, duals, primal, objective, iterations)
 
     def _ray(self) -> Array | None:
         answer = self._highs.getDualRay()
         ray = np.asarray(answer[-1], dtype=np.float64)
-        return ray if len(ray) == len(self._arrays.row_lower) else None
+        if len(ray) != len(self._arrays.row_lower):
+            return None
+        return ray * self._scaled.row_scale
 
 
 _OPTIONS: dict[str, Any] = {
@@ -134,7 +148,7 @@ _OPTIONS: dict[str, Any] = {
     "presolve": "off",
     "solver": "simplex",
     "simplex_strategy": 1,  # dual
-    # The lambdas are scaled as they are; scaling again at every node costs more than it gains.
+    # The model is scaled already; doing it again at every node costs more than it gains.
     "simplex_scale_strategy": 0,
 }
 

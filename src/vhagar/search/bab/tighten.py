@@ -24,7 +24,8 @@ def tighten_layer(context: Context, layer: int, confidence: float, deadline: flo
     bounds = context.bounds
     hexagons = bounds.hexagons[layer]
     simplex = Simplex(context.model.arrays, context.model.delta)
-    simplex.bound_column(context.model.delta, confidence, 1e7)
+    largest = float(context.model.arrays.column_upper[context.model.delta])
+    simplex.bound_column(context.model.delta, confidence, largest)
     ratio = hexagons.ratio
     found = {
         (-1.0, 0.0): -hexagons.lower,

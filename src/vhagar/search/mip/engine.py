@@ -14,6 +14,7 @@ from vhagar.search.base import AbstractEngine
 from vhagar.search.mip.target import (
     CandidateFound,
     Message,
+    NodesSearched,
     TargetSearch,
     UpperFound,
     stopwatch,
@@ -95,6 +96,8 @@ def _take(tracker: Tracker, goal: int | None, message: Message) -> None:
         piece = None if message.root is None else tracker.problem.pieces[message.root]
         candidate = message.candidate
         tracker.offer_witness(goal, candidate.x, piece, candidate.parameters)
+    elif isinstance(message, NodesSearched):
+        tracker.count_nodes(message.count)
 
 
 def _search(argument: tuple[Problem, int | None, Options], channel: Channel) -> None:

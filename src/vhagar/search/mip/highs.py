@@ -32,6 +32,8 @@ Array = NDArray[np.float64]
 _TOLERANCE = 1e-9
 # HiGHS's own limit (its option small_matrix_value).
 _SMALLEST_COEFFICIENT = 1e-9
+# Seconds between two reports of the number of nodes.
+_COUNT_EVERY = 0.5
 
 
 class SolveStatus(Enum):
@@ -54,6 +56,8 @@ class Solved:
 
 OnBound = Callable[[float], None]
 OnSolution = Callable[[Array], None]
+# Receives how many nodes of the tree were looked at so far.
+OnNodes = Callable[[int], None]
 
 
 class HighsModel:
@@ -136,6 +140,7 @@ class HighsModel:
         seed: int = 0,
         on_bound: OnBound | None = None,
         on_solution: OnSolution | None = None,
+        on_nodes: OnNodes | None = None,
         should_stop: Callable[[], bool] | None = None,
     ) -> Solved:
         """Solve, optionally with other column bounds, other row lower bounds, or as an LP."""
@@ -152,8 +157,10 @@ class HighsModel:
             _require(solver.setOptionValue("time_limit", max(time_limit, 0.0)), "time_limit")
         is_mip = integer and bool(self._arrays.integer.any())
         if is_mip:
-            self._subscribe(solver, on_bound, on_solution, should_stop)
+            self._subscribe(solver, on_bound, on_solution, on_nodes, should_stop)
         solver.run()
+        if is_mip and on_nodes is not None:
+            on_nodes(max(int(solver.getInfo().mip_node_count), 0))  # -1 where there is no tree
         return self._outcome(solver, is_mip)
 
     def _subscribe(
@@ -161,14 +168,18 @@ class HighsModel:
         solver: Any,
         on_bound: OnBound | None,
         on_solution: OnSolution | None,
+        on_nodes: OnNodes | None,
         should_stop: Callable[[], bool] | None,
     ) -> None:
-        best, last_report = math.inf, 0.0
+        best, last_report, last_count = math.inf, 0.0, time.monotonic()
 
         def interrupt(event: Any) -> None:
-            nonlocal best, last_report
+            nonlocal best, last_report, last_count
             bound = self._safe(event.data_out.mip_dual_bound)
             now = time.monotonic()
+            if on_nodes is not None and now - last_count > _COUNT_EVERY:
+                last_count = now
+                on_nodes(max(int(event.data_out.mip_node_count), 0))
             if on_bound is not None and bound < best and now - last_report > 0.05:
                 best, last_report = bound, now
                 on_bound(bound)

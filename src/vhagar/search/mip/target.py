@@ -46,7 +46,14 @@ class CandidateFound:
     candidate: Candidate
 
 
-Message = UpperFound | CandidateFound
+@dataclass(frozen=True, eq=False)
+class NodesSearched:
+    """So many more nodes of a tree were looked at."""
+
+    count: int
+
+
+Message = UpperFound | CandidateFound | NodesSearched
 
 
 @dataclass(eq=False)
@@ -85,6 +92,7 @@ class TargetSearch:
             roots = list(enumerate(problem.pieces))
         self._open = [_Open(root, piece, trivial) for root, piece in roots]
         self._announced = trivial
+        self._counted = 0  # nodes of the MIP that is being solved
 
     def run(self) -> None:
         """Until no piece's bound matters any more, or until stopped."""
@@ -108,12 +116,14 @@ class TargetSearch:
         asked = min(self._lower, float(upper[encoding.delta]))
         lower[encoding.delta] = asked
         alone = len(self._open) == 1
+        self._counted = 0
         solved = model.solve(
             lower=lower,
             time_limit=math.inf if alone else current.slice,
             seed=self._options.seed,
             on_bound=lambda bound: self._bounded(current, bound, asked),
             on_solution=lambda point: self._found(current, encoding, point),
+            on_nodes=self._count,
             should_stop=self._should_stop,
         )
         current.slice *= 2
@@ -154,6 +164,12 @@ class TargetSearch:
         )
         if solved.solution is not None:
             self._found(current, encoding, solved.solution)
+
+    def _count(self, nodes: int) -> None:
+        """Pass on what is new in a count that only grows."""
+        if nodes > self._counted:
+            self._send(NodesSearched(nodes - self._counted))
+            self._counted = nodes
 
     def _bounded(self, current: _Open, bound: float, asked: float) -> None:
         """A bound on what is better than `asked`; nothing was said about the rest."""

@@ -1,0 +1,162 @@
+"""The twin dual bound holds for every choice of multipliers, in exact arithmetic."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from vhagar.relaxation.layerwise import TwinBounds, quick_bounds
+from vhagar.relaxation.twin import Allowed, Choice, twin_bound
+
+from ..oracle.exact import rationals
+from .samples import (
+    BUILDS,
+    PERTURBATIONS,
+    ExactNetwork,
+    Rng,
+    Values,
+    domain_of,
+    network_of,
+    pair_at,
+    pairs,
+    pieces_of,
+)
+
+SCALES = (1e-6, 1.0, 1e6)
+STARTS = 6
+POINTS = 8
+
+every_build = pytest.mark.parametrize("build", BUILDS)
+every_perturbation = pytest.mark.parametrize(("text", "clip"), PERTURBATIONS)
+
+
+def any_numbers(rng: Rng) -> Choice:
+    """Multipliers out of nowhere, some far too large, some exactly the layer's own."""
+
+    def choose(layer: int, a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        size = 10.0 ** rng.integers(-4, 5, a.shape)
+        wild = size * rng.normal(size=(2, *a.shape))
+        own = rng.random((2, *a.shape)) < 0.5
+        slopes = rng.uniform(-0.2, 1.2, (2, *a.shape))
+        return np.where(own[0], slopes[0] * a, wild[0]), np.where(own[1], slopes[1] * b, wild[1])
+
+    return choose
+
+
+def bound(
+    bounds: TwinBounds,
+    start: tuple[np.ndarray, np.ndarray],
+    choose: Choice,
+    allowed: Allowed | None = None,
+    inner: tuple[int, np.ndarray, np.ndarray] | None = None,
+) -> list[Fraction]:
+    found = twin_bound(
+        bounds.stages,
+        bounds.corners,
+        bounds.piece,
+        start,
+        choose,
+        bounds.input_magnitude,
+        allowed,
+        inner,
+    )
+    assert np.isfinite(found).all()
+    return [Fraction(float(value)) for value in found]
+
+
+def linear(coefficients: np.ndarray, values: np.ndarray) -> Fraction:
+    return Fraction(rationals(coefficients) @ values)
+
+
+@every_build
+@every_perturbation
+def test_any_multipliers_bound_every_input(build: str, text: str, clip: bool) -> None:
+    rng = np.random.default_rng([1, BUILDS.index(build), PERTURBATIONS.index((text, clip))])
+    scale = SCALES[rng.integers(3)]
+    network = network_of(build, rng, scale)
+    exact = ExactNetwork(network)
+    for piece in pieces_of(text, clip, domain_of(build)):
+        bounds = quick_bounds(network, piece)
+        start = rng.normal(size=(2, STARTS, network.classes))
+        start[1, 0] = -start[0, 0]
+        inner = None
+        if bounds.hexagons:
+            layer = int(rng.integers(len(bounds.hexagons)))
+            on = rng.normal(size=(2, STARTS, len(bounds.hexagons[layer])))
+            inner = (layer, on[0], on[1])
+        quick = bound(bounds, start, lambda layer, a, b: (0.5 * a, 0.5 * b))
+        wild = bound(bounds, start, any_numbers(rng))
+        with_inner = bound(bounds, start, any_numbers(rng), inner=inner)
+        for pair in pairs(piece, rng, POINTS):
+            first, second = exact(pair.exact), exact(pair.exact_p)
+            for k in range(STARTS):
+                value = linear(start[0, k], first.scores) + linear(start[1, k], second.scores)
+                assert value <= quick[k]
+                assert value <= wild[k]
+                if inner is not None:
+                    value += linear(inner[1][k], first.entering[inner[0]])
+                    value += linear(inner[2][k], second.entering[inner[0]])
+                assert value <= with_inner[k]
+
+
+def consistent(bounds: TwinBounds, first: Values, second: Values, rng: Rng) -> Allowed:
+    """Random decisions that a pair agrees with."""
+    layers = []
+    for corners, s, t in zip(bounds.corners, first.entering, second.entering, strict=True):
+        mask = np.zeros(corners.s.shape)
+        for values, signs in ((corners.s, s), (corners.t, t)):
+            decided = rng.random(len(signs)) < 0.6
+            negative = np.array([bool(value <= 0) for value in signs])
+            mask[:, decided] += np.where(
+                np.where(negative, values > 0, values < 0)[:, decided], -np.inf, 0.0
+            )
+        layers.append(mask if rng.random() < 0.9 else None)
+    return Allowed(tuple(layers))
+
+
+@every_build
+@every_perturbation
+def test_decisions_keep_the_inputs_that_agree_with_them(build: str, text: str, clip: bool) -> None:
+    rng = np.random.default_rng([2, BUILDS.index(build), PERTURBATIONS.index((text, clip))])
+    scale = SCALES[rng.integers(3)]
+    network = network_of(build, rng, scale)
+    exact = ExactNetwork(network)
+    for piece in pieces_of(text, clip, domain_of(build)):
+        bounds = quick_bounds(network, piece)
+        for pair in pairs(piece, rng, 3):
+            first, second = exact(pair.exact), exact(pair.exact_p)
+            start = rng.normal(size=(2, 2, network.classes))
+            allowed = consistent(bounds, first, second, rng)
+            found = bound(bounds, start, any_numbers(rng), allowed)
+            for k, limit in enumerate(found):
+                value = linear(start[0, k], first.scores) + linear(start[1, k], second.scores)
+                assert value <= limit
+
+
+@pytest.mark.parametrize("scale", SCALES)
+@every_perturbation
+def test_where_nothing_is_relaxed_the_bound_is_attained(
+    text: str, clip: bool, scale: float
+) -> None:
+    """Only rounding separates the bound from the maximum, and it is on the right side."""
+    rng = np.random.default_rng([3, PERTURBATIONS.index((text, clip))])
+    for build in ("always on", "no relu"):
+        network = network_of(build, rng, scale)
+        exact = ExactNetwork(network)
+        first_layer, *_, last_layer = network.layers
+        product = last_layer.weight @ first_layer.weight
+        for piece in pieces_of(text, clip, domain_of(build)):
+            bounds = quick_bounds(network, piece)
+            start = rng.normal(size=(2, STARTS, 3))
+            found = bound(bounds, start, lambda layer, a, b: (a, b))
+            best = piece.support(start[0] @ product, start[1] @ product)
+            for k in range(STARTS):
+                pair = pair_at(piece, best.x[k], best.parameters[k])
+                first, second = exact(pair.exact), exact(pair.exact_p)
+                value = linear(start[0, k], first.scores) + linear(start[1, k], second.scores)
+                assert value <= found[k]
+                if piece.exact_support:
+                    size = max(abs(value) for value in (*first.scores, *second.scores))
+                    assert float(found[k] - value) <= 1e-9 * float(size)

@@ -1,0 +1,95 @@
+"""Problems of the oracle with inputs known to be attacked, and the nodes that hold them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cache
+
+import numpy as np
+
+from vhagar import Problem
+from vhagar.perturbation import AbstractPiece
+from vhagar.perturbation.brightness import BrightnessPiece
+from vhagar.relaxation.layerwise import quick_bounds
+from vhagar.search.bab.context import PIXELS, Context, Decision
+
+from ...oracle.cases import Case
+from ...oracle.exact import rationals
+from ...relaxation.samples import Attacked, Pair, Rng, attacked_inputs
+
+# Several of each perturbation, of different flavours and scales, in which attacks are easily found.
+_NUMBERS = (8, 64, 120, 73, 121, 153, 201, 2, 58, 146, 4, 12, 60, 6, 14, 7, 39, 13, 85, 221, 27, 107, 283)
+CASES = tuple(Case(number) for number in _NUMBERS)
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """A problem, one of its targets, and an attacked input in the context of its piece."""
+
+    problem: Problem
+    target: int
+    context: Context
+    attacked: Attacked
+
+
+@cache
+def found_in(case: Case, most: int = 4) -> tuple[Found, ...]:
+    """Attacked inputs of a case; few or none where attacks are rare."""
+    problem = case.problem()
+    rng = np.random.default_rng([12, case.number])
+    found = []
+    for target in problem.targets:
+        contexts: dict[int, Context] = {}
+        for attacked in attacked_inputs(problem, target, rng, 60):
+            if attacked.root not in contexts:
+                bounds = quick_bounds(problem.network, problem.pieces[attacked.root])
+                contexts[attacked.root] = Context(problem, bounds, target)
+            found.append(Found(problem, target, contexts[attacked.root], attacked))
+    picked = rng.permutation(len(found))[:most]
+    return tuple(found[k] for k in picked)
+
+
+def agreeing(found: Found, rng: Rng, share: float = 0.5) -> tuple[Decision, ...]:
+    """Random decisions, in random order, that all hold for the attacked input."""
+    attacked = found.attacked
+    decisions = _pixels(found.context.piece, attacked.pair, rng, share)
+    for copy, values in enumerate((attacked.first, attacked.second)):
+        for layer, entering in enumerate(values.entering):
+            for neuron, value in enumerate(entering):
+                if rng.random() < share:
+                    positive = bool(rng.integers(2)) if value == 0 else bool(value > 0)
+                    decisions.append(Decision(layer, neuron, copy, positive))
+    return tuple(decisions[k] for k in rng.permutation(len(decisions)))
+
+
+def _pixels(piece: AbstractPiece, pair: Pair, rng: Rng, share: float) -> list[Decision]:
+    """Whether pixels clip, for pieces on which that can be decided."""
+    if piece.pixel_corners() is None:
+        return []
+    x, e = pair.exact, Fraction(float(pair.parameters[0]))
+    black, white = Fraction(piece.domain.lower), Fraction(piece.domain.upper)
+    moved = x + e if isinstance(piece, BrightnessPiece) else black + e * (x - black)
+    over = moved - white if e > 0 else black - moved
+    return [
+        Decision(PIXELS, k, 0, bool(rng.integers(2)) if amount == 0 else bool(amount > 0))
+        for k, amount in enumerate(over)
+        if rng.random() < share
+    ]
+
+
+def with_one_reversed(decisions: tuple[Decision, ...], rng: Rng) -> tuple[Decision, ...]:
+    """The same but for one, which makes a sibling's descendant of the node."""
+    if not decisions:
+        return decisions
+    k = int(rng.integers(len(decisions)))
+    other = decisions[k]
+    reversed_one = Decision(other.layer, other.neuron, other.copy, not other.positive)
+    return (*decisions[:k], reversed_one, *decisions[k + 1 :])
+
+
+def exactly(value: float) -> Fraction:
+    return Fraction(float(value))
+
+
+__all__ = ["CASES", "Found", "agreeing", "exactly", "found_in", "rationals", "with_one_reversed"]
