@@ -65,7 +65,8 @@ class Result:
     """The interval around the maximal globally non-robust bound, and all that supports it.
 
     `lower` is the confidence of `witness` (0 without one); `upper` is a dual bound. `targets` holds
-    an interval for each target class; one that was left open cannot exceed `upper`.
+    an interval for each target class; one that was left open cannot exceed `upper`. `nodes` is how
+    many nodes of search trees were looked at, in all targets together.
     """
 
     lower: float
@@ -78,6 +79,7 @@ class Result:
     history: tuple[Moment, ...]
     timings: dict[str, float]
     engine: str
+    nodes: int = 0
     notes: tuple[str, ...] = ()
     max_confidence: Interval | None = field(default=None)
 

@@ -47,6 +47,7 @@ class Tracker:
         self._history: list[Moment] = []
         self._timings: dict[str, float] = {}
         self._notes: list[str] = []
+        self._nodes = 0
 
     @property
     def seconds(self) -> float:
@@ -160,6 +161,10 @@ class Tracker:
         if text not in self._notes:
             self._notes.append(text)
 
+    def count_nodes(self, more: int) -> None:
+        """So many more nodes of a search tree were looked at."""
+        self._nodes += more
+
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
         """Time what happens inside under a name."""
@@ -203,5 +208,6 @@ class Tracker:
             history=(*self._history, Moment(self.seconds, self.lower, self.upper)),
             timings=dict(self._timings),
             engine=self.options.engine,
+            nodes=self._nodes,
             notes=tuple(self._notes),
         )
