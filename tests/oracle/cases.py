@@ -1,7 +1,8 @@
 """Seeded random problems, tiny enough for the exact oracle.
 
 Perturbations, flavours of networks and scales of weights take turns, so that every combination
-comes up; the rest is drawn at random from the case's number.
+comes up; the rest is drawn at random from the case's number. Others name cases by their numbers:
+what they are must not change.
 """
 
 from __future__ import annotations
@@ -31,15 +32,21 @@ class Case:
 
     @property
     def kind(self) -> str:
-        return list(KINDS)[self.number % len(KINDS)]
+        found = _TURNS[self.number % len(_TURNS)]
+        return "rotations" if found == "rotation" and self.number // ROUND % 2 else found
 
     @property
     def flavour(self) -> str:
-        return list(FLAVOURS)[self.number // len(KINDS) % len(FLAVOURS)]
+        return list(FLAVOURS)[self.number // len(_TURNS) % len(FLAVOURS)]
 
     @property
     def scale(self) -> float:
         return SCALES[self.number % len(SCALES)]
+
+    @property
+    def of_ranges(self) -> bool:
+        """Whether engines can only approach the optimum, by splitting the perturbation's range."""
+        return self.kind in ("contrasts", "rotations")
 
     def __str__(self) -> str:
         return f"{self.number}: {self.kind}, {self.flavour}, weights {self.scale:g}"
@@ -117,12 +124,12 @@ def _brightness(rng: Rng, shape: Shape, width: float) -> str:
     return f"brightness([{width * low},{width * high}])"
 
 
-def _one_contrast(rng: Rng, shape: Shape, width: float) -> str:
+def _contrast(rng: Rng, shape: Shape, width: float) -> str:
     factor = rng.choice([0.25, 0.4, 0.9, 1.0, 1.1, 2.0, 3.3])
     return f"contrast([{factor},{factor}])"
 
 
-def _contrast(rng: Rng, shape: Shape, width: float) -> str:
+def _contrasts(rng: Rng, shape: Shape, width: float) -> str:
     low, high = rng.choice([(0.5, 0.75), (0.25, 0.875), (1.125, 1.5), (1.0, 2.5), (0.75, 1.25)])
     return f"contrast([{low},{high}])"
 
@@ -156,14 +163,23 @@ def _rotation(rng: Rng, shape: Shape, width: float) -> str:
     return f"rotation({rng.choice([-90, -17, 5, 30, 45, 90, 180, 222])})"
 
 
+def _rotations(rng: Rng, shape: Shape, width: float) -> str:
+    low, high = rng.choice([(-5, 5), (0, 10), (40, 50), (85, 90), (-180, -170)])
+    return f"rotation([{low},{high}])"
+
+
 KINDS: dict[str, Callable[[Rng, Shape, float], str]] = {
     "linf": _linf,
     "brightness": _brightness,
-    "one contrast": _one_contrast,
     "contrast": _contrast,
+    "contrasts": _contrasts,
     "occlusion": _occlusion,
     "patch": _patch,
     "translation": _translation,
     "rotation": _rotation,
+    "rotations": _rotations,
 }
-_OF_IMAGES = ("occlusion", "patch", "translation", "rotation")
+_OF_IMAGES = ("occlusion", "patch", "translation", "rotation", "rotations")
+# Kinds, flavours and scales take turns; every second round has ranges of angles for angles.
+_TURNS = tuple(kind for kind in KINDS if kind != "rotations")
+ROUND = len(_TURNS) * len(FLAVOURS) * len(SCALES)

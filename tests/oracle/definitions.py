@@ -24,7 +24,6 @@ from vhagar.perturbation import (
     Rotation,
     Translation,
 )
-from vhagar.perturbation.rotation import rotation_matrix
 
 from .rational import RationalModel, Value
 
@@ -34,7 +33,10 @@ Image = Callable[[RationalModel, Pixels], Pixels]
 
 
 def images(perturbation: Perturbation, domain: Domain, clip: bool) -> Iterator[Image]:
-    """The transformations of a perturbation with its range; contrast only at a single factor."""
+    """The transformations of a perturbation with its range.
+
+    Contrast and rotation only at a single factor or angle: see `stretched` and `turned`.
+    """
     match perturbation:
         case Linf(limit=limit):
             yield _moved_by_up_to(limit, np.ones(domain.size, dtype=bool), domain)
@@ -48,7 +50,7 @@ def images(perturbation: Perturbation, domain: Domain, clip: bool) -> Iterator[I
             for down, right in itertools.product(_whole(downs), _whole(rights)):
                 yield _shifted(down, right, domain)
         case Rotation(angle=(low, high)) if low == high:
-            yield _interpolated(rotation_matrix(domain.image, low).toarray(), domain)
+            yield turned(low, domain)
         case Brightness(span=span):
             yield _brightened(span, domain, clip)
         case Contrast(span=(low, high)) if low == high:
@@ -145,8 +147,10 @@ def _shifted(down: int, right: int, domain: Domain) -> Image:
     return image
 
 
-def _interpolated(weights: np.ndarray, domain: Domain) -> Image:
+def turned(angle: float, domain: Domain) -> Image:
     """Each pixel an average of pixels, its weights taken as they are; black without any."""
+    (piece,) = Rotation(angle).pieces(domain)
+    weights = piece.matrix.toarray()
 
     def image(model: RationalModel, x: Pixels) -> Pixels:
         black = model.constant(Fraction(domain.lower))

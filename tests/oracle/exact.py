@@ -15,20 +15,22 @@ from fractions import Fraction
 
 import numpy as np
 
-from vhagar import Contrast, Network, Problem
+from vhagar import Contrast, Network, Problem, Rotation, Witness
 from vhagar.network import AbstractLinear, Convolution
+from vhagar.perturbation import Perturbation
 
-from .definitions import Image, images, stretched
+from .definitions import Image, images, stretched, turned
 from .rational import RationalModel, Value
 
-# How finely a range of contrasts is looked at: factors for the lower end, sub-ranges for the upper.
-_CONTRAST_FACTORS = 4
-_CONTRAST_PARTS = 3
+# How finely ranges of contrasts and of angles are looked at: single values for the lower end of the
+# truth, and for contrast sub-ranges for the upper.
+_SINGLE_VALUES = 4
+_PARTS = 3
 
 
 @dataclass(frozen=True)
 class Truth:
-    """`low <= delta* <= high`, in rational numbers; equal but for ranges of contrasts."""
+    """`low <= delta* <= high`, in rational numbers; equal but for ranges of contrasts or angles."""
 
     low: Fraction
     high: Fraction
@@ -48,6 +50,24 @@ def exact_optimum_at(problem: Problem, goal: int | None, x: np.ndarray) -> Fract
     truth = _Question(problem, goal, pixels=rationals(x).reshape(-1)).answer()
     assert truth.exact  # even a range of contrasts is linear when the input is known
     return truth.low
+
+
+def exact_confidence_of(problem: Problem, witness: Witness) -> Fraction:
+    """The exact confidence of a witness, 0 if it is none."""
+    perturbation = problem.perturbation
+    if isinstance(perturbation, Rotation):  # a range of angles is never linear
+        angle = witness.parameters["angle"]
+        assert perturbation.angle[0] <= angle <= perturbation.angle[1]
+        problem = with_perturbation(problem, Rotation(angle))
+    return exact_optimum_at(problem, witness.target, witness.x)
+
+
+def with_perturbation(problem: Problem, perturbation: Perturbation) -> Problem:
+    """The same question about another perturbation."""
+    span = (problem.domain.lower, problem.domain.upper)
+    return Problem(
+        problem.network, perturbation, problem.source, problem.targets, problem.clip, span
+    )
 
 
 def exact_optimum_with_margin(problem: Problem, goal: int | None, margin: Fraction) -> Fraction:
@@ -74,14 +94,21 @@ class _Question:
         domain, clip = self.problem.domain, self.problem.clip
         if perturbation is None:
             return _exactly(self._best([None]))
-        if not isinstance(perturbation, Contrast) or perturbation.span[0] == perturbation.span[1]:
-            return _exactly(self._best(images(perturbation, domain, clip)))
-        low, high = (Fraction(end) for end in perturbation.span)
+        if isinstance(perturbation, Rotation) and perturbation.angle[0] < perturbation.angle[1]:
+            angles = np.linspace(*perturbation.angle, _SINGLE_VALUES).tolist()
+            attained = self._best([turned(angle, domain) for angle in angles])
+            # Whatever the angle, no attacked input is more confident than any input can be.
+            return Truth(attained, self._best([None]))
+        if isinstance(perturbation, Contrast) and perturbation.span[0] < perturbation.span[1]:
+            return self._of_contrasts(*(Fraction(end) for end in perturbation.span))
+        return _exactly(self._best(images(perturbation, domain, clip)))
+
+    def _of_contrasts(self, low: Fraction, high: Fraction) -> Truth:
+        domain, clip = self.problem.domain, self.problem.clip
         if self.pixels is not None:
             return _exactly(self._best([stretched((low, high), domain, clip)]))
-        ends = _steps(low, high, _CONTRAST_PARTS)
-        singles = [(factor, factor) for factor in _steps(low, high, _CONTRAST_FACTORS - 1)]
-        parts = list(itertools.pairwise(ends))
+        singles = [(factor, factor) for factor in _steps(low, high, _SINGLE_VALUES - 1)]
+        parts = itertools.pairwise(_steps(low, high, _PARTS))
         return Truth(
             self._best([stretched(span, domain, clip) for span in singles]),
             self._best([stretched(span, domain, clip) for span in parts]),

@@ -176,6 +176,10 @@ def test_closed_by_the_relative_gap_or_as_negligible() -> None:
     tracker.offer_upper(1, 0.44, BoundKind.SOLVER)
     assert tracker.closed
     assert tracker.result(Status.TIMEOUT).status is Status.CLOSED
+    # What rounding leaves of 0, although the first bound was no better.
+    rounded = tracker_with(interval_bound=1e-13)
+    assert rounded.closed
+    assert not tracker_with(interval_bound=1e-10).closed
     nearly_robust = tracker_with()
     for goal in PROBLEM.goals:
         nearly_robust.offer_upper(goal, 1e-7, BoundKind.SOLVER)

@@ -15,7 +15,7 @@ from vhagar.perturbation import AbstractPiece
 from vhagar.result import Rejection, WitnessCheck
 
 from ..oracle.cases import Case
-from ..oracle.exact import exact_optimum_at, rational_confidence, rationals
+from ..oracle.exact import exact_confidence_of, rational_confidence, rationals
 
 SHAPE = (1, 1, 2)
 
@@ -201,7 +201,7 @@ def test_what_is_stated_is_never_more_than_what_is_exact() -> None:
                 assert 0 < Fraction(verdict.confidence) <= exact
                 assert verdict.confidence == pytest.approx(float(exact), rel=1e-9)
                 # Some image of this input is in the target class, exactly.
-                assert exact_optimum_at(problem, target, verdict.x) == exact
+                assert exact_confidence_of(problem, verdict) == exact
     assert witnesses > 100
 
 

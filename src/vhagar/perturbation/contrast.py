@@ -68,6 +68,10 @@ class ContrastPiece(AbstractScalarPiece):
         return self.clip and self.span[1] > 1
 
     @property
+    def spread(self) -> float:
+        return (self.span[1] - self.span[0]) / self.span[0]
+
+    @property
     def exact_rows(self) -> bool:  # type: ignore[override]
         return self.fixed
 

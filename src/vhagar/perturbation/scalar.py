@@ -30,6 +30,11 @@ class AbstractScalarPiece(AbstractPiece):
         return self.span[0] == self.span[1]
 
     @property
+    def spread(self) -> float:
+        """How wide the span is beside what the parameter can be at all."""
+        return (self.span[1] - self.span[0]) / self.domain.width
+
+    @property
     def parameter_bounds(self) -> tuple[Array, Array]:
         return np.array([self.span[0]]), np.array([self.span[1]])
 

@@ -83,7 +83,7 @@ def test_garbage_solutions_raise_no_lower_bound(
     problem: Problem, value: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def solve(model: HighsModel, **arguments: Any) -> Solved:
-        garbage = np.full(len(model._column_scale), value)
+        garbage = np.full(len(honest(model, integer=False).solution), value)
         garbage[2:] = np.abs(garbage[2:]) + 1  # with a promising objective
         if is_main(arguments):
             arguments["on_solution"](garbage)

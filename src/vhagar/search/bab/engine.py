@@ -12,13 +12,14 @@ from vhagar.options import Options
 from vhagar.problem import Problem
 from vhagar.result import BoundKind, Tracker
 from vhagar.search.bab.explorer import Explored, Explorer, WitnessFound
-from vhagar.search.bab.node import Closed, Node, Region
+from vhagar.search.bab.node import Closed, Node, Region, first_number
 from vhagar.search.base import AbstractEngine
 from vhagar.search.processes import Channel, Finished, Worker
 
 _HEARTBEAT = 0.25
 # How much a worker does before it reports: nodes where results must repeat, else seconds.
 _QUANTUM_NODES, _QUANTUM_SECONDS = 10, 0.3
+_MOST_HANDED_OUT = 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +64,7 @@ class _Search:
             if time.monotonic() > deadline:
                 return True
             explorer.lower = max(explorer.lower, tracker.lower)
-            nodes = self._take(1)
+            nodes = self._take(_MOST_HANDED_OUT)
             self._in_flight[0] = nodes
             explored = explorer.explore(
                 nodes, _QUANTUM_NODES, should_stop=lambda: time.monotonic() > deadline
@@ -119,14 +120,22 @@ class _Search:
         for name in sorted(idle):
             if not self._frontier:
                 return
-            # With few workers idle and a long frontier, one node is a subtree of work.
-            nodes = self._take(1)
+            # A fair share while there are few nodes, so that nobody starves.
+            share = max(1, min(_MOST_HANDED_OUT, len(self._frontier) // len(workers)))
+            nodes = self._take(share, name)
             self._in_flight[name] = nodes
             workers[name].tell(Task(nodes, self._tracker.lower))
             idle.discard(name)
 
-    def _take(self, count: int) -> list[Node]:
-        return [heapq.heappop(self._frontier) for _ in range(min(count, len(self._frontier)))]
+    def _take(self, count: int, worker: int | None = None) -> list[Node]:
+        """The best nodes; among twice as many, those whose bases the worker has come first."""
+        best = [heapq.heappop(self._frontier) for _ in range(min(2 * count, len(self._frontier)))]
+        own = [node for node in best[1:] if worker is not None and node.maker == worker]
+        others = [node for node in best[1:] if worker is None or node.maker != worker]
+        chosen = [best[0], *own, *others][:count]  # the very best is never left behind
+        for node in [best[0], *own, *others][count:]:
+            heapq.heappush(self._frontier, node)
+        return chosen
 
     def _put_back(self, name: int, explored: Explored) -> None:
         self._in_flight.pop(name, None)
@@ -134,6 +143,8 @@ class _Search:
             heapq.heappush(self._frontier, node)
         self._closed.merge(explored.closed)
         self._tracker.count_nodes(explored.nodes)
+        if explored.trouble is not None:
+            self._tracker.note(f"a part of the search failed: {explored.trouble}")
         self._announce()
 
     def _announce(self) -> None:
@@ -156,8 +167,7 @@ class _Search:
 def _explore(argument: tuple[Problem, Options, int], channel: Channel) -> None:
     """What runs in a worker: tasks in, reports out, until the parent ends it."""
     problem, options, worker = argument
-    # Numbers of nodes made by different workers must not collide.
-    explorer = Explorer(problem, options, channel.send, first=(worker + 1) << 40)
+    explorer = Explorer(problem, options, channel.send, first=first_number(worker))
     while True:
         task: Task = channel.receive()
         explorer.lower = max(explorer.lower, task.lower)

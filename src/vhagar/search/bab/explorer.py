@@ -13,10 +13,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from vhagar.errors import SolverFailure
 from vhagar.options import Options
 from vhagar.perturbation import AbstractPiece
 from vhagar.perturbation.scalar import AbstractScalarPiece
 from vhagar.problem import Problem
+from vhagar.relaxation import Bounds, network_bounds
 from vhagar.relaxation.layerwise import TwinBounds, quick_bounds
 from vhagar.result import Witness, WitnessCheck
 from vhagar.search.bab.branching import Candidate, Candidates, Chosen, Pseudocosts, choose
@@ -28,9 +30,14 @@ from vhagar.search.bab.simplex import LpStatus
 Array = NDArray[np.float64]
 
 _TRIAL_ITERATIONS = 80
+# Of the largest score.
+_RESOLUTION = 1e-12
+# Below the first splits, a nonconvex piece is halved after so many decisions.
+_SPLIT_EVERY = 3
+# A piece whose parameter varies by less than this part is not split before neurons are.
+_NARROW = 0.01
 _MOST_CONTEXTS = 256
 _MOST_BASES = 4096
-# The first nodes of a region are polished each, later ones now and then.
 _ALWAYS_POLISH, _POLISH_EVERY = 8, 10
 
 
@@ -46,11 +53,15 @@ class WitnessFound:
 
 @dataclass(frozen=True, eq=False)
 class Explored:
-    """What became of the nodes that were given: those still open, and the bounds of the rest."""
+    """What became of the nodes that were given: those still open, and the bounds of the rest.
+
+    `trouble` is what a solver said that failed; the node in question was closed as it was.
+    """
 
     open: list[Node]
     closed: Closed
     nodes: int
+    trouble: str | None = None
 
 
 class _Cache(OrderedDict[Any, Any]):
@@ -92,10 +103,16 @@ class Explorer:
         self._options = options
         self._send = send
         self._check = WitnessCheck(problem)
+        domain = problem.domain
+        box = Bounds(np.full(domain.size, domain.lower), np.full(domain.size, domain.upper))
+        # Below this an LP cannot tell a bound from 0.
+        scores = network_bounds(problem.network, box)[-1]
+        self._negligible = _RESOLUTION * float(scores.magnitude.max())
         self._regions: _Cache = _Cache(_MOST_CONTEXTS)
         self._bounds: _Cache = _Cache(_MOST_CONTEXTS)
         self._bases: _Cache = _Cache(_MOST_BASES)
         self._costs: dict[int | None, Pseudocosts] = {}
+        self._visits: dict[tuple[int | None, int], int] = {}
         self._number = first
 
     def explore(
@@ -109,7 +126,7 @@ class Explorer:
         frontier = list(nodes)
         heapq.heapify(frontier)
         closed = Closed()
-        done, begun = 0, time.monotonic()
+        done, begun, trouble = 0, time.monotonic(), None
         while frontier and done < most_nodes:
             if done and (time.monotonic() - begun > seconds or should_stop()):
                 break
@@ -118,12 +135,19 @@ class Explorer:
                 closed.add(node.region.target, node.upper)
                 continue
             done += 1
-            for child in self._expand(node, closed):
+            try:
+                children = self._expand(node, closed)
+            except SolverFailure as failure:
+                closed.add(node.region.target, node.upper)
+                trouble = str(failure)
+                continue
+            for child in children:
                 heapq.heappush(frontier, child)
-        return Explored(frontier, closed, done)
+        return Explored(frontier, closed, done, trouble)
 
     def _settled(self, upper: float) -> bool:
-        return upper - self.lower <= self._options.relative_gap * upper
+        gap = max(self._options.relative_gap * upper, self._negligible)
+        return upper - self.lower <= gap
 
     def _expand(self, node: Node, closed: Closed) -> list[Node]:
         """Bound a node; close it, or replace it by smaller ones."""
@@ -143,20 +167,29 @@ class Explorer:
         primal = evaluation.answer.primal
         if evaluation.answer.status is not LpStatus.OPTIMAL or primal is None:
             return self._without_lp(node, closed)
-        if state.visits <= _ALWAYS_POLISH or state.visits % _POLISH_EVERY == 0:
+        if self._polish_is_due(node.region):
             self._polish(state, node.region, primal)
-        if not context.piece.convex and len(node.region.path) < self._early_splits:
+        if self._split_is_due(context.piece, node):
             return self._split(node) or self._branch(state, node, evaluation, closed)
         return self._branch(state, node, evaluation, closed)
 
-    @property
-    def _early_splits(self) -> int:
-        """How often a nonconvex piece is halved before neurons are branched on.
+    def _polish_is_due(self, region: Region) -> bool:
+        """The first nodes of a piece are polished each, later ones now and then."""
+        key = (region.target, region.root)
+        visits = self._visits[key] = self._visits.get(key, 0) + 1
+        return visits <= _ALWAYS_POLISH or visits % _POLISH_EVERY == 0
 
-        Its relaxation is what is loose, not the neurons'; the limit is the cost of new bounds.
+    def _split_is_due(self, piece: AbstractPiece, node: Node) -> bool:
+        """A nonconvex piece is halved a few times first, and then once in a while.
+
+        At first its relaxation is what is loose, not the neurons'; the limit is the cost of new
+        bounds for every part.
         """
-        affordable = math.log2(20_000 / max(self._problem.network.hidden_neurons, 1))
-        return max(2, min(6, int(affordable)))
+        if piece.convex or not isinstance(piece, AbstractScalarPiece):
+            return False
+        affordable = int(math.log2(20_000 / max(self._problem.network.hidden_neurons, 1)))
+        early = max(2, min(6, affordable)) if piece.spread > _NARROW else 0
+        return len(node.region.path) < max(early, len(node.decisions) // _SPLIT_EVERY)
 
     def _without_lp(self, node: Node, closed: Closed) -> list[Node]:
         """The LP gave nothing to go by: try a smaller piece, else the bound stands as it is."""

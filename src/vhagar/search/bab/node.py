@@ -36,6 +36,20 @@ class Node:
         """The most promising first; among equals the younger, which is deeper."""
         return (-self.upper, -self.number) < (-other.upper, -other.number)
 
+    @property
+    def maker(self) -> int:
+        """The worker that made the node."""
+        return (self.number >> _NUMBERS) - 1
+
+
+# Each worker numbers its nodes from a start of its own, so that numbers never collide.
+_NUMBERS = 40
+
+
+def first_number(worker: int) -> int:
+    """Where a worker's numbers begin."""
+    return (worker + 1) << _NUMBERS
+
 
 @dataclass(eq=False)
 class Closed:

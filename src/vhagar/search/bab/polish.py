@@ -37,7 +37,7 @@ def polish(
     choose is in its LP. A thorough polish also tries the regions on the other side of neurons that
     are nearly 0 at the input.
     """
-    best = 0.0
+    best = judge(x, parameters) or 0.0
     for _ in range(_MOST_ROUNDS):
         found = _best_of_regions(context, x, parameters, judge, thorough)
         if found is None:
@@ -106,11 +106,14 @@ def _best_of_region(
     for margin in _MARGINS:
         answer = _solve_with_margin(context, context.polisher, margin * size)
         if answer is None:
-            return None
+            break
         confidence = judge(*answer)
         if confidence is not None:
             return confidence, *answer
-    return None
+    # Where no margin is to be had, a tie may be.
+    answer = _solve_with_margin(context, context.polisher, 0.0)
+    confidence = None if answer is None else judge(*answer)
+    return None if answer is None or confidence is None else (confidence, *answer)
 
 
 def _solve_with_margin(

@@ -29,7 +29,8 @@ class LpStatus(Enum):
 class LpAnswer:
     """`duals` belong to an optimal or nearly optimal basis, or are a ray that shows infeasibility.
 
-    The sign is such that `cost - matrix' duals` are the reduced costs of the maximisation.
+    The sign is such that `cost - matrix' duals` are the reduced costs of the maximisation. A
+    `primal` with entries that are no finite numbers is no point at all: None.
     """
 
     status: LpStatus
@@ -37,6 +38,10 @@ class LpAnswer:
     primal: Array | None
     objective: float
     iterations: int
+
+    def __post_init__(self) -> None:
+        if self.primal is not None and not np.isfinite(self.primal).all():
+            object.__setattr__(self, "primal", None)
 
 
 class Simplex:
