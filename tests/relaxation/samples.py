@@ -10,10 +10,11 @@ import numpy as np
 
 from vhagar import Network, Problem
 from vhagar.network import AbstractLinear, Affine, Convolution, Relu
-from vhagar.perturbation import AbstractPiece, Domain, parse
+from vhagar.perturbation import AbstractPiece, Domain, Rotation, parse
 from vhagar.perturbation.affine import AffinePiece
 from vhagar.perturbation.band import BandPiece
 from vhagar.perturbation.brightness import BrightnessPiece
+from vhagar.perturbation.contrast import ContrastPiece
 
 from ..oracle.exact import rationals
 
@@ -174,11 +175,13 @@ def _exact_image(piece: AbstractPiece, x: np.ndarray, parameters: np.ndarray) ->
     if isinstance(piece, AffinePiece):
         return rationals(piece.matrix.toarray()) @ rationals(x) + rationals(piece.offset)
     e, black = Fraction(float(parameters[0])), Fraction(piece.domain.lower)
-    moved = (
-        rationals(x) + e
-        if isinstance(piece, BrightnessPiece)
-        else black + e * (rationals(x) - black)
-    )
+    if isinstance(piece, BrightnessPiece):
+        moved = rationals(x) + e
+    elif isinstance(piece, ContrastPiece):
+        moved = black + e * (rationals(x) - black)
+    else:  # a turn, which is affine once its angle is known
+        (turn,) = Rotation(float(e)).pieces(piece.domain)
+        return _exact_image(turn, x, np.zeros(0))
     if not piece.clip:
         return moved
     return np.minimum(np.maximum(moved, black), Fraction(piece.domain.upper))

@@ -67,7 +67,9 @@ def test_copies_that_see_the_same_are_equal_and_a_dead_neuron_passes_nothing_on(
     first = Affine(
         np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]]), np.array([0, -2.0, -0.5]), (2,), (3,)
     )
-    second = Affine(np.array([[0.0, 5.0, 1.0], [1.0, 0.0, 1.0]]), np.array([-0.1, -0.1]), (3,), (2,))
+    second = Affine(
+        np.array([[0.0, 5.0, 1.0], [1.0, 0.0, 1.0]]), np.array([-0.1, -0.1]), (3,), (2,)
+    )
     network = Network((first, Relu((3,)), second, Relu((2,)), _scores(2)), (2,))
     domain = Domain((1, 1, 2))
     (piece,) = parse("occlusion(1,1,1)").pieces(domain)

@@ -9,10 +9,11 @@ from numpy.typing import NDArray
 
 from vhagar.network import Network, Relu
 from vhagar.perturbation import AbstractPiece
+from vhagar.relaxation.descent import Descent
 from vhagar.relaxation.hexagon import Hexagons
 from vhagar.relaxation.interval import Bounds, network_bounds
 from vhagar.relaxation.slopes import quick_choice
-from vhagar.relaxation.twin import Corners, Stage, stages_of, twin_bound
+from vhagar.relaxation.twin import Choice, Corners, Stage, stages_of, twin_bound
 
 Array = NDArray[np.float64]
 
@@ -56,16 +57,39 @@ class TwinBounds:
                 found[k, begin : begin + len(unit)] = self.bound(layer, on_s * unit, on_t * unit)
         return Hexagons(-found[0], found[1], -found[2], found[3], -found[4], found[5], ratio)
 
-    def bound(self, layer: int, a: Array, b: Array) -> Array:
+    def bound(self, layer: int, a: Array, b: Array, choice: Choice | None = None) -> Array:
         """Upper bounds on `a.y + b.y_p`, `y` what leaves stage `layer`."""
         return twin_bound(
             self.stages[: layer + 1],
             self.corners[:layer],
             self.piece,
             (a, b),
-            quick_choice(self.hexagons, self.corners),
+            choice or quick_choice(self.hexagons, self.corners),
             self.input_magnitude,
         )
+
+
+def refine_layer(bounds: TwinBounds, layer: int, steps: int) -> None:
+    """Tighten the hexagons of a layer's undecided neurons by first-order steps."""
+    hexagons = bounds.hexagons[layer]
+    undecided = np.flatnonzero(~hexagons.on & ~hexagons.off)
+    if layer == 0 or not len(undecided):
+        return  # the first layer's supports are exact
+    unit = np.eye(len(hexagons))[undecided]
+    ratio = hexagons.ratio
+    h = hexagons
+    known = (-h.lower, h.upper, -h.lower_p, h.upper_p, -h.gap_lower, h.gap_upper)
+    found = np.stack(known)
+    directions = ((-1, 0), (1, 0), (0, -1), (0, 1), (ratio, -1), (-ratio, 1))
+    on_s = np.concatenate([part[0] * unit for part in directions])
+    on_t = np.concatenate([part[1] * unit for part in directions])
+    descent = Descent(bounds.stages[: layer + 1], bounds.corners[:layer], bounds.piece)
+    descent.begin(bounds.hexagons[:layer], (on_s, on_t))
+    choice = descent.run((on_s, on_t), steps)
+    better = bounds.bound(layer, on_s, on_t, choice).reshape(len(directions), -1)
+    found[:, undecided] = np.minimum(found[:, undecided], better)
+    refined = Hexagons(-found[0], found[1], -found[2], found[3], -found[4], found[5], ratio)
+    bounds.replace(layer, refined.meet(hexagons).tightened())
 
 
 def quick_bounds(network: Network, piece: AbstractPiece) -> TwinBounds:

@@ -21,26 +21,34 @@ def quick_choice(hexagons: list[Hexagons], corners: list[Corners]) -> Choice:
     """For each neuron and each start coefficient, the rule with the smaller offset."""
 
     def choose(layer: int, a: Array, b: Array) -> tuple[Array, Array]:
-        h, c = hexagons[layer], corners[layer]
-        best_p = _slope(a, h.lower, h.upper) * a
-        best_q = _slope(b, h.lower_p, h.upper_p) * b
-        best_r = c.offset(a, b, best_p, best_q)
-        kappa = _difference_slope(h)
-        # The difference can be taken from either copy.
-        both = a / h.ratio + b
-        sum_s = _slope(both, h.lower, h.upper) * both
-        sum_t = _slope(both, h.lower_p, h.upper_p) * both
-        by_s = (h.ratio * (sum_s - kappa * b), kappa * b)
-        by_t = (kappa * a, sum_t - kappa * (a / h.ratio))
-        for p, q in (by_s, by_t):
-            r = c.offset(a, b, p, q)
-            better = r < best_r
-            best_p = np.where(better, p, best_p)
-            best_q = np.where(better, q, best_q)
-            best_r = np.where(better, r, best_r)
-        return best_p, best_q
+        c = quick_slopes(hexagons[layer], corners[layer], a, b)
+        return c[0] * a + c[1] * b, c[2] * a + c[3] * b
 
     return choose
+
+
+def quick_slopes(h: Hexagons, corners: Corners, a: Array, b: Array) -> Array:
+    """The better rule's slopes `(4, batch, neurons)`: `p = c0 a + c1 b`, `q = c2 a + c3 b`."""
+    kappa, ratio = _difference_slope(h), h.ratio
+    both = a / ratio + b
+    sum_s = _slope(both, h.lower, h.upper)
+    sum_t = _slope(both, h.lower_p, h.upper_p)
+    zero = np.zeros_like(a)
+    rules = (
+        (_slope(a, h.lower, h.upper), zero, zero, _slope(b, h.lower_p, h.upper_p)),
+        # The difference can be taken from either copy.
+        (sum_s, ratio * (sum_s - kappa), zero, zero + kappa),
+        (zero + kappa, zero, (sum_t - kappa) / ratio, sum_t),
+    )
+    best, best_offset = np.zeros((4, *a.shape)), np.full(a.shape, np.inf)
+    for rule in rules:
+        slopes = np.stack(rule)
+        p, q = slopes[0] * a + slopes[1] * b, slopes[2] * a + slopes[3] * b
+        offset = corners.offset(a, b, p, q)
+        better = offset < best_offset
+        best = np.where(better, slopes, best)
+        best_offset = np.where(better, offset, best_offset)
+    return best
 
 
 def _slope(coefficient: Array, low: Array, high: Array) -> Array:

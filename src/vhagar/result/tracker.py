@@ -18,6 +18,7 @@ from vhagar.errors import VhagarError
 from vhagar.options import Options
 from vhagar.perturbation import AbstractPiece
 from vhagar.problem import Problem
+from vhagar.relaxation import Bounds, network_bounds
 from vhagar.result.result import BoundKind, Interval, Moment, Progress, Result, Status
 from vhagar.result.witness import Rejection, Witness, WitnessCheck
 
@@ -26,6 +27,8 @@ OnProgress = Callable[[Progress], None]
 # A gap this small beside the first (interval arithmetic) bound counts as closed: solvers cannot
 # tell a bound of exactly 0 from one within their tolerances.
 _NEGLIGIBLE = 1e-6
+# So does one this small beside the scores: it is what rounding leaves of 0.
+_ROUNDING = 1e-12
 
 
 class Tracker:
@@ -44,6 +47,7 @@ class Tracker:
         self._witnesses: dict[int | None, Witness] = {}
         self._distrusted: set[tuple[int | None, BoundKind]] = set()
         self._initial_upper = math.inf
+        self._rounding = _ROUNDING * _score_size(problem)
         self._history: list[Moment] = []
         self._timings: dict[str, float] = {}
         self._notes: list[str] = []
@@ -80,13 +84,13 @@ class Tracker:
         if not math.isfinite(upper):
             return False
         negligible = _NEGLIGIBLE * self._initial_upper if self._history else 0.0
-        return upper - lower <= max(self.options.relative_gap * upper, negligible)
+        return upper - lower <= max(self.options.relative_gap * upper, negligible, self._rounding)
 
     def offer_upper(self, goal: int | None, value: float, kind: BoundKind) -> bool:
         """Take a valid upper bound for a goal; returns whether it improves on what was known."""
         if not math.isfinite(value) or (goal, kind) in self._distrusted:
             return False
-        value = max(value, 0.0)  # delta* is 0 by definition where nothing can be attacked
+        value = max(float(value), 0.0)  # delta* is 0 by definition where nothing can be attacked
         if value >= self.goal_upper(goal):
             return False
         if value < self.goal_lower(goal):
@@ -211,3 +215,11 @@ class Tracker:
             nodes=self._nodes,
             notes=tuple(self._notes),
         )
+
+
+def _score_size(problem: Problem) -> float:
+    """How large the scores of an input can be; 0 where that is unknown."""
+    domain = problem.domain
+    box = Bounds(np.full(domain.size, domain.lower), np.full(domain.size, domain.upper))
+    largest = float(network_bounds(problem.network, box)[-1].magnitude.max())
+    return largest if math.isfinite(largest) else 0.0

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
 
 import numpy as np
+import pytest
 
 from vhagar import Problem
 from vhagar.perturbation import AbstractPiece
@@ -14,13 +16,11 @@ from vhagar.perturbation.brightness import BrightnessPiece
 from vhagar.relaxation.layerwise import quick_bounds
 from vhagar.search.bab.context import PIXELS, Context, Decision
 
-from ...oracle.cases import Case
-from ...oracle.exact import rationals
+from ...oracle.cases import KINDS, Case
 from ...relaxation.samples import Attacked, Pair, Rng, attacked_inputs
 
-# Several of each perturbation, of different flavours and scales, in which attacks are easily found.
-_NUMBERS = (8, 64, 120, 73, 121, 153, 201, 2, 58, 146, 4, 12, 60, 6, 14, 7, 39, 13, 85, 221, 27, 107, 283)
-CASES = tuple(Case(number) for number in _NUMBERS)
+every_kind = pytest.mark.parametrize("kind", KINDS)
+_PER_KIND = 3
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,6 +48,22 @@ def found_in(case: Case, most: int = 4) -> tuple[Found, ...]:
             found.append(Found(problem, target, contexts[attacked.root], attacked))
     picked = rng.permutation(len(found))[:most]
     return tuple(found[k] for k in picked)
+
+
+@cache
+def cases_of(kind: str) -> tuple[Case, ...]:
+    """The first few cases of a perturbation in which attacks are easily found."""
+    found: list[Case] = []
+    for case in (Case(number) for number in range(384)):
+        if case.kind == kind and len(found) < _PER_KIND and len(found_in(case)) > 1:
+            found.append(case)
+    return tuple(found)
+
+
+def everything(kind: str) -> Iterator[Found]:
+    """All that was found in the cases of a perturbation."""
+    for case in cases_of(kind):
+        yield from found_in(case)
 
 
 def agreeing(found: Found, rng: Rng, share: float = 0.5) -> tuple[Decision, ...]:
@@ -90,6 +106,3 @@ def with_one_reversed(decisions: tuple[Decision, ...], rng: Rng) -> tuple[Decisi
 
 def exactly(value: float) -> Fraction:
     return Fraction(float(value))
-
-
-__all__ = ["CASES", "Found", "agreeing", "exactly", "found_in", "rationals", "with_one_reversed"]

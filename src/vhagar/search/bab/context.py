@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from vhagar.errors import SolverFailure
 from vhagar.perturbation import AbstractPiece
 from vhagar.problem import Problem
 from vhagar.relaxation import Bounds, network_bounds
@@ -97,9 +98,12 @@ class Context:
         if allowed is None:
             nothing = LpAnswer(LpStatus.INFEASIBLE, None, None, -np.inf, 0)
             return Evaluation(-np.inf, nothing)
-        self.simplex.switch_off(self.switched_off(decisions))
-        self.simplex.restore(basis)
-        answer = self.simplex.solve(iteration_limit)
+        try:
+            self.simplex.switch_off(self.switched_off(decisions))
+            self.simplex.restore(basis)
+            answer = self.simplex.solve(iteration_limit)
+        except SolverFailure:  # what is known stays known
+            return Evaluation(known, LpAnswer(LpStatus.DOUBTFUL, None, None, np.inf, 0))
         if answer.status is LpStatus.INFEASIBLE:
             empty = self.formula.infeasible(answer.duals, allowed)
             return Evaluation(-np.inf if empty else known, answer)

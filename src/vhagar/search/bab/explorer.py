@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import heapq
 import math
 import time
@@ -19,7 +20,7 @@ from vhagar.perturbation import AbstractPiece
 from vhagar.perturbation.scalar import AbstractScalarPiece
 from vhagar.problem import Problem
 from vhagar.relaxation import Bounds, network_bounds
-from vhagar.relaxation.layerwise import TwinBounds, quick_bounds
+from vhagar.relaxation.layerwise import TwinBounds, quick_bounds, refine_layer
 from vhagar.result import Witness, WitnessCheck
 from vhagar.search.bab.branching import Candidate, Candidates, Chosen, Pseudocosts, choose
 from vhagar.search.bab.context import Context, Decision, Evaluation
@@ -36,6 +37,7 @@ _RESOLUTION = 1e-12
 _SPLIT_EVERY = 3
 # A piece whose parameter varies by less than this part is not split before neurons are.
 _NARROW = 0.01
+_MOST_REFINED, _REFINING_STEPS = 4, 60
 _MOST_CONTEXTS = 256
 _MOST_BASES = 4096
 _ALWAYS_POLISH, _POLISH_EVERY = 8, 10
@@ -276,8 +278,9 @@ class Explorer:
             return verdict.confidence
 
         x, parameters = proposed(state.context, primal)
-        context = self._convex_context(state, region, parameters)
-        polish(context, x, parameters, judge, thorough)
+        with contextlib.suppress(SolverFailure):  # then there is no witness to be had here
+            context = self._convex_context(state, region, parameters)
+            polish(context, x, parameters, judge, thorough)
 
     def _convex_context(self, state: RegionState, region: Region, parameters: Array) -> Context:
         """Where a parameter makes a piece nonconvex, the same piece with that parameter fixed."""
@@ -292,7 +295,11 @@ class Explorer:
         if region not in self._regions:
             key = (region.root, region.path)
             if key not in self._bounds:
-                self._bounds[key] = quick_bounds(self._problem.network, self._piece(region))
+                bounds = quick_bounds(self._problem.network, self._piece(region))
+                # With many pieces the time is better spent on searching them.
+                if len(self._problem.pieces) <= _MOST_REFINED and not region.path:
+                    refine_layer(bounds, len(bounds.hexagons) - 1, _REFINING_STEPS)
+                self._bounds[key] = bounds
             self._regions[region] = RegionState(self._problem, self._bounds[key], region.target)
         self._regions.move_to_end(region)
         found: RegionState = self._regions[region]

@@ -22,8 +22,9 @@ from vhagar.relaxation import Bounds, confidence_bounds, network_bounds
 
 Array = NDArray[np.float64]
 
-# The target rows are relaxed by this much of their range. A problem that is feasible only at a tie
-# then has an interior, so that no solver within its tolerances can call it infeasible.
+# The target rows, and the least confidence, are relaxed by this much of the scores. A problem that
+# is feasible only at a tie then has an interior, so that no solver within its tolerances can call
+# it infeasible.
 _TIE_ROOM = 1e-7
 
 
@@ -52,6 +53,10 @@ class _Copy:
     inputs: Bounds
 
     @property
+    def score_size(self) -> float:
+        return float(self.bounds[-1].magnitude.max())
+
+    @property
     def hidden(self) -> Bounds:
         """What enters the last layer."""
         return self.bounds[-2] if len(self.bounds) > 1 else self.inputs
@@ -65,7 +70,7 @@ def encode(problem: Problem, piece: AbstractPiece | None, target: int | None) ->
     x = model.add_columns(box.lower, box.upper)
     first = _add_copy(model, network, x, box)
     largest = float(confidence_bounds(network, first.hidden, source)[1].min())
-    delta = model.add_columns(0.0, max(largest, 0.0))
+    delta = model.add_columns(-_TIE_ROOM * first.score_size, max(largest, 0.0))
     gaps = _differences(network.classes, source)
     source_rows = model.add_rows(
         [(first.scores, gaps), (delta, np.full((len(gaps), 1), -1.0))], 0.0, np.inf
@@ -77,11 +82,11 @@ def encode(problem: Problem, piece: AbstractPiece | None, target: int | None) ->
     x_p = piece.add_rows(model, x)
     second = _add_copy(model, network, x_p, Bounds(*piece.image_bounds()))
     low, high = confidence_bounds(network, second.hidden, target)
-    room = _TIE_ROOM * np.maximum(abs(low), abs(high))
+    room = _TIE_ROOM * np.maximum(np.maximum(abs(low), abs(high)), second.score_size)
     margins = _differences(network.classes, target)
     target_rows = model.add_rows([(second.scores, margins)], -room, np.inf)
-    scale = float(second.bounds[-1].magnitude.max())
-    return Encoding(model.arrays(), x, x_p, int(delta[0]), source_rows, target_rows, scale, high)
+    arrays, scale = model.arrays(), second.score_size
+    return Encoding(arrays, x, x_p, int(delta[0]), source_rows, target_rows, scale, high)
 
 
 def _differences(classes: int, label: int) -> Array:

@@ -95,13 +95,17 @@ class HighsModel:
 
         A dual solution whose reduced costs are wrong by the tolerance errs by at most the
         tolerance times the range of each column and row; pruning against the incumbent errs by
-        the tolerance once more.
+        the tolerance once more. All this in units of the rows that hold the objective, whose
+        other columns may be much larger than the objective is.
         """
         arrays = self._arrays
         columns = (arrays.column_upper - arrays.column_lower) / self._column_scale
         rows = 2.0 * abs(self._matrix).sum()
         ranges = 1.0 + float(columns.sum()) + float(rows)
-        return _TOLERANCE * ranges * float(self._column_scale[self._objective])
+        entries = abs(self._matrix.data[self._matrix.indices == self._objective])
+        smallest = float(entries.min(initial=1.0))
+        unit = float(self._column_scale[self._objective]) / min(1.0, smallest)
+        return _TOLERANCE * ranges * unit
 
     def _build(self, lower: Array, upper: Array, integer: bool) -> Any:
         import highspy

@@ -114,7 +114,8 @@ class TargetSearch:
         upper = encoding.arrays.column_upper
         # Only better inputs than the best witness are of interest.
         asked = min(self._lower, float(upper[encoding.delta]))
-        lower[encoding.delta] = asked
+        if asked > 0:
+            lower[encoding.delta] = asked
         alone = len(self._open) == 1
         self._counted = 0
         solved = model.solve(
@@ -130,7 +131,7 @@ class TargetSearch:
         if solved.solution is not None:
             self._found(current, encoding, solved.solution)
         if solved.status is SolveStatus.INFEASIBLE:
-            # Nothing better than the witness; without one, nothing at all.
+            # Nothing better than the witness; without one, nothing at all, not even nearly.
             self._bounded(current, 0.0, asked + model.outward if asked > 0 else 0.0)
             self._close(current)
         elif solved.status is SolveStatus.FAILED:
