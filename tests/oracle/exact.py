@@ -64,10 +64,17 @@ def exact_confidence_of(problem: Problem, witness: Witness) -> Fraction:
 
 def with_perturbation(problem: Problem, perturbation: Perturbation) -> Problem:
     """The same question about another perturbation."""
+    return _changed(problem, problem.network, perturbation)
+
+
+def with_network(problem: Problem, network: Network) -> Problem:
+    """The same question about another network."""
+    return _changed(problem, network, problem.perturbation)
+
+
+def _changed(problem: Problem, network: Network, perturbation: Perturbation | None) -> Problem:
     span = (problem.domain.lower, problem.domain.upper)
-    return Problem(
-        problem.network, perturbation, problem.source, problem.targets, problem.clip, span
-    )
+    return Problem(network, perturbation, problem.source, problem.targets, problem.clip, span)
 
 
 def exact_optimum_with_margin(problem: Problem, goal: int | None, margin: Fraction) -> Fraction:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from vhagar import Network
-from vhagar.network import Affine, Convolution, Relu
+from vhagar.network import AbstractLayer, Affine, Convolution, Relu
 
 Shape = tuple[int, ...]
 Layers = list[tuple[np.ndarray, np.ndarray]]
@@ -132,6 +132,23 @@ def convolutional(wish: Wish) -> Network:
     weight, bias = wish.layers([first.out_size, wish.classes])[0]
     last = Affine(_float32(weight), _float32(bias * wish.scale), first.out_shape, (wish.classes,))
     return Network((first, Relu(first.out_shape), last), wish.shape)
+
+
+def uneven(network: Network, rng: np.random.Generator) -> Network:
+    """A network of affine layers with weights of very different sizes: hard on a solver."""
+    first_gain, gain = 2.0 ** int(rng.integers(5, 25)), 1.0
+    found: list[AbstractLayer] = []
+    for layer in network.layers:
+        if not isinstance(layer, Affine):
+            found.append(layer)
+            continue
+        last = layer is network.layers[-1]
+        factor = 2.0**15 / gain if last else first_gain
+        weight = factor * layer.weight * np.exp2(rng.integers(-22, 3, layer.weight.shape))
+        bias = layer.bias * (1.0 if last else factor * gain)
+        found.append(Affine(_float32(weight), _float32(bias), layer.in_shape, layer.out_shape))
+        gain *= factor
+    return Network(tuple(found), network.input_shape)
 
 
 FLAVOURS: dict[str, Callable[[Wish], Network]] = {

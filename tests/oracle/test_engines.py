@@ -18,8 +18,15 @@ from vhagar.relaxation import Bounds, network_bounds
 from vhagar.search import ENGINES
 
 from .cases import KINDS, ROUND, SCALES, Case
-from .exact import Truth, exact_confidence_of, exact_optimum, exact_optimum_with_margin, overall
-from .networks import FLAVOURS
+from .exact import (
+    Truth,
+    exact_confidence_of,
+    exact_optimum,
+    exact_optimum_with_margin,
+    overall,
+    with_network,
+)
+from .networks import FLAVOURS, uneven
 
 # Enough for every problem here, but for some ranges of contrasts and angles.
 TIMEOUT = 20.0
@@ -56,7 +63,7 @@ def run(case: Case, engine: str, processes: bool = False) -> Result:
 
 def test_the_interval_holds_the_optimum_and_closes(case: Case, engine: str) -> None:
     result = run(case, engine)
-    require_sound(case, result)
+    require_sound(problem_of(case), truth_of(case), result)
     require_tight(case, result)
 
 
@@ -65,12 +72,21 @@ def test_the_interval_holds_the_optimum_and_closes(case: Case, engine: str) -> N
 def test_the_same_with_processes(number: int, engine: str) -> None:
     case = Case(number)
     result = run(case, engine, processes=True)
-    require_sound(case, result)
+    require_sound(problem_of(case), truth_of(case), result)
     require_tight(case, result)
 
 
-def require_sound(case: Case, result: Result) -> None:
-    truths = truth_of(case)
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("number", [33, 34, 37, 162, 225, 294, 399, 417, 423, 585, 840, 933])
+def test_weights_of_very_different_sizes(number: int, engine: str) -> None:
+    """Scores may be much larger than confidences: tolerances must be measured by the scores."""
+    plain = Case(number).problem()
+    problem = with_network(plain, uneven(plain.network, np.random.default_rng(number)))
+    options = Options(engine=engine, processes=False)
+    require_sound(problem, exact_optimum(problem), verify(problem, timeout=5, options=options))
+
+
+def require_sound(problem: Problem, truths: dict[int | None, Truth], result: Result) -> None:
     truth = overall(truths)
     for moment in result.history:
         assert Fraction(moment.lower) <= truth.high
@@ -84,7 +100,7 @@ def require_sound(case: Case, result: Result) -> None:
     witness = result.witness
     assert result.lower == (witness.confidence if witness else 0.0)
     if witness is not None:
-        assert 0 < Fraction(witness.confidence) <= exact_confidence_of(problem_of(case), witness)
+        assert 0 < Fraction(witness.confidence) <= exact_confidence_of(problem, witness)
     if result.status is Status.ROBUST:
         assert truth.low == 0
         assert result.upper == 0

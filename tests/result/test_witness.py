@@ -144,6 +144,39 @@ def test_a_tie_that_only_rounding_makes_is_refused() -> None:
     assert accepted(judge(exactly, np.array([0.5, 1.0]), np.zeros(0))).tie
 
 
+def test_what_float64_cannot_tell_is_told_by_rationals() -> None:
+    # 0.1 + 0.2 is more than 0.3, by less than the rounding error of such a sum may be.
+    network = wide([[0.1, 0.2, 1.0], [0.3, 0.0, 0.0]])
+    problem = Problem(network, "occlusion(1,3,1)", 0, 1)
+    assert rational_confidence(network, rationals(np.array([1.0, 1.0, 0.0])), 1) < 0
+    assert "target" in refusal(judge(problem, np.ones(3), np.zeros(0)))
+    even = Problem(wide([[0.1, 0.2, 1.0], [0.2, 0.1, 0.0]]), "occlusion(1,3,1)", 0, 1)
+    assert accepted(judge(even, np.ones(3), np.zeros(0))).tie
+
+
+def wide(weight: list[list[float]]) -> Network:
+    return Network((Affine(np.array(weight), np.zeros(2), (1, 1, 3), (2,)),), (1, 1, 3))
+
+
+def test_what_float32_cannot_see_is_refused() -> None:
+    problem = Problem(PIXELS, "linf(0.25)", 0, 1)
+    # The second pixel wins by 1e-10 in float64; in float32 the image is a tie.
+    x = np.array([0.75, 0.5])
+    assert "onnxruntime" in refusal(judge(problem, x, np.array([-0.25, 1e-10])))
+    assert accepted(judge(problem, x, np.array([-0.25, 1e-3]))).margin > 0
+
+
+def test_a_tie_at_the_edge_of_what_rounding_allows_is_none() -> None:
+    # The true image lies inside the enclosure; here the target ties at its lower end only.
+    problem = Problem(PIXELS, "contrast([0.3,0.3])", 0, 1)
+    x, factor = np.array([[0.75, 0.0]]), np.array([[0.3]])
+    low, _ = problem.pieces[0].enclosure(x, factor)
+    network = linear([[1, 0], [0, 0]], [0, low[0, 0]])
+    tied = Problem(network, "contrast([0.3,0.3])", 0, 1)
+    assert rational_confidence(network, rationals(low), 1) == 0
+    assert "target" in refusal(judge(tied, x[0], factor[0]))
+
+
 def test_ties_of_images_that_are_rounded_are_refused_unless_they_hold_all_around() -> None:
     x = np.array([0.75, 0.5])
     darker = Problem(PIXELS, "contrast([0.3,0.3])", 0, 1)

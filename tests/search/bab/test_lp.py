@@ -12,8 +12,9 @@ import pytest
 
 from vhagar import Network, Options, Problem, Status, max_confidence
 from vhagar.network import Affine, Relu
+from vhagar.relaxation.hexagon import Hexagons
 from vhagar.relaxation.layerwise import quick_bounds
-from vhagar.search.bab.context import Context
+from vhagar.search.bab.context import Context, Decision
 from vhagar.search.bab.simplex import LpStatus
 
 from .nodes import agreeing, every_kind, everything
@@ -84,3 +85,22 @@ def test_their_largest_confidence_is_what_the_other_engine_finds(seed: int) -> N
     assert mine.lower <= other.upper
     assert other.lower <= mine.upper
     assert mine.upper <= other.lower + 2e-3 * max(other.upper, 1e-9)
+
+
+@pytest.mark.parametrize("miss", [0.0, 1e-16, 1e-13, 1e-12, 4e-12, 1e-11])
+@pytest.mark.parametrize("positive", [True, False])
+def test_no_decision_cuts_off_a_corner_that_misses_an_axis_by_rounding(
+    miss: float, positive: bool
+) -> None:
+    """One pixel is blackened: `s = 2.5 x`, `t = 0`, known only as `-miss <= t`, `-miss <= s`."""
+    last = Affine(np.array([[1.0], [0.0]]), np.array([0.0, 0.5]), (1,), (2,))
+    first = Affine(np.array([[2.5]]), np.zeros(1), (1, 1, 1), (1,))
+    problem = Problem(Network((first, Relu((1,)), last), (1, 1, 1)), "occlusion(1,1,1)", 0, 1)
+    bounds = quick_bounds(problem.network, problem.pieces[0])
+    sides = np.array([-miss, 2.5 + miss, -miss, 2.5 + miss, -3.0, 3.0])
+    bounds.replace(0, Hexagons(*sides[:, None]))
+    context = Context(problem, bounds, 1)
+    evaluation = context.evaluate((Decision(0, 0, 1, positive),), math.inf)
+    assert evaluation.answer.status is LpStatus.OPTIMAL
+    assert evaluation.answer.objective == pytest.approx(2.0, abs=1e-6)
+    assert evaluation.upper >= 2.0

@@ -100,12 +100,7 @@ class LambdaModel:
         self, bounds: TwinBounds, layer: int, neurons: Columns
     ) -> tuple[Columns, Columns, Array, Array]:
         """One column for each different corner of these neurons, except the origin."""
-        corners = bounds.corners[layer]
-        # A corner that misses an axis by rounding lies on it: decisions must not cut it off.
-        s, t = (
-            np.where(abs(values) <= _ROUNDING * corners.magnitude, 0.0, values)[:, neurons]
-            for values in (corners.s, corners.t)
-        )
+        s, t = _corners(bounds, layer, neurons)
         keep = _different(s, t) & ((s != 0) | (t != 0))
         which = np.nonzero(keep.T)  # neuron by neuron
         s_kept, t_kept = s.T[which], t.T[which]
@@ -158,7 +153,7 @@ class LambdaModel:
             shape=(len(neurons), len(columns)),
         )
         # Asked of all corners: one that differs from the origin by rounding has no column.
-        s, t = (values[:, neurons] for values in (bounds.corners[layer].s, bounds.corners[layer].t))
+        s, t = _corners(bounds, layer, neurons)
         has_origin = ((s == 0) & (t == 0)).any(axis=0)
         self.model.add_rows([(columns, total)], np.where(has_origin, 0.0, 1.0), 1.0)
 
@@ -213,9 +208,25 @@ class LambdaModel:
         )
 
 
+def _corners(bounds: TwinBounds, layer: int, neurons: Columns) -> tuple[Array, Array]:
+    """`s` and `t` of the corners `(CORNERS, neurons)`, for the LP.
+
+    A corner that misses an axis by rounding lies on it: decisions must not cut it off.
+    """
+    corners = bounds.corners[layer]
+    s, t = corners.s[:, neurons], corners.t[:, neurons]
+    size = _rounding(s, t)
+    return np.where(abs(s) <= size, 0.0, s), np.where(abs(t) <= size, 0.0, t)
+
+
+def _rounding(s: Array, t: Array) -> Array:
+    size: Array = _ROUNDING * (abs(s).max(axis=0, initial=0.0) + abs(t).max(axis=0, initial=0.0))
+    return size
+
+
 def _different(s: Array, t: Array) -> Mask:
     """Which corners `(CORNERS, neurons)` are the first of their kind, up to rounding."""
-    size = _ROUNDING * (abs(s).max(axis=0, initial=0.0) + abs(t).max(axis=0, initial=0.0))
+    size = _rounding(s, t)
     keep = np.ones(s.shape, dtype=np.bool_)
     for k in range(1, len(s)):
         close = (abs(s[:k] - s[k]) <= size) & (abs(t[:k] - t[k]) <= size)

@@ -66,12 +66,13 @@ class HighsModel:
     def __init__(self, arrays: LinearArrays, objective: int) -> None:
         self._arrays = arrays
         self._objective = objective
-        self._column_scale = _powers_of_two(
-            np.maximum(abs(arrays.column_lower), abs(arrays.column_upper))
-        )
+        sizes = np.maximum(abs(arrays.column_lower), abs(arrays.column_upper))
+        self._column_scale = _powers_of_two(sizes)
         self._column_scale[arrays.integer] = 1.0
         matrix = arrays.matrix.copy()
         matrix.data = matrix.data * self._column_scale[matrix.indices]
+        # A column that is always 0 says nothing, and must not set the scale of its rows.
+        matrix.data[sizes[matrix.indices] == 0] = 0.0
         largest = np.zeros(matrix.shape[0])
         np.maximum.at(
             largest, np.repeat(np.arange(len(largest)), np.diff(matrix.indptr)), abs(matrix.data)

@@ -1,0 +1,214 @@
+"""Engines side by side on the instances of a suite.
+
+    python bench/suite.py suite.csv networks/ --engines bab,mip --timeout 60 --out results.csv
+
+The suite is a CSV file with columns network, perturbation, clip, source, target; a network is the
+name of an ONNX file in the folder, without its ending. Every result is saved at once: the same
+command goes on where it was stopped. See README.md here for what is measured.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import os
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from records import Instance, Run, Store
+from table import markdown, one_line
+
+import vhagar
+from vhagar import Interval, Network, Options, Problem, Result, Status
+from vhagar.result.serialize import check_writable
+from vhagar.search import ENGINES
+
+# A gap of this part of the upper bound counts as closed.
+CLOSED = 0.01
+
+
+def read_suite(path: Path) -> list[Instance]:
+    """The instances, numbered from 1."""
+    with path.open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    return [
+        Instance(
+            number,
+            row["network"],
+            row["perturbation"],
+            row["clip"].strip().lower() in ("true", "1", "yes"),
+            int(row["source"]),
+            int(row["target"]),
+        )
+        for number, row in enumerate(rows, start=1)
+    ]
+
+
+def chosen(instances: Sequence[Instance], only: str | None) -> list[Instance]:
+    """Those with one of the given numbers, or with the given text in their description."""
+    if only is None:
+        return list(instances)
+    parts = [part.strip() for part in only.split(",")]
+    if all(part.isdigit() for part in parts):
+        return [instance for instance in instances if str(instance.number) in parts]
+    return [instance for instance in instances if only in str(instance)]
+
+
+def seconds_to_close(result: Result) -> float | None:
+    """When the gap was first at most 1 % of the upper bound; None if it never was.
+
+    A gap that the verifier itself calls closed counts, too: an upper bound of 1e-14, say.
+    """
+    for moment in result.history:
+        if moment.upper - moment.lower <= CLOSED * moment.upper:
+            return moment.seconds
+    return result.seconds if result.status in (Status.CLOSED, Status.ROBUST) else None
+
+
+@dataclass(frozen=True)
+class Suite:
+    """Where the networks are, and how long every run may take."""
+
+    networks: Path
+    timeout: float
+    workers: int
+    seed: int
+    confidence_timeout: float
+    store: Store
+
+    @cache  # noqa: B019 (one suite lives as long as the program)
+    def network(self, name: str) -> Network:
+        return vhagar.read_onnx(self.networks / f"{name}.onnx")
+
+    def options(self, engine: str) -> Options:
+        return Options(engine=engine, workers=self.workers, seed=self.seed)
+
+    def run(self, instance: Instance, engine: str) -> Run:
+        """Run one engine on one instance, unless that was done before."""
+        known = self.store.find(instance, engine, self.timeout, self.workers)
+        if known is not None:
+            return known
+        largest = self.max_confidence(instance.network, instance.source)
+        problem = Problem(
+            self.network(instance.network),
+            instance.perturbation,
+            instance.source,
+            instance.target,
+            clip=instance.clip,
+        )
+        result = vhagar.verify(
+            problem,
+            timeout=self.timeout,
+            options=self.options(engine),
+            max_confidence=largest,
+        )
+        if result.status is Status.INTERRUPTED:
+            raise KeyboardInterrupt
+        gap, closed_after = result.upper - result.lower, seconds_to_close(result)
+        run = Run(
+            instance,
+            engine,
+            self.timeout,
+            self.workers,
+            result.status.name.lower(),
+            result.lower,
+            result.upper,
+            # Of the smallest possible maximal confidence, so that no gap is made to look smaller.
+            100 * gap / largest.lower if largest.lower > 0 else None,
+            closed_after is not None,
+            result.nodes,
+            result.seconds,
+            closed_after,
+        )
+        self.store.add(run)
+        return run
+
+    def max_confidence(self, network: str, label: int) -> Interval:
+        """The maximal confidence in a class: the same for all engines, computed once."""
+        known = self.store.max_confidence(network, label)
+        if known is None:
+            print(f"# maximal confidence of {network}, class {label} ...", flush=True)
+            result = vhagar.max_confidence(
+                self.network(network),
+                label,
+                timeout=self.confidence_timeout,
+                options=self.options("bab"),
+            )
+            if result.status is Status.INTERRUPTED:
+                raise KeyboardInterrupt
+            known = result.interval
+            self.store.add_max_confidence(network, label, known, result.seconds)
+        return known
+
+
+def run_all(
+    suite: Suite,
+    instances: Sequence[Instance],
+    engines: Sequence[str],
+    report: Callable[[Run], None],
+) -> list[Run]:
+    """All engines on an instance before the next instance; Ctrl-C keeps what there is."""
+    runs = []
+    try:
+        for instance in instances:
+            for engine in engines:
+                runs.append(suite.run(instance, engine))
+                report(runs[-1])
+    except KeyboardInterrupt:
+        print("# interrupted; the same command goes on from here", file=sys.stderr)
+    return runs
+
+
+def parser() -> argparse.ArgumentParser:
+    arguments = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    arguments.add_argument("suite", type=Path, help="CSV file with the instances")
+    arguments.add_argument("networks", type=Path, help="folder with the ONNX files")
+    arguments.add_argument("--engines", default="bab", help="such as bab,mip (default: bab)")
+    arguments.add_argument("--timeout", type=float, default=60.0, help="seconds for each run")
+    arguments.add_argument("--workers", type=int, default=os.cpu_count() or 1)
+    arguments.add_argument("--seed", type=int, default=0)
+    arguments.add_argument("--only", help="numbers of instances (1,4,7), or a part of their text")
+    arguments.add_argument("--out", type=Path, help="results, .csv or .json; saved as they come")
+    arguments.add_argument(
+        "--confidence-timeout",
+        type=float,
+        default=60.0,
+        help="seconds for each maximal confidence (kept beside the results)",
+    )
+    return arguments
+
+
+def main(given: Sequence[str] | None = None) -> int:
+    arguments = parser().parse_args(given)
+    engines = [name.strip() for name in arguments.engines.split(",")]
+    unknown = [name for name in engines if name not in ENGINES]
+    if unknown:
+        parser().error(f"there is no engine {unknown[0]!r}; choose from {', '.join(ENGINES)}")
+    if arguments.out is not None:
+        if arguments.out.suffix not in (".csv", ".json"):
+            parser().error("--out must end in .csv or .json")
+        check_writable(arguments.out)
+    instances = chosen(read_suite(arguments.suite), arguments.only)
+    if not instances:
+        parser().error("no instance is left; see --only")
+    suite = Suite(
+        arguments.networks,
+        arguments.timeout,
+        arguments.workers,
+        arguments.seed,
+        arguments.confidence_timeout,
+        Store(arguments.out),
+    )
+    runs = run_all(suite, instances, engines, lambda run: print(one_line(run), flush=True))
+    print()
+    print(markdown(runs, engines))
+    return 0 if len(runs) == len(instances) * len(engines) else 130
+
+
+if __name__ == "__main__":
+    sys.exit(main())
