@@ -13,6 +13,7 @@ from scipy import sparse
 from vhagar.linear import LinearModel
 from vhagar.perturbation import AbstractPiece
 from vhagar.perturbation.base import Expression
+from vhagar.perturbation.interpolation import rotation_matrix
 
 Points = tuple[np.ndarray, np.ndarray]
 
@@ -69,8 +70,8 @@ def outsiders(piece: AbstractPiece, rng: np.random.Generator) -> Iterator[tuple[
             yield changed(pixel, x[0, pixel] - step), True
     else:
         pixel = rng.integers(size)
-        yield changed(pixel, image[pixel] + step), True
-        yield changed(pixel, image[pixel] - step), True
+        yield changed(pixel, image[pixel] + step), piece.exact_rows
+        yield changed(pixel, image[pixel] - step), piece.exact_rows
 
 
 def fractions(values: np.ndarray) -> np.ndarray:
@@ -85,7 +86,8 @@ def image_of(piece: AbstractPiece, x: np.ndarray, parameters: np.ndarray) -> np.
     kind, facts = piece.label.split("(")[0], piece.describe(parameters)
     exact, amounts = fractions(x), fractions(parameters)
     if kind == "rotation":
-        return _sparse_product(piece, exact)
+        weights = rotation_matrix(piece.domain.image, facts["angle"])
+        return _interpolated(weights.toarray(), exact, low)
     if kind in ("occlusion", "translation"):
         return _moved(piece, exact, low, facts)
     if kind == "contrast":
@@ -123,10 +125,9 @@ def _moved(
     return result.reshape(-1)
 
 
-def _sparse_product(piece: AbstractPiece, exact: np.ndarray) -> np.ndarray:
-    weights = fractions(piece.matrix.toarray())
-    black = Fraction(piece.domain.lower)
-    return np.array([row @ exact if any(row) else black for row in weights], dtype=object)
+def _interpolated(weights: np.ndarray, exact: np.ndarray, black: Fraction) -> np.ndarray:
+    rows = fractions(weights)
+    return np.array([row @ exact if any(row) else black for row in rows], dtype=object)
 
 
 def has_solution(model: LinearModel) -> bool:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from vhagar.perturbation import Domain, Rotation
-from vhagar.perturbation.rotation import rotation_matrix
+from vhagar.perturbation.interpolation import rotation_matrix
 
 SHAPES = [(1, 5, 5), (1, 4, 4), (3, 3, 3), (1, 3, 6), (2, 4, 5), (1, 1, 1)]
 ANGLES = [0.001, 1, 10, 30, 45, 89.999, 123.4, 200, 359, -5, -77.7, -181]

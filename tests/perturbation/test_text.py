@@ -83,7 +83,6 @@ REFUSED = [
     ("translation(0.5,0)", "whole numbers"),
     ("translation(1)", "translation(tx,ty)"),
     ("rotation(361)", "[-360,360]"),
-    ("rotation([5,10])", "ranges of angles are not supported yet"),
     ("rotation(10,20)", "rotation(theta)"),
     ("rotate(10)", "rotation(theta)"),
     ("__import__(1)", "is not a perturbation"),

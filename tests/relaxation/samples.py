@@ -87,7 +87,7 @@ def network_of(build: str, rng: Rng, scale: float = 1.0) -> Network:
             on = Affine(scale * rng.normal(size=(5, size)), scale * np.full(5, 99.0), SHAPE, (5,))
             layers = [on, Relu((5,)), affine(3, 5)]
         case "narrow and deep":
-            inner = [layer for _ in range(9) for layer in (affine(2, 2), Relu((2,)))]
+            inner = [layer for _ in range(6) for layer in (affine(2, 2), Relu((2,)))]
             layers = [affine(2, size), Relu((2,)), *inner, affine(3, 2)]
         case _:
             raise ValueError(build)

@@ -12,7 +12,7 @@ from vhagar.network import Affine, Relu
 from vhagar.perturbation import Domain, parse
 from vhagar.relaxation import Bounds, network_bounds
 from vhagar.relaxation.hexagon import Hexagons
-from vhagar.relaxation.layerwise import TwinBounds, quick_bounds
+from vhagar.relaxation.layerwise import TwinBounds, quick_bounds, refine_layer
 
 from ..oracle.exact import rationals
 from .samples import BUILDS, PERTURBATIONS, ExactNetwork, domain_of, network_of, pairs, pieces_of
@@ -44,10 +44,45 @@ def test_hexagons_hold_every_pair(build: str, text: str, clip: bool) -> None:
     exact = ExactNetwork(network)
     for piece in pieces_of(text, clip, domain_of(build)):
         bounds = quick_bounds(network, piece)
-        for pair in pairs(piece, rng, 9):
+        for pair in pairs(piece, rng, 6):
             first, second = exact(pair.exact), exact(pair.exact_p)
             for layer in zip(bounds.hexagons, first.entering, second.entering, strict=True):
                 require_inside(*layer)
+
+
+@pytest.mark.parametrize("build", BUILDS)
+@pytest.mark.parametrize(("text", "clip"), PERTURBATIONS[::4])
+def test_refined_hexagons_hold_every_pair(build: str, text: str, clip: bool) -> None:
+    rng = np.random.default_rng([9, BUILDS.index(build), PERTURBATIONS.index((text, clip))])
+    network = network_of(build, rng, SCALES[rng.integers(3)])
+    exact = ExactNetwork(network)
+    for piece in pieces_of(text, clip, domain_of(build)):
+        bounds = quick_bounds(network, piece)
+        before = list(bounds.hexagons)
+        refine_layer(bounds, len(before) - 1, 15)
+        if not before:
+            continue  # nothing to refine
+        before, refined = before[-1], bounds.hexagons[-1]
+        assert (refined.upper <= before.upper).all()
+        assert (refined.lower >= before.lower).all()
+        for pair in pairs(piece, rng, 6):
+            first, second = exact(pair.exact), exact(pair.exact_p)
+            require_inside(refined, first.entering[-1], second.entering[-1])
+
+
+def test_refining_pays() -> None:
+    """The tight side: over several networks, the widths of the last layer shrink."""
+    shares = []
+    for seed in range(5):
+        network = network_of("plain", np.random.default_rng([10, seed]))
+        (piece,) = parse("linf(0.1)").pieces(Domain(network.input_shape))
+        bounds = quick_bounds(network, piece)
+        before = bounds.hexagons[1]
+        refine_layer(bounds, 1, 60)
+        after = bounds.hexagons[1]
+        widths = [known.gap_upper - known.gap_lower for known in (before, after)]
+        shares.append(float(widths[1].sum() / widths[0].sum()))
+    assert np.mean(shares) < 0.995
 
 
 def test_hexagons_are_never_wider_than_intervals() -> None:

@@ -25,8 +25,8 @@ from .samples import (
 )
 
 SCALES = (1e-6, 1.0, 1e6)
-STARTS = 6
-POINTS = 8
+STARTS = 4
+POINTS = 5
 
 every_build = pytest.mark.parametrize("build", BUILDS)
 every_perturbation = pytest.mark.parametrize(("text", "clip"), PERTURBATIONS)

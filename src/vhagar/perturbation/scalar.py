@@ -34,6 +34,13 @@ class AbstractScalarPiece(AbstractPiece):
         """How wide the span is beside what the parameter can be at all."""
         return (self.span[1] - self.span[0]) / self.domain.width
 
+    def middle(self) -> Self | None:
+        """The piece at the middle of its span, where its support shows how much a split can gain.
+
+        None where that does not show, as neurons' bounds gain more.
+        """
+        return None
+
     @property
     def parameter_bounds(self) -> tuple[Array, Array]:
         return np.array([self.span[0]]), np.array([self.span[1]])

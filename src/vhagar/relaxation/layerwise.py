@@ -71,10 +71,12 @@ class TwinBounds:
 
 def refine_layer(bounds: TwinBounds, layer: int, steps: int) -> None:
     """Tighten the hexagons of a layer's undecided neurons by first-order steps."""
+    if layer < 1:
+        return  # the first layer's supports are exact
     hexagons = bounds.hexagons[layer]
     undecided = np.flatnonzero(~hexagons.on & ~hexagons.off)
-    if layer == 0 or not len(undecided):
-        return  # the first layer's supports are exact
+    if not len(undecided):
+        return
     unit = np.eye(len(hexagons))[undecided]
     ratio = hexagons.ratio
     h = hexagons
@@ -87,7 +89,7 @@ def refine_layer(bounds: TwinBounds, layer: int, steps: int) -> None:
     descent.begin(bounds.hexagons[:layer], (on_s, on_t))
     choice = descent.run((on_s, on_t), steps)
     better = bounds.bound(layer, on_s, on_t, choice).reshape(len(directions), -1)
-    found[:, undecided] = np.minimum(found[:, undecided], better)
+    found[:, undecided] = np.fmin(found[:, undecided], better)  # NaN proves nothing
     refined = Hexagons(-found[0], found[1], -found[2], found[3], -found[4], found[5], ratio)
     bounds.replace(layer, refined.meet(hexagons).tightened())
 

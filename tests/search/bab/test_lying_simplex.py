@@ -22,7 +22,7 @@ from ...relaxation.samples import Rng
 from .nodes import cases_of
 
 HERE = Options(engine="bab", workers=1)
-MOST_SOLVES = 25
+MOST_SOLVES = 20
 # Perturbations whose pieces need no splitting close quickly when nobody lies.
 CLOSING = ("linf", "occlusion", "patch", "translation", "rotation")
 
@@ -135,9 +135,11 @@ def test_without_lies_it_closes(kind: str) -> None:
 
 @pytest.mark.parametrize("name", LIES)
 def test_lies_cost_no_soundness(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    for k, kind in enumerate(KINDS):
-        case = cases_of(kind)[0]
-        lie_with(LIES[name], monkeypatch, case.number, share=(1.0, 0.3)[k % 2])
+    # The perturbations take turns.
+    kinds = np.roll(list(KINDS), list(LIES).index(name))[:4]
+    for kind, share in zip(kinds, (1.0, 0.3, 1.0, 0.3), strict=True):
+        case = cases_of(str(kind))[0]
+        lie_with(LIES[name], monkeypatch, case.number, share)
         require_sound(case, verify(problem_of(case), options=HERE))
 
 
@@ -147,18 +149,17 @@ def test_a_different_lie_every_time(monkeypatch: pytest.MonkeyPatch) -> None:
     def lie(answer: LpAnswer, rows: int, columns: int, rng: Rng) -> LpAnswer:
         return every[rng.integers(len(every))](answer, rows, columns, rng)
 
-    for case in (case for kind in KINDS for case in cases_of(kind)):
+    for case in (cases_of(kind)[0] for kind in KINDS):
         lie_with(lie, monkeypatch, case.number, share=0.7)
         require_sound(case, verify(problem_of(case), options=HERE))
 
 
-@pytest.mark.parametrize("name", LIES)
-def test_the_largest_confidence_stays_sound(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_largest_confidence_stays_sound(monkeypatch: pytest.MonkeyPatch) -> None:
     problem = problem_of(cases_of("linf")[0])
-    low, high = problem.domain.lower, problem.domain.upper
-    bare = Problem(problem.network, None, problem.source, input_range=(low, high))
-    lie_with(LIES[name], monkeypatch, 7)
-    result = max_confidence(problem.network, problem.source, input_range=(low, high), options=HERE)
-    truth = exact_optimum(bare)[None]
-    assert Fraction(result.lower) <= truth.high
-    assert truth.low <= Fraction(result.upper)
+    ends = problem.domain.lower, problem.domain.upper
+    truth = exact_optimum(Problem(problem.network, None, problem.source, input_range=ends))[None]
+    for lie in LIES.values():
+        lie_with(lie, monkeypatch, 7)
+        result = max_confidence(problem.network, problem.source, input_range=ends, options=HERE)
+        assert Fraction(result.lower) <= truth.high
+        assert truth.low <= Fraction(result.upper)

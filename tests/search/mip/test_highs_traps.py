@@ -195,10 +195,10 @@ def test_other_statuses_prove_nothing(status: str, monkeypatch: pytest.MonkeyPat
 
 
 def amplified(coefficient: float, rows_of: Callable[..., LinearArrays]) -> LinearArrays:
-    """`s = sum of coefficient * x` over 100 x in [0,1], and `d <= 10,000 s`, d and s up to 1."""
-    first = np.concatenate([[0.0, 1.0], np.full(100, -coefficient)])
-    second = np.concatenate([[1.0, -1e4], np.zeros(100)])
-    return rows_of(sparse.csr_array(np.array([first, second])), [0.0, -INFINITY], [0.0, 0.0])
+    """`s = sum of coefficient * x` over 100 x, `v = 10,000 s` and `d <= v`, all in [0,1]."""
+    none, some = np.zeros(100), np.full(100, -coefficient)
+    rows = [[0.0, 0.0, 1.0, *some], [0.0, 1.0, -1e4, *none], [1.0, -1.0, 0.0, *none]]
+    return rows_of(sparse.csr_array(np.array(rows)), [0.0, 0.0, -INFINITY], [0.0, 0.0, 0.0])
 
 
 def arrays_of(matrix: sparse.csr_array, lower: list[float], upper: list[float]) -> LinearArrays:

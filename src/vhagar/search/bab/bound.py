@@ -11,6 +11,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from vhagar.perturbation import AbstractPiece
 from vhagar.relaxation.layerwise import TwinBounds
 from vhagar.relaxation.twin import Allowed, Choice, twin_bound
 from vhagar.search.bab.lp import LambdaModel
@@ -36,15 +37,20 @@ class NodeBound:
         self._score_size = score_size
         self._classes = bounds.network.classes
 
-    def upper(self, duals: Array | None, allowed: Allowed) -> float:
-        """An upper bound on the node's `delta`; infinite where the duals prove nothing."""
+    def upper(
+        self, duals: Array | None, allowed: Allowed, part: AbstractPiece | None = None
+    ) -> float:
+        """An upper bound on the node's `delta`; infinite where the duals prove nothing.
+
+        With a part of the piece given, the bound is for that part only.
+        """
         if duals is None or not np.isfinite(duals).all():
             return math.inf
         alpha = np.maximum(-duals[self._model.source_rows], 0.0)
         total = float(alpha.sum())
         if not 1e-6 < total < 1e6:
             return math.inf
-        return self._evaluate(duals / total, alpha / total, allowed)
+        return self._evaluate(duals / total, alpha / total, allowed, part=part)
 
     def infeasible(self, ray: Array | None, allowed: Allowed) -> bool:
         """Whether a dual ray proves that the node holds no attacked input.
@@ -79,6 +85,7 @@ class NodeBound:
         alpha: Array,
         allowed: Allowed,
         inner: tuple[int, Array, Array] | None = None,
+        part: AbstractPiece | None = None,
     ) -> float:
         model = self._model
         mu = np.maximum(-duals[model.target_rows], 0.0)
@@ -92,7 +99,7 @@ class NodeBound:
             (value,) = twin_bound(
                 self._bounds.stages,
                 self._bounds.corners,
-                self._bounds.piece,
+                self._bounds.piece if part is None else part,
                 (a, b),
                 self._choice(duals),
                 self._bounds.input_magnitude,

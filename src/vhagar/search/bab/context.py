@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from vhagar.errors import SolverFailure
 from vhagar.perturbation import AbstractPiece
+from vhagar.perturbation.scalar import AbstractScalarPiece
 from vhagar.problem import Problem
 from vhagar.relaxation import Bounds, network_bounds
 from vhagar.relaxation.layerwise import TwinBounds
@@ -108,6 +109,20 @@ class Context:
             empty = self.formula.infeasible(answer.duals, allowed)
             return Evaluation(-np.inf if empty else known, answer)
         return Evaluation(min(known, self.formula.upper(answer.duals, allowed)), answer)
+
+    def cost_of_span(self, decisions: tuple[Decision, ...], duals: Array | None) -> float | None:
+        """How much smaller a node's bound would be at the middle of the piece's span alone.
+
+        None for pieces where that says little about the worth of a split.
+        """
+        middle, allowed = self._middle, self.allowed(decisions)
+        if middle is None or allowed is None:
+            return None
+        return self.formula.upper(duals, allowed) - self.formula.upper(duals, allowed, middle)
+
+    @cached_property
+    def _middle(self) -> AbstractPiece | None:
+        return self.piece.middle() if isinstance(self.piece, AbstractScalarPiece) else None
 
     def allowed(self, decisions: tuple[Decision, ...]) -> Allowed | None:
         """Which corners the decisions leave; None where a neuron has none left."""

@@ -35,6 +35,8 @@ _TRIAL_ITERATIONS = 80
 _RESOLUTION = 1e-12
 # Below the first splits, a nonconvex piece is halved after so many decisions.
 _SPLIT_EVERY = 3
+# Or where at the middle of its span the bound would be better by this part of the gap.
+_COSTLY = 0.3
 # A piece whose parameter varies by less than this part is not split before neurons are.
 _NARROW = 0.01
 _MOST_REFINED, _REFINING_STEPS = 4, 60
@@ -171,7 +173,7 @@ class Explorer:
             return self._without_lp(node, closed)
         if self._polish_is_due(node.region):
             self._polish(state, node.region, primal)
-        if self._split_is_due(context.piece, node):
+        if self._split_is_due(context, node, evaluation):
             return self._split(node) or self._branch(state, node, evaluation, closed)
         return self._branch(state, node, evaluation, closed)
 
@@ -181,14 +183,19 @@ class Explorer:
         visits = self._visits[key] = self._visits.get(key, 0) + 1
         return visits <= _ALWAYS_POLISH or visits % _POLISH_EVERY == 0
 
-    def _split_is_due(self, piece: AbstractPiece, node: Node) -> bool:
-        """A nonconvex piece is halved a few times first, and then once in a while.
+    def _split_is_due(self, context: Context, node: Node, evaluation: Evaluation) -> bool:
+        """A nonconvex piece is halved where its span costs much of the gap.
 
-        At first its relaxation is what is loose, not the neurons'; the limit is the cost of new
-        bounds for every part.
+        Where that is not known, it is halved a few times first, and then once in a while: at first
+        its relaxation is what is loose, not the neurons'; the limit is the cost of new bounds for
+        every part.
         """
+        piece = context.piece
         if piece.convex or not isinstance(piece, AbstractScalarPiece):
             return False
+        cost = context.cost_of_span(node.decisions, evaluation.answer.duals)
+        if cost is not None:
+            return cost > _COSTLY * (node.upper - self.lower)
         affordable = int(math.log2(20_000 / max(self._problem.network.hidden_neurons, 1)))
         early = max(2, min(6, affordable)) if piece.spread > _NARROW else 0
         return len(node.region.path) < max(early, len(node.decisions) // _SPLIT_EVERY)
