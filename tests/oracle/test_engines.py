@@ -28,8 +28,8 @@ from .exact import (
 )
 from .networks import FLAVOURS, uneven
 
-# Enough for every problem here, but for some ranges of contrasts and angles.
-TIMEOUT = 20.0
+# Far more than any problem here needs, but for some ranges of contrasts and angles.
+TIMEOUT = 120.0
 TIMEOUT_OF_RANGES = 1.0
 RELATIVE_GAP = 1e-3
 # Of the size of the scores: what counts as no gap, and a margin that every engine can see.

@@ -77,6 +77,15 @@ def test_channels_move_together_and_black_is_the_lower_end(
     assert found[1].tolist() == np.where(black, -1.0, np.negative(drawn)).tolist()
 
 
+def test_a_range_of_rotations_turns_by_one_of_its_angles() -> None:
+    turned = [image_under(piece, [[90.0]]) for piece in Rotation((88, 91)).pieces(GREY)]
+    for found in turned:  # both end there
+        assert found.tolist() == image_under(only(Rotation(90))).tolist()
+    piece = only(Rotation((28, 31)))
+    assert image_under(piece, [[30.0]]).tolist() == image_under(only(Rotation(30))).tolist()
+    assert image_under(piece, [[99.0]]).tolist() == image_under(only(Rotation(31))).tolist()
+
+
 def test_brightness_is_clipped_by_hand() -> None:
     up, down = Brightness((-0.5, 0.25)).pieces(GREY)[::-1]
     expected = [0.35, 0.45, 0.55, 0.65, 0.75, 0.85, 0.95, 1, 1]
@@ -161,6 +170,7 @@ def test_pieces_say_what_was_done() -> None:
         (Occlusion(1, 2, 1), [], {"row": 1, "column": 2, "width": 1}),
         (Translation(1, -2), [], {"tx": 1, "ty": -2}),
         (Rotation(30), [], {"angle": 30}),
+        (Rotation((30, 33)), [31.5], {"angle": 31.5}),
     ]
     for perturbation, parameters, facts in table:
         assert only(perturbation).describe(np.array(parameters)) == facts

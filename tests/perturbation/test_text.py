@@ -41,6 +41,7 @@ FORMS = [
     ("translation([-3,3],[0,1])", Translation((-3, 3), (0, 1))),
     ("rotation(10)", Rotation(10)),
     ("rotation([5,10])", Rotation((5, 10))),
+    ("rotation([-7.5,1e-3])", Rotation([-7.5, 1e-3])),
     ("rotation(-22.5)", Rotation(-22.5)),
 ]
 

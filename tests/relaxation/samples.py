@@ -49,6 +49,7 @@ PERTURBATIONS = (
     ("occlusion(1,1,2)", True),
     ("translation(1,-1)", True),
     ("rotation(30)", True),
+    ("rotation([20,40])", True),
 )
 
 
@@ -185,6 +186,20 @@ def _exact_image(piece: AbstractPiece, x: np.ndarray, parameters: np.ndarray) ->
     if not piece.clip:
         return moved
     return np.minimum(np.maximum(moved, black), Fraction(piece.domain.upper))
+
+
+def overshoot(piece: AbstractPiece, pair: Pair) -> np.ndarray | None:
+    """How far each pixel would have gone beyond the end that clips it (negative: it does not).
+
+    None for pieces that do not clip.
+    """
+    if piece.pixel_corners() is None:
+        return None
+    e = Fraction(float(pair.parameters[0]))
+    black, white = Fraction(piece.domain.lower), Fraction(piece.domain.upper)
+    if isinstance(piece, BrightnessPiece):
+        return pair.exact + e - white if piece.brightens else black - pair.exact - e
+    return black + e * (pair.exact - black) - white
 
 
 @dataclass(frozen=True, eq=False)

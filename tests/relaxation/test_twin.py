@@ -15,10 +15,12 @@ from .samples import (
     BUILDS,
     PERTURBATIONS,
     ExactNetwork,
+    Pair,
     Rng,
     Values,
     domain_of,
     network_of,
+    overshoot,
     pair_at,
     pairs,
     pieces_of,
@@ -101,19 +103,24 @@ def test_any_multipliers_bound_every_input(build: str, text: str, clip: bool) ->
                 assert value <= with_inner[k]
 
 
-def consistent(bounds: TwinBounds, first: Values, second: Values, rng: Rng) -> Allowed:
-    """Random decisions that a pair agrees with."""
+def cut_off(values: np.ndarray, positive: np.ndarray, decided: np.ndarray) -> np.ndarray:
+    """Minus infinity for the corners `(corners, entries)` on the other side of a decision."""
+    return np.where(decided & np.where(positive, values < 0, values > 0), -np.inf, 0.0)
+
+
+def consistent(bounds: TwinBounds, pair: Pair, copies: tuple[Values, Values], rng: Rng) -> Allowed:
+    """Random decisions that a pair agrees with: signs of neurons, and which pixels clip."""
     layers = []
-    for corners, s, t in zip(bounds.corners, first.entering, second.entering, strict=True):
+    for corners, s, t in zip(bounds.corners, *(copy.entering for copy in copies), strict=True):
         mask = np.zeros(corners.s.shape)
-        for values, signs in ((corners.s, s), (corners.t, t)):
-            decided = rng.random(len(signs)) < 0.6
-            negative = np.array([bool(value <= 0) for value in signs])
-            mask[:, decided] += np.where(
-                np.where(negative, values > 0, values < 0)[:, decided], -np.inf, 0.0
-            )
+        for values, entering in ((corners.s, s), (corners.t, t)):
+            mask += cut_off(values, entering > 0, rng.random(len(entering)) < 0.6)
         layers.append(mask if rng.random() < 0.9 else None)
-    return Allowed(tuple(layers))
+    pixels, over = None, overshoot(bounds.piece, pair)
+    if over is not None:
+        sides = bounds.piece.pixel_corners().side[:, None]
+        pixels = cut_off(sides, over > 0, rng.random(len(over)) < 0.6)
+    return Allowed(tuple(layers), pixels)
 
 
 @every_build
@@ -128,7 +135,7 @@ def test_decisions_keep_the_inputs_that_agree_with_them(build: str, text: str, c
         for pair in pairs(piece, rng, 3):
             first, second = exact(pair.exact), exact(pair.exact_p)
             start = rng.normal(size=(2, 2, network.classes))
-            allowed = consistent(bounds, first, second, rng)
+            allowed = consistent(bounds, pair, (first, second), rng)
             found = bound(bounds, start, any_numbers(rng), allowed)
             for k, limit in enumerate(found):
                 value = linear(start[0, k], first.scores) + linear(start[1, k], second.scores)

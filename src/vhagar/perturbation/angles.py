@@ -17,7 +17,7 @@ Array = NDArray[np.float64]
 _STEP = 0.25
 _MOST_STARTS = 1000
 _REFINED, _ROUNDS = 3, 30
-_MOST_PARTS = 400
+_MOST_PARTS = 200
 
 
 def best_angle(domain: Domain, span: tuple[float, float], x: Array, x_p: Array) -> float:

@@ -19,16 +19,18 @@ from vhagar.perturbation.base import AbstractPiece, Domain, Perturbation
 from vhagar.perturbation.ranges import GivenRange, as_range, require_within, span_text
 from vhagar.perturbation.rotation_range import RotationPiece, turn_by
 
-# A range is cut so that within a piece the outermost pixel, one as far out as this at least, moves
-# by about the width of a pixel. Engines cut further where it matters.
-_PIECE = 1.0
+# A range is cut so that within a piece the outermost pixel, if it were at least this far out, moves
+# by the width of a pixel at most. Engines cut further where it matters.
 _LEAST_RADIUS = 10.0
 _MOST_PIECES = 180
 
 
 @dataclass(frozen=True)
 class Rotation(Perturbation):
-    """`rotation(theta)`: by theta degrees, clockwise. Pixels from outside the image are black."""
+    """`rotation(theta)`: by theta degrees, clockwise. Pixels from outside the image are black.
+
+    `rotation([lo,hi])`: by any angle in [lo,hi].
+    """
 
     angle: tuple[float, float]
 
@@ -42,11 +44,16 @@ class Rotation(Perturbation):
         low, high = self.angle
         if low == high:
             return (turn_by(domain, str(self), low),)
-        turn = math.radians(high - low) * max(radius(domain), _LEAST_RADIUS)
-        count = min(max(math.ceil(turn / _PIECE), 1), _MOST_PIECES)
-        ends = np.linspace(low, high, count + 1).tolist()
+        step = math.degrees(1 / max(radius(domain), _LEAST_RADIUS))
+        step = max(step, (high - low) / _MOST_PIECES)
+        # At quarter turns pixels of the border turn black to either side.
+        quarters = [90.0 * k for k in range(-3, 4) if low < 90 * k < high]
+        cuts = [low]
+        for end in (*quarters, high):
+            count = max(1, math.ceil((end - cuts[-1]) / step))
+            cuts += np.linspace(cuts[-1], end, count + 1).tolist()[1:]
         return tuple(
-            RotationPiece(domain, str(self), span, False) for span in itertools.pairwise(ends)
+            RotationPiece(domain, str(self), span, False) for span in itertools.pairwise(cuts)
         )
 
     def arguments(self) -> tuple[str, ...]:

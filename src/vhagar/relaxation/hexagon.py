@@ -56,9 +56,10 @@ class Hexagons:
     @property
     def magnitude(self) -> Array:
         """The largest absolute pre-activation in either copy, the ratio taken in."""
-        first = np.maximum(abs(self.lower), abs(self.upper)) * max(self.ratio, 1.0)
+        first = np.maximum(abs(self.lower), abs(self.upper))
         largest: Array = np.maximum(first, np.maximum(abs(self.lower_p), abs(self.upper_p)))
-        return largest
+        # A corner's s may be computed from t by a division, its t from s by a product.
+        return largest * max(self.ratio, 1.0 / self.ratio)
 
     def meet(self, other: Hexagons) -> Hexagons:
         """What both know; they have the same ratio."""

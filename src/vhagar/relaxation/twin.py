@@ -100,6 +100,7 @@ def through_stage(stage: Stage, state: Backward, magnitudes: Array) -> Backward:
         bias = layer.flat_bias
         constant = constant + (p + q) @ bias
         error = error + _unit(layer.out_size + 4) * ((abs(p) + abs(q)) @ abs(bias))
+        error = error + _HALF_ULP * abs(constant)  # that addition's own; others may cancel it
         matrix = layer.weight if isinstance(layer, Affine) else layer.matrix
         spread = _times(abs(p) + abs(q), abs(matrix))
         p, q = _times(p, matrix), _times(q, matrix)
@@ -167,8 +168,9 @@ def through_relu(
     """Pay the offsets of a ReLU layer and continue with `(p, q)` on its pre-activations."""
     offsets = corners.offset(state.a, state.b, p, q, allowed)
     size = (abs(state.a) + abs(state.b) + abs(p) + abs(q)) @ corners.magnitude
+    constant = state.constant + offsets.sum(axis=1)
     error = state.error + _unit(2 * len(corners.magnitude) + 32) * size
-    return Backward(p, q, state.constant + offsets.sum(axis=1), error)
+    return Backward(p, q, constant, error + _HALF_ULP * abs(constant))
 
 
 @dataclass(frozen=True, eq=False)

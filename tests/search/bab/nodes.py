@@ -12,12 +12,11 @@ import pytest
 
 from vhagar import Problem
 from vhagar.perturbation import AbstractPiece
-from vhagar.perturbation.brightness import BrightnessPiece
 from vhagar.relaxation.layerwise import quick_bounds
 from vhagar.search.bab.context import PIXELS, Context, Decision
 
 from ...oracle.cases import KINDS, Case
-from ...relaxation.samples import Attacked, Pair, Rng, attacked_inputs
+from ...relaxation.samples import Attacked, Pair, Rng, attacked_inputs, overshoot
 
 every_kind = pytest.mark.parametrize("kind", KINDS)
 _PER_KIND = 3
@@ -81,15 +80,10 @@ def agreeing(found: Found, rng: Rng, share: float = 0.5) -> tuple[Decision, ...]
 
 def _pixels(piece: AbstractPiece, pair: Pair, rng: Rng, share: float) -> list[Decision]:
     """Whether pixels clip, for pieces on which that can be decided."""
-    if piece.pixel_corners() is None:
-        return []
-    x, e = pair.exact, Fraction(float(pair.parameters[0]))
-    black, white = Fraction(piece.domain.lower), Fraction(piece.domain.upper)
-    moved = x + e if isinstance(piece, BrightnessPiece) else black + e * (x - black)
-    over = moved - white if e > 0 else black - moved
+    over = overshoot(piece, pair)
     return [
         Decision(PIXELS, k, 0, bool(rng.integers(2)) if amount == 0 else bool(amount > 0))
-        for k, amount in enumerate(over)
+        for k, amount in enumerate([] if over is None else over)
         if rng.random() < share
     ]
 

@@ -36,6 +36,8 @@ class NodeBound:
         self._target = target
         self._score_size = score_size
         self._classes = bounds.network.classes
+        # Of a sum over the classes, several times over.
+        self._rounding = 2.0**-51 * (self._classes + 8)
 
     def upper(
         self, duals: Array | None, allowed: Allowed, part: AbstractPiece | None = None
@@ -77,7 +79,7 @@ class NodeBound:
         everything = Allowed((None,) * len(self._bounds.corners))
         bound = self._evaluate(duals, alpha, everything, inner)
         paid = confidence * float(alpha.sum())
-        return bound - paid + 2.0**-48 * (abs(bound) + abs(paid))
+        return bound - paid + self._rounding * (abs(bound) + abs(paid))
 
     def _evaluate(
         self,
@@ -107,7 +109,8 @@ class NodeBound:
                 inner,
             )
         # The sums of alpha and mu are rounded, and alpha sums to 1 only up to rounding.
-        rounding = 2.0**-48 * (float(alpha.sum() + mu.sum()) * self._score_size + abs(value))
+        size = float(alpha.sum() + mu.sum()) * self._score_size
+        rounding = self._rounding * (size + abs(value))
         bound = float(value) + rounding
         return bound if not math.isnan(bound) else math.inf
 

@@ -24,7 +24,8 @@ Place = tuple[int, int, int]
 _RELIABLE = 4
 _MOST_TRIALS = 10
 _LOOK_AT = 40
-_SMALLEST_MASS = 1e-7
+# Of a neuron's range: what counts as no mass at all.
+_SMALLEST_MASS = 1e-8
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +51,8 @@ class Candidates:
         sizes = [len(hexagons) for hexagons in bounds.hexagons]
         self._offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
         self._flat = self._offsets[weights.layer] + weights.neuron
+        magnitudes = [hexagons.magnitude for hexagons in bounds.hexagons]
+        self._no_mass = _SMALLEST_MASS * np.concatenate([np.zeros(0), *magnitudes])
         # How much the next layer listens to a neuron: a prior for its pseudocost.
         self._influence = np.concatenate(
             [np.asarray(abs(stage.matrix()).sum(axis=0)).reshape(-1) for stage in bounds.stages[1:]]
@@ -65,7 +68,7 @@ class Candidates:
             positive = np.bincount(self._flat, lambdas * np.maximum(values, 0.0), size)
             negative = np.bincount(self._flat, lambdas * np.maximum(-values, 0.0), size)
             prior = np.minimum(positive, negative) * self._influence
-            for k in np.flatnonzero((positive > _SMALLEST_MASS) & (negative > _SMALLEST_MASS)):
+            for k in np.flatnonzero((positive > self._no_mass) & (negative > self._no_mass)):
                 layer = int(np.searchsorted(self._offsets, k, side="right")) - 1
                 neuron = int(k - self._offsets[layer])
                 if copy == 1 and self._equal[layer][neuron]:
@@ -75,6 +78,17 @@ class Candidates:
                     Candidate(place, float(negative[k]), float(positive[k]), float(prior[k]))
                 )
         return sorted(found, key=lambda candidate: -candidate.prior)
+
+    def undecided(self, decided: set[Place]) -> Candidate | None:
+        """Where no LP solution tells what to decide: the most heard neuron that is left."""
+        weight = self._influence * self._no_mass
+        for k in self._flat[np.argsort(-weight[self._flat], kind="stable")].tolist():
+            layer = int(np.searchsorted(self._offsets, k, side="right")) - 1
+            neuron = int(k - self._offsets[layer])
+            for copy in (0,) if self._equal[layer][neuron] else (0, 1):
+                if (layer, neuron, copy) not in decided:
+                    return Candidate((layer, neuron, copy), 0.0, 0.0, 0.0)
+        return None
 
     def _pixel_candidates(self, primal: Array) -> list[Candidate]:
         """Pixels that the LP puts partly on either side of the clip."""
@@ -111,7 +125,7 @@ class Pseudocosts:
     _all: _Average = field(default_factory=_Average)
 
     def learn(self, place: Place, positive: bool, decrease: float, mass: float) -> None:
-        rate = max(decrease, 0.0) / max(mass, _SMALLEST_MASS)
+        rate = max(decrease, 0.0) / max(mass, 1e-300)
         self._sides.setdefault((place, positive), _Average()).add(rate)
         self._all.add(rate)
 

@@ -53,6 +53,13 @@ class Evaluation:
     upper: float
     answer: LpAnswer
 
+    @property
+    def doubtful(self) -> bool:
+        """Whether the LP neither gave a point to go on from nor proved the node empty."""
+        if self.answer.status is LpStatus.INFEASIBLE:
+            return self.upper > -np.inf
+        return self.answer.status is not LpStatus.OPTIMAL or self.answer.primal is None
+
 
 class Context:
     """One piece, one target."""
@@ -102,9 +109,16 @@ class Context:
         try:
             self.simplex.switch_off(self.switched_off(decisions))
             self.simplex.restore(basis)
-            answer = self.simplex.solve(iteration_limit)
+            evaluation = self._judge(self.simplex.solve(iteration_limit), allowed, known)
+            if iteration_limit is None and evaluation.doubtful:
+                self.simplex.forget()
+                evaluation = self._judge(self.simplex.solve(), allowed, known)
         except SolverFailure:  # what is known stays known
             return Evaluation(known, LpAnswer(LpStatus.DOUBTFUL, None, None, np.inf, 0))
+        return evaluation
+
+    def _judge(self, answer: LpAnswer, allowed: Allowed, known: float) -> Evaluation:
+        """The bound that an LP's answer proves, by the formula."""
         if answer.status is LpStatus.INFEASIBLE:
             empty = self.formula.infeasible(answer.duals, allowed)
             return Evaluation(-np.inf if empty else known, answer)
@@ -129,6 +143,8 @@ class Context:
         layers: list[Array | None] = [None] * len(self.bounds.corners)
         pixels: Array | None = None
         for decision in decisions:
+            if decision.layer == PIXELS and not len(self._sides):
+                continue  # a part of the piece that does not clip
             if decision.layer == PIXELS:
                 pixels = (
                     np.zeros((len(self._sides), self.piece.domain.size))

@@ -170,7 +170,7 @@ class Explorer:
             return []
         primal = evaluation.answer.primal
         if evaluation.answer.status is not LpStatus.OPTIMAL or primal is None:
-            return self._without_lp(node, closed)
+            return self._without_lp(state, node, closed)
         if self._polish_is_due(node.region):
             self._polish(state, node.region, primal)
         if self._split_is_due(context, node, evaluation):
@@ -200,9 +200,12 @@ class Explorer:
         early = max(2, min(6, affordable)) if piece.spread > _NARROW else 0
         return len(node.region.path) < max(early, len(node.decisions) // _SPLIT_EVERY)
 
-    def _without_lp(self, node: Node, closed: Closed) -> list[Node]:
-        """The LP gave nothing to go by: try a smaller piece, else the bound stands as it is."""
+    def _without_lp(self, state: RegionState, node: Node, closed: Closed) -> list[Node]:
+        """The LP gave nothing to go by: decide anything, else the bound stands as it is."""
         children = self._split(node)
+        if not children:
+            left = state.candidates.undecided({decision.place for decision in node.decisions})
+            children = self._children(node, left, None) if left is not None else []
         if not children:
             closed.add(node.region.target, node.upper)
         return children
@@ -214,7 +217,12 @@ class Explorer:
         candidates = state.candidates.of(evaluation.answer.primal)
         if not candidates:
             self._polish(state, node.region, evaluation.answer.primal, thorough=True)
-            return [] if self._close_if_settled(node, closed) else self._without_lp(node, closed)
+            if self._close_if_settled(node, closed):
+                return []
+            children = self._split(node)
+            if not children:  # the LP is exact here: what is missing is a witness, not a bound
+                closed.add(node.region.target, node.upper)
+            return children
         basis = state.context.simplex.basis()
         chosen = self._choose(state, node, candidates, basis)
         number = self._next_number()

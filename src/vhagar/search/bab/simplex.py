@@ -84,6 +84,10 @@ class Simplex:
         if basis is not None and basis.valid:
             self._require(self._highs.setBasis(basis), "setBasis")
 
+    def forget(self) -> None:
+        """Start over from no basis at all: after numerical trouble the basis is suspect."""
+        self._require(self._highs.clearSolver(), "clearSolver")
+
     def aim(self, cost: Array) -> None:
         """Maximise another linear function of the columns, from the basis at hand."""
         every = np.arange(len(cost), dtype=np.int32)
