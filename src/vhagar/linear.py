@@ -80,8 +80,11 @@ class LinearModel:
         self.row_count += count
         return np.arange(first, self.row_count)
 
-    def arrays(self) -> LinearArrays:
-        """The finished model, with negligible coefficients moved into the rows' bounds."""
+    def arrays(self, smallest: float = _SMALLEST_COEFFICIENT) -> LinearArrays:
+        """The finished model, with negligible coefficients moved into the rows' bounds.
+
+        Whoever scales the model first has better means to say what is negligible.
+        """
         lower, upper = np.concatenate(self._lower), np.concatenate(self._upper)
         rows, columns, values = (np.concatenate(part) for part in zip(*self._entries, strict=True))
         shape = (self.row_count, self.column_count)
@@ -89,10 +92,10 @@ class LinearModel:
         matrix.sum_duplicates()
         matrix.eliminate_zeros()
         tiny = abs(matrix)
-        tiny.data[tiny.data > _SMALLEST_COEFFICIENT] = 0.0
+        tiny.data[tiny.data > smallest] = 0.0
         tiny.eliminate_zeros()  # a zero times an infinite bound would not be zero
         reach = tiny @ np.maximum(abs(lower), abs(upper))
-        matrix.data[abs(matrix.data) <= _SMALLEST_COEFFICIENT] = 0.0
+        matrix.data[abs(matrix.data) <= smallest] = 0.0
         matrix.eliminate_zeros()
         return LinearArrays(
             lower,

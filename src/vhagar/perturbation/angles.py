@@ -18,6 +18,8 @@ _STEP = 0.25
 _MOST_STARTS = 1000
 _REFINED, _ROUNDS = 3, 30
 _MOST_PARTS = 200
+# A pair this close, on average over its pixels and beside the largest, is explained.
+_NEGLIGIBLE = 2.0**-52
 
 
 def best_angle(domain: Domain, span: tuple[float, float], x: Array, x_p: Array) -> float:
@@ -25,9 +27,13 @@ def best_angle(domain: Domain, span: tuple[float, float], x: Array, x_p: Array) 
     starts = _starts(domain, span)
     distances = [_distance(domain, angle, x, x_p) for angle in starts]
     order = np.argsort(distances, kind="stable")[:_REFINED]
-    found = [(distances[k], float(starts[k])) for k in order]
-    found += [_refined(domain, span, angle, x, x_p) for _, angle in found]
-    return min(found, key=lambda pair: pair[0])[1]
+    negligible = _NEGLIGIBLE * domain.magnitude * domain.size
+    best = (distances[order[0]], float(starts[order[0]]))
+    for start in starts[order]:
+        if best[0] <= negligible:
+            break
+        best = min(best, _refined(domain, span, float(start), x, x_p))
+    return best[1]
 
 
 def explaining_angle(

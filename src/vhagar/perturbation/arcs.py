@@ -64,8 +64,8 @@ def arc_between(plane: tuple[int, int], begin: float, end: float) -> Arc:
     least = np.maximum(on_line[0] - error, r.least * c.least - rounding)
     least = np.where(inside[pixel], np.maximum(least, 0.0), 0.0)
     most = np.minimum(np.minimum(on_line[1] + error, r.most * c.most + rounding), 1.0)
-    low = np.maximum(off_chord[0] - error, least - np.maximum(first, last))
-    high = np.minimum(off_chord[1] + error, most - np.minimum(first, last))
+    low = np.maximum(off_chord[0] - error, least - np.maximum(first, last) - rounding)
+    high = np.minimum(off_chord[1] + error, most - np.minimum(first, last) + rounding)
 
     def total(values: Array) -> Array:
         sums: Array = np.bincount(pixel, values, minlength=len(inside)).astype(np.float64)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 import math
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,7 +39,11 @@ _COLUMN_ROOM = 1e-6
 
 def turn_by(domain: Domain, label: str, angle: float) -> AffinePiece:
     """The piece of one angle."""
-    return AffinePiece(domain, label, rotation_matrix(domain.image, angle), (("angle", angle),))
+    return AffinePiece(domain, label, _matrix(domain.image, angle), (("angle", angle),))
+
+
+# A witness is applied, searched for and applied again, at the same angle.
+_matrix = lru_cache(maxsize=32)(rotation_matrix)
 
 
 @dataclass(frozen=True, eq=False)

@@ -147,13 +147,34 @@ def test_an_error_in_a_worker_loses_no_node(
     assert children_of(os.getpid()) == before
 
 
+@pytest.mark.parametrize("unit", [2.0**-20, 2.0**20])
+def test_units_do_not_matter(unit: float, problem: Problem, alone: Result) -> None:
+    """The same network in other units: no absolute tolerance may interfere."""
+    layers: list[Affine | Relu] = []
+    size = 1.0
+    for layer in problem.network.layers:
+        if isinstance(layer, Affine):
+            size *= unit
+            shapes = layer.in_shape, layer.out_shape
+            layers.append(Affine(unit * layer.weight, size * layer.bias, *shapes))
+        else:
+            layers.append(Relu(layer.out_shape))
+    scaled = Problem(Network(tuple(layers), (6,)), "linf(0.1)", 0)
+    result = verify(scaled, timeout=PATIENCE, options=ALONE)
+    assert result.status is Status.CLOSED
+    assert result.lower / size <= alone.upper
+    assert alone.lower <= result.upper / size
+
+
 def refusing(every: int, honest: Callable[..., Any]) -> Callable[..., Any]:
-    """Refuses service now and then."""
+    """Refuses service now and then; Ctrl-C ends what that keeps alive."""
     calls = 0
 
     def refuse(simplex: Simplex, *arguments: Any, **named: Any) -> Any:
         nonlocal calls
         calls += 1
+        if calls > 500:
+            raise KeyboardInterrupt
         if calls % every == 0:
             raise SolverFailure("HiGHS answered kError")
         return honest(simplex, *arguments, **named)

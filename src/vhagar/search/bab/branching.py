@@ -26,6 +26,8 @@ _MOST_TRIALS = 10
 _LOOK_AT = 40
 # Of a neuron's range: what counts as no mass at all.
 _SMALLEST_MASS = 1e-8
+# Of the bound: a child that promises less is as good as one that promises nothing.
+_SMALLEST_DECREASE = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,9 +148,9 @@ class Pseudocosts:
             return known.total / known.count
         return self._all.total / self._all.count if self._all.count else 1.0
 
-    def score(self, candidate: Candidate) -> float:
+    def score(self, candidate: Candidate, least: float) -> float:
         left, right = self.estimate(candidate)
-        return max(left, 1e-9) * max(right, 1e-9)
+        return max(left, least) * max(right, least)
 
 
 # Tries a candidate: the bounds of the negative and the positive child.
@@ -171,8 +173,9 @@ def choose(
     trial: Trial,
 ) -> Chosen:
     """Reliability branching: the candidate whose children promise the largest decreases."""
+    least = _SMALLEST_DECREASE * min(upper, 1e300)
     if any(costs.observations(c.place) for c in candidates[:_LOOK_AT]):
-        ranked = sorted(candidates, key=lambda c: -costs.score(c))[:_LOOK_AT]
+        ranked = sorted(candidates, key=lambda c: -costs.score(c, least))[:_LOOK_AT]
     else:
         ranked = candidates[:_LOOK_AT]
     best = Chosen(ranked[0], None)
@@ -188,9 +191,9 @@ def choose(
                 costs.learn(candidate.place, positive, decreases[positive], masses[positive])
             if min(tried) <= cutoff:
                 return Chosen(candidate, tried)  # one child is closed: nothing beats that
-            score = max(decreases[0], 1e-9) * max(decreases[1], 1e-9)
+            score = max(decreases[0], least) * max(decreases[1], least)
         else:
-            score = costs.score(candidate)
+            score = costs.score(candidate, least)
         if score > best_score:
             best, best_score, fruitless = Chosen(candidate, tried), score, 0
         else:

@@ -67,10 +67,11 @@ class LambdaModel:
             first, second = self._add_layer(bounds, layer, first, second)
             matrix, bias, width = stage.matrix(), stage.bias(), self.model.column_count
             first, second = (copy.then(matrix, bias, width) for copy in (first, second))
-        self.delta = int(self.model.add_columns(-2.0 * score_size, 2.0 * score_size)[0])
+        # Never reached: where a bound of its own held delta, the rows would have no duals.
+        self.delta = int(self.model.add_columns(-3.0 * score_size, 3.0 * score_size)[0])
         self._add_classes(first, second, source, target)
         self.weights = self._collect()
-        self.arrays = self.model.arrays()
+        self.arrays = self.model.arrays(smallest=0.0)  # the simplex scales, and drops then
 
     def _add_layer(
         self, bounds: TwinBounds, layer: int, first: Expression, second: Expression
