@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from vhagar.linear import Columns, LinearModel
-from vhagar.perturbation.base import AbstractPiece, Array, Domain, Support
+from vhagar.perturbation.base import AbstractPiece, Array, Domain, Expression, Support
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,6 +81,14 @@ class AffinePiece(AbstractPiece):
         x_p = model.add_columns(low, high)
         model.add_rows([(x_p, 1.0), (x, -self.matrix)], self.offset, self.offset)
         return x_p
+
+    def relax(self, model: LinearModel) -> tuple[Expression, Expression]:
+        """Without rows: the perturbed input is an expression in the input's columns."""
+        size = self.domain.size
+        x = model.add_columns(np.full(size, self.domain.lower), np.full(size, self.domain.upper))
+        pick = sparse.eye_array(model.column_count, format="csr")[x]
+        moved = sparse.csr_array(self.matrix @ pick)
+        return Expression(pick, np.zeros(size)), Expression(moved, self.offset)
 
     def describe(self, parameters: Array) -> dict[str, object]:
         return dict(self.facts)
