@@ -53,6 +53,11 @@ class Problem:
         store(self, "targets", self._checked_targets(targets))
         _ = self.pieces  # parameters outside their limits are found now, not later
 
+    def without_perturbation(self) -> Problem:
+        """How confident the network can be in the source class at all."""
+        domain = self.domain
+        return Problem(self.network, None, self.source, input_range=(domain.lower, domain.upper))
+
     def _checked_targets(self, targets: int | Sequence[int] | None) -> tuple[int, ...]:
         if self.perturbation is None:
             if targets is not None:

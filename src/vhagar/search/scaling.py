@@ -30,7 +30,9 @@ class Scaled:
         self.column_scale[arrays.integer] = 1.0
         matrix = arrays.matrix.copy()
         lengths = np.diff(matrix.indptr)
-        matrix.data = matrix.data * self.column_scale[matrix.indices]
+        # A column fixed at 0 contributes nothing, and must not be what a row is scaled by.
+        relevant = np.where(largest > 0, self.column_scale, 0.0)
+        matrix.data = matrix.data * relevant[matrix.indices]
         peaks = np.zeros(matrix.shape[0])
         np.maximum.at(peaks, np.repeat(np.arange(len(peaks)), lengths), abs(matrix.data))
         self.row_scale = 1.0 / powers_of_two(peaks)

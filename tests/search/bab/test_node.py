@@ -31,7 +31,7 @@ def test_a_node_is_small_and_travels(depth: int) -> None:
     assert len(sent) < 5_000
     back = pickle.loads(sent)
     assert (back.region, back.upper, back.number) == (node.region, node.upper, node.number)
-    assert (back.decisions, back.parent) == (node.decisions, node.parent)
+    assert (back.decisions, back.basis) == (node.decisions, node.basis)
 
 
 def test_many_nodes_of_a_subtree_share_what_they_have_in_common() -> None:

@@ -7,9 +7,12 @@ looser.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from vhagar.perturbation import AbstractPiece
 from vhagar.relaxation.layerwise import TwinBounds
@@ -17,6 +20,17 @@ from vhagar.relaxation.twin import Allowed, Choice, twin_bound
 from vhagar.search.bab.lp import LambdaModel
 
 Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Coefficients:
+    """How the bound depends on both copies' values, to first order.
+
+    `layers` holds the coefficients on each ReLU layer's outputs, `inputs` those on `x` and `x_p`.
+    """
+
+    layers: list[tuple[Array, Array]]
+    inputs: tuple[Array, Array]
 
 
 class NodeBound:
@@ -89,20 +103,13 @@ class NodeBound:
         inner: tuple[int, Array, Array] | None = None,
         part: AbstractPiece | None = None,
     ) -> float:
-        model = self._model
-        mu = np.maximum(-duals[model.target_rows], 0.0)
-        a, b = np.zeros((1, self._classes)), np.zeros((1, self._classes))
-        a[0, model.source_others] = -alpha
-        a[0, self._source] = alpha.sum()
-        if self._target is not None:
-            b[0, model.target_others] = -mu
-            b[0, self._target] = mu.sum()
+        mu = np.maximum(-duals[self._model.target_rows], 0.0)
         with np.errstate(over="ignore", invalid="ignore"):
             (value,) = twin_bound(
                 self._bounds.stages,
                 self._bounds.corners,
                 self._bounds.piece if part is None else part,
-                (a, b),
+                self._start(alpha, mu),
                 self._choice(duals),
                 self._bounds.input_magnitude,
                 allowed,
@@ -113,6 +120,47 @@ class NodeBound:
         rounding = self._rounding * (size + abs(value))
         bound = float(value) + rounding
         return bound if not math.isnan(bound) else math.inf
+
+    def ignores_target(self, duals: Array | None) -> bool:
+        """Whether the bound makes no use of the target's constraints."""
+        if duals is None or self._target is None:
+            return False
+        mu, alpha = (
+            float(np.maximum(-duals[rows], 0.0).sum())
+            for rows in (self._model.target_rows, self._model.source_rows)
+        )
+        return mu <= 1e-9 * alpha
+
+    def coefficients(self, duals: Array) -> Coefficients:
+        """What the duals say matters; for choices, not for bounds."""
+        alpha, mu = (
+            np.maximum(-duals[rows], 0.0)
+            for rows in (self._model.source_rows, self._model.target_rows)
+        )
+        choice = self._choice(duals)
+        layers = []
+        p, q = self._start(alpha, mu)
+        for layer in range(len(self._matrices) - 2, -1, -1):
+            a, b = (part @ self._matrices[layer + 1] for part in (p, q))
+            layers.append((a[0], b[0]))
+            p, q = choice(layer, a, b)
+        inputs = (p @ self._matrices[0])[0], (q @ self._matrices[0])[0]
+        return Coefficients(layers[::-1], inputs)
+
+    @cached_property
+    def _matrices(self) -> list[sparse.csr_array]:
+        return [stage.matrix() for stage in self._bounds.stages]
+
+    def _start(self, alpha: Array, mu: Array) -> tuple[Array, Array]:
+        """The coefficients of what is bounded, on both copies' scores."""
+        model = self._model
+        a, b = np.zeros((1, self._classes)), np.zeros((1, self._classes))
+        a[0, model.source_others] = -alpha
+        a[0, self._source] = alpha.sum()
+        if self._target is not None:
+            b[0, model.target_others] = -mu
+            b[0, self._target] = mu.sum()
+        return a, b
 
     def _choice(self, duals: Array) -> Choice:
         """Multipliers from the rows' duals; neurons without rows are linear or off."""

@@ -1,43 +1,47 @@
-"""Which sign to decide next: pseudocosts, made reliable by trying the best candidates.
+"""Which sign to decide next: what the LP's multipliers promise, corrected by experience.
 
-A candidate is one copy of one neuron that the LP leaves undecided. What a child removes from the
-LP's solution is measured by its *mass*: the sum of lambda times the pre-activation over the corners
-that the child cuts off.
+A candidate is one copy of one neuron that the LP leaves undecided. The LP counts its ReLU as the
+mean of the corners' ReLUs; deciding its sign takes away the *mass* on the other side. That mass
+times the neuron's coefficient in the bound is what the child's bound would fall by if nothing else
+could adapt. Other neurons do adapt: how much of the promise is kept is learnt, neuron by neuron,
+from the children that were solved.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from vhagar.linear import Columns
 from vhagar.relaxation.layerwise import TwinBounds
+from vhagar.search.bab.bound import Coefficients
 from vhagar.search.bab.context import PIXELS
 from vhagar.search.bab.lp import Weights
 
 Array = NDArray[np.float64]
 Place = tuple[int, int, int]
 
-_RELIABLE = 4
-_MOST_TRIALS = 10
-_LOOK_AT = 40
+# So often a promise must have been tested before it is relied on.
+_RELIABLE = 2
+_LOOK_AT, _FRUITLESS = 40, 8
 # Of a neuron's range: what counts as no mass at all.
 _SMALLEST_MASS = 1e-8
 # Of the bound: a child that promises less is as good as one that promises nothing.
 _SMALLEST_DECREASE = 1e-9
+# Of a layer's mean coefficient: multipliers are not unique, so none is taken for less.
+_SMALLEST_COEFFICIENT = 0.1
 
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
-    """A sign to decide, with the masses that its two children remove."""
+    """A sign to decide, and what the negative and the positive child promise."""
 
     place: Place
-    negative_mass: float  # removed where the sign is decided positive
-    positive_mass: float  # removed where the sign is decided negative
-    prior: float
+    promises: tuple[float, float]
 
 
 class Candidates:
@@ -47,52 +51,62 @@ class Candidates:
         self._weights = weights
         self._pixels = pixels
         self._pixel_corners = bounds.piece.pixel_corners()
-        first = abs(bounds.stages[0].matrix()).sum(axis=0)
-        self._pixel_influence = np.asarray(first).reshape(-1)
-        self._equal = [hexagons.equal for hexagons in bounds.hexagons]
+        none = np.zeros(0)
         sizes = [len(hexagons) for hexagons in bounds.hexagons]
+        self._layer = np.repeat(np.arange(len(sizes)), sizes)
         self._offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
         self._flat = self._offsets[weights.layer] + weights.neuron
-        magnitudes = [hexagons.magnitude for hexagons in bounds.hexagons]
-        self._no_mass = _SMALLEST_MASS * np.concatenate([np.zeros(0), *magnitudes])
-        # How much the next layer listens to a neuron: a prior for its pseudocost.
-        self._influence = np.concatenate(
-            [np.asarray(abs(stage.matrix()).sum(axis=0)).reshape(-1) for stage in bounds.stages[1:]]
-            or [np.zeros(0)]
-        )
+        self._equal = np.concatenate([none, *(h.equal for h in bounds.hexagons)]).astype(np.bool_)
+        sizes_of_ranges = np.concatenate([none, *(h.magnitude for h in bounds.hexagons)])
+        self._no_mass = _SMALLEST_MASS * sizes_of_ranges
+        self._undecided = np.zeros(len(self._layer), dtype=np.bool_)
+        self._undecided[self._flat] = True
 
-    def of(self, primal: Array) -> list[Candidate]:
-        """The candidates, those with the best prior first."""
+    def of(self, primal: Array, coefficients: Coefficients) -> list[Candidate]:
+        """The candidates, the most promising first."""
         lambdas = np.maximum(primal[self._weights.column], 0.0)
-        found = self._pixel_candidates(primal)
+        found = self._pixel_candidates(primal, coefficients)
         for copy, values in enumerate((self._weights.s, self._weights.t)):
-            size = int(self._offsets[-1])
+            size = len(self._layer)
             positive = np.bincount(self._flat, lambdas * np.maximum(values, 0.0), size)
             negative = np.bincount(self._flat, lambdas * np.maximum(-values, 0.0), size)
-            prior = np.minimum(positive, negative) * self._influence
-            for k in np.flatnonzero((positive > self._no_mass) & (negative > self._no_mass)):
-                layer = int(np.searchsorted(self._offsets, k, side="right")) - 1
-                neuron = int(k - self._offsets[layer])
-                if copy == 1 and self._equal[layer][neuron]:
-                    continue
-                place = (layer, neuron, copy)
-                found.append(
-                    Candidate(place, float(negative[k]), float(positive[k]), float(prior[k]))
-                )
-        return sorted(found, key=lambda candidate: -candidate.prior)
+            open_ = (positive > self._no_mass) & (negative > self._no_mass)
+            if copy == 1:
+                open_ &= ~self._equal
+            worth = self._worth(coefficients, copy)
+            for k in np.flatnonzero(open_).tolist():
+                promises = float(worth[k] * positive[k]), float(worth[k] * negative[k])
+                found.append(Candidate(self._place(k, copy), promises))
+        return sorted(found, key=lambda c: -c.promises[0] * c.promises[1])
+
+    def _worth(self, coefficients: Coefficients, copy: int) -> Array:
+        """How much the bound rises with each neuron's value in a copy."""
+        none = np.zeros(0)
+        both = [
+            np.concatenate([none, *(layer[k] for layer in coefficients.layers)]) for k in (0, 1)
+        ]
+        worth = abs(np.where(self._equal, both[0] + both[1], both[copy]))
+        count = np.bincount(self._layer, self._undecided)
+        total = np.bincount(self._layer, worth * self._undecided)
+        mean = total / np.maximum(count, 1.0)
+        return np.asarray(np.maximum(worth, _SMALLEST_COEFFICIENT * mean[self._layer]))
+
+    def _place(self, k: int, copy: int) -> Place:
+        layer = int(self._layer[k])
+        return layer, k - int(self._offsets[layer]), copy
 
     def undecided(self, decided: set[Place]) -> Candidate | None:
-        """Where no LP solution tells what to decide: the most heard neuron that is left."""
-        weight = self._influence * self._no_mass
-        for k in self._flat[np.argsort(-weight[self._flat], kind="stable")].tolist():
-            layer = int(np.searchsorted(self._offsets, k, side="right")) - 1
-            neuron = int(k - self._offsets[layer])
-            for copy in (0,) if self._equal[layer][neuron] else (0, 1):
-                if (layer, neuron, copy) not in decided:
-                    return Candidate((layer, neuron, copy), 0.0, 0.0, 0.0)
+        """Where no LP solution tells what to decide: the last neuron with a large range."""
+        weight = self._no_mass * self._undecided
+        for k in np.lexsort((-weight, -self._layer)).tolist():
+            if not self._undecided[k]:
+                continue
+            for copy in (0,) if self._equal[k] else (0, 1):
+                if self._place(k, copy) not in decided:
+                    return Candidate(self._place(k, copy), (0.0, 0.0))
         return None
 
-    def _pixel_candidates(self, primal: Array) -> list[Candidate]:
+    def _pixel_candidates(self, primal: Array, coefficients: Coefficients) -> list[Candidate]:
         """Pixels that the LP puts partly on either side of the clip."""
         corners = self._pixel_corners
         if self._pixels is None or corners is None:
@@ -102,9 +116,11 @@ class Candidates:
         reach = np.hypot(corners.x[1:] - corners.x[0], corners.x_p[1:] - corners.x_p[0])
         clipped = weights @ (reach * (corners.side[1:] > 0))
         moved = weights @ (reach * (corners.side[1:] < 0))
-        prior = np.minimum(clipped, moved) * self._pixel_influence
+        worth = abs(coefficients.inputs[1])
         return [
-            Candidate((PIXELS, int(k), 0), float(moved[k]), float(clipped[k]), float(prior[k]))
+            Candidate(
+                (PIXELS, int(k), 0), (float(worth[k] * clipped[k]), float(worth[k] * moved[k]))
+            )
             for k in np.flatnonzero((clipped > _SMALLEST_MASS) & (moved > _SMALLEST_MASS))
         ]
 
@@ -120,84 +136,93 @@ class _Average:
 
 
 @dataclass(eq=False)
-class Pseudocosts:
-    """Bound decrease per unit of removed mass, averaged per candidate and side."""
+class Experience:
+    """Which part of a promise is kept, averaged per candidate and side, and per layer."""
 
     _sides: dict[tuple[Place, bool], _Average] = field(default_factory=dict)
-    _all: _Average = field(default_factory=_Average)
+    _layers: dict[int, _Average] = field(default_factory=dict)
 
-    def learn(self, place: Place, positive: bool, decrease: float, mass: float) -> None:
-        rate = max(decrease, 0.0) / max(mass, 1e-300)
-        self._sides.setdefault((place, positive), _Average()).add(rate)
-        self._all.add(rate)
+    def learn(self, place: Place, positive: bool, decrease: float, promise: float) -> None:
+        if promise <= 0.0:
+            return
+        kept = min(max(decrease, 0.0) / promise, 1e3)
+        self._sides.setdefault((place, positive), _Average()).add(kept)
+        self._layers.setdefault(place[0], _Average()).add(kept)
 
     def observations(self, place: Place) -> int:
         counts = [self._sides.get((place, side), _Average()).count for side in (False, True)]
         return min(counts)
 
-    def estimate(self, candidate: Candidate) -> tuple[float, float]:
-        """Expected decreases of the negative and the positive child."""
-        return (
-            self._rate(candidate.place, False) * candidate.positive_mass,
-            self._rate(candidate.place, True) * candidate.negative_mass,
+    def estimate(self, candidate: Candidate, most: float) -> tuple[float, float]:
+        """Expected decreases of the negative and the positive child; none is worth more than
+        `most`."""
+        negative, positive = (
+            min(self._kept(candidate.place, side) * candidate.promises[side], most)
+            for side in (False, True)
         )
+        return negative, positive
 
-    def _rate(self, place: Place, positive: bool) -> float:
-        known = self._sides.get((place, positive))
-        if known is not None and known.count:
-            return known.total / known.count
-        return self._all.total / self._all.count if self._all.count else 1.0
-
-    def score(self, candidate: Candidate, least: float) -> float:
-        left, right = self.estimate(candidate)
-        return max(left, least) * max(right, least)
+    def _kept(self, place: Place, positive: bool) -> float:
+        for known in (self._sides.get((place, positive)), self._layers.get(place[0])):
+            if known is not None and known.count:
+                return known.total / known.count
+        return 1.0
 
 
-# Tries a candidate: the bounds of the negative and the positive child.
-Trial = Callable[[Candidate], tuple[float, float]]
+@dataclass(frozen=True, eq=False)
+class Child:
+    """A child that was solved: its bound, and a basis of its LP."""
+
+    upper: float
+    basis: Any
+
+
+# Solves a candidate's negative and positive child; None where that would cost too much.
+Trial = Callable[[Candidate], tuple[Child, Child] | None]
 
 
 @dataclass(frozen=True, eq=False)
 class Chosen:
-    """The candidate to branch on, and its children's bounds where they were tried."""
+    """The sign to decide, and its children where they were solved on the way."""
 
     candidate: Candidate
-    uppers: tuple[float, float] | None
+    children: tuple[Child, Child] | None
 
 
 def choose(
     candidates: list[Candidate],
-    costs: Pseudocosts,
+    experience: Experience,
     upper: float,
     cutoff: float,
     trial: Trial,
 ) -> Chosen:
     """Reliability branching: the candidate whose children promise the largest decreases."""
-    least = _SMALLEST_DECREASE * min(upper, 1e300)
-    if any(costs.observations(c.place) for c in candidates[:_LOOK_AT]):
-        ranked = sorted(candidates, key=lambda c: -costs.score(c, least))[:_LOOK_AT]
-    else:
-        ranked = candidates[:_LOOK_AT]
-    best = Chosen(ranked[0], None)
-    best_score, trials, fruitless = -1.0, 0, 0
+    least, most = _SMALLEST_DECREASE * min(upper, 1e300), upper - cutoff
+
+    def score(decreases: tuple[float, float]) -> float:
+        return max(decreases[0], least) * max(decreases[1], least)
+
+    estimates = {id(c): score(experience.estimate(c, most)) for c in candidates}
+    ranked = sorted(candidates, key=lambda c: -estimates[id(c)])[:_LOOK_AT]
+    best, best_score, fruitless = Chosen(ranked[0], None), -1.0, 0
     for candidate in ranked:
-        tried: tuple[float, float] | None = None
-        if costs.observations(candidate.place) < _RELIABLE and trials < _MOST_TRIALS:
-            trials += 1
+        tried: tuple[Child, Child] | None = None
+        value = estimates[id(candidate)]
+        if experience.observations(candidate.place) < _RELIABLE:
             tried = trial(candidate)
-            decreases = [max(upper - max(child, cutoff), 0.0) for child in tried]
-            masses = (candidate.positive_mass, candidate.negative_mass)
+        if tried is not None:
+            decreases = [min(max(upper - child.upper, 0.0), most) for child in tried]
             for positive in (False, True):
-                costs.learn(candidate.place, positive, decreases[positive], masses[positive])
-            if min(tried) <= cutoff:
+                experience.learn(
+                    candidate.place, positive, decreases[positive], candidate.promises[positive]
+                )
+            if max(decreases) >= most:
                 return Chosen(candidate, tried)  # one child is closed: nothing beats that
-            score = max(decreases[0], least) * max(decreases[1], least)
-        else:
-            score = costs.score(candidate, least)
-        if score > best_score:
-            best, best_score, fruitless = Chosen(candidate, tried), score, 0
+            value = score((decreases[0], decreases[1]))
+        if value > best_score:
+            best, best_score, fruitless = Chosen(candidate, tried), value, 0
         else:
             fruitless += 1
-            if fruitless >= 8:
+            if fruitless >= _FRUITLESS:
                 break
     return best

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -54,11 +54,16 @@ class Evaluation:
     answer: LpAnswer
 
     @property
+    def complete(self) -> bool:
+        """Whether the LP gave a point and multipliers to go on from."""
+        return self.answer.optimal
+
+    @property
     def doubtful(self) -> bool:
-        """Whether the LP neither gave a point to go on from nor proved the node empty."""
+        """Whether the LP neither gave something to go on from nor proved the node empty."""
         if self.answer.status is LpStatus.INFEASIBLE:
             return self.upper > -np.inf
-        return self.answer.status is not LpStatus.OPTIMAL or self.answer.primal is None
+        return not self.complete
 
 
 class Context:
@@ -81,6 +86,29 @@ class Context:
     def polisher(self) -> Simplex:
         """A second simplex on the same model, so that polishing leaves the search's basis alone."""
         return Simplex(self.model.arrays, self.model.delta)
+
+    @cached_property
+    def challenger(self) -> Simplex:
+        """The same model, asked for the target's largest lead instead of the confidence."""
+        model = self.model
+        lower, upper = model.arrays.column_lower.copy(), model.arrays.column_upper.copy()
+        lower[model.lead], upper[model.lead] = lower[model.delta], upper[model.delta]
+        free = replace(model.arrays, column_lower=lower, column_upper=upper)
+        return Simplex(free, model.lead)
+
+    def challenge(
+        self, decisions: tuple[Decision, ...], confidence: float, basis: Any
+    ) -> LpAnswer | None:
+        """How far the target could lead where the source leads by that much in the first copy."""
+        simplex, delta = self.challenger, self.model.delta
+        try:
+            simplex.bound_column(delta, confidence, float(self.model.arrays.column_upper[delta]))
+            simplex.switch_off(self.switched_off(decisions))
+            simplex.restore(basis)
+            answer = simplex.solve()
+        except SolverFailure:
+            return None
+        return answer if answer.optimal else None
 
     def quick_upper(self) -> float:
         """A bound without an LP: how far the margin between source and target can shift.

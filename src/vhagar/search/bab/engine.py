@@ -1,8 +1,13 @@
-"""One frontier over all pieces and targets, one incumbent, and workers that explore it."""
+"""One frontier over all pieces and targets, one incumbent, and workers that explore it.
+
+Beside it there is a small second search: for the largest confidence that any input reaches in the
+source class. No attacked input exceeds it, so it is a ceiling for every target and piece, and one
+that the LPs of strong perturbations find hard to see. It is searched only while it can still help.
+"""
 
 from __future__ import annotations
 
-import heapq
+import math
 import queue
 import time
 from dataclasses import dataclass
@@ -12,7 +17,8 @@ from vhagar.options import Options
 from vhagar.problem import Problem
 from vhagar.result import BoundKind, Tracker
 from vhagar.search.bab.explorer import Explored, Explorer, WitnessFound
-from vhagar.search.bab.node import Closed, Node, Region, first_number
+from vhagar.search.bab.frontier import Frontier
+from vhagar.search.bab.node import Node, Region, first_number
 from vhagar.search.base import AbstractEngine
 from vhagar.search.processes import Channel, Finished, Worker
 
@@ -20,11 +26,22 @@ _HEARTBEAT = 0.25
 # How much a worker does before it reports: nodes where results must repeat, else seconds.
 _QUANTUM_NODES, _QUANTUM_SECONDS = 10, 0.3
 _MOST_HANDED_OUT = 8
+# Of all nodes, what the search for the ceiling may take where there is other work.
+_CEILING_SHARE = 0.2
 
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """Nodes to explore, and the best confidence known."""
+    """Nodes to explore, the best confidence known and the largest possible."""
+
+    nodes: list[Node]
+    lower: float
+    ceiling: float
+
+
+@dataclass(frozen=True, eq=False)
+class CeilingTask:
+    """Nodes of the search for the largest confidence."""
 
     nodes: list[Node]
     lower: float
@@ -41,35 +58,47 @@ class BabEngine(AbstractEngine):
         return search.run_here(deadline)
 
 
+class _Ceiling:
+    """How confident any input of the source class can be: an interval of its own."""
+
+    def __init__(self, problem: Problem, upper: float) -> None:
+        # A search for the largest confidence is its own ceiling.
+        nodes = [] if problem.perturbation is None else [Node(Region(None, 0), upper, 0)]
+        self.frontier = Frontier(nodes)
+        self.lower, self.upper = 0.0, upper
+
+    def is_wanted(self, upper: float) -> bool:
+        """Whether it may still come below an upper bound that is known otherwise."""
+        return len(self.frontier) > 0 and self.lower < upper
+
+    def update(self) -> None:
+        self.upper = min(self.upper, self.frontier.uppers([None])[None])
+
+
 class _Search:
-    """The frontier and its bookkeeping; the same with and without processes."""
+    """The frontiers and their bookkeeping; the same with and without processes."""
 
     def __init__(self, tracker: Tracker) -> None:
         self._tracker = tracker
         problem = tracker.problem
-        self._frontier = [
+        self._frontier = Frontier(
             Node(Region(target, root), tracker.goal_upper(target), -k)
             for target in problem.goals
             for k, root in enumerate(range(len(problem.pieces)))
-        ]
-        heapq.heapify(self._frontier)
-        self._closed = Closed()
-        self._in_flight: dict[int, list[Node]] = {}
+        )
+        self._ceiling = _Ceiling(problem, tracker.upper)
 
     def run_here(self, deadline: float) -> bool:
         """Everything in this process, always in the same order."""
         tracker = self._tracker
-        explorer = Explorer(tracker.problem, tracker.options, self._take_witness)
-        while self._frontier and not tracker.closed:
+        workplace = _Workplace(tracker.problem, tracker.options, self._take_witness)
+        while len(self._frontier) and not tracker.closed:
             if time.monotonic() > deadline:
                 return True
-            explorer.lower = max(explorer.lower, tracker.lower)
-            nodes = self._take(_MOST_HANDED_OUT)
-            self._in_flight[0] = nodes
-            explored = explorer.explore(
-                nodes, _QUANTUM_NODES, should_stop=lambda: time.monotonic() > deadline
-            )
-            self._put_back(0, explored)
+            task = self._next_task(0, 1)
+            assert task is not None  # the frontier is not empty
+            done = workplace.work(task, _QUANTUM_NODES, stop_at=deadline)
+            self._put_back(0, done)
             tracker.report()
         self._announce()
         return False
@@ -77,18 +106,19 @@ class _Search:
     def run_in_processes(self, count: int, deadline: float) -> bool:
         tracker = self._tracker
         inbox: queue.Queue[tuple[int, Any]] = queue.Queue()
-        job = (_explore, (tracker.problem, tracker.options))
         workers: dict[int, Worker] = {}
         try:
             for k in range(count):
-                workers[k] = Worker(k, (job[0], (*job[1], k)), inbox)
+                workers[k] = Worker(k, (_explore, (tracker.problem, tracker.options, k)), inbox)
             idle = set(workers)
             while not tracker.closed:
                 if time.monotonic() > deadline:
                     return True
                 self._hand_out(workers, idle)
-                if not self._in_flight:
-                    break  # nothing left to do, or nobody left to do it
+                if not self._frontier.in_flight and not len(self._frontier):
+                    break  # nothing left to do
+                if not workers:
+                    break  # nobody left to do it
                 try:
                     left = deadline - time.monotonic()
                     name, message = inbox.get(timeout=max(0.0, min(left, _HEARTBEAT)))
@@ -109,66 +139,92 @@ class _Search:
             self._put_back(name, message)
             idle.add(name)
         elif isinstance(message, Finished):
-            # Its nodes go back to the frontier, unexplored: nothing is lost.
-            for node in self._in_flight.pop(name, []):
-                heapq.heappush(self._frontier, node)
+            self._frontier.abandon(name)
+            self._ceiling.frontier.abandon(name)
             idle.discard(name)
             workers.pop(name).stop()
             self._tracker.note(f"a worker ended early: {message.error}")
 
     def _hand_out(self, workers: dict[int, Worker], idle: set[int]) -> None:
         for name in sorted(idle):
-            if not self._frontier:
+            task = self._next_task(name, len(workers))
+            if task is None:
                 return
-            # A fair share while there are few nodes, so that nobody starves.
-            share = max(1, min(_MOST_HANDED_OUT, len(self._frontier) // len(workers)))
-            nodes = self._take(share, name)
-            self._in_flight[name] = nodes
-            workers[name].tell(Task(nodes, self._tracker.lower))
+            workers[name].tell(task)
             idle.discard(name)
 
-    def _take(self, count: int, worker: int | None = None) -> list[Node]:
-        """The best nodes; among twice as many, those whose bases the worker has come first."""
-        best = [heapq.heappop(self._frontier) for _ in range(min(2 * count, len(self._frontier)))]
-        own = [node for node in best[1:] if worker is not None and node.maker == worker]
-        others = [node for node in best[1:] if worker is None or node.maker != worker]
-        chosen = [best[0], *own, *others][:count]  # the very best is never left behind
-        for node in [best[0], *own, *others][count:]:
-            heapq.heappush(self._frontier, node)
-        return chosen
+    def _next_task(self, worker: int, workers: int) -> Task | CeilingTask | None:
+        ceiling, frontier = self._ceiling, self._frontier
+        # A fair share while there are few nodes, so that nobody starves.
+        share = max(1, min(_MOST_HANDED_OUT, len(frontier) // workers))
+        idle = not len(frontier)
+        share_left = ceiling.frontier.explored < _CEILING_SHARE * frontier.explored
+        if (idle or share_left) and ceiling.is_wanted(self._tracker.upper):
+            return CeilingTask(ceiling.frontier.take(worker, _MOST_HANDED_OUT), ceiling.lower)
+        if idle:
+            return None
+        return Task(frontier.take(worker, share), self._tracker.lower, ceiling.upper)
 
     def _put_back(self, name: int, explored: Explored) -> None:
-        self._in_flight.pop(name, None)
-        for node in explored.open:
-            heapq.heappush(self._frontier, node)
-        self._closed.merge(explored.closed)
+        if self._ceiling.frontier.has(name):
+            self._ceiling.frontier.put_back(name, explored)
+            self._ceiling.update()
+        else:
+            self._frontier.put_back(name, explored)
         self._tracker.count_nodes(explored.nodes)
         if explored.trouble is not None:
             self._tracker.note(f"a part of the search failed: {explored.trouble}")
         self._announce()
 
     def _announce(self) -> None:
-        """Each target's bound: the largest of its nodes, open, in flight or closed."""
-        uppers = dict.fromkeys(self._tracker.problem.goals, 0.0)
-        for nodes in (self._frontier, *self._in_flight.values()):
-            for node in nodes:
-                target = node.region.target
-                uppers[target] = max(uppers[target], node.upper)
-        for target, upper in self._closed.uppers.items():
-            uppers[target] = max(uppers[target], upper)
+        uppers = self._frontier.uppers(self._tracker.problem.goals)
         for target, upper in uppers.items():
-            self._tracker.offer_upper(target, upper, BoundKind.TWIN)
+            self._tracker.offer_upper(target, min(upper, self._ceiling.upper), BoundKind.TWIN)
 
     def _take_witness(self, found: WitnessFound) -> None:
+        if found.target is None and self._tracker.problem.perturbation is not None:
+            # No attack: it only says when the ceiling cannot come lower.
+            self._ceiling.lower = max(self._ceiling.lower, found.confidence)
+            return
         piece = self._tracker.problem.pieces[found.root]
         self._tracker.offer_witness(found.target, found.x, piece, found.parameters)
+
+
+class _Workplace:
+    """Where tasks are worked on: an explorer for each of the two searches."""
+
+    def __init__(self, problem: Problem, options: Options, send: Any, first: int = 0) -> None:
+        self._explorer = Explorer(problem, options, send, first)
+        self._arguments = (options, send, first)
+        self._problem = problem
+        self._confident: Explorer | None = None
+
+    def work(
+        self,
+        task: Task | CeilingTask,
+        most_nodes: int,
+        seconds: float = math.inf,
+        stop_at: float = math.inf,
+    ) -> Explored:
+        if isinstance(task, Task):
+            explorer = self._explorer
+            explorer.ceiling = min(explorer.ceiling, task.ceiling)
+        else:
+            explorer = self._ceiling_explorer()
+        explorer.lower = max(explorer.lower, task.lower)
+        return explorer.explore(
+            task.nodes, most_nodes, seconds, should_stop=lambda: time.monotonic() > stop_at
+        )
+
+    def _ceiling_explorer(self) -> Explorer:
+        if self._confident is None:
+            self._confident = Explorer(self._problem.without_perturbation(), *self._arguments)
+        return self._confident
 
 
 def _explore(argument: tuple[Problem, Options, int], channel: Channel) -> None:
     """What runs in a worker: tasks in, reports out, until the parent ends it."""
     problem, options, worker = argument
-    explorer = Explorer(problem, options, channel.send, first=first_number(worker))
+    workplace = _Workplace(problem, options, channel.send, first_number(worker))
     while True:
-        task: Task = channel.receive()
-        explorer.lower = max(explorer.lower, task.lower)
-        channel.send(explorer.explore(task.nodes, 10**9, _QUANTUM_SECONDS))
+        channel.send(workplace.work(channel.receive(), 10**9, _QUANTUM_SECONDS))

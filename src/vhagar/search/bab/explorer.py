@@ -6,31 +6,27 @@ import contextlib
 import heapq
 import math
 import time
-from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from vhagar.errors import SolverFailure
 from vhagar.options import Options
-from vhagar.perturbation import AbstractPiece
 from vhagar.perturbation.scalar import AbstractScalarPiece
 from vhagar.problem import Problem
 from vhagar.relaxation import Bounds, network_bounds
-from vhagar.relaxation.layerwise import TwinBounds, quick_bounds, refine_layer
+from vhagar.relaxation.layerwise import quick_bounds
 from vhagar.result import Witness, WitnessCheck
-from vhagar.search.bab.branching import Candidate, Candidates, Chosen, Pseudocosts, choose
-from vhagar.search.bab.context import Context, Decision, Evaluation
+from vhagar.search.bab.brancher import Brancher
+from vhagar.search.bab.context import Context, Evaluation
 from vhagar.search.bab.node import Closed, Node, Region
 from vhagar.search.bab.polish import polish, proposed
-from vhagar.search.bab.simplex import LpStatus
+from vhagar.search.bab.regions import Regions, RegionState
 
 Array = NDArray[np.float64]
 
-_TRIAL_ITERATIONS = 80
 # Of the largest score.
 _RESOLUTION = 1e-12
 # Below the first splits, a nonconvex piece is halved after so many decisions.
@@ -39,9 +35,6 @@ _SPLIT_EVERY = 3
 _COSTLY = 0.3
 # A piece whose parameter varies by less than this part is not split before neurons are.
 _NARROW = 0.01
-_MOST_REFINED, _REFINING_STEPS = 4, 60
-_MOST_CONTEXTS = 256
-_MOST_BASES = 4096
 _ALWAYS_POLISH, _POLISH_EVERY = 8, 10
 
 
@@ -53,6 +46,7 @@ class WitnessFound:
     root: int
     x: Array
     parameters: Array
+    confidence: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,32 +62,8 @@ class Explored:
     trouble: str | None = None
 
 
-class _Cache(OrderedDict[Any, Any]):
-    """Keeps the most recent entries."""
-
-    def __init__(self, most: int) -> None:
-        super().__init__()
-        self._most = most
-
-    def __setitem__(self, key: Any, value: Any) -> None:
-        super().__setitem__(key, value)
-        self.move_to_end(key)
-        if len(self) > self._most:
-            self.popitem(last=False)
-
-
-class RegionState:
-    """What is kept of a region while it is in memory."""
-
-    def __init__(self, problem: Problem, bounds: TwinBounds, target: int | None) -> None:
-        self.context = Context(problem, bounds, target)
-        model = self.context.model
-        self.candidates = Candidates(bounds, model.weights, model.inputs.pixels)
-        self.visits = 0
-
-
 class Explorer:
-    """Works on nodes until a quantum is used up. Pseudocosts and bases stay with the explorer."""
+    """Works on nodes until a quantum is used up. Experience and bases stay with the explorer."""
 
     def __init__(
         self,
@@ -103,6 +73,7 @@ class Explorer:
         first: int = 0,
     ) -> None:
         self.lower = 0.0
+        self.ceiling = math.inf  # what is known of the largest confidence
         self._problem = problem
         self._options = options
         self._send = send
@@ -112,10 +83,8 @@ class Explorer:
         # Below this an LP cannot tell a bound from 0.
         scores = network_bounds(problem.network, box)[-1]
         self._negligible = _RESOLUTION * float(scores.magnitude.max())
-        self._regions: _Cache = _Cache(_MOST_CONTEXTS)
-        self._bounds: _Cache = _Cache(_MOST_CONTEXTS)
-        self._bases: _Cache = _Cache(_MOST_BASES)
-        self._costs: dict[int | None, Pseudocosts] = {}
+        self._regions = Regions(problem)
+        self._brancher = Brancher(self._next_number)
         self._visits: dict[tuple[int | None, int], int] = {}
         self._number = first
 
@@ -135,8 +104,7 @@ class Explorer:
             if done and (time.monotonic() - begun > seconds or should_stop()):
                 break
             node = heapq.heappop(frontier)
-            if self._settled(node.upper):
-                closed.add(node.region.target, node.upper)
+            if self._close_if_settled(node, closed):
                 continue
             done += 1
             try:
@@ -155,27 +123,31 @@ class Explorer:
 
     def _expand(self, node: Node, closed: Closed) -> list[Node]:
         """Bound a node; close it, or replace it by smaller ones."""
-        state = self._state(node.region)
+        state = self._regions[node.region]
         state.visits += 1
         context = state.context
         if state.visits == 1:
             node = replace(node, upper=min(node.upper, context.quick_upper()))
             if self._close_if_settled(node, closed):
                 return []
-        basis = self._bases.get(node.parent)
+        basis = self._brancher.basis_of(node)
         evaluation = context.evaluate(node.decisions, node.upper, basis=basis)
-        node = replace(node, upper=evaluation.upper)
-        if self._settled(node.upper):
-            closed.add(node.region.target, node.upper)
+        self._brancher.learn(node, evaluation, self._cutoff)
+        node = replace(node, upper=min(evaluation.upper, self.ceiling))
+        if self._close_if_settled(node, closed):
             return []
-        primal = evaluation.answer.primal
-        if evaluation.answer.status is not LpStatus.OPTIMAL or primal is None:
+        if not evaluation.complete:
             return self._without_lp(state, node, closed)
         if self._polish_is_due(node.region):
-            self._polish(state, node.region, primal)
+            self._polish(state, node.region, evaluation)
         if self._split_is_due(context, node, evaluation):
             return self._split(node) or self._branch(state, node, evaluation, closed)
         return self._branch(state, node, evaluation, closed)
+
+    @property
+    def _cutoff(self) -> float:
+        """Nodes with a bound below this are closed."""
+        return self.lower / (1 - self._options.relative_gap)
 
     def _polish_is_due(self, region: Region) -> bool:
         """The first nodes of a piece are polished each, later ones now and then."""
@@ -204,8 +176,8 @@ class Explorer:
         """The LP gave nothing to go by: decide anything, else the bound stands as it is."""
         children = self._split(node)
         if not children:
-            left = state.candidates.undecided({decision.place for decision in node.decisions})
-            children = self._children(node, left, None) if left is not None else []
+            left = state.any_candidate({decision.place for decision in node.decisions})
+            children = self._brancher.decided(node, left) if left is not None else []
         if not children:
             closed.add(node.region.target, node.upper)
         return children
@@ -213,74 +185,45 @@ class Explorer:
     def _branch(
         self, state: RegionState, node: Node, evaluation: Evaluation, closed: Closed
     ) -> list[Node]:
-        assert evaluation.answer.primal is not None
-        candidates = state.candidates.of(evaluation.answer.primal)
+        candidates = state.candidates(evaluation.answer)
         if not candidates:
-            self._polish(state, node.region, evaluation.answer.primal, thorough=True)
+            self._polish(state, node.region, evaluation, thorough=True)
             if self._close_if_settled(node, closed):
                 return []
             children = self._split(node)
             if not children:  # the LP is exact here: what is missing is a witness, not a bound
                 closed.add(node.region.target, node.upper)
             return children
-        basis = state.context.simplex.basis()
-        chosen = self._choose(state, node, candidates, basis)
-        number = self._next_number()
-        self._bases[number] = basis
-        children = self._children(node, chosen.candidate, number)
-        if chosen.uppers is not None:
-            tried = zip(children, chosen.uppers, strict=True)
-            children = [replace(child, upper=min(node.upper, upper)) for child, upper in tried]
+        children = self._brancher.children(
+            state, node, evaluation, candidates, self.lower, self._cutoff
+        )
         return [child for child in children if not self._close_if_settled(child, closed)]
 
-    def _children(self, node: Node, candidate: Candidate, basis: int | None) -> list[Node]:
-        """The two children, the negative one first."""
-        return [
-            replace(
-                node,
-                number=self._next_number(),
-                decisions=(*node.decisions, Decision(*candidate.place, positive)),
-                parent=basis,
-            )
-            for positive in (False, True)
-        ]
-
-    def _choose(
-        self, state: RegionState, node: Node, candidates: list[Candidate], basis: Any
-    ) -> Chosen:
-        def trial(candidate: Candidate) -> tuple[float, float]:
-            negative, positive = (
-                state.context.evaluate(child.decisions, node.upper, _TRIAL_ITERATIONS, basis).upper
-                for child in self._children(node, candidate, None)
-            )
-            return negative, positive
-
-        costs = self._costs.setdefault(node.region.target, Pseudocosts())
-        cutoff = self.lower / (1 - self._options.relative_gap)
-        return choose(candidates, costs, node.upper, cutoff, trial)
-
     def _close_if_settled(self, node: Node, closed: Closed) -> bool:
-        if self._settled(node.upper):
-            closed.add(node.region.target, node.upper)
+        if self._settled(min(node.upper, self.ceiling)):
+            closed.add(node.region.target, min(node.upper, self.ceiling))
             return True
         return False
 
     def _split(self, node: Node) -> list[Node]:
         """The same decisions over smaller parts of the piece, whose bounds are tighter."""
-        parts = self._piece(node.region).split()
+        parts = self._regions.piece(node.region).split()
         return [
             replace(
                 node,
                 region=replace(node.region, path=(*node.region.path, k)),
                 number=self._next_number(),
-                parent=None,
+                basis=None,
+                challenge=None,
+                promise=0.0,
             )
             for k in range(len(parts))
         ]
 
     def _polish(
-        self, state: RegionState, region: Region, primal: Array, thorough: bool = False
+        self, state: RegionState, region: Region, evaluation: Evaluation, thorough: bool = False
     ) -> None:
+        assert evaluation.answer.primal is not None
         root = self._problem.pieces[region.root]
 
         def judge(x: Array, parameters: Array) -> float | None:
@@ -289,10 +232,12 @@ class Explorer:
                 return None
             if verdict.confidence > self.lower:
                 self.lower = verdict.confidence
-                self._send(WitnessFound(region.target, region.root, x, parameters))
+                self._send(
+                    WitnessFound(region.target, region.root, x, parameters, verdict.confidence)
+                )
             return verdict.confidence
 
-        x, parameters = proposed(state.context, primal)
+        x, parameters = proposed(state.context, evaluation.answer.primal)
         with contextlib.suppress(SolverFailure):  # then there is no witness to be had here
             context = self._convex_context(state, region, parameters)
             polish(context, x, parameters, judge, thorough)
@@ -305,26 +250,6 @@ class Explorer:
         value = float(parameters[0])
         fixed = replace(piece, span=(value, value))
         return Context(self._problem, quick_bounds(self._problem.network, fixed), region.target)
-
-    def _state(self, region: Region) -> RegionState:
-        if region not in self._regions:
-            key = (region.root, region.path)
-            if key not in self._bounds:
-                bounds = quick_bounds(self._problem.network, self._piece(region))
-                # With many pieces the time is better spent on searching them.
-                if len(self._problem.pieces) <= _MOST_REFINED and not region.path:
-                    refine_layer(bounds, len(bounds.hexagons) - 1, _REFINING_STEPS)
-                self._bounds[key] = bounds
-            self._regions[region] = RegionState(self._problem, self._bounds[key], region.target)
-        self._regions.move_to_end(region)
-        found: RegionState = self._regions[region]
-        return found
-
-    def _piece(self, region: Region) -> AbstractPiece:
-        piece = self._problem.pieces[region.root]
-        for part in region.path:
-            piece = piece.split()[part]
-        return piece
 
     def _next_number(self) -> int:
         self._number += 1

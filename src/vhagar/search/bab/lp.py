@@ -69,6 +69,8 @@ class LambdaModel:
             first, second = (copy.then(matrix, bias, width) for copy in (first, second))
         # Never reached: where a bound of its own held delta, the rows would have no duals.
         self.delta = int(self.model.add_columns(-3.0 * score_size, 3.0 * score_size)[0])
+        # The target's lead in the second copy beyond 0, for whoever asks how far it could go.
+        self.lead = int(self.model.add_columns(0.0, 0.0)[0])
         self._add_classes(first, second, source, target)
         self.weights = self._collect()
         self.arrays = self.model.arrays(smallest=0.0)  # the simplex scales, and drops then
@@ -180,21 +182,20 @@ class LambdaModel:
         self.source_others = np.array([j for j in range(classes) if j != source])
         self.target_rows = self.target_others = np.zeros(0, dtype=np.int64)
         if target is not None:
-            self.target_rows = self._margin_rows(second, every, target, None)
+            self.target_rows = self._margin_rows(second, every, target, self.lead)
             self.target_others = np.array([j for j in range(classes) if j != target])
 
-    def _margin_rows(
-        self, scores: Expression, every: Columns, label: int, delta: int | None
-    ) -> Columns:
-        """Rows: `score[label] - score[j] (- delta) >= 0` for every other class j."""
+    def _margin_rows(self, scores: Expression, every: Columns, label: int, lead: int) -> Columns:
+        """Rows: `score[label] - score[j] - lead >= 0` for every other class j."""
         chosen = [j for j in range(len(scores.constant)) if j != label]
         rows = -np.eye(len(scores.constant))[chosen]
         rows[:, label] = 1.0
         wide = scores.matrix.copy()
         wide.resize((wide.shape[0], len(every)))
-        blocks = [(every, sparse.csr_array(sparse.csr_array(rows) @ wide))]
-        if delta is not None:
-            blocks.append((np.array([delta]), np.full((len(chosen), 1), -1.0)))
+        blocks = [
+            (every, sparse.csr_array(sparse.csr_array(rows) @ wide)),
+            (np.array([lead]), np.full((len(chosen), 1), -1.0)),
+        ]
         return self.model.add_rows(blocks, -(rows @ scores.constant), np.inf)
 
     def _collect(self) -> Weights:

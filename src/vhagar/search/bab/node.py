@@ -23,14 +23,18 @@ class Region:
 class Node:
     """A part of the search space with an upper bound on its `delta`.
 
-    `parent` names the basis of the parent's LP where a worker still has it; it is only a hint.
+    `basis` names that of its own LP or its parent's, and `challenge` that of its parent's
+    challenge, where a worker still has them; they are only hints. `promise` is by how much its last
+    decision was expected to lower the bound, where that is still to be seen.
     """
 
     region: Region
     upper: float
     number: int
     decisions: tuple[Decision, ...] = ()
-    parent: int | None = None
+    basis: int | None = None
+    challenge: int | None = None
+    promise: float = 0.0
 
     def __lt__(self, other: Node) -> bool:
         """The most promising first; among equals the younger, which is deeper."""

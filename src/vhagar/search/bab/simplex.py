@@ -43,6 +43,12 @@ class LpAnswer:
         if self.primal is not None and not np.isfinite(self.primal).all():
             object.__setattr__(self, "primal", None)
 
+    @property
+    def optimal(self) -> bool:
+        """Whether there is a solution with its multipliers."""
+        found = self.primal is not None and self.duals is not None
+        return found and self.status is LpStatus.OPTIMAL
+
 
 class Simplex:
     """Maximises one column. Columns can be switched off; everything else stays."""
@@ -159,6 +165,8 @@ _OPTIONS: dict[str, Any] = {
     "simplex_strategy": 1,  # dual
     # The model is scaled already; doing it again at every node costs more than it gains.
     "simplex_scale_strategy": 0,
+    # Perturbed costs must be undone after every solve, and spoil the duals of an unfinished one.
+    "dual_simplex_cost_perturbation_multiplier": 0.0,
 }
 
 _STATUSES = {

@@ -1,0 +1,154 @@
+"""Branches a node: chooses a sign to decide, and makes the two children.
+
+Where the bound makes no use of the target's constraints, it is a bound on the confidence alone: the
+relaxation of the second copy lets the target win for free. Deciding what lowers the bound most
+would then only find the largest confidence there is. What brings such a node closer to its end is
+decided by a challenge: how far could the target lead if the source led by so much?
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from vhagar.search.bab.branching import Candidate, Child, Chosen, Experience, choose
+from vhagar.search.bab.context import Decision, Evaluation
+from vhagar.search.bab.node import Node, Region
+from vhagar.search.bab.regions import RecentlyUsed, RegionState
+
+# Iterations that a trial may take, and all trials: some at first, then a part of the nodes' own.
+_TRIAL_ITERATIONS = 2000
+_TRIALS_AT_FIRST, _TRIALS_LATER = 50_000, 0.5
+_MOST_BASES = 4096
+# A challenge asks for a confidence so far between the lower and the node's upper bound.
+_GOAL = 0.5
+# A sign that is expected to close so much of a node's gap needs no challenge, and one that closes
+# less is left to a challenge that does so many times better.
+_GOOD, _BETTER = 0.25, 2.0
+
+
+class Brancher:
+    """Keeps what was learnt from earlier branchings, and the bases of LPs to come back to."""
+
+    def __init__(self, next_number: Callable[[], int]) -> None:
+        self._next_number = next_number
+        self._bases = RecentlyUsed(_MOST_BASES)
+        self._experience: dict[int | None, Experience] = {}
+        self._iterations = self._trial_iterations = 0
+
+    def basis_of(self, node: Node) -> Any:
+        return self._bases.get(node.basis)
+
+    def learn(self, node: Node, evaluation: Evaluation, cutoff: float) -> None:
+        """A node was evaluated: what it took, and whether it kept what it promised."""
+        self._iterations += evaluation.answer.iterations
+        if node.promise:
+            decision = node.decisions[-1]
+            decrease = node.upper - max(evaluation.upper, cutoff)
+            experience = self._experience_of(node.region)
+            experience.learn(decision.place, decision.positive, decrease, node.promise)
+
+    def children(
+        self,
+        state: RegionState,
+        node: Node,
+        evaluation: Evaluation,
+        candidates: list[Candidate],
+        lower: float,
+        cutoff: float,
+    ) -> list[Node]:
+        """The negative and the positive child of the best candidate."""
+        basis = state.context.simplex.basis()
+        challenged = self._challenged(state, node, evaluation, candidates, lower, cutoff)
+        if challenged is not None:
+            # The bound will hardly move: that is no experience to learn from.
+            challenge = self._keep(state.context.challenger.basis())
+            children = self.decided(node, challenged, self._keep(basis))
+            return [replace(child, promise=0.0, challenge=challenge) for child in children]
+        chosen = self._choose(state, node, candidates, cutoff, basis)
+        if chosen.children is None:
+            return self.decided(node, chosen.candidate, self._keep(basis))
+        pairs = zip(self.decided(node, chosen.candidate), chosen.children, strict=True)
+        return [
+            replace(
+                child,
+                upper=min(node.upper, solved.upper),
+                basis=self._keep(solved.basis),
+                promise=0.0,
+            )
+            for child, solved in pairs
+        ]
+
+    def decided(self, node: Node, candidate: Candidate, basis: int | None = None) -> list[Node]:
+        """The two children, the negative one first."""
+        return [
+            replace(
+                node,
+                number=self._next_number(),
+                decisions=(*node.decisions, Decision(*candidate.place, positive)),
+                basis=basis,
+                promise=candidate.promises[positive],
+            )
+            for positive in (False, True)
+        ]
+
+    def _keep(self, basis: Any) -> int:
+        number = self._next_number()
+        self._bases[number] = basis
+        return number
+
+    def _choose(
+        self,
+        state: RegionState,
+        node: Node,
+        candidates: list[Candidate],
+        cutoff: float,
+        basis: Any,
+    ) -> Chosen:
+        context = state.context
+
+        def trial(candidate: Candidate) -> tuple[Child, Child] | None:
+            if self._trial_iterations > _TRIALS_AT_FIRST + _TRIALS_LATER * self._iterations:
+                return None
+            found = []
+            for child in self.decided(node, candidate):
+                tried = context.evaluate(child.decisions, node.upper, _TRIAL_ITERATIONS, basis)
+                self._trial_iterations += tried.answer.iterations
+                found.append(Child(tried.upper, context.simplex.basis()))
+            return found[0], found[1]
+
+        return choose(candidates, self._experience_of(node.region), node.upper, cutoff, trial)
+
+    def _challenged(
+        self,
+        state: RegionState,
+        node: Node,
+        evaluation: Evaluation,
+        candidates: list[Candidate],
+        lower: float,
+        cutoff: float,
+    ) -> Candidate | None:
+        """What a challenge would decide, where that is better than lowering the bound."""
+        context, gap = state.context, node.upper - cutoff
+        # A bound above what is known otherwise is as good as that.
+        wasted = evaluation.upper - node.upper
+        if wasted <= 0 and not context.formula.ignores_target(evaluation.answer.duals):
+            return None
+        experience = self._experience_of(node.region)
+        expected = max(min(experience.estimate(c, wasted + gap)) for c in candidates)
+        progress = (expected - wasted) / gap
+        if progress > _GOOD or node.region.target is None:
+            return None
+        goal = lower + _GOAL * (node.upper - lower)
+        answer = context.challenge(node.decisions, goal, self._bases.get(node.challenge))
+        if answer is None:
+            return None
+        self._iterations += answer.iterations
+        found = state.candidates(answer)
+        if not found or min(found[0].promises) < _BETTER * progress * answer.objective:
+            return None
+        return found[0]
+
+    def _experience_of(self, region: Region) -> Experience:
+        return self._experience.setdefault(region.target, Experience())

@@ -1,0 +1,88 @@
+"""What is kept of the regions of a search: their bounds, their LPs, and parts of their pieces."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import Any
+
+from vhagar.perturbation import AbstractPiece
+from vhagar.problem import Problem
+from vhagar.relaxation.layerwise import TwinBounds, quick_bounds, refine_layer
+from vhagar.search.bab.branching import Candidate, Candidates
+from vhagar.search.bab.context import Context
+from vhagar.search.bab.node import Region
+from vhagar.search.bab.simplex import LpAnswer
+
+_MOST_REFINED, _REFINING_STEPS = 4, 60
+_MOST_CONTEXTS = 256
+
+
+class RecentlyUsed(OrderedDict[Any, Any]):
+    """Keeps the most recent entries."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__()
+        self._most = most
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        super().__setitem__(key, value)
+        self.move_to_end(key)
+        if len(self) > self._most:
+            self.popitem(last=False)
+
+
+class RegionState:
+    """One region: its LPs, and where they leave something to decide."""
+
+    def __init__(self, problem: Problem, bounds: TwinBounds, target: int | None) -> None:
+        self.context = Context(problem, bounds, target)
+        model = self.context.model
+        self._candidates = Candidates(bounds, model.weights, model.inputs.pixels)
+        self.visits = 0
+
+    def candidates(self, answer: LpAnswer) -> list[Candidate]:
+        """The signs that an LP's solution leaves undecided."""
+        assert answer.primal is not None
+        assert answer.duals is not None
+        coefficients = self.context.formula.coefficients(answer.duals)
+        return self._candidates.of(answer.primal, coefficients)
+
+    def any_candidate(self, decided: set[tuple[int, int, int]]) -> Candidate | None:
+        """A sign that is not decided yet, where no LP tells which matters."""
+        return self._candidates.undecided(decided)
+
+
+class Regions:
+    """The regions of a problem that were in use most recently."""
+
+    def __init__(self, problem: Problem) -> None:
+        self._problem = problem
+        self._states = RecentlyUsed(_MOST_CONTEXTS)
+        self._bounds = RecentlyUsed(_MOST_CONTEXTS)
+
+    def __getitem__(self, region: Region) -> RegionState:
+        if region not in self._states:
+            bounds = self._bounds_of(region)
+            self._states[region] = RegionState(self._problem, bounds, region.target)
+        self._states.move_to_end(region)
+        found: RegionState = self._states[region]
+        return found
+
+    def piece(self, region: Region) -> AbstractPiece:
+        """The part of the perturbation that a region is about."""
+        piece = self._problem.pieces[region.root]
+        for part in region.path:
+            piece = piece.split()[part]
+        return piece
+
+    def _bounds_of(self, region: Region) -> TwinBounds:
+        """All targets share a piece's bounds."""
+        key = (region.root, region.path)
+        if key not in self._bounds:
+            bounds = quick_bounds(self._problem.network, self.piece(region))
+            # With many pieces the time is better spent on searching them.
+            if len(self._problem.pieces) <= _MOST_REFINED and not region.path:
+                refine_layer(bounds, len(bounds.hexagons) - 1, _REFINING_STEPS)
+            self._bounds[key] = bounds
+        found: TwinBounds = self._bounds[key]
+        return found
