@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from vhagar import Network, Options, Problem, Progress, Result, Status, verify
+from vhagar import Network, Options, Problem, Progress, Result, Status, max_confidence, verify
 from vhagar.errors import SolverFailure
 from vhagar.network import Affine, Relu
 from vhagar.search.bab import engine
@@ -201,3 +201,15 @@ def test_a_model_that_a_solver_refuses_is_noted(
     assert agree(result, alone)
     assert result.status is Status.EXHAUSTED
     assert result.notes == ("a part of the search failed: HiGHS answered kError",)
+
+
+@pytest.mark.parametrize("options", [ALONE, TOGETHER])
+def test_no_attack_is_more_confident_than_any_input(problem: Problem, options: Options) -> None:
+    """Where the perturbed input is arbitrary, the largest confidence is the answer."""
+    options = replace(options, relative_gap=0.01)
+    largest = max_confidence(problem.network, 0, timeout=PATIENCE, options=options)
+    free = Problem(problem.network, "linf(1)", 0)
+    result = verify(free, timeout=PATIENCE, options=options)
+    assert result.status is largest.status is Status.CLOSED
+    assert result.lower <= largest.upper
+    assert largest.lower <= result.upper
