@@ -23,7 +23,7 @@ from vhagar.search.bab.brancher import Brancher
 from vhagar.search.bab.context import Context, Evaluation
 from vhagar.search.bab.node import Closed, Node, Region
 from vhagar.search.bab.polish import polish, proposed
-from vhagar.search.bab.regions import Regions, RegionState
+from vhagar.search.bab.regions import RecentlyUsed, Regions, RegionState
 
 Array = NDArray[np.float64]
 
@@ -36,6 +36,7 @@ _COSTLY = 0.3
 # A piece whose parameter varies by less than this part is not split before neurons are.
 _NARROW = 0.01
 _ALWAYS_POLISH, _POLISH_EVERY = 8, 10
+_MOST_CONVEX = 64
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,6 +85,7 @@ class Explorer:
         scores = network_bounds(problem.network, box)[-1]
         self._negligible = _RESOLUTION * float(scores.magnitude.max())
         self._regions = Regions(problem)
+        self._convex = RecentlyUsed(_MOST_CONVEX)
         self._brancher = Brancher(self._next_number)
         self._visits: dict[tuple[int | None, int], int] = {}
         self._number = first
@@ -239,17 +241,29 @@ class Explorer:
 
         x, parameters = proposed(state.context, evaluation.answer.primal)
         with contextlib.suppress(SolverFailure):  # then there is no witness to be had here
-            context = self._convex_context(state, region, parameters)
-            polish(context, x, parameters, judge, thorough)
+            context = self._convex_context(state, region, parameters, thorough)
+            polish(context, x, context.piece.project(parameters), judge, thorough)
 
-    def _convex_context(self, state: RegionState, region: Region, parameters: Array) -> Context:
-        """Where a parameter makes a piece nonconvex, the same piece with that parameter fixed."""
+    def _convex_context(
+        self, state: RegionState, region: Region, parameters: Array, exactly: bool
+    ) -> Context:
+        """Where a parameter makes a piece nonconvex, the same piece with that parameter fixed.
+
+        Exactly as given, or at the nearer end of its span: the best attack is often there, and the
+        neighbouring parts share it.
+        """
         piece = state.context.piece
         if piece.convex or not isinstance(piece, AbstractScalarPiece):
             return state.context
         value = float(parameters[0])
-        fixed = replace(piece, span=(value, value))
-        return Context(self._problem, quick_bounds(self._problem.network, fixed), region.target)
+        if not exactly:
+            value = min(piece.span, key=lambda end: abs(end - value))
+        key = (region.target, region.root, value)
+        if key not in self._convex:
+            bounds = quick_bounds(self._problem.network, replace(piece, span=(value, value)))
+            self._convex[key] = Context(self._problem, bounds, region.target)
+        found: Context = self._convex[key]
+        return found
 
     def _next_number(self) -> int:
         self._number += 1
