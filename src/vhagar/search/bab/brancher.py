@@ -12,8 +12,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from vhagar.search.bab.bases import Basis
 from vhagar.search.bab.branching import Candidate, Child, Chosen, Experience, choose
-from vhagar.search.bab.context import Decision, Evaluation
+from vhagar.search.bab.context import Context, Decision, Evaluation
 from vhagar.search.bab.node import Node, Region
 from vhagar.search.bab.regions import RecentlyUsed, RegionState
 
@@ -37,8 +38,19 @@ class Brancher:
         self._experience: dict[int | None, Experience] = {}
         self._iterations = self._trial_iterations = 0
 
-    def basis_of(self, node: Node) -> Any:
-        return self._bases.get(node.basis)
+    def basis_of(self, node: Node, context: Context) -> Any:
+        """Where the node's LP may start."""
+        return self._start(node.basis, context)
+
+    def keep(self, basis: Any, context: Context) -> int:
+        """Remember a basis; returns the number it goes by."""
+        number = self._next_number()
+        self._bases[number] = Basis(basis, context.model.layout)
+        return number
+
+    def _start(self, number: int | None, context: Context) -> Any:
+        known: Basis | None = self._bases.get(number)
+        return None if known is None else known.fitted(context.model.layout)
 
     def learn(self, node: Node, evaluation: Evaluation, cutoff: float) -> None:
         """A node was evaluated: what it took, and whether it kept what it promised."""
@@ -59,22 +71,23 @@ class Brancher:
         cutoff: float,
     ) -> list[Node]:
         """The negative and the positive child of the best candidate."""
-        basis = state.context.simplex.basis()
+        context = state.context
+        basis = context.simplex.basis()
         challenged = self._challenged(state, node, evaluation, candidates, lower, cutoff)
         if challenged is not None:
             # The bound will hardly move: that is no experience to learn from.
-            challenge = self._keep(state.context.challenger.basis())
-            children = self.decided(node, challenged, self._keep(basis))
+            challenge = self.keep(context.challenger.basis(), context)
+            children = self.decided(node, challenged, self.keep(basis, context))
             return [replace(child, promise=0.0, challenge=challenge) for child in children]
         chosen = self._choose(state, node, candidates, cutoff, basis)
         if chosen.children is None:
-            return self.decided(node, chosen.candidate, self._keep(basis))
+            return self.decided(node, chosen.candidate, self.keep(basis, context))
         pairs = zip(self.decided(node, chosen.candidate), chosen.children, strict=True)
         return [
             replace(
                 child,
                 upper=min(node.upper, solved.upper),
-                basis=self._keep(solved.basis),
+                basis=self.keep(solved.basis, context),
                 promise=0.0,
             )
             for child, solved in pairs
@@ -92,11 +105,6 @@ class Brancher:
             )
             for positive in (False, True)
         ]
-
-    def _keep(self, basis: Any) -> int:
-        number = self._next_number()
-        self._bases[number] = basis
-        return number
 
     def _choose(
         self,
@@ -141,7 +149,7 @@ class Brancher:
         if progress > _GOOD or node.region.target is None:
             return None
         goal = lower + _GOAL * (node.upper - lower)
-        answer = context.challenge(node.decisions, goal, self._bases.get(node.challenge))
+        answer = context.challenge(node.decisions, goal, self._start(node.challenge, context))
         if answer is None:
             return None
         self._iterations += answer.iterations

@@ -132,7 +132,7 @@ class Explorer:
             node = replace(node, upper=min(node.upper, context.quick_upper()))
             if self._close_if_settled(node, closed):
                 return []
-        basis = self._brancher.basis_of(node)
+        basis = self._brancher.basis_of(node, context)
         evaluation = context.evaluate(node.decisions, node.upper, basis=basis)
         self._brancher.learn(node, evaluation, self._cutoff)
         node = replace(node, upper=min(evaluation.upper, self.ceiling))
@@ -210,12 +210,16 @@ class Explorer:
     def _split(self, node: Node) -> list[Node]:
         """The same decisions over smaller parts of the piece, whose bounds are tighter."""
         parts = self._regions.piece(node.region).split()
+        if not parts:
+            return []
+        context = self._regions[node.region].context
+        basis = self._brancher.keep(context.simplex.basis(), context)
         return [
             replace(
                 node,
                 region=replace(node.region, path=(*node.region.path, k)),
                 number=self._next_number(),
-                basis=None,
+                basis=basis,
                 challenge=None,
                 promise=0.0,
             )

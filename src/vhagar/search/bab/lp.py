@@ -18,6 +18,7 @@ from scipy import sparse
 from vhagar.linear import Columns, LinearModel
 from vhagar.perturbation.base import Expression
 from vhagar.relaxation.layerwise import TwinBounds
+from vhagar.search.bab.bases import Layout
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -57,9 +58,13 @@ class LambdaModel:
         self.model = LinearModel()
         self.rows: list[LayerRows] = []
         self._weights: list[tuple[Columns, int, Columns, Array, Array]] = []
+        self._column_keys: list[Columns] = []
+        self._row_keys: list[Columns] = []
         stage = bounds.stages[0]
         self.inputs = bounds.piece.relax_stage(self.model, stage.matrix(), stage.bias())
         first, second = self.inputs.first, self.inputs.second
+        self._column_keys.append(np.arange(self.model.column_count))
+        self._row_keys.append(np.arange(self.model.row_count))
         # What enters each ReLU layer, in both copies.
         self.entering: list[tuple[Expression, Expression]] = []
         for layer, stage in enumerate(bounds.stages[1:]):
@@ -73,6 +78,7 @@ class LambdaModel:
         self.lead = int(self.model.add_columns(0.0, 0.0)[0])
         self._add_classes(first, second, source, target)
         self.weights = self._collect()
+        self.layout = self._layout()
         self.arrays = self.model.arrays(smallest=0.0)  # the simplex scales, and drops then
 
     def _add_layer(
@@ -90,6 +96,9 @@ class LambdaModel:
         pair_rows_p = self._tie(second, pairs, pair_entries, pair_entries[3])
         self._convexity(bounds, layer, equal, equal_entries)
         self._convexity(bounds, layer, pairs, pair_entries)
+        for kind, neurons in enumerate((equal, pairs, pairs, equal, pairs)):
+            # A neuron that was a pair in the whole may be equal in a part.
+            self._row_keys.append(_keys(layer, neurons, np.full(len(neurons), min(kind, 3))))
         self.rows.append(LayerRows(pairs, pair_rows, pair_rows_p, equal, equal_rows))
         entries = [np.concatenate(part) for part in zip(equal_entries, pair_entries, strict=True)]
         columns, neurons, s, t = entries
@@ -114,6 +123,7 @@ class LambdaModel:
             else np.zeros(0, dtype=np.int64)
         )
         self._weights.append((columns, layer, owner, s_kept, t_kept))
+        self._column_keys.append(_keys(layer, owner, which[1]))
         return columns, owner, s_kept, t_kept
 
     def _tie(
@@ -198,6 +208,17 @@ class LambdaModel:
         ]
         return self.model.add_rows(blocks, -(rows @ scores.constant), np.inf)
 
+    def _layout(self) -> Layout:
+        """The columns and rows by what they stand for; what comes last is the same everywhere."""
+        columns, rows = (
+            np.concatenate([*keys, -1 - np.arange(count - sum(map(len, keys)))])
+            for keys, count in (
+                (self._column_keys, self.model.column_count),
+                (self._row_keys, self.model.row_count),
+            )
+        )
+        return Layout(columns, rows)
+
     def _collect(self) -> Weights:
         none, nothing = np.zeros(0, dtype=np.int64), np.zeros(0)
         parts = self._weights
@@ -208,6 +229,12 @@ class LambdaModel:
             np.concatenate([nothing, *(part[3] for part in parts)]),
             np.concatenate([nothing, *(part[4] for part in parts)]),
         )
+
+
+def _keys(layer: int, neurons: Columns, which: Columns) -> Columns:
+    """Numbers for what belongs to neurons, beyond all numbers of inputs."""
+    keys: Columns = ((layer + 1) << 40) + (neurons.astype(np.int64) << 8) + which
+    return keys
 
 
 def _corners(bounds: TwinBounds, layer: int, neurons: Columns) -> tuple[Array, Array]:

@@ -58,6 +58,7 @@ class Simplex:
 
         self._arrays = arrays
         self._off: frozenset[int] = frozenset()
+        self._from_nothing = True
         scaled = self._scaled = Scaled(arrays)
         # The objective in the model's units is this times the solver's, which minimises.
         self._unit = float(scaled.column_scale[objective])
@@ -89,10 +90,12 @@ class Simplex:
     def restore(self, basis: Any) -> None:
         if basis is not None and basis.valid:
             self._require(self._highs.setBasis(basis), "setBasis")
+            self._from_nothing = False
 
     def forget(self) -> None:
         """Start over from no basis at all: after numerical trouble the basis is suspect."""
         self._require(self._highs.clearSolver(), "clearSolver")
+        self._from_nothing = True
 
     def aim(self, cost: Array) -> None:
         """Maximise another linear function of the columns, from the basis at hand."""
@@ -133,6 +136,10 @@ class Simplex:
         """Run the dual simplex from where it stands."""
         limit = self._infinite_iterations if iteration_limit is None else iteration_limit
         self._highs.setOptionValue("simplex_iteration_limit", limit)
+        # Perturbed costs help a start from nothing. From a good basis they cost more than they
+        # gain: they must be undone afterwards, and spoil the duals of an unfinished solve.
+        self._highs.setOptionValue(_PERTURBATION, 1.0 if self._from_nothing else 0.0)
+        self._from_nothing = False
         self._highs.run()
         status = _STATUSES.get(self._highs.getModelStatus().name, LpStatus.DOUBTFUL)
         info = self._highs.getInfo()
@@ -156,6 +163,7 @@ class Simplex:
         return ray * self._scaled.row_scale
 
 
+_PERTURBATION = "dual_simplex_cost_perturbation_multiplier"
 _OPTIONS: dict[str, Any] = {
     "output_flag": False,
     "threads": 1,
@@ -165,8 +173,6 @@ _OPTIONS: dict[str, Any] = {
     "simplex_strategy": 1,  # dual
     # The model is scaled already; doing it again at every node costs more than it gains.
     "simplex_scale_strategy": 0,
-    # Perturbed costs must be undone after every solve, and spoil the duals of an unfinished one.
-    "dual_simplex_cost_perturbation_multiplier": 0.0,
 }
 
 _STATUSES = {

@@ -1,0 +1,66 @@
+"""Bases that outlive their model: from a piece to the parts it was split into.
+
+The LP of a part has nearly the same rows and columns as that of the whole, so the simplex goes on
+from the whole's basis. It is only a start: where the two do not fit, it costs iterations.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Keys = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Layout:
+    """What each column and each row of a model stands for, as numbers that other models share."""
+
+    columns: Keys
+    rows: Keys
+
+
+@dataclass(frozen=True, eq=False)
+class Basis:
+    """A solver's basis, and the layout of the model it belongs to."""
+
+    solver: Any
+    layout: Layout
+
+    def fitted(self, layout: Layout) -> Any:
+        """The basis for a model of another layout; None where they have too little in common."""
+        if layout is self.layout:
+            return self.solver
+        import highspy
+
+        status = highspy.HighsBasisStatus
+        columns = _carried(self.solver.col_status, self.layout.columns, layout.columns)
+        rows = _carried(self.solver.row_status, self.layout.rows, layout.rows)
+        if columns is None or rows is None:
+            return None
+        # A basis has as many basic columns and rows as there are rows.
+        missing = len(rows) - columns.count(status.kBasic) - rows.count(status.kBasic)
+        for k, known in enumerate(rows):
+            if missing > 0 and known is not status.kBasic:
+                rows[k], missing = status.kBasic, missing - 1
+            elif missing < 0 and known is status.kBasic:
+                rows[k], missing = status.kLower, missing + 1
+        if missing:
+            return None
+        basis = highspy.HighsBasis()
+        basis.col_status, basis.row_status, basis.valid = columns, rows, True
+        return basis
+
+
+def _carried(statuses: list[Any], old: Keys, new: Keys) -> list[Any] | None:
+    """The statuses of what both have; at its lower bound what is new."""
+    import highspy
+
+    if len(statuses) != len(old):
+        return None
+    known = dict(zip(old.tolist(), statuses, strict=True))
+    lower = highspy.HighsBasisStatus.kLower
+    return [known.get(key, lower) for key in new.tolist()]
