@@ -1,0 +1,113 @@
+"""Perturbation dependencies: what a piece says of the input, before any neuron.
+
+A piece says which entries can rise and fall (`changes`), which covers every perturbation, clipped
+or not: a clip shortens a change and never turns it round. Pieces that move pixels, `x_p = R x`,
+also relate a pixel of the image to the pixel it came from.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from vhagar.dependency.relation import (
+    Array,
+    Mask,
+    Relations,
+    Rule,
+    no_pairs,
+    same_indices,
+    unrelated,
+)
+from vhagar.network import AbstractLinear, Convolution
+from vhagar.perturbation import AbstractPiece
+from vhagar.perturbation.affine import AffinePiece
+from vhagar.perturbation.brightness import BrightnessPiece
+
+
+def changed_pixels(piece: AbstractPiece) -> Relations:
+    """Every pixel with its own image."""
+    return same_indices(piece.domain.size).restricted(*piece.changes(), Rule.PERTURBATION)
+
+
+def moved_pixels(piece: AbstractPiece) -> Relations:
+    """Pixels whose value appears, exactly, somewhere else in the image: one place for each."""
+    if not isinstance(piece, AffinePiece):
+        return no_pairs()
+    entries = np.diff(piece.matrix.indptr)
+    alone = np.flatnonzero(entries == 1)
+    begin = piece.matrix.indptr[alone]
+    source, weight = piece.matrix.indices[begin].astype(np.int64), piece.matrix.data[begin]
+    moved = (weight == 1.0) & (source != alone)
+    _, one_each = np.unique(source[moved], return_index=True)
+    pairs = unrelated(source[moved][one_each], alone[moved][one_each])
+    nowhere = np.zeros(len(pairs), dtype=np.bool_)
+    return pairs.restricted(nowhere, nowhere, Rule.PERTURBATION)
+
+
+@dataclass(frozen=True)
+class Shift:
+    """So many rows down and columns right."""
+
+    down: int
+    right: int
+
+    def after(self, layer: AbstractLinear) -> Shift | None:
+        """How far a layer's outputs move when its inputs do; None where they just change."""
+        if not isinstance(layer, Convolution):
+            return None
+        (rows, columns) = layer.stride
+        if self.down % rows or self.right % columns:
+            return None
+        return Shift(self.down // rows, self.right // columns)
+
+    def pairs(self, shape: tuple[int, ...]) -> Relations:
+        """Every place of `(channels, rows, columns)` with the one it moves to, if it stays."""
+        _, height, width = shape
+        first = np.arange(math.prod(shape)).reshape(shape)
+        row, column = np.arange(height) + self.down, np.arange(width) + self.right
+        inside = np.ix_((row >= 0) & (row < height), (column >= 0) & (column < width))
+        start = np.array([plane[inside] for plane in first]).reshape(-1)
+        return unrelated(start, start + self.down * width + self.right)
+
+
+def common_shift(piece: AbstractPiece, moved: Relations) -> Shift | None:
+    """The way most of the moved pixels go; a guess that only says where to look."""
+    if not len(moved):
+        return None
+    start, end = (
+        np.unravel_index(part, piece.domain.image) for part in (moved.first, moved.second)
+    )
+    steps = np.stack([end[axis] - start[axis] for axis in (1, 2)], axis=1)[start[0] == end[0]]
+    if not len(steps):
+        return None
+    ways, counts = np.unique(steps, axis=0, return_counts=True)
+    down, right = ways[counts.argmax()].tolist()
+    return Shift(down, right) if down or right else None
+
+
+def alike_through(piece: AbstractPiece, layer: AbstractLinear) -> tuple[Mask, Mask] | None:
+    """Which sums of the first layer can rise and fall, where all pixels change by the same amount.
+
+    The sum of a row's weights then decides. A clip makes the amounts differ, so this is for
+    brightness without one; None for other pieces.
+    """
+    if not isinstance(piece, BrightnessPiece) or piece.clip:
+        return None
+    up, down = (bool(mask.any()) for mask in piece.changes())
+    rows = np.split(layer.matrix.data, layer.matrix.indptr[1:-1])
+    signs = np.array([_sign_of_sum(row) for row in rows])
+    unknown = np.isnan(signs)
+    can_rise = unknown | (signs > 0) & up | (signs < 0) & down
+    can_fall = unknown | (signs < 0) & up | (signs > 0) & down
+    return can_rise, can_fall
+
+
+def _sign_of_sum(weights: Array) -> float:
+    """The sign of the exact sum, which `fsum` rounds only once; NaN where it overflows."""
+    try:
+        return float(np.sign(math.fsum(weights.tolist())))
+    except OverflowError:
+        return math.nan

@@ -1,0 +1,78 @@
+"""The concrete bounds of both copies, and what follows from them alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from vhagar.dependency.relation import Relations, Rule
+from vhagar.errors import InvalidInput
+from vhagar.network import Network, Relu
+from vhagar.perturbation import AbstractPiece
+from vhagar.relaxation import Bounds, network_bounds
+
+# What leaves each layer, in the first copy and in the second.
+ConcreteBounds = tuple[Sequence[Bounds], Sequence[Bounds]]
+
+
+@dataclass(frozen=True, eq=False)
+class Ranges:
+    """Bounds on the input (index 0) and on what leaves layer i (index i + 1), in both copies."""
+
+    first: tuple[Bounds, ...]
+    second: tuple[Bounds, ...]
+
+    @property
+    def finite(self) -> bool:
+        """Whether a solver can work with them."""
+        every = (*self.first, *self.second)
+        return all(bool(np.isfinite(bounds.magnitude).all()) for bounds in every)
+
+    def compared(self, position: int, pairs: Relations) -> Relations:
+        """Ranges that do not overlap order their values."""
+        one, two = self.first[position], self.second[position]
+        can_rise = two.upper[pairs.second] > one.lower[pairs.first]
+        can_fall = one.upper[pairs.first] > two.lower[pairs.second]
+        return pairs.restricted(can_rise, can_fall, Rule.BOUNDS)
+
+
+def ranges_of(network: Network, piece: AbstractPiece, bounds: ConcreteBounds | None) -> Ranges:
+    """The given bounds, checked; by interval arithmetic where none are given."""
+    if piece.domain.size != network.input_size:
+        raise InvalidInput(
+            f"the perturbation is over {piece.domain.size} input values but the network takes "
+            f"{network.input_size}; build its pieces over the network's input shape"
+        )
+    size, domain = piece.domain.size, piece.domain
+    box = Bounds(np.full(size, domain.lower), np.full(size, domain.upper))
+    image = Bounds(*piece.image_bounds())
+    if bounds is None:
+        bounds = network_bounds(network, box), network_bounds(network, image)
+    first, second = (
+        (inputs, *_checked(network, given, copy))
+        for inputs, given, copy in zip((box, image), bounds, ("first", "second"), strict=True)
+    )
+    return Ranges(first, second)
+
+
+def _checked(network: Network, given: Sequence[Bounds], copy: str) -> tuple[Bounds, ...]:
+    if len(given) != len(network.layers):
+        raise InvalidInput(
+            f"the {copy} copy has concrete bounds for {len(given)} layers but the network has "
+            f"{len(network.layers)}; give the bounds of what leaves each layer"
+        )
+    found = []
+    for position, (layer, bounds) in enumerate(zip(network.layers, given, strict=True)):
+        where = f"the concrete bounds of layer {position} in the {copy} copy"
+        if not bounds.lower.shape == bounds.upper.shape == (layer.out_size,):
+            raise InvalidInput(
+                f"{where} have shapes {bounds.lower.shape} and {bounds.upper.shape}, "
+                f"but the layer has {layer.out_size} values"
+            )
+        if not (bounds.lower <= bounds.upper).all():  # NaN fails as well
+            raise InvalidInput(f"{where} hold NaN or a lower bound above the upper bound")
+        least = 0.0 if isinstance(layer, Relu) else -np.inf
+        found.append(Bounds(np.maximum(bounds.lower, least), np.maximum(bounds.upper, least)))
+    return tuple(found)

@@ -1,0 +1,156 @@
+"""Order relations between a neuron of the first copy and one of the second, as plain data.
+
+The first copy of the network runs on `x`, the second on `x_p`. A relation bounds the gap between
+two values of the same layer, `z_p[second] - z[first]`: a gap that is never negative means
+`z <= z_p`, one that is never positive `z >= z_p`, and both together `z = z_p`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import Enum, IntEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+Index = NDArray[np.int64]
+Mask = NDArray[np.bool_]
+
+
+class Order(Enum):
+    """How the first copy's value stands to the second's."""
+
+    EQUAL = "="
+    AT_MOST = "<="
+    AT_LEAST = ">="
+
+
+class Rule(IntEnum):
+    """What a relation was derived by."""
+
+    NONE = 0
+    PERTURBATION = 1
+    BOUNDS = 2
+    PROPAGATION = 3
+    OPTIMISATION = 4
+
+
+@dataclass(frozen=True, eq=False)
+class Relations:
+    """Relations of one layer's values, each field `(pairs,)`.
+
+    `gap_lower <= z_p[second] - z[first] <= gap_upper`. A side is infinite where nothing is known,
+    and exactly 0 where a sign is proved. A solver within its tolerances may prove a little less
+    than a sign: that side is then a tiny number on the safe side of 0.
+    """
+
+    first: Index
+    second: Index
+    gap_lower: Array
+    gap_upper: Array
+    rule: NDArray[np.int8]
+
+    def __len__(self) -> int:
+        return len(self.first)
+
+    @property
+    def can_rise(self) -> Mask:
+        """Pairs for which `z_p > z` is not excluded."""
+        return np.asarray(self.gap_upper > 0)
+
+    @property
+    def can_fall(self) -> Mask:
+        """Pairs for which `z_p < z` is not excluded."""
+        return np.asarray(self.gap_lower < 0)
+
+    @property
+    def known(self) -> Mask:
+        """Pairs of which anything is known."""
+        return np.asarray(np.isfinite(self.gap_lower) | np.isfinite(self.gap_upper))
+
+    @property
+    def exact(self) -> Mask:
+        """Known pairs whose relation is a proved sign, not a solver's nearly."""
+        nearly = np.isfinite(self.gap_lower) & self.can_fall
+        nearly |= np.isfinite(self.gap_upper) & self.can_rise
+        return np.asarray(self.known & ~nearly)
+
+    @property
+    def equal(self) -> Mask:
+        """Pairs whose values always agree, exactly."""
+        return np.asarray(~self.can_rise & ~self.can_fall)
+
+    def orders(self) -> list[Order | None]:
+        """The relation of each pair in the paper's signs; None where there is none."""
+        below, above = np.isfinite(self.gap_lower), np.isfinite(self.gap_upper)
+        return [
+            _ORDERS[low, high] for low, high in zip(below.tolist(), above.tolist(), strict=True)
+        ]
+
+    def improved(self, gap_lower: Array, gap_upper: Array, rule: Rule) -> Relations:
+        """The better of what was known and what a rule says; the rule signs where it helped."""
+        better = (gap_lower > self.gap_lower) | (gap_upper < self.gap_upper)
+        return replace(
+            self,
+            gap_lower=np.maximum(self.gap_lower, gap_lower),
+            gap_upper=np.minimum(self.gap_upper, gap_upper),
+            rule=np.where(better, np.int8(rule), self.rule),
+        )
+
+    def restricted(self, can_rise: Mask, can_fall: Mask, rule: Rule) -> Relations:
+        """What is left where a rule excludes some rises and falls."""
+        lower = np.where(can_fall, -np.inf, 0.0)
+        return self.improved(lower, np.where(can_rise, np.inf, 0.0), rule)
+
+    def signs(self) -> Relations:
+        """Only what is proved to be a sign, without a solver's nearly."""
+        lower = np.where(self.can_fall, -np.inf, 0.0)
+        return replace(self, gap_lower=lower, gap_upper=np.where(self.can_rise, np.inf, 0.0))
+
+    def kept(self, chosen: Mask) -> Relations:
+        """Some of the pairs."""
+        return Relations(
+            self.first[chosen],
+            self.second[chosen],
+            self.gap_lower[chosen],
+            self.gap_upper[chosen],
+            self.rule[chosen],
+        )
+
+
+_ORDERS = {
+    (False, False): None,
+    (True, False): Order.AT_MOST,
+    (False, True): Order.AT_LEAST,
+    (True, True): Order.EQUAL,
+}
+
+
+def unrelated(first: Index, second: Index) -> Relations:
+    """Pairs of which nothing is known yet."""
+    unknown = np.full(len(first), np.inf)
+    return Relations(first, second, -unknown, unknown, np.zeros(len(first), dtype=np.int8))
+
+
+def same_indices(size: int) -> Relations:
+    """Every neuron with its own copy, nothing known yet."""
+    every = np.arange(size)
+    return unrelated(every, every)
+
+
+def no_pairs() -> Relations:
+    """No pair at all."""
+    return same_indices(0)
+
+
+def joined(parts: Sequence[Relations]) -> Relations:
+    """All pairs of several relations of one layer."""
+    return Relations(
+        np.concatenate([part.first for part in parts]),
+        np.concatenate([part.second for part in parts]),
+        np.concatenate([part.gap_lower for part in parts]),
+        np.concatenate([part.gap_upper for part in parts]),
+        np.concatenate([part.rule for part in parts]),
+    )

@@ -1,0 +1,137 @@
+"""Both copies of the network in one mixed-integer model, with concrete bounds and relations.
+
+Values that are equal in both copies share their columns, and so their boolean: that is how a
+relation removes variables. The others get rows. The booleans' rows are valid because a neuron may
+always be called active exactly where its value is positive, and positive values keep their order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from vhagar.dependency.ranges import Ranges
+from vhagar.dependency.relation import Relations
+from vhagar.linear import Columns, LinearModel
+from vhagar.network import AbstractLinear, Network
+from vhagar.perturbation import AbstractPiece
+from vhagar.relaxation import Bounds
+
+
+@dataclass(frozen=True, eq=False)
+class Copies:
+    """Columns of the input (index 0) and of what leaves layer i (index i + 1), in both copies.
+
+    `active` holds the booleans of a ReLU layer's neurons, -1 where one has none.
+    """
+
+    first: list[Columns] = field(default_factory=list)
+    second: list[Columns] = field(default_factory=list)
+    active: list[Columns] = field(default_factory=list)
+    active_p: list[Columns] = field(default_factory=list)
+
+
+def add_copies(
+    model: LinearModel,
+    network: Network,
+    piece: AbstractPiece,
+    ranges: Ranges,
+    relations: Sequence[Relations],
+) -> Copies:
+    """Both copies up to the last layer that `relations` is given for (index 0: the input)."""
+    copies = Copies()
+    x = model.add_columns(ranges.first[0].lower, ranges.first[0].upper)
+    x_p = piece.add_rows(model, x)
+    none = np.full(len(x), -1)
+    _append(copies, x, x_p, none, none)
+    add_order(model, x, x_p, relations[0])
+    for position, layer in enumerate(network.layers[: len(relations) - 1]):
+        known = relations[position + 1]
+        if isinstance(layer, AbstractLinear):
+            _add_linear(model, copies, layer, ranges, known)
+        else:
+            _add_relus(model, copies, ranges, known)
+        add_order(model, copies.first[-1], copies.second[-1], known)
+        add_order(model, copies.active[-1], copies.active_p[-1], known.signs())
+    return copies
+
+
+def _append(copies: Copies, z: Columns, z_p: Columns, a: Columns, a_p: Columns) -> None:
+    for part, columns in (
+        (copies.first, z),
+        (copies.second, z_p),
+        (copies.active, a),
+        (copies.active_p, a_p),
+    ):
+        part.append(columns)
+
+
+def add_order(model: LinearModel, z: Columns, z_p: Columns, known: Relations) -> None:
+    """`gap_lower <= z_p - z <= gap_upper` for pairs of two different columns."""
+    one, two = z[known.first], z_p[known.second]
+    needed = (one != two) & (one >= 0) & (two >= 0) & known.known
+    if needed.any():
+        sides = known.gap_lower[needed], known.gap_upper[needed]
+        model.add_rows([(two[needed], 1.0), (one[needed], -1.0)], *sides)
+
+
+def _add_linear(
+    model: LinearModel, copies: Copies, layer: AbstractLinear, ranges: Ranges, known: Relations
+) -> None:
+    position = len(copies.first)
+    one, two = ranges.first[position], ranges.second[position]
+    equal = known.kept(known.equal)
+    low, high = one.lower.copy(), one.upper.copy()
+    np.maximum.at(low, equal.first, two.lower[equal.second])
+    np.minimum.at(high, equal.first, two.upper[equal.second])
+    matrix, bias = layer.matrix, layer.flat_bias
+    s = model.add_columns(low, high)
+    model.add_rows([(s, 1.0), (copies.first[-1], -matrix)], bias, bias)
+    s_p, own = _shared(s, equal)
+    if own.any():
+        s_p[own] = model.add_columns(two.lower[own], two.upper[own])
+        blocks = [(s_p[own], 1.0), (copies.second[-1], -matrix[np.flatnonzero(own)])]
+        model.add_rows(blocks, bias[own], bias[own])
+    none = np.full(len(s), -1)
+    _append(copies, s, s_p, none, none)
+
+
+def _add_relus(model: LinearModel, copies: Copies, ranges: Ranges, known: Relations) -> None:
+    position = len(copies.first) - 1
+    equal = known.kept(known.equal)
+    z, a = _add_relu(model, copies.first[-1], ranges.first[position])
+    z_p, own = _shared(z, equal)
+    a_p, _ = _shared(a, equal)
+    two = ranges.second[position]
+    mine = Bounds(two.lower[own], two.upper[own])
+    z_p[own], a_p[own] = _add_relu(model, copies.second[-1][own], mine)
+    _append(copies, z, z_p, a, a_p)
+
+
+def _shared(columns: Columns, equal: Relations) -> tuple[Columns, np.ndarray]:
+    """The second copy's columns where they are the first's, and a mask of those that are not."""
+    shared = np.full(len(columns), -1)
+    shared[equal.second] = columns[equal.first]
+    own = np.ones(len(columns), dtype=np.bool_)
+    own[equal.second] = False
+    return shared, own
+
+
+def _add_relu(model: LinearModel, s: Columns, bounds: Bounds) -> tuple[Columns, Columns]:
+    """`z = max(s, 0)` with one boolean for each neuron that can have either sign."""
+    z, active = s.copy(), np.full(len(s), -1)
+    off = bounds.upper <= 0
+    if off.any():
+        z[off] = model.add_columns(0.0, 0.0)[0]
+    open_ = (bounds.lower < 0) & (bounds.upper > 0)
+    if open_.any():
+        low, high, entering = bounds.lower[open_], bounds.upper[open_], s[open_]
+        leaving = model.add_columns(np.zeros(len(low)), high)
+        on = model.add_columns(np.zeros(len(low)), 1.0, integer=True)
+        model.add_rows([(leaving, 1.0), (entering, -1.0)], 0.0, np.inf)
+        model.add_rows([(leaving, 1.0), (on, -high)], -np.inf, 0.0)
+        model.add_rows([(leaving, 1.0), (entering, -1.0), (on, -low)], -np.inf, -low)
+        z[open_], active[open_] = leaving, on
+    return z, active
