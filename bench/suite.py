@@ -24,7 +24,7 @@ from table import markdown, one_line
 import vhagar
 from vhagar import Interval, Network, Options, Problem, Result, Status
 from vhagar.result.serialize import check_writable
-from vhagar.search import ENGINES
+from vhagar.search import ATTACKS, ENGINES
 
 # A gap of this part of the upper bound counts as closed.
 CLOSED = 0.01
@@ -186,9 +186,10 @@ def parser() -> argparse.ArgumentParser:
 def main(given: Sequence[str] | None = None) -> int:
     arguments = parser().parse_args(given)
     engines = [name.strip() for name in arguments.engines.split(",")]
-    unknown = [name for name in engines if name not in ENGINES]
+    known = [*ENGINES, *ATTACKS]
+    unknown = [name for name in engines if name not in known]
     if unknown:
-        parser().error(f"there is no engine {unknown[0]!r}; choose from {', '.join(ENGINES)}")
+        parser().error(f"there is no engine {unknown[0]!r}; choose from {', '.join(known)}")
     if arguments.out is not None:
         if arguments.out.suffix not in (".csv", ".json"):
             parser().error("--out must end in .csv or .json")

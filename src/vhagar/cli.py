@@ -30,6 +30,7 @@ Verify the global robustness of neural networks. The answer is an interval, vali
 _EPILOG = """\
 examples:
   vhagar verify model.onnx --perturbation "occlusion(14,14,3)" --source 2 --target 3
+  vhagar attack model.onnx --perturbation "linf(0.1)" --source 2 --plot attack.png
   vhagar confidence model.onnx --class 2 --timeout 60
 
 exit codes:
@@ -59,6 +60,16 @@ examples:
   vhagar verify model.onnx --perturbation "linf(0.05)" --source 2 --target 3,5 --timeout 600
   vhagar verify model.onnx --perturbation "contrast([1,1.5])" --source 0 --no-clip --percent
   vhagar verify model.onnx --perturbation "patch([0,1],14,14,3)" --source 7 --plot witness.png
+"""
+
+_ATTACK = """\
+Find the most confident input of the source class that the perturbation pushes into a target class:
+the lower bound of `verify` and its picture, without a proof that there is none more confident.
+"""
+
+_ATTACK_EPILOG = """\
+example:
+  vhagar attack model.onnx --perturbation "linf(0.1)" --source 2 --target 3 --plot attack.png
 """
 
 _CONFIDENCE = """\
@@ -135,7 +146,12 @@ def _confidence(arguments: argparse.Namespace) -> Outcome:
 
 
 def _options(arguments: argparse.Namespace) -> Options:
-    return Options(engine=arguments.engine, relative_gap=arguments.gap, seed=arguments.seed)
+    return Options(
+        engine=arguments.engine,
+        relative_gap=arguments.gap,
+        seed=arguments.seed,
+        dataset=getattr(arguments, "dataset", None),
+    )
 
 
 class _Parser(argparse.ArgumentParser):
@@ -163,6 +179,14 @@ def _parser() -> argparse.ArgumentParser:
             epilog=_VERIFY_EPILOG,
         )
     )
+    _add_attack(
+        commands.add_parser(
+            "attack",
+            help="the lower bound only: the most confident input that can be attacked",
+            description=_ATTACK,
+            epilog=_ATTACK_EPILOG,
+        )
+    )
     _add_confidence(
         commands.add_parser(
             "confidence",
@@ -177,6 +201,46 @@ def _parser() -> argparse.ArgumentParser:
 def _add_verify(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(command=_verify)
     _add_model(parser)
+    _add_question(parser)
+    parser.add_argument(
+        "--percent",
+        action="store_true",
+        help="compute the maximal confidence too, and state the bounds as percentages of it",
+    )
+    _add_engine(parser)
+    _add_common(parser)
+
+
+def _add_attack(parser: argparse.ArgumentParser) -> None:
+    parser.set_defaults(command=_verify, percent=False, gap=Options.relative_gap)
+    _add_model(parser)
+    _add_question(parser)
+    parser.add_argument(
+        "--paper",
+        dest="engine",
+        action="store_const",
+        const="paper-attack",
+        default="attack",
+        help="the paper's algorithm as published, without additions",
+    )
+    _add_common(parser, timeout=10.0)
+
+
+def _add_confidence(parser: argparse.ArgumentParser) -> None:
+    parser.set_defaults(command=_confidence)
+    _add_model(parser)
+    parser.add_argument(
+        "--class", dest="label", required=True, type=int, metavar="C", help="the class"
+    )
+    _add_engine(parser)
+    _add_common(parser)
+
+
+def _add_model(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("model", type=Path, metavar="MODEL", help="a ReLU classifier, as ONNX file")
+
+
+def _add_question(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--perturbation", required=True, metavar="P", help="for example linf(0.05); see below")
     add("--source", required=True, type=int, metavar="C", help="the class of the inputs")
@@ -195,38 +259,15 @@ def _add_verify(parser: argparse.ArgumentParser) -> None:
         help="let brightness and contrast leave the input range",
     )
     add(
-        "--percent",
-        action="store_true",
-        help="compute the maximal confidence too, and state the bounds as percentages of it",
+        "--dataset",
+        type=Path,
+        metavar="FILE",
+        help="inputs to start attacks from: an .npz file or a folder of images",
     )
-    _add_common(parser)
 
 
-def _add_confidence(parser: argparse.ArgumentParser) -> None:
-    parser.set_defaults(command=_confidence)
-    _add_model(parser)
-    parser.add_argument(
-        "--class", dest="label", required=True, type=int, metavar="C", help="the class"
-    )
-    _add_common(parser)
-
-
-def _add_model(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("model", type=Path, metavar="MODEL", help="a ReLU classifier, as ONNX file")
-
-
-def _add_common(parser: argparse.ArgumentParser) -> None:
+def _add_engine(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("--timeout", type=_seconds, metavar="S", help="stop after S seconds (default: when closed)")
-    add(
-        "--input-range",
-        type=_range,
-        default=(0.0, 1.0),
-        metavar="LO,HI",
-        help="the interval of every input entry (default: 0,1)",
-    )
-    add("--json", type=Path, metavar="FILE", help="write the whole result, witness included")
-    add("--plot", type=Path, metavar="FILE", help="draw witness and bounds (.png, .pdf or .svg)")
     add(
         "--engine", default=Options.engine, metavar="E", help="search engine (default: %(default)s)"
     )
@@ -237,6 +278,27 @@ def _add_common(parser: argparse.ArgumentParser) -> None:
         metavar="G",
         help="relative gap at which the interval counts as closed (default: %(default)s)",
     )
+
+
+def _add_common(parser: argparse.ArgumentParser, timeout: float | None = None) -> None:
+    add = parser.add_argument
+    ends = "when closed" if timeout is None else f"{timeout:g}"
+    add(
+        "--timeout",
+        type=_seconds,
+        default=timeout,
+        metavar="S",
+        help=f"stop after S seconds (default: {ends})",
+    )
+    add(
+        "--input-range",
+        type=_range,
+        default=(0.0, 1.0),
+        metavar="LO,HI",
+        help="the interval of every input entry (default: 0,1)",
+    )
+    add("--json", type=Path, metavar="FILE", help="write the whole result, witness included")
+    add("--plot", type=Path, metavar="FILE", help="draw witness and bounds (.png, .pdf or .svg)")
     add(
         "--seed",
         type=_seed,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 from dataclasses import dataclass
+from pathlib import Path
 
 from vhagar.errors import InvalidInput
 
@@ -19,6 +20,8 @@ class Options:
     the caller's process, one target after the other, which is slower and easier to debug.
     `workers` is the number of processes that share one search, all cores by default; with one
     worker a search that closes gives the same result every time.
+    `attack` says whether the attack runs beside a search that has worker processes; it may start
+    from the inputs in `dataset`, an .npz file or a folder of images.
     """
 
     engine: str = "bab"
@@ -26,12 +29,16 @@ class Options:
     processes: bool = True
     workers: int | None = None
     seed: int = 0
+    attack: bool = True
+    dataset: Path | None = None
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.relative_gap) and 0 <= self.relative_gap < 1):
             raise InvalidInput(f"the relative gap must be in [0,1), not {self.relative_gap}")
         if self.workers is not None and self.workers < 1:
             raise InvalidInput(f"at least one worker is needed, not {self.workers}")
+        if not 0 <= self.seed < 2**31:
+            raise InvalidInput(f"the seed must be from 0 to 2**31 - 1, not {self.seed}")
 
     @property
     def worker_count(self) -> int:

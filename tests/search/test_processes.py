@@ -37,7 +37,7 @@ def wait_until(condition: Any, what: str) -> None:
 
 def collect(job: Any) -> list[Any]:
     """All that a worker says until it ends."""
-    inbox: queue.Queue[tuple[Any, Any]] = queue.Queue()
+    inbox: queue.SimpleQueue[tuple[Any, Any]] = queue.SimpleQueue()
     worker = Worker("name", job, inbox)
     try:
         heard: list[Any] = []
@@ -103,7 +103,7 @@ def test_what_a_worker_prints_is_no_message(jobs: ModuleType) -> None:
 
 def test_a_stopped_worker_is_gone(jobs: ModuleType, children_of: ChildrenOf) -> None:
     before = children_of(os.getpid())
-    inbox: queue.Queue[tuple[Any, Any]] = queue.Queue()
+    inbox: queue.SimpleQueue[tuple[Any, Any]] = queue.SimpleQueue()
     worker = Worker("name", (jobs.sleep, 1000), inbox)
     _, pid = inbox.get(timeout=PATIENCE)
     assert children_of(os.getpid()) - before == {pid}
@@ -151,7 +151,7 @@ import queue, time
 import jobs_of_a_test
 from vhagar.search.processes import Worker
 
-inbox = queue.Queue()
+inbox = queue.SimpleQueue()
 worker = Worker("name", (jobs_of_a_test.sleep, 1000), inbox)
 print(inbox.get()[1], flush=True)
 time.sleep(1000)

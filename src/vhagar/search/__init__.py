@@ -1,5 +1,5 @@
 """Search engines: they look for witnesses and prove upper bounds."""
 
-from vhagar.search.engines import ENGINES, engine_named
+from vhagar.search.engines import ATTACKS, ENGINES, engine_named
 
-__all__ = ["ENGINES", "engine_named"]
+__all__ = ["ATTACKS", "ENGINES", "engine_named"]

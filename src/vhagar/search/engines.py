@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+
 from vhagar.errors import InvalidInput
 from vhagar.search.bab.engine import BabEngine
 from vhagar.search.base import AbstractEngine
@@ -12,10 +14,19 @@ ENGINES: dict[str, type[AbstractEngine]] = {
     "bab": BabEngine,
     "mip": MipEngine,
 }
+# These raise the lower bound only. They are imported when asked for: they need more libraries.
+ATTACKS: dict[str, str] = {
+    "attack": "AttackEngine",
+    "paper-attack": "PaperAttackEngine",
+}
 
 
 def engine_named(name: str) -> AbstractEngine:
     """The engine of that name."""
-    if name not in ENGINES:
-        raise InvalidInput(f"there is no engine {name!r}; choose one of: {', '.join(ENGINES)}")
-    return ENGINES[name]()
+    if name in ENGINES:
+        return ENGINES[name]()
+    if name in ATTACKS:
+        engine: AbstractEngine = getattr(import_module("vhagar.attack.engine"), ATTACKS[name])()
+        return engine
+    known = ", ".join([*ENGINES, *ATTACKS])
+    raise InvalidInput(f"there is no engine {name!r}; choose one of: {known}")

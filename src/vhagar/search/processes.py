@@ -50,7 +50,7 @@ _END = object()
 class Worker:
     """A running job. Its messages, tagged with its name, go to a shared queue."""
 
-    def __init__(self, name: Any, job: Job, inbox: queue.Queue[tuple[Any, Any]]) -> None:
+    def __init__(self, name: Any, job: Job, inbox: queue.SimpleQueue[tuple[Any, Any]]) -> None:
         self.name = name
         self._inbox = inbox
         # The package may be a checkout on sys.path: the worker finds it all the same.

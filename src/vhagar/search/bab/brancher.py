@@ -69,11 +69,12 @@ class Brancher:
         candidates: list[Candidate],
         lower: float,
         cutoff: float,
+        ceiling: float,
     ) -> list[Node]:
         """The negative and the positive child of the best candidate."""
         context = state.context
         basis = context.simplex.basis()
-        challenged = self._challenged(state, node, evaluation, candidates, lower, cutoff)
+        challenged = self._challenged(state, node, evaluation, candidates, lower, cutoff, ceiling)
         if challenged is not None:
             # The bound will hardly move: that is no experience to learn from.
             challenge = self.keep(context.challenger.basis(), context)
@@ -136,19 +137,17 @@ class Brancher:
         candidates: list[Candidate],
         lower: float,
         cutoff: float,
+        ceiling: float,
     ) -> Candidate | None:
         """What a challenge would decide, where that is better than lowering the bound."""
-        context, gap = state.context, node.upper - cutoff
-        # A bound above what is known otherwise is as good as that.
-        wasted = evaluation.upper - node.upper
-        if wasted <= 0 and not context.formula.ignores_target(evaluation.answer.duals):
+        context = state.context
+        if not context.formula.ignores_target(evaluation.answer.duals):
             return None
-        experience = self._experience_of(node.region)
-        expected = max(min(experience.estimate(c, wasted + gap)) for c in candidates)
-        progress = (expected - wasted) / gap
+        gap, experience = node.upper - cutoff, self._experience_of(node.region)
+        progress = max(min(experience.estimate(c, gap)) for c in candidates) / gap
         if progress > _GOOD or node.region.target is None:
             return None
-        goal = lower + _GOAL * (node.upper - lower)
+        goal = lower + _GOAL * (min(node.upper, ceiling) - lower)
         answer = context.challenge(node.decisions, goal, self._start(node.challenge, context))
         if answer is None:
             return None

@@ -28,6 +28,9 @@ _QUANTUM_NODES, _QUANTUM_SECONDS = 10, 0.3
 _MOST_HANDED_OUT = 8
 # Of all nodes, what the search for the ceiling may take where there is other work.
 _CEILING_SHARE = 0.2
+# When the attack joins, and how long it stays: seconds, and of the time that is left.
+_ATTACK_AFTER, _ATTACK_SECONDS, _ATTACK_SHARE = 1.5, 20.0, 0.15
+_ATTACKER = "attack"
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,6 +90,8 @@ class _Search:
             for k, root in enumerate(range(len(problem.pieces)))
         )
         self._ceiling = _Ceiling(problem, tracker.upper)
+        self._attacker: Worker | None = None
+        self._attack_started = False
 
     def run_here(self, deadline: float) -> bool:
         """Everything in this process, always in the same order."""
@@ -105,8 +110,9 @@ class _Search:
 
     def run_in_processes(self, count: int, deadline: float) -> bool:
         tracker = self._tracker
-        inbox: queue.Queue[tuple[int, Any]] = queue.Queue()
+        inbox: queue.SimpleQueue[tuple[Any, Any]] = queue.SimpleQueue()
         workers: dict[int, Worker] = {}
+        begun = time.monotonic()
         try:
             for k in range(count):
                 workers[k] = Worker(k, (_explore, (tracker.problem, tracker.options, k)), inbox)
@@ -114,6 +120,8 @@ class _Search:
             while not tracker.closed:
                 if time.monotonic() > deadline:
                     return True
+                if time.monotonic() - begun > _ATTACK_AFTER:
+                    self._start_attack(inbox, deadline)
                 self._hand_out(workers, idle)
                 if not self._frontier.in_flight and not len(self._frontier):
                     break  # nothing left to do
@@ -129,11 +137,44 @@ class _Search:
             self._announce()
             return False
         finally:
-            for worker in workers.values():
+            for worker in [*workers.values(), *filter(None, [self._attacker])]:
                 worker.stop()
 
-    def _handle(self, name: int, message: Any, workers: dict[int, Worker], idle: set[int]) -> None:
-        if isinstance(message, WitnessFound):
+    def _start_attack(self, inbox: queue.SimpleQueue[tuple[Any, Any]], deadline: float) -> None:
+        """Once, and not for problems that end before it could help."""
+        tracker = self._tracker
+        wanted = tracker.options.attack and tracker.problem.perturbation is not None
+        if self._attack_started or not wanted:
+            return
+        from vhagar.attack.engine import dataset_of
+        from vhagar.attack.options import AttackOptions
+        from vhagar.attack.worker import AttackJob, attack_beside
+
+        self._attack_started = True
+        left = _ATTACK_SHARE * (deadline - time.monotonic())
+        job = AttackJob(
+            tracker.problem,
+            AttackOptions(seed=tracker.options.seed),
+            min(left, _ATTACK_SECONDS),
+            dataset_of(tracker.problem, tracker.options),
+        )
+        self._attacker = Worker(_ATTACKER, (attack_beside, job), inbox)
+
+    def _handle_attack(self, message: Any) -> None:
+        if isinstance(message, Finished):
+            if self._attacker is not None:
+                self._attacker.stop()
+            self._attacker = None
+            if message.error is not None:
+                self._tracker.note(f"the attack ended early: {message.error}")
+        else:
+            piece = self._tracker.problem.pieces[message.root]
+            self._tracker.offer_witness(message.target, message.x, piece, message.parameters)
+
+    def _handle(self, name: Any, message: Any, workers: dict[int, Worker], idle: set[int]) -> None:
+        if name == _ATTACKER:
+            self._handle_attack(message)
+        elif isinstance(message, WitnessFound):
             self._take_witness(message)
         elif isinstance(message, Explored):
             self._put_back(name, message)
@@ -188,6 +229,8 @@ class _Search:
             return
         piece = self._tracker.problem.pieces[found.root]
         self._tracker.offer_witness(found.target, found.x, piece, found.parameters)
+        if self._attacker is not None:
+            self._attacker.tell((found.target, found.root, found.x, found.parameters))
 
 
 class _Workplace:

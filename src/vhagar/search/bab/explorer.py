@@ -135,7 +135,7 @@ class Explorer:
         basis = self._brancher.basis_of(node, context)
         evaluation = context.evaluate(node.decisions, node.upper, basis=basis)
         self._brancher.learn(node, evaluation, self._cutoff)
-        node = replace(node, upper=min(evaluation.upper, self.ceiling))
+        node = replace(node, upper=evaluation.upper)
         if self._close_if_settled(node, closed):
             return []
         if not evaluation.complete:
@@ -197,7 +197,7 @@ class Explorer:
                 closed.add(node.region.target, node.upper)
             return children
         children = self._brancher.children(
-            state, node, evaluation, candidates, self.lower, self._cutoff
+            state, node, evaluation, candidates, self.lower, self._cutoff, self.ceiling
         )
         return [child for child in children if not self._close_if_settled(child, closed)]
 

@@ -51,7 +51,7 @@ def _run_here(tracker: Tracker, deadline: float) -> bool:
 
 
 def _run_in_processes(tracker: Tracker, deadline: float) -> bool:
-    inbox: queue.Queue[tuple[int | None, Any]] = queue.Queue()
+    inbox: queue.SimpleQueue[tuple[int | None, Any]] = queue.SimpleQueue()
     goals = [goal for goal in tracker.problem.goals if not tracker.settled(goal)]
     workers: dict[int | None, Worker] = {}
     try:

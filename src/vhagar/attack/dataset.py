@@ -1,0 +1,77 @@
+"""Inputs from files: an .npz archive, or a folder of images."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vhagar.errors import InvalidInput
+from vhagar.perturbation import Domain
+
+Array = NDArray[np.float64]
+
+_IMAGES = (".png", ".jpg", ".jpeg", ".bmp")
+
+
+def read_dataset(path: Path, domain: Domain) -> Array:
+    """The inputs `(count, size)`, scaled to the domain where they are bytes."""
+    if path.is_dir():
+        files = sorted(file for file in path.iterdir() if file.suffix.lower() in _IMAGES)
+        if not files:
+            raise InvalidInput(f"{path} holds no images ({', '.join(_IMAGES)})")
+        return np.concatenate([_fitted(_image(file), domain, file) for file in files])
+    if path.suffix != ".npz":
+        raise InvalidInput(f"{path} is neither a folder of images nor an .npz file")
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            arrays = {name: archive[name] for name in archive.files}
+    except (OSError, ValueError) as error:
+        raise InvalidInput(f"cannot read {path}: {error}") from None
+    return _fitted(_inputs_of(arrays, domain, path), domain, path)
+
+
+def _inputs_of(arrays: dict[str, Any], domain: Domain, path: Path) -> Any:
+    """The one array whose entries have the size of an input."""
+    fitting = [
+        array for array in arrays.values() if array.ndim >= 2 and array[0].size == domain.size
+    ]
+    if len(fitting) != 1:
+        shapes = ", ".join(f"{name} {array.shape}" for name, array in arrays.items())
+        raise InvalidInput(
+            f"{path} should hold one array of inputs of shape {domain.shape}; it holds {shapes}"
+        )
+    return fitting[0]
+
+
+def _image(path: Path) -> Any:
+    """Channels first, as networks have them."""
+    from PIL import Image
+
+    try:
+        with Image.open(path) as image:
+            pixels = np.asarray(image)
+    except OSError as error:
+        raise InvalidInput(f"cannot read {path}: {error}") from None
+    return (pixels if pixels.ndim == 2 else np.moveaxis(pixels, -1, 0))[None]
+
+
+def _fitted(values: Any, domain: Domain, path: Path) -> Array:
+    flat = values.reshape(len(values), -1)
+    if flat.shape[1] != domain.size:
+        raise InvalidInput(
+            f"{path}: an input of shape {values.shape[1:]} does not fit the network's input "
+            f"{domain.shape}"
+        )
+    if flat.dtype == np.uint8:
+        flat = domain.lower + domain.width * (flat / 255.0)
+    inputs: Array = flat.astype(np.float64)
+    outside = (inputs < domain.lower) | (inputs > domain.upper) | np.isnan(inputs)
+    if outside.any():
+        raise InvalidInput(
+            f"{path} has values outside the input range [{domain.lower:g},{domain.upper:g}]; "
+            "scale them, or name the range with --input-range"
+        )
+    return inputs

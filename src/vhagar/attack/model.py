@@ -1,0 +1,108 @@
+"""The network in torch: batches of inputs, differentiable, on a CPU or a GPU."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from typing import Any
+
+from vhagar.errors import VhagarError
+from vhagar.network import AbstractLayer, AbstractLinear, Convolution, Network, Relu
+
+# torch is optional and carries no types here: tensors are `Any`.
+Tensor = Any
+_Step = Callable[[Tensor], Tensor]
+
+
+def require_torch() -> Any:
+    """The torch module, or an error that says how to get it."""
+    try:
+        return importlib.import_module("torch")
+    except ImportError as error:
+        raise VhagarError(
+            "the attack needs PyTorch, which is not installed; "
+            "get it with: pip install vhagar[attack]"
+        ) from error
+
+
+def device_named(name: str | None) -> Any:
+    """The device of that name; by default a GPU where there is one."""
+    torch = require_torch()
+    if name is None:
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+        torch.zeros(1, device=device)
+    except (RuntimeError, AssertionError) as error:  # torch built without CUDA asserts
+        raise VhagarError(
+            f"the device {name!r} cannot be used ({error}); use cpu, or leave it out"
+        ) from error
+    return device
+
+
+class TorchNetwork:
+    """Scores and pre-activations of flat batches `(batch, size)`."""
+
+    def __init__(self, network: Network, device: Any, double: bool = False) -> None:
+        self._torch = require_torch()
+        self._device = device
+        self._dtype = self._torch.float64 if double else self._torch.float32
+        self._steps = [(isinstance(layer, Relu), self._step(layer)) for layer in network.layers]
+
+    def tensor(self, values: Any) -> Tensor:
+        """Numbers on the network's device, in its precision."""
+        return self._torch.tensor(values, dtype=self._dtype, device=self._device)
+
+    def scores(self, x: Tensor) -> Tensor:
+        """`(batch, classes)`."""
+        for _, step in self._steps:
+            x = step(x)
+        return x
+
+    def preactivations(self, x: Tensor) -> list[Tensor]:
+        """What enters each ReLU layer, in order, each `(batch, neurons)`."""
+        entering = []
+        for is_relu, step in self._steps:
+            if is_relu:
+                entering.append(x)
+            x = step(x)
+        return entering
+
+    def _step(self, layer: AbstractLayer) -> _Step:
+        if isinstance(layer, Relu):
+            return self._torch.relu  # type: ignore[no-any-return]
+        if isinstance(layer, Convolution):
+            return self._convolution(layer)
+        if isinstance(layer, AbstractLinear):
+            matrix = self.tensor(layer.matrix.toarray())
+            bias = self.tensor(layer.flat_bias)
+            return lambda x: self._torch.addmm(bias, x, matrix.T)
+        raise VhagarError(f"the attack cannot evaluate a {type(layer).__name__} layer")
+
+    def _convolution(self, layer: Convolution) -> _Step:
+        functional = self._torch.nn.functional
+        weight, bias = self.tensor(layer.weight), self.tensor(layer.flat_bias)
+        top, left, bottom, right = layer.padding
+
+        def step(x: Tensor) -> Tensor:
+            images = functional.pad(x.reshape(-1, *layer.in_shape), (left, right, top, bottom))
+            found = functional.conv2d(
+                images,
+                weight,
+                stride=layer.stride,
+                dilation=layer.dilation,
+                groups=layer.groups,
+            )
+            return found.reshape(len(x), -1) + bias
+
+        return step
+
+
+def leads(scores: Tensor, label: Any) -> Tensor:
+    """`score[label] - max(other scores)` of every row, for one label `(batch,)` each."""
+    torch = require_torch()
+    chosen = label[:, None]
+    others = scores.masked_fill(
+        torch.zeros_like(scores, dtype=torch.bool).scatter_(1, chosen, True), -torch.inf
+    )
+    return scores.gather(1, chosen)[:, 0] - others.amax(dim=1)

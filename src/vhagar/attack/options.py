@@ -1,0 +1,77 @@
+"""How to attack. Frozen, passed on from the caller."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from vhagar.errors import InvalidInput
+
+
+@dataclass(frozen=True)
+class AttackOptions:
+    """Options of `attack`. `AttackOptions.paper()` is the published algorithm, nothing added.
+
+    `inputs` is the size of the hyper-input (M), shared among all targets and pieces; `steps` and
+    `step` (a part of the input range) belong to the gradient ascent. `lambda_0`, `tau` and `kappa`
+    balance its two goals as in the paper, `majority` (r) is the share of solutions that makes a
+    hint.
+
+    The additions, each of which can be switched off: `lagrangian` treats the attack as a constraint
+    with multipliers that adapt (`penalty` is how fast); `climb` adds starts that need no dataset,
+    `polish` solves the linear regions of the best inputs exactly, and `regions` searches the
+    regions around them, in `basins` places at first and then in the best one, until it has
+    failed `patience` times in a row. All of it is repeated `rounds` times, or without end.
+    """
+
+    inputs: int = 128
+    steps: int = 80
+    step: float = 0.05
+    lambda_0: float = 1.01
+    tau: float = 0.01
+    kappa: float = 1e-6
+    majority: float = 0.95
+    lagrangian: bool = True
+    penalty: float = 2.0
+    climb: bool = True
+    polish: bool = True
+    regions: bool = True
+    basins: int = 4
+    patience: int = 40
+    rounds: int | None = None
+    device: str | None = None
+    double: bool = False
+    seed: int = 0
+
+    @classmethod
+    def paper(cls, inputs: int = 10_000, steps: int = 200, seed: int = 0) -> AttackOptions:
+        """Algorithm 2 of the paper with its M, lambda_0 and r; the other numbers are not in it."""
+        return cls(
+            inputs=inputs,
+            steps=steps,
+            step=0.02,
+            lagrangian=False,
+            climb=False,
+            polish=False,
+            regions=False,
+            rounds=1,
+            seed=seed,
+        )
+
+    def __post_init__(self) -> None:
+        for name in ("inputs", "steps", "basins", "patience"):
+            _require(getattr(self, name) >= 1, f"{name} must be at least 1", getattr(self, name))
+        for name in ("step", "tau", "kappa", "penalty"):
+            value = getattr(self, name)
+            _require(math.isfinite(value) and value > 0, f"{name} must be above 0", value)
+        # Otherwise the ascent would rather be confident than attacked.
+        _require(1 < self.lambda_0 < math.inf, "lambda_0 must be above 1", self.lambda_0)
+        _require(0.5 <= self.majority < 1, "the majority must be in [0.5,1)", self.majority)
+        _require(self.rounds is None or self.rounds >= 1, "rounds must be at least 1", self.rounds)
+        if self.regions and not self.polish:
+            raise InvalidInput("searching regions needs the polish; switch off both, or neither")
+
+
+def _require(holds: bool, what: str, value: object) -> None:
+    if not holds:
+        raise InvalidInput(f"{what}, not {value}")

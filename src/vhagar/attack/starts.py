@@ -1,0 +1,133 @@
+"""Where the ascent starts: the hyper-input of the paper, and starts that need no dataset."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from vhagar.attack.model import TorchNetwork, leads, require_torch
+from vhagar.errors import InvalidInput
+from vhagar.network import confidence
+from vhagar.perturbation import Domain
+from vhagar.problem import Problem
+
+Array = NDArray[np.float64]
+
+# Random inputs to choose from, for each that is wanted, where there is no dataset.
+_CHOICE = 4
+# The most rows that the network sees at once when inputs are sorted.
+_CHUNK = 1024
+_CLIMB_STEPS, _CLIMB_STEP = 20, 0.1
+# Of the starts: how many climb, and how many lie between two that climbed.
+_CLIMBING, _BETWEEN = 0.25, 0.25
+
+
+def checked_dataset(dataset: ArrayLike | None, domain: Domain) -> Array:
+    """The dataset as flat rows in the domain; without one, no rows."""
+    if dataset is None:
+        return np.zeros((0, domain.size))
+    try:
+        values = np.asarray(dataset, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(f"the dataset is not an array of numbers ({error})") from error
+    if values.shape[1:] not in (domain.shape, (domain.size,)):
+        raise InvalidInput(
+            f"the dataset has shape {values.shape}, but the network takes inputs of shape "
+            f"{domain.shape}: it must be one row of those for each input"
+        )
+    flat = values.reshape(len(values), domain.size)
+    if not ((flat >= domain.lower) & (flat <= domain.upper)).all():
+        raise InvalidInput(
+            f"the dataset must lie in the input range [{domain.lower:g},{domain.upper:g}]; "
+            "are these bytes that should be divided by 255?"
+        )
+    return flat
+
+
+def hyper_input(
+    problem: Problem, model: TorchNetwork, dataset: Array, count: int, rng: np.random.Generator
+) -> Array:
+    """`count` inputs, sorted by confidence: those of the source class in uniform steps.
+
+    They come from the dataset and as many random inputs. Where too few are of the source class, the
+    most confident are taken whatever their class.
+    """
+    domain = problem.domain
+    number = max(len(dataset), count if len(dataset) else _CHOICE * count)
+    random = rng.uniform(domain.lower, domain.upper, (number, domain.size))
+    inputs = np.concatenate([dataset, random])
+    sure = _confidences(model, inputs, problem.source)
+    ranked = inputs[np.argsort(-sure, kind="stable")]
+    classified = int((sure > 0).sum())
+    if classified <= count:
+        return ranked[:count]
+    step = classified // count
+    return ranked[: step * count : step]
+
+
+def _confidences(model: TorchNetwork, inputs: Array, label: int) -> Array:
+    torch = require_torch()
+    with torch.no_grad():
+        parts = [model.scores(model.tensor(part)) for part in _chunks(inputs)]
+    scores: Array = torch.cat(parts).cpu().double().numpy()
+    return confidence(scores, label)
+
+
+def _chunks(inputs: Array) -> Iterator[Array]:
+    for k in range(0, len(inputs), _CHUNK):
+        yield inputs[k : k + _CHUNK]
+
+
+def more_starts(
+    problem: Problem, model: TorchNetwork, starts: Array, dataset: Array, rng: np.random.Generator
+) -> Array:
+    """Replace some of the starts by inputs that climbed, class means, and mixtures.
+
+    A start between an input that is confidently of the source class and one of a target class is
+    near the border that the attack must cross.
+    """
+    count = len(starts)
+    climbing, between = int(_CLIMBING * count), int(_BETWEEN * count)
+    if climbing < 2:
+        return starts
+    labels = [problem.source, *problem.targets]
+    chosen = np.array([labels[k % len(labels)] for k in range(climbing)])
+    rows = rng.permutation(count)[: climbing + between]
+    heights = _climbed(problem, model, starts[rows[:climbing]], chosen)
+    means = [_class_mean(problem, dataset, label) for label in labels]
+    for k, mean in enumerate(means):
+        if mean is not None and k < climbing:
+            heights[k] = mean
+    first, second = rng.integers(climbing, size=(2, between))
+    share = rng.uniform(size=(between, 1))
+    # Only the source's own climbers are starts by themselves.
+    own = heights[chosen == problem.source]
+    result = starts.copy()
+    result[rows[: len(own)]] = own
+    result[rows[climbing:]] = share * heights[first] + (1 - share) * heights[second]
+    return result
+
+
+def _climbed(problem: Problem, model: TorchNetwork, x: Array, labels: NDArray[np.int64]) -> Array:
+    """Gradient ascent on the confidence in one class each."""
+    torch = require_torch()
+    domain = problem.domain
+    current, chosen = model.tensor(x), model.tensor(labels).long()
+    for k in range(_CLIMB_STEPS):
+        current.requires_grad_(True)
+        total = leads(model.scores(current), chosen).sum()
+        (slope,) = torch.autograd.grad(total, current)
+        size = _CLIMB_STEP * domain.width * (1 - k / _CLIMB_STEPS)
+        current = (current.detach() + size * slope.sign()).clamp(domain.lower, domain.upper)
+    result: Array = current.cpu().double().numpy()
+    return result
+
+
+def _class_mean(problem: Problem, dataset: Array, label: int) -> Array | None:
+    """The mean of the dataset's inputs that the network puts into a class."""
+    if not len(dataset):
+        return None
+    own = problem.network.forward(dataset).argmax(axis=1) == label
+    return np.asarray(dataset[own].mean(axis=0)) if own.any() else None

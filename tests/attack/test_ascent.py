@@ -1,0 +1,72 @@
+"""Both ascents report what is true, and find what there is."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from vhagar import Network, Problem
+from vhagar.attack import AttackOptions
+from vhagar.attack.ascent import ascend
+from vhagar.attack.batch import Batch, Group
+from vhagar.attack.model import TorchNetwork, device_named
+from vhagar.network import confidence
+
+pytest.importorskip("torch", reason="the attack is an extra of its own")
+
+_BOTH = pytest.mark.parametrize("lagrangian", [True, False])
+
+
+def _batch(problem: Problem, rows: int) -> Batch:
+    model = TorchNetwork(problem.network, device_named("cpu"), double=True)
+    groups = tuple(
+        Group(goal, root) for goal in problem.goals for root in range(len(problem.pieces))
+    )
+    return Batch(problem, model, groups, rows)
+
+
+@_BOTH
+@pytest.mark.parametrize(
+    "perturbation", ["linf(0.2)", "brightness([-0.3,0.3])", "rotation([0,30])", "occlusion(2,2,3)"]
+)
+def test_solutions_are_what_they_say(
+    random_network: Network, perturbation: str, lagrangian: bool
+) -> None:
+    problem = Problem(random_network, perturbation, 1)
+    batch, rng = _batch(problem, 8), np.random.default_rng(0)
+    state = batch.start(rng.uniform(size=(len(batch), 40)), rng)
+    options = AttackOptions(steps=40, lagrangian=lagrangian)
+    found = ascend(batch, state, options, rng)
+    assert (found.x >= 0).all()
+    assert (found.x <= 1).all()
+    assert np.isfinite(found.confidence).any()
+    for k, group in enumerate(batch.groups):
+        rows, piece = batch.rows(k), problem.pieces[group.root]
+        low, high = piece.parameter_bounds
+        assert ((found.parameters[k] >= low) & (found.parameters[k] <= high)).all()
+        solved = np.isfinite(found.confidence[rows])
+        x_p = piece.apply(found.x[rows], found.parameters[k])
+        assert group.goal is not None
+        margins = confidence(random_network.forward(x_p), group.goal)
+        assert (margins[solved] > -1e-9).all()
+        sure = confidence(random_network.forward(found.x[rows]), 1)
+        np.testing.assert_allclose(found.confidence[rows][solved], sure[solved], atol=1e-9)
+
+
+@_BOTH
+def test_confidence_rises_to_the_optimum(closer: Network, lagrangian: bool) -> None:
+    """From anywhere: the optimum of `linf(0.125)` is 1/4."""
+    problem = Problem(closer, "linf(0.125)", 0, 1)
+    batch, rng = _batch(problem, 24), np.random.default_rng(1)
+    state = batch.start(rng.uniform(size=(24, 2)), rng)
+    options = AttackOptions(steps=150, step=0.05, lagrangian=lagrangian, tau=1e-3)
+    best = ascend(batch, state, options, rng).confidence.max()
+    assert 0.2 <= best <= 0.25
+
+
+def test_it_stops_when_told(closer: Network) -> None:
+    problem = Problem(closer, "linf(0.125)", 0, 1)
+    batch, rng = _batch(problem, 4), np.random.default_rng(1)
+    state = batch.start(np.full((4, 2), 0.5), rng)
+    found = ascend(batch, state, AttackOptions(), rng, should_stop=lambda: True)
+    assert (found.x == 0.5).all()

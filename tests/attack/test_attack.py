@@ -1,0 +1,210 @@
+"""The attack as a whole: known answers, no false success, the same every time."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from vhagar import Network, Problem
+from vhagar.attack import NO_HINT, Attack, AttackOptions, attack, images
+from vhagar.attack.ascent import Solutions
+from vhagar.errors import InvalidInput
+from vhagar.network import Affine, Relu, confidence
+from vhagar.result import Witness, WitnessCheck
+
+pytest.importorskip("torch", reason="the attack is an extra of its own")
+
+_SMALL = AttackOptions(inputs=32, steps=30, patience=10, rounds=1, device="cpu")
+_PLAIN = AttackOptions.paper(inputs=64, steps=100)
+
+
+def _lower(problem: Problem, options: AttackOptions = _SMALL) -> float:
+    return attack(problem, options=options).lower
+
+
+def test_the_corner_is_reached_exactly(corner: Problem) -> None:
+    assert 4.0 - 1e-4 <= _lower(corner) <= 4.0
+
+
+@pytest.mark.parametrize(
+    ("perturbation", "clip", "optimum"),
+    [
+        ("linf(0.125)", True, 0.25),  # both pixels come closer by 1/8
+        ("contrast([0.5,1])", True, 0.25),  # half of 1/2 is left
+        ("contrast([0.5,2])", False, 0.25),
+        ("brightness([0,0.25])", True, 0.25),  # the darker pixel comes closer, clipped or not
+        ("occlusion(1,1,1)", True, 0.75),  # from (1, 0) nothing is left
+        ("rotation(180)", True, 0.75),
+        ("translation(0,1)", True, 0.75),
+        ("patch([0,0.5],1,1,1)", True, 0.5),
+    ],
+)
+def test_known_optima(closer: Network, perturbation: str, clip: bool, optimum: float) -> None:
+    problem = Problem(closer, perturbation, 0, 1, clip)
+    assert optimum - 1e-4 <= _lower(problem) <= optimum
+
+
+def test_the_best_angle_of_a_range_is_found(closer: Network) -> None:
+    """Nothing but a black image is left from some angle on."""
+    found = attack(Problem(closer, "rotation([0,120])", 0, 1), options=_SMALL)
+    assert 0.75 - 1e-4 <= found.lower <= 0.75
+
+
+def test_without_a_perturbation_it_is_the_largest_confidence(corner: Problem) -> None:
+    problem = Problem(corner.network, None, 0)
+    found = attack(problem, options=_SMALL)
+    assert set(found.attacks) == {None}
+    assert 6.0 - 1e-4 <= found.lower <= 6.0
+
+
+def test_each_target_has_its_witness() -> None:
+    """The scores are the pixels, without a hidden layer: any two come closer by 1/2."""
+    network = Network((Affine(np.eye(3), np.zeros(3), (1, 1, 3), (3,)),), (1, 1, 3))
+    problem = Problem(network, "linf(0.25)", 0)
+    found = attack(problem, options=_SMALL)
+    assert set(found.attacks) == {1, 2}
+    check = WitnessCheck(problem)
+    for target, best in found.attacks.items():
+        piece = problem.pieces[best.root]
+        verdict = check(target, best.x, piece, best.parameters)
+        assert isinstance(verdict, Witness)
+        assert verdict.confidence == best.confidence
+        assert 0.5 - 1e-4 <= best.confidence <= 0.5
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        _PLAIN,
+        replace(_SMALL, lagrangian=False),
+        replace(_SMALL, climb=False),
+        replace(_SMALL, regions=False),
+        replace(_SMALL, regions=False, polish=False),
+    ],
+    ids=["paper", "balanced", "no climb", "no regions", "no polish"],
+)
+def test_every_part_can_be_switched_off(corner: Problem, options: AttackOptions) -> None:
+    assert 3.0 <= _lower(corner, options) <= 4.0
+
+
+def test_the_polish_is_what_makes_it_exact(corner: Problem) -> None:
+    rough = replace(_SMALL, steps=3, regions=False)
+    assert _lower(corner, rough) >= 4.0 - 1e-4 > _lower(corner, replace(rough, polish=False))
+
+
+def test_more_pieces_than_inputs(corner: Problem) -> None:
+    """Only the pixel (1,1) matters: the other 15 squares find less."""
+    problem = Problem(corner.network, "occlusion([1,4],[1,4],1)", 0, 1)
+    found = attack(problem, options=replace(_SMALL, inputs=3, rounds=3))
+    assert 4.0 - 1e-4 <= found.lower <= 4.0
+    assert found.attacks[1].root == 0
+
+
+def test_pieces_without_an_adapter(corner: Problem, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(images, "_ADAPTERS", ())
+    assert 4.0 - 1e-4 <= _lower(corner) <= 4.0
+
+
+def _outcome(found: Any) -> list[Any]:
+    attacks = [(k, a.root, a.x.tolist(), a.parameters.tolist()) for k, a in found.attacks.items()]
+    hints = [[part.tolist() for part in (*h.first, *h.second)] for h in found.hints.values()]
+    return [found.lower, attacks, hints]
+
+
+@pytest.mark.parametrize("perturbation", ["linf(0.2)", "contrast([0.5,2])", "rotation([0,40])"])
+def test_the_same_seed_gives_the_same_result(random_network: Network, perturbation: str) -> None:
+    problem = Problem(random_network, perturbation, 1, 0)
+    options = replace(_SMALL, inputs=8, steps=10, patience=4, rounds=2)
+    once, again = (attack(problem, options=options) for _ in range(2))
+    assert _outcome(once) == _outcome(again)
+    other = attack(problem, options=replace(options, seed=1))
+    assert _outcome(other) != _outcome(once)
+
+
+def test_a_false_success_is_refused(corner: Problem, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An ascent that claims the most of an input that stays in its class."""
+
+    def lying(batch: Any, *_: Any) -> Solutions:
+        rows = len(batch)
+        return Solutions(np.full(rows, 6.0), np.ones((rows, 16)), (np.zeros((rows, 0)),))
+
+    monkeypatch.setattr("vhagar.attack.run.ascend", lying)
+    heard: list[Attack] = []
+    options = replace(_SMALL, regions=False, polish=False)
+    found = attack(corner, options=options, on_attack=heard.append)
+    assert found.attacks == {}
+    assert found.lower == 0.0
+    assert heard == []
+
+
+def test_improvements_are_reported_as_they_come(random_network: Network) -> None:
+    problem = Problem(random_network, "linf(0.3)", 0, 1)
+    heard: list[Attack] = []
+    found = attack(problem, options=_SMALL, on_attack=heard.append)
+    confidences = [one.confidence for one in heard]
+    assert len(heard) > 1
+    assert all(earlier < later for earlier, later in itertools.pairwise(confidences))
+    assert heard[-1] is found.attacks[1]
+
+
+def test_hints_are_what_the_solutions_share(corner: Problem) -> None:
+    found = attack(corner, options=_PLAIN)
+    (hints,) = found.hints.values()
+    # The pixel is black in the second copy, and 0 counts as active there.
+    assert hints.first[0].tolist() == hints.second[0].tolist() == [1, 1, 0]
+    assert hints.first[1].tolist() == [1, 1]
+    nothing = Problem(corner.network, "occlusion(4,4,1)", 1, 0)
+    none = attack(nothing, options=_PLAIN)
+    assert none.attacks == {}
+    assert all((layer == NO_HINT).all() for layer in none.hints[0].first)
+
+
+def test_no_witness_where_there_is_none() -> None:
+    """Class 0 leads by the first pixel, which the perturbation leaves alone."""
+    network = Network(
+        (
+            Affine(np.eye(2), np.zeros(2), (1, 1, 2), (2,)),
+            Relu((2,)),
+            Affine(np.array([[1.0, 0.0], [0.0, 0.0]]), np.array([0.5, 0.0]), (2,), (2,)),
+        ),
+        (1, 1, 2),
+    )
+    found = attack(Problem(network, "linf(0.5)", 0, 1), options=_SMALL)
+    assert found.attacks == {}
+
+
+def test_it_stops_when_told(corner: Problem) -> None:
+    forever = replace(_SMALL, rounds=None)
+    asked = itertools.count()
+    found = attack(corner, options=forever, should_stop=lambda: next(asked) > 100, timeout=1e9)
+    assert 0 < found.lower <= 4.0
+    ended = attack(corner, options=forever, timeout=0.0)
+    assert ended.rounds == 1
+
+
+def test_suggestions_are_taken_up_once_checked(corner: Problem) -> None:
+    good = np.full(16, 0.4)
+    good[0] = 1.0
+    offered = [[(1, 0, np.ones(16), np.zeros(0)), (1, 0, good, np.zeros(0))]]
+    heard: list[Attack] = []
+    attack(
+        corner,
+        options=replace(_SMALL, inputs=1, steps=1, climb=False),
+        on_attack=heard.append,
+        suggestions=lambda: offered.pop() if offered else (),
+    )
+    assert not offered
+    expected = confidence(corner.network.forward(good[None]), 0)[0]
+    assert any(abs(one.confidence - expected) < 1e-5 for one in heard)
+    assert all(one.confidence <= 4.0 for one in heard)
+
+
+def test_an_endless_attack_is_refused(corner: Problem) -> None:
+    with pytest.raises(InvalidInput, match="never end"):
+        attack(corner)
+    with pytest.raises(InvalidInput, match="number of seconds"):
+        attack(corner, timeout=float("nan"))

@@ -1,0 +1,87 @@
+"""The hyper-input, and the starts beside it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from vhagar import Network, Problem
+from vhagar.attack.model import TorchNetwork, device_named
+from vhagar.attack.starts import checked_dataset, hyper_input, more_starts
+from vhagar.errors import InvalidInput
+from vhagar.network import confidence
+
+pytest.importorskip("torch", reason="the attack is an extra of its own")
+
+
+def _model(problem: Problem) -> TorchNetwork:
+    return TorchNetwork(problem.network, device_named("cpu"), double=True)
+
+
+def test_confidences_in_uniform_steps(corner: Problem) -> None:
+    dataset = np.random.default_rng(0).uniform(size=(60, 16))
+    found = hyper_input(corner, _model(corner), dataset, 10, np.random.default_rng(1))
+    random = np.random.default_rng(1).uniform(size=(60, 16))
+    sure = confidence(corner.network.forward(np.concatenate([dataset, random])), 0)
+    of_source = np.sort(sure[sure > 0])[::-1]
+    step = len(of_source) // 10
+    assert step > 1
+    expected = of_source[: 10 * step : step]
+    np.testing.assert_allclose(confidence(corner.network.forward(found), 0), expected, rtol=1e-9)
+
+
+def test_the_most_confident_where_the_source_class_is_rare(corner: Problem) -> None:
+    dark = np.random.default_rng(0).uniform(0, 0.1, size=(40, 16))
+    found = hyper_input(corner, _model(corner), dark, 79, np.random.default_rng(2))
+    sure = confidence(corner.network.forward(found), 0)
+    assert len(found) == 79
+    assert (np.diff(sure) <= 0).all()
+    assert (sure > 0).sum() < 79
+
+
+def test_without_a_dataset_starts_are_random(closer: Network) -> None:
+    problem = Problem(closer, "linf(0.125)", 0, 1)
+    found = hyper_input(problem, _model(problem), np.zeros((0, 2)), 12, np.random.default_rng(0))
+    assert found.shape == (12, 2)
+    assert (confidence(closer.forward(found), 0) > 0).all()
+
+
+def test_more_starts_climb_and_stay_inside(corner: Problem) -> None:
+    starts = np.full((40, 16), 0.4)
+    none = np.zeros((0, 16))
+    found = more_starts(corner, _model(corner), starts, none, np.random.default_rng(0))
+    assert found.shape == starts.shape
+    assert ((found >= 0) & (found <= 1)).all()
+    sure = confidence(corner.network.forward(found), 0)
+    assert sure.max() > confidence(corner.network.forward(starts), 0).max() + 1
+    assert (found == starts).all(axis=1).sum() >= 20  # the paper's starts stay the majority
+
+
+def test_class_means_are_among_the_starts(corner: Problem) -> None:
+    dataset = np.random.default_rng(5).uniform(size=(30, 16))
+    own = dataset[confidence(corner.network.forward(dataset), 0) > 0]
+    found = more_starts(
+        corner, _model(corner), np.full((40, 16), 0.4), dataset, np.random.default_rng(0)
+    )
+    assert (abs(found - own.mean(axis=0)) < 1e-12).all(axis=1).any()
+
+
+@pytest.mark.parametrize(
+    ("dataset", "complaint"),
+    [
+        (np.zeros((3, 5)), "has shape"),
+        (np.zeros(16), "has shape"),
+        (np.full((3, 16), 255.0), "divided by 255"),
+        (np.full((3, 16), np.nan), "input range"),
+        ([["a"] * 16], "not an array of numbers"),
+    ],
+)
+def test_datasets_that_do_not_fit_are_refused(
+    corner: Problem, dataset: object, complaint: str
+) -> None:
+    with pytest.raises(InvalidInput, match=complaint):
+        checked_dataset(dataset, corner.domain)
+
+
+def test_images_are_flattened(corner: Problem) -> None:
+    assert checked_dataset(np.zeros((3, 1, 4, 4)), corner.domain).shape == (3, 16)
