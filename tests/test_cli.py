@@ -108,6 +108,17 @@ def test_verify(model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert plot.read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.parametrize("more", [[], ["--paper"]])
+def test_attack(
+    more: list[str], model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    output = tmp_path / "out.json"
+    assert main(["attack", model, *VERIFY, *more, "--timeout", "2", "--json", str(output)]) == 0
+    assert "witness:  an input with confidence" in capsys.readouterr().out
+    result = json.loads(output.read_text())
+    assert 0 < result["lower"] <= result["upper"]
+
+
 def test_confidence(model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     output = tmp_path / "out.json"
     code = main(["confidence", model, "--class", "1", "--json", str(output)])
@@ -351,7 +362,7 @@ def test_examples_of_the_help_can_be_parsed(capsys: pytest.CaptureFixture[str]) 
         vhagar.parse_perturbation(arguments.perturbation)
 
 
-@pytest.mark.parametrize("command", ["verify", "confidence"])
+@pytest.mark.parametrize("command", ["verify", "attack", "confidence"])
 def test_every_option_is_documented(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     text = DOCUMENT.read_text()
     options = set(re.findall(r"^  (--[a-z-]+)", _help(command, capsys), re.MULTILINE))

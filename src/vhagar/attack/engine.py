@@ -4,23 +4,13 @@ from __future__ import annotations
 
 import time
 
-import numpy as np
-from numpy.typing import NDArray
-
-from vhagar.attack.dataset import read_dataset
 from vhagar.attack.keeper import Attack
 from vhagar.attack.options import AttackOptions
 from vhagar.attack.run import attack
+from vhagar.dataset import named_dataset
 from vhagar.errors import InvalidInput
-from vhagar.options import Options
-from vhagar.problem import Problem
 from vhagar.result import Tracker
 from vhagar.search.base import AbstractEngine
-
-
-def dataset_of(problem: Problem, options: Options) -> NDArray[np.float64] | None:
-    """The inputs that the options name."""
-    return None if options.dataset is None else read_dataset(options.dataset, problem.domain)
 
 
 class AttackEngine(AbstractEngine):
@@ -28,6 +18,7 @@ class AttackEngine(AbstractEngine):
 
     def run(self, tracker: Tracker, deadline: float) -> bool:
         options = self._options(tracker.options.seed)
+        dataset = named_dataset(tracker.options, tracker.problem.domain)
         if deadline == float("inf") and options.rounds is None:
             raise InvalidInput("the attack would never end: give a timeout")
 
@@ -39,7 +30,7 @@ class AttackEngine(AbstractEngine):
             tracker.problem,
             timeout=None if deadline == float("inf") else max(deadline - time.monotonic(), 0.0),
             options=options,
-            dataset=dataset_of(tracker.problem, tracker.options),
+            dataset=dataset,
             on_attack=offer,
             should_stop=lambda: tracker.closed,
         )

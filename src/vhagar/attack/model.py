@@ -9,7 +9,7 @@ from typing import Any
 from vhagar.errors import VhagarError
 from vhagar.network import AbstractLayer, AbstractLinear, Convolution, Network, Relu
 
-# torch is optional and carries no types here: tensors are `Any`.
+# torch is imported late, as it takes a second, and carries no types here: tensors are `Any`.
 Tensor = Any
 _Step = Callable[[Tensor], Tensor]
 
@@ -21,7 +21,7 @@ def require_torch() -> Any:
     except ImportError as error:
         raise VhagarError(
             "the attack needs PyTorch, which is not installed; "
-            "get it with: pip install vhagar[attack]"
+            "get it with: pip install 'torch>=2.5,<2.14'"
         ) from error
 
 

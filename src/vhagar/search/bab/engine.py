@@ -13,6 +13,7 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
+from vhagar.dataset import named_dataset
 from vhagar.options import Options
 from vhagar.problem import Problem
 from vhagar.result import BoundKind, Tracker
@@ -90,6 +91,8 @@ class _Search:
             for k, root in enumerate(range(len(problem.pieces)))
         )
         self._ceiling = _Ceiling(problem, tracker.upper)
+        # Read at once: a wrong file is an error before the search, not in its midst.
+        self._dataset = named_dataset(tracker.options, problem.domain)
         self._attacker: Worker | None = None
         self._attack_started = False
 
@@ -146,7 +149,6 @@ class _Search:
         wanted = tracker.options.attack and tracker.problem.perturbation is not None
         if self._attack_started or not wanted:
             return
-        from vhagar.attack.engine import dataset_of
         from vhagar.attack.options import AttackOptions
         from vhagar.attack.worker import AttackJob, attack_beside
 
@@ -156,7 +158,7 @@ class _Search:
             tracker.problem,
             AttackOptions(seed=tracker.options.seed),
             min(left, _ATTACK_SECONDS),
-            dataset_of(tracker.problem, tracker.options),
+            self._dataset,
         )
         self._attacker = Worker(_ATTACKER, (attack_beside, job), inbox)
 

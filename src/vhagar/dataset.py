@@ -9,11 +9,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vhagar.errors import InvalidInput
+from vhagar.options import Options
 from vhagar.perturbation import Domain
 
 Array = NDArray[np.float64]
 
 _IMAGES = (".png", ".jpg", ".jpeg", ".bmp")
+
+
+def named_dataset(options: Options, domain: Domain) -> Array | None:
+    """The inputs that the options name, if they do."""
+    return None if options.dataset is None else read_dataset(options.dataset, domain)
 
 
 def read_dataset(path: Path, domain: Domain) -> Array:

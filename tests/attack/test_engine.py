@@ -1,0 +1,78 @@
+"""The attack as an engine, and beside the search."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from vhagar import Options, Problem, Progress, Status, read_onnx, verify
+from vhagar.errors import InvalidInput
+from vhagar.search.bab import engine
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+@pytest.mark.parametrize("name", ["attack", "paper-attack"])
+def test_it_raises_the_lower_bound_only(name: str, corner: Problem) -> None:
+    result = verify(corner, timeout=3, options=Options(engine=name))
+    assert 0.9 * 4.0 < result.lower <= 4.0
+    assert result.upper >= 4.0
+    assert result.witness is not None
+    assert result.kind.name == "INTERVAL"
+
+
+def test_the_attack_needs_an_end(corner: Problem) -> None:
+    with pytest.raises(InvalidInput, match="give a timeout"):
+        verify(corner, options=Options(engine="attack"))
+
+
+def test_a_dataset_helps(corner: Problem, tmp_path: Path) -> None:
+    """The paper's attack finds nothing in so little time but what it is given."""
+    best = np.full((1, 16), 0.49)
+    best[0, 0] = 1.0
+    np.savez(tmp_path / "data.npz", best)
+    options = Options(engine="paper-attack", dataset=tmp_path / "data.npz")
+    assert verify(corner, timeout=3, options=options).lower > 3.5
+
+
+@pytest.mark.parametrize("name", ["attack", "bab"])
+def test_a_wrong_dataset_is_an_error_before_anything_else(name: str, corner: Problem) -> None:
+    options = Options(engine=name, dataset=Path("missing.npz"))
+    with pytest.raises(InvalidInput, match=r"missing\.npz"):
+        verify(corner, timeout=3, options=options)
+
+
+@pytest.mark.parametrize("wanted", [True, False])
+def test_it_joins_the_search_and_leaves_with_it(
+    wanted: bool, children_of: Callable[[int], set[int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine, "_ATTACK_AFTER", 0.0)
+    hard = Problem(read_onnx(EXAMPLES / "mnist_conv1.onnx"), "linf(0.1)", 2, 3)
+    before, most = children_of(os.getpid()), 0
+
+    def count(_: Progress) -> None:
+        nonlocal most
+        most = max(most, len(children_of(os.getpid()) - before))
+
+    options = Options(workers=2, attack=wanted)
+    result = verify(hard, timeout=4, options=options, on_progress=count)
+    assert most == (3 if wanted else 2)
+    assert children_of(os.getpid()) == before
+    assert result.status is Status.TIMEOUT
+    assert not result.notes
+
+
+def test_a_failing_attack_costs_nothing(corner: Problem, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The search goes on, and says so."""
+    monkeypatch.setattr(engine, "_ATTACK_AFTER", 0.0)
+    monkeypatch.setattr(engine, "_ATTACK_SECONDS", float("nan"))
+    hard = Problem(read_onnx(EXAMPLES / "mnist_conv1.onnx"), "linf(0.1)", 2, 3)
+    result = verify(hard, timeout=6, options=replace(Options(), workers=2))
+    assert any("the attack ended early" in note for note in result.notes)
+    assert 0 < result.lower < result.upper
+    assert result.status is Status.TIMEOUT

@@ -1,0 +1,76 @@
+"""Inputs from files, in the network's range, or an error that says what is wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from vhagar.dataset import read_dataset
+from vhagar.errors import InvalidInput
+from vhagar.perturbation import Domain
+
+GREY = Domain((1, 4, 5), 0.0, 1.0)
+COLOUR = Domain((3, 4, 5), -1.0, 1.0)
+
+
+def test_an_archive_of_bytes_is_scaled(tmp_path: Path) -> None:
+    images = np.arange(40, dtype=np.uint8).reshape(2, 4, 5)
+    np.savez(tmp_path / "data.npz", images=images, labels=np.array([1, 2]))
+    inputs = read_dataset(tmp_path / "data.npz", GREY)
+    np.testing.assert_array_equal(inputs, images.reshape(2, 20) / 255.0)
+
+
+def test_an_archive_of_numbers_is_taken_as_it_is(tmp_path: Path) -> None:
+    images = np.linspace(-1, 1, 60).reshape(1, 3, 4, 5)
+    np.savez(tmp_path / "data.npz", images)
+    np.testing.assert_array_equal(read_dataset(tmp_path / "data.npz", COLOUR)[0], images.ravel())
+
+
+def test_a_folder_of_images_has_channels_first(tmp_path: Path) -> None:
+    pixels = np.zeros((4, 5, 3), dtype=np.uint8)
+    pixels[1, 2] = (255, 0, 51)
+    Image.fromarray(pixels).save(tmp_path / "a.png")
+    (tmp_path / "notes.txt").write_text("no image")
+    (image,) = read_dataset(tmp_path, COLOUR).reshape(-1, 3, 4, 5)
+    np.testing.assert_allclose(image[:, 1, 2], [1.0, -1.0, -0.6])
+    assert image.sum() == pytest.approx(-60 + 2.0 + 0.4)
+
+
+def _several(path: Path) -> None:
+    np.savez(path, one=np.zeros((2, 20)), two=np.zeros((3, 20)))
+
+
+def _too_large(path: Path) -> None:
+    np.savez(path, images=np.full((1, 20), 1.5))
+
+
+def _nothing(path: Path) -> None:
+    path.write_bytes(b"nothing")
+
+
+@pytest.mark.parametrize(
+    ("write", "message"),
+    [
+        (_several, "should hold one array of inputs"),
+        (_too_large, "outside the input range"),
+        (_nothing, "cannot read"),
+    ],
+)
+def test_wrong_archives(write: object, message: str, tmp_path: Path) -> None:
+    assert callable(write)
+    write(tmp_path / "data.npz")
+    with pytest.raises(InvalidInput, match=message):
+        read_dataset(tmp_path / "data.npz", GREY)
+
+
+def test_wrong_places(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match="holds no images"):
+        read_dataset(tmp_path, GREY)
+    with pytest.raises(InvalidInput, match="neither a folder"):
+        read_dataset(tmp_path / "data.csv", GREY)
+    Image.fromarray(np.zeros((7, 7), dtype=np.uint8)).save(tmp_path / "a.png")
+    with pytest.raises(InvalidInput, match="does not fit"):
+        read_dataset(tmp_path, GREY)
