@@ -19,6 +19,8 @@ import numpy as np
 import pytest
 
 import vhagar
+from vhagar.attack.engine import AttackEngine
+from vhagar.attack.options import AttackOptions
 from vhagar.cli import _parser, main
 from vhagar.network import Affine, Network, Relu
 from vhagar.perturbation.parse import PERTURBATIONS
@@ -110,10 +112,17 @@ def test_verify(model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
 
 @pytest.mark.parametrize("more", [[], ["--paper"]])
 def test_attack(
-    more: list[str], model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    more: list[str],
+    model: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """One round of it, so that it ends when it is done."""
+    quick = AttackOptions(rounds=1, inputs=16, patience=2)
+    monkeypatch.setattr(AttackEngine, "_options", lambda self, seed: quick)
     output = tmp_path / "out.json"
-    assert main(["attack", model, *VERIFY, *more, "--timeout", "2", "--json", str(output)]) == 0
+    assert main(["attack", model, *VERIFY, *more, "--timeout", "90", "--json", str(output)]) == 0
     assert "witness:  an input with confidence" in capsys.readouterr().out
     result = json.loads(output.read_text())
     assert 0 < result["lower"] <= result["upper"]

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import math
+import queue
 import time
+from dataclasses import replace
+from typing import Any
 
 from vhagar.attack.keeper import Attack
 from vhagar.attack.options import AttackOptions
 from vhagar.attack.run import attack
+from vhagar.attack.worker import AttackJob, attack_beside
 from vhagar.dataset import named_dataset
 from vhagar.errors import InvalidInput
 from vhagar.result import Tracker
 from vhagar.search.base import AbstractEngine
+from vhagar.search.processes import Finished, Worker
+
+_HEARTBEAT = 0.25
 
 
 class AttackEngine(AbstractEngine):
@@ -18,30 +26,72 @@ class AttackEngine(AbstractEngine):
 
     def run(self, tracker: Tracker, deadline: float) -> bool:
         options = self._options(tracker.options.seed)
-        dataset = named_dataset(tracker.options, tracker.problem.domain)
-        if deadline == float("inf") and options.rounds is None:
+        if deadline == math.inf and options.rounds is None:
             raise InvalidInput("the attack would never end: give a timeout")
-
-        def offer(found: Attack) -> None:
-            piece = tracker.problem.pieces[found.root]
-            tracker.offer_witness(found.target, found.x, piece, found.parameters)
-
-        attack(
-            tracker.problem,
-            timeout=None if deadline == float("inf") else max(deadline - time.monotonic(), 0.0),
-            options=options,
-            dataset=dataset,
-            on_attack=offer,
-            should_stop=lambda: tracker.closed,
-        )
-        return time.monotonic() > deadline
+        dataset = named_dataset(tracker.options, tracker.problem.domain)
+        left = None if deadline == math.inf else max(deadline - time.monotonic(), 0.0)
+        job = AttackJob(tracker.problem, options, left, dataset)
+        workers = tracker.options.worker_count
+        if workers > 1 and tracker.options.processes:
+            return _run_in_processes(tracker, job, workers, deadline)
+        return _run_here(tracker, job, deadline)
 
     def _options(self, seed: int) -> AttackOptions:
         return AttackOptions(seed=seed)
 
 
 class PaperAttackEngine(AttackEngine):
-    """The paper's Algorithm 2 as published, again and again with other inputs."""
+    """The paper's Algorithm 2 as published."""
 
     def _options(self, seed: int) -> AttackOptions:
         return AttackOptions.paper(seed=seed)
+
+
+def _run_here(tracker: Tracker, job: AttackJob, deadline: float) -> bool:
+    attack(
+        job.problem,
+        timeout=job.timeout,
+        options=job.options,
+        dataset=job.dataset,
+        on_attack=lambda found: _offer(tracker, found),
+        should_stop=lambda: tracker.closed,
+    )
+    return time.monotonic() > deadline
+
+
+def _run_in_processes(tracker: Tracker, job: AttackJob, count: int, deadline: float) -> bool:
+    """Several attacks with different seeds, each of which hears of what the others find."""
+    inbox: queue.SimpleQueue[tuple[int, Any]] = queue.SimpleQueue()
+    workers: dict[int, Worker] = {}
+    try:
+        for k in range(count):
+            own = replace(job, options=replace(job.options, seed=job.options.seed + k))
+            workers[k] = Worker(k, (attack_beside, own), inbox)
+        while workers and not tracker.closed:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                return True
+            try:
+                name, message = inbox.get(timeout=min(left, _HEARTBEAT))
+            except queue.Empty:
+                tracker.report()
+                continue
+            if isinstance(message, Finished):
+                workers.pop(name).stop()
+                if message.error is not None:
+                    tracker.note(f"an attack ended early: {message.error}")
+            else:
+                _offer(tracker, message)
+                found = (message.target, message.root, message.x, message.parameters)
+                for other, worker in workers.items():
+                    if other != name:
+                        worker.tell(found)
+        return time.monotonic() > deadline
+    finally:
+        for worker in workers.values():
+            worker.stop()
+
+
+def _offer(tracker: Tracker, found: Attack) -> None:
+    piece = tracker.problem.pieces[found.root]
+    tracker.offer_witness(found.target, found.x, piece, found.parameters)

@@ -139,13 +139,14 @@ class NodeBound:
         )
         choice = self._choice(duals)
         layers = []
-        p, q = self._start(alpha, mu)
-        for layer in range(len(self._matrices) - 2, -1, -1):
-            a, b = (part @ self._matrices[layer + 1] for part in (p, q))
-            layers.append((a[0], b[0]))
-            p, q = choice(layer, a, b)
-        inputs = (p @ self._matrices[0])[0], (q @ self._matrices[0])[0]
-        return Coefficients(layers[::-1], inputs)
+        with np.errstate(over="ignore", invalid="ignore"):  # the duals may be anything
+            p, q = self._start(alpha, mu)
+            for layer in range(len(self._matrices) - 2, -1, -1):
+                a, b = (part @ self._matrices[layer + 1] for part in (p, q))
+                layers.append((np.nan_to_num(a[0]), np.nan_to_num(b[0])))
+                p, q = choice(layer, a, b)
+            inputs = tuple(np.nan_to_num(part @ self._matrices[0])[0] for part in (p, q))
+        return Coefficients(layers[::-1], (inputs[0], inputs[1]))
 
     @cached_property
     def _matrices(self) -> list[sparse.csr_array]:

@@ -30,7 +30,8 @@ class LpAnswer:
     """`duals` belong to an optimal or nearly optimal basis, or are a ray that shows infeasibility.
 
     The sign is such that `cost - matrix' duals` are the reduced costs of the maximisation. A
-    `primal` with entries that are no finite numbers is no point at all: None.
+    `primal` with entries that are no finite numbers is no point at all, and such `duals` are no
+    multipliers: None.
     """
 
     status: LpStatus
@@ -40,8 +41,10 @@ class LpAnswer:
     iterations: int
 
     def __post_init__(self) -> None:
-        if self.primal is not None and not np.isfinite(self.primal).all():
-            object.__setattr__(self, "primal", None)
+        for name in ("primal", "duals"):
+            values = getattr(self, name)
+            if values is not None and not np.isfinite(values).all():
+                object.__setattr__(self, name, None)
 
     @property
     def optimal(self) -> bool:
