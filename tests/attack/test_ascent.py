@@ -12,8 +12,6 @@ from vhagar.attack.batch import Batch, Group
 from vhagar.attack.model import TorchNetwork, device_named
 from vhagar.network import confidence
 
-pytest.importorskip("torch", reason="the attack is an extra of its own")
-
 _BOTH = pytest.mark.parametrize("lagrangian", [True, False])
 
 

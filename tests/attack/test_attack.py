@@ -16,8 +16,6 @@ from vhagar.errors import InvalidInput
 from vhagar.network import Affine, Relu, confidence
 from vhagar.result import Witness, WitnessCheck
 
-pytest.importorskip("torch", reason="the attack is an extra of its own")
-
 _SMALL = AttackOptions(inputs=32, steps=30, patience=10, rounds=1, device="cpu")
 _PLAIN = AttackOptions.paper(inputs=64, steps=100)
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 
 from vhagar.attack import images
 from vhagar.attack.images import torch_piece
 from vhagar.perturbation import PERTURBATIONS, AbstractPiece, Domain, parse
 from vhagar.perturbation.band import BandPiece
-
-torch = pytest.importorskip("torch", reason="the attack is an extra of its own")
 
 _TEXTS = [
     "linf(0.1)",

@@ -6,13 +6,12 @@ import sys
 
 import numpy as np
 import pytest
+import torch
 
 from vhagar import Network
 from vhagar.attack.model import TorchNetwork, device_named, leads, require_torch
 from vhagar.errors import VhagarError
 from vhagar.network import confidence
-
-torch = pytest.importorskip("torch", reason="the attack is an extra of its own")
 
 
 @pytest.mark.parametrize(("double", "close"), [(False, 1e-4), (True, 1e-12)])

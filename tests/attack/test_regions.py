@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
 from vhagar import Network, Problem
 from vhagar.attack.keeper import Keeper
 from vhagar.attack.regions import Regions
-
-pytest.importorskip("torch", reason="the attack is an extra of its own")
 
 
 def _regions(problem: Problem) -> tuple[Keeper, Regions]:

@@ -11,8 +11,6 @@ from vhagar.attack.starts import checked_dataset, hyper_input, more_starts
 from vhagar.errors import InvalidInput
 from vhagar.network import confidence
 
-pytest.importorskip("torch", reason="the attack is an extra of its own")
-
 
 def _model(problem: Problem) -> TorchNetwork:
     return TorchNetwork(problem.network, device_named("cpu"), double=True)

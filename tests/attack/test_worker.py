@@ -8,14 +8,11 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import pytest
 
 from vhagar import Problem
 from vhagar.attack import Attack, AttackOptions
 from vhagar.attack.worker import AttackJob, attack_beside
 from vhagar.search.processes import Channel, Finished, Worker
-
-pytest.importorskip("torch", reason="the attack is an extra of its own")
 
 _SMALL = AttackOptions(inputs=16, steps=20, patience=5, rounds=1, device="cpu")
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import pickle
 import queue
 import threading
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -19,12 +21,23 @@ from vhagar.search.processes import Channel
 
 @dataclass(frozen=True, eq=False)
 class AttackJob:
-    """What to attack, and for how many seconds; without a limit, until the parent ends it."""
+    """What to attack, and for how many seconds; without a limit, until the parent ends it.
+
+    The seconds count from the making of the job: a process takes a while to start.
+    """
 
     problem: Problem
     options: AttackOptions = field(default_factory=AttackOptions)
     timeout: float | None = None
     dataset: NDArray[np.float64] | None = None
+    made: float = field(default_factory=time.time)
+
+    @property
+    def left(self) -> float:
+        """How many seconds are left, in whichever process."""
+        if self.timeout is None:
+            return math.inf
+        return max(self.timeout - (time.time() - self.made), 0.0)
 
 
 def attack_beside(job: AttackJob, channel: Channel) -> None:
@@ -45,7 +58,7 @@ def attack_beside(job: AttackJob, channel: Channel) -> None:
     threading.Thread(target=listen, daemon=True).start()
     attack(
         job.problem,
-        timeout=float("inf") if job.timeout is None else job.timeout,
+        timeout=job.left,
         options=job.options,
         dataset=job.dataset,
         on_attack=channel.send,
