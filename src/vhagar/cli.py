@@ -151,6 +151,7 @@ def _options(arguments: argparse.Namespace) -> Options:
         relative_gap=arguments.gap,
         seed=arguments.seed,
         dataset=getattr(arguments, "dataset", None),
+        solver=getattr(arguments, "solver", Options.solver),
     )
 
 
@@ -270,6 +271,12 @@ def _add_engine(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add(
         "--engine", default=Options.engine, metavar="E", help="search engine (default: %(default)s)"
+    )
+    add(
+        "--solver",
+        default=Options.solver,
+        metavar="S",
+        help="MIP solver of --engine mip: highs, scip or gurobi (default: %(default)s)",
     )
     add(
         "--gap",

@@ -22,6 +22,7 @@ class Options:
     worker a search that closes gives the same result every time.
     `attack` says whether the attack runs beside a search that has worker processes; it may start
     from the inputs in `dataset`, an .npz file or a folder of images.
+    `solver` names the MIP solver of the engine "mip".
     """
 
     engine: str = "bab"
@@ -31,6 +32,7 @@ class Options:
     seed: int = 0
     attack: bool = True
     dataset: Path | None = None
+    solver: str = "highs"
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.relative_gap) and 0 <= self.relative_gap < 1):

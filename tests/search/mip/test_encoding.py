@@ -9,8 +9,9 @@ from vhagar import Network, Problem
 from vhagar.network import Affine, Convolution, Relu
 from vhagar.network.network import confidence
 from vhagar.perturbation import PERTURBATIONS, AbstractPiece
+from vhagar.search.mip.backends import SolveStatus
+from vhagar.search.mip.backends.highs import HighsModel
 from vhagar.search.mip.encoding import Encoding, encode
-from vhagar.search.mip.highs import HighsModel, SolveStatus
 
 SHAPE = (2, 3, 3)
 SOURCE, TARGET = 1, 2

@@ -11,7 +11,8 @@ import pytest
 
 from vhagar import Options, Problem, Result, Status, verify
 from vhagar.errors import SolverFailure
-from vhagar.search.mip.highs import HighsModel, Solved, SolveStatus
+from vhagar.search.mip.backends import Solved, SolveStatus
+from vhagar.search.mip.backends.highs import HighsModel
 
 OPTIMUM = 0.25  # of the fixture `problem`
 HERE = Options(engine="mip", processes=False)

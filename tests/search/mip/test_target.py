@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from vhagar import Network, Options, Problem
-from vhagar.search.mip.highs import HighsModel, Solved, SolveStatus
+from vhagar.search.mip.backends import Solved, SolveStatus
+from vhagar.search.mip.backends.highs import HighsModel
 from vhagar.search.mip.target import CandidateFound, Message, TargetSearch, UpperFound
 
 

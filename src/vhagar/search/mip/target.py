@@ -20,8 +20,8 @@ from vhagar.perturbation import AbstractPiece
 from vhagar.problem import Problem
 from vhagar.relaxation import Bounds, largest_confidence
 from vhagar.result import Witness, WitnessCheck
+from vhagar.search.mip.backends import AbstractModel, SolveStatus, backend_named
 from vhagar.search.mip.encoding import Encoding, encode
-from vhagar.search.mip.highs import HighsModel, SolveStatus
 from vhagar.search.mip.polish import Candidate, Polish, first_accepted
 
 Array = NDArray[np.float64]
@@ -53,7 +53,14 @@ class NodesSearched:
     count: int
 
 
-Message = UpperFound | CandidateFound | NodesSearched
+@dataclass(frozen=True, eq=False)
+class SolverMissing:
+    """The solver cannot be used at all, and why."""
+
+    reason: str
+
+
+Message = UpperFound | CandidateFound | NodesSearched | SolverMissing
 
 
 @dataclass(eq=False)
@@ -82,6 +89,7 @@ class TargetSearch:
         self._options = options
         self._send = send
         self._should_stop = should_stop
+        self._backend = backend_named(options.solver)
         self._check = WitnessCheck(problem)
         self._lower = 0.0
         domain = problem.domain
@@ -109,7 +117,7 @@ class TargetSearch:
     def _turn(self, current: _Open) -> None:
         """Solve one piece's MIP for a while."""
         encoding = encode(self._problem, current.piece, self._goal)
-        model = HighsModel(encoding.arrays, encoding.delta)
+        model = self._backend(encoding.arrays, encoding.delta)
         lower = encoding.arrays.column_lower.copy()
         upper = encoding.arrays.column_upper
         # Only better inputs than the best witness are of interest.
@@ -145,7 +153,7 @@ class TargetSearch:
             elif alone and not self._should_stop():
                 self._close(current)  # not for lack of time, so another turn would end alike
 
-    def _look_beyond_ties(self, current: _Open, encoding: Encoding, model: HighsModel) -> None:
+    def _look_beyond_ties(self, current: _Open, encoding: Encoding, model: AbstractModel) -> None:
         """The optimum may be a mere tie that no check accepts: ask for a margin, for a witness.
 
         What comes of it bounds nothing.
