@@ -106,6 +106,20 @@ def test_a_failure_leaves_the_interval_as_it_was(
     assert result.status is Status.EXHAUSTED
 
 
+@pytest.mark.parametrize("always", [True, False])
+def test_the_word_infeasible_is_not_believed(
+    problem: Problem, always: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def solve(model: HighsModel, **arguments: Any) -> Solved:
+        if always or "on_nodes" in arguments:
+            return Solved(SolveStatus.INFEASIBLE, math.inf, None)
+        return honest(model, **arguments)
+
+    result = run_with(problem, solve, monkeypatch)
+    assert result.upper == result.history[0].upper >= OPTIMUM
+    assert result.status is Status.EXHAUSTED
+
+
 def test_a_refused_call_is_noted_and_the_other_targets_are_searched(
     problem: Problem, monkeypatch: pytest.MonkeyPatch
 ) -> None:

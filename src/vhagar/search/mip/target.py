@@ -2,7 +2,8 @@
 
 Pieces take turns in slices of time that double, so that every piece gets a bound early and a hard
 one all the time it needs. A piece whose rows are a relaxation (a range of contrasts) is split when
-its MIP is solved and its bound still matters.
+its MIP is solved and its bound still matters. A solver's word that there is nothing to be found is
+checked, like everything that it says.
 """
 
 from __future__ import annotations
@@ -20,9 +21,10 @@ from vhagar.perturbation import AbstractPiece
 from vhagar.problem import Problem
 from vhagar.relaxation import Bounds, largest_confidence
 from vhagar.result import Witness, WitnessCheck
-from vhagar.search.mip.backends import AbstractModel, SolveStatus, backend_named
+from vhagar.search.mip.backends import AbstractModel, Solved, SolveStatus, backend_named
 from vhagar.search.mip.encoding import Encoding, encode
 from vhagar.search.mip.polish import Candidate, Polish, first_accepted
+from vhagar.search.mip.shortfall import shortfall
 
 Array = NDArray[np.float64]
 
@@ -71,6 +73,21 @@ class _Open:
     piece: AbstractPiece | None
     upper: float
     slice: float = _FIRST_SLICE
+
+
+@dataclass(frozen=True, eq=False)
+class _Turn:
+    """A piece whose MIP is being solved. It asks for a confidence of at least `least`.
+
+    `asked` is the same, but for inputs of no confidence, of which there is nothing to say.
+    """
+
+    current: _Open
+    encoding: Encoding
+    model: AbstractModel
+    least: float
+    asked: float
+    time_limit: float
 
 
 class TargetSearch:
@@ -125,10 +142,13 @@ class TargetSearch:
         if asked > 0:
             lower[encoding.delta] = asked
         alone = len(self._open) == 1
+        time_limit = math.inf if alone else current.slice
+        least = float(lower[encoding.delta])
+        turn = _Turn(current, encoding, model, least, asked, time_limit)
         self._counted = 0
         solved = model.solve(
             lower=lower,
-            time_limit=math.inf if alone else current.slice,
+            time_limit=time_limit,
             seed=self._options.seed,
             on_bound=lambda bound: self._bounded(current, bound, asked),
             on_solution=lambda point: self._found(current, encoding, point),
@@ -136,34 +156,65 @@ class TargetSearch:
             should_stop=self._should_stop,
         )
         current.slice *= 2
+        self._conclude(turn, solved)
+
+    def _conclude(self, turn: _Turn, solved: Solved) -> None:
+        """What a solver's answer means for its piece."""
+        current = turn.current
         if solved.solution is not None:
-            self._found(current, encoding, solved.solution)
+            self._found(current, turn.encoding, solved.solution)
         if solved.status is SolveStatus.INFEASIBLE:
-            # Nothing better than the witness; without one, nothing at all, not even nearly.
-            self._bounded(current, 0.0, asked + model.outward if asked > 0 else 0.0)
-            self._close(current)
-        elif solved.status is SolveStatus.FAILED:
-            self._close(current)  # its last bound stays
-        else:
-            self._bounded(current, solved.bound, asked)
+            solved = self._second_opinion(turn)
+        elif solved.status is not SolveStatus.FAILED:
+            self._bounded(current, solved.bound, turn.asked)
             if solved.status is SolveStatus.OPTIMAL:
                 if self._matters(current.upper):
-                    self._look_beyond_ties(current, encoding, model)
+                    self._look_beyond_ties(turn)
                 self._refine(current)
-            elif alone and not self._should_stop():
-                self._close(current)  # not for lack of time, so another turn would end alike
+                return
+        # A failure has no more to say. An early end is final if it was not for lack of time, as
+        # another turn would end alike. Either way the piece's last bound stays.
+        early = solved.status is SolveStatus.STOPPED
+        if not early or (math.isinf(turn.time_limit) and not self._should_stop()):
+            self._close(current)
 
-    def _look_beyond_ties(self, current: _Open, encoding: Encoding, model: AbstractModel) -> None:
+    def _second_opinion(self, turn: _Turn) -> Solved:
+        """The MIP is said to be infeasible: see by how much, and take the bound that proves it."""
+        question = shortfall(turn.encoding, turn.least)
+        model = self._backend(question.arrays, question.v)
+        room, row_lower = question.room(model.outward)
+        best = math.inf
+
+        def bounded(bound: float) -> None:
+            nonlocal best
+            best = min(best, bound) if math.isfinite(bound) else best
+
+        solved = model.solve(
+            row_lower=(question.target_rows, row_lower),
+            time_limit=turn.time_limit,
+            seed=self._options.seed,
+            on_bound=bounded,
+            should_stop=lambda: best < 0 or self._should_stop(),
+        )
+        bounded(solved.bound)
+        if best < room:
+            more = turn.least if best < 0 else float(np.nextafter(turn.least + best, np.inf))
+            self._bounded(turn.current, more, turn.asked)
+        proved = best < 0 and solved.status is SolveStatus.STOPPED
+        return Solved(SolveStatus.OPTIMAL, best, None) if proved else solved
+
+    def _look_beyond_ties(self, turn: _Turn) -> None:
         """The optimum may be a mere tie that no check accepts: ask for a margin, for a witness.
 
         What comes of it bounds nothing.
         """
+        encoding, current = turn.encoding, turn.current
         lower = encoding.arrays.column_lower.copy()
         lower[encoding.delta] = min(
             self._lower, float(encoding.arrays.column_upper[encoding.delta])
         )
         margins = np.minimum(_VISIBLE_MARGIN * encoding.target_scale, encoding.target_reach)
-        solved = model.solve(
+        solved = turn.model.solve(
             lower=lower,
             row_lower=(encoding.target_rows, margins),
             time_limit=current.slice,
