@@ -10,9 +10,12 @@ import numpy as np
 import pytest
 
 from vhagar import Options, Problem, Result, Status, verify
-from vhagar.errors import SolverFailure
+from vhagar.errors import SolverFailure, SolverUnavailable
+from vhagar.result import Tracker
 from vhagar.search.mip.backends import Solved, SolveStatus
 from vhagar.search.mip.backends.highs import HighsModel
+from vhagar.search.mip.engine import _take
+from vhagar.search.mip.target import SolverMissing
 
 OPTIMUM = 0.25  # of the fixture `problem`
 HERE = Options(engine="mip", processes=False)
@@ -142,3 +145,16 @@ def test_a_refused_call_is_noted_and_the_other_targets_are_searched(
     assert result.notes == ("the search for target 1 failed: HiGHS answered kError to passModel",)
     assert result.targets[1].upper == result.history[0].upper
     assert result.targets[2].upper < result.history[0].upper
+
+
+def test_a_solver_without_a_licence_ends_the_run_with_its_reason(
+    problem: Problem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def solve(*_: Any, **__: Any) -> Solved:
+        raise SolverUnavailable("no licence")
+
+    with pytest.raises(SolverUnavailable, match="no licence"):
+        run_with(problem, solve, monkeypatch)
+    # A process of its own tells its parent, which says it once.
+    with pytest.raises(SolverUnavailable, match="no licence"):
+        _take(Tracker(problem, HERE, None), 1, SolverMissing("no licence"))
