@@ -197,6 +197,7 @@ def test_options_arrive(model: str, engine_that: Callable[[Action], str]) -> Non
         (["verify", "MODEL", *VERIFY, "--target", "0"], "both source and target"),
         (["verify", "MODEL", *VERIFY, "--target", "one"], "'one' is not a class"),
         (["verify", "MODEL", *VERIFY, "--engine", "steam"], "no engine 'steam'"),
+        (["verify", "MODEL", *VERIFY, "--without", "luck"], "choose from: dependencies"),
         (["verify", "MODEL", *VERIFY, "--solver", "abacus"], "one of: highs, scip, gurobi"),
         (["verify", "MODEL", *VERIFY, "--gap", "2"], "relative gap"),
         (["verify", "MODEL", *VERIFY, "--timeout", "-1"], "number of seconds"),

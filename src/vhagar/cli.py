@@ -152,6 +152,7 @@ def _options(arguments: argparse.Namespace) -> Options:
         seed=arguments.seed,
         dataset=getattr(arguments, "dataset", None),
         solver=getattr(arguments, "solver", Options.solver),
+        without=tuple(getattr(arguments, "without", None) or ()),
     )
 
 
@@ -277,6 +278,12 @@ def _add_engine(parser: argparse.ArgumentParser) -> None:
         default=Options.solver,
         metavar="S",
         help="MIP solver of --engine mip: highs, scip or gurobi (default: %(default)s)",
+    )
+    add(
+        "--without",
+        action="append",
+        metavar="PART",
+        help="leave a part out of --engine mip, for comparison: dependencies",
     )
     add(
         "--gap",

@@ -222,6 +222,18 @@ def test_the_engine_with_every_solver(backend: Backend, number: int) -> None:
         assert result.status in (Status.CLOSED, Status.ROBUST, Status.EXHAUSTED)
 
 
+@pytest.mark.parametrize("number", [5, 6, 12, 21, 29, 44])
+def test_the_engine_without_dependencies(backend: Backend, number: int) -> None:
+    problem = Case(number).problem()
+    truth = overall(exact_optimum(problem))
+    parts = ("dependencies",)
+    options = Options(engine="mip", solver=backend.name, processes=False, without=parts)
+    result = verify(problem, timeout=20, options=options)
+    assert Fraction(result.lower) <= truth.high
+    assert truth.low <= Fraction(result.upper)
+    assert not result.notes
+
+
 def test_the_engine_in_processes(backend: Backend) -> None:
     problem = Case(0).problem()
     truth = overall(exact_optimum(problem))

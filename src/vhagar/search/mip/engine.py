@@ -26,7 +26,7 @@ _HEARTBEAT = 0.25
 
 
 class MipEngine(AbstractEngine):
-    """The paper's main MIP with interval bounds, plain: the reference for faster engines."""
+    """The paper's main MIP with interval bounds: the reference for faster engines."""
 
     def run(self, tracker: Tracker, deadline: float) -> bool:
         if tracker.options.processes:

@@ -4,6 +4,9 @@ Pieces take turns in slices of time that double, so that every piece gets a boun
 one all the time it needs. A piece whose rows are a relaxation (a range of contrasts) is split when
 its MIP is solved and its bound still matters. A solver's word that there is nothing to be found is
 checked, like everything that it says.
+
+Before its first turn a piece is searched for the paper's dependencies, for a limited time; what is
+found holds for its parts as well.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from vhagar.dependency import DependencyOptions, Relations, find_dependencies
 from vhagar.options import Options
 from vhagar.perturbation import AbstractPiece
 from vhagar.problem import Problem
@@ -29,6 +33,8 @@ from vhagar.search.mip.shortfall import shortfall
 Array = NDArray[np.float64]
 
 _FIRST_SLICE = 2.0
+# Seconds for the dependencies of a piece that is searched alone; others have their first slice.
+_DEPENDENCY_TIME = 10.0
 # A margin of the target, as a part of the score scale, that float32 can see.
 _VISIBLE_MARGIN = 1e-4
 
@@ -116,6 +122,7 @@ class TargetSearch:
         if goal is not None:
             roots = list(enumerate(problem.pieces))
         self._open = [_Open(root, piece, trivial) for root, piece in roots]
+        self._relations: dict[int, tuple[Relations, ...]] = {}
         self._announced = trivial
         self._counted = 0  # nodes of the MIP that is being solved
 
@@ -133,7 +140,8 @@ class TargetSearch:
 
     def _turn(self, current: _Open) -> None:
         """Solve one piece's MIP for a while."""
-        encoding = encode(self._problem, current.piece, self._goal)
+        relations = self._relations_of(current)
+        encoding = encode(self._problem, current.piece, self._goal, relations)
         model = self._backend(encoding.arrays, encoding.delta)
         lower = encoding.arrays.column_lower.copy()
         upper = encoding.arrays.column_upper
@@ -157,6 +165,23 @@ class TargetSearch:
         )
         current.slice *= 2
         self._conclude(turn, solved)
+
+    def _relations_of(self, current: _Open) -> tuple[Relations, ...] | None:
+        """The dependencies of the problem's piece that this one is, or is a part of."""
+        root = current.root
+        if root is None or "dependencies" in self._options.without:
+            return None
+        if root not in self._relations:
+            budget = _DEPENDENCY_TIME if len(self._open) == 1 else current.slice
+            found = find_dependencies(
+                self._problem.network,
+                self._problem.pieces[root],
+                options=DependencyOptions(seed=self._options.seed),
+                deadline=time.monotonic() + budget,
+                clock=lambda: math.inf if self._should_stop() else time.monotonic(),
+            )
+            self._relations[root] = found.layers
+        return self._relations[root]
 
     def _conclude(self, turn: _Turn, solved: Solved) -> None:
         """What a solver's answer means for its piece."""
