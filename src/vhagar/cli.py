@@ -151,6 +151,8 @@ def _options(arguments: argparse.Namespace) -> Options:
         relative_gap=arguments.gap,
         seed=arguments.seed,
         dataset=getattr(arguments, "dataset", None),
+        solver=getattr(arguments, "solver", Options.solver),
+        without=tuple(getattr(arguments, "without", None) or ()),
     )
 
 
@@ -270,6 +272,18 @@ def _add_engine(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add(
         "--engine", default=Options.engine, metavar="E", help="search engine (default: %(default)s)"
+    )
+    add(
+        "--solver",
+        default=Options.solver,
+        metavar="S",
+        help="MIP solver of --engine mip: highs, scip or gurobi (default: %(default)s)",
+    )
+    add(
+        "--without",
+        action="append",
+        metavar="PART",
+        help="leave a part out of --engine mip, for comparison: dependencies",
     )
     add(
         "--gap",

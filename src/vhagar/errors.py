@@ -28,3 +28,7 @@ class UnsupportedOperator(InvalidNetwork):
 
 class SolverFailure(VhagarError):
     """A solver refused a call. Never turned into a number: its bound is lost."""
+
+
+class SolverUnavailable(VhagarError):
+    """The chosen solver is not installed, or its licence does not allow the model."""

@@ -9,6 +9,9 @@ from pathlib import Path
 
 from vhagar.errors import InvalidInput
 
+# What can be left out of the engine "mip".
+PARTS = ("dependencies",)
+
 
 @dataclass(frozen=True)
 class Options:
@@ -22,6 +25,8 @@ class Options:
     worker a search that closes gives the same result every time.
     `attack` says whether the attack runs beside a search that has worker processes; it may start
     from the inputs in `dataset`, an .npz file or a folder of images.
+    `solver` names the MIP solver of the engine "mip", and `without` the parts of it that are left
+    out, for comparison: "dependencies".
     """
 
     engine: str = "bab"
@@ -31,6 +36,8 @@ class Options:
     seed: int = 0
     attack: bool = True
     dataset: Path | None = None
+    solver: str = "highs"
+    without: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.relative_gap) and 0 <= self.relative_gap < 1):
@@ -39,6 +46,10 @@ class Options:
             raise InvalidInput(f"at least one worker is needed, not {self.workers}")
         if not 0 <= self.seed < 2**31:
             raise InvalidInput(f"the seed must be from 0 to 2**31 - 1, not {self.seed}")
+        for part in self.without:
+            if part not in PARTS:
+                known = ", ".join(PARTS)
+                raise InvalidInput(f"there is no part {part!r} to leave out; choose from: {known}")
 
     @property
     def worker_count(self) -> int:

@@ -15,7 +15,7 @@ from vhagar.problem import Problem
 from vhagar.relaxation import Bounds, largest_confidence
 from vhagar.result import BoundKind, Interval, Result, Status, Tracker
 from vhagar.result.tracker import OnProgress
-from vhagar.search import engine_named
+from vhagar.search import engine_for
 
 
 def verify(
@@ -34,7 +34,7 @@ def verify(
     `Result.percent` relate the bounds to what the network can reach at all.
     """
     options = options or Options()
-    engine = engine_named(options.engine)
+    engine = engine_for(options)
     if timeout is not None and (math.isnan(timeout) or timeout < 0):
         raise InvalidInput(f"the timeout must be a number of seconds, not {timeout}")
     deadline = time.monotonic() + (math.inf if timeout is None else timeout)

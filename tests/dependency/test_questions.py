@@ -21,7 +21,8 @@ from vhagar.linear import LinearModel
 from vhagar.network import Affine, Relu
 from vhagar.perturbation import Domain, parse
 from vhagar.relaxation import Bounds
-from vhagar.search.mip.highs import HighsModel, SolveStatus
+from vhagar.search.mip.backends import SolveStatus
+from vhagar.search.mip.backends.highs import HighsModel
 
 from ..relaxation.samples import pairs
 from .exact import the_piece, violations

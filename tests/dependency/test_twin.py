@@ -12,7 +12,8 @@ from vhagar.dependency import DependencyOptions, Relations, add_copies, find_dep
 from vhagar.dependency.relation import no_pairs
 from vhagar.linear import LinearArrays, LinearModel
 from vhagar.perturbation import AbstractPiece, Domain, parse
-from vhagar.search.mip.highs import HighsModel, SolveStatus
+from vhagar.search.mip.backends import SolveStatus
+from vhagar.search.mip.backends.highs import HighsModel
 
 from .exact import convolutional_network, dense_network
 

@@ -2,7 +2,7 @@
 
 from vhagar.dependency.algorithm import Dependencies, DependencyOptions, find_dependencies
 from vhagar.dependency.question import Verdict
-from vhagar.dependency.ranges import ConcreteBounds, Ranges
+from vhagar.dependency.ranges import ConcreteBounds, Ranges, ranges_of
 from vhagar.dependency.relation import Order, Relations, Rule
 from vhagar.dependency.solver import Backend, Maximiser, Watch, highs
 from vhagar.dependency.statistics import Kind, LayerStatistics
@@ -27,4 +27,5 @@ __all__ = [
     "add_order",
     "find_dependencies",
     "highs",
+    "ranges_of",
 ]

@@ -16,7 +16,7 @@ from vhagar.report.screen import AbstractScreen, open_screen
 from vhagar.report.words import details, final_sentence
 from vhagar.result import Result, Status
 from vhagar.result.serialize import check_writable, write_json
-from vhagar.search import engine_named
+from vhagar.search import engine_for
 
 # With percentages, the question itself may use this part of the time; what is left then goes to
 # the maximal confidence.
@@ -59,7 +59,7 @@ def run(
     percent: bool = False,
 ) -> Outcome:
     """Search, show, write, and conclude."""
-    engine_named(options.engine)  # a wrong name is found before anything is shown
+    engine_for(options)  # a wrong name is found before anything is shown
     screen = open_screen()
     search = _search_with_percent if percent else _search
     result = search(screen, problem, options, timeout)

@@ -1,5 +1,5 @@
 """Search engines: they look for witnesses and prove upper bounds."""
 
-from vhagar.search.engines import ATTACKS, ENGINES, engine_named
+from vhagar.search.engines import ATTACKS, ENGINES, engine_for, engine_named
 
-__all__ = ["ATTACKS", "ENGINES", "engine_named"]
+__all__ = ["ATTACKS", "ENGINES", "engine_for", "engine_named"]

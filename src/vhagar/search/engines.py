@@ -5,8 +5,10 @@ from __future__ import annotations
 from importlib import import_module
 
 from vhagar.errors import InvalidInput
+from vhagar.options import Options
 from vhagar.search.bab.engine import BabEngine
 from vhagar.search.base import AbstractEngine
+from vhagar.search.mip.backends import backend_named, check_solver_name
 from vhagar.search.mip.engine import MipEngine
 
 # A new engine is one more line.
@@ -19,6 +21,15 @@ ATTACKS: dict[str, str] = {
     "attack": "AttackEngine",
     "paper-attack": "PaperAttackEngine",
 }
+
+
+def engine_for(options: Options) -> AbstractEngine:
+    """The engine that the options name; complains about a solver that is not there."""
+    engine = engine_named(options.engine)
+    check_solver_name(options.solver)
+    if isinstance(engine, MipEngine):
+        backend_named(options.solver)  # its package may be missing
+    return engine
 
 
 def engine_named(name: str) -> AbstractEngine:

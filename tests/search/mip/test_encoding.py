@@ -6,11 +6,13 @@ import numpy as np
 import pytest
 
 from vhagar import Network, Problem
+from vhagar.dependency import find_dependencies
 from vhagar.network import Affine, Convolution, Relu
 from vhagar.network.network import confidence
 from vhagar.perturbation import PERTURBATIONS, AbstractPiece
+from vhagar.search.mip.backends import SolveStatus
+from vhagar.search.mip.backends.highs import HighsModel
 from vhagar.search.mip.encoding import Encoding, encode
-from vhagar.search.mip.highs import HighsModel, SolveStatus
 
 SHAPE = (2, 3, 3)
 SOURCE, TARGET = 1, 2
@@ -74,17 +76,19 @@ def test_every_perturbation_is_here() -> None:
     assert kinds == set(PERTURBATIONS)
 
 
+@pytest.mark.parametrize("related", [False, True])
 @pytest.mark.parametrize("scale", [0.01, 1.0, 100.0])
 @pytest.mark.parametrize(("perturbation", "clip"), PERTURBED)
 def test_the_model_computes_what_the_network_computes(
-    perturbation: str, clip: bool, scale: float
+    perturbation: str, clip: bool, scale: float, related: bool
 ) -> None:
     model = network(scale)
     problem = Problem(model, perturbation, SOURCE, TARGET, clip=clip, input_range=(-0.25, 1))
     rng = np.random.default_rng(1)
     shown = 0
     for piece in problem.pieces:
-        encoding = encode(problem, piece, TARGET)
+        relations = find_dependencies(model, piece).layers if related else None
+        encoding = encode(problem, piece, TARGET, relations)
         x, x_p = a_pair(piece, rng)
         point = point_of(encoding, x, x_p)
         scores = model.forward(np.array([x, x_p]))

@@ -14,8 +14,8 @@ from scipy import sparse
 
 from vhagar.errors import SolverFailure
 from vhagar.linear import LinearArrays, LinearModel
-from vhagar.search.mip import highs
-from vhagar.search.mip.highs import HighsModel, SolveStatus
+from vhagar.search.mip.backends import SolveStatus, highs
+from vhagar.search.mip.backends.highs import HighsModel
 
 INFINITY = math.inf
 

@@ -10,8 +10,12 @@ import numpy as np
 import pytest
 
 from vhagar import Options, Problem, Result, Status, verify
-from vhagar.errors import SolverFailure
-from vhagar.search.mip.highs import HighsModel, Solved, SolveStatus
+from vhagar.errors import SolverFailure, SolverUnavailable
+from vhagar.result import Tracker
+from vhagar.search.mip.backends import Solved, SolveStatus
+from vhagar.search.mip.backends.highs import HighsModel
+from vhagar.search.mip.engine import _take
+from vhagar.search.mip.target import SolverMissing
 
 OPTIMUM = 0.25  # of the fixture `problem`
 HERE = Options(engine="mip", processes=False)
@@ -105,6 +109,20 @@ def test_a_failure_leaves_the_interval_as_it_was(
     assert result.status is Status.EXHAUSTED
 
 
+@pytest.mark.parametrize("always", [True, False])
+def test_the_word_infeasible_is_not_believed(
+    problem: Problem, always: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def solve(model: HighsModel, **arguments: Any) -> Solved:
+        if always or "on_nodes" in arguments:
+            return Solved(SolveStatus.INFEASIBLE, math.inf, None)
+        return honest(model, **arguments)
+
+    result = run_with(problem, solve, monkeypatch)
+    assert result.upper == result.history[0].upper >= OPTIMUM
+    assert result.status is Status.EXHAUSTED
+
+
 def test_a_refused_call_is_noted_and_the_other_targets_are_searched(
     problem: Problem, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -127,3 +145,16 @@ def test_a_refused_call_is_noted_and_the_other_targets_are_searched(
     assert result.notes == ("the search for target 1 failed: HiGHS answered kError to passModel",)
     assert result.targets[1].upper == result.history[0].upper
     assert result.targets[2].upper < result.history[0].upper
+
+
+def test_a_solver_without_a_licence_ends_the_run_with_its_reason(
+    problem: Problem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def solve(*_: Any, **__: Any) -> Solved:
+        raise SolverUnavailable("no licence")
+
+    with pytest.raises(SolverUnavailable, match="no licence"):
+        run_with(problem, solve, monkeypatch)
+    # A process of its own tells its parent, which says it once.
+    with pytest.raises(SolverUnavailable, match="no licence"):
+        _take(Tracker(problem, HERE, None), 1, SolverMissing("no licence"))

@@ -9,7 +9,12 @@ import numpy as np
 import pytest
 
 from vhagar import Network, Options, Problem
-from vhagar.search.mip.highs import HighsModel, Solved, SolveStatus
+from vhagar.dependency import find_dependencies
+from vhagar.network import Affine
+from vhagar.search.mip import target
+from vhagar.search.mip.backends import Solved, SolveStatus
+from vhagar.search.mip.backends.highs import HighsModel
+from vhagar.search.mip.encoding import encode
 from vhagar.search.mip.target import CandidateFound, Message, TargetSearch, UpperFound
 
 
@@ -22,33 +27,113 @@ def uppers(messages: list[Message]) -> list[float]:
     return [message.value for message in messages if isinstance(message, UpperFound)]
 
 
-def test_a_piece_that_no_longer_matters_still_counts(
-    hidden: Network, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_piece_that_no_longer_matters_still_counts(hidden: Network) -> None:
     # One piece is settled up to the gap; the other one has nothing better than the witness.
-    monkeypatch.setattr(
-        HighsModel, "solve", lambda *_, **__: Solved(SolveStatus.INFEASIBLE, math.inf, None)
-    )
     messages: list[Message] = []
     search = search_of(Problem(hidden, "patch([0,0.125],1,[1,2],1)", 0, 1), messages, gap=0.01)
     settled, other = search._open
-    search._lower, settled.upper, other.upper, other.slice = 0.1, 0.1005, 0.6, 4.0
+    search._lower, settled.upper, other.upper, other.slice = 0.2, 0.2005, 0.6, 4.0
     search.run()
-    assert min(uppers(messages)) == 0.1005
+    assert min(uppers(messages)) == 0.2005
 
 
+def test_nothing_better_than_the_witness_means_no_more_than_that(hidden: Network) -> None:
+    messages: list[Message] = []
+    search = search_of(Problem(hidden, "linf(0.125)", 0, 1), messages)
+    search._lower = 0.3  # more than there is
+    search.run()
+    assert min(uppers(messages)) == 0.3
+
+
+def test_nothing_at_all_means_zero() -> None:
+    # Class 1 is constant and below all that class 0 can be.
+    never = Network((Affine(np.eye(2)[:, :1], np.array([0.0, -0.25]), (1,), (2,)),), (1,))
+    messages: list[Message] = []
+    search_of(Problem(never, "linf(0.125)", 0, 1), messages).run()
+    assert min(uppers(messages)) == 0
+
+
+def answers_of(
+    monkeypatch: pytest.MonkeyPatch, first: Solved, second: Solved | None = None
+) -> list[str]:
+    """HiGHS with these words for the MIP and, if given, for the second opinion on it."""
+    calls: list[str] = []
+
+    def solve(model: HighsModel, **arguments: Any) -> Solved:
+        main = "on_nodes" in arguments
+        calls.append("main" if main else "second opinion")
+        if main:
+            return first
+        return second or honest(model, **arguments)
+
+    honest = HighsModel.solve
+    monkeypatch.setattr(HighsModel, "solve", solve)
+    return calls
+
+
+INFEASIBLE = Solved(SolveStatus.INFEASIBLE, math.inf, None)
+
+
+@pytest.mark.parametrize(
+    "second",
+    [
+        None,  # the truth
+        INFEASIBLE,
+        Solved(SolveStatus.OPTIMAL, 0.01, None),
+        Solved(SolveStatus.STOPPED, math.inf, None),
+        Solved(SolveStatus.OPTIMAL, math.nan, None),
+        Solved(SolveStatus.OPTIMAL, -math.inf, None),
+        Solved(SolveStatus.FAILED, math.inf, None),
+    ],
+)
 @pytest.mark.parametrize("lower", [0.0, 0.1])
-def test_nothing_better_than_the_witness_means_no_more_than_that(
-    hidden: Network, lower: float, monkeypatch: pytest.MonkeyPatch
+def test_infeasible_without_a_bound_that_says_so_changes_nothing(
+    hidden: Network, second: Solved | None, lower: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(
-        HighsModel, "solve", lambda *_, **__: Solved(SolveStatus.INFEASIBLE, math.inf, None)
-    )
+    calls = answers_of(monkeypatch, INFEASIBLE, second)
     messages: list[Message] = []
     search = search_of(Problem(hidden, "linf(0.125)", 0, 1), messages)
     search._lower = lower
     search.run()
-    assert lower <= min(uppers(messages)) <= lower * 1.0001
+    assert not messages
+    assert calls == ["main", "second opinion"]
+
+
+def test_a_second_opinion_is_a_bound_like_any_other(
+    hidden: Network, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers_of(monkeypatch, INFEASIBLE, Solved(SolveStatus.OPTIMAL, -0.01, None))
+    messages: list[Message] = []
+    search = search_of(Problem(hidden, "linf(0.125)", 0, 1), messages)
+    search._lower = 0.1
+    search.run()
+    assert uppers(messages) == [0.1]
+
+
+def test_infeasible_next_to_the_optimum_leaves_a_bound_next_to_it(
+    hidden: Network, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Not even a sound solver is sure here: what it cannot tell apart is part of the bound.
+    answers_of(monkeypatch, INFEASIBLE)
+    messages: list[Message] = []
+    search = search_of(Problem(hidden, "linf(0.125)", 0, 1), messages, gap=0.0)
+    search._lower = np.nextafter(0.25, 0)
+    search.run()
+    assert 0.25 <= min(uppers(messages)) <= 0.25 + 1e-6
+
+
+def test_a_piece_in_doubt_gets_another_turn_while_there_are_others(
+    hidden: Network, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stopped = Solved(SolveStatus.STOPPED, math.inf, None)
+    calls = answers_of(monkeypatch, INFEASIBLE, stopped)
+    messages: list[Message] = []
+    search = search_of(Problem(hidden, "patch([0,0.125],1,[1,2],1)", 0, 1), messages)
+    limit = 8
+    search._should_stop = lambda: len(calls) >= limit
+    search.run()
+    assert len(search._open) == 2
+    assert not messages
 
 
 @pytest.mark.parametrize("bound", [0.05, -2.0])
@@ -114,3 +199,37 @@ def test_only_the_problems_own_pieces_are_sent(hidden: Network) -> None:
         parameters = message.candidate.parameters
         assert (piece.project(parameters) == parameters).all()
         assert np.isfinite(message.candidate.x).all()
+
+
+@pytest.mark.parametrize("without", [(), ("dependencies",)])
+def test_dependencies_are_found_once_for_a_piece_and_its_parts(
+    hidden: Network, without: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found: list[object] = []
+    given: list[object] = []
+
+    def find(network: Network, piece: Any, **more: Any) -> Any:
+        found.append(piece)
+        return find_dependencies(network, piece, **more)
+
+    def encoded(problem: Problem, piece: Any, goal: int, relations: Any = None) -> Any:
+        given.append(relations)
+        return encode(problem, piece, goal, relations)
+
+    monkeypatch.setattr(target, "find_dependencies", find)
+    monkeypatch.setattr(target, "encode", encoded)
+    problem = Problem(hidden, "contrast([0.5,0.9])", 0, 1)
+    messages: list[Message] = []
+    options = Options(engine="mip", without=without)
+    TargetSearch(problem, 1, options, messages.append, lambda: False).run()
+    assert found == ([] if without else list(problem.pieces))
+    assert len(given) > 1
+    assert all((relations is None) == bool(without) for relations in given)
+    assert 0.25 <= uppers(messages)[-1] <= 0.2503
+
+
+def test_dependencies_are_not_searched_for_once_stopped(hidden: Network) -> None:
+    messages: list[Message] = []
+    search = search_of(Problem(hidden, "linf(0.125)", 0, 1), messages)
+    search._should_stop = lambda: True
+    assert search._relations_of(search._open[0]) is not None  # what follows without a question

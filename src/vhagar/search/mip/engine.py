@@ -6,7 +6,7 @@ import queue
 import time
 from typing import Any
 
-from vhagar.errors import SolverFailure
+from vhagar.errors import SolverFailure, SolverUnavailable
 from vhagar.options import Options
 from vhagar.problem import Problem
 from vhagar.result import BoundKind, Tracker
@@ -15,6 +15,7 @@ from vhagar.search.mip.target import (
     CandidateFound,
     Message,
     NodesSearched,
+    SolverMissing,
     TargetSearch,
     UpperFound,
     stopwatch,
@@ -25,7 +26,7 @@ _HEARTBEAT = 0.25
 
 
 class MipEngine(AbstractEngine):
-    """The paper's main MIP with interval bounds, plain: the reference for faster engines."""
+    """The paper's main MIP with interval bounds: the reference for faster engines."""
 
     def run(self, tracker: Tracker, deadline: float) -> bool:
         if tracker.options.processes:
@@ -98,9 +99,14 @@ def _take(tracker: Tracker, goal: int | None, message: Message) -> None:
         tracker.offer_witness(goal, candidate.x, piece, candidate.parameters)
     elif isinstance(message, NodesSearched):
         tracker.count_nodes(message.count)
+    elif isinstance(message, SolverMissing):
+        raise SolverUnavailable(message.reason)
 
 
 def _search(argument: tuple[Problem, int | None, Options], channel: Channel) -> None:
     """What runs in a worker. The parent keeps the time and ends the process."""
     problem, goal, options = argument
-    TargetSearch(problem, goal, options, channel.send, stopwatch(float("inf"))).run()
+    try:
+        TargetSearch(problem, goal, options, channel.send, stopwatch(float("inf"))).run()
+    except SolverUnavailable as missing:
+        channel.send(SolverMissing(str(missing)))

@@ -2,8 +2,8 @@
 
 At the optimum of the MIP the target's margin is usually 0, and the solver's tolerances blur the
 rest. The polish fixes the activation pattern of both copies at a given input, asks for a small
-positive margin, and solves the linear program that is left. What comes out is still only a
-candidate: the witness check decides.
+positive margin, and solves the linear program that is left, in HiGHS whichever solver searches.
+What comes out is still only a candidate: the witness check decides.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 from vhagar.perturbation import AbstractPiece
 from vhagar.perturbation.scalar import AbstractScalarPiece
 from vhagar.problem import Problem
+from vhagar.search.mip.backends import SolveStatus
+from vhagar.search.mip.backends.highs import HighsModel
 from vhagar.search.mip.encoding import Encoding, encode
-from vhagar.search.mip.highs import HighsModel, SolveStatus
 
 Array = NDArray[np.float64]
 

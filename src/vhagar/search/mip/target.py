@@ -2,7 +2,11 @@
 
 Pieces take turns in slices of time that double, so that every piece gets a bound early and a hard
 one all the time it needs. A piece whose rows are a relaxation (a range of contrasts) is split when
-its MIP is solved and its bound still matters.
+its MIP is solved and its bound still matters. A solver's word that there is nothing to be found is
+checked, like everything that it says.
+
+Before its first turn a piece is searched for the paper's dependencies, for a limited time; what is
+found holds for its parts as well.
 """
 
 from __future__ import annotations
@@ -15,18 +19,22 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from vhagar.dependency import DependencyOptions, Relations, find_dependencies
 from vhagar.options import Options
 from vhagar.perturbation import AbstractPiece
 from vhagar.problem import Problem
 from vhagar.relaxation import Bounds, largest_confidence
 from vhagar.result import Witness, WitnessCheck
+from vhagar.search.mip.backends import AbstractModel, Solved, SolveStatus, backend_named
 from vhagar.search.mip.encoding import Encoding, encode
-from vhagar.search.mip.highs import HighsModel, SolveStatus
 from vhagar.search.mip.polish import Candidate, Polish, first_accepted
+from vhagar.search.mip.shortfall import shortfall
 
 Array = NDArray[np.float64]
 
 _FIRST_SLICE = 2.0
+# Seconds for the dependencies of a piece that is searched alone; others have their first slice.
+_DEPENDENCY_TIME = 10.0
 # A margin of the target, as a part of the score scale, that float32 can see.
 _VISIBLE_MARGIN = 1e-4
 
@@ -53,7 +61,14 @@ class NodesSearched:
     count: int
 
 
-Message = UpperFound | CandidateFound | NodesSearched
+@dataclass(frozen=True, eq=False)
+class SolverMissing:
+    """The solver cannot be used at all, and why."""
+
+    reason: str
+
+
+Message = UpperFound | CandidateFound | NodesSearched | SolverMissing
 
 
 @dataclass(eq=False)
@@ -64,6 +79,21 @@ class _Open:
     piece: AbstractPiece | None
     upper: float
     slice: float = _FIRST_SLICE
+
+
+@dataclass(frozen=True, eq=False)
+class _Turn:
+    """A piece whose MIP is being solved. It asks for a confidence of at least `least`.
+
+    `asked` is the same, but for inputs of no confidence, of which there is nothing to say.
+    """
+
+    current: _Open
+    encoding: Encoding
+    model: AbstractModel
+    least: float
+    asked: float
+    time_limit: float
 
 
 class TargetSearch:
@@ -82,6 +112,7 @@ class TargetSearch:
         self._options = options
         self._send = send
         self._should_stop = should_stop
+        self._backend = backend_named(options.solver)
         self._check = WitnessCheck(problem)
         self._lower = 0.0
         domain = problem.domain
@@ -91,6 +122,7 @@ class TargetSearch:
         if goal is not None:
             roots = list(enumerate(problem.pieces))
         self._open = [_Open(root, piece, trivial) for root, piece in roots]
+        self._relations: dict[int, tuple[Relations, ...]] = {}
         self._announced = trivial
         self._counted = 0  # nodes of the MIP that is being solved
 
@@ -108,8 +140,9 @@ class TargetSearch:
 
     def _turn(self, current: _Open) -> None:
         """Solve one piece's MIP for a while."""
-        encoding = encode(self._problem, current.piece, self._goal)
-        model = HighsModel(encoding.arrays, encoding.delta)
+        relations = self._relations_of(current)
+        encoding = encode(self._problem, current.piece, self._goal, relations)
+        model = self._backend(encoding.arrays, encoding.delta)
         lower = encoding.arrays.column_lower.copy()
         upper = encoding.arrays.column_upper
         # Only better inputs than the best witness are of interest.
@@ -117,10 +150,13 @@ class TargetSearch:
         if asked > 0:
             lower[encoding.delta] = asked
         alone = len(self._open) == 1
+        time_limit = math.inf if alone else current.slice
+        least = float(lower[encoding.delta])
+        turn = _Turn(current, encoding, model, least, asked, time_limit)
         self._counted = 0
         solved = model.solve(
             lower=lower,
-            time_limit=math.inf if alone else current.slice,
+            time_limit=time_limit,
             seed=self._options.seed,
             on_bound=lambda bound: self._bounded(current, bound, asked),
             on_solution=lambda point: self._found(current, encoding, point),
@@ -128,34 +164,82 @@ class TargetSearch:
             should_stop=self._should_stop,
         )
         current.slice *= 2
+        self._conclude(turn, solved)
+
+    def _relations_of(self, current: _Open) -> tuple[Relations, ...] | None:
+        """The dependencies of the problem's piece that this one is, or is a part of."""
+        root = current.root
+        if root is None or "dependencies" in self._options.without:
+            return None
+        if root not in self._relations:
+            budget = _DEPENDENCY_TIME if len(self._open) == 1 else current.slice
+            found = find_dependencies(
+                self._problem.network,
+                self._problem.pieces[root],
+                options=DependencyOptions(seed=self._options.seed),
+                deadline=time.monotonic() + budget,
+                clock=lambda: math.inf if self._should_stop() else time.monotonic(),
+            )
+            self._relations[root] = found.layers
+        return self._relations[root]
+
+    def _conclude(self, turn: _Turn, solved: Solved) -> None:
+        """What a solver's answer means for its piece."""
+        current = turn.current
         if solved.solution is not None:
-            self._found(current, encoding, solved.solution)
+            self._found(current, turn.encoding, solved.solution)
         if solved.status is SolveStatus.INFEASIBLE:
-            # Nothing better than the witness; without one, nothing at all, not even nearly.
-            self._bounded(current, 0.0, asked + model.outward if asked > 0 else 0.0)
-            self._close(current)
-        elif solved.status is SolveStatus.FAILED:
-            self._close(current)  # its last bound stays
-        else:
-            self._bounded(current, solved.bound, asked)
+            solved = self._second_opinion(turn)
+        elif solved.status is not SolveStatus.FAILED:
+            self._bounded(current, solved.bound, turn.asked)
             if solved.status is SolveStatus.OPTIMAL:
                 if self._matters(current.upper):
-                    self._look_beyond_ties(current, encoding, model)
+                    self._look_beyond_ties(turn)
                 self._refine(current)
-            elif alone and not self._should_stop():
-                self._close(current)  # not for lack of time, so another turn would end alike
+                return
+        # A failure has no more to say. An early end is final if it was not for lack of time, as
+        # another turn would end alike. Either way the piece's last bound stays.
+        early = solved.status is SolveStatus.STOPPED
+        if not early or (math.isinf(turn.time_limit) and not self._should_stop()):
+            self._close(current)
 
-    def _look_beyond_ties(self, current: _Open, encoding: Encoding, model: HighsModel) -> None:
+    def _second_opinion(self, turn: _Turn) -> Solved:
+        """The MIP is said to be infeasible: see by how much, and take the bound that proves it."""
+        question = shortfall(turn.encoding, turn.least)
+        model = self._backend(question.arrays, question.v)
+        room, row_lower = question.room(model.outward)
+        best = math.inf
+
+        def bounded(bound: float) -> None:
+            nonlocal best
+            best = min(best, bound) if math.isfinite(bound) else best
+
+        solved = model.solve(
+            row_lower=(question.target_rows, row_lower),
+            time_limit=turn.time_limit,
+            seed=self._options.seed,
+            on_bound=bounded,
+            should_stop=lambda: best < 0 or self._should_stop(),
+        )
+        bounded(solved.bound)
+        if best < room:
+            more = turn.least if best < 0 else float(np.nextafter(turn.least + best, np.inf))
+            self._bounded(turn.current, more, turn.asked)
+        proved = best < 0 and solved.status is SolveStatus.STOPPED
+        return Solved(SolveStatus.OPTIMAL, best, None) if proved else solved
+
+    def _look_beyond_ties(self, turn: _Turn) -> None:
         """The optimum may be a mere tie that no check accepts: ask for a margin, for a witness.
 
         What comes of it bounds nothing.
         """
+        encoding, current = turn.encoding, turn.current
         lower = encoding.arrays.column_lower.copy()
         lower[encoding.delta] = min(
             self._lower, float(encoding.arrays.column_upper[encoding.delta])
         )
         margins = np.minimum(_VISIBLE_MARGIN * encoding.target_scale, encoding.target_reach)
-        solved = model.solve(
+        solved = turn.model.solve(
             lower=lower,
             row_lower=(encoding.target_rows, margins),
             time_limit=current.slice,

@@ -1,0 +1,216 @@
+"""A MIP solver behind a small wall: models go in; statuses, safe bounds and solutions come out.
+
+Before a model reaches a solver, columns and rows are scaled by powers of two (which is exact), so
+that every column lies in [-1, 1] whatever the weights. The solver's absolute tolerances then mean
+the same for every network, and its bounds are moved outward by what those tolerances allow.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vhagar.errors import SolverFailure, SolverUnavailable
+from vhagar.linear import Columns, LinearArrays
+from vhagar.search.mip.backends.listener import (
+    Listener,
+    OnBound,
+    OnNodes,
+    OnSolution,
+    ShouldStop,
+)
+from vhagar.search.mip.backends.status import STATUSES, SolveStatus
+from vhagar.search.scaling import powers_of_two
+
+Array = NDArray[np.float64]
+
+# Of the scaled model: what every solver is asked to keep, for rows, reduced costs and integers.
+TOLERANCE = 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class Solved:
+    """`bound` is an upper bound on the maximum with tolerances added; infinite where unknown."""
+
+    status: SolveStatus
+    bound: float
+    solution: Array | None
+
+
+@dataclass(frozen=True)
+class Capabilities:
+    """What a solver can do besides solving.
+
+    `partial_start`: begin with values for some of the columns. `live_bounds` and `live_solutions`:
+    tell them, and be stopped, while a MIP is being solved.
+    """
+
+    partial_start: bool
+    live_bounds: bool
+    live_solutions: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Request:
+    """One call of `solve`, in our units. `start` is NaN where a column's value is left open."""
+
+    lower: Array
+    upper: Array
+    row_lower: tuple[Columns, Array] | None
+    integer: bool
+    time_limit: float
+    seed: int
+    start: Array | None
+
+
+class AbstractModel(ABC):
+    """Maximises one column of a model. One solver is one class derived from this."""
+
+    name: ClassVar[str]  # what the user calls the solver; its line in the table of statuses
+    package: ClassVar[str]  # what is imported
+    capabilities: ClassVar[Capabilities]
+    # Smaller coefficients of the scaled model are dropped, and their rows widened.
+    smallest_coefficient: ClassVar[float] = 1e-9
+
+    @classmethod
+    def require_package(cls) -> None:
+        """Complain if the solver is not installed."""
+        if find_spec(cls.package) is None:
+            raise SolverUnavailable(
+                f"the solver {cls.name} needs the package {cls.package}, which is not installed: "
+                f'run `pip install "vhagar[{cls.name}]"`, or choose another solver'
+            )
+
+    def __init__(self, arrays: LinearArrays, objective: int) -> None:
+        self._arrays = arrays
+        self._objective = objective
+        sizes = np.maximum(abs(arrays.column_lower), abs(arrays.column_upper))
+        self._column_scale = powers_of_two(sizes)
+        self._column_scale[arrays.integer] = 1.0
+        matrix = arrays.matrix.copy()
+        matrix.data = matrix.data * self._column_scale[matrix.indices]
+        # A column that is always 0 says nothing, and must not set the scale of its rows.
+        matrix.data[sizes[matrix.indices] == 0] = 0.0
+        largest = np.zeros(matrix.shape[0])
+        np.maximum.at(
+            largest, np.repeat(np.arange(len(largest)), np.diff(matrix.indptr)), abs(matrix.data)
+        )
+        self._row_scale = 1.0 / powers_of_two(largest)
+        matrix.data = matrix.data * np.repeat(self._row_scale, np.diff(matrix.indptr))
+        # Solvers drop small coefficients, silently but for a warning. They are dropped here, and
+        # the rows widened by what they can contribute: the scaled columns lie in [-1, 1].
+        tiny = abs(matrix)
+        tiny.data = np.where(tiny.data < self.smallest_coefficient, tiny.data, 0.0)
+        reach = 2.0 * tiny.sum(axis=1)
+        matrix.data[abs(matrix.data) < self.smallest_coefficient] = 0.0
+        matrix.eliminate_zeros()
+        self._matrix = matrix
+        self._row_lower = arrays.row_lower * self._row_scale - reach
+        self._row_upper = arrays.row_upper * self._row_scale + reach
+        self.outward = self._outward()
+
+    def _outward(self) -> float:
+        """How far the solver's tolerances can make its bound too small.
+
+        A dual solution whose reduced costs are wrong by the tolerance errs by at most the
+        tolerance times the range of each column and row; pruning against the incumbent errs by
+        the tolerance once more. All this in units of the rows that hold the objective, whose
+        other columns may be much larger than the objective is.
+        """
+        arrays = self._arrays
+        columns = (arrays.column_upper - arrays.column_lower) / self._column_scale
+        rows = 2.0 * abs(self._matrix).sum()
+        ranges = 1.0 + float(columns.sum()) + float(rows)
+        entries = abs(self._matrix.data[self._matrix.indices == self._objective])
+        smallest = float(entries.min(initial=1.0))
+        unit = float(self._column_scale[self._objective]) / min(1.0, smallest)
+        return TOLERANCE * ranges * unit
+
+    def solve(
+        self,
+        *,
+        lower: Array | None = None,
+        upper: Array | None = None,
+        row_lower: tuple[Columns, Array] | None = None,
+        integer: bool = True,
+        time_limit: float = math.inf,
+        seed: int = 0,
+        start: Array | None = None,
+        on_bound: OnBound | None = None,
+        on_solution: OnSolution | None = None,
+        on_nodes: OnNodes | None = None,
+        should_stop: ShouldStop | None = None,
+    ) -> Solved:
+        """Solve, optionally with other column bounds, other row lower bounds, or as an LP.
+
+        `start` has the values of some columns to begin with, and NaN for all others. It is a hint
+        and never changes what is true. While an LP is being solved nobody is told anything.
+        """
+        arrays = self._arrays
+        request = Request(
+            arrays.column_lower if lower is None else lower,
+            arrays.column_upper if upper is None else upper,
+            row_lower,
+            integer and bool(arrays.integer.any()),
+            max(time_limit, 0.0),
+            seed,
+            start,
+        )
+        listener = Listener(
+            self._safe, self._unscaled, on_bound, on_solution, on_nodes, should_stop
+        )
+        return self._run(request, listener)
+
+    @abstractmethod
+    def _run(self, request: Request, listener: Listener) -> Solved:
+        """Put the request to the solver."""
+
+    def _judged(self, word: str, solvers_bound: float, point: Any | None) -> Solved:
+        """The solver's last words, in ours."""
+        status = STATUSES[self.name].get(word, SolveStatus.FAILED)
+        bound = math.inf
+        if status in (SolveStatus.OPTIMAL, SolveStatus.STOPPED):
+            bound = self._safe(solvers_bound)
+        return Solved(status, bound, None if point is None else self._unscaled(point))
+
+    def _safe(self, scaled_bound: float) -> float:
+        """A dual bound of the scaled model as an upper bound of ours; infinite where useless."""
+        # For a maximisation, minus infinity is what solvers say of an infeasible model: only the
+        # status may say that.
+        if not math.isfinite(scaled_bound) or abs(scaled_bound) >= 1e20:
+            return math.inf
+        bound = scaled_bound * float(self._column_scale[self._objective]) + self.outward
+        return float(np.nextafter(bound, np.inf))
+
+    def _unscaled(self, values: Any) -> Array | None:
+        """A solution in our columns; None where it is none."""
+        found = np.array(values, dtype=np.float64)
+        if found.shape != self._column_scale.shape or not np.isfinite(found).all():
+            return None
+        return np.asarray(found * self._column_scale)
+
+    def _scaled_columns(self, request: Request) -> tuple[Array, Array]:
+        return request.lower / self._column_scale, request.upper / self._column_scale
+
+    def _scaled_rows(self, request: Request) -> tuple[Array, Array]:
+        """The rows' bounds with the request's changes."""
+        lower = self._row_lower.copy()
+        if request.row_lower is not None:
+            rows, values = request.row_lower
+            if not ((rows >= 0) & (rows < len(lower))).all():
+                raise SolverFailure(f"there are {len(lower)} rows, and not all of {rows}")
+            lower[rows] = values * self._row_scale[rows]
+        return lower, self._row_upper
+
+    def _scaled_start(self, request: Request) -> tuple[Columns, Array]:
+        """The columns with a value to start from, and the values."""
+        if request.start is None:
+            return np.zeros(0, dtype=np.int64), np.zeros(0)
+        known = np.flatnonzero(np.isfinite(request.start))
+        return known, request.start[known] / self._column_scale[known]
