@@ -95,7 +95,8 @@ def _run_in_processes(tracker: Tracker, job: AttackJob, count: int, deadline: fl
                 for other, worker in workers.items():
                     if other != name:
                         worker.tell(found)
-        return time.monotonic() > deadline
+        # Without a number of rounds only the time ends a worker, a little before it is up.
+        return job.options.rounds is None or time.monotonic() > deadline
     finally:
         for worker in workers.values():
             worker.stop()
