@@ -16,9 +16,8 @@ from vhagar.dataset import named_dataset
 from vhagar.errors import InvalidInput
 from vhagar.result import Tracker
 from vhagar.search.base import AbstractEngine
-from vhagar.search.processes import Finished, Worker
+from vhagar.search.processes import Finished, Worker, next_message
 
-_HEARTBEAT = 0.25
 # Of the time: what the last reports of workers may take.
 _LAST_WORDS = 0.08
 # Of each process. The paper has 10,000.
@@ -77,14 +76,13 @@ def _run_in_processes(tracker: Tracker, job: AttackJob, count: int, deadline: fl
             )
             workers[k] = Worker(k, (attack_beside, own), inbox)
         while workers and not tracker.closed:
-            left = deadline - time.monotonic()
-            if left <= 0:
+            if time.monotonic() > deadline:
                 return True
-            try:
-                name, message = inbox.get(timeout=min(left, _HEARTBEAT))
-            except queue.Empty:
+            heard = next_message(inbox, deadline)
+            if heard is None:
                 tracker.report()
                 continue
+            name, message = heard
             if isinstance(message, Finished):
                 workers.pop(name).stop()
                 if message.error is not None:

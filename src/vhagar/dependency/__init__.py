@@ -6,7 +6,7 @@ from vhagar.dependency.ranges import ConcreteBounds, Ranges, ranges_of
 from vhagar.dependency.relation import Order, Relations, Rule
 from vhagar.dependency.solver import Backend, Maximiser, Watch, highs
 from vhagar.dependency.statistics import Kind, LayerStatistics
-from vhagar.dependency.twin import Copies, add_copies, add_order
+from vhagar.dependency.twin import Copies, add_copies, add_order, add_relu
 
 __all__ = [
     "Backend",
@@ -25,6 +25,7 @@ __all__ = [
     "Watch",
     "add_copies",
     "add_order",
+    "add_relu",
     "find_dependencies",
     "highs",
     "ranges_of",

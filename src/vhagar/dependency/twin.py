@@ -101,12 +101,12 @@ def _add_linear(
 def _add_relus(model: LinearModel, copies: Copies, ranges: Ranges, known: Relations) -> None:
     position = len(copies.first) - 1
     equal = known.kept(known.equal)
-    z, a = _add_relu(model, copies.first[-1], ranges.first[position])
+    z, a = add_relu(model, copies.first[-1], ranges.first[position])
     z_p, own = _shared(z, equal)
     a_p, _ = _shared(a, equal)
     two = ranges.second[position]
     mine = Bounds(two.lower[own], two.upper[own])
-    z_p[own], a_p[own] = _add_relu(model, copies.second[-1][own], mine)
+    z_p[own], a_p[own] = add_relu(model, copies.second[-1][own], mine)
     _append(copies, z, z_p, a, a_p)
 
 
@@ -119,7 +119,7 @@ def _shared(columns: Columns, equal: Relations) -> tuple[Columns, np.ndarray]:
     return shared, own
 
 
-def _add_relu(model: LinearModel, s: Columns, bounds: Bounds) -> tuple[Columns, Columns]:
+def add_relu(model: LinearModel, s: Columns, bounds: Bounds) -> tuple[Columns, Columns]:
     """`z = max(s, 0)` with one boolean for each neuron that can have either sign."""
     z, active = s.copy(), np.full(len(s), -1)
     off = bounds.upper <= 0

@@ -43,6 +43,21 @@ class Finished:
     error: str | None
 
 
+# How long to wait for messages before looking around.
+_HEARTBEAT = 0.25
+
+
+def next_message(
+    inbox: queue.SimpleQueue[tuple[Any, Any]], deadline: float
+) -> tuple[Any, Any] | None:
+    """A worker's name and what it says; None after a moment of silence, or at the deadline."""
+    left = deadline - time.monotonic()
+    try:
+        return inbox.get(timeout=max(0.0, min(left, _HEARTBEAT)))
+    except queue.Empty:
+        return None
+
+
 # Ends a worker's outbox.
 _END = object()
 

@@ -62,3 +62,12 @@ def test_closed_nodes_leave_their_largest_bound_for_each_target() -> None:
     other.add(3, 0.5)
     closed.merge(other)
     assert closed.uppers == {1: 2.5, 2: 0.0, 3: 0.5}
+
+
+def test_what_is_no_number_is_no_bound() -> None:
+    region = Region(1, 0)
+    assert Node(region, math.nan, 0).upper == math.inf
+    closed = Closed()
+    closed.add(1, 2.0)
+    closed.add(1, math.nan)
+    assert closed.uppers[1] == math.inf

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from vhagar import Network, Problem
 from vhagar.network.network import confidence
 from vhagar.search.mip.backends import SolveStatus
+from vhagar.search.mip.backends.base import Request
 from vhagar.search.mip.backends.highs import HighsModel
 from vhagar.search.mip.encoding import encode
 from vhagar.search.mip.shortfall import shortfall
@@ -57,3 +60,28 @@ def test_every_input_and_its_image_is_feasible(number: int) -> None:
     solved = model.solve(row_lower=(question.target_rows, row_lower), time_limit=60)
     assert solved.status is SolveStatus.OPTIMAL
     assert solved.bound >= missed.max()
+
+
+def test_the_room_is_on_top_of_what_the_rows_have(problem: Problem) -> None:
+    """Rows are wider than asked for already, for coefficients that were dropped."""
+    question = shortfall(encode(problem, problem.pieces[0], 1), 0.0)
+    room, row_lower = question.room(0.5)
+    before = question.arrays.row_lower[question.target_rows]
+    assert (before < 0).all()
+    assert (row_lower <= before - room).all()
+
+
+def test_a_row_given_anew_is_widened_like_any_other(problem: Problem) -> None:
+    arrays = encode(problem, problem.pieces[0], 1).arrays
+    matrix = arrays.matrix.copy()
+    matrix.data[::3] *= 1e-11  # too small for a solver
+    model = HighsModel(replace(arrays, matrix=matrix), 0)
+    every = np.arange(len(arrays.row_lower))
+    columns = arrays.column_lower, arrays.column_upper
+    given = [
+        Request(*columns, rows, False, np.inf, 0, None)
+        for rows in (None, (every, arrays.row_lower))
+    ]
+    plain, anew = (model._scaled_rows(request)[0] for request in given)
+    assert (plain < arrays.row_lower * model._row_scale).any()
+    np.testing.assert_array_equal(plain, anew)

@@ -9,7 +9,7 @@ decided by a challenge: how far could the target lead if the source led by so mu
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from vhagar.search.bab.bases import Basis
@@ -27,6 +27,15 @@ _GOAL = 0.5
 # A sign that is expected to close so much of a node's gap needs no challenge, and one that closes
 # less is left to a challenge that does so many times better.
 _GOOD, _BETTER = 0.25, 2.0
+
+
+@dataclass(frozen=True)
+class Known:
+    """The best confidence, the bound below which nodes are closed, and the largest confidence."""
+
+    lower: float
+    cutoff: float
+    ceiling: float
 
 
 class Brancher:
@@ -67,20 +76,18 @@ class Brancher:
         node: Node,
         evaluation: Evaluation,
         candidates: list[Candidate],
-        lower: float,
-        cutoff: float,
-        ceiling: float,
+        known: Known,
     ) -> list[Node]:
         """The negative and the positive child of the best candidate."""
         context = state.context
         basis = context.simplex.basis()
-        challenged = self._challenged(state, node, evaluation, candidates, lower, cutoff, ceiling)
+        challenged = self._challenged(state, node, evaluation, candidates, known)
         if challenged is not None:
             # The bound will hardly move: that is no experience to learn from.
             challenge = self.keep(context.challenger.basis(), context)
             children = self.decided(node, challenged, self.keep(basis, context))
             return [replace(child, promise=0.0, challenge=challenge) for child in children]
-        chosen = self._choose(state, node, candidates, cutoff, basis)
+        chosen = self._choose(state, node, candidates, known.cutoff, basis)
         if chosen.children is None:
             return self.decided(node, chosen.candidate, self.keep(basis, context))
         pairs = zip(self.decided(node, chosen.candidate), chosen.children, strict=True)
@@ -135,19 +142,17 @@ class Brancher:
         node: Node,
         evaluation: Evaluation,
         candidates: list[Candidate],
-        lower: float,
-        cutoff: float,
-        ceiling: float,
+        known: Known,
     ) -> Candidate | None:
         """What a challenge would decide, where that is better than lowering the bound."""
         context = state.context
         if not context.formula.ignores_target(evaluation.answer.duals):
             return None
-        gap, experience = node.upper - cutoff, self._experience_of(node.region)
+        gap, experience = node.upper - known.cutoff, self._experience_of(node.region)
         progress = max(min(experience.estimate(c, gap)) for c in candidates) / gap
         if progress > _GOOD or node.region.target is None:
             return None
-        goal = lower + _GOAL * (min(node.upper, ceiling) - lower)
+        goal = known.lower + _GOAL * (min(node.upper, known.ceiling) - known.lower)
         answer = context.challenge(node.decisions, goal, self._start(node.challenge, context))
         if answer is None:
             return None

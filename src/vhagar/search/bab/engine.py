@@ -21,9 +21,8 @@ from vhagar.search.bab.explorer import Explored, Explorer, WitnessFound
 from vhagar.search.bab.frontier import Frontier
 from vhagar.search.bab.node import Node, Region, first_number
 from vhagar.search.base import AbstractEngine
-from vhagar.search.processes import Channel, Finished, Worker
+from vhagar.search.processes import Channel, Finished, Worker, next_message
 
-_HEARTBEAT = 0.25
 # How much a worker does before it reports: nodes where results must repeat, else seconds.
 _QUANTUM_NODES, _QUANTUM_SECONDS = 10, 0.3
 _MOST_HANDED_OUT = 8
@@ -130,13 +129,11 @@ class _Search:
                     break  # nothing left to do
                 if not workers:
                     break  # nobody left to do it
-                try:
-                    left = deadline - time.monotonic()
-                    name, message = inbox.get(timeout=max(0.0, min(left, _HEARTBEAT)))
-                except queue.Empty:
+                heard = next_message(inbox, deadline)
+                if heard is None:
                     tracker.report()
                     continue
-                self._handle(name, message, workers, idle)
+                self._handle(*heard, workers, idle)
             self._announce()
             return False
         finally:

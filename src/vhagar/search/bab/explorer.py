@@ -19,7 +19,7 @@ from vhagar.problem import Problem
 from vhagar.relaxation import Bounds, network_bounds
 from vhagar.relaxation.layerwise import quick_bounds
 from vhagar.result import Witness, WitnessCheck
-from vhagar.search.bab.brancher import Brancher
+from vhagar.search.bab.brancher import Brancher, Known
 from vhagar.search.bab.context import Context, Evaluation
 from vhagar.search.bab.node import Closed, Node, Region
 from vhagar.search.bab.polish import polish, proposed
@@ -196,9 +196,8 @@ class Explorer:
             if not children:  # the LP is exact here: what is missing is a witness, not a bound
                 closed.add(node.region.target, node.upper)
             return children
-        children = self._brancher.children(
-            state, node, evaluation, candidates, self.lower, self._cutoff, self.ceiling
-        )
+        known = Known(self.lower, self._cutoff, self.ceiling)
+        children = self._brancher.children(state, node, evaluation, candidates, known)
         return [child for child in children if not self._close_if_settled(child, closed)]
 
     def _close_if_settled(self, node: Node, closed: Closed) -> bool:

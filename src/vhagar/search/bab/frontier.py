@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import heapq
-import math
 from collections.abc import Iterable
 
 from vhagar.search.bab.explorer import Explored
@@ -65,4 +64,4 @@ class Frontier:
             for node in nodes:
                 goal = node.region.target
                 uppers[goal] = max(uppers[goal], node.upper)
-        return {goal: math.inf if math.isnan(upper) else upper for goal, upper in uppers.items()}
+        return uppers

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 from vhagar.search.bab.context import Decision
@@ -36,6 +37,10 @@ class Node:
     challenge: int | None = None
     promise: float = 0.0
 
+    def __post_init__(self) -> None:
+        if math.isnan(self.upper):  # what is no number proves nothing
+            object.__setattr__(self, "upper", math.inf)
+
     def __lt__(self, other: Node) -> bool:
         """The most promising first; among equals the younger, which is deeper."""
         return (-self.upper, -self.number) < (-other.upper, -other.number)
@@ -62,6 +67,7 @@ class Closed:
     uppers: dict[int | None, float] = field(default_factory=dict)
 
     def add(self, target: int | None, upper: float) -> None:
+        upper = math.inf if math.isnan(upper) else upper
         self.uppers[target] = max(self.uppers.get(target, 0.0), upper, 0.0)
 
     def merge(self, other: Closed) -> None:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from vhagar.dependency import Relations, add_copies, ranges_of
+from vhagar.dependency import Relations, add_copies, add_relu, ranges_of
 from vhagar.linear import Columns, LinearArrays, LinearModel
 from vhagar.network import AbstractLinear, Network
 from vhagar.perturbation import AbstractPiece
@@ -154,26 +154,6 @@ def _add_copy(model: LinearModel, network: Network, inputs: Columns, box: Bounds
             )
             current = values
         else:
-            current = _add_relu(model, current, entering)
+            current, _ = add_relu(model, current, entering)
         entering = leaving
     return _Copy(current, bounds, box)
-
-
-def _add_relu(model: LinearModel, s: Columns, bounds: Bounds) -> Columns:
-    """`z = max(s, 0)` with one boolean for each neuron that can have either sign."""
-    z = s.copy()  # a neuron that is always active is its own output
-    off = bounds.upper <= 0
-    if off.any():
-        z[off] = model.add_columns(0.0, 0.0)[0]
-    unstable = (bounds.lower < 0) & (bounds.upper > 0)
-    if not unstable.any():
-        return z
-    low, high = bounds.lower[unstable], bounds.upper[unstable]
-    entering = s[unstable]
-    leaving = model.add_columns(np.zeros(len(low)), high)
-    active = model.add_columns(np.zeros(len(low)), 1.0, integer=True)
-    model.add_rows([(leaving, 1.0), (entering, -1.0)], 0.0, np.inf)
-    model.add_rows([(leaving, 1.0), (active, -high)], -np.inf, 0.0)
-    model.add_rows([(leaving, 1.0), (entering, -1.0), (active, -low)], -np.inf, -low)
-    z[unstable] = leaving
-    return z

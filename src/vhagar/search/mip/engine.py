@@ -20,9 +20,7 @@ from vhagar.search.mip.target import (
     UpperFound,
     stopwatch,
 )
-from vhagar.search.processes import Channel, Finished, Worker
-
-_HEARTBEAT = 0.25
+from vhagar.search.processes import Channel, Finished, Worker, next_message
 
 
 class MipEngine(AbstractEngine):
@@ -60,14 +58,13 @@ def _run_in_processes(tracker: Tracker, deadline: float) -> bool:
             job = (_search, (tracker.problem, goal, tracker.options))
             workers[goal] = Worker(goal, job, inbox)
         while workers and not tracker.closed:
-            left = deadline - time.monotonic()
-            if left <= 0:
+            if time.monotonic() > deadline:
                 return True
-            try:
-                goal, message = inbox.get(timeout=min(left, _HEARTBEAT))
-            except queue.Empty:
+            heard = next_message(inbox, deadline)
+            if heard is None:
                 tracker.report()
                 continue
+            goal, message = heard
             if goal not in workers and isinstance(message, Finished):
                 continue  # stopped before, as its goal was settled
             if isinstance(message, Finished):

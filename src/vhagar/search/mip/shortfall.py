@@ -40,8 +40,10 @@ class Shortfall:
 
     def room(self, outward: float) -> tuple[float, Array]:
         """The room, for a solver that moves its bounds by `outward`, and the rows' lower bounds."""
-        given = np.minimum(self.arrays.row_lower[self.target_rows], -_ROOM * outward)
-        return float((-given).min(initial=np.inf)), given
+        if not len(self.target_rows):
+            return np.inf, np.zeros(0)
+        # On top of what the rows have: some of that stands for coefficients that were dropped.
+        return _ROOM * outward, self.arrays.row_lower[self.target_rows] - _ROOM * outward
 
 
 def shortfall(encoding: Encoding, least: float) -> Shortfall:

@@ -107,12 +107,12 @@ class AbstractModel(ABC):
         # the rows widened by what they can contribute: the scaled columns lie in [-1, 1].
         tiny = abs(matrix)
         tiny.data = np.where(tiny.data < self.smallest_coefficient, tiny.data, 0.0)
-        reach = 2.0 * tiny.sum(axis=1)
+        self._reach = 2.0 * np.asarray(tiny.sum(axis=1)).reshape(-1)
         matrix.data[abs(matrix.data) < self.smallest_coefficient] = 0.0
         matrix.eliminate_zeros()
         self._matrix = matrix
-        self._row_lower = arrays.row_lower * self._row_scale - reach
-        self._row_upper = arrays.row_upper * self._row_scale + reach
+        self._row_lower = arrays.row_lower * self._row_scale - self._reach
+        self._row_upper = arrays.row_upper * self._row_scale + self._reach
         self.outward = self._outward()
 
     def _outward(self) -> float:
@@ -205,7 +205,7 @@ class AbstractModel(ABC):
             rows, values = request.row_lower
             if not ((rows >= 0) & (rows < len(lower))).all():
                 raise SolverFailure(f"there are {len(lower)} rows, and not all of {rows}")
-            lower[rows] = values * self._row_scale[rows]
+            lower[rows] = values * self._row_scale[rows] - self._reach[rows]
         return lower, self._row_upper
 
     def _scaled_start(self, request: Request) -> tuple[Columns, Array]:

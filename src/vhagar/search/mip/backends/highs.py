@@ -63,10 +63,10 @@ class HighsModel(AbstractModel):
     def _run(self, request: Request, listener: Listener) -> Solved:
         solver = self._build(request.lower, request.upper, request.integer)
         if request.row_lower is not None:
-            for row, value in zip(*request.row_lower, strict=True):
-                scale = self._row_scale[row]
-                high = self._row_upper[row]
-                _require(solver.changeRowBounds(int(row), value * scale, high), "changeRowBounds")
+            # Not in the model at once: a row that nothing can meet would not be accepted there.
+            lower, upper = self._scaled_rows(request)
+            for row in request.row_lower[0].tolist():
+                _require(solver.changeRowBounds(row, lower[row], upper[row]), "changeRowBounds")
         _require(solver.setOptionValue("random_seed", request.seed), "random_seed")
         if math.isfinite(request.time_limit):
             _require(solver.setOptionValue("time_limit", request.time_limit), "time_limit")
