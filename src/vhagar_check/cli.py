@@ -1,0 +1,100 @@
+"""The command line: arguments, and the verdict in words."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from vhagar_check.check import Verdict, check
+from vhagar_check.errors import Rejected
+
+PROVED, REFUSED = 0, 1
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("certificate", metavar="FILE", type=Path, help="the certificate")
+    parser.add_argument("--model", required=True, type=Path, help="the ONNX file it is about")
+    parser.add_argument(
+        "--workers", type=int, default=os.cpu_count() or 1, help="processes (default: all cores)"
+    )
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Check a certificate; 0 if everything it claims is proved, 1 if not."""
+    parser = argparse.ArgumentParser(
+        prog="vhagar_check", description="Checks a certificate of VHAGaR, trusting nobody."
+    )
+    add_arguments(parser)
+    return run(parser.parse_args(arguments))
+
+
+def run(arguments: argparse.Namespace) -> int:
+    for path in (arguments.certificate, arguments.model):
+        if not path.is_file():
+            print(f"REFUSED: there is no file {path}", file=sys.stderr)
+            return REFUSED
+    try:
+        verdict = check(arguments.certificate, arguments.model, max(1, arguments.workers))
+    except Rejected as rejection:
+        print(f"REFUSED: {rejection}", file=sys.stderr)
+        return REFUSED
+    print(in_words(verdict))
+    return PROVED
+
+
+def in_words(verdict: Verdict) -> str:
+    """What was proved, and about what."""
+    low, high = verdict.input_range
+    lines = [
+        f"PROVED by {verdict.proofs} proofs over a tree of {verdict.nodes} nodes, for the model",
+        f"with SHA-256 {verdict.model}:",
+        "",
+    ]
+    source = verdict.source
+    if verdict.perturbation is None:
+        lines += [
+            f"- No input with entries in [{low:g},{high:g}] has a confidence in class {source}",
+            f"  above {verdict.upper!r}.",
+            f"- One input has at least {verdict.lower!r}.",
+        ]
+    else:
+        clip = "clipped" if verdict.clip else "not clipped"
+        lines += [
+            f"- Every input with entries in [{low:g},{high:g}] that the network puts into class",
+            f"  {source} with a confidence above {verdict.upper!r} stays out of",
+            f"  {_targets(verdict)} under {verdict.perturbation} ({clip} to the input range).",
+        ]
+        if verdict.lower > 0:
+            lines += [
+                f"- Some input of class {source} with a confidence of at least",
+                f"  {verdict.lower!r} does not{_tie(verdict)}.",
+            ]
+        if verdict.upper == 0:
+            lines.append("- In other words: no input of that class can be pushed there at all.")
+    lines += [
+        "",
+        "These are statements about real numbers, for the weights as they are stored. A runtime",
+        "that computes in float32 can differ from them by its rounding.",
+    ]
+    return "\n".join(lines)
+
+
+def _targets(verdict: Verdict) -> str:
+    targets = sorted(goal for goal in verdict.uppers if goal is not None)
+    if len(targets) == 1:
+        return f"class {targets[0]}"
+    each = ", ".join(f"{goal} above {_short(verdict.uppers[goal])}" for goal in targets)
+    return f"each of these classes ({each})"
+
+
+def _short(value: float) -> str:
+    return "nothing" if math.isinf(value) else f"{value:.6g}"
+
+
+def _tie(verdict: Verdict) -> str:
+    best = max(verdict.lowers, key=lambda goal: verdict.lowers[goal])
+    return " (it ends in a tie with the target)" if best in verdict.ties else ""

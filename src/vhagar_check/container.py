@@ -1,0 +1,117 @@
+"""The certificate file: blocks of compressed bytes under one digest.
+
+Nothing here trusts a length: every one is compared with what is left of the file and with the
+limit of its kind before anything is allocated.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import struct
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from vhagar_check.errors import Rejected
+
+MAGIC = b"VHAGCERT"
+VERSION = 1
+# The most bytes of a block of each kind, unpacked.
+_LIMITS = {b"HEAD": 2**26, b"TREE": 2**24, b"REGN": 2**28, b"PROF": 2**24, b"END ": 32}
+_BLOCK = struct.Struct("<4sII")
+_CHUNK = 2**20
+
+
+@dataclass(frozen=True)
+class Block:
+    """Where a block's payload lies, and how long it is packed and unpacked."""
+
+    tag: str
+    offset: int
+    raw: int
+    stored: int
+
+
+def scan(path: Path) -> list[Block]:
+    """All blocks but the last, after the digest in the last was found right."""
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        start = file.read(len(MAGIC) + 4)
+        if start[: len(MAGIC)] != MAGIC or len(start) != len(MAGIC) + 4:
+            raise Rejected("this is no certificate: it does not begin as one")
+        (version,) = struct.unpack("<I", start[len(MAGIC) :])
+        if version != VERSION:
+            raise Rejected(f"the certificate has version {version}; this checker reads {VERSION}")
+        blocks = _headers(file, size)
+        if not blocks or blocks[-1].tag != "END":
+            raise Rejected("the certificate has no end: it is cut off")
+        last = blocks.pop()
+        if last.offset + last.stored != size:
+            raise Rejected("the certificate goes on after its end")
+        if unpack(file, last) != _digest(file, last.offset - _BLOCK.size):
+            raise Rejected("the certificate's digest is wrong: it was damaged or altered")
+    return blocks
+
+
+def _headers(file: BinaryIO, size: int) -> list[Block]:
+    blocks: list[Block] = []
+    while not blocks or blocks[-1].tag != "END":
+        header = file.read(_BLOCK.size)
+        if len(header) != _BLOCK.size:
+            break
+        tag, raw, stored = _BLOCK.unpack(header)
+        offset = file.tell()
+        if tag not in _LIMITS or raw > _LIMITS[tag] or stored > size - offset:
+            raise Rejected("a block of the certificate has an unknown kind or a wrong length")
+        blocks.append(Block(tag.decode().strip(), offset, raw, stored))
+        file.seek(stored, 1)
+    return blocks
+
+
+def _digest(file: BinaryIO, length: int) -> bytes:
+    digest = hashlib.sha256()
+    file.seek(0)
+    while length > 0:
+        part = file.read(min(length, _CHUNK))
+        if not part:
+            break
+        digest.update(part)
+        length -= len(part)
+    return digest.digest()
+
+
+def unpack(file: BinaryIO, block: Block) -> bytes:
+    """A block's bytes, never more than it said."""
+    file.seek(block.offset)
+    machine = zlib.decompressobj()
+    try:
+        raw = machine.decompress(file.read(block.stored), block.raw + 1)
+    except zlib.error as error:
+        raise Rejected(f"a {block.tag} block cannot be unpacked ({error})") from error
+    if len(raw) != block.raw or not machine.eof or machine.unused_data:
+        raise Rejected(f"a {block.tag} block does not have the length it states")
+    return raw
+
+
+def parse_json(raw: bytes) -> Any:
+    """JSON without NaN and infinities."""
+    try:
+        return json.loads(raw.decode(), parse_constant=_refuse_constant)
+    except (ValueError, RecursionError) as error:
+        raise Rejected(f"a part of the certificate is not readable JSON ({error})") from error
+
+
+def _refuse_constant(name: str) -> float:
+    raise ValueError(f"{name} is no number here")
+
+
+def split_json(raw: bytes) -> tuple[Any, bytes]:
+    """A block that begins with JSON and goes on with numbers."""
+    if len(raw) < 4:
+        raise Rejected("a block of the certificate is too short")
+    (length,) = struct.unpack("<I", raw[:4])
+    if length > len(raw) - 4:
+        raise Rejected("a block of the certificate is too short for its description")
+    return parse_json(raw[4 : 4 + length]), raw[4 + length :]

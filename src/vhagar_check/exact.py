@@ -1,0 +1,67 @@
+"""Exact numbers: integers over one common denominator, in arrays.
+
+A float is an integer over a power of two, so everything a network computes from floats is of this
+form. Python's integers have no limit.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Integers = NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Exact:
+    """`numerators / denominator`, entry by entry."""
+
+    numerators: Integers
+    denominator: int
+
+    @classmethod
+    def of(cls, values: Floats) -> Exact:
+        """Floats, as they are."""
+        values = np.asarray(values, dtype=np.float64)
+        mantissas, exponents = np.frexp(values.reshape(-1))
+        whole = (mantissas * 2.0**53).astype(np.int64).tolist()
+        shifts = [e - 53 if m else 0 for m, e in zip(whole, exponents.tolist(), strict=True)]
+        lowest = min([0, *shifts])
+        found = np.empty(len(whole), dtype=object)
+        for k, (m, e) in enumerate(zip(whole, shifts, strict=True)):
+            found[k] = m << (e - lowest)
+        return cls(found.reshape(values.shape), 1 << -lowest)
+
+    @classmethod
+    def of_fractions(cls, values: list[Fraction]) -> Exact:
+        common = math.lcm(1, *(value.denominator for value in values))
+        found = np.empty(len(values), dtype=object)
+        for k, value in enumerate(values):
+            found[k] = value.numerator * (common // value.denominator)
+        return cls(found, common)
+
+    def fractions(self) -> list[Fraction]:
+        return [Fraction(int(n), self.denominator) for n in self.numerators.reshape(-1)]
+
+    def __add__(self, other: Exact) -> Exact:
+        common = math.lcm(self.denominator, other.denominator)
+        left = self.numerators * (common // self.denominator)
+        return Exact(left + other.numerators * (common // other.denominator), common)
+
+    def dot(self, other: Exact) -> Fraction:
+        """The sum of the products, entry by entry."""
+        products = self.numerators.reshape(-1) * other.numerators.reshape(-1)
+        return Fraction(int(products.sum()), self.denominator * other.denominator)
+
+    def positive(self) -> Exact:
+        """Entry by entry, the larger of it and 0."""
+        return Exact(np.maximum(self.numerators, 0), self.denominator)
+
+    def reshape(self, *shape: int) -> Exact:
+        return Exact(self.numerators.reshape(*shape), self.denominator)

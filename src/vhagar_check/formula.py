@@ -1,0 +1,233 @@
+"""The twin dual bound: for any multipliers, an upper bound on a linear function of both copies.
+
+Begin with coefficients on what leaves a stage in the two copies and go backwards. A linear layer
+turns coefficients `p` into `p K` and adds `p.bias`. A ReLU layer with coefficients `(a, b)` on its
+outputs may continue with *any* `(p, q)` on its pre-activations, for the price of
+
+    r = max over the hexagon of  a relu(s) + b relu(t) - p s - q t.
+
+At the input the support of the perturbation's piece closes the bound. Everything is float64; what
+rounding can have done is added up in `error` and added at the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from vhagar_check.hexagon import Corners, Hexagons, quick_multipliers
+from vhagar_check.layers import HALF_ULP, TINY, Floats, Network, gamma, interval
+from vhagar_check.pieces import Piece
+
+Choose = Callable[[int, Floats, Floats], tuple[Floats, Floats]]
+# For each case: signs of the copies of neurons by (layer, neuron), and sides of pixels.
+Signs = dict[tuple[int, int], dict[int, int]]
+
+_MOST_ENTRIES = 2_000_000
+DIRECTIONS = 6
+
+
+@dataclass(frozen=True, eq=False)
+class Decisions:
+    """What is decided in one case."""
+
+    signs: Signs = field(default_factory=dict)
+    sides: dict[int, int] = field(default_factory=dict)
+
+
+class Bounds:
+    """A network over one piece, and the hexagons of its neurons as far as they are known."""
+
+    def __init__(self, network: Network, piece: Piece) -> None:
+        self.network = network
+        self.piece = piece
+        self.hexagons: list[Hexagons] = []
+        self.corners: list[Corners] = []
+
+    def append(self, hexagons: Hexagons) -> None:
+        self.hexagons.append(hexagons)
+        self.corners.append(Corners.of(hexagons))
+
+    def upper(
+        self,
+        stage: int,
+        a: Floats,
+        b: Floats,
+        choose: Choose,
+        decisions: list[Decisions] | None = None,
+    ) -> tuple[Floats, Floats]:
+        """Upper bounds on `a.y + b.y_p`, `y` what leaves a stage; one for each row of `a` and `b`.
+
+        Minus infinity where the decisions of a case contradict the bounds; NaN or infinity where
+        nothing is proved. Beside them, how much lower the formula's exact value may be.
+        """
+        constant, error = np.zeros(len(a)), np.zeros(len(a))
+        for k in range(stage, 0, -1):
+            a, b, constant, error = self._through_stage(k, a, b, constant, error)
+            p, q = choose(k - 1, a, b)
+            corners = self.corners[k - 1]
+            offsets = corners.offset(a, b, p, q)
+            for row, case in enumerate(decisions or ()):
+                for (layer, neuron), signs in case.signs.items():
+                    if layer == k - 1:
+                        numbers = (part[row, neuron] for part in (a, b, p, q))
+                        offsets[row, neuron] = corners.decided(neuron, signs, *numbers)
+            size = (abs(a) + abs(b) + abs(p) + abs(q)) @ corners.magnitude
+            constant = constant + offsets.sum(axis=1)
+            error = error + gamma(2 * a.shape[1] + 48) * size + HALF_ULP * abs(constant)
+            a, b = p, q
+        a, b, constant, error = self._through_stage(0, a, b, constant, error)
+        total = constant + self._support(a, b, decisions)
+        room = 1.001 * error + 8 * HALF_ULP * (abs(constant) + abs(total)) + TINY
+        return np.where(np.isneginf(constant), -np.inf, total + room), 2 * room
+
+    def _support(self, a: Floats, b: Floats, decisions: list[Decisions] | None) -> Floats:
+        value = self.piece.support(a, b)
+        for row, case in enumerate(decisions or ()):
+            if case.sides:
+                value[row] = self.piece.decided(a[[row]], b[[row]], case.sides)[0]
+        return value
+
+    def _through_stage(
+        self, k: int, a: Floats, b: Floats, constant: Floats, error: Floats
+    ) -> tuple[Floats, Floats, Floats, Floats]:
+        layers = self.network.stages[k]
+        for layer, size in zip(reversed(layers), self._sizes(k)[-2::-1], strict=True):
+            both = abs(a) + abs(b)
+            constant = constant + (a + b) @ layer.bias
+            error = error + gamma(layer.out_size + 4) * (both @ abs(layer.bias))
+            # What rounding does to a coefficient costs as much as its input can be large.
+            spread = layer.backward(layer.size, both)
+            error = error + gamma(2 * layer.terms + 8) * (spread @ size)
+            error = error + HALF_ULP * abs(constant)
+            a, b = layer.backward(layer.kernel, a), layer.backward(layer.kernel, b)
+        return a, b, constant, error
+
+    def _sizes(self, k: int) -> list[Floats]:
+        """How large the input of each layer of a stage, and its output, can be in either copy."""
+        if k:
+            size = self.corners[k - 1].magnitude
+        else:
+            size = np.full(self.piece.domain.size, self.piece.magnitude)
+        found = [size]
+        for layer in self.network.stages[k]:
+            (reached,) = layer.forward(layer.size, found[-1][None])
+            found.append((reached + abs(layer.bias)) * (1 + 1e-9) + TINY)
+        return found
+
+    @property
+    def score_size(self) -> float:
+        """More than any score can be, in either copy."""
+        return float(self._sizes(len(self.network.stages) - 1)[-1].max())
+
+    def quick(self, layer: int, a: Floats, b: Floats) -> tuple[Floats, Floats]:
+        return quick_multipliers(self.hexagons[layer], self.corners[layer], a, b)
+
+    def six(self, stage: int, neurons: Floats, choose: Choose, ratio: float) -> list[Floats]:
+        """The six sides of the hexagons of some neurons, given as unit rows."""
+        return [
+            self.upper(stage, on_s * neurons, on_t * neurons, choose)[0]
+            for on_s, on_t in directions(ratio)
+        ]
+
+
+def directions(ratio: float) -> tuple[tuple[float, float], ...]:
+    """Coefficients of s and t whose maxima are the six sides of a hexagon."""
+    return ((-1, 0), (1, 0), (0, -1), (0, 1), (ratio, -1), (-ratio, 1))
+
+
+def from_sides(sides: list[Floats], ratio: float) -> Hexagons:
+    return Hexagons(-sides[0], sides[1], -sides[2], sides[3], -sides[4], sides[5], ratio)
+
+
+def quick_bounds(network: Network, piece: Piece) -> Bounds:
+    """The hexagons of all neurons: intervals, the formula with quick multipliers, signs."""
+    bounds = Bounds(network, piece)
+    sizes = network.relu_sizes_and_classes
+    domain = piece.domain
+    box = np.full(domain.size, domain.low), np.full(domain.size, domain.high)
+    boxes = [box, piece.image]
+    rises, falls = piece.rises, piece.falls
+    for k, size in enumerate(sizes[:-1]):
+        boxes = [_through_intervals(network, k, *box) for box in boxes]
+        (low, high), (low_p, high_p) = boxes
+        unknown = np.full(size, np.inf)
+        plain = Hexagons(low, high, low_p, high_p, -unknown, unknown, piece.ratio)
+        found = plain.meet(from_sides(_all_sides(bounds, k, size), piece.ratio))
+        if piece.ratio == 1.0:
+            rises, falls = _signs(network, k, rises, falls)
+            found = found.with_signs(rises, falls)
+        found = found.tightened()
+        bounds.append(found)
+        boxes = [(np.maximum(low, 0.0), np.maximum(high, 0.0)) for low, high in boxes]
+        rises, falls = (found.gap_high > 0) & ~found.off, (found.gap_low < 0) & ~found.off
+    return bounds
+
+
+def _all_sides(bounds: Bounds, stage: int, size: int) -> list[Floats]:
+    widest = max(bounds.piece.domain.size, *bounds.network.relu_sizes_and_classes)
+    rows = max(1, _MOST_ENTRIES // widest)
+    parts = [
+        bounds.six(
+            stage, np.eye(min(rows, size - begin), size, begin), bounds.quick, bounds.piece.ratio
+        )
+        for begin in range(0, size, rows)
+    ]
+    return [np.concatenate(side) for side in zip(*parts, strict=True)]
+
+
+def _through_intervals(
+    network: Network, k: int, low: Floats, high: Floats
+) -> tuple[Floats, Floats]:
+    for layer in network.stages[k]:
+        low, high = interval(layer, low, high)
+    return low, high
+
+
+def _signs(
+    network: Network, k: int, rises: np.ndarray, falls: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """What can rise through a stage: a positive weight on what rises, a negative on what falls."""
+    for layer in network.stages[k]:
+        up, down = rises.astype(np.float64)[None], falls.astype(np.float64)[None]
+        positive = (layer.kernel > 0).astype(np.float64)
+        negative = (layer.kernel < 0).astype(np.float64)
+        rises = (layer.forward(positive, up) + layer.forward(negative, down))[0] > 0
+        falls = (layer.forward(positive, down) + layer.forward(negative, up))[0] > 0
+    return rises, falls
+
+
+def _margins(network: Network, low: Floats, high: Floats, label: int) -> tuple[Floats, Floats]:
+    """Bounds on the lead of a class over each other one, from what enters the last stage."""
+    classes = network.classes
+    others = [j for j in range(classes) if j != label]
+    lead = -np.eye(classes)[others]
+    lead[:, label] = 1.0
+    constant = np.zeros(len(others))
+    size = np.maximum(abs(low), abs(high))
+    sizes, error = [], np.zeros(len(others))
+    for layer in network.stages[-1]:
+        sizes.append(size)
+        size = (layer.forward(layer.size, size[None])[0] + abs(layer.bias)) * (1 + 1e-9) + TINY
+    for layer, size in zip(reversed(network.stages[-1]), reversed(sizes), strict=True):
+        constant = constant + lead @ layer.bias
+        error = error + gamma(layer.out_size + 8) * (abs(lead) @ abs(layer.bias))
+        error = error + gamma(2 * layer.terms + 8) * (layer.backward(layer.size, abs(lead)) @ size)
+        lead = layer.backward(layer.kernel, lead)
+    up, down = np.maximum(lead, 0.0), np.minimum(lead, 0.0)
+    room = 1.01 * (error + gamma(len(low) + 16) * (abs(lead) @ np.maximum(abs(low), abs(high))))
+    room = room + 8 * HALF_ULP * abs(constant) + TINY
+    return constant + up @ low + down @ high - room, constant + up @ high + down @ low + room
+
+
+def confidence_interval(
+    network: Network, low: Floats, high: Floats, label: int
+) -> tuple[float, float]:
+    """Bounds on the confidence in a class over a box of inputs."""
+    for k in range(len(network.stages) - 1):
+        low, high = _through_intervals(network, k, low, high)
+        low, high = np.maximum(low, 0.0), np.maximum(high, 0.0)
+    least, most = _margins(network, low, high, label)
+    return float(least.min()), float(most.min())

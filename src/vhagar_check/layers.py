@@ -1,0 +1,242 @@
+"""The layers of a network: what they do to values, and backwards to coefficients on their outputs.
+
+Every linear layer is `y = K z + bias` for some kernel K, and offers `forward(K, z)` and
+`backward(K, p) = p K`, on arrays with one row for each case. The kernel is an argument, so the same
+lines serve floats, absolute values and exact integers.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vhagar_check.errors import Rejected
+from vhagar_check.exact import Exact
+
+Floats = NDArray[np.float64]
+Array = NDArray[Any]
+Shape = tuple[int, ...]
+
+HALF_ULP = 2.0**-53
+# More than what underflow can do to any sum here.
+TINY = 2.0**-900
+
+
+def gamma(terms: int) -> float:
+    """A sum of that many products, in any order, errs by at most this part of the sum of their
+    absolute values. Room is left for a few more operations and for the error's own rounding."""
+    return 1.01 * HALF_ULP * (terms + 4)
+
+
+class Linear(ABC):
+    """`y = K z + bias`."""
+
+    in_size: int
+    out_size: int
+    bias: Floats
+    terms: int  # the most products in a sum, forwards or backwards
+
+    @property
+    @abstractmethod
+    def kernel(self) -> Floats: ...
+
+    @property
+    @abstractmethod
+    def exact_kernel(self) -> Exact: ...
+
+    @abstractmethod
+    def forward(self, kernel: Array, z: Array) -> Array: ...
+
+    @abstractmethod
+    def backward(self, kernel: Array, p: Array) -> Array: ...
+
+    @cached_property
+    def size(self) -> Floats:
+        """The kernel's absolute values."""
+        return np.asarray(abs(self.kernel))
+
+    def exact_forward(self, z: Exact) -> Exact:
+        kernel = self.exact_kernel
+        moved = self.forward(kernel.numerators, z.numerators.reshape(1, -1))
+        return Exact(moved[0], kernel.denominator * z.denominator) + Exact.of(self.bias)
+
+    def exact_backward(self, p: Exact) -> Exact:
+        kernel = self.exact_kernel
+        moved = self.backward(kernel.numerators, p.numerators.reshape(1, -1))
+        return Exact(moved[0], kernel.denominator * p.denominator)
+
+
+@dataclass(eq=False)
+class Dense(Linear):
+    weight: Floats
+    bias: Floats
+
+    def __post_init__(self) -> None:
+        self.out_size, self.in_size = self.weight.shape
+        self.terms = max(self.weight.shape)
+
+    @property
+    def kernel(self) -> Floats:
+        return self.weight
+
+    @cached_property
+    def exact_kernel(self) -> Exact:
+        return Exact.of(self.weight)
+
+    def forward(self, kernel: Array, z: Array) -> Array:
+        return np.asarray(z @ kernel.T)
+
+    def backward(self, kernel: Array, p: Array) -> Array:
+        return np.asarray(p @ kernel)
+
+
+@dataclass(eq=False)
+class Scale(Linear):
+    """`y = z * factor / divisor + bias`, entry by entry."""
+
+    factor: Floats
+    divisor: Floats
+    bias: Floats
+
+    def __post_init__(self) -> None:
+        self.out_size = self.in_size = len(self.factor)
+        self.terms = 3  # a product, and the division's own rounding
+        if ((self.kernel == 0) != (self.factor == 0)).any() or not np.isfinite(self.kernel).all():
+            raise Rejected("a scaling of the model leaves the range of float64")
+
+    @cached_property
+    def kernel(self) -> Floats:
+        return self.factor / self.divisor
+
+    @cached_property
+    def exact_kernel(self) -> Exact:
+        pairs = zip(self.factor.tolist(), self.divisor.tolist(), strict=True)
+        return Exact.of_fractions([Fraction(f) / Fraction(d) for f, d in pairs])
+
+    def forward(self, kernel: Array, z: Array) -> Array:
+        return np.asarray(z * kernel)
+
+    def backward(self, kernel: Array, p: Array) -> Array:
+        return np.asarray(p * kernel)
+
+
+@dataclass(eq=False)
+class Conv(Linear):
+    """A two-dimensional convolution with zero padding (top, left, bottom, right)."""
+
+    weight: Floats  # (filters, channels / groups, height, width)
+    filter_bias: Floats
+    in_shape: Shape
+    stride: Shape
+    padding: Shape
+    dilation: Shape
+    groups: int
+
+    def __post_init__(self) -> None:
+        filters, channels, *kernel = self.weight.shape
+        extents = []
+        for axis in (0, 1):
+            span = self.dilation[axis] * (kernel[axis] - 1) + 1
+            room = self.in_shape[1 + axis] + self.padding[axis] + self.padding[axis + 2]
+            extents.append((room - span) // self.stride[axis] + 1)
+        self.out_shape: Shape = (filters, *extents)
+        self.in_size, self.out_size = math.prod(self.in_shape), math.prod(self.out_shape)
+        self.terms = max(channels, filters // self.groups) * math.prod(kernel)
+        self.bias = np.repeat(self.filter_bias, math.prod(extents))
+
+    @property
+    def kernel(self) -> Floats:
+        return self.weight
+
+    @cached_property
+    def exact_kernel(self) -> Exact:
+        return Exact.of(self.weight)
+
+    def forward(self, kernel: Array, z: Array) -> Array:
+        top, left, bottom, right = self.padding
+        images = z.reshape(-1, *self.in_shape)
+        padded = np.pad(images, ((0, 0), (0, 0), (top, bottom), (left, right)))
+        out = np.zeros((len(z), *self.out_shape), dtype=z.dtype)
+        for filters, channels, (rows, columns), part in self._places(kernel):
+            patch = padded[:, channels, rows, columns]
+            out[:, filters] += np.tensordot(patch, part, axes=((1,), (1,))).transpose(0, 3, 1, 2)
+        return out.reshape(len(z), -1)
+
+    def backward(self, kernel: Array, p: Array) -> Array:
+        top, left, bottom, right = self.padding
+        channels_in, height, width = self.in_shape
+        shape = (len(p), channels_in, height + top + bottom, width + left + right)
+        padded = np.zeros(shape, dtype=p.dtype)
+        grid = p.reshape(len(p), *self.out_shape)
+        for filters, channels, (rows, columns), part in self._places(kernel):
+            moved = np.tensordot(grid[:, filters], part, axes=((1,), (0,)))
+            padded[:, channels, rows, columns] += moved.transpose(0, 3, 1, 2)
+        inside = padded[:, :, top : top + height, left : left + width]
+        return inside.reshape(len(p), -1)
+
+    def _places(self, kernel: Array) -> list[tuple[slice, slice, tuple[slice, slice], Array]]:
+        """For each group and each place of the kernel: the filters, the channels, the rows and
+        columns of the padded image it meets, and its weights (filters, channels)."""
+        found = []
+        per_filter, per_channel = kernel.shape[0] // self.groups, kernel.shape[1]
+        for g in range(self.groups):
+            filters = slice(g * per_filter, (g + 1) * per_filter)
+            channels = slice(g * per_channel, (g + 1) * per_channel)
+            for i in range(kernel.shape[2]):
+                for j in range(kernel.shape[3]):
+                    met = tuple(
+                        slice(d * k, d * k + s * (extent - 1) + 1, s)
+                        for k, d, s, extent in zip(
+                            (i, j), self.dilation, self.stride, self.out_shape[1:], strict=True
+                        )
+                    )
+                    found.append((filters, channels, (met[0], met[1]), kernel[filters, :, i, j]))
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class Network:
+    """Linear stages with a ReLU layer between each two; a stage may be empty."""
+
+    stages: tuple[tuple[Linear, ...], ...]
+    input_shape: Shape
+
+    @property
+    def classes(self) -> int:
+        return self.relu_sizes_and_classes[-1]
+
+    @cached_property
+    def relu_sizes_and_classes(self) -> list[int]:
+        """How many values leave each stage."""
+        sizes, size = [], math.prod(self.input_shape)
+        for stage in self.stages:
+            size = stage[-1].out_size if stage else size
+            sizes.append(size)
+        return sizes
+
+    def exact_scores(self, x: Exact) -> Exact:
+        value = x
+        for k, stage in enumerate(self.stages):
+            value = value.positive() if k else value
+            for layer in stage:
+                value = layer.exact_forward(value)
+        return value
+
+
+def interval(layer: Linear, low: Floats, high: Floats) -> tuple[Floats, Floats]:
+    """Bounds on what leaves a linear layer, rounded outward."""
+    middle = (low + high) / 2
+    radius = np.maximum(high - middle, middle - low) * (1 + 4 * HALF_ULP)
+    (centre,) = layer.forward(layer.kernel, middle[None])
+    (spread,) = layer.forward(layer.size, radius[None])
+    (size,) = layer.forward(layer.size, (abs(middle) + radius)[None])
+    centre = centre + layer.bias
+    error = gamma(2 * layer.terms + 8) * (size + abs(layer.bias)) + TINY
+    return centre - spread - error, centre + spread + error

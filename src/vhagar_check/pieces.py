@@ -1,0 +1,485 @@
+"""What the perturbations mean: the pieces they consist of, and how far each piece can reach.
+
+For coefficients `(a, b)` the support of a piece is the maximum of `a.x + b.x_p` over its pairs
+`(x, x_p)`. Two kinds of pieces suffice:
+
+- *pixelwise*: for one of a few scenarios, the same for all pixels, every pixel with its image lies
+  in the convex hull of a few corners. The support is the largest scenario's sum of the pixels'
+  largest corners.
+- *moved*: `x_p = M x + c`, so the support is that of `a + M'b` over the box of inputs.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vhagar_check.errors import Rejected
+from vhagar_check.exact import Exact
+from vhagar_check.layers import TINY, Floats, Shape, gamma
+from vhagar_check.turning import turn_weights
+
+Mask = NDArray[np.bool_]
+Corner = tuple[Fraction, Fraction]
+Span = tuple[float, float]
+
+_MOST_PIECES = 1_000_000
+
+
+@dataclass(frozen=True)
+class Domain:
+    """Every entry of the input lies in `[low, high]`; `low` is black."""
+
+    shape: Shape
+    low: float
+    high: float
+
+    @property
+    def size(self) -> int:
+        return math.prod(self.shape)
+
+    @property
+    def ends(self) -> Corner:
+        return Fraction(self.low), Fraction(self.high)
+
+    @property
+    def image(self) -> tuple[int, int, int]:
+        if len(self.shape) not in (2, 3):
+            raise Rejected("this perturbation needs an image")
+        height, width = self.shape[-2:]
+        return (self.shape[0] if len(self.shape) == 3 else 1), height, width
+
+
+class Piece(ABC):
+    """A set of pairs `(x, x_p)`. `span` is the range of its parameter where it has one."""
+
+    domain: Domain
+    span: Span | None = None
+    ratio: float = 1.0  # what x_p follows is this multiple of x
+    image: tuple[Floats, Floats]  # bounds on the entries of x_p
+    rises: Mask  # entries with x_p > x for some pair
+    falls: Mask
+
+    @abstractmethod
+    def largest(self, a: Floats, b: Floats) -> Floats:
+        """The support, up to rounding; coefficients are `(cases, size)`."""
+
+    @abstractmethod
+    def exact_support(self, a: Exact, b: Exact) -> Fraction | None:
+        """The support in exact arithmetic, or an upper bound; None where it is not known."""
+
+    @abstractmethod
+    def exact_image(self, x: list[Fraction], parameters: list[float]) -> list[Fraction] | None:
+        """The perturbed input; None where it is not rational."""
+
+    def image_interval(self, x: Floats, parameters: list[float]) -> tuple[Floats, Floats]:
+        """Bounds on the perturbed input where it is not rational."""
+        raise Rejected("this perturbation's image is known exactly")
+
+    def with_span(self, span: Span) -> Piece:
+        raise Rejected("a piece without a parameter was split")
+
+    @property
+    def magnitude(self) -> float:
+        """The largest absolute value of an entry of x or x_p."""
+        ends = [abs(side).max() for side in self.image]
+        return float(max(abs(self.domain.low), abs(self.domain.high), *ends))
+
+    def support(self, a: Floats, b: Floats) -> Floats:
+        """The support, rounded up."""
+        return np.asarray(self.largest(a, b) + self.rounding(a, b))
+
+    def rounding(self, a: Floats, b: Floats) -> Floats:
+        reach = (abs(a) + abs(b)).sum(axis=1) * self.magnitude
+        return np.asarray(1.01 * gamma(2 * self.domain.size + 64) * reach + TINY)
+
+    def decided(self, a: Floats, b: Floats, sides: dict[int, int]) -> Floats:
+        """The support where pixels are decided to be clipped (1) or not (-1)."""
+        return self.support(a, b)
+
+
+@dataclass(frozen=True, eq=False)
+class Pixelwise(Piece):
+    """Scenarios of corners for the pixels of `mask`; the others keep their value.
+
+    `clip_corners`, where clipping makes two parts of a pixel's set, are the corners of both over
+    the whole span; their side is 1 for the clipped part only, -1 for the other only, 0 for both.
+    """
+
+    domain: Domain
+    name: str
+    scenarios: tuple[tuple[Corner, ...], ...]
+    mask: Mask
+    image: tuple[Floats, Floats]
+    rises: Mask
+    falls: Mask
+    clip: bool
+    span: Span | None = None
+    ratio: float = 1.0
+    limit: float = 0.0
+    clip_corners: tuple[tuple[Corner, int], ...] = ()
+
+    def largest(self, a: Floats, b: Floats) -> Floats:
+        kept = _best(a, b, [(end, end) for end in self.domain.ends])
+        totals = [
+            np.where(self.mask, _best(a, b, corners), kept).sum(axis=1)
+            for corners in self.scenarios
+        ]
+        return np.asarray(np.max(totals, axis=0))
+
+    def decided(self, a: Floats, b: Floats, sides: dict[int, int]) -> Floats:
+        whole = self.support(a, b)
+        if not self.clip_corners or not sides:
+            return whole
+        free = [corner for corner, _ in self.clip_corners]
+        values = _best(a, b, free)
+        for pixel, side in sides.items():
+            left = [corner for corner, part in self.clip_corners if part * side >= 0]
+            values[:, pixel] = _best(a[:, [pixel]], b[:, [pixel]], left)[:, 0]
+        return np.asarray(np.minimum(whole, values.sum(axis=1) + self.rounding(a, b)))
+
+    def exact_support(self, a: Exact, b: Exact) -> Fraction | None:
+        pairs = list(zip(a.fractions(), b.fractions(), self.mask.tolist(), strict=True))
+        diagonal = tuple((end, end) for end in self.domain.ends)
+        return max(
+            sum(
+                (
+                    max(u * x + v * y for x, y in (corners if changes else diagonal))
+                    for u, v, changes in pairs
+                ),
+                Fraction(0),
+            )
+            for corners in self.scenarios
+        )
+
+    def exact_image(self, x: list[Fraction], parameters: list[float]) -> list[Fraction]:
+        low, high = self.domain.ends
+        if self.span is None:
+            changes = iter(parameters)
+            if len(parameters) != int(self.mask.sum()):
+                raise Rejected("a witness has the wrong number of parameters")
+            limit = Fraction(self.limit)
+            steps = [
+                max(-limit, min(limit, Fraction(next(changes)))) if moves else Fraction(0)
+                for moves in self.mask.tolist()
+            ]
+            return [max(low, min(high, value + step)) for value, step in zip(x, steps, strict=True)]
+        if len(parameters) != 1 or not self.span[0] <= parameters[0] <= self.span[1]:
+            raise Rejected("a witness has a parameter outside its range")
+        e = Fraction(parameters[0])
+        if self.name == "brightness":
+            moved = [value + e for value in x]
+        else:
+            moved = [low + e * (value - low) for value in x]
+        return [max(low, min(high, value)) for value in moved] if self.clip else moved
+
+    def with_span(self, span: Span) -> Piece:
+        if self.span is None or not self.span[0] <= span[0] < span[1] <= self.span[1]:
+            raise Rejected("a piece was split where it has no parameter or outside its range")
+        make = brightness_piece if self.name == "brightness" else contrast_piece
+        return make(self.domain, span, self.clip)
+
+
+def _best(a: Floats, b: Floats, corners: Any) -> Floats:
+    best = np.full(a.shape, -np.inf)
+    for x, y in corners:
+        np.maximum(best, a * float(x) + b * float(y), out=best)
+    return best
+
+
+def band(domain: Domain, limit: float, mask: Mask) -> Pixelwise:
+    """Pixels of the mask change by up to the limit, inside the domain."""
+    low, high = domain.ends
+    step = Fraction(limit)
+    above, below = min(low + step, high), max(high - step, low)
+    corners = ((low, low), (high, high), (above, low), (low, above), (high, below), (below, high))
+    image = _everywhere(domain, domain.low, domain.high)
+    return Pixelwise(domain, "band", (corners,), mask, image, mask, mask, True, limit=limit)
+
+
+def _everywhere(domain: Domain, low: float, high: float) -> tuple[Floats, Floats]:
+    return np.full(domain.size, low), np.full(domain.size, high)
+
+
+def brightness_piece(domain: Domain, span: Span, clip: bool) -> Pixelwise:
+    """`x_p = x + e`, clipped or not; e keeps its sign over the span.
+
+    For fixed e the corners are linear in e, so the support is convex in e: its maximum over the
+    span is at an end.
+    """
+    low, high = domain.ends
+    weak, strong = (Fraction(end) for end in (span if span[0] >= 0 else span[::-1]))
+    start, end = (low, high) if span[0] >= 0 else (high, low)
+    scenarios: list[tuple[Corner, ...]] = []
+    for e in (weak, strong):
+        if clip:
+            scenarios.append(((start, start + e), (end - e, end), (end, end)))
+        else:
+            scenarios.append(((low, low + e), (high, high + e)))
+    corners: tuple[tuple[Corner, int], ...] = (
+        ((end - strong, end), 0),
+        ((end - weak, end), 0),
+        ((start, start + weak), -1),
+        ((start, start + strong), -1),
+        ((end, end), 1),
+    )
+    every = np.ones(domain.size, dtype=np.bool_)
+    least = float(np.nextafter(domain.low + span[0], -np.inf))
+    most = float(np.nextafter(domain.high + span[1], np.inf))
+    if clip:
+        least, most = max(least, domain.low), min(most, domain.high)
+    return Pixelwise(
+        domain,
+        "brightness",
+        tuple(scenarios),
+        every,
+        _everywhere(domain, least, most),
+        every & (span[1] > 0),
+        every & (span[0] < 0),
+        clip,
+        span,
+        clip_corners=corners if clip else (),
+    )
+
+
+def contrast_piece(domain: Domain, span: Span, clip: bool) -> Pixelwise:
+    """`x_p - black = e (x - black)`, clipped or not; e stays on one side of 1.
+
+    Without a clip the corners are linear in e, as with brightness. With one, a pixel's triangle
+    (black, black), (black + width / e, white), (white, white) grows with e.
+    """
+    low, high = domain.ends
+    width = high - low
+    weak, strong = (Fraction(end) for end in span)
+    clips = clip and span[1] > 1
+    scenarios: list[tuple[Corner, ...]]
+    if clips:
+        scenarios = [((low, low), (low + width / strong, high), (high, high))]
+    else:
+        scenarios = [((low, low), (high, low + e * width)) for e in (weak, strong)]
+    corners: tuple[tuple[Corner, int], ...] = (
+        ((low + width / strong, high), 0),
+        ((low + width / weak, high), 0),
+        ((low, low), -1),
+        ((high, high), 1),
+    )
+    every = np.ones(domain.size, dtype=np.bool_)
+    top = float(np.nextafter(float(low + strong * width), np.inf))
+    return Pixelwise(
+        domain,
+        "contrast",
+        tuple(scenarios),
+        every,
+        _everywhere(domain, domain.low, min(top, domain.high) if clip else top),
+        every & (span[1] > 1),
+        every & (span[0] < 1),
+        clip,
+        span,
+        math.sqrt(span[0] * span[1]),
+        clip_corners=corners if clips else (),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Moved(Piece):
+    """Every pixel of `x_p` is a pixel of `x` (`source`) or black (-1)."""
+
+    domain: Domain
+    source: NDArray[np.int64]
+
+    def __post_init__(self) -> None:
+        black = self.source < 0
+        changed = ~black & (self.source != np.arange(len(self.source)))
+        low, high = _everywhere(self.domain, self.domain.low, self.domain.high)
+        object.__setattr__(self, "image", (low, np.where(black, low, high)))
+        object.__setattr__(self, "rises", changed)
+        object.__setattr__(self, "falls", changed | black)
+
+    def largest(self, a: Floats, b: Floats) -> Floats:
+        kept = self.source >= 0
+        joint = a.copy()
+        joint[:, self.source[kept]] += b[:, kept]  # no pixel is the source of two
+        low, high = self.domain.low, self.domain.high
+        best = np.maximum(joint * low, joint * high).sum(axis=1)
+        return np.asarray(best + b[:, ~kept].sum(axis=1) * low)
+
+    def exact_support(self, a: Exact, b: Exact) -> Fraction:
+        joint, on_image = a.fractions(), b.fractions()
+        low, high = self.domain.ends
+        total = Fraction(0)
+        for value, source in zip(on_image, self.source.tolist(), strict=True):
+            if source >= 0:
+                joint[source] += value
+            else:
+                total += value * low
+        return total + sum((max(value * low, value * high) for value in joint), Fraction(0))
+
+    def exact_image(self, x: list[Fraction], parameters: list[float]) -> list[Fraction]:
+        low = self.domain.ends[0]
+        return [x[source] if source >= 0 else low for source in self.source.tolist()]
+
+
+@dataclass(frozen=True, eq=False)
+class Turned(Piece):
+    """Every pixel of `x_p` is an average of up to four pixels of `x`, or black.
+
+    The weights are irrational; `weights` are right up to `2**-50`, which `rounding` covers.
+    """
+
+    domain: Domain
+    weights: Floats  # (size, size)
+
+    def __post_init__(self) -> None:
+        black = ~self.weights.any(axis=1)
+        same = self.weights.diagonal() == 1.0
+        room = 1e-12 * max(abs(self.domain.low), abs(self.domain.high))
+        low, high = _everywhere(self.domain, self.domain.low, self.domain.high)
+        object.__setattr__(self, "image", (low - room, np.where(black, low, high) + room))
+        object.__setattr__(self, "rises", ~same & ~black)
+        object.__setattr__(self, "falls", ~same)
+
+    def largest(self, a: Floats, b: Floats) -> Floats:
+        joint = a + b @ self.weights
+        low, high = self.domain.low, self.domain.high
+        black = ~self.weights.any(axis=1)
+        best = np.maximum(joint * low, joint * high).sum(axis=1)
+        return np.asarray(best + b[:, black].sum(axis=1) * low)
+
+    def exact_support(self, a: Exact, b: Exact) -> None:
+        return None
+
+    def exact_image(self, x: list[Fraction], parameters: list[float]) -> None:
+        return None
+
+    def image_interval(self, x: Floats, parameters: list[float]) -> tuple[Floats, Floats]:
+        black = ~self.weights.any(axis=1)
+        image = self.weights @ x + np.where(black, self.domain.low, 0.0)
+        room = gamma(len(x) + 64) * (self.weights.sum(axis=1) + 1) * self.magnitude
+        return image - room, image + room
+
+
+def identity(domain: Domain) -> Moved:
+    return Moved(domain, np.arange(domain.size))
+
+
+_NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
+_ARGUMENT = re.compile(rf"({_NUMBER})|\[({_NUMBER}),({_NUMBER})\]")
+
+
+def pieces(text: str | None, domain: Domain, clip: bool) -> list[Piece]:
+    """The pieces of a perturbation, in the order of the format."""
+    if text is None:
+        return [identity(domain)]
+    call = re.fullmatch(r"([a-z]+)\((.*)\)", text)
+    if call is None:
+        raise Rejected(f"{text!r} is not a perturbation")
+    ranges: list[Span] = []
+    for part in re.findall(r"\[[^\]]*\]|[^,\[\]]+", call[2]):
+        match = _ARGUMENT.fullmatch(part)
+        if match is None:
+            raise Rejected(f"cannot read {part!r} in {text!r}")
+        ends = (match[1], match[1]) if match[1] else (match[2], match[3])
+        ranges.append((float(ends[0]), float(ends[1])))
+    if any(not (math.isfinite(low) and low <= high < math.inf) for low, high in ranges):
+        raise Rejected(f"{text!r} has an empty or infinite range")
+    makers = {
+        ("linf", 1): _linf,
+        ("patch", 4): _patch,
+        ("occlusion", 3): _occlusion,
+        ("translation", 2): _translation,
+        ("brightness", 1): _brightness,
+        ("contrast", 1): _contrast,
+        ("rotation", 1): _rotation,
+    }
+    maker = makers.get((call[1], len(ranges)))
+    if maker is None:
+        raise Rejected(f"{text!r} is not a perturbation that this checker knows")
+    return maker(domain, clip, ranges)
+
+
+def _whole(ranges: list[Span]) -> list[range]:
+    """Ranges of whole numbers, not too many combinations."""
+    if any(end != int(end) for span in ranges for end in span):
+        raise Rejected("a place or a width is not a whole number")
+    found = [range(int(low), int(high) + 1) for low, high in ranges]
+    if math.prod(len(numbers) for numbers in found) > _MOST_PIECES:
+        raise Rejected("the perturbation has too many pieces")
+    return found
+
+
+def _linf(domain: Domain, clip: bool, ranges: list[Span]) -> list[Piece]:
+    return [band(domain, ranges[0][1], np.ones(domain.size, dtype=np.bool_))]
+
+
+def _square(domain: Domain, row: int, column: int, width: int) -> Mask:
+    _, rows, columns = domain.image
+    if min(row, column, width) < 1 or row + width - 1 > rows or column + width - 1 > columns:
+        raise Rejected("a square of the perturbation leaves the image")
+    mask = np.zeros(domain.image, dtype=np.bool_)
+    mask[:, row - 1 : row - 1 + width, column - 1 : column - 1 + width] = True
+    return mask.reshape(-1)
+
+
+def _patch(domain: Domain, clip: bool, ranges: list[Span]) -> list[Piece]:
+    rows, columns, widths = _whole(ranges[1:])
+    # A pixel of a patch may keep its value, so the widest square contains the others.
+    return [
+        band(domain, ranges[0][1], _square(domain, i, j, widths[-1]))
+        for i, j in itertools.product(rows, columns)
+    ]
+
+
+def _occlusion(domain: Domain, clip: bool, ranges: list[Span]) -> list[Piece]:
+    numbers = np.arange(domain.size)
+    return [
+        Moved(domain, np.where(_square(domain, i, j, w), -1, numbers))
+        for i, j, w in itertools.product(*_whole(ranges))
+    ]
+
+
+def _translation(domain: Domain, clip: bool, ranges: list[Span]) -> list[Piece]:
+    channels, height, width = domain.image
+    numbers = np.arange(domain.size).reshape(channels, height, width)
+    found: list[Piece] = []
+    for down, right in itertools.product(*_whole(ranges)):
+        rows, columns = np.arange(height) - down, np.arange(width) - right
+        inside = ((rows >= 0) & (rows < height))[:, None] & ((columns >= 0) & (columns < width))
+        taken = numbers[:, rows.clip(0, height - 1)][:, :, columns.clip(0, width - 1)]
+        found.append(Moved(domain, np.where(inside, taken, -1).reshape(-1)))
+    return found
+
+
+def _brightness(domain: Domain, clip: bool, ranges: list[Span]) -> list[Piece]:
+    ((low, high),) = ranges
+    if max(-low, high) > domain.high - domain.low:
+        raise Rejected("the brightness changes by more than the input range")
+    spans = [(low, 0.0), (0.0, high)] if low < 0 < high else [(low, high)]
+    return [brightness_piece(domain, span, clip) for span in spans]
+
+
+def _contrast(domain: Domain, clip: bool, ranges: list[Span]) -> list[Piece]:
+    ((low, high),) = ranges
+    if low <= 0:
+        raise Rejected("the contrast is not above 0")
+    spans = [(low, 1.0), (1.0, high)] if low < 1 < high else [(low, high)]
+    return [contrast_piece(domain, span, clip) for span in spans]
+
+
+def _rotation(domain: Domain, clip: bool, ranges: list[Span]) -> list[Piece]:
+    ((low, high),) = ranges
+    if low != high:
+        raise Rejected("rotation over a range of angles is not checked yet; give one angle")
+    return [Turned(domain, turn_weights(domain.image, low))]
+
+
+def part_of(piece: Piece, span: Span) -> Piece:
+    """The same piece over a part of its span."""
+    return piece if piece.span == span else piece.with_span(span)

@@ -1,0 +1,124 @@
+"""The search tree: that it covers everything, and what follows from the bounds of its nodes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vhagar_check.errors import Rejected
+from vhagar_check.formula import Decisions
+from vhagar_check.layers import Floats, Network
+from vhagar_check.pieces import Piece, Span, identity
+
+RECORD = np.dtype(
+    [
+        ("parent", "<u4"),
+        ("kind", "u1"),
+        ("copy", "u1"),
+        ("positive", "u1"),
+        ("zero", "u1"),
+        ("layer", "<i4"),
+        ("neuron", "<u4"),
+        ("at", "<f8"),
+    ]
+)
+_DECISION, _SPLIT = 0, 1
+_PIXELS = -1
+
+
+@dataclass(frozen=True)
+class Root:
+    """A whole piece and a target; without both, any input and the confidence alone."""
+
+    target: int | None
+    piece: int | None
+
+
+class Tree:
+    """All trees of a certificate: their roots come first, then pairs of children."""
+
+    def __init__(
+        self, roots: list[Root], records: NDArray[Any], network: Network, pieces: list[Piece]
+    ) -> None:
+        self.roots = roots
+        self.count = len(roots) + len(records)
+        self._records = records
+        self._pieces = pieces
+        self._check_pairs()
+        self._check_steps(network)
+
+    def _check_pairs(self) -> None:
+        """Every node has no children or exactly the two sides of one step."""
+        records, roots = self._records, len(self.roots)
+        if len(records) % 2:
+            raise Rejected("a node of the tree has a single child")
+        first, second = records[0::2], records[1::2]
+        same = all(
+            (first[name] == second[name]).all()
+            for name in ("parent", "kind", "copy", "layer", "neuron", "at")
+        )
+        sides = (first["positive"] == 0).all() and (second["positive"] == 1).all()
+        if not same or not sides:
+            raise Rejected("two children in the tree are not the two sides of one step")
+        numbers = roots + np.arange(0, len(records), 2)
+        if (first["parent"] >= numbers).any():
+            raise Rejected("a node of the tree comes before its parent")
+        if len(np.unique(first["parent"])) != len(first):
+            raise Rejected("a node of the tree has more than two children")
+
+    def _check_steps(self, network: Network) -> None:
+        records = self._records
+        if ((records["kind"] > _SPLIT) | (records["copy"] > 1)).any():
+            raise Rejected("a step of the tree is of an unknown kind")
+        decisions = records[records["kind"] == _DECISION]
+        sizes = np.array([*network.relu_sizes_and_classes[:-1], self._pieces[0].domain.size])
+        layers = decisions["layer"]
+        if ((layers < _PIXELS) | (layers >= len(sizes) - 1)).any():
+            raise Rejected("a step of the tree decides about a layer that there is not")
+        if (decisions["neuron"] >= sizes[layers]).any():
+            raise Rejected("a step of the tree decides about a neuron that there is not")
+
+    def case(self, node: int) -> tuple[int, Span | None, Decisions]:
+        """The tree a node belongs to, its part of the parameter's range, and its decisions."""
+        steps = []
+        while node >= len(self.roots):
+            record = self._records[node - len(self.roots)]
+            steps.append(record)
+            node = int(record["parent"])
+        piece_number = self.roots[node].piece
+        piece = (
+            identity(self._pieces[0].domain) if piece_number is None else self._pieces[piece_number]
+        )
+        span, decisions = piece.span, Decisions()
+        for record in reversed(steps):
+            upper = bool(record["positive"])
+            if record["kind"] == _SPLIT:
+                span = _part(span, float(record["at"]), upper)
+                continue
+            # Where a sign is decided again the first decision stays, which covers no less.
+            sign = 1 if upper else -1
+            if record["layer"] == _PIXELS:
+                decisions.sides.setdefault(int(record["neuron"]), sign)
+            else:
+                place = int(record["layer"]), int(record["neuron"])
+                decisions.signs.setdefault(place, {}).setdefault(int(record["copy"]), sign)
+        return node, span, decisions
+
+    def combine(self, values: Floats) -> Floats:
+        """The bound of every node: its own, or the larger of its children's if that is less."""
+        found = values.tolist()
+        parents = self._records["parent"].tolist()
+        roots = len(self.roots)
+        for k in range(len(parents) - 2, -1, -2):
+            below = max(found[roots + k], found[roots + k + 1])
+            found[parents[k]] = min(found[parents[k]], below)
+        return np.array(found)
+
+
+def _part(span: Span | None, at: float, upper: bool) -> Span:
+    if span is None or not span[0] < at < span[1]:
+        raise Rejected("a piece is split where it has no parameter or outside its range")
+    return (at, span[1]) if upper else (span[0], at)

@@ -1,0 +1,82 @@
+"""The weights of a rotation, from a sine and a cosine that are known to 40 digits.
+
+A clockwise turn about the centre of the pixel grid: every pixel looks up its value at a point of
+the image by bilinear interpolation, and is black where that point lies outside. A coordinate
+within `1e-9` of a grid line lies on it, by definition.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+
+from vhagar_check.errors import Rejected
+from vhagar_check.layers import Floats
+
+_SNAP = Fraction(1, 10**9)
+_DOUBT = Fraction(1, 10**20)
+_TERMS = 40
+
+
+def _pi() -> Fraction:
+    """By Machin's formula, with an error far below `_DOUBT`."""
+
+    def arctangent_of_one_over(n: int) -> Fraction:
+        return sum(
+            (Fraction((-1) ** k, (2 * k + 1) * n ** (2 * k + 1)) for k in range(_TERMS)),
+            Fraction(0),
+        )
+
+    return 4 * (4 * arctangent_of_one_over(5) - arctangent_of_one_over(239))
+
+
+def cosine_and_sine(degrees: float) -> tuple[Fraction, Fraction]:
+    """Right up to 1e-30; exact at quarter turns."""
+    quarter, rest = divmod(Fraction(degrees), 90)
+    angle = (rest * _pi() / 180).limit_denominator(10**40)
+    cosine = sine = Fraction(0)
+    term = Fraction(1)
+    for k in range(2 * _TERMS):
+        if k % 2 == 0:
+            cosine += term if k % 4 == 0 else -term
+        else:
+            sine += term if k % 4 == 1 else -term
+        term = (term * angle / (k + 1)).limit_denominator(10**40)
+    for _ in range(int(quarter) % 4):
+        cosine, sine = -sine, cosine
+    return cosine, sine
+
+
+def turn_weights(image: tuple[int, int, int], degrees: float) -> Floats:
+    """The matrix `(size, size)` of a turn; a pixel that becomes black has an empty row."""
+    channels, height, width = image
+    cosine, sine = cosine_and_sine(degrees)
+    plane = np.zeros((height * width, height * width))
+    for row in range(height):
+        for column in range(width):
+            i, j = row - Fraction(height - 1, 2), column - Fraction(width - 1, 2)
+            down = _snapped(i * cosine - j * sine + Fraction(height - 1, 2))
+            right = _snapped(i * sine + j * cosine + Fraction(width - 1, 2))
+            if not (0 <= down <= height - 1 and 0 <= right <= width - 1):
+                continue
+            for y, wy in _neighbours(down):
+                for x, wx in _neighbours(right):
+                    plane[row * width + column, y * width + x] = float(wy * wx)
+    return np.asarray(np.kron(np.eye(channels), plane), dtype=np.float64)
+
+
+def _snapped(coordinate: Fraction) -> Fraction:
+    nearest = Fraction(round(coordinate))
+    distance = abs(coordinate - nearest)
+    if abs(distance - _SNAP) < _DOUBT:
+        raise Rejected("a pixel's source is too close to call: this angle cannot be checked")
+    return nearest if distance < _SNAP else coordinate
+
+
+def _neighbours(coordinate: Fraction) -> list[tuple[int, Fraction]]:
+    """The grid lines around a coordinate, with their weights above 0."""
+    line = math.floor(coordinate)
+    rest = coordinate - line
+    return [(line, 1 - rest), (line + 1, rest)] if rest else [(line, Fraction(1))]
