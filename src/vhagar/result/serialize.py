@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 import math
 import os
+import shlex
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -48,6 +51,7 @@ def to_dict(result: Result, problem: Problem) -> dict[str, Any]:
         "nodes": result.nodes,
         "timings": result.timings,
         "notes": result.notes,
+        "certificate": _certificate(result, problem),
     }
     plain: dict[str, Any] = _plain(fields)
     return plain
@@ -86,13 +90,22 @@ def check_writable(path: str | Path) -> None:
 
 def write_bytes(path: Path, content: bytes) -> None:
     """Write a file next to its place, then move it there."""
+    with open_in_one_step(path) as file:
+        file.write(content)
+
+
+@contextmanager
+def open_in_one_step(path: Path) -> Iterator[BinaryIO]:
+    """A file that is written next to its place and moved there at the end, if nothing fails."""
     target = _target(path)
     if _is_special(target):  # a device or a pipe is written to, never replaced
-        target.write_bytes(content)
+        with target.open("wb") as file:
+            yield file
         return
     scratch = _scratch(target)
     try:
-        scratch.write_bytes(content)
+        with scratch.open("wb") as file:
+            yield file
         scratch.replace(target)
     except BaseException:
         scratch.unlink(missing_ok=True)
@@ -135,6 +148,22 @@ def _interval(interval: Interval) -> dict[str, Any]:
         "upper": interval.upper,
         "kind": interval.kind.name.lower(),
     }
+
+
+def _certificate(result: Result, problem: Problem) -> dict[str, Any] | None:
+    if result.certificate is None:
+        return None
+    return {
+        "file": str(result.certificate),
+        "check": check_command(result.certificate, problem),
+    }
+
+
+def check_command(certificate: Path, problem: Problem) -> str:
+    """What to type to have a certificate checked."""
+    file = problem.network.file
+    model = "MODEL" if file is None else shlex.quote(str(file.path))
+    return f"vhagar check {shlex.quote(str(certificate))} --model {model}"
 
 
 def _witness(witness: Witness) -> dict[str, Any]:
