@@ -24,6 +24,7 @@ from vhagar.search.mip.backends.base import (
 )
 from vhagar.search.mip.backends.duality import weak_duality
 from vhagar.search.mip.backends.listener import Listener
+from vhagar.search.scaling import SMALLEST_COEFFICIENT
 
 
 class HighsModel(AbstractModel):
@@ -32,23 +33,22 @@ class HighsModel(AbstractModel):
     name = "highs"
     package = "highspy"
     capabilities = Capabilities(partial_start=True, live_bounds=True, live_solutions=True)
-    smallest_coefficient = 1e-9  # HiGHS's own limit (its option small_matrix_value)
 
     def _build(self, lower: Array, upper: Array, integer: bool) -> Any:
         import highspy
 
-        arrays, scale = self._arrays, self._column_scale
+        arrays, scale = self._arrays, self._scaled.column_scale
         lp = highspy.HighsLp()
-        lp.num_col_, lp.num_row_ = len(scale), len(self._row_scale)
+        lp.num_col_, lp.num_row_ = len(scale), len(self._scaled.row_scale)
         cost = np.zeros(len(scale))
         cost[self._objective] = 1.0
         lp.col_cost_ = cost
         lp.col_lower_, lp.col_upper_ = lower / scale, upper / scale
-        lp.row_lower_, lp.row_upper_ = self._row_lower, self._row_upper
+        lp.row_lower_, lp.row_upper_ = self._scaled.row_lower, self._scaled.row_upper
         lp.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
-        lp.a_matrix_.start_ = self._matrix.indptr.astype(np.int32)
-        lp.a_matrix_.index_ = self._matrix.indices.astype(np.int32)
-        lp.a_matrix_.value_ = self._matrix.data
+        lp.a_matrix_.start_ = self._scaled.matrix.indptr.astype(np.int32)
+        lp.a_matrix_.index_ = self._scaled.matrix.indices.astype(np.int32)
+        lp.a_matrix_.value_ = self._scaled.matrix.data
         lp.sense_ = highspy.ObjSense.kMaximize
         if integer and arrays.integer.any():
             kinds = np.where(arrays.integer, 1, 0)
@@ -96,7 +96,7 @@ class HighsModel(AbstractModel):
         """The bound that the duals prove; `mip_dual_bound` reads 0 for an LP."""
         parts = lp.col_cost_, lp.col_lower_, lp.col_upper_, lp.row_lower_, lp.row_upper_
         cost, left, right, low, high = (np.array(part) for part in parts)
-        return weak_duality(self._matrix, cost, (left, right), (low, high), duals)
+        return weak_duality(self._scaled.matrix, cost, (left, right), (low, high), duals)
 
 
 def _subscribe(solver: Any, listener: Listener) -> None:
@@ -119,7 +119,8 @@ _OPTIONS: dict[str, Any] = {
     # More threads would still search with one worker.
     "threads": 1,
     "parallel": "off",
-    "small_matrix_value": HighsModel.smallest_coefficient,
+    # Its own default; what is smaller was dropped before, in the open.
+    "small_matrix_value": SMALLEST_COEFFICIENT / 2,
     # HiGHS solves the LPs of a MIP with a tenth of the MIP tolerance on the dual side; the full
     # value is assumed.
     "mip_feasibility_tolerance": TOLERANCE,

@@ -41,7 +41,6 @@ class ScipModel(AbstractModel):
     name = "scip"
     package = "pyscipopt"
     capabilities = Capabilities(partial_start=True, live_bounds=True, live_solutions=True)
-    smallest_coefficient = 2.0 * TOLERANCE
 
     def _run(self, request: Request, listener: Listener) -> Solved:
         try:
@@ -94,7 +93,7 @@ class ScipModel(AbstractModel):
         lower, upper = self._scaled_rows(request)
         # A row without entries is one all the same; SCIP wants something in it.
         nothing = solver.addVar(lb=0.0, ub=0.0)
-        matrix = self._matrix
+        matrix = self._scaled.matrix
         for row, (low, high) in enumerate(zip(lower.tolist(), upper.tolist(), strict=True)):
             if low == -math.inf and high == math.inf:
                 continue
