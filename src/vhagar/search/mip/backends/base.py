@@ -58,7 +58,10 @@ class Capabilities:
 
 @dataclass(frozen=True, eq=False)
 class Request:
-    """One call of `solve`, in our units. `start` is NaN where a column's value is left open."""
+    """One call of `solve`, in our units. `start` is NaN where a column's value is left open.
+
+    `proving`: a good solution is known already, so the time is for the bound.
+    """
 
     lower: Array
     upper: Array
@@ -67,6 +70,7 @@ class Request:
     time_limit: float
     seed: int
     start: Array | None
+    proving: bool = False
 
 
 class AbstractModel(ABC):
@@ -118,6 +122,7 @@ class AbstractModel(ABC):
         time_limit: float = math.inf,
         seed: int = 0,
         start: Array | None = None,
+        proving: bool = False,
         on_bound: OnBound | None = None,
         on_solution: OnSolution | None = None,
         on_nodes: OnNodes | None = None,
@@ -126,7 +131,8 @@ class AbstractModel(ABC):
         """Solve, optionally with other column bounds, other row lower bounds, or as an LP.
 
         `start` has the values of some columns to begin with, and NaN for all others. It is a hint
-        and never changes what is true. While an LP is being solved nobody is told anything.
+        and never changes what is true. `proving` says that a good solution is known already: the
+        solver need not look for others. While an LP is being solved nobody is told anything.
         """
         arrays = self._arrays
         request = Request(
@@ -137,6 +143,7 @@ class AbstractModel(ABC):
             max(time_limit, 0.0),
             seed,
             start,
+            proving,
         )
         listener = Listener(
             self._safe, self._unscaled, on_bound, on_solution, on_nodes, should_stop

@@ -66,6 +66,8 @@ class GurobiModel(AbstractModel):
         model.setParam("Seed", request.seed)
         if math.isfinite(request.time_limit):
             model.setParam("TimeLimit", request.time_limit)
+        if request.proving:
+            model.setParam("MIPFocus", 3)  # the bound
         lower, upper = self._scaled_columns(request)
         if np.isnan(lower).any() or np.isnan(upper).any():
             raise SolverFailure("a column's bound is not a number")

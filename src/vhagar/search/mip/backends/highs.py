@@ -70,6 +70,9 @@ class HighsModel(AbstractModel):
         _require(solver.setOptionValue("random_seed", request.seed), "random_seed")
         if math.isfinite(request.time_limit):
             _require(solver.setOptionValue("time_limit", request.time_limit), "time_limit")
+        if request.proving:
+            for name, value in _PROVING.items():
+                _require(solver.setOptionValue(name, value), f"option {name}")
         known, values = self._scaled_start(request)
         if request.integer and len(known):
             # Whatever it answers: a start that is refused is a hint less, and nothing else.
@@ -126,8 +129,21 @@ _OPTIONS: dict[str, Any] = {
     "mip_feasibility_tolerance": TOLERANCE,
     "primal_feasibility_tolerance": TOLERANCE,
     "dual_feasibility_tolerance": TOLERANCE,
+    # Its default of 8 trials for each candidate costs more than better branching gains: a node's
+    # LP is large, and there are few nodes.
+    "mip_pscost_minreliable": 2,
     "mip_rel_gap": 0.0,
     "mip_abs_gap": 0.0,
+}
+
+# Without a solution of its own HiGHS spends most of its time on heuristics that solve smaller MIPs,
+# and those smaller ones.
+_PROVING: dict[str, Any] = {
+    "mip_heuristic_effort": 0.0,
+    "mip_heuristic_run_feasibility_jump": False,
+    "mip_heuristic_run_rens": False,
+    "mip_heuristic_run_rins": False,
+    "mip_heuristic_run_root_reduced_cost": False,
 }
 
 _FEASIBLE = 2  # HiGHS's kSolutionStatusFeasible

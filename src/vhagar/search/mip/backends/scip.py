@@ -67,6 +67,8 @@ class ScipModel(AbstractModel):
         solver.setParam("randomization/randomseedshift", request.seed)
         if math.isfinite(request.time_limit):
             solver.setParam("limits/time", request.time_limit)
+        if request.proving:
+            solver.setHeuristics(pyscipopt.SCIP_PARAMSETTING.FAST)
         columns = self._add_columns(solver, request)
         self._add_rows(solver, columns, request)
         solver.setMaximize()
