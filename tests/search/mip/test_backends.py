@@ -187,6 +187,21 @@ def test_a_partial_start_is_taken_up(backend: Backend) -> None:
     assert solved.solution[1:] == pytest.approx(start[1:], abs=1e-6)
 
 
+def test_bounds_are_not_those_of_the_start(backend: Backend) -> None:
+    """A partial start is completed by a smaller MIP. Its bound is no bound of ours."""
+    known, best = market_split()
+    start = np.full_like(best, np.nan)
+    most = slice(1, 22)
+    start[most] = 1.0 - best[most]  # the worst of choices, for most of the goods
+    lower, upper = known.arrays.column_lower.copy(), known.arrays.column_upper.copy()
+    lower[most] = upper[most] = start[most]
+    model = backend(known.arrays, known.objective)
+    assert model.solve(lower=lower, upper=upper).bound < 0
+    bounds: list[float] = []
+    solved = model.solve(start=start, on_bound=bounds.append, time_limit=2, proving=True)
+    assert min([solved.bound, *bounds]) >= 1
+
+
 @pytest.mark.parametrize("value", [1.0, -7.0, 1e9, math.nan, math.inf])
 def test_a_wrong_start_changes_nothing(backend: Backend, value: float) -> None:
     for known in (three_quarters(integer=True), infeasible(integer=True)):

@@ -3,7 +3,9 @@
 Things HiGHS does that this file guards against, each with a test: `mip_dual_bound` reads 0 for pure
 LPs; on infeasible models it may be either infinity; `objective_bound` is a simplex option and may
 return a wrong optimum (not used); `silent()` would switch the logging callback off (not used);
-`changeColsBounds` with an unsorted or repeated index changes nothing, so every status is checked.
+`changeColsBounds` with an unsorted or repeated index changes nothing, so every status is checked; a
+partial start is completed by a smaller MIP whose bounds the callbacks report as if they were the
+model's, so it is completed here, where nobody listens, and handed over complete.
 """
 
 from __future__ import annotations
@@ -73,16 +75,44 @@ class HighsModel(AbstractModel):
         if request.proving:
             for name, value in _PROVING.items():
                 _require(solver.setOptionValue(name, value), f"option {name}")
-        known, values = self._scaled_start(request)
-        if request.integer and len(known):
-            # Whatever it answers: a start that is refused is a hint less, and nothing else.
-            solver.setSolution(len(known), known.astype(np.int32), values)
+        self._hand_over_start(solver, request, listener)
         if request.integer:
             _subscribe(solver, listener)
         solver.run()
         if request.integer:
             listener.nodes(solver.getInfo().mip_node_count, last=True)
         return self._outcome(solver, request.integer)
+
+    def _hand_over_start(self, solver: Any, request: Request, listener: Listener) -> None:
+        """Complete the start, if there is one, and give it to the solver."""
+        import highspy
+
+        known, values = self._scaled_start(request)
+        if not (request.integer and len(known)):
+            return
+        lower, upper = request.lower.copy(), request.upper.copy()
+        scaled = np.clip(values * self._scaled.column_scale[known], lower[known], upper[known])
+        lower[known] = upper[known] = scaled
+        fixed = Request(
+            lower,
+            upper,
+            request.row_lower,
+            True,
+            min(request.time_limit, _COMPLETION_SECONDS),
+            request.seed,
+            None,
+        )
+        silent = Listener(self._safe, self._unscaled, None, None, None, listener.stop)
+        found = self._run(fixed, silent).solution
+        if found is None:
+            return  # a start that cannot be completed is a hint less, and nothing else
+        whole = self._arrays.integer
+        found[whole] = np.round(found[whole])
+        listener.solution(found / self._scaled.column_scale)
+        start = highspy.HighsSolution()
+        start.col_value = (found / self._scaled.column_scale).tolist()
+        start.value_valid = True
+        solver.setSolution(start)  # whatever it answers
 
     def _outcome(self, solver: Any, is_mip: bool) -> Solved:
         word = solver.getModelStatus().name
@@ -146,6 +176,8 @@ _PROVING: dict[str, Any] = {
     "mip_heuristic_run_root_reduced_cost": False,
 }
 
+# For the smaller MIP that completes a start.
+_COMPLETION_SECONDS = 5.0
 _FEASIBLE = 2  # HiGHS's kSolutionStatusFeasible
 
 
