@@ -20,8 +20,10 @@ Array = NDArray[np.float64]
 
 # Corners of a hexagon cut along s = 0 and t = 0, at most.
 CORNERS = 15
-# Of a neuron's range: more than rounding, and merging corners that nearly coincide, can move one.
-_MARGIN = 1e-11
+# Of a neuron's range: far more than rounding, and merging corners that nearly coincide, can move
+# one, and more than a MIP solver's tolerance. (In hexagons thinner than that HiGHS's presolve got
+# lost, and called models infeasible that are not.)
+_MARGIN = 1e-7
 
 
 @dataclass(frozen=True, eq=False)

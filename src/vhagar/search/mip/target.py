@@ -258,12 +258,17 @@ class TargetSearch:
     def _refine(self, current: _Open) -> None:
         """A solved MIP: done if its rows are exact, else split where the bound still matters."""
         children = current.piece.split() if current.piece is not None else ()
-        exact = current.piece is None or current.piece.exact_rows
-        if exact or not children or not self._matters(current.upper):
+        if self._is_exact(current.piece) or not children or not self._matters(current.upper):
             self._close(current)
             return
         self._open.remove(current)
         self._open += [_Open(current.root, child, current.upper) for child in children]
+
+    def _is_exact(self, piece: AbstractPiece | None) -> bool:
+        """Whether the model says exactly what the piece is, to this solver."""
+        if piece is None or piece.exact_rows:
+            return True
+        return self._backend.capabilities.products and piece.exact_products
 
     def _found(self, current: _Open, encoding: Encoding, point: Array) -> None:
         """A solution of the MIP: polish it, check it, send it if it is better."""

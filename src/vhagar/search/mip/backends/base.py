@@ -48,12 +48,14 @@ class Capabilities:
     """What a solver can do besides solving.
 
     `partial_start`: begin with values for some of the columns. `live_bounds` and `live_solutions`:
-    tell them, and be stopped, while a MIP is being solved.
+    tell them, and be stopped, while a MIP is being solved. `products`: take a model's bilinear
+    products; without, the rows that relax them are all there is.
     """
 
     partial_start: bool
     live_bounds: bool
     live_solutions: bool
+    products: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,12 +107,31 @@ class AbstractModel(ABC):
         """
         arrays = self._arrays
         columns = (arrays.column_upper - arrays.column_lower) / self._scaled.column_scale
-        rows = 2.0 * abs(self._scaled.matrix).sum()
+        rows = 2.0 * abs(self._scaled.matrix).sum() + 2.0 * self._product_entries()
         ranges = 1.0 + float(columns.sum()) + float(rows)
         entries = abs(self._scaled.matrix.data[self._scaled.matrix.indices == self._objective])
         smallest = float(entries.min(initial=1.0))
         unit = float(self._scaled.column_scale[self._objective]) / min(1.0, smallest)
         return TOLERANCE * ranges * unit
+
+    @property
+    def _is_mip(self) -> bool:
+        """Whether it is more than an LP to this solver."""
+        products = self.capabilities.products and len(self._arrays.products) > 0
+        return products or bool(self._arrays.integer.any())
+
+    def _product_entries(self) -> float:
+        """The sum of the products' coefficients, as of rows; solvers relax them by such rows."""
+        if not self.capabilities.products:
+            return 0.0
+        scale = self._scaled.column_scale
+        total = 0.0
+        for part in self._arrays.products:
+            factor = scale[part.factor]
+            linear = (factor * (scale[part.other] + 2.0 * abs(part.shift))) / scale[part.result]
+            # A relaxation of a product has up to four sides.
+            total += 4.0 * float((1.0 + linear).sum())
+        return total
 
     def solve(
         self,
@@ -139,7 +160,7 @@ class AbstractModel(ABC):
             arrays.column_lower if lower is None else lower,
             arrays.column_upper if upper is None else upper,
             row_lower,
-            integer and bool(arrays.integer.any()),
+            integer and self._is_mip,
             max(time_limit, 0.0),
             seed,
             start,

@@ -1,5 +1,7 @@
 """SCIP, by its package pyscipopt (`pip install "vhagar[scip]"`).
 
+It takes bilinear products as they are: a range of contrasts needs no splitting, as in the paper.
+
 It swallows errors of its callbacks, so they are kept and raised when it has ended; it takes Ctrl-C
 for itself unless told otherwise; and it takes coefficients up to its epsilon for 0.
 """
@@ -40,7 +42,9 @@ class ScipModel(AbstractModel):
 
     name = "scip"
     package = "pyscipopt"
-    capabilities = Capabilities(partial_start=True, live_bounds=True, live_solutions=True)
+    capabilities = Capabilities(
+        partial_start=True, live_bounds=True, live_solutions=True, products=True
+    )
 
     def _run(self, request: Request, listener: Listener) -> Solved:
         try:
@@ -71,6 +75,8 @@ class ScipModel(AbstractModel):
             solver.setHeuristics(pyscipopt.SCIP_PARAMSETTING.FAST)
         columns = self._add_columns(solver, request)
         self._add_rows(solver, columns, request)
+        if request.integer:
+            self._add_products(solver, columns)
         solver.setMaximize()
         return solver, columns
 
@@ -105,6 +111,16 @@ class ScipModel(AbstractModel):
             added = solver.addCons(total + nothing <= 0.0)
             solver.chgRhs(added, _side(high))
             solver.chgLhs(added, _side(low))
+
+    def _add_products(self, solver: Any, columns: list[Any]) -> None:
+        """`result - shift = factor * (other - shift)`, in units of the result's column."""
+        scale = self._scaled.column_scale
+        for part in self._arrays.products:
+            factor = float(scale[part.factor]) * columns[part.factor]
+            for result, other in zip(part.result.tolist(), part.other.tolist(), strict=True):
+                unit = float(scale[result])
+                stretched = (float(scale[other]) / unit) * columns[other] - part.shift / unit
+                solver.addCons(columns[result] - part.shift / unit == factor * stretched)
 
 
 def _side(value: float) -> float | None:
