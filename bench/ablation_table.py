@@ -144,11 +144,11 @@ _HEAD = """
 What does each idea of the paper bring? Its ablation table, measured anew, and two rows that are not
 in it: the lambda formulation, and the default engine `bab`. Ours: one pair of classes for each
 perturbation, at most {timeout} seconds for everything, {workers} x86-64 cores, HiGHS. The paper's:
-means over all pairs of classes, three hours, 32 threads, Gurobi. *t* is the time of the run, *t first*
-and *first* are the time and value of the first lower bound above 0. Bounds are in percent of the
-maximal confidence (ours: of its proven lower end), times in seconds.
+means over all pairs of classes, three hours, 32 threads, Gurobi. *t* is the time of the run; *t
+first* and *first* are the time and value of the first lower bound above 0. Bounds are in percent of
+the maximal confidence (ours: of its proven lower end), times in seconds.
 
-    python bench/ablation.py networks/ --timeout {timeout} --out ablation.csv --page docs/ablation.md
+    python bench/ablation.py networks/ --timeout {timeout} --out ablation.csv --page ablation.md
 """
 _COLUMNS = ("t", "t first", "lower", "upper", "first")
 _TABLE_HEAD = (
