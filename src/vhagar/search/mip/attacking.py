@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 # It goes on for this part of the time that is left, or so many seconds, even if nothing else is to
 # be prepared any more; and no longer than the other part, in seconds at most.
 _LEAST_SHARE, _LEAST_SECONDS = 0.02, 2.0
-_MOST_SHARE, _MOST_SECONDS = 0.3, 60.0
+_MOST_SHARE, _MOST_SECONDS = 0.5, 60.0
 # How long to wait for its last words.
 _LAST_WORDS = 3.0
 _NAME = "attack"
