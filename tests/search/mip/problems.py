@@ -163,7 +163,7 @@ def product(shift: float = 0.0, unit: float = 1.0) -> Known:
     model.add_rows([(y, 1.0), (x, -1.0), (e, -unit)], -INFINITY, -unit)
     model.add_products(Products(y, int(e[0]), x, shift))
     name = f"product, shift {shift}, unit {unit}"
-    return Known(name, model.arrays(), int(d[0]), Fraction(unit) / 4, 1e-6 * unit)
+    return Known(name, model.arrays(), int(d[0]), Fraction(unit) / 4, 1e-5 * unit)
 
 
 def network(number: int) -> Known:
