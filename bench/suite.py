@@ -23,6 +23,7 @@ from table import markdown, one_line
 
 import vhagar
 from vhagar import Interval, Network, Options, Problem, Result, Status
+from vhagar.options import PARTS
 from vhagar.result.serialize import check_writable
 from vhagar.search import ATTACKS, ENGINES
 
@@ -87,8 +88,11 @@ class Suite:
 
     def options(self, engine: str) -> Options:
         if engine == PLAIN_MIP:
-            return replace(self.options("mip"), without=("dependencies",))
-        return Options(engine=engine, workers=self.workers, seed=self.seed)
+            return replace(self.options("mip"), without=PARTS)
+        return self.with_workers(Options(engine=engine))
+
+    def with_workers(self, options: Options) -> Options:
+        return replace(options, workers=self.workers, seed=self.seed)
 
     def run(self, instance: Instance, engine: str) -> Run:
         """Run one engine on one instance, unless that was done before."""

@@ -231,12 +231,20 @@ def test_options_arrive(model: str, engine_that: Callable[[Action], str]) -> Non
         "-1,2",
         "--solver",
         "scip",
+        "--formulation",
+        "lambda",
+        "--without",
+        "hints",
+        "--without",
+        "attack",
     ]
     perturbed = ["--perturbation", "brightness([0,0.1])", "--source", "0", "--no-clip"]
     assert main(["verify", model, *perturbed, *chosen]) == 0
     (tracker,) = seen
     assert (tracker.options.relative_gap, tracker.options.seed) == (0.25, 7)
     assert tracker.options.solver == "scip"
+    assert tracker.options.formulation == "lambda"
+    assert tracker.options.without == ("hints", "attack")
     assert (tracker.problem.domain.lower, tracker.problem.domain.upper) == (-1.0, 2.0)
     assert tracker.problem.clip is False
 
@@ -250,7 +258,8 @@ def test_options_arrive(model: str, engine_that: Callable[[Action], str]) -> Non
         (["verify", "MODEL", *VERIFY, "--target", "0"], "both source and target"),
         (["verify", "MODEL", *VERIFY, "--target", "one"], "'one' is not a class"),
         (["verify", "MODEL", *VERIFY, "--engine", "steam"], "no engine 'steam'"),
-        (["verify", "MODEL", *VERIFY, "--without", "luck"], "choose from: dependencies"),
+        (["verify", "MODEL", *VERIFY, "--without", "luck"], "dependencies, attack, hints"),
+        (["verify", "MODEL", *VERIFY, "--formulation", "cubic"], "one of: bigm, lambda"),
         (["verify", "MODEL", *VERIFY, "--solver", "abacus"], "one of: highs, scip, gurobi"),
         (["verify", "MODEL", *VERIFY, "--gap", "2"], "relative gap"),
         (["verify", "MODEL", *VERIFY, "--timeout", "-1"], "number of seconds"),

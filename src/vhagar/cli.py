@@ -157,6 +157,7 @@ def _options(arguments: argparse.Namespace) -> Options:
         seed=arguments.seed,
         dataset=getattr(arguments, "dataset", None),
         solver=getattr(arguments, "solver", Options.solver),
+        formulation=getattr(arguments, "formulation", Options.formulation),
         without=tuple(getattr(arguments, "without", None) or ()),
         certificate=getattr(arguments, "certificate", None),
     )
@@ -301,7 +302,13 @@ def _add_engine(parser: argparse.ArgumentParser) -> None:
         "--without",
         action="append",
         metavar="PART",
-        help="leave a part out of --engine mip, for comparison: dependencies",
+        help="leave a part out of --engine mip, for comparison: dependencies, attack or hints",
+    )
+    add(
+        "--formulation",
+        default=Options.formulation,
+        metavar="F",
+        help="how --engine mip writes a ReLU: bigm or lambda (default: %(default)s)",
     )
     add(
         "--gap",

@@ -22,8 +22,24 @@ _SMALLEST_COEFFICIENT = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
+class Products:
+    """`result - shift = factor * (other - shift)` for two lists of columns and one column.
+
+    Rows describe a relaxation of it as well, for solvers that know no products.
+    """
+
+    result: Columns
+    factor: int
+    other: Columns
+    shift: float
+
+
+@dataclass(frozen=True, eq=False)
 class LinearArrays:
-    """`row_lower <= matrix @ columns <= row_upper`, each column within its bounds."""
+    """`row_lower <= matrix @ columns <= row_upper`, each column within its bounds.
+
+    `products` come on top, for solvers that know them.
+    """
 
     column_lower: Array
     column_upper: Array
@@ -31,6 +47,7 @@ class LinearArrays:
     matrix: sparse.csr_array
     row_lower: Array
     row_upper: Array
+    products: tuple[Products, ...] = ()
 
 
 class LinearModel:
@@ -45,6 +62,7 @@ class LinearModel:
         self._row_lower: list[Array] = [nothing]
         self._row_upper: list[Array] = [nothing]
         self._entries: list[tuple[Columns, Columns, Array]] = [(nowhere, nowhere, nothing)]
+        self._products: list[Products] = []
         self.column_count = 0
         self.row_count = 0
 
@@ -80,6 +98,10 @@ class LinearModel:
         self.row_count += count
         return np.arange(first, self.row_count)
 
+    def add_products(self, products: Products) -> None:
+        """Products that rows only relax."""
+        self._products.append(products)
+
     def arrays(self, smallest: float = _SMALLEST_COEFFICIENT) -> LinearArrays:
         """The finished model, with negligible coefficients moved into the rows' bounds.
 
@@ -104,6 +126,7 @@ class LinearModel:
             matrix,
             np.concatenate(self._row_lower) - 2.0 * reach,
             np.concatenate(self._row_upper) + 2.0 * reach,
+            tuple(self._products),
         )
 
 

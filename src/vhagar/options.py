@@ -10,7 +10,9 @@ from pathlib import Path
 from vhagar.errors import InvalidInput
 
 # What can be left out of the engine "mip".
-PARTS = ("dependencies",)
+PARTS = ("dependencies", "attack", "hints")
+# How it writes a ReLU.
+FORMULATIONS = ("bigm", "lambda")
 
 
 @dataclass(frozen=True)
@@ -25,8 +27,9 @@ class Options:
     worker a search that closes gives the same result every time.
     `attack` says whether the attack runs beside a search that has worker processes; it may start
     from the inputs in `dataset`, an .npz file or a folder of images.
-    `solver` names the MIP solver of the engine "mip", and `without` the parts of it that are left
-    out, for comparison: "dependencies".
+    `solver` names the MIP solver of the engine "mip", `formulation` how it writes a ReLU ("bigm",
+    as in the paper, or "lambda", both copies of a neuron at once), and `without` the parts of it
+    that are left out, for comparison: "dependencies", "attack" (its bound), "hints".
     `certificate` names a file to write that proves the interval; only the engine "bab" can. Upper
     bounds are then stated a little larger than they were computed, by 1e-9 of themselves and of the
     first bound and by 1e-12 of the scores, which leaves room for the rounding of whoever checks.
@@ -40,6 +43,7 @@ class Options:
     attack: bool = True
     dataset: Path | None = None
     solver: str = "highs"
+    formulation: str = "bigm"
     without: tuple[str, ...] = ()
     certificate: Path | None = None
 
@@ -50,6 +54,11 @@ class Options:
             raise InvalidInput(f"at least one worker is needed, not {self.workers}")
         if not 0 <= self.seed < 2**31:
             raise InvalidInput(f"the seed must be from 0 to 2**31 - 1, not {self.seed}")
+        if self.formulation not in FORMULATIONS:
+            known = ", ".join(FORMULATIONS)
+            raise InvalidInput(
+                f"there is no formulation {self.formulation!r}; choose one of: {known}"
+            )
         for part in self.without:
             if part not in PARTS:
                 known = ", ".join(PARTS)

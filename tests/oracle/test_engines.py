@@ -6,6 +6,7 @@ close what can be closed. `pytest tests/oracle --oracle-cases 10000` looks at mo
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from functools import cache
 
@@ -13,6 +14,7 @@ import numpy as np
 import pytest
 
 from vhagar import Options, Problem, Result, Status, verify
+from vhagar.options import PARTS
 from vhagar.perturbation import PERTURBATIONS
 from vhagar.relaxation import Bounds, network_bounds
 from vhagar.search import ENGINES
@@ -36,12 +38,33 @@ RELATIVE_GAP = 1e-3
 NEGLIGIBLE = 1e-6
 MARGIN = 2e-3
 
+# The engines as they are, which see every case, and other ways to run them, which take turns.
+PLAIN = {name: Options(engine=name) for name in ENGINES}
+VARIANTS = {
+    "mip, lambda": Options(engine="mip", formulation="lambda"),
+    "mip, only": Options(engine="mip", without=PARTS),
+    "mip, lambda only": Options(engine="mip", formulation="lambda", without=PARTS),
+    "mip, dependencies": Options(engine="mip", without=("attack", "hints")),
+    "mip, no hints": Options(engine="mip", without=("hints",)),
+    "mip, only hints": Options(engine="mip", without=("dependencies", "attack")),
+    "mip, lambda, no dependencies": Options(
+        engine="mip", formulation="lambda", without=("dependencies",)
+    ),
+}
+ALL = PLAIN | VARIANTS
+
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "case" in metafunc.fixturenames:
         # The engines of a case one after the other: the exact optimum is computed once.
         cases = [Case(number) for number in range(metafunc.config.getoption("--oracle-cases"))]
-        pairs = [(case, engine) for case in cases for engine in ENGINES]
+        turns = list(VARIANTS)
+        pairs = [
+            (case, engine)
+            for case in cases
+            # Kinds, flavours and scales take turns in eights and threes: each meets each variant.
+            for engine in (*PLAIN, turns[case.number % len(turns)])
+        ]
         metafunc.parametrize(("case", "engine"), pairs, ids=str)
 
 
@@ -56,7 +79,7 @@ def truth_of(case: Case) -> dict[int | None, Truth]:
 
 
 def run(case: Case, engine: str, processes: bool = False) -> Result:
-    options = Options(engine=engine, relative_gap=RELATIVE_GAP, processes=processes)
+    options = replace(ALL[engine], relative_gap=RELATIVE_GAP, processes=processes)
     timeout = TIMEOUT_OF_RANGES if case.of_ranges else TIMEOUT
     return verify(problem_of(case), timeout=timeout, options=options)
 
@@ -67,7 +90,7 @@ def test_the_interval_holds_the_optimum_and_closes(case: Case, engine: str) -> N
     require_tight(case, result)
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", [*PLAIN, "mip, lambda"])
 @pytest.mark.parametrize("number", range(0, 384, 47))
 def test_the_same_with_processes(number: int, engine: str) -> None:
     case = Case(number)
@@ -76,13 +99,13 @@ def test_the_same_with_processes(number: int, engine: str) -> None:
     require_tight(case, result)
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", [*PLAIN, "mip, lambda"])
 @pytest.mark.parametrize("number", [33, 34, 37, 162, 225, 294, 399, 417, 423, 585, 840, 933])
 def test_weights_of_very_different_sizes(number: int, engine: str) -> None:
     """Scores may be much larger than confidences: tolerances must be measured by the scores."""
     plain = Case(number).problem()
     problem = with_network(plain, uneven(plain.network, np.random.default_rng(number)))
-    options = Options(engine=engine, processes=False)
+    options = replace(ALL[engine], processes=False)
     require_sound(problem, exact_optimum(problem), verify(problem, timeout=5, options=options))
 
 

@@ -21,7 +21,8 @@ from vhagar import Network, Options, Problem, Status, verify
 from vhagar.network import Affine
 from vhagar.search import ENGINES
 from vhagar.search.mip import engine as mip_engine
-from vhagar.search.mip.target import UpperFound
+from vhagar.search.mip.messages import UpperFound
+from vhagar.search.mip.preparation import UNPREPARED
 from vhagar.search.processes import Finished, Worker
 
 PATIENCE = 60.0
@@ -52,7 +53,7 @@ def collect(job: Any) -> list[Any]:
 
 def test_messages_arrive_in_order(problem: Problem) -> None:
     options = Options(engine="mip")
-    *messages, last = collect((mip_engine._search, (problem, 1, options)))
+    *messages, last = collect((mip_engine._search, (problem, 1, options, UNPREPARED)))
     assert last.error is None
     values = [message.value for message in messages if isinstance(message, UpperFound)]
     assert values

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 import numpy as np
@@ -65,13 +65,14 @@ def can_exceed(arrays: LinearArrays, larger: int, smaller: int, active: bool) ->
     )
     wide = arrays.matrix.copy()
     wide.resize((wide.shape[0], count + 1))
-    found = LinearArrays(
-        np.append(lower, -reach),
-        np.append(upper, reach),
-        np.append(arrays.integer, False),
-        sparse.csr_array(sparse.vstack([wide, row], format="csr")),
-        np.append(arrays.row_lower, 0.0),
-        np.append(arrays.row_upper, 0.0),
+    found = replace(
+        arrays,
+        column_lower=np.append(lower, -reach),
+        column_upper=np.append(upper, reach),
+        integer=np.append(arrays.integer, False),
+        matrix=sparse.csr_array(sparse.vstack([wide, row], format="csr")),
+        row_lower=np.append(arrays.row_lower, 0.0),
+        row_upper=np.append(arrays.row_upper, 0.0),
     )
     return Question(found, count, reach)
 

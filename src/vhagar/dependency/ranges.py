@@ -24,6 +24,14 @@ class Ranges:
     first: tuple[Bounds, ...]
     second: tuple[Bounds, ...]
 
+    def meet(self, bounds: ConcreteBounds) -> Ranges:
+        """The better of what is known and of other bounds of what leaves each layer."""
+        first, second = (
+            (own[0], *(_both(one, two) for one, two in zip(own[1:], given, strict=True)))
+            for own, given in zip((self.first, self.second), bounds, strict=True)
+        )
+        return Ranges(first, second)
+
     @property
     def finite(self) -> bool:
         """Whether a solver can work with them."""
@@ -55,6 +63,10 @@ def ranges_of(network: Network, piece: AbstractPiece, bounds: ConcreteBounds | N
         for inputs, given, copy in zip((box, image), bounds, ("first", "second"), strict=True)
     )
     return Ranges(first, second)
+
+
+def _both(one: Bounds, two: Bounds) -> Bounds:
+    return Bounds(np.maximum(one.lower, two.lower), np.minimum(one.upper, two.upper))
 
 
 def _checked(network: Network, given: Sequence[Bounds], copy: str) -> tuple[Bounds, ...]:

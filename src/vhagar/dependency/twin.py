@@ -14,10 +14,12 @@ import numpy as np
 
 from vhagar.dependency.ranges import Ranges
 from vhagar.dependency.relation import Relations
+from vhagar.dependency.relus import Neurons, add_outputs, add_pairs, add_relu
 from vhagar.linear import Columns, LinearModel
-from vhagar.network import AbstractLinear, Network
+from vhagar.network import AbstractLayer, AbstractLinear, Network
 from vhagar.perturbation import AbstractPiece
 from vhagar.relaxation import Bounds
+from vhagar.relaxation.hexagon import Hexagons
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,8 +41,13 @@ def add_copies(
     piece: AbstractPiece,
     ranges: Ranges,
     relations: Sequence[Relations],
+    hexagons: Sequence[Hexagons] | None = None,
 ) -> Copies:
-    """Both copies up to the last layer that `relations` is given for (index 0: the input)."""
+    """Both copies up to the last layer that `relations` is given for (index 0: the input).
+
+    With the hexagons of every ReLU layer's inputs its neurons are in the lambda formulation.
+    """
+    left = None if hexagons is None else iter(hexagons)
     copies = Copies()
     x = model.add_columns(ranges.first[0].lower, ranges.first[0].upper)
     x_p = piece.add_rows(model, x)
@@ -52,10 +59,31 @@ def add_copies(
         if isinstance(layer, AbstractLinear):
             _add_linear(model, copies, layer, ranges, known)
         else:
-            _add_relus(model, copies, ranges, known)
+            _add_relus(model, copies, ranges, known, None if left is None else next(left))
         add_order(model, copies.first[-1], copies.second[-1], known)
         add_order(model, copies.active[-1], copies.active_p[-1], known.signs())
     return copies
+
+
+def add_copy(
+    model: LinearModel, layers: Sequence[AbstractLayer], box: Bounds, bounds: Sequence[Bounds]
+) -> list[Columns]:
+    """One copy alone: columns of the input (index 0) and of what leaves layer i (index i + 1).
+
+    `bounds` are those of what leaves each layer, for inputs in the box.
+    """
+    found = [model.add_columns(box.lower, box.upper)]
+    entering = box
+    for layer, leaving in zip(layers, bounds, strict=False):
+        if isinstance(layer, AbstractLinear):
+            values = model.add_columns(leaving.lower, leaving.upper)
+            bias = layer.flat_bias
+            model.add_rows([(values, 1.0), (found[-1], -layer.matrix)], bias, bias)
+            found.append(values)
+        else:
+            found.append(add_relu(model, found[-1], entering)[0])
+        entering = leaving
+    return found
 
 
 def _append(copies: Copies, z: Columns, z_p: Columns, a: Columns, a_p: Columns) -> None:
@@ -98,15 +126,25 @@ def _add_linear(
     _append(copies, s, s_p, none, none)
 
 
-def _add_relus(model: LinearModel, copies: Copies, ranges: Ranges, known: Relations) -> None:
+def _add_relus(
+    model: LinearModel,
+    copies: Copies,
+    ranges: Ranges,
+    known: Relations,
+    hexagons: Hexagons | None,
+) -> None:
     position = len(copies.first) - 1
     equal = known.kept(known.equal)
-    z, a = add_relu(model, copies.first[-1], ranges.first[position])
+    add = add_relu if hexagons is None else add_outputs
+    s, s_p = copies.first[-1], copies.second[-1]
+    z, a = add(model, s, ranges.first[position])
     z_p, own = _shared(z, equal)
     a_p, _ = _shared(a, equal)
     two = ranges.second[position]
     mine = Bounds(two.lower[own], two.upper[own])
-    z_p[own], a_p[own] = add_relu(model, copies.second[-1][own], mine)
+    z_p[own], a_p[own] = add(model, s_p[own], mine)
+    if hexagons is not None:
+        add_pairs(model, Neurons(s, z, a), Neurons(s_p, z_p, a_p), hexagons)
     _append(copies, z, z_p, a, a_p)
 
 
@@ -117,21 +155,3 @@ def _shared(columns: Columns, equal: Relations) -> tuple[Columns, np.ndarray]:
     own = np.ones(len(columns), dtype=np.bool_)
     own[equal.second] = False
     return shared, own
-
-
-def add_relu(model: LinearModel, s: Columns, bounds: Bounds) -> tuple[Columns, Columns]:
-    """`z = max(s, 0)` with one boolean for each neuron that can have either sign."""
-    z, active = s.copy(), np.full(len(s), -1)
-    off = bounds.upper <= 0
-    if off.any():
-        z[off] = model.add_columns(0.0, 0.0)[0]
-    open_ = (bounds.lower < 0) & (bounds.upper > 0)
-    if open_.any():
-        low, high, entering = bounds.lower[open_], bounds.upper[open_], s[open_]
-        leaving = model.add_columns(np.zeros(len(low)), high)
-        on = model.add_columns(np.zeros(len(low)), 1.0, integer=True)
-        model.add_rows([(leaving, 1.0), (entering, -1.0)], 0.0, np.inf)
-        model.add_rows([(leaving, 1.0), (on, -high)], -np.inf, 0.0)
-        model.add_rows([(leaving, 1.0), (entering, -1.0), (on, -low)], -np.inf, -low)
-        z[open_], active[open_] = leaving, on
-    return z, active

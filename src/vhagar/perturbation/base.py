@@ -136,6 +136,8 @@ class AbstractPiece(ABC):
     exact_support: bool = True
     # Whether the model rows describe exactly the piece, or a relaxation that `split` tightens.
     exact_rows: bool = True
+    # Whether the model's products, where a solver knows them, make its rows exact.
+    exact_products: bool = False
     # Whether `apply` needs no rounding: its result is, exactly, an image that the piece allows.
     exact_apply: bool = False
     # Whether the pairs `(x, x_p)` form a convex set, which `relax` then describes exactly.

@@ -15,7 +15,7 @@ from scipy import sparse
 
 from vhagar.errors import InvalidInput
 from vhagar.linear import Array as LinearArray
-from vhagar.linear import Columns, LinearModel
+from vhagar.linear import Columns, LinearModel, Products
 from vhagar.perturbation.base import (
     ROUNDING,
     Array,
@@ -61,6 +61,8 @@ class Contrast(Perturbation):
 @dataclass(frozen=True, eq=False)
 class ContrastPiece(AbstractScalarPiece):
     """`x_p - black = e (x - black)`, clipped to the domain or not; e stays on one side of 1."""
+
+    exact_products = True
 
     @property
     def _clips(self) -> bool:
@@ -218,7 +220,10 @@ class ContrastPiece(AbstractScalarPiece):
         return x_p
 
     def _add_product(self, model: LinearModel, x: Columns, y: Columns) -> None:
-        """`y - black = e (x - black)` for one e: exact when e is fixed, else its hull."""
+        """`y - black = e (x - black)` for one e: exact when e is fixed, else its hull.
+
+        The product itself is there for solvers that know products, as in the paper.
+        """
         black, width = self.domain.lower, self.domain.width
         low, high = self.span
         shift_low, shift_high = black - low * black, black - high * black
@@ -226,6 +231,7 @@ class ContrastPiece(AbstractScalarPiece):
             model.add_rows([(y, 1.0), (x, -low)], shift_low, shift_low)
             return
         e = model.add_columns(low, high)
+        model.add_products(Products(y, int(e[0]), x, black))
         spread: LinearArray = np.full((len(x), 1), -width)
         model.add_rows([(y, 1.0), (x, -low)], shift_low, np.inf)
         model.add_rows([(y, 1.0), (x, -high)], -np.inf, shift_high)

@@ -20,6 +20,10 @@ Array = NDArray[np.float64]
 
 # Corners of a hexagon cut along s = 0 and t = 0, at most.
 CORNERS = 15
+# Of a neuron's range: far more than rounding, and merging corners that nearly coincide, can move
+# one, and more than a MIP solver's tolerance. (In hexagons thinner than that HiGHS's presolve got
+# lost, and called models infeasible that are not.)
+_MARGIN = 1e-7
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,6 +91,31 @@ class Hexagons:
         gap_high = np.where(equal, 0.0, np.minimum(gap_high, _up(high_p - _down(ratio * low))))
         return Hexagons(low, high, low_p, high_p, gap_low, gap_high, ratio)
 
+    def kept(self, neurons: NDArray[np.int64]) -> Hexagons:
+        """Those of some neurons."""
+        return Hexagons(
+            self.lower[neurons],
+            self.upper[neurons],
+            self.lower_p[neurons],
+            self.upper_p[neurons],
+            self.gap_lower[neurons],
+            self.gap_upper[neurons],
+            self.ratio,
+        )
+
+    def widened(self) -> Hexagons:
+        """A little larger, so that the hull of the corners as computed holds all of the hexagon.
+
+        Where a bound has a sign it keeps it: the axes are exact. Equal copies stay equal.
+        """
+        margin = _MARGIN * (1.0 + self.ratio) * self.magnitude
+        low, high = _outward(self.lower, self.upper, margin)
+        low_p, high_p = _outward(self.lower_p, self.upper_p, margin)
+        gap = np.where(self.equal, 0.0, margin)
+        return Hexagons(
+            low, high, low_p, high_p, self.gap_lower - gap, self.gap_upper + gap, self.ratio
+        )
+
     def corners(self) -> tuple[Array, Array]:
         """`s` and `t` of the corners of each hexagon cut along the axes, `(CORNERS, neurons)`.
 
@@ -109,6 +138,14 @@ class Hexagons:
                 s_points.append(s)
                 t_points.append(t)
         return np.array(s_points), np.array(t_points)
+
+
+def _outward(low: Array, high: Array, margin: Array) -> tuple[Array, Array]:
+    """The interval widened, but not across 0."""
+    return (
+        np.where(low >= 0, np.maximum(low - margin, 0.0), low - margin),
+        np.where(high <= 0, np.minimum(high + margin, 0.0), high + margin),
+    )
 
 
 def _down(values: Array) -> Array:

@@ -58,10 +58,6 @@ def next_message(
         return None
 
 
-# Ends a worker's outbox.
-_END = object()
-
-
 class Worker:
     """A running job. Its messages, tagged with its name, go to a shared queue."""
 
@@ -81,8 +77,8 @@ class Worker:
                 stdout=subprocess.PIPE,
                 env=environment,
             )
-        self._outbox: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        self._outbox.put(job)
+        self._outbox: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        self.tell(job)
         self._threads = [
             threading.Thread(target=target, daemon=True) for target in (self._write, self._read)
         ]
@@ -91,13 +87,14 @@ class Worker:
 
     def tell(self, message: Any) -> None:
         """Send the worker a message. Never blocks, however busy the worker is."""
-        self._outbox.put(message)
+        # Pickled at once: what is sent may change afterwards, were it only by a cached property.
+        self._outbox.put(pickle.dumps(message))
 
     def _write(self) -> None:
         assert self._process.stdin is not None
         with contextlib.suppress(OSError), self._process.stdin as pipe:
-            while (message := self._outbox.get()) is not _END:
-                pickle.dump(message, pipe)
+            while (message := self._outbox.get()) is not None:
+                pipe.write(message)
                 pipe.flush()
 
     def _read(self) -> None:
@@ -119,7 +116,7 @@ class Worker:
         """End the worker now."""
         self._process.kill()
         self._process.wait()
-        self._outbox.put(_END)
+        self._outbox.put(None)  # the end
         for thread in self._threads:
             thread.join()
         if self._process.stdout is not None:

@@ -13,7 +13,7 @@ from vhagar.linear import LinearArrays
 
 Array = NDArray[np.float64]
 
-# HiGHS drops smaller coefficients, silently but for a warning.
+# Solvers drop coefficients up to about 1e-9, silently but for a warning; SCIP takes them for 0.
 SMALLEST_COEFFICIENT = 2e-9
 
 
@@ -21,7 +21,7 @@ class Scaled:
     """A model in units of its own: `column = column_scale * scaled column`, rows times `row_scale`.
 
     Coefficients too small for a solver are dropped, and the rows widened by what they can
-    contribute.
+    contribute: `reach`.
     """
 
     def __init__(self, arrays: LinearArrays) -> None:
@@ -39,14 +39,15 @@ class Scaled:
         matrix.data = matrix.data * np.repeat(self.row_scale, lengths)
         tiny = abs(matrix)
         tiny.data = np.where(tiny.data < SMALLEST_COEFFICIENT, tiny.data, 0.0)
-        reach = 2.0 * np.asarray(tiny.sum(axis=1)).reshape(-1)
+        # The scaled columns lie in [-1, 1].
+        self.reach: Array = 2.0 * np.asarray(tiny.sum(axis=1)).reshape(-1)
         matrix.data[abs(matrix.data) < SMALLEST_COEFFICIENT] = 0.0
         matrix.eliminate_zeros()
         self.matrix = matrix
         self.column_lower = arrays.column_lower / self.column_scale
         self.column_upper = arrays.column_upper / self.column_scale
-        self.row_lower = arrays.row_lower * self.row_scale - reach
-        self.row_upper = arrays.row_upper * self.row_scale + reach
+        self.row_lower = arrays.row_lower * self.row_scale - self.reach
+        self.row_upper = arrays.row_upper * self.row_scale + self.reach
 
 
 def powers_of_two(values: Array) -> Array:

@@ -9,7 +9,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from vhagar.linear import LinearArrays, LinearModel
+from vhagar.linear import LinearArrays, LinearModel, Products
 from vhagar.search.mip.encoding import encode
 
 from ...oracle.cases import Case
@@ -145,6 +145,25 @@ def choice(seed: int) -> Known:
     model.add_rows([(chosen, weights.astype(float))], -INFINITY, limits.astype(float))
     model.add_rows([(d, np.ones((1, 1))), (chosen, -values[None].astype(float))], -INFINITY, 0.0)
     return Known(f"choice {seed}", model.arrays(), int(d[0]), Fraction(best))
+
+
+def product(shift: float = 0.0, unit: float = 1.0) -> Known:
+    """The largest `(e - 1) x` with `e + x <= 2`: a quarter, and a half for all that rows see.
+
+    In units of its own, and with black at `shift`: `y - shift = e (x - shift)`.
+    """
+    model = LinearModel()
+    d = model.add_columns(-4.0 * unit, 4.0 * unit)
+    e = model.add_columns(1.0, 2.0)
+    x = model.add_columns(shift, shift + unit)
+    y = model.add_columns(shift, shift + 2.0 * unit)
+    model.add_rows([(d, 1.0), (y, -1.0), (x, 1.0)], -INFINITY, 0.0)
+    model.add_rows([(e, unit), (x, 1.0)], -INFINITY, 2.0 * unit + shift)
+    model.add_rows([(y, 1.0), (x, -2.0)], -INFINITY, -shift)
+    model.add_rows([(y, 1.0), (x, -1.0), (e, -unit)], -INFINITY, -unit)
+    model.add_products(Products(y, int(e[0]), x, shift))
+    name = f"product, shift {shift}, unit {unit}"
+    return Known(name, model.arrays(), int(d[0]), Fraction(unit) / 4, 1e-5 * unit)
 
 
 def network(number: int) -> Known:

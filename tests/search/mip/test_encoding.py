@@ -12,7 +12,8 @@ from vhagar.network.network import confidence
 from vhagar.perturbation import PERTURBATIONS, AbstractPiece
 from vhagar.search.mip.backends import SolveStatus
 from vhagar.search.mip.backends.highs import HighsModel
-from vhagar.search.mip.encoding import Encoding, encode
+from vhagar.search.mip.encoding import Encoding, Knowledge, encode, known_ranges
+from vhagar.search.mip.hexagons import hexagons_of
 
 SHAPE = (2, 3, 3)
 SOURCE, TARGET = 1, 2
@@ -76,19 +77,28 @@ def test_every_perturbation_is_here() -> None:
     assert kinds == set(PERTURBATIONS)
 
 
+def knowledge_of(model: Network, piece: AbstractPiece, related: bool, lambdas: bool) -> Knowledge:
+    relations = find_dependencies(model, piece).layers if related else None
+    if not lambdas:
+        return Knowledge(relations=relations)
+    ranges = known_ranges(model, piece, None)
+    hexagons = hexagons_of(model, piece, ranges, relations, steps=4)
+    return Knowledge((ranges.first[1:], ranges.second[1:]), relations, hexagons)
+
+
+@pytest.mark.parametrize("lambdas", [False, True])
 @pytest.mark.parametrize("related", [False, True])
 @pytest.mark.parametrize("scale", [0.01, 1.0, 100.0])
 @pytest.mark.parametrize(("perturbation", "clip"), PERTURBED)
 def test_the_model_computes_what_the_network_computes(
-    perturbation: str, clip: bool, scale: float, related: bool
+    perturbation: str, clip: bool, scale: float, related: bool, lambdas: bool
 ) -> None:
     model = network(scale)
     problem = Problem(model, perturbation, SOURCE, TARGET, clip=clip, input_range=(-0.25, 1))
     rng = np.random.default_rng(1)
     shown = 0
     for piece in problem.pieces:
-        relations = find_dependencies(model, piece).layers if related else None
-        encoding = encode(problem, piece, TARGET, relations)
+        encoding = encode(problem, piece, TARGET, knowledge_of(model, piece, related, lambdas))
         x, x_p = a_pair(piece, rng)
         point = point_of(encoding, x, x_p)
         scores = model.forward(np.array([x, x_p]))

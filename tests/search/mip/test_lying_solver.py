@@ -15,7 +15,7 @@ from vhagar.result import Tracker
 from vhagar.search.mip.backends import Solved, SolveStatus
 from vhagar.search.mip.backends.highs import HighsModel
 from vhagar.search.mip.engine import _take
-from vhagar.search.mip.target import SolverMissing
+from vhagar.search.mip.messages import SolverMissing
 
 OPTIMUM = 0.25  # of the fixture `problem`
 HERE = Options(engine="mip", processes=False)
@@ -32,7 +32,7 @@ def run_with(
 
 def is_main(arguments: dict[str, Any]) -> bool:
     """Whether it is the MIP that is solved, not one of the linear programs of the polish."""
-    return "on_bound" in arguments
+    return "on_nodes" in arguments
 
 
 def test_without_lies_it_closes(problem: Problem) -> None:

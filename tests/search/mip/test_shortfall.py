@@ -83,5 +83,5 @@ def test_a_row_given_anew_is_widened_like_any_other(problem: Problem) -> None:
         for rows in (None, (every, arrays.row_lower))
     ]
     plain, anew = (model._scaled_rows(request)[0] for request in given)
-    assert (plain < arrays.row_lower * model._row_scale).any()
+    assert (plain < arrays.row_lower * model._scaled.row_scale).any()
     np.testing.assert_array_equal(plain, anew)

@@ -9,13 +9,11 @@ import numpy as np
 import pytest
 
 from vhagar import Network, Options, Problem
-from vhagar.dependency import find_dependencies
 from vhagar.network import Affine
-from vhagar.search.mip import target
 from vhagar.search.mip.backends import Solved, SolveStatus
 from vhagar.search.mip.backends.highs import HighsModel
-from vhagar.search.mip.encoding import encode
-from vhagar.search.mip.target import CandidateFound, Message, TargetSearch, UpperFound
+from vhagar.search.mip.messages import CandidateFound, Message, UpperFound
+from vhagar.search.mip.target import TargetSearch
 
 
 def search_of(problem: Problem, messages: list[Message], gap: float = 1e-3) -> TargetSearch:
@@ -199,37 +197,3 @@ def test_only_the_problems_own_pieces_are_sent(hidden: Network) -> None:
         parameters = message.candidate.parameters
         assert (piece.project(parameters) == parameters).all()
         assert np.isfinite(message.candidate.x).all()
-
-
-@pytest.mark.parametrize("without", [(), ("dependencies",)])
-def test_dependencies_are_found_once_for_a_piece_and_its_parts(
-    hidden: Network, without: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    found: list[object] = []
-    given: list[object] = []
-
-    def find(network: Network, piece: Any, **more: Any) -> Any:
-        found.append(piece)
-        return find_dependencies(network, piece, **more)
-
-    def encoded(problem: Problem, piece: Any, goal: int, relations: Any = None) -> Any:
-        given.append(relations)
-        return encode(problem, piece, goal, relations)
-
-    monkeypatch.setattr(target, "find_dependencies", find)
-    monkeypatch.setattr(target, "encode", encoded)
-    problem = Problem(hidden, "contrast([0.5,0.9])", 0, 1)
-    messages: list[Message] = []
-    options = Options(engine="mip", without=without)
-    TargetSearch(problem, 1, options, messages.append, lambda: False).run()
-    assert found == ([] if without else list(problem.pieces))
-    assert len(given) > 1
-    assert all((relations is None) == bool(without) for relations in given)
-    assert 0.25 <= uppers(messages)[-1] <= 0.2503
-
-
-def test_dependencies_are_not_searched_for_once_stopped(hidden: Network) -> None:
-    messages: list[Message] = []
-    search = search_of(Problem(hidden, "linf(0.125)", 0, 1), messages)
-    search._should_stop = lambda: True
-    assert search._relations_of(search._open[0]) is not None  # what follows without a question

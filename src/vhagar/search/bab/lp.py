@@ -18,13 +18,12 @@ from scipy import sparse
 from vhagar.linear import Columns, LinearModel
 from vhagar.perturbation.base import Expression
 from vhagar.relaxation.layerwise import TwinBounds
+from vhagar.relaxation.weights import Weights as CornerWeights
+from vhagar.relaxation.weights import add_convexity, add_weights
 from vhagar.search.bab.bases import Layout
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
-
-# Of a neuron's range: corners closer than this are one.
-_ROUNDING = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,86 +88,45 @@ class LambdaModel:
         undecided = ~hexagons.on & ~hexagons.off
         equal = np.flatnonzero(undecided & hexagons.equal)
         pairs = np.flatnonzero(undecided & ~hexagons.equal)
-        equal_entries = self._corner_columns(bounds, layer, equal)
-        pair_entries = self._corner_columns(bounds, layer, pairs)
-        equal_rows = self._tie(first, equal, equal_entries, equal_entries[2])
-        pair_rows = self._tie(first, pairs, pair_entries, pair_entries[2])
-        pair_rows_p = self._tie(second, pairs, pair_entries, pair_entries[3])
-        self._convexity(bounds, layer, equal, equal_entries)
-        self._convexity(bounds, layer, pairs, pair_entries)
+        of_equal = self._corner_columns(bounds, layer, equal)
+        of_pairs = self._corner_columns(bounds, layer, pairs)
+        equal_rows = self._tie(first, equal, of_equal, of_equal.s)
+        pair_rows = self._tie(first, pairs, of_pairs, of_pairs.s)
+        pair_rows_p = self._tie(second, pairs, of_pairs, of_pairs.t)
+        add_convexity(self.model, of_equal)
+        add_convexity(self.model, of_pairs)
         for kind, neurons in enumerate((equal, pairs, pairs, equal, pairs)):
             # A neuron that was a pair in the whole may be equal in a part.
             self._row_keys.append(_keys(layer, neurons, np.full(len(neurons), min(kind, 3))))
         self.rows.append(LayerRows(pairs, pair_rows, pair_rows_p, equal, equal_rows))
-        entries = [np.concatenate(part) for part in zip(equal_entries, pair_entries, strict=True)]
-        columns, neurons, s, t = entries
+        columns = np.concatenate([of_equal.column, of_pairs.column])
+        neurons = np.concatenate([equal[of_equal.owner], pairs[of_pairs.owner]])
+        s, t = (np.concatenate([getattr(part, n) for part in (of_equal, of_pairs)]) for n in "st")
         on = hexagons.on
         return (
             self._after(first, on, columns, neurons, s),
             self._after(second, on, columns, neurons, t),
         )
 
-    def _corner_columns(
-        self, bounds: TwinBounds, layer: int, neurons: Columns
-    ) -> tuple[Columns, Columns, Array, Array]:
+    def _corner_columns(self, bounds: TwinBounds, layer: int, neurons: Columns) -> CornerWeights:
         """One column for each different corner of these neurons, except the origin."""
-        s, t = _corners(bounds, layer, neurons)
-        keep = _different(s, t) & ((s != 0) | (t != 0))
-        which = np.nonzero(keep.T)  # neuron by neuron
-        s_kept, t_kept = s.T[which], t.T[which]
-        owner = neurons[which[0]]
-        columns = (
-            self.model.add_columns(np.zeros(len(owner)), 1.0)
-            if len(owner)
-            else np.zeros(0, dtype=np.int64)
-        )
-        self._weights.append((columns, layer, owner, s_kept, t_kept))
-        self._column_keys.append(_keys(layer, owner, which[1]))
-        return columns, owner, s_kept, t_kept
+        corners = bounds.corners[layer]
+        found = add_weights(self.model, corners.s[:, neurons], corners.t[:, neurons])
+        owner = neurons[found.owner]
+        self._weights.append((found.column, layer, owner, found.s, found.t))
+        self._column_keys.append(_keys(layer, owner, found.which))
+        return found
 
     def _tie(
-        self,
-        before: Expression,
-        neurons: Columns,
-        entries: tuple[Columns, Columns, Array, Array],
-        values: Array,
+        self, before: Expression, neurons: Columns, weights: CornerWeights, values: Array
     ) -> Columns:
         """Rows: pre-activation = sum of lambda * corner."""
         if not len(neurons):
             return np.zeros(0, dtype=np.int64)
-        columns, owner = entries[0], entries[1]
-        place = np.searchsorted(neurons, owner)
-        combination = sparse.coo_array(
-            (-values, (place, np.arange(len(columns)))), shape=(len(neurons), len(columns))
-        )
         all_before = np.arange(before.matrix.shape[1])
         constant = -before.constant[neurons]
-        blocks = [(all_before, before.matrix[neurons]), (columns, combination)]
+        blocks = [(all_before, before.matrix[neurons]), (weights.column, weights.sums(-values))]
         return self.model.add_rows(blocks, constant, constant)
-
-    def _convexity(
-        self,
-        bounds: TwinBounds,
-        layer: int,
-        neurons: Columns,
-        entries: tuple[Columns, Columns, Array, Array],
-    ) -> None:
-        """Rows: the lambdas of a neuron sum to 1, or to at most 1 where the origin is a corner.
-
-        The origin contributes nothing to any row, so its lambda is the slack.
-        """
-        if not len(neurons):
-            return
-        columns, owner = entries[0], entries[1]
-        place = np.searchsorted(neurons, owner)
-        total = sparse.coo_array(
-            (np.ones(len(columns)), (place, np.arange(len(columns)))),
-            shape=(len(neurons), len(columns)),
-        )
-        # Asked of all corners: one that differs from the origin by rounding has no column.
-        s, t = _corners(bounds, layer, neurons)
-        has_origin = ((s == 0) & (t == 0)).any(axis=0)
-        self.model.add_rows([(columns, total)], np.where(has_origin, 0.0, 1.0), 1.0)
 
     def _after(
         self, before: Expression, on: Mask, columns: Columns, neurons: Columns, values: Array
@@ -235,29 +193,3 @@ def _keys(layer: int, neurons: Columns, which: Columns) -> Columns:
     """Numbers for what belongs to neurons, beyond all numbers of inputs."""
     keys: Columns = ((layer + 1) << 40) + (neurons.astype(np.int64) << 8) + which
     return keys
-
-
-def _corners(bounds: TwinBounds, layer: int, neurons: Columns) -> tuple[Array, Array]:
-    """`s` and `t` of the corners `(CORNERS, neurons)`, for the LP.
-
-    A corner that misses an axis by rounding lies on it: decisions must not cut it off.
-    """
-    corners = bounds.corners[layer]
-    s, t = corners.s[:, neurons], corners.t[:, neurons]
-    size = _rounding(s, t)
-    return np.where(abs(s) <= size, 0.0, s), np.where(abs(t) <= size, 0.0, t)
-
-
-def _rounding(s: Array, t: Array) -> Array:
-    size: Array = _ROUNDING * (abs(s).max(axis=0, initial=0.0) + abs(t).max(axis=0, initial=0.0))
-    return size
-
-
-def _different(s: Array, t: Array) -> Mask:
-    """Which corners `(CORNERS, neurons)` are the first of their kind, up to rounding."""
-    size = _rounding(s, t)
-    keep = np.ones(s.shape, dtype=np.bool_)
-    for k in range(1, len(s)):
-        close = (abs(s[:k] - s[k]) <= size) & (abs(t[:k] - t[k]) <= size)
-        keep[k] = ~close.any(axis=0)
-    return keep

@@ -4,24 +4,35 @@
                              score[target] - score[j] >= 0          for every j != target, at x_p
                              x_p a perturbation of x
 
-Dependencies between the copies let them share columns, and add rows. Without a piece there is one
-copy, and the maximum is the network's largest confidence.
+Dependencies between the copies let them share columns, and add rows. With hexagons the ReLUs are in
+the lambda formulation instead of big-M. Without a piece there is one copy, and the maximum is the
+network's largest confidence.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
-from vhagar.dependency import Relations, add_copies, add_relu, ranges_of
+from vhagar.dependency import (
+    ConcreteBounds,
+    Ranges,
+    Relations,
+    add_copies,
+    add_copy,
+    no_pairs,
+    ranges_of,
+)
 from vhagar.linear import Columns, LinearArrays, LinearModel
-from vhagar.network import AbstractLinear, Network
+from vhagar.network import Network, Relu
 from vhagar.perturbation import AbstractPiece
+from vhagar.perturbation.affine import identity_piece
 from vhagar.problem import Problem
-from vhagar.relaxation import Bounds, confidence_bounds, network_bounds
+from vhagar.relaxation import Bounds, confidence_bounds
+from vhagar.relaxation.hexagon import Hexagons
 
 Array = NDArray[np.float64]
 
@@ -29,6 +40,22 @@ Array = NDArray[np.float64]
 # is feasible only at a tie then has an interior, so that no solver within its tolerances can call
 # it infeasible.
 _TIE_ROOM = 1e-7
+
+
+@dataclass(frozen=True, eq=False)
+class Knowledge:
+    """What is known of a piece before its MIP is written; nothing of it is needed.
+
+    `bounds` of what leaves each layer in both copies, the `relations` between the copies, and the
+    `hexagons` of every ReLU layer's inputs, which also choose the formulation.
+    """
+
+    bounds: ConcreteBounds | None = None
+    relations: Sequence[Relations] | None = None
+    hexagons: Sequence[Hexagons] | None = None
+
+
+NOTHING = Knowledge()
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,24 +72,22 @@ class Encoding:
     # margin that it can have.
     target_scale: float
     target_reach: Array
+    # The booleans of every ReLU layer in both copies, -1 where a neuron has none.
+    active: list[tuple[Columns, Columns]] = field(default_factory=list)
 
 
 @dataclass(frozen=True, eq=False)
 class _Copy:
-    """One copy of the network in the model: the columns and bounds of its scores."""
+    """One copy of the network in the model: its scores' columns, what enters and leaves the last
+    layer."""
 
     scores: Columns
-    bounds: list[Bounds]
-    inputs: Bounds
+    hidden: Bounds
+    leaving: Bounds
 
     @property
     def score_size(self) -> float:
-        return float(self.bounds[-1].magnitude.max())
-
-    @property
-    def hidden(self) -> Bounds:
-        """What enters the last layer."""
-        return self.bounds[-2] if len(self.bounds) > 1 else self.inputs
+        return float(self.leaving.magnitude.max())
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,23 +98,22 @@ class _Twin:
     first: _Copy
     x_p: Columns | None = None
     second: _Copy | None = None
+    active: list[tuple[Columns, Columns]] = field(default_factory=list)
 
 
 def encode(
     problem: Problem,
     piece: AbstractPiece | None,
     target: int | None,
-    relations: Sequence[Relations] | None = None,
+    known: Knowledge = NOTHING,
 ) -> Encoding:
-    """The model of one piece and one target, with the relations that hold between its copies."""
+    """The model of one piece and one target, with what is known of the piece."""
     model = LinearModel()
     network, source = problem.network, problem.source
     if piece is None or target is None:
-        twin = _single(model, problem)
-    elif relations is None:
-        twin = _plain(model, problem, piece)
+        twin = _single(model, problem, known)
     else:
-        twin = _related(model, network, piece, relations)
+        twin = _related(model, network, piece, known)
     first = twin.first
     largest = float(confidence_bounds(network, first.hidden, source)[1].min())
     delta = model.add_columns(-_TIE_ROOM * first.score_size, max(largest, 0.0))
@@ -106,34 +130,47 @@ def encode(
     room = _TIE_ROOM * np.maximum(np.maximum(abs(low), abs(high)), second.score_size)
     margins = _differences(network.classes, target)
     target_rows = model.add_rows([(second.scores, margins)], -room, np.inf)
-    arrays, scale = model.arrays(), second.score_size
-    return Encoding(arrays, twin.x, twin.x_p, int(delta[0]), source_rows, target_rows, scale, high)
+    return Encoding(
+        model.arrays(),
+        twin.x,
+        twin.x_p,
+        int(delta[0]),
+        source_rows,
+        target_rows,
+        second.score_size,
+        high,
+        twin.active,
+    )
 
 
-def _single(model: LinearModel, problem: Problem) -> _Twin:
-    domain = problem.domain
-    box = Bounds(np.full(domain.size, domain.lower), np.full(domain.size, domain.upper))
-    x = model.add_columns(box.lower, box.upper)
-    return _Twin(x, _add_copy(model, problem.network, x, box))
+def _single(model: LinearModel, problem: Problem, known: Knowledge) -> _Twin:
+    ranges = known_ranges(problem.network, identity_piece(problem.domain), known.bounds)
+    columns = add_copy(model, problem.network.layers, ranges.first[0], ranges.first[1:])
+    return _Twin(columns[0], _Copy(columns[-1], *ranges.first[-2:]))
 
 
-def _plain(model: LinearModel, problem: Problem, piece: AbstractPiece) -> _Twin:
-    """Two copies that know nothing of each other but the perturbation."""
-    alone = _single(model, problem)
-    x_p = piece.add_rows(model, alone.x)
-    image = Bounds(*piece.image_bounds())
-    return _Twin(alone.x, alone.first, x_p, _add_copy(model, problem.network, x_p, image))
-
-
-def _related(
-    model: LinearModel, network: Network, piece: AbstractPiece, relations: Sequence[Relations]
-) -> _Twin:
+def _related(model: LinearModel, network: Network, piece: AbstractPiece, known: Knowledge) -> _Twin:
     """Two copies that share what is equal, with rows for what is ordered."""
-    ranges = ranges_of(network, piece, None)
-    copies = add_copies(model, network, piece, ranges, relations)
-    first = _Copy(copies.first[-1], list(ranges.first[1:]), ranges.first[0])
-    second = _Copy(copies.second[-1], list(ranges.second[1:]), ranges.second[0])
-    return _Twin(copies.first[0], first, copies.second[0], second)
+    ranges = known_ranges(network, piece, known.bounds)
+    # Without relations they know nothing of each other but the perturbation.
+    relations = known.relations or [no_pairs()] * (len(network.layers) + 1)
+    copies = add_copies(model, network, piece, ranges, relations, known.hexagons)
+    relus = [
+        position + 1 for position, layer in enumerate(network.layers) if isinstance(layer, Relu)
+    ]
+    return _Twin(
+        copies.first[0],
+        _Copy(copies.first[-1], *ranges.first[-2:]),
+        copies.second[0],
+        _Copy(copies.second[-1], *ranges.second[-2:]),
+        [(copies.active[k], copies.active_p[k]) for k in relus],
+    )
+
+
+def known_ranges(network: Network, piece: AbstractPiece, bounds: ConcreteBounds | None) -> Ranges:
+    """Interval arithmetic, and whatever is known beyond it."""
+    own = ranges_of(network, piece, None)
+    return own if bounds is None else own.meet(bounds)
 
 
 def _differences(classes: int, label: int) -> Array:
@@ -141,19 +178,3 @@ def _differences(classes: int, label: int) -> Array:
     rows = -np.eye(classes)
     rows[:, label] = 1.0
     return np.delete(rows, label, axis=0)
-
-
-def _add_copy(model: LinearModel, network: Network, inputs: Columns, box: Bounds) -> _Copy:
-    bounds = network_bounds(network, box)
-    current, entering = inputs, box
-    for layer, leaving in zip(network.layers, bounds, strict=True):
-        if isinstance(layer, AbstractLinear):
-            values = model.add_columns(leaving.lower, leaving.upper)
-            model.add_rows(
-                [(values, 1.0), (current, -layer.matrix)], layer.flat_bias, layer.flat_bias
-            )
-            current = values
-        else:
-            current, _ = add_relu(model, current, entering)
-        entering = leaving
-    return _Copy(current, bounds, box)

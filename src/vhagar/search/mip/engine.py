@@ -1,32 +1,43 @@
-"""The MIP engine: one process per target, bounds and candidates streaming in."""
+"""The MIP engine: what all targets share first, then one process per target.
+
+Bounds and candidates stream in all the time.
+"""
 
 from __future__ import annotations
 
 import queue
 import time
+from dataclasses import replace
 from typing import Any
 
+from vhagar.dataset import named_dataset
 from vhagar.errors import SolverFailure, SolverUnavailable
 from vhagar.options import Options
 from vhagar.problem import Problem
 from vhagar.result import BoundKind, Tracker
 from vhagar.search.base import AbstractEngine
-from vhagar.search.mip.target import (
+from vhagar.search.mip.attacking import AttackBeside, attack_first
+from vhagar.search.mip.crew import LoneCrew, ProcessCrew, Workplace
+from vhagar.search.mip.messages import (
     CandidateFound,
     Message,
     NodesSearched,
     SolverMissing,
-    TargetSearch,
     UpperFound,
-    stopwatch,
 )
+from vhagar.search.mip.preparation import Prepared, prepare
+from vhagar.search.mip.target import TargetSearch, stopwatch
 from vhagar.search.processes import Channel, Finished, Worker, next_message
+
+Inbox = queue.SimpleQueue[tuple[Any, Any]]
 
 
 class MipEngine(AbstractEngine):
-    """The paper's main MIP with interval bounds: the reference for faster engines."""
+    """The paper's method: concrete bounds, dependencies, the attack, and the main MIP."""
 
     def run(self, tracker: Tracker, deadline: float) -> bool:
+        # Read at once: a wrong file is an error before the search, not in its midst.
+        named_dataset(tracker.options, tracker.problem.domain)
         if tracker.options.processes:
             return _run_in_processes(tracker, deadline)
         return _run_here(tracker, deadline)
@@ -34,6 +45,14 @@ class MipEngine(AbstractEngine):
 
 def _run_here(tracker: Tracker, deadline: float) -> bool:
     problem, options = tracker.problem, tracker.options
+
+    def late() -> bool:
+        return time.monotonic() > deadline or tracker.closed
+
+    with tracker.phase("prepare"):
+        attacked = attack_first(tracker, deadline)
+        crew = LoneCrew(Workplace(problem, options), late)
+        prepared = replace(attacked, pieces=prepare(problem, options, crew, deadline))
     for goal in problem.goals:
 
         def stop(goal: int | None = goal) -> bool:
@@ -43,19 +62,21 @@ def _run_here(tracker: Tracker, deadline: float) -> bool:
             _take(tracker, goal, message)
 
         try:
-            TargetSearch(problem, goal, options, receive, stop).run()
+            TargetSearch(problem, goal, options, receive, stop, prepared).run()
         except SolverFailure as failure:
             _note_failure(tracker, goal, str(failure))
     return time.monotonic() > deadline
 
 
 def _run_in_processes(tracker: Tracker, deadline: float) -> bool:
-    inbox: queue.SimpleQueue[tuple[int | None, Any]] = queue.SimpleQueue()
+    inbox: Inbox = queue.SimpleQueue()
+    with tracker.phase("prepare"):
+        prepared = _prepare_in_processes(tracker, deadline, inbox)
     goals = [goal for goal in tracker.problem.goals if not tracker.settled(goal)]
-    workers: dict[int | None, Worker] = {}
+    workers: dict[Any, Worker] = {}
     try:
         for goal in goals:
-            job = (_search, (tracker.problem, goal, tracker.options))
+            job = (_search, (tracker.problem, goal, tracker.options, prepared))
             workers[goal] = Worker(goal, job, inbox)
         while workers and not tracker.closed:
             if time.monotonic() > deadline:
@@ -65,8 +86,8 @@ def _run_in_processes(tracker: Tracker, deadline: float) -> bool:
                 tracker.report()
                 continue
             goal, message = heard
-            if goal not in workers and isinstance(message, Finished):
-                continue  # stopped before, as its goal was settled
+            if goal not in workers:
+                continue  # stopped before: its goal was settled, or it helped to prepare
             if isinstance(message, Finished):
                 workers.pop(goal).stop()
                 if message.error is not None:
@@ -75,10 +96,26 @@ def _run_in_processes(tracker: Tracker, deadline: float) -> bool:
                 _take(tracker, goal, message)
                 for settled in [goal for goal in workers if tracker.settled(goal)]:
                     workers.pop(settled).stop()
-        return False
+        return not tracker.closed and time.monotonic() > deadline
     finally:
         for worker in workers.values():
             worker.stop()
+
+
+def _prepare_in_processes(tracker: Tracker, deadline: float, inbox: Inbox) -> Prepared:
+    """The attack in one process, bounds and relations in the others."""
+    problem, options = tracker.problem, tracker.options
+    attack = AttackBeside(tracker, deadline, inbox)
+    size = max(options.worker_count - attack.running, 1)
+    crew = None
+    try:
+        crew = ProcessCrew(problem, options, size, inbox, attack.hear, tracker.note)
+        pieces = prepare(problem, options, crew, deadline)
+        return replace(attack.ended(), pieces=pieces)
+    finally:
+        attack.stop()
+        if crew is not None:
+            crew.stop()
 
 
 def _note_failure(tracker: Tracker, goal: int | None, error: str) -> None:
@@ -100,10 +137,11 @@ def _take(tracker: Tracker, goal: int | None, message: Message) -> None:
         raise SolverUnavailable(message.reason)
 
 
-def _search(argument: tuple[Problem, int | None, Options], channel: Channel) -> None:
+def _search(argument: tuple[Problem, int | None, Options, Prepared], channel: Channel) -> None:
     """What runs in a worker. The parent keeps the time and ends the process."""
-    problem, goal, options = argument
+    problem, goal, options, prepared = argument
+    forever = stopwatch(float("inf"))
     try:
-        TargetSearch(problem, goal, options, channel.send, stopwatch(float("inf"))).run()
+        TargetSearch(problem, goal, options, channel.send, forever, prepared).run()
     except SolverUnavailable as missing:
         channel.send(SolverMissing(str(missing)))

@@ -15,7 +15,7 @@ v of an attacked input is at least the smaller of `confidence - least` and the r
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy import sparse
@@ -60,12 +60,12 @@ def shortfall(encoding: Encoding, least: float) -> Shortfall:
     reach = _ROOMY * float((activity + abs(row_lower[rows])).max())
     entries = (np.full(len(rows), -1.0), (rows, np.zeros(len(rows), dtype=np.int64)))
     v = sparse.csr_array(entries, shape=(arrays.matrix.shape[0], 1))
-    found = LinearArrays(
-        np.append(lower, -reach),
-        np.append(upper, reach),
-        np.append(arrays.integer, False),
-        sparse.csr_array(sparse.hstack([arrays.matrix, v], format="csr")),
-        row_lower,
-        arrays.row_upper,
+    found = replace(
+        arrays,
+        column_lower=np.append(lower, -reach),
+        column_upper=np.append(upper, reach),
+        integer=np.append(arrays.integer, False),
+        matrix=sparse.csr_array(sparse.hstack([arrays.matrix, v], format="csr")),
+        row_lower=row_lower,
     )
     return Shortfall(found, count, encoding.target_rows)

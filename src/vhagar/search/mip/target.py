@@ -5,8 +5,7 @@ one all the time it needs. A piece whose rows are a relaxation (a range of contr
 its MIP is solved and its bound still matters. A solver's word that there is nothing to be found is
 checked, like everything that it says.
 
-Before its first turn a piece is searched for the paper's dependencies, for a limited time; what is
-found holds for its parts as well.
+What was prepared for a piece (bounds, relations, hexagons) holds for its parts as well.
 """
 
 from __future__ import annotations
@@ -14,61 +13,29 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from vhagar.dependency import DependencyOptions, Relations, find_dependencies
 from vhagar.options import Options
 from vhagar.perturbation import AbstractPiece
 from vhagar.problem import Problem
 from vhagar.relaxation import Bounds, largest_confidence
 from vhagar.result import Witness, WitnessCheck
 from vhagar.search.mip.backends import AbstractModel, Solved, SolveStatus, backend_named
-from vhagar.search.mip.encoding import Encoding, encode
+from vhagar.search.mip.encoding import Encoding, Knowledge, encode, known_ranges
+from vhagar.search.mip.hexagons import hexagons_of
+from vhagar.search.mip.messages import CandidateFound, Message, NodesSearched, UpperFound
 from vhagar.search.mip.polish import Candidate, Polish, first_accepted
+from vhagar.search.mip.preparation import UNPREPARED, Prepared
 from vhagar.search.mip.shortfall import shortfall
 
 Array = NDArray[np.float64]
 
 _FIRST_SLICE = 2.0
-# Seconds for the dependencies of a piece that is searched alone; others have their first slice.
-_DEPENDENCY_TIME = 10.0
 # A margin of the target, as a part of the score scale, that float32 can see.
 _VISIBLE_MARGIN = 1e-4
-
-
-@dataclass(frozen=True, eq=False)
-class UpperFound:
-    """A bound, tolerances added, on the goal as a whole: all of its pieces."""
-
-    value: float
-
-
-@dataclass(frozen=True, eq=False)
-class CandidateFound:
-    """A candidate that passed the check in the process that found it."""
-
-    root: int | None  # index of the problem's piece
-    candidate: Candidate
-
-
-@dataclass(frozen=True, eq=False)
-class NodesSearched:
-    """So many more nodes of a tree were looked at."""
-
-    count: int
-
-
-@dataclass(frozen=True, eq=False)
-class SolverMissing:
-    """The solver cannot be used at all, and why."""
-
-    reason: str
-
-
-Message = UpperFound | CandidateFound | NodesSearched | SolverMissing
 
 
 @dataclass(eq=False)
@@ -106,15 +73,18 @@ class TargetSearch:
         options: Options,
         send: Callable[[Message], None],
         should_stop: Callable[[], bool],
+        prepared: Prepared = UNPREPARED,
     ) -> None:
         self._problem = problem
+        self._prepared = prepared
         self._goal = goal
         self._options = options
         self._send = send
         self._should_stop = should_stop
         self._backend = backend_named(options.solver)
         self._check = WitnessCheck(problem)
-        self._lower = 0.0
+        # Whichever target it was found for: less is of no interest.
+        self._lower = prepared.lower
         domain = problem.domain
         box = Bounds(np.full(domain.size, domain.lower), np.full(domain.size, domain.upper))
         trivial = max(largest_confidence(problem.network, box, problem.source), 0.0)
@@ -122,7 +92,6 @@ class TargetSearch:
         if goal is not None:
             roots = list(enumerate(problem.pieces))
         self._open = [_Open(root, piece, trivial) for root, piece in roots]
-        self._relations: dict[int, tuple[Relations, ...]] = {}
         self._announced = trivial
         self._counted = 0  # nodes of the MIP that is being solved
 
@@ -140,8 +109,7 @@ class TargetSearch:
 
     def _turn(self, current: _Open) -> None:
         """Solve one piece's MIP for a while."""
-        relations = self._relations_of(current)
-        encoding = encode(self._problem, current.piece, self._goal, relations)
+        encoding = encode(self._problem, current.piece, self._goal, self._knowledge_of(current))
         model = self._backend(encoding.arrays, encoding.delta)
         lower = encoding.arrays.column_lower.copy()
         upper = encoding.arrays.column_upper
@@ -158,6 +126,8 @@ class TargetSearch:
             lower=lower,
             time_limit=time_limit,
             seed=self._options.seed,
+            start=self._start(encoding),
+            proving=asked > 0,
             on_bound=lambda bound: self._bounded(current, bound, asked),
             on_solution=lambda point: self._found(current, encoding, point),
             on_nodes=self._count,
@@ -166,22 +136,29 @@ class TargetSearch:
         current.slice *= 2
         self._conclude(turn, solved)
 
-    def _relations_of(self, current: _Open) -> tuple[Relations, ...] | None:
-        """The dependencies of the problem's piece that this one is, or is a part of."""
-        root = current.root
-        if root is None or "dependencies" in self._options.without:
+    def _knowledge_of(self, current: _Open) -> Knowledge:
+        """What is known of the problem's piece that this one is, or is a part of."""
+        known = self._prepared.of(current.root)
+        if current.root is None or current.piece is None or self._options.formulation != "lambda":
+            return known
+        whole = self._problem.pieces[current.root] is current.piece
+        if whole and known.hexagons is not None:
+            return known
+        # A part has tighter hexagons of its own.
+        network, piece = self._problem.network, current.piece
+        ranges = known_ranges(network, piece, known.bounds)
+        return replace(
+            known, hexagons=hexagons_of(network, piece, ranges, known.relations, steps=0)
+        )
+
+    def _start(self, encoding: Encoding) -> Array | None:
+        """The attack's hints as values to begin with."""
+        hints = self._prepared.hints.get(self._goal)
+        if hints is None or not self._backend.capabilities.partial_start:
             return None
-        if root not in self._relations:
-            budget = _DEPENDENCY_TIME if len(self._open) == 1 else current.slice
-            found = find_dependencies(
-                self._problem.network,
-                self._problem.pieces[root],
-                options=DependencyOptions(seed=self._options.seed),
-                deadline=time.monotonic() + budget,
-                clock=lambda: math.inf if self._should_stop() else time.monotonic(),
-            )
-            self._relations[root] = found.layers
-        return self._relations[root]
+        from vhagar.search.mip.attacker import start_of
+
+        return start_of(encoding, hints)
 
     def _conclude(self, turn: _Turn, solved: Solved) -> None:
         """What a solver's answer means for its piece."""
@@ -281,12 +258,17 @@ class TargetSearch:
     def _refine(self, current: _Open) -> None:
         """A solved MIP: done if its rows are exact, else split where the bound still matters."""
         children = current.piece.split() if current.piece is not None else ()
-        exact = current.piece is None or current.piece.exact_rows
-        if exact or not children or not self._matters(current.upper):
+        if self._is_exact(current.piece) or not children or not self._matters(current.upper):
             self._close(current)
             return
         self._open.remove(current)
         self._open += [_Open(current.root, child, current.upper) for child in children]
+
+    def _is_exact(self, piece: AbstractPiece | None) -> bool:
+        """Whether the model says exactly what the piece is, to this solver."""
+        if piece is None or piece.exact_rows:
+            return True
+        return self._backend.capabilities.products and piece.exact_products
 
     def _found(self, current: _Open, encoding: Encoding, point: Array) -> None:
         """A solution of the MIP: polish it, check it, send it if it is better."""

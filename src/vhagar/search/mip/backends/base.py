@@ -26,7 +26,7 @@ from vhagar.search.mip.backends.listener import (
     ShouldStop,
 )
 from vhagar.search.mip.backends.status import STATUSES, SolveStatus
-from vhagar.search.scaling import powers_of_two
+from vhagar.search.scaling import Scaled
 
 Array = NDArray[np.float64]
 
@@ -48,17 +48,22 @@ class Capabilities:
     """What a solver can do besides solving.
 
     `partial_start`: begin with values for some of the columns. `live_bounds` and `live_solutions`:
-    tell them, and be stopped, while a MIP is being solved.
+    tell them, and be stopped, while a MIP is being solved. `products`: take a model's bilinear
+    products; without, the rows that relax them are all there is.
     """
 
     partial_start: bool
     live_bounds: bool
     live_solutions: bool
+    products: bool = False
 
 
 @dataclass(frozen=True, eq=False)
 class Request:
-    """One call of `solve`, in our units. `start` is NaN where a column's value is left open."""
+    """One call of `solve`, in our units. `start` is NaN where a column's value is left open.
+
+    `proving`: a good solution is known already, so the time is for the bound.
+    """
 
     lower: Array
     upper: Array
@@ -67,6 +72,7 @@ class Request:
     time_limit: float
     seed: int
     start: Array | None
+    proving: bool = False
 
 
 class AbstractModel(ABC):
@@ -75,8 +81,6 @@ class AbstractModel(ABC):
     name: ClassVar[str]  # what the user calls the solver; its line in the table of statuses
     package: ClassVar[str]  # what is imported
     capabilities: ClassVar[Capabilities]
-    # Smaller coefficients of the scaled model are dropped, and their rows widened.
-    smallest_coefficient: ClassVar[float] = 1e-9
 
     @classmethod
     def require_package(cls) -> None:
@@ -90,29 +94,7 @@ class AbstractModel(ABC):
     def __init__(self, arrays: LinearArrays, objective: int) -> None:
         self._arrays = arrays
         self._objective = objective
-        sizes = np.maximum(abs(arrays.column_lower), abs(arrays.column_upper))
-        self._column_scale = powers_of_two(sizes)
-        self._column_scale[arrays.integer] = 1.0
-        matrix = arrays.matrix.copy()
-        matrix.data = matrix.data * self._column_scale[matrix.indices]
-        # A column that is always 0 says nothing, and must not set the scale of its rows.
-        matrix.data[sizes[matrix.indices] == 0] = 0.0
-        largest = np.zeros(matrix.shape[0])
-        np.maximum.at(
-            largest, np.repeat(np.arange(len(largest)), np.diff(matrix.indptr)), abs(matrix.data)
-        )
-        self._row_scale = 1.0 / powers_of_two(largest)
-        matrix.data = matrix.data * np.repeat(self._row_scale, np.diff(matrix.indptr))
-        # Solvers drop small coefficients, silently but for a warning. They are dropped here, and
-        # the rows widened by what they can contribute: the scaled columns lie in [-1, 1].
-        tiny = abs(matrix)
-        tiny.data = np.where(tiny.data < self.smallest_coefficient, tiny.data, 0.0)
-        self._reach = 2.0 * np.asarray(tiny.sum(axis=1)).reshape(-1)
-        matrix.data[abs(matrix.data) < self.smallest_coefficient] = 0.0
-        matrix.eliminate_zeros()
-        self._matrix = matrix
-        self._row_lower = arrays.row_lower * self._row_scale - self._reach
-        self._row_upper = arrays.row_upper * self._row_scale + self._reach
+        self._scaled = Scaled(arrays)
         self.outward = self._outward()
 
     def _outward(self) -> float:
@@ -124,13 +106,32 @@ class AbstractModel(ABC):
         other columns may be much larger than the objective is.
         """
         arrays = self._arrays
-        columns = (arrays.column_upper - arrays.column_lower) / self._column_scale
-        rows = 2.0 * abs(self._matrix).sum()
+        columns = (arrays.column_upper - arrays.column_lower) / self._scaled.column_scale
+        rows = 2.0 * abs(self._scaled.matrix).sum() + 2.0 * self._product_entries()
         ranges = 1.0 + float(columns.sum()) + float(rows)
-        entries = abs(self._matrix.data[self._matrix.indices == self._objective])
+        entries = abs(self._scaled.matrix.data[self._scaled.matrix.indices == self._objective])
         smallest = float(entries.min(initial=1.0))
-        unit = float(self._column_scale[self._objective]) / min(1.0, smallest)
+        unit = float(self._scaled.column_scale[self._objective]) / min(1.0, smallest)
         return TOLERANCE * ranges * unit
+
+    @property
+    def _is_mip(self) -> bool:
+        """Whether it is more than an LP to this solver."""
+        products = self.capabilities.products and len(self._arrays.products) > 0
+        return products or bool(self._arrays.integer.any())
+
+    def _product_entries(self) -> float:
+        """The sum of the products' coefficients, as of rows; solvers relax them by such rows."""
+        if not self.capabilities.products:
+            return 0.0
+        scale = self._scaled.column_scale
+        total = 0.0
+        for part in self._arrays.products:
+            factor = scale[part.factor]
+            linear = (factor * (scale[part.other] + 2.0 * abs(part.shift))) / scale[part.result]
+            # A relaxation of a product has up to four sides.
+            total += 4.0 * float((1.0 + linear).sum())
+        return total
 
     def solve(
         self,
@@ -142,6 +143,7 @@ class AbstractModel(ABC):
         time_limit: float = math.inf,
         seed: int = 0,
         start: Array | None = None,
+        proving: bool = False,
         on_bound: OnBound | None = None,
         on_solution: OnSolution | None = None,
         on_nodes: OnNodes | None = None,
@@ -150,17 +152,19 @@ class AbstractModel(ABC):
         """Solve, optionally with other column bounds, other row lower bounds, or as an LP.
 
         `start` has the values of some columns to begin with, and NaN for all others. It is a hint
-        and never changes what is true. While an LP is being solved nobody is told anything.
+        and never changes what is true. `proving` says that a good solution is known already: the
+        solver need not look for others. While an LP is being solved nobody is told anything.
         """
         arrays = self._arrays
         request = Request(
             arrays.column_lower if lower is None else lower,
             arrays.column_upper if upper is None else upper,
             row_lower,
-            integer and bool(arrays.integer.any()),
+            integer and self._is_mip,
             max(time_limit, 0.0),
             seed,
             start,
+            proving,
         )
         listener = Listener(
             self._safe, self._unscaled, on_bound, on_solution, on_nodes, should_stop
@@ -185,32 +189,32 @@ class AbstractModel(ABC):
         # status may say that.
         if not math.isfinite(scaled_bound) or abs(scaled_bound) >= 1e20:
             return math.inf
-        bound = scaled_bound * float(self._column_scale[self._objective]) + self.outward
+        bound = scaled_bound * float(self._scaled.column_scale[self._objective]) + self.outward
         return float(np.nextafter(bound, np.inf))
 
     def _unscaled(self, values: Any) -> Array | None:
         """A solution in our columns; None where it is none."""
         found = np.array(values, dtype=np.float64)
-        if found.shape != self._column_scale.shape or not np.isfinite(found).all():
+        if found.shape != self._scaled.column_scale.shape or not np.isfinite(found).all():
             return None
-        return np.asarray(found * self._column_scale)
+        return np.asarray(found * self._scaled.column_scale)
 
     def _scaled_columns(self, request: Request) -> tuple[Array, Array]:
-        return request.lower / self._column_scale, request.upper / self._column_scale
+        return request.lower / self._scaled.column_scale, request.upper / self._scaled.column_scale
 
     def _scaled_rows(self, request: Request) -> tuple[Array, Array]:
         """The rows' bounds with the request's changes."""
-        lower = self._row_lower.copy()
+        lower = self._scaled.row_lower.copy()
         if request.row_lower is not None:
             rows, values = request.row_lower
             if not ((rows >= 0) & (rows < len(lower))).all():
                 raise SolverFailure(f"there are {len(lower)} rows, and not all of {rows}")
-            lower[rows] = values * self._row_scale[rows] - self._reach[rows]
-        return lower, self._row_upper
+            lower[rows] = values * self._scaled.row_scale[rows] - self._scaled.reach[rows]
+        return lower, self._scaled.row_upper
 
     def _scaled_start(self, request: Request) -> tuple[Columns, Array]:
         """The columns with a value to start from, and the values."""
         if request.start is None:
             return np.zeros(0, dtype=np.int64), np.zeros(0)
         known = np.flatnonzero(np.isfinite(request.start))
-        return known, request.start[known] / self._column_scale[known]
+        return known, request.start[known] / self._scaled.column_scale[known]

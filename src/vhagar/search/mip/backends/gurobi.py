@@ -66,6 +66,8 @@ class GurobiModel(AbstractModel):
         model.setParam("Seed", request.seed)
         if math.isfinite(request.time_limit):
             model.setParam("TimeLimit", request.time_limit)
+        if request.proving:
+            model.setParam("MIPFocus", 3)  # the bound
         lower, upper = self._scaled_columns(request)
         if np.isnan(lower).any() or np.isnan(upper).any():
             raise SolverFailure("a column's bound is not a number")
@@ -73,7 +75,7 @@ class GurobiModel(AbstractModel):
         cost = np.zeros(len(lower))
         cost[self._objective] = 1.0
         columns = model.addMVar(len(lower), lb=lower, ub=upper, obj=cost, vtype=kinds)
-        rows = _Rows(self._matrix, *self._scaled_rows(request))
+        rows = _Rows(self._scaled.matrix, *self._scaled_rows(request))
         if len(rows.senses):
             model.addMConstr(rows.matrix, columns, rows.senses, rows.sides)
         model.ModelSense = -1  # maximise
@@ -96,13 +98,13 @@ class GurobiModel(AbstractModel):
 
     def _proved(self, rows: _Rows, request: Request, duals: Array) -> float:
         """The bound that an LP's duals prove."""
-        cost = np.zeros(len(self._column_scale))
+        cost = np.zeros(len(self._scaled.column_scale))
         cost[self._objective] = 1.0
         columns = self._scaled_columns(request)
         return weak_duality(rows.matrix, cost, columns, rows.bounds, duals)
 
     def _complain(self, error: Any) -> NoReturn:
-        columns, rows = len(self._column_scale), len(self._row_scale)
+        columns, rows = len(self._scaled.column_scale), len(self._scaled.row_scale)
         if error.errno == _TOO_LARGE:
             raise SolverUnavailable(
                 f"Gurobi's licence allows only small models, and this one has {columns} columns "

@@ -44,6 +44,7 @@ STATUSES: dict[str, dict[str, SolveStatus]] = {
     },
     "scip": {
         "optimal": _OPTIMAL,
+        "gaplimit": _OPTIMAL,  # asked for where there are products, which it only approaches
         "infeasible": _INFEASIBLE,
         "timelimit": _STOPPED,
         "userinterrupt": _STOPPED,
@@ -52,7 +53,6 @@ STATUSES: dict[str, dict[str, SolveStatus]] = {
         "totalnodelimit": _STOPPED,
         "stallnodelimit": _STOPPED,
         "memlimit": _STOPPED,
-        "gaplimit": _STOPPED,
         "primallimit": _STOPPED,
         "duallimit": _STOPPED,
         "sollimit": _STOPPED,

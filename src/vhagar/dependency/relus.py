@@ -1,0 +1,107 @@
+"""Two ways to say in a mixed-integer model that a value is `max(s, 0)`.
+
+Big-M: each copy for itself, four rows with the concrete bounds as constants. Lambda: a neuron in
+both copies at once, as a convex combination of the corners of its hexagon cut along the axes; with
+one boolean per sign the weights on the other side are 0. Without the booleans' integrality big-M
+leaves a box of triangles, lambda the convex hull of the pair.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vhagar.linear import Columns, LinearModel
+from vhagar.relaxation import Bounds
+from vhagar.relaxation.hexagon import Hexagons
+from vhagar.relaxation.weights import Weights, add_convexity, add_weights
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Neurons:
+    """The columns of a layer's neurons in one copy: before ReLU, after it, and the booleans.
+
+    A boolean is -1 where none is needed.
+    """
+
+    s: Columns
+    z: Columns
+    active: Columns
+
+    def kept(self, chosen: Columns) -> Neurons:
+        return Neurons(self.s[chosen], self.z[chosen], self.active[chosen])
+
+
+def add_relu(model: LinearModel, s: Columns, bounds: Bounds) -> tuple[Columns, Columns]:
+    """`z = max(s, 0)` with one boolean for each neuron that can have either sign."""
+    z, active = add_outputs(model, s, bounds)
+    open_ = active >= 0
+    if open_.any():
+        low, high = bounds.lower[open_], bounds.upper[open_]
+        leaving, entering, on = z[open_], s[open_], active[open_]
+        model.add_rows([(leaving, 1.0), (entering, -1.0)], 0.0, np.inf)
+        model.add_rows([(leaving, 1.0), (on, -high)], -np.inf, 0.0)
+        model.add_rows([(leaving, 1.0), (entering, -1.0), (on, -low)], -np.inf, -low)
+    return z, active
+
+
+def add_outputs(model: LinearModel, s: Columns, bounds: Bounds) -> tuple[Columns, Columns]:
+    """Columns for `max(s, 0)` and their booleans (-1: none is needed), not yet tied to `s`."""
+    z, active = s.copy(), np.full(len(s), -1)
+    off = bounds.upper <= 0
+    if off.any():
+        z[off] = model.add_columns(0.0, 0.0)[0]
+    open_ = (bounds.lower < 0) & (bounds.upper > 0)
+    if open_.any():
+        high = bounds.upper[open_]
+        z[open_] = model.add_columns(np.zeros(len(high)), high)
+        active[open_] = model.add_columns(np.zeros(len(high)), 1.0, integer=True)
+    return z, active
+
+
+def add_pairs(model: LinearModel, first: Neurons, second: Neurons, hexagons: Hexagons) -> None:
+    """Tie a layer's outputs to its inputs in both copies; neurons may share columns.
+
+    The hexagons are widened, so that no rounding of a corner cuts off what can really happen.
+    """
+    needed = (first.active >= 0) | (second.active >= 0)
+    same = hexagons.equal | (first.s == second.s)
+    for chosen, alike in ((needed & same, True), (needed & ~same, False)):
+        if not chosen.any():
+            continue
+        index = np.flatnonzero(chosen)
+        some = hexagons.kept(index)
+        weights = add_weights(model, *(_as_one(some) if alike else some).widened().corners())
+        add_convexity(model, weights)
+        _tie(model, weights, first.kept(index), weights.s)
+        _tie(model, weights, second.kept(index), weights.t)
+
+
+def _as_one(hexagons: Hexagons) -> Hexagons:
+    """Copies that are the same: what is known of the first holds for both."""
+    zero = np.zeros(len(hexagons))
+    low, high = hexagons.lower, hexagons.upper
+    return Hexagons(low, high, low, high, zero, zero)
+
+
+def _tie(model: LinearModel, weights: Weights, neurons: Neurons, corner: Array) -> None:
+    """One copy of some neurons is the same convex combination before and after ReLU."""
+    s, z = neurons.s, neurons.z
+    model.add_rows([(s, 1.0), (weights.column, weights.sums(-corner))], 0.0, 0.0)
+    own = np.flatnonzero(z != s)
+    if len(own):
+        after = weights.sums(-np.maximum(corner, 0.0)).tocsr()[own]
+        model.add_rows([(z[own], 1.0), (weights.column, after)], 0.0, 0.0)
+    signed = np.flatnonzero(neurons.active >= 0)
+    if len(signed):
+        above, below = (
+            weights.sums(side.astype(np.float64)).tocsr()[signed]
+            for side in (corner > 0, corner < 0)
+        )
+        on = neurons.active[signed]
+        model.add_rows([(weights.column, above), (on, -1.0)], -np.inf, 0.0)
+        model.add_rows([(weights.column, below), (on, 1.0)], -np.inf, 1.0)

@@ -1,0 +1,49 @@
+"""The hexagons of the lambda formulation: the engine's own, with all that is known besides."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from vhagar.dependency import Ranges, Relations
+from vhagar.network import Network, Relu
+from vhagar.perturbation import AbstractPiece
+from vhagar.relaxation.hexagon import Hexagons
+from vhagar.relaxation.layerwise import quick_bounds, refine_layer
+
+# First-order steps for each layer of a piece that has the time for it.
+REFINING_STEPS = 40
+
+
+def hexagons_of(
+    network: Network,
+    piece: AbstractPiece,
+    ranges: Ranges,
+    relations: Sequence[Relations] | None,
+    steps: int,
+) -> list[Hexagons]:
+    """What is known of the inputs of every ReLU layer, in both copies and of their difference."""
+    bounds = quick_bounds(network, piece)
+    places = [k for k, layer in enumerate(network.layers) if isinstance(layer, Relu)]
+    for layer, place in enumerate(places):
+        # What was learnt of the layers before makes this one tighter.
+        found = bounds.quick(layer).meet(bounds.hexagons[layer])
+        known = _known(found, ranges, None if relations is None else relations[place], place)
+        bounds.replace(layer, found.meet(known).tightened())
+        if steps:
+            refine_layer(bounds, layer, steps)
+    return bounds.hexagons
+
+
+def _known(found: Hexagons, ranges: Ranges, relations: Relations | None, place: int) -> Hexagons:
+    """Concrete bounds and relations of the values at a place, as hexagons of the same ratio."""
+    first, second = ranges.first[place], ranges.second[place]
+    gap_lower, gap_upper = np.full(len(found), -np.inf), np.full(len(found), np.inf)
+    if relations is not None and found.ratio == 1.0:  # else the gap is not a difference
+        own = relations.kept(relations.first == relations.second)
+        np.maximum.at(gap_lower, own.first, own.gap_lower)
+        np.minimum.at(gap_upper, own.first, own.gap_upper)
+    return Hexagons(
+        first.lower, first.upper, second.lower, second.upper, gap_lower, gap_upper, found.ratio
+    )

@@ -1,0 +1,155 @@
+"""What comes before the main MIPs and holds for all of them: bounds, relations, the attack.
+
+As in the paper, concrete bounds come first, then the dependencies, and the attack runs meanwhile.
+All of it is done once, whatever the number of targets; the bounds also once for all pieces, over a
+box that holds the images of all of them.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from vhagar.dependency import ConcreteBounds
+from vhagar.options import Options
+from vhagar.problem import Problem
+from vhagar.relaxation import Bounds
+from vhagar.search.mip.concrete import CopyBounds, layers_to_bound, same_in_both
+from vhagar.search.mip.crew import AbstractCrew, BoundNeuron, Related, RelatePiece
+from vhagar.search.mip.encoding import Knowledge
+
+if TYPE_CHECKING:
+    from vhagar.attack.hints import Hints
+
+# Of the time that is left, and seconds at most: for the bounds, and for the relations.
+_BOUNDS_SHARE, _BOUNDS_SECONDS = 0.3, 120.0
+_RELATIONS_SHARE, _RELATIONS_SECONDS = 0.1, 20.0
+# One neuron may take so long at most.
+_NEURON_SECONDS = 10.0
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """What is known before the main MIPs: of each piece, and from the attack."""
+
+    pieces: Mapping[int | None, Knowledge] = field(default_factory=dict)
+    lower: float = 0.0
+    hints: Mapping[int | None, Hints] = field(default_factory=dict)
+
+    def of(self, root: int | None) -> Knowledge:
+        return self.pieces.get(root, Knowledge())
+
+
+UNPREPARED = Prepared()
+
+
+def prepare(
+    problem: Problem, options: Options, crew: AbstractCrew, deadline: float
+) -> dict[int | None, Knowledge]:
+    """The bounds and relations of every piece; what is not ready in time is left out."""
+    copies = _Copies(problem)
+    copies.tighten(crew, _share(deadline, _BOUNDS_SHARE, _BOUNDS_SECONDS))
+    if not problem.targets:
+        return {None: Knowledge((copies.first.layers, copies.first.layers))}
+    return _relate(problem, options, copies, crew, deadline)
+
+
+def _share(deadline: float, share: float, most: float) -> float:
+    """The moment when a part of the time that is left will be over."""
+    now = time.monotonic()
+    return now + max(min(share * (deadline - now), most), 0.0)
+
+
+class _Copies:
+    """The bounds of both copies; one and the same where the images fill the input range."""
+
+    def __init__(self, problem: Problem) -> None:
+        self._network = problem.network
+        size, domain = problem.domain.size, problem.domain
+        box = Bounds(np.full(size, domain.lower), np.full(size, domain.upper))
+        images = [piece.image_bounds() for piece in problem.pieces]
+        hull = Bounds(
+            np.min([low for low, _ in images], axis=0), np.max([high for _, high in images], axis=0)
+        )
+        self.first = self.second = CopyBounds(self._network, box)
+        same = (hull.lower == box.lower) & (hull.upper == box.upper)
+        self._inside = bool(((hull.lower >= box.lower) & (hull.upper <= box.upper)).all())
+        if not same.all():
+            self.second = CopyBounds(self._network, hull)
+        self._shared = same_in_both(self._network, box, hull)
+
+    def tighten(self, crew: AbstractCrew, deadline: float) -> None:
+        """Layer by layer: what one layer gains makes the next one's models tighter."""
+        places = layers_to_bound(self._network)
+        for k, position in enumerate(places):
+            now = time.monotonic()
+            if now >= deadline:
+                return
+            until = now + (deadline - now) / (len(places) - k)
+            self._tighten_layer(crew, position, until)
+
+    def _tighten_layer(self, crew: AbstractCrew, position: int, until: float) -> None:
+        mine = self.first.undecided(position)
+        asked = [(0, int(neuron)) for neuron in mine]
+        if self.second is not self.first:
+            other = self.second.undecided(position)
+            asked += [(1, int(neuron)) for neuron in other if not self._shared[position][neuron]]
+        if not asked:
+            return
+        seconds = max((until - time.monotonic()) * crew.size / len(asked), 0.0)
+        copies = (self.first, self.second)
+        tasks = [
+            BoundNeuron(
+                copy,
+                position,
+                neuron,
+                copies[copy].box,
+                tuple(copies[copy].layers[: position + 1]),
+                min(seconds, _NEURON_SECONDS),
+            )
+            for copy, neuron in asked
+        ]
+        size = len(self.first.layers[position].lower)
+        found = [Bounds(np.full(size, -np.inf), np.full(size, np.inf)) for _ in copies]
+        for task, (low, high) in crew.answers(tasks, until):
+            assert isinstance(task, BoundNeuron)
+            found[task.copy].lower[task.neuron] = low
+            found[task.copy].upper[task.neuron] = high
+        self.first.meet(position, found[0])
+        if self.second is not self.first:
+            # A value that sees only inputs of the same range has the same range. So has, at most,
+            # every value where the images lie in the inputs' box.
+            usable = self._shared[position] | self._inside
+            known = self.first.layers[position]
+            self.second.meet(
+                position,
+                Bounds(
+                    np.where(usable, known.lower, -np.inf), np.where(usable, known.upper, np.inf)
+                ),
+            )
+            self.second.meet(position, found[1])
+
+
+def _relate(
+    problem: Problem, options: Options, copies: _Copies, crew: AbstractCrew, deadline: float
+) -> dict[int | None, Knowledge]:
+    bounds: ConcreteBounds = tuple(copies.first.layers), tuple(copies.second.layers)
+    roots = range(len(problem.pieces))
+    known: dict[int | None, Knowledge] = {root: Knowledge(bounds) for root in roots}
+    if "dependencies" in options.without and options.formulation != "lambda":
+        return known
+    until = _share(deadline, _RELATIONS_SHARE, _RELATIONS_SECONDS)
+    rounds = math.ceil(len(roots) / crew.size)
+    seconds = max(until - time.monotonic(), 0.0) / rounds
+    tasks = [RelatePiece(root, bounds, seconds) for root in roots]
+    # What follows without a solver takes its time, too, and is worth waiting for.
+    for task, found in crew.answers(tasks, max(until, min(deadline, until + _RELATIONS_SECONDS))):
+        assert isinstance(task, RelatePiece)
+        assert isinstance(found, Related)
+        known[task.root] = Knowledge(bounds, found.relations, found.hexagons)
+    return known

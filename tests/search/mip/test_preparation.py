@@ -1,0 +1,252 @@
+"""What all targets share is computed once, in processes or here, and holds for every piece."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import queue
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from vhagar import Network, Options, Problem, verify
+from vhagar.dependency import find_dependencies
+from vhagar.errors import SolverUnavailable
+from vhagar.network import Affine, Relu
+from vhagar.search.mip import crew as crews
+from vhagar.search.mip.crew import (
+    BoundNeuron,
+    LoneCrew,
+    ProcessCrew,
+    RelatePiece,
+    Workplace,
+)
+from vhagar.search.mip.encoding import Knowledge
+from vhagar.search.mip.preparation import prepare
+
+OPTIONS = Options(engine="mip", processes=False)
+
+
+def deep_network(seed: int = 0, classes: int = 3) -> Network:
+    rng = np.random.default_rng([8, seed])
+    sizes = (6, 5, 4, classes)
+    layers: list[Affine | Relu] = []
+    shape: tuple[int, ...] = (1, 2, 3)
+    for into, out in itertools.pairwise(sizes):
+        weight = np.round(8 * rng.normal(size=(out, into))) / 8
+        layers += [Affine(weight, np.round(8 * rng.normal(size=out)) / 8, shape, (out,))]
+        layers += [Relu((out,))]
+        shape = (out,)
+    return Network(tuple(layers[:-1]), (1, 2, 3))
+
+
+class Recorder(LoneCrew):
+    """Keeps what it is asked for."""
+
+    def __init__(self, problem: Problem, options: Options = OPTIONS) -> None:
+        super().__init__(Workplace(problem, options), lambda: False)
+        self.asked: list[Any] = []
+
+    def answers(self, tasks: Sequence[Any], deadline: float) -> Iterator[tuple[Any, Any]]:
+        for task, answer in super().answers(tasks, deadline):
+            self.asked.append(task)
+            yield task, answer
+
+
+def prepared(problem: Problem, options: Options = OPTIONS) -> tuple[Recorder, dict[Any, Knowledge]]:
+    crew = Recorder(problem, options)
+    return crew, prepare(problem, options, crew, time.monotonic() + 100)
+
+
+PERTURBED = (
+    ("linf(0.2)", True),
+    ("brightness([0,0.3])", False),
+    ("contrast([0.5,0.75])", True),
+    ("occlusion(1,[1,2],1)", True),
+    ("translation([0,1],1)", True),
+    ("rotation(180)", True),
+)
+
+
+@pytest.mark.parametrize(("text", "clip"), PERTURBED)
+@pytest.mark.parametrize("seed", range(3))
+def test_what_is_known_holds_for_every_pair(text: str, clip: bool, seed: int) -> None:
+    network = deep_network(seed)
+    problem = Problem(network, text, 0, clip=clip)
+    options = Options(engine="mip", formulation="lambda", processes=False)
+    _, known = prepared(problem, options)
+    rng = np.random.default_rng(seed)
+    for root, piece in enumerate(problem.pieces):
+        x = rng.choice([0.0, 0.125, 1.0], (500, 6))
+        parameters = rng.uniform(*piece.parameter_bounds, (500, len(piece.parameter_bounds[0])))
+        values, values_p = x, piece.apply(x, parameters)
+        bounds, hexagons = known[root].bounds, iter(known[root].hexagons or ())
+        assert bounds is not None
+        for position, layer in enumerate(network.layers):
+            if isinstance(layer, Relu):
+                found = next(hexagons)
+                gaps = values_p - found.ratio * values
+                assert (values >= found.lower - 1e-9).all()
+                assert (values_p <= found.upper_p + 1e-9).all()
+                assert (gaps >= found.gap_lower - 1e-9).all()
+                assert (gaps <= found.gap_upper + 1e-9).all()
+            values, values_p = layer.forward(values), layer.forward(values_p)
+            for copy, its_own in enumerate((values, values_p)):
+                assert (its_own >= bounds[copy][position].lower - 1e-9).all()
+                assert (its_own <= bounds[copy][position].upper + 1e-9).all()
+        assert next(hexagons, None) is None
+
+
+def test_bounds_are_computed_once_for_all_targets_and_pieces() -> None:
+    crew, known = prepared(Problem(deep_network(), "occlusion(1,[1,3],1)", 0))
+    asked = [task for task in crew.asked if isinstance(task, BoundNeuron)]
+    places = Counter((task.copy, task.position, task.neuron) for task in asked)
+    assert asked
+    assert max(places.values()) == 1
+    assert {task.copy for task in asked} == {0}  # the images fill the input range together
+    assert len({id(knowledge.bounds) for knowledge in known.values()}) == 1
+    related = [task.root for task in crew.asked if isinstance(task, RelatePiece)]
+    assert related == [0, 1, 2]
+
+
+def test_a_copy_with_other_inputs_is_asked_about_where_it_sees_them() -> None:
+    # The second neuron of the second layer sees only pixels that nothing covers.
+    first = Affine(np.array([[1.0, -1, 0, 0], [0, 0, 1, -1]]), np.zeros(2), (1, 1, 4), (2,))
+    second = Affine(np.eye(2), np.array([-0.5, -0.5]), (2,), (2,))
+    last = Affine(np.array([[1.0, -1], [-1, 1]]), np.zeros(2), (2,), (2,))
+    network = Network((first, Relu((2,)), second, Relu((2,)), last), (1, 1, 4))
+    crew, known = prepared(Problem(network, "occlusion(1,1,1)", 0))
+    asked = [(task.copy, task.neuron) for task in crew.asked if isinstance(task, BoundNeuron)]
+    assert asked == [(0, 0), (0, 1)]  # black pixels make the first neuron's sign known
+    bounds = known[0].bounds
+    assert bounds is not None
+    np.testing.assert_array_equal(bounds[0][2].upper[1:], bounds[1][2].upper[1:])
+    assert bounds[1][2].upper[0] < 0
+
+
+@pytest.mark.parametrize(
+    ("without", "formulation", "wanted"),
+    [
+        ((), "bigm", (True, False)),
+        (("dependencies",), "bigm", (False, False)),
+        ((), "lambda", (True, True)),
+        (("dependencies",), "lambda", (False, True)),
+    ],
+)
+def test_only_what_is_wanted_is_computed(
+    without: tuple[str, ...], formulation: str, wanted: tuple[bool, bool]
+) -> None:
+    problem = Problem(deep_network(), "linf(0.2)", 0)
+    options = Options(engine="mip", without=without, formulation=formulation, processes=False)
+    crew, known = prepared(problem, options)
+    assert (known[0].relations is not None, known[0].hexagons is not None) == wanted
+    assert known[0].bounds is not None
+    assert any(isinstance(task, RelatePiece) for task in crew.asked) == any(wanted)
+
+
+def test_without_a_perturbation_there_is_one_copy() -> None:
+    crew, known = prepared(Problem(deep_network(), None, 0))
+    assert list(known) == [None]
+    assert {type(task) for task in crew.asked} == {BoundNeuron}
+
+
+def test_without_time_nothing_is_asked_but_everything_is_there() -> None:
+    problem = Problem(deep_network(), "occlusion(1,[1,3],1)", 0)
+    crew = Recorder(problem)
+    known = prepare(problem, OPTIONS, crew, time.monotonic() - 1)
+    assert not any(isinstance(task, BoundNeuron) for task in crew.asked)
+    assert all(task.seconds == 0 for task in crew.asked)
+    assert [known[root].relations is not None for root in range(3)] == [True] * 3
+
+
+def test_dependencies_are_found_once_for_all_targets(monkeypatch: pytest.MonkeyPatch) -> None:
+    found: list[object] = []
+
+    def find(network: Network, piece: Any, *more: Any, **options: Any) -> Any:
+        found.append(piece)
+        return find_dependencies(network, piece, *more, **options)
+
+    monkeypatch.setattr(crews, "find_dependencies", find)
+    problem = Problem(deep_network(classes=4), "occlusion(1,[1,2],1)", 0)
+    verify(problem, options=OPTIONS)
+    assert len(problem.targets) == 3
+    assert found == list(problem.pieces)
+
+
+def process_crew(problem: Problem, size: int = 2) -> tuple[ProcessCrew, list[Any]]:
+    others: list[Any] = []
+    inbox: queue.SimpleQueue[tuple[Any, Any]] = queue.SimpleQueue()
+    inbox.put(("somebody else", "hello"))
+    heard = lambda name, message: others.append((name, message))  # noqa: E731
+    return ProcessCrew(problem, OPTIONS, size, inbox, heard, others.append), others
+
+
+def test_processes_find_the_same() -> None:
+    problem = Problem(deep_network(), "occlusion(1,[1,3],1)", 0)
+    _, alone = prepared(problem)
+    crew, others = process_crew(problem)
+    try:
+        known = prepare(problem, OPTIONS, crew, time.monotonic() + 200)
+    finally:
+        crew.stop()
+    assert ("somebody else", "hello") in others
+    for root in range(3):
+        ours, theirs = known[root], alone[root]
+        assert ours.bounds is not None
+        assert theirs.bounds is not None
+        for one, two in zip(ours.bounds[0], theirs.bounds[0], strict=True):
+            np.testing.assert_allclose(one.upper, two.upper, atol=1e-6)
+        orders = [[layer.orders() for layer in part.relations or ()] for part in (ours, theirs)]
+        assert orders[0] == orders[1]
+
+
+def test_whoever_is_stuck_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = Problem(deep_network(), "linf(0.2)", 0)
+    crew, _ = process_crew(problem, size=1)
+    task = RelatePiece(0, (), 60.0)  # type: ignore[arg-type]
+    try:
+        monkeypatch.setattr(crews, "_PATIENCE", 0.0)
+        before = set(crew._workers)
+        assert list(crew.answers([task], time.monotonic() + 0.01)) == []
+        assert len(crew._workers) == 1
+        assert not before & set(crew._workers)
+    finally:
+        crew.stop()
+
+
+def test_a_worker_that_fails_is_noted_and_the_rest_goes_on() -> None:
+    problem = Problem(deep_network(), "linf(0.2)", 0)
+    crew, others = process_crew(problem, size=2)
+    try:
+        tasks = [RelatePiece(root, _bounds(problem), 1.0) for root in (99, 0)]
+        found = list(crew.answers(tasks, time.monotonic() + 60))
+    finally:
+        crew.stop()
+    assert [task.root for task, _ in found] == [0]
+    assert any("IndexError" in str(note) for note in others)
+
+
+def _bounds(problem: Problem) -> Any:
+    _, known = prepared(problem)
+    return known[0].bounds
+
+
+def test_a_solver_that_is_missing_ends_the_preparation(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = Problem(deep_network(), "linf(0.2)", 0)
+    inbox: queue.SimpleQueue[tuple[Any, Any]] = queue.SimpleQueue()
+    options = Options(engine="mip", solver="abacus")
+    crew = ProcessCrew(problem, options, 1, inbox, lambda *_: None, lambda _: None)
+    try:
+        # A wrong name is an error of another kind, and ends the worker.
+        assert list(crew.answers([RelatePiece(0, _bounds(problem), 1.0)], math.inf)) == []
+        inbox.put((("crew", 7), crews.SolverMissing("no licence")))
+        crew._hired = 7
+        crew._hire()
+        with pytest.raises(SolverUnavailable, match="no licence"):
+            list(crew.answers([RelatePiece(0, _bounds(problem), 1.0)], math.inf))
+    finally:
+        crew.stop()
