@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -50,7 +51,11 @@ class Moment:
 
 @dataclass(frozen=True)
 class Progress:
-    """What `on_progress` receives: the interval now, and what the verifier is doing."""
+    """What `on_progress` receives: the interval now, and what the verifier is doing.
+
+    `witnesses` holds the best one of each goal: a target class, or None where nothing is attacked.
+    `kind` says what kind of bound `upper` is.
+    """
 
     seconds: float
     lower: float
@@ -58,6 +63,8 @@ class Progress:
     phase: str
     targets: dict[int, Interval]
     initial_upper: float
+    witnesses: Mapping[int | None, Witness] = field(default_factory=dict)
+    kind: BoundKind = BoundKind.INTERVAL
 
 
 @dataclass(frozen=True, eq=False)

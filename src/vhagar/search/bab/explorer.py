@@ -18,6 +18,7 @@ from vhagar.perturbation.scalar import AbstractScalarPiece
 from vhagar.problem import Problem
 from vhagar.relaxation import Bounds, network_bounds
 from vhagar.relaxation.layerwise import quick_bounds
+from vhagar.relaxation.memory import BoundsMemory
 from vhagar.result import Witness, WitnessCheck
 from vhagar.search.bab.brancher import Brancher, Known
 from vhagar.search.bab.context import Context, Evaluation
@@ -72,6 +73,7 @@ class Explorer:
         options: Options,
         send: Callable[[WitnessFound], None],
         first: int = 0,
+        bounds: BoundsMemory | None = None,
     ) -> None:
         self.lower = 0.0
         self.ceiling = math.inf  # what is known of the largest confidence
@@ -84,7 +86,7 @@ class Explorer:
         # Below this an LP cannot tell a bound from 0.
         scores = network_bounds(problem.network, box)[-1]
         self._negligible = _RESOLUTION * float(scores.magnitude.max())
-        self._regions = Regions(problem)
+        self._regions = Regions(problem, bounds or BoundsMemory())
         self._convex = RecentlyUsed(_MOST_CONVEX)
         self._brancher = Brancher(self._next_number)
         self._visits: dict[tuple[int | None, int], int] = {}
