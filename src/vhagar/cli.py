@@ -16,6 +16,7 @@ import vhagar
 from vhagar import arguments as types
 from vhagar.errors import VhagarError
 from vhagar.options import Options
+from vhagar.report import command as report
 from vhagar.sweep import command as sweep
 
 if TYPE_CHECKING:
@@ -204,7 +205,7 @@ def _parser() -> argparse.ArgumentParser:
             epilog=_CONFIDENCE_EPILOG,
         )
     )
-    for name, room in (("sweep", sweep),):
+    for name, room in (("sweep", sweep), ("report", report)):
         room.add_arguments(
             commands.add_parser(
                 name, help=room.HELP, description=room.DESCRIPTION, epilog=room.EPILOG

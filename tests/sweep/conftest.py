@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ def small_network(seed: int = 3, hidden: tuple[int, ...] = (6,), classes: int = 
     rng = np.random.default_rng(seed)
     sizes = (16, *hidden, classes)
     layers: list[Any] = []
-    for k, (before, after) in enumerate(zip(sizes, sizes[1:], strict=False)):
+    for k, (before, after) in enumerate(pairwise(sizes)):
         weight = rng.normal(size=(after, before)).astype(np.float32).astype(np.float64)
         shape = (1, 4, 4) if k == 0 else (before,)
         layers += [Affine(weight, np.zeros(after), shape, (after,)), Relu((after,))]

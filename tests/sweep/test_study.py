@@ -125,7 +125,7 @@ def test_from_a_file(model: str) -> None:
 )
 def test_a_wrong_file_is_named_and_explained(tmp_path: Path, line: str, complaint: str) -> None:
     path = tmp_path / "wrong.toml"
-    name = line.split(" ")[0]
+    name = line.partition(" ")[0]
     good = [text for text in TOML.splitlines() if not text.startswith(name or "?")]
     path.write_text("\n".join([line, *good[: 6 if name == "grids" else None]]))
     with pytest.raises(InvalidInput, match=complaint) as caught:
