@@ -94,6 +94,12 @@ class Result:
     def interval(self) -> Interval:
         return Interval(self.lower, self.upper, self.kind)
 
+    def _repr_html_(self) -> str:
+        """What notebooks show."""
+        from vhagar.report.notebook import result_html
+
+        return result_html(self)
+
     @property
     def percent(self) -> tuple[float, float] | None:
         """The bounds as percentages of the maximal confidence, rounded outward.

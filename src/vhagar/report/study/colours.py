@@ -50,7 +50,7 @@ def diverging_pixels(values: NDArray[np.float64], reach: float) -> Pixels:
 def text_on(colour: str) -> str:
     """Black or white, whichever is easier to read on a colour."""
     # Where the contrast of either is the same: (l + 0.05)^2 = 0.05 * 1.05.
-    return "#101820" if luminance(colour) > 0.18 else "#ffffff"
+    return "#000000" if luminance(colour) > 0.18 else "#ffffff"
 
 
 def luminance(colour: str) -> float:

@@ -122,6 +122,14 @@ def _cell(x: float, y: float, verdict: Verdict) -> list[Shape]:
     ]
 
 
+def _interest(groups: tuple[Group, Group]) -> int:
+    """Two networks under one perturbation first, then one network under two."""
+    first, second = groups
+    if first.perturbation == second.perturbation:
+        return 0
+    return 1 if first.fingerprint == second.fingerprint else 2
+
+
 def comparisons(study: StudyData) -> list[Comparison]:
     """Every two groups that share pairs of classes, as many as a page can hold."""
     cells = {
@@ -129,7 +137,7 @@ def comparisons(study: StudyData) -> list[Comparison]:
         for group in study.groups
     }
     found = []
-    for first, second in itertools.combinations(cells, 2):
+    for first, second in sorted(itertools.combinations(cells, 2), key=_interest):
         shared = sorted(set(cells[first]) & set(cells[second]))
         if len(shared) > 1:
             verdicts = tuple(Verdict(*key, cells[first][key], cells[second][key]) for key in shared)

@@ -112,9 +112,12 @@ class WitnessFigure(AbstractFigure):
             Text(left, 16, "scores", 13, bold=True),
             Rect(left + 52, 24, 8, 8, "robust"),
             Text(left + 63, 32, "input", 10.5, fill="muted"),
-            Rect(left + 98, 24, 8, 8, "attackable"),
-            Text(left + 109, 32, "perturbed", 10.5, fill="muted"),
         ]
+        if len(rows) > 1:
+            shapes += [
+                Rect(left + 98, 24, 8, 8, "attackable"),
+                Text(left + 109, 32, "perturbed", 10.5, fill="muted"),
+            ]
         for label in range(values.shape[1]):
             y = _TOP + label * step
             shapes.append(Text(left + 8, y + step / 2 + 3, str(label), 10, "end", "muted"))

@@ -28,10 +28,10 @@ def bullets(lines: Iterable[str]) -> str:
     return f'<ul class="plain">{"".join(f"<li>{text(line)}</li>" for line in lines)}</ul>'
 
 
-def figure(data: AbstractFigure, **attributes: str) -> str:
-    """A figure; attributes say when it is shown."""
-    names = "".join(f' data-{name}="{text(value)}"' for name, value in attributes.items())
-    return f"<figure{names}>{data.draw().svg()}</figure>"
+def figure(data: AbstractFigure, caption: str = "") -> str:
+    """A figure, perhaps with a line above it."""
+    above = f"<figcaption>{text(caption)}</figcaption>" if caption else ""
+    return f"<figure>{above}{data.draw().svg()}</figure>"
 
 
 def select(name: str, label: str, choices: Sequence[tuple[str, str]]) -> str:

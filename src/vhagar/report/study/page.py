@@ -25,6 +25,7 @@ from vhagar.report.study.pairs import (
     PairCell,
     PairHeatmap,
     cell_words,
+    most_robust,
     pair_heatmaps,
     ranked,
 )
@@ -124,7 +125,7 @@ def _ranking(heatmap: PairHeatmap) -> str:
         f"<h3>{heading}</h3><ol>{''.join(map(_ranked_item, found))}</ol>"
         for heading, found in (
             ("weakest pairs", cells[:several]),
-            ("most robust pairs", cells[::-1][:several]),
+            ("most robust pairs", most_robust(heatmap.cells)[:several]),
         )
     ]
     return f"<aside>{''.join(parts)}</aside>"
@@ -173,8 +174,9 @@ def _compare(study: StudyData) -> str:
     heatmaps = {(one.group, one.measure): one for one in pair_heatmaps(study)}
     items = [
         f'<div data-pair="{k}"><p class="note">{text(one.sentence)}</p><div class="three">'
-        f"{figure(heatmaps[one.first, 'upper'])}{figure(heatmaps[one.second, 'upper'])}"
-        f"{figure(one)}</div></div>"
+        f"{figure(heatmaps[one.first, 'upper'], f'A: {one.first.label}')}"
+        f"{figure(heatmaps[one.second, 'upper'], f'B: {one.second.label}')}"
+        f"{figure(one, 'the smaller bound, where it is proven')}</div></div>"
         for k, one in enumerate(found)
     ]
     choices = [(str(k), one.title) for k, one in enumerate(found)]
@@ -191,7 +193,8 @@ def _compare(study: StudyData) -> str:
 
 
 def _gallery(study: StudyData) -> str:
-    entries = [entry for entry in study.entries if entry.witness is not None]
+    found = [entry for entry in study.entries if entry.witness is not None]
+    entries = [entry for entry in found if entry.question.targets] or found
     if not entries:
         return ""
     confident = sorted(entries, key=lambda entry: -entry.lower)[:MOST_CARDS]

@@ -15,7 +15,7 @@ from vhagar.report.study.legend import legend
 
 MEASURES = {
     "lower": "an input this confident can be attacked",
-    "upper": "every input more confident is proven robust",
+    "upper": "more confident inputs are proven robust",
     "gap": "what is not known: upper minus lower",
 }
 _CELL, _LEFT, _TOP = 46.0, 58.0, 62.0
@@ -33,8 +33,15 @@ class PairCell:
 
     def value(self, measure: str) -> float:
         """A bound, or the gap between them; not a number where it is not known."""
-        found = {"lower": self.lower, "upper": self.upper, "gap": self.upper - self.lower}[measure]
-        return found if math.isfinite(found) else math.nan
+        return measured(self.lower, self.upper, measure)
+
+
+def measured(lower: float, upper: float, measure: str) -> float:
+    """A bound, or the gap; not a number where nothing is known yet."""
+    if math.isinf(upper) and lower == 0:
+        return math.nan
+    found = {"lower": lower, "upper": upper, "gap": upper - lower}[measure]
+    return found if math.isfinite(found) else math.nan
 
 
 @dataclass(frozen=True)
@@ -106,8 +113,8 @@ class PairHeatmap(AbstractFigure):
             for j, target in enumerate(self.targets):
                 x, y = _LEFT + _CELL * j, _TOP + _CELL * i
                 shapes += self._cell(x, y, found.get((source, target)), source == target)
-        shapes += legend(_LEFT, bottom + 50, max(width - _LEFT - 8, 120), self.largest)
-        return Drawing(max(width, 300), bottom + 92, self.title, shapes)
+        shapes += legend(_LEFT, bottom + 50, max(width - _LEFT - 8, 220), self.largest)
+        return Drawing(max(width, 360), bottom + 92, self.title, shapes)
 
     def _cell(self, x: float, y: float, cell: PairCell | None, diagonal: bool) -> list[Shape]:
         size = _CELL - 2
@@ -180,8 +187,13 @@ def _met(known: PairCell | None, entry: Entry, goal: Goal) -> PairCell:
 
 
 def ranked(cells: Sequence[PairCell]) -> list[PairCell]:
-    """The weakest pairs first: by what is proven, then by what is found."""
+    """The weakest pairs first: by what was found, then by what is proven."""
     return sorted(cells, key=lambda cell: (-cell.lower, -cell.upper))
+
+
+def most_robust(cells: Sequence[PairCell]) -> list[PairCell]:
+    """The pairs with the smallest proven bounds first."""
+    return sorted(cells, key=lambda cell: (cell.upper, cell.lower))
 
 
 def pair_heatmaps(study: StudyData) -> list[PairHeatmap]:

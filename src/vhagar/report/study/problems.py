@@ -31,7 +31,7 @@ def shown_problems(study: StudyData) -> Sequence[Entry]:
 def problem_html(entry: Entry, study: StudyData) -> str:
     """The details of a problem."""
     found = witness_figure(entry)
-    weakest = max(study.entries, key=lambda other: other.lower)
+    weakest = max(study.entries, key=lambda other: (bool(other.question.targets), other.lower))
     first = " data-first" if entry is weakest else ""
     parts = [
         f'<article class="problem" id="problem-{entry.number}"{first}>',

@@ -21,7 +21,7 @@ from vhagar.report.study.data import Entry, StudyData
 from vhagar.report.study.drawing import Drawing, Picture, Rect, Shape, Text
 from vhagar.report.study.figure import AbstractFigure, Cell, slug
 from vhagar.report.study.legend import legend
-from vhagar.report.study.pairs import MEASURES
+from vhagar.report.study.pairs import MEASURES, measured
 
 _SIDE, _LEFT, _TOP = 252.0, 40.0, 62.0
 
@@ -38,8 +38,7 @@ class Square:
     number: int
 
     def value(self, measure: str) -> float:
-        found = {"lower": self.lower, "upper": self.upper, "gap": self.upper - self.lower}[measure]
-        return found if math.isfinite(found) else math.nan
+        return measured(self.lower, self.upper, measure)
 
 
 @dataclass(frozen=True)
