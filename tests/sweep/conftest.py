@@ -58,12 +58,12 @@ def pairs(model: str) -> Study:
 def start() -> Callable[..., subprocess.Popen[str]]:
     """Starts `vhagar` in a process of its own."""
 
-    def started(*arguments: str) -> subprocess.Popen[str]:
+    def started(*arguments: str, stderr: int = subprocess.STDOUT) -> subprocess.Popen[str]:
         environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
         return subprocess.Popen(
             [sys.executable, "-m", "vhagar", *arguments],
             stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
+            stderr=stderr,
             text=True,
             env=environment,
         )

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -24,10 +26,7 @@ from .checks import require_sound, require_true_witnesses
 
 pytest.importorskip("ray", reason="Ray is not installed: pip install 'vhagar[ray]'")
 # Ray's own code is not free of warnings.
-pytestmark = [
-    pytest.mark.filterwarnings("ignore"),
-    pytest.mark.xdist_group("ray"),
-]
+pytestmark = pytest.mark.filterwarnings("ignore")
 
 from vhagar.sweep.ray_cluster import RayExecutor  # noqa: E402
 
@@ -36,10 +35,16 @@ RAY = Settings(executor="ray", jobs=2)
 
 
 @pytest.fixture(scope="module", autouse=True)
-def cluster() -> Iterator[None]:
-    """One local cluster for all tests: starting one takes seconds."""
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """One local cluster for all tests, and one at a time: they look for its processes by name."""
     import ray
 
+    with (tmp_path_factory.getbasetemp().parent / "ray.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield from _started(ray)
+
+
+def _started(ray: Any) -> Iterator[None]:
     root = str(Path(__file__).parents[2] / "src")
     paths = os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH", "")]))
     ray.init(

@@ -64,8 +64,12 @@ class LiveSweepWatch(AbstractSweepWatch):
         """The panel now."""
         state = self._state
         width = min(self._console.width - 2, _WIDEST)
+        bar = Table.grid()  # on its own the bar would not end its line
+        bar.add_row(
+            ProgressBar(total=max(state.total, 1), completed=state.done, width=width - _FRAME)
+        )
         parts: list[RenderableType] = [
-            ProgressBar(total=max(state.total, 1), completed=state.done, width=width - _FRAME),
+            bar,
             Text(f"{state.done} of {state.total}: {ending_words(state)}", style="dim"),
         ]
         if state.running:

@@ -169,15 +169,23 @@ class _Sweep:
             self._watch.begin(self._state(), study.timeout)
             self._loop(executor)
         finally:
-            # First stop the workers, then write down what they said last.
-            for number in list(self._running):
-                executor.cancel(number)
+            # First stop the workers, then write down what they said last, and only then show it.
+            self._hear_last_words(executor)
             executor.close()
-            self._flush()
-            for number in list(self._running):
+            for number, running in self._running.items():
+                if running.fresh is not None:
+                    store.improve(number, running.fresh)
                 store.release(number, "the sweep ended")
+            self._running.clear()
             store.end_run()
             self._watch.end(self._state())
+
+    def _hear_last_words(self, executor: AbstractExecutor) -> None:
+        """What was said since the last look, of problems that will not be finished now."""
+        while (message := executor.next_message(0.0)) is not None:
+            running = self._running.get(message.number)
+            if running is not None and isinstance(message, Improved | Completed):
+                running.fresh = _merged(running.fresh, self._timed(running, message.snapshot))
 
     def _loop(self, executor: AbstractExecutor) -> None:
         done = False
