@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -9,8 +10,11 @@ from pathlib import Path
 import pytest
 
 from vhagar.cli import main
+from vhagar.sweep.study import load_models, questions, read_study
 
 from .checks import require_sound
+
+DOCS = Path(__file__).parents[2] / "docs"
 
 
 def test_a_study_from_the_command_line_to_its_report(
@@ -61,6 +65,26 @@ def test_a_page_that_cannot_be_written(model: str, tmp_path: Path) -> None:
     words = ["--network", model, "--perturbation", "linf(0.05)", "--source", "0", "--total", "0.01"]
     assert main(["sweep", *words, "--store", str(store)]) == 0
     assert main(["report", str(store), "-o", str(tmp_path / "no" / "r.html")]) == 2
+
+
+def test_every_option_is_documented(capsys: pytest.CaptureFixture[str]) -> None:
+    text = "".join((DOCS / name).read_text() for name in ("command-line.md", "report.md"))
+    for command in ("sweep", "report"):
+        with pytest.raises(SystemExit):
+            main([command, "--help"])
+        options = set(re.findall(r"^  .*?(--[a-z-]+)", capsys.readouterr().out, re.MULTILINE))
+        assert options
+        for option in options - {"--help"}:
+            assert f"`{option}" in text, option
+
+
+def test_the_bundled_study_can_be_read() -> None:
+    study = read_study(DOCS.parent / "examples" / "study.toml")
+    asked = questions(study, load_models(study))
+    assert len(asked) == 2 * (3 + 16) * 3 * 9
+    documented = (DOCS / "sweeps.md").read_text()
+    for line in ('targets = "each"', "sources = [2, 3, 7]", "size = 7"):
+        assert line in documented
 
 
 def test_help_stays_instant() -> None:

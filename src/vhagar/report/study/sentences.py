@@ -24,10 +24,13 @@ def summary(study: StudyData) -> list[str]:
     subject = _subject(study)
     robust = [entry for entry in study.entries if entry.upper == 0]
     sentences = [f"{_many(total, 'question')} about {subject}."]
-    words = f"{done} of them {'is' if done == 1 else 'are'} answered: the interval is closed"
-    if robust:
-        words += f", and for {len(robust)} nothing can be attacked, whatever the confidence"
-    sentences.append(f"{words}.")
+    if done:
+        words = f"{done} of them {'is' if done == 1 else 'are'} answered: the interval is closed"
+        if robust:
+            words += f", and for {len(robust)} nothing can be attacked, whatever the confidence"
+        sentences.append(f"{words}.")
+    else:
+        sentences.append("None is answered in full: every interval is still open.")
     still_open = [entry for entry in study.entries if entry.status == "open"]
     if still_open:
         sentences.append(f"{_many(len(still_open), 'question')} not finished yet.")
