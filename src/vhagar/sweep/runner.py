@@ -6,7 +6,7 @@ import math
 import os
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from vhagar.errors import InvalidInput
@@ -61,9 +61,7 @@ class Settings:
     @property
     def problem_options(self) -> Options:
         """One process works on a problem by itself, which keeps what the next problem can use."""
-        given = asdict(self.options)
-        alone = self.workers == 1
-        return Options(**{**given, "workers": self.workers, "processes": not alone})
+        return replace(self.options, workers=self.workers, processes=self.workers > 1)
 
 
 def open_study(

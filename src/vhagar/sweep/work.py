@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 from vhagar.errors import VhagarError
 from vhagar.network import Network
@@ -86,15 +87,9 @@ class _Listener:
 
 
 def _ending(result: Result) -> Ending:
-    return Ending(
-        result.status,
-        result.seconds,
-        result.nodes,
-        result.engine,
-        result.notes,
-        # Not every version has certificates.
-        getattr(result, "certificate", None),
-    )
+    file = getattr(result, "certificate", None)  # not every result can have one
+    name = None if file is None else Path(file).name
+    return Ending(result.status, result.seconds, result.nodes, result.engine, result.notes, name)
 
 
 def serve(_: None, channel: Channel) -> None:

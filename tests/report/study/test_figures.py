@@ -118,6 +118,17 @@ def test_a_comparison_says_only_what_is_proven(study: StudyData) -> None:
     assert "A is proven more robust for 2 of 3" in first.sentence
 
 
+def test_intervals_that_meet_prove_nothing(make_entry: MakeEntry, make_study: MakeStudy) -> None:
+    bounds = {1: ((1.0, 3.0), (2.0, 5.0)), 2: ((4.0, 6.0), (1.0, 4.0))}
+    entries = [
+        make_entry({target: pair[k]}, network=network)
+        for target, pair in bounds.items()
+        for k, network in enumerate(("one", "two"))
+    ]
+    (comparison,) = comparisons(make_study(*entries))
+    assert [verdict.more_robust for verdict in comparison.verdicts] == ["open", "open"]
+
+
 def test_a_witness_is_shown_as_it_is(study: StudyData) -> None:
     figure = witness_figure(study.entries[1])
     assert figure is not None
