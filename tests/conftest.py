@@ -15,6 +15,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default=384,
         help="how many random problems every engine must get right (default: %(default)s)",
     )
+    parser.addoption(
+        "--kills",
+        type=int,
+        default=4,
+        help="how many times a sweep is killed at a random moment (default: %(default)s)",
+    )
 
 
 @pytest.fixture

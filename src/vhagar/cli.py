@@ -13,8 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import vhagar
+from vhagar import arguments as types
 from vhagar.errors import VhagarError
 from vhagar.options import Options
+from vhagar.report import command as report
+from vhagar.sweep import command as sweep
 from vhagar_check import cli as check
 
 if TYPE_CHECKING:
@@ -34,6 +37,8 @@ examples:
   vhagar attack model.onnx --perturbation "linf(0.1)" --source 2 --plot attack.png
   vhagar confidence model.onnx --class 2 --timeout 60
   vhagar check proof.cert --model model.onnx
+  vhagar sweep study.toml --store study.db
+  vhagar report study.db -o report.html
 
 exit codes:
   0    answered, also when the time was up before the interval was closed
@@ -204,7 +209,7 @@ def _parser() -> argparse.ArgumentParser:
             epilog=_CONFIDENCE_EPILOG,
         )
     )
-    for name, room in (("check", check),):
+    for name, room in (("check", check), ("sweep", sweep), ("report", report)):
         room.add_arguments(
             commands.add_parser(
                 name, help=room.HELP, description=room.DESCRIPTION, epilog=room.EPILOG
@@ -261,7 +266,7 @@ def _add_question(parser: argparse.ArgumentParser) -> None:
     add("--source", required=True, type=int, metavar="C", help="the class of the inputs")
     add(
         "--target",
-        type=_labels,
+        type=types.labels,
         action="extend",
         metavar="T",
         help="a class not to be pushed into; repeat it or separate several by commas "
@@ -324,14 +329,14 @@ def _add_common(parser: argparse.ArgumentParser, timeout: float | None = None) -
     ends = "when closed" if timeout is None else f"{timeout:g}"
     add(
         "--timeout",
-        type=_seconds,
+        type=types.seconds,
         default=timeout,
         metavar="S",
         help=f"stop after S seconds (default: {ends})",
     )
     add(
         "--input-range",
-        type=_range,
+        type=types.span,
         default=(0.0, 1.0),
         metavar="LO,HI",
         help="the interval of every input entry (default: 0,1)",
@@ -340,7 +345,7 @@ def _add_common(parser: argparse.ArgumentParser, timeout: float | None = None) -
     add("--plot", type=Path, metavar="FILE", help="draw witness and bounds (.png, .pdf or .svg)")
     add(
         "--seed",
-        type=_seed,
+        type=types.seed,
         default=Options.seed,
         metavar="N",
         help="seed of everything random (default: %(default)s)",
@@ -356,36 +361,3 @@ def _joined(argv: Sequence[str]) -> list[str]:
         else:
             words.append(word)
     return words
-
-
-def _labels(text: str) -> list[int]:
-    try:
-        return [int(label) for label in text.split(",")]
-    except ValueError:
-        message = f"{text!r} is not a class or several separated by commas, such as 3 or 3,5"
-        raise argparse.ArgumentTypeError(message) from None
-
-
-def _seconds(text: str) -> float:
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = -1.0
-    if not seconds >= 0:  # NaN is no time either
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds, such as 60")
-    return seconds
-
-
-def _seed(text: str) -> int:
-    if not (text.isdecimal() and int(text) < 2**31):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 0 to 2**31 - 1")
-    return int(text)
-
-
-def _range(text: str) -> tuple[float, float]:
-    try:
-        low, high = (float(end) for end in text.strip("[]").split(","))
-    except ValueError:
-        message = f"{text!r} is not an interval; write two numbers, such as 0,1"
-        raise argparse.ArgumentTypeError(message) from None
-    return low, high

@@ -13,7 +13,9 @@ from vhagar.network import Network
 from vhagar.options import Options
 from vhagar.problem import Problem
 from vhagar.relaxation import Bounds, largest_confidence
-from vhagar.result import BoundKind, Interval, Result, Status, Tracker
+from vhagar.relaxation.memory import BoundsMemory
+from vhagar.result import BoundKind, Interval, Known, Result, Status, Tracker
+from vhagar.result.known import offer_known
 from vhagar.result.tracker import OnProgress
 from vhagar.search import engine_for
 
@@ -25,6 +27,8 @@ def verify(
     on_progress: OnProgress | None = None,
     options: Options | None = None,
     max_confidence: Interval | None = None,
+    known: Known | None = None,
+    bounds: BoundsMemory | None = None,
 ) -> Result:
     """Compute an interval around the maximal globally non-robust bound.
 
@@ -33,18 +37,22 @@ def verify(
     called with every improvement. `max_confidence` (see the function of that name) lets
     `Result.percent` relate the bounds to what the network can reach at all. With
     `options.certificate` a proof of the interval is written to that file, however the run ends.
+
+    `known` is where the search starts from: inputs to check, and bounds that are proven already.
+    `bounds` remembers the bounds of the network's neurons from one call to the next.
     """
     options = options or Options()
     engine = engine_for(options)
     if timeout is not None and (math.isnan(timeout) or timeout < 0):
         raise InvalidInput(f"the timeout must be a number of seconds, not {timeout}")
     deadline = time.monotonic() + (math.inf if timeout is None else timeout)
-    tracker = Tracker(problem, options, on_progress)
+    tracker = Tracker(problem, options, on_progress, bounds)
     stopped: Status | None = None
     try:
         with engine.certifying(tracker):
             with tracker.phase("bounds"):
                 _offer_trivial_bounds(tracker)
+                offer_known(tracker, known or Known())
             with tracker.phase("search"):
                 if engine.run(tracker, deadline):
                     stopped = Status.TIMEOUT

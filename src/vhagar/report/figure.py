@@ -87,19 +87,19 @@ def _input_panels(
     low = min(problem.domain.lower, *(float(array.min()) for array in shown))
     high = max(problem.domain.upper, *(float(array.max()) for array in shown))
     title = f"classified {problem.source}\nconfidence {down(witness.confidence)}"
-    first = InputPanel(title, _picture(witness.x), low, high)
+    first = InputPanel(title, picture(witness.x), low, high)
     if witness.x_p is None or witness.margin is None:
         return first, None, None
     fate = "an exact tie with" if witness.tie else "classified"
     title = f"perturbed: {fate} {witness.target}\nmargin {down(witness.margin)}"
-    second = InputPanel(title, _picture(witness.x_p), low, high)
-    change = _largest_change(_picture(witness.x_p) - _picture(witness.x))
+    second = InputPanel(title, picture(witness.x_p), low, high)
+    change = largest_change(picture(witness.x_p) - picture(witness.x))
     reach = float(abs(change).max()) or 1.0
     title = f"difference\nlargest change {abs(change).max():.3g}"
     return first, second, InputPanel(title, change, -reach, reach)
 
 
-def _picture(x: Array) -> Array:
+def picture(x: Array) -> Array:
     """An input as an image where it is one, else flat."""
     if x.ndim == 2:
         return x
@@ -110,7 +110,7 @@ def _picture(x: Array) -> Array:
     return x.reshape(-1)
 
 
-def _largest_change(difference: Array) -> Array:
+def largest_change(difference: Array) -> Array:
     """Of a colour image's channels the one that changes most, with its sign."""
     if difference.ndim < 3:
         return difference

@@ -38,10 +38,15 @@ class AbstractScreen(ABC):
         """Print labelled lines and, last of all, the answer."""
 
 
+def is_terminal() -> bool:
+    """Whether the standard output can show a live display."""
+    # Not rich's opinion: FORCE_COLOR would send it control codes through a pipe.
+    return sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
+
+
 def open_screen() -> AbstractScreen:
     """The screen that suits the standard output."""
-    # Not rich's opinion: FORCE_COLOR would send it control codes through a pipe.
-    if sys.stdout.isatty() and os.environ.get("TERM") != "dumb":
+    if is_terminal():
         from vhagar.report.terminal import LiveScreen
 
         return LiveScreen()

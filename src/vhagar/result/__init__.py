@@ -1,5 +1,6 @@
 """Results: the interval, the witness (re-checked, fails closed), and how they are kept."""
 
+from vhagar.result.known import Known, Suggestion
 from vhagar.result.result import BoundKind, Interval, Moment, Progress, Result, Status
 from vhagar.result.tracker import Tracker
 from vhagar.result.witness import Rejection, Witness, WitnessCheck
@@ -7,11 +8,13 @@ from vhagar.result.witness import Rejection, Witness, WitnessCheck
 __all__ = [
     "BoundKind",
     "Interval",
+    "Known",
     "Moment",
     "Progress",
     "Rejection",
     "Result",
     "Status",
+    "Suggestion",
     "Tracker",
     "Witness",
     "WitnessCheck",

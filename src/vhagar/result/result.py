@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
@@ -51,7 +52,11 @@ class Moment:
 
 @dataclass(frozen=True)
 class Progress:
-    """What `on_progress` receives: the interval now, and what the verifier is doing."""
+    """What `on_progress` receives: the interval now, and what the verifier is doing.
+
+    `witnesses` holds the best one of each goal: a target class, or None where nothing is attacked.
+    `kind` says what kind of bound `upper` is.
+    """
 
     seconds: float
     lower: float
@@ -59,6 +64,8 @@ class Progress:
     phase: str
     targets: dict[int, Interval]
     initial_upper: float
+    witnesses: Mapping[int | None, Witness] = field(default_factory=dict)
+    kind: BoundKind = BoundKind.INTERVAL
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,6 +96,12 @@ class Result:
     @property
     def interval(self) -> Interval:
         return Interval(self.lower, self.upper, self.kind)
+
+    def _repr_html_(self) -> str:
+        """What notebooks show."""
+        from vhagar.report.notebook import result_html
+
+        return result_html(self)
 
     @property
     def percent(self) -> tuple[float, float] | None:

@@ -20,6 +20,7 @@ from vhagar.options import Options
 from vhagar.perturbation import AbstractPiece
 from vhagar.problem import Problem
 from vhagar.relaxation import Bounds, network_bounds
+from vhagar.relaxation.memory import BoundsMemory
 from vhagar.result.result import BoundKind, Interval, Moment, Progress, Result, Status
 from vhagar.result.witness import Rejection, Witness, WitnessCheck
 
@@ -36,13 +37,21 @@ _ROOM = 1e-9
 
 
 class Tracker:
-    """Intervals per goal (a target class, or None), the best witness, and the history."""
+    """Intervals per goal (a target class, or None), the best witness, and the history.
+
+    `bounds` is where engines find what earlier problems left for them.
+    """
 
     def __init__(
-        self, problem: Problem, options: Options, on_progress: OnProgress | None = None
+        self,
+        problem: Problem,
+        options: Options,
+        on_progress: OnProgress | None = None,
+        bounds: BoundsMemory | None = None,
     ) -> None:
         self.problem = problem
         self.options = options
+        self.bounds = bounds or BoundsMemory()
         self.started = time.monotonic()
         self.phase_name = "start"
         self._on_progress = on_progress
@@ -176,6 +185,8 @@ class Tracker:
                     self.phase_name,
                     self._intervals(),
                     self._initial_upper,
+                    dict(self._witnesses),
+                    self._kind(self._deciding),
                 )
             )
 
@@ -206,6 +217,11 @@ class Tracker:
             for goal in self.problem.targets
         }
 
+    @property
+    def _deciding(self) -> int | None:
+        """The goal whose upper bound is that of all."""
+        return max(self.problem.goals, key=self.goal_upper)
+
     def _kind(self, goal: int | None) -> BoundKind:
         bounds = self._uppers[goal]
         return min(bounds, key=lambda kind: bounds[kind], default=BoundKind.INTERVAL)
@@ -219,12 +235,11 @@ class Tracker:
         else:
             status = stopped or Status.EXHAUSTED
         best = max(self._witnesses.values(), key=lambda w: w.confidence, default=None)
-        deciding = max(self.problem.goals, key=self.goal_upper)
         return Result(
             lower=self.lower,
             upper=self.upper,
             status=status,
-            kind=self._kind(deciding),
+            kind=self._kind(self._deciding),
             seconds=self.seconds,
             targets=self._intervals(),
             witness=best,

@@ -18,6 +18,7 @@ from typing import Any
 from vhagar.dataset import named_dataset
 from vhagar.options import Options
 from vhagar.problem import Problem
+from vhagar.relaxation.memory import BoundsMemory
 from vhagar.result import BoundKind, Tracker
 from vhagar.search.bab.explorer import Explored, Explorer
 from vhagar.search.bab.finder import WitnessFound
@@ -113,7 +114,9 @@ class _Search:
     def run_here(self, deadline: float) -> bool:
         """Everything in this process, always in the same order."""
         tracker = self._tracker
-        workplace = _Workplace(tracker.problem, tracker.options, self._take_witness)
+        workplace = _Workplace(
+            tracker.problem, tracker.options, self._take_witness, bounds=tracker.bounds
+        )
         while len(self._frontier) and not tracker.closed:
             if time.monotonic() > deadline:
                 return True
@@ -254,9 +257,16 @@ class _Search:
 class _Workplace:
     """Where tasks are worked on: an explorer for each of the two searches."""
 
-    def __init__(self, problem: Problem, options: Options, send: Any, first: int = 0) -> None:
-        self._explorer = Explorer(problem, options, send, first)
-        self._arguments = (options, send, first)
+    def __init__(
+        self,
+        problem: Problem,
+        options: Options,
+        send: Any,
+        first: int = 0,
+        bounds: BoundsMemory | None = None,
+    ) -> None:
+        self._arguments = (options, send, first, bounds)
+        self._explorer = Explorer(problem, *self._arguments)
         self._problem = problem
         self._confident: Explorer | None = None
 

@@ -16,6 +16,7 @@ from vhagar.perturbation import AbstractPiece
 from vhagar.perturbation.scalar import AbstractScalarPiece
 from vhagar.problem import Problem
 from vhagar.relaxation import Bounds, network_bounds
+from vhagar.relaxation.memory import BoundsMemory
 from vhagar.result.certificate import ProofKind
 from vhagar.search.bab.bound import Proof
 from vhagar.search.bab.brancher import Brancher, Known
@@ -60,6 +61,7 @@ class Explorer:
         options: Options,
         send: Callable[[WitnessFound], None],
         first: int = 0,
+        bounds: BoundsMemory | None = None,
     ) -> None:
         self.lower = 0.0
         self.ceiling = math.inf  # what is known of the largest confidence
@@ -72,7 +74,7 @@ class Explorer:
         scores = network_bounds(problem.network, box)[-1]
         self._negligible = _RESOLUTION * float(scores.magnitude.max())
         self._log = Log(problem, wanted=options.certificate is not None)
-        self._regions = Regions(problem, self._log.wanted)
+        self._regions = Regions(problem, bounds or BoundsMemory(), self._log.wanted)
         self._brancher = Brancher(self._next_number)
         self._number = first
 

@@ -8,6 +8,7 @@ from typing import Any
 from vhagar.perturbation import AbstractPiece
 from vhagar.problem import Problem
 from vhagar.relaxation.layerwise import TwinBounds, quick_bounds, refine_layer
+from vhagar.relaxation.memory import BoundsMemory
 from vhagar.result.certificate import LARGEST
 from vhagar.search.bab.branching import Candidate, Candidates
 from vhagar.search.bab.context import Context
@@ -56,11 +57,11 @@ class RegionState:
 class Regions:
     """The regions of a problem that were in use most recently."""
 
-    def __init__(self, problem: Problem, storable: bool = False) -> None:
+    def __init__(self, problem: Problem, bounds: BoundsMemory, storable: bool = False) -> None:
         self._problem = problem
         self._storable = storable  # whether bounds must fit into a certificate
         self._states = RecentlyUsed(_MOST_CONTEXTS)
-        self._bounds = RecentlyUsed(_MOST_CONTEXTS)
+        self._bounds = bounds
 
     def __getitem__(self, region: Region) -> RegionState:
         if region not in self._states:
@@ -78,17 +79,18 @@ class Regions:
         return piece
 
     def _bounds_of(self, region: Region) -> TwinBounds:
-        """All targets share a piece's bounds."""
-        key = (region.root, region.path)
-        if key not in self._bounds:
+        """All targets share a piece's bounds, and all sources."""
+
+        def compute() -> TwinBounds:
             bounds = quick_bounds(self._problem.network, self.piece(region))
             # With many pieces the time is better spent on searching them.
             few = len(self._problem.pieces) <= _MOST_REFINED and not region.path
             if few and not (self._storable and _is_bulky(bounds)):
                 refine_layer(bounds, len(bounds.hexagons) - 1, _REFINING_STEPS)
-            self._bounds[key] = bounds
-        found: TwinBounds = self._bounds[key]
-        return found
+            return bounds
+
+        part = (region.root, region.path, self._storable)
+        return self._bounds.of(self._problem, part, compute)
 
 
 def _is_bulky(bounds: TwinBounds) -> bool:

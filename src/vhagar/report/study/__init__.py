@@ -1,0 +1,1 @@
+"""A study's results as figures, files, and one page: store -> plain data -> figure -> page."""

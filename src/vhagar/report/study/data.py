@@ -1,0 +1,269 @@
+"""What a store knows, as plain data: everything a report shows comes from here."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from vhagar.result import BoundKind, Moment, Witness
+from vhagar.sweep.question import Question
+from vhagar.sweep.rows import goal_of, witness_of_row
+from vhagar.sweep.store import Store, question_of
+
+
+@dataclass(frozen=True)
+class Group:
+    """One network under one perturbation: what figures put side by side."""
+
+    network: str
+    fingerprint: str
+    perturbation: str | None
+    clip: bool = True
+
+    @property
+    def label(self) -> str:
+        """`mnist_conv1, occlusion(14,14,5)`."""
+        if self.perturbation is None:
+            return f"{self.network}, maximal confidence"
+        return f"{self.network}, {self.perturbation}{'' if self.clip else ' unclipped'}"
+
+
+@dataclass(frozen=True)
+class Goal:
+    """The interval of one target; `upper` is infinite where nothing is proven."""
+
+    target: int | None
+    lower: float
+    upper: float
+    kind: BoundKind | None = None
+
+    @property
+    def gap(self) -> float:
+        return self.upper - self.lower
+
+
+@dataclass(frozen=True, eq=False)
+class Entry:
+    """One problem and all that is known of it."""
+
+    number: int
+    question: Question
+    group: Group
+    status: str
+    goals: tuple[Goal, ...]
+    history: tuple[Moment, ...] = ()
+    witnesses: dict[int | None, Witness] = field(default_factory=dict)
+    seconds: float = 0.0
+    nodes: int = 0
+    engine: str = ""
+    version: str = ""
+    notes: tuple[str, ...] = ()
+    certificate: str | None = None
+    carried: int = 0
+
+    @property
+    def source(self) -> int:
+        return self.question.source
+
+    @property
+    def target(self) -> int | None:
+        """The target, where there is exactly one."""
+        targets = self.question.targets
+        return targets[0] if len(targets) == 1 else None
+
+    @property
+    def lower(self) -> float:
+        return max(goal.lower for goal in self.goals)
+
+    @property
+    def upper(self) -> float:
+        return max(goal.upper for goal in self.goals)
+
+    @property
+    def kind(self) -> BoundKind | None:
+        return max(self.goals, key=lambda goal: goal.upper).kind
+
+    @property
+    def witness(self) -> Witness | None:
+        """The most confident one."""
+        return max(self.witnesses.values(), key=lambda found: found.confidence, default=None)
+
+    @property
+    def relative_gap(self) -> float:
+        """The gap as a part of the upper end: 0 for closed, 1 for nothing known."""
+        if not math.isfinite(self.upper):
+            return 1.0
+        return (self.upper - self.lower) / self.upper if self.upper > 0 else 0.0
+
+    @property
+    def pair(self) -> str:
+        """`2 to 3`, `2 to any`, or `2` for a question without targets."""
+        if not self.question.targets:
+            return str(self.source)
+        return f"{self.source} to {'any' if self.target is None else self.target}"
+
+
+@dataclass(frozen=True)
+class NetworkFacts:
+    """A network of the study."""
+
+    name: str
+    fingerprint: str
+    file: str
+    classes: int
+    input_shape: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Run:
+    """One process's part in the study. Times are seconds since 1970."""
+
+    started: float
+    ended: float | None
+    version: str
+    machine: str
+    executor: str
+
+
+@dataclass(frozen=True)
+class Event:
+    """A moment of the study's history: which problem, when, and its interval then."""
+
+    number: int
+    time: float
+    what: str
+    lower: float
+    upper: float
+
+
+@dataclass(frozen=True, eq=False)
+class StudyData:
+    """A whole study."""
+
+    name: str
+    networks: tuple[NetworkFacts, ...]
+    entries: tuple[Entry, ...]
+    runs: tuple[Run, ...] = ()
+    events: tuple[Event, ...] = ()
+
+    @cached_property
+    def groups(self) -> tuple[Group, ...]:
+        """Networks under perturbations, in the study's order; without maximal confidences."""
+        found = (entry.group for entry in self.entries)
+        return tuple(dict.fromkeys(group for group in found if group.perturbation is not None))
+
+    def of(self, group: Group) -> tuple[Entry, ...]:
+        return tuple(entry for entry in self.entries if entry.group == group)
+
+    def network(self, group: Group) -> NetworkFacts:
+        return next(facts for facts in self.networks if facts.fingerprint == group.fingerprint)
+
+    def confidence(self, entry: Entry) -> Entry | None:
+        """What is known of the maximal confidence in an entry's source class."""
+        for other in self.entries:
+            if (
+                other.group.perturbation is None
+                and other.group.fingerprint == entry.group.fingerprint
+                and other.source == entry.source
+                and other.question.input_range == entry.question.input_range
+            ):
+                return other
+        return None
+
+
+def read_store(path: str | Path) -> StudyData:
+    """All that a store knows."""
+    with Store(path) as store:
+        return _study(store)
+
+
+def _study(store: Store) -> StudyData:
+    networks = {
+        row["fingerprint"]: NetworkFacts(
+            row["name"],
+            row["fingerprint"],
+            Path(row["path"]).name,
+            row["classes"],
+            tuple(json.loads(row["input_shape"])),
+        )
+        for row in store.rows("networks")
+    }
+    runs = {row["id"]: row for row in store.rows("runs")}
+    goals, witnesses, events = (
+        _by_problem(store.rows(name)) for name in ("goals", "witnesses", "events")
+    )
+    problems = sorted(store.rows("problems"), key=lambda row: int(row["place"]))
+    entries = []
+    for row in problems:
+        number = row["id"]
+        facts = networks[row["network"]]
+        entries.append(
+            Entry(
+                number,
+                question_of(row),
+                Group(facts.name, facts.fingerprint, row["perturbation"], bool(row["clip"])),
+                row["status"],
+                tuple(map(_goal, goals[number])),
+                _history(events[number]),
+                {
+                    goal_of(found["target"]): witness_of_row(found, facts.input_shape)
+                    for found in witnesses[number]
+                },
+                row["seconds"],
+                row["nodes"],
+                row["engine"] or "",
+                runs[row["run"]]["version"] if row["run"] in runs else "",
+                tuple(json.loads(row["notes"])),
+                row["certificate"],
+                sum(event["what"] == "carried" for event in events[number]),
+            )
+        )
+    return StudyData(
+        store.study().name or Path(store.path).stem,
+        tuple(networks.values()),
+        tuple(entries),
+        tuple(_run(row) for row in runs.values()),
+        tuple(_event(row) for row in store.rows("events")),
+    )
+
+
+def _by_problem(rows: Sequence[Any]) -> dict[int, list[Any]]:
+    found: dict[int, list[Any]] = defaultdict(list)
+    for row in rows:
+        found[row["problem"]].append(row)
+    return found
+
+
+def _goal(row: Any) -> Goal:
+    kind = None if row["kind"] is None else BoundKind[row["kind"].upper()]
+    return Goal(goal_of(row["target"]), row["lower"], _end(row["upper"]), kind)
+
+
+def _end(upper: float | None) -> float:
+    return math.inf if upper is None else upper
+
+
+def _history(events: Sequence[Any]) -> tuple[Moment, ...]:
+    """The interval over the seconds spent on a problem, from the first bound on."""
+    return tuple(
+        Moment(row["seconds"], row["lower"], row["upper"])
+        for row in events
+        if row["upper"] is not None
+    )
+
+
+def _run(row: Any) -> Run:
+    settings = json.loads(row["settings"])
+    jobs = settings.get("jobs", 1)
+    executor = f"{settings.get('executor', 'local')}, {jobs} at a time"
+    return Run(row["started"], row["ended"], row["version"], row["machine"], executor)
+
+
+def _event(row: Any) -> Event:
+    return Event(row["problem"], row["time"], row["what"], row["lower"], _end(row["upper"]))

@@ -1,0 +1,97 @@
+"""An SQLite file that several processes may write to: all of a transaction or nothing of it."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import vhagar
+from vhagar.errors import InvalidInput
+from vhagar.sweep.schema import SCHEMA_VERSION, TABLES
+
+# Others may be writing: wait for them rather than fail.
+_BUSY_SECONDS = 60.0
+
+
+class Database:
+    """An open file with the tables of a store. What was committed is on disk."""
+
+    def __init__(self, path: Path, create: bool) -> None:
+        self.path = path
+        if create and path.exists() and path.stat().st_size > 0:
+            raise InvalidInput(
+                f"there is a store at {path} already; add --resume to go on with it, or choose "
+                "another place"
+            )
+        if not create and not path.is_file():
+            raise InvalidInput(f"there is no store at {path}; check the path")
+        try:
+            self._connection = sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None)
+            self._connection.row_factory = sqlite3.Row
+            for setting in ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON"):
+                self.execute(f"PRAGMA {setting}")
+            self._prepare()
+        except sqlite3.DatabaseError as error:
+            raise InvalidInput(f"cannot use {path} as a store: {error}") from None
+
+    def _prepare(self) -> None:
+        with self.transaction():
+            tables = {row["name"] for row in self.all("SELECT name FROM sqlite_master")}
+            if not tables:
+                for statement in _statements(TABLES):
+                    self.execute(statement)
+                self.set_fact("schema", str(SCHEMA_VERSION))
+                self.set_fact("created", repr(time.time()))
+                return
+        found = self.fact("schema") if "facts" in tables else None
+        if found != str(SCHEMA_VERSION):
+            raise InvalidInput(
+                f"{self.path} is not a store that vhagar {vhagar.__version__} can read "
+                f"(schema {found}, not {SCHEMA_VERSION})"
+            )
+
+    def close(self) -> None:
+        self._connection.close()
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """All of it or nothing, and nobody else writes meanwhile."""
+        self.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+        except BaseException:
+            self.execute("ROLLBACK")
+            raise
+        self.execute("COMMIT")
+
+    def execute(self, statement: str, *values: Any) -> sqlite3.Cursor:
+        return self._connection.execute(statement, values)
+
+    def all(self, query: str, *values: Any) -> list[sqlite3.Row]:
+        return self.execute(query, *values).fetchall()
+
+    def one(self, query: str, *values: Any) -> sqlite3.Row:
+        (row,) = self.all(query, *values)
+        return row
+
+    def fact(self, name: str) -> str | None:
+        """One of the few things that are true of the whole study."""
+        rows = self.all("SELECT value FROM facts WHERE name = ?", name)
+        return rows[0]["value"] if rows else None
+
+    def set_fact(self, name: str, value: str) -> None:
+        self.execute("INSERT OR REPLACE INTO facts VALUES (?, ?)", name, value)
+
+
+def _statements(script: str) -> Iterator[str]:
+    """One by one: `executescript` would end the transaction that they belong to."""
+    statement = ""
+    for line in script.splitlines():
+        statement += line + "\n"
+        if sqlite3.complete_statement(statement):
+            yield statement
+            statement = ""

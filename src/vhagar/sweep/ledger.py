@@ -1,0 +1,104 @@
+"""Writing down what is known of a problem: intervals tighten, witnesses come with lower bounds."""
+
+from __future__ import annotations
+
+import math
+import sqlite3
+import time
+
+from vhagar.errors import VhagarError
+from vhagar.result import BoundKind, Witness
+from vhagar.sweep.database import Database
+from vhagar.sweep.rows import goal_of, row_of_witness
+from vhagar.sweep.snapshot import Snapshot
+
+
+def improve(
+    db: Database, run: int, number: int, snapshot: Snapshot, what: str, origin: int | None
+) -> bool:
+    """Take over what is better than what is known; returns whether anything was.
+
+    `origin` is the problem that it was carried over from, if it was. Within a transaction.
+    """
+    better = False
+    for goal_row in db.all("SELECT * FROM goals WHERE problem = ?", number):
+        row, goal = goal_row, goal_of(goal_row["target"])
+        witness, known = snapshot.witnesses.get(goal), snapshot.goals.get(goal)
+        if witness is not None and witness.confidence > row["lower"]:
+            row = _raise_lower(db, row, witness, origin)
+            better = True
+        if known is not None and math.isfinite(known.upper):
+            better |= _lower_upper(db, row, known.upper, known.kind)
+    if better:
+        note = "" if origin is None else f"from problem {origin}"
+        add_event(db, run, number, snapshot.seconds, what, note)
+    return better
+
+
+def add_event(
+    db: Database, run: int, number: int, seconds: float, what: str, note: str = ""
+) -> None:
+    """One more line of a problem's history, with its interval at this moment."""
+    lower, upper = interval(db, number)
+    db.execute(
+        "INSERT INTO events (problem, run, time, seconds, what, lower, upper, note) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        *(number, run, time.time(), seconds, what, lower, upper, note),
+    )
+
+
+def interval(db: Database, number: int) -> tuple[float, float | None]:
+    """The interval of a problem: None for an upper end that is not known."""
+    rows = db.all("SELECT lower, upper FROM goals WHERE problem = ?", number)
+    uppers = [row["upper"] for row in rows]
+    return max(row["lower"] for row in rows), None if None in uppers else max(uppers)
+
+
+def seconds_spent(db: Database, number: int) -> float:
+    """How long a problem has been worked on, as far as its history tells."""
+    return float(db.one("SELECT max(seconds) FROM events WHERE problem = ?", number)[0] or 0.0)
+
+
+def _raise_lower(
+    db: Database, row: sqlite3.Row, witness: Witness, origin: int | None
+) -> sqlite3.Row:
+    columns = row_of_witness(row["problem"], row["target"], witness, origin)
+    marks = ", ".join("?" * len(columns))
+    db.execute(f"INSERT OR REPLACE INTO witnesses VALUES ({marks})", *columns)
+    upper, kind = row["upper"], row["kind"]
+    if upper is not None and witness.confidence > upper:
+        if kind != BoundKind.SOLVER.name.lower():
+            raise _contradiction(row["problem"], witness.confidence, upper, kind)
+        upper, kind = row["proven"], row["proven_kind"]
+        db.execute("UPDATE problems SET status = 'open' WHERE id = ?", row["problem"])
+    place = (row["problem"], row["target"])
+    db.execute(
+        "UPDATE goals SET lower = ?, upper = ?, kind = ? WHERE problem = ? AND target = ?",
+        *(witness.confidence, upper, kind, *place),
+    )
+    return db.one("SELECT * FROM goals WHERE problem = ? AND target = ?", *place)
+
+
+def _lower_upper(db: Database, row: sqlite3.Row, upper: float, kind: BoundKind) -> bool:
+    if row["upper"] is not None and upper >= row["upper"]:
+        return False
+    if upper < row["lower"]:
+        if kind is BoundKind.SOLVER:
+            return False  # refuted already
+        raise _contradiction(row["problem"], row["lower"], upper, kind.value)
+    proven, proven_kind = row["proven"], row["proven_kind"]
+    if kind is not BoundKind.SOLVER:
+        proven, proven_kind = upper, kind.name.lower()
+    db.execute(
+        "UPDATE goals SET upper = ?, kind = ?, proven = ?, proven_kind = ? "
+        "WHERE problem = ? AND target = ?",
+        *(upper, kind.name.lower(), proven, proven_kind, row["problem"], row["target"]),
+    )
+    return True
+
+
+def _contradiction(problem: int, confidence: float, upper: float, kind: str) -> VhagarError:
+    return VhagarError(
+        f"problem {problem}: a witness of confidence {confidence} contradicts the bound {upper} "
+        f"({kind}); this is a bug in vhagar, please report it"
+    )

@@ -1,0 +1,68 @@
+"""One problem of a study as plain data: it can be written down, compared, and sent elsewhere."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import cached_property
+
+from vhagar.network import Network
+from vhagar.perturbation import Perturbation, parse
+from vhagar.problem import Problem
+
+
+@dataclass(frozen=True)
+class Question:
+    """What `Problem` is about: the network by its fingerprint, the rest as text and numbers.
+
+    Without a perturbation, and so without targets, the question is how confident the network can be
+    in the source class at all.
+    """
+
+    network: str
+    perturbation: str | None
+    source: int
+    targets: tuple[int, ...]
+    clip: bool = True
+    input_range: tuple[float, float] = (0.0, 1.0)
+
+    @classmethod
+    def of(cls, problem: Problem, network: str) -> Question:
+        """The question that a problem asks; `network` is its network's fingerprint."""
+        perturbation = problem.perturbation
+        return cls(
+            network,
+            None if perturbation is None else str(perturbation),
+            problem.source,
+            problem.targets,
+            problem.clip,
+            (problem.domain.lower, problem.domain.upper),
+        )
+
+    @property
+    def key(self) -> str:
+        """The same text for the same question, and only then."""
+        return json.dumps(
+            [
+                self.network,
+                self.perturbation,
+                self.source,
+                self.targets,
+                self.clip,
+                self.input_range,
+            ]
+        )
+
+    @property
+    def goals(self) -> tuple[int | None, ...]:
+        """Each target, or None where nothing is attacked."""
+        return self.targets or (None,)
+
+    @cached_property
+    def parsed(self) -> Perturbation | None:
+        return None if self.perturbation is None else parse(self.perturbation)
+
+    def problem(self, network: Network) -> Problem:
+        """The problem itself."""
+        targets = self.targets or None
+        return Problem(network, self.parsed, self.source, targets, self.clip, self.input_range)

@@ -1,0 +1,62 @@
+"""Which questions help each other, and the order that makes the most of it.
+
+Two questions about one network and one source class are related where one perturbation contains the
+other. Then witnesses go up, from the smaller to the larger, and upper bounds go down.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from vhagar.perturbation import Domain
+from vhagar.perturbation.subsumption import subsumes
+from vhagar.sweep.question import Question
+
+
+def contains(larger: Question, smaller: Question, domain: Domain) -> bool:
+    """Whether what is possible under `smaller` is possible under `larger`, targets aside."""
+    if (larger.network, larger.source) != (smaller.network, smaller.source):
+        return False
+    if larger.input_range != smaller.input_range:
+        return False
+    if larger.perturbation is None:
+        return True
+    if larger.clip != smaller.clip:
+        return False
+    return subsumes(larger.parsed, smaller.parsed, domain, smaller.clip)
+
+
+def ordered(questions: Sequence[Question], domains: dict[str, Domain]) -> list[Question]:
+    """Maximal confidences first, then smaller perturbations before those that contain them.
+
+    Confidences bound everything from above. Among perturbations the witnesses of the smaller ones
+    are worth more than the loose upper bounds of the larger ones. All questions under one
+    perturbation follow each other, so that they share its bounds.
+    """
+    groups: dict[tuple[str, str | None, bool], list[Question]] = {}
+    for question in questions:
+        key = (question.network, question.perturbation, question.clip)
+        groups.setdefault(key, []).append(question)
+    found: list[Question] = []
+    for network in dict.fromkeys(key[0] for key in groups):
+        own = [members for key, members in groups.items() if key[0] == network]
+        ranks = [_contained(members[0], own, domains[network]) for members in own]
+        for _, members in sorted(zip(ranks, own, strict=True), key=lambda pair: pair[0]):
+            found += members
+    return found
+
+
+def _contained(question: Question, groups: list[list[Question]], domain: Domain) -> int:
+    """How many of the perturbations this one contains; -1 for no perturbation, which goes first.
+
+    Whoever contains another contains all that the other does, so sorting by this puts every
+    perturbation behind those that it contains.
+    """
+    if question.parsed is None:
+        return -1
+    return sum(
+        other[0].parsed is not None
+        and question.clip == other[0].clip
+        and subsumes(question.parsed, other[0].parsed, domain, question.clip)
+        for other in groups
+    )

@@ -1,0 +1,73 @@
+"""Witnesses and goals as rows of a table, and back."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vhagar.result import Suggestion, Witness
+from vhagar.sweep.schema import NO_TARGET
+
+Array = NDArray[np.float64]
+
+
+def target_of(goal: int | None) -> int:
+    return NO_TARGET if goal is None else goal
+
+
+def goal_of(target: int) -> int | None:
+    return None if target == NO_TARGET else target
+
+
+def row_of_witness(
+    problem: int, target: int, witness: Witness, origin: int | None
+) -> tuple[Any, ...]:
+    """The columns of the table of witnesses, in order."""
+    return (
+        problem,
+        target,
+        witness.confidence,
+        witness.margin,
+        witness.tie,
+        witness.piece,
+        json.dumps(witness.parameters or {}, default=float),
+        _bytes(witness.x),
+        _bytes(witness.x_p),
+        _bytes(witness.scores),
+        _bytes(witness.scores_p),
+        origin,
+    )
+
+
+def witness_of_row(row: sqlite3.Row, shape: tuple[int, ...]) -> Witness:
+    """The witness that a row holds."""
+    return Witness(
+        x=_array(row["x"]).reshape(shape),
+        scores=_array(row["scores"]),
+        confidence=row["confidence"],
+        target=goal_of(row["target"]),
+        x_p=None if row["x_p"] is None else _array(row["x_p"]).reshape(shape),
+        scores_p=None if row["scores_p"] is None else _array(row["scores_p"]),
+        margin=row["margin"],
+        tie=bool(row["tie"]),
+        piece=row["piece"],
+        parameters=json.loads(row["parameters"]),
+    )
+
+
+def suggestion_of_row(row: sqlite3.Row) -> Suggestion:
+    """The input that a row holds, for somebody to check."""
+    x_p = None if row["x_p"] is None else _array(row["x_p"])
+    return Suggestion(goal_of(row["target"]), _array(row["x"]), x_p)
+
+
+def _bytes(values: Array | None) -> bytes | None:
+    return None if values is None else np.ascontiguousarray(values, dtype="<f8").tobytes()
+
+
+def _array(content: bytes) -> Array:
+    return np.frombuffer(content, dtype="<f8").astype(np.float64)

@@ -1,0 +1,334 @@
+"""Runs a study: claims problems, hands them out, stores what comes back, and only then shows it."""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from vhagar.errors import InvalidInput
+from vhagar.options import Options
+from vhagar.perturbation import Domain
+from vhagar.search import engine_for
+from vhagar.sweep.carry import Carrier
+from vhagar.sweep.executor import AbstractExecutor, Completed, Failed, Improved, Lost, Task
+from vhagar.sweep.executors import executor_for
+from vhagar.sweep.question import Question
+from vhagar.sweep.relations import ordered
+from vhagar.sweep.snapshot import Snapshot
+from vhagar.sweep.store import Claimed, Store
+from vhagar.sweep.study import Model, Study, load_models, questions
+from vhagar.sweep.watch import AbstractSweepWatch, Silent, State
+
+# Results go to the store at least this often, and the claims are renewed: seconds.
+_FLUSH_EVERY = 0.25
+_RENEW_EVERY = 3.0
+# Another process may have the last problems: look whether it is still there.
+_LOOK_EVERY = 0.5
+# A worker ends a problem by itself when the time is up. Beyond this it is stuck.
+_PATIENCE_SECONDS, _PATIENCE_SHARE = 30.0, 0.5
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Who works on a study, and how.
+
+    `executor` is `local` or `ray`; `jobs` is the number of problems at a time and `workers` the
+    processes on each of them. `address` is that of a Ray cluster, and `gpus` what each problem
+    takes of one.
+    """
+
+    executor: str = "local"
+    jobs: int | None = None
+    workers: int = 1
+    address: str | None = None
+    gpus: float = 0.0
+    options: Options = field(default_factory=Options)
+
+    def __post_init__(self) -> None:
+        if self.jobs is not None and self.jobs < 1:
+            raise InvalidInput(f"at least one problem at a time, not {self.jobs}")
+        if not (math.isfinite(self.gpus) and self.gpus >= 0):
+            raise InvalidInput(f"the GPUs of a problem must be a number from 0, not {self.gpus}")
+
+    @property
+    def job_count(self) -> int:
+        return self.jobs or max((os.cpu_count() or 1) // self.workers, 1)
+
+    @property
+    def problem_options(self) -> Options:
+        """One process works on a problem by itself, which keeps what the next problem can use."""
+        return replace(self.options, workers=self.workers, processes=self.workers > 1)
+
+
+def open_study(
+    study: Study | None, path: str | Path, resume: bool = False
+) -> tuple[Store, Study, list[Model]]:
+    """The store of a study, made now or gone on with, and its networks.
+
+    Without a study the store's own is gone on with.
+    """
+    exists = Path(path).is_file() and Path(path).stat().st_size > 0
+    if study is None and not exists:
+        raise InvalidInput(f"there is no store at {path}; describe a study to make one")
+    if exists and not resume:
+        raise InvalidInput(
+            f"there is a store at {path} already; add --resume to go on with it, or choose "
+            "another place"
+        )
+    if study is not None and not exists:
+        models = load_models(study)
+        asked = _in_order(study, models)  # a study that cannot be is found before a file is made
+        store = Store(path, create=True)
+    else:
+        store = Store(path)
+        study = study or store.study()
+        models = load_models(study)
+        store.check_models(models)
+        asked = _in_order(study, models)
+    store.write_study(study, models, asked)
+    return store, study, models
+
+
+def _in_order(study: Study, models: Sequence[Model]) -> list[Question]:
+    domains = {
+        model.fingerprint: Domain(model.network.input_shape, *study.input_range) for model in models
+    }
+    return ordered(questions(study, models), domains)
+
+
+def run_sweep(
+    study: Study | None,
+    path: str | Path,
+    *,
+    resume: bool = False,
+    settings: Settings | None = None,
+    watch: AbstractSweepWatch | None = None,
+) -> Store:
+    """Work on a study until it is done, the time is up, or Ctrl-C; returns its store.
+
+    All that is known is in the store at every moment, also when this ends by an exception.
+    """
+    settings = settings or Settings()
+    engine_for(settings.options)  # a wrong name is found before anything is made
+    store, study, models = open_study(study, path, resume)
+    _Sweep(store, study, models, settings, watch or Silent()).run()
+    return store
+
+
+@dataclass
+class _Running:
+    """A problem that somebody works on."""
+
+    claimed: Claimed
+    begun: float
+    timeout: float | None
+    fresh: Snapshot | None = None
+
+
+class _Sweep:
+    """One process's part of a study."""
+
+    def __init__(
+        self,
+        store: Store,
+        study: Study,
+        models: Sequence[Model],
+        settings: Settings,
+        watch: AbstractSweepWatch,
+    ) -> None:
+        self._store, self._study, self._settings, self._watch = store, study, settings, watch
+        self._networks = {model.fingerprint: model.network for model in models}
+        self._names = {model.fingerprint: model.network.name for model in models}
+        self._carrier = Carrier(store, self._networks)
+        self._running: dict[int, _Running] = {}
+        self._deadline = math.inf
+        self._flushed = self._renewed = self._looked = -math.inf
+
+    def run(self) -> None:
+        study, store = self._study, self._store
+        if versions := store.other_versions():
+            self._watch.note(
+                f"parts of this study were computed by vhagar {', '.join(versions)}; their results "
+                "are kept, and each says which version it came from"
+            )
+        reopened = store.reopen(study.timeout)
+        if reopened:
+            self._watch.note(f"{reopened} problems have more time now and are opened again")
+        settings = self._settings
+        store.begin_run({"executor": settings.executor, "jobs": settings.job_count})
+        if study.total is not None:
+            self._deadline = time.monotonic() + study.total
+        executor = executor_for(settings)
+        try:
+            self._watch.begin(self._state(), study.timeout)
+            self._loop(executor)
+        finally:
+            # First stop the workers, then write down what they said last, and only then show it.
+            self._hear_last_words(executor)
+            executor.close()
+            for number, running in self._running.items():
+                if running.fresh is not None:
+                    store.improve(number, running.fresh)
+                store.release(number, "the sweep ended")
+            self._running.clear()
+            store.end_run()
+            self._watch.end(self._state())
+
+    def _hear_last_words(self, executor: AbstractExecutor) -> None:
+        """What was said since the last look, of problems that will not be finished now."""
+        while (message := executor.next_message(0.0)) is not None:
+            running = self._running.get(message.number)
+            if running is not None and isinstance(message, Improved | Completed):
+                running.fresh = _merged(running.fresh, self._timed(running, message.snapshot))
+
+    def _loop(self, executor: AbstractExecutor) -> None:
+        done = False
+        while not done or self._running:
+            if time.monotonic() >= self._deadline:
+                self._watch.note("the total time is up")
+                return
+            done = self._hand_out(executor)
+            self._take(executor)
+            self._stop_stuck(executor)
+            now = time.monotonic()
+            if now - self._flushed >= _FLUSH_EVERY:
+                self._flush()
+            if now - self._renewed >= _RENEW_EVERY:
+                self._renewed = now
+                self._store.renew_claims()
+
+    def _hand_out(self, executor: AbstractExecutor) -> bool:
+        """Fill the free slots; returns whether no problem is open any more, ours or others'."""
+        while len(self._running) < executor.slots:
+            claimed = self._claim()
+            if claimed is None:
+                return self._store.counts().get("open", 0) <= len(self._running)
+            question, timeout = claimed.question, self._budget(executor.slots)
+            self._running[claimed.number] = _Running(claimed, time.monotonic(), timeout)
+            executor.submit(
+                Task(
+                    claimed.number,
+                    question,
+                    self._networks[question.network],
+                    self._settings.problem_options,
+                    timeout,
+                    self._carrier.known(claimed.number),
+                )
+            )
+            self._show()
+        return False
+
+    def _claim(self) -> Claimed | None:
+        """Where nothing was to be had, not again at once."""
+        if time.monotonic() - self._looked < _LOOK_EVERY:
+            return None
+        claimed = self._store.claim()
+        if claimed is None:
+            self._looked = time.monotonic()
+        return claimed
+
+    def _budget(self, slots: int) -> float | None:
+        """Seconds for the next problem: its own, or a fair share of what is left of the total."""
+        if math.isinf(self._deadline):
+            return self._study.timeout
+        left = max(self._deadline - time.monotonic(), 0.0)
+        rounds = max(math.ceil(self._store.counts().get("open", 1) / slots), 1)
+        share = left if self._study.timeout is not None else left / rounds
+        return share if self._study.timeout is None else min(share, self._study.timeout)
+
+    def _take(self, executor: AbstractExecutor) -> None:
+        """What the workers say, until there is a moment of silence."""
+        patience = _FLUSH_EVERY
+        while (message := executor.next_message(patience)) is not None:
+            patience = 0.0
+            running = self._running.get(message.number)
+            if running is None:
+                continue
+            if isinstance(message, Improved):
+                running.fresh = _merged(running.fresh, self._timed(running, message.snapshot))
+                if time.monotonic() - self._flushed >= _FLUSH_EVERY:
+                    return  # a stream of improvements must not keep the store waiting
+                continue
+            del self._running[message.number]
+            self._conclude(running, message)
+            return  # a slot is free
+
+    def _timed(self, running: _Running, snapshot: Snapshot) -> Snapshot:
+        """With the seconds of earlier runs of the same problem."""
+        seconds = running.claimed.seconds + snapshot.seconds
+        return Snapshot(seconds, snapshot.goals, snapshot.witnesses)
+
+    def _conclude(self, running: _Running, message: Completed | Failed | Lost) -> None:
+        number, store = message.number, self._store
+        if running.fresh is not None:
+            store.improve(number, running.fresh)
+        if isinstance(message, Completed):
+            snapshot = self._timed(running, message.snapshot)
+            store.finish(number, snapshot, message.ending, running.timeout)
+            self._watch.update(self._state())
+            self._watch.finished(
+                number,
+                running.claimed.question,
+                *store.interval(number),
+                message.ending.status.value,
+            )
+            self._carrier.spread(number)
+        elif isinstance(message, Failed):
+            store.fail(number, message.reason)
+            self._watch.note(f"problem {number} failed: {message.reason}")
+        else:
+            store.lose(number, message.reason)
+            self._looked = -math.inf
+            self._watch.note(f"problem {number} lost its worker ({message.reason})")
+
+    def _stop_stuck(self, executor: AbstractExecutor) -> None:
+        for number, running in list(self._running.items()):
+            if running.timeout is None:
+                continue
+            patience = running.timeout * (1 + _PATIENCE_SHARE) + _PATIENCE_SECONDS
+            if time.monotonic() - running.begun > patience:
+                executor.cancel(number)
+                del self._running[number]
+                why = f"no end after {patience:.0f} s, its time was {running.timeout:.0f} s"
+                self._conclude(running, Lost(number, why))
+
+    def _flush(self) -> None:
+        """Store what is new, then show it: whatever was shown is on disk."""
+        self._flushed = time.monotonic()
+        for number, running in self._running.items():
+            fresh, running.fresh = running.fresh, None
+            if fresh is not None and self._store.improve(number, fresh):
+                self._watch.improved(
+                    number, running.claimed.question, *self._store.interval(number)
+                )
+        self._show()
+
+    def _show(self) -> None:
+        self._watch.update(self._state())
+
+    def _state(self) -> State:
+        now = time.monotonic()
+        return State(
+            self._store.counts(),
+            {
+                number: (
+                    running.claimed.question,
+                    *self._store.interval(number),
+                    now - running.begun,
+                )
+                for number, running in self._running.items()
+            },
+            self._names,
+            None if math.isinf(self._deadline) else max(self._deadline - now, 0.0),
+        )
+
+
+def _merged(before: Snapshot | None, now: Snapshot) -> Snapshot:
+    """The newer one, with the witnesses of both: a message tells only what is new."""
+    if before is None:
+        return now
+    return Snapshot(now.seconds, now.goals, {**before.witnesses, **now.witnesses})

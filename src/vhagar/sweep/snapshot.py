@@ -1,0 +1,59 @@
+"""What is known of a problem at one moment, as workers report it and the store takes it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from vhagar.result import BoundKind, Progress, Status, Witness
+
+
+@dataclass(frozen=True)
+class GoalBounds:
+    """The interval of one goal. `upper` is infinite where nothing is proven yet."""
+
+    lower: float
+    upper: float
+    kind: BoundKind
+
+
+@dataclass(frozen=True, eq=False)
+class Snapshot:
+    """Intervals by goal, and the witnesses of those whose lower bound is new.
+
+    A goal is a target class, or None where nothing is attacked.
+    """
+
+    seconds: float
+    goals: Mapping[int | None, GoalBounds]
+    witnesses: Mapping[int | None, Witness] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, progress: Progress) -> Snapshot:
+        goals: dict[int | None, GoalBounds] = {
+            target: GoalBounds(known.lower, known.upper, known.kind)
+            for target, known in progress.targets.items()
+        }
+        if not goals:
+            goals[None] = GoalBounds(progress.lower, progress.upper, progress.kind)
+        return cls(progress.seconds, goals, progress.witnesses)
+
+    @property
+    def lower(self) -> float:
+        return max(known.lower for known in self.goals.values())
+
+    @property
+    def upper(self) -> float:
+        return max(known.upper for known in self.goals.values())
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How a problem's run ended."""
+
+    status: Status
+    seconds: float
+    nodes: int
+    engine: str
+    notes: tuple[str, ...] = ()
+    certificate: str | None = None

@@ -1,0 +1,274 @@
+"""The store of a study: one SQLite file that survives anything.
+
+Every change is one transaction, on disk when the call returns: a process that is killed takes
+nothing with it that it had stored. Several processes may share the file; each works on problems
+that it has claimed, for as long as it keeps renewing the claim.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import sqlite3
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import vhagar
+from vhagar.errors import InvalidInput
+from vhagar.sweep import ledger
+from vhagar.sweep.claims import is_gone, machine, owner_name
+from vhagar.sweep.database import Database
+from vhagar.sweep.question import Question
+from vhagar.sweep.rows import target_of
+from vhagar.sweep.snapshot import Ending, Snapshot
+from vhagar.sweep.study import Model, Study
+
+# How long a claim holds without being renewed, in seconds.
+LEASE = 15.0
+# A problem whose worker is lost so often is not tried again.
+_MOST_LOSSES = 3
+_TABLES = ("networks", "runs", "problems", "goals", "witnesses", "events")
+
+
+@dataclass(frozen=True)
+class Claimed:
+    """A problem that this process may work on, and how long it was worked on before."""
+
+    number: int
+    question: Question
+    seconds: float
+
+
+class Store:
+    """An open store."""
+
+    def __init__(self, path: str | Path, *, create: bool = False) -> None:
+        self.path = Path(path)
+        self.owner = owner_name()
+        self._run = 0
+        self._db = Database(self.path, create)
+
+    def close(self) -> None:
+        self._db.close()
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def write_study(
+        self, study: Study, models: Sequence[Model], questions: Sequence[Question]
+    ) -> None:
+        """Write down what is asked. What is known of questions that were asked before stays."""
+        with self._db.transaction():
+            self._db.set_fact("study", json.dumps(study.plain()))
+            for model in models:
+                network = model.network
+                shape = json.dumps([int(size) for size in network.input_shape])
+                self._db.execute(
+                    "INSERT OR IGNORE INTO networks VALUES (?, ?, ?, ?, ?)",
+                    *(model.fingerprint, network.name, model.path, network.classes, shape),
+                )
+            for place, question in enumerate(questions):
+                self._write_question(place, question)
+
+    def _write_question(self, place: int, question: Question) -> None:
+        columns = {
+            "key": question.key,
+            "place": place,
+            "network": question.network,
+            "perturbation": question.perturbation,
+            "source": question.source,
+            "targets": json.dumps(question.targets),
+            "clip": question.clip,
+            "input_low": question.input_range[0],
+            "input_high": question.input_range[1],
+        }
+        self._db.execute(
+            f"INSERT INTO problems ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))}) "
+            "ON CONFLICT (key) DO UPDATE SET place = excluded.place",
+            *columns.values(),
+        )
+        number = self._db.one("SELECT id FROM problems WHERE key = ?", question.key)["id"]
+        for goal in question.goals:
+            self._db.execute(
+                "INSERT OR IGNORE INTO goals (problem, target) VALUES (?, ?)",
+                *(number, target_of(goal)),
+            )
+
+    def study(self) -> Study:
+        """The study that the store was made for."""
+        text = self._db.fact("study")
+        if text is None:
+            raise InvalidInput(f"{self.path} holds no study; remove it and start again")
+        return Study.from_plain(json.loads(text))
+
+    @property
+    def created(self) -> float:
+        """When, in seconds since 1970."""
+        return float(self._db.fact("created") or 0.0)
+
+    def check_models(self, models: Sequence[Model]) -> None:
+        """An error where a model file is not the one that the results are about."""
+        known = {row["path"]: row["fingerprint"] for row in self.rows("networks")}
+        for model in models:
+            before = known.get(model.path, model.fingerprint)
+            if before != model.fingerprint:
+                raise InvalidInput(
+                    f"{model.path} has changed since the study began (its fingerprint was "
+                    f"{before[:12]}, now it is {model.fingerprint[:12]}): the results in "
+                    f"{self.path} are not about it. Put the old file back, or start a new store"
+                )
+
+    def other_versions(self) -> list[str]:
+        """Versions of vhagar, other than this one, that worked on the study."""
+        return sorted({row["version"] for row in self.rows("runs")} - {vhagar.__version__})
+
+    def begin_run(self, settings: Mapping[str, Any]) -> None:
+        """From now on this process works on the study."""
+        with self._db.transaction():
+            cursor = self._db.execute(
+                "INSERT INTO runs (owner, started, version, machine, settings) "
+                "VALUES (?, ?, ?, ?, ?)",
+                *(self.owner, time.time(), vhagar.__version__, machine()),
+                json.dumps(dict(settings)),
+            )
+            self._run = int(cursor.lastrowid or 0)
+
+    def end_run(self) -> None:
+        """Give back what was claimed."""
+        with self._db.transaction():
+            self._db.execute("UPDATE runs SET ended = ? WHERE id = ?", time.time(), self._run)
+            self._db.execute(
+                "UPDATE problems SET owner = NULL, lease = NULL WHERE owner = ?", self.owner
+            )
+
+    def reopen(self, timeout: float | None) -> int:
+        """Open again what ran out of a smaller budget than this one; how many these are."""
+        with self._db.transaction():
+            return self._db.execute(
+                "UPDATE problems SET status = 'open' WHERE status = 'timeout' AND budget < ?",
+                math.inf if timeout is None else timeout,
+            ).rowcount
+
+    def claim(self) -> Claimed | None:
+        """The next open problem that nobody works on, now ours; None where there is none."""
+        now = time.time()
+        open_ones = "SELECT * FROM problems WHERE status = 'open' ORDER BY place"
+        with self._db.transaction():
+            for row in self._db.execute(open_ones):
+                if row["owner"] is not None and row["lease"] > now and not is_gone(row["owner"]):
+                    continue
+                number = int(row["id"])
+                self._db.execute(
+                    "UPDATE problems SET owner = ?, lease = ? WHERE id = ?",
+                    *(self.owner, now + LEASE, number),
+                )
+                spent = ledger.seconds_spent(self._db, number)
+                self._add_event(number, "started")
+                return Claimed(number, question_of(row), spent)
+        return None
+
+    def renew_claims(self) -> None:
+        """Tell the others that this process is alive."""
+        with self._db.transaction():
+            self._db.execute(
+                "UPDATE problems SET lease = ? WHERE owner = ?", time.time() + LEASE, self.owner
+            )
+
+    def release(self, number: int, why: str) -> None:
+        """Give a problem back unfinished."""
+        with self._db.transaction():
+            self._release(number)
+            self._add_event(number, "released", why)
+
+    def _release(self, number: int) -> None:
+        self._db.execute(
+            "UPDATE problems SET owner = NULL, lease = NULL WHERE id = ? AND owner = ?",
+            *(number, self.owner),
+        )
+
+    def lose(self, number: int, why: str) -> None:
+        """A problem's worker is gone: it is run again, unless that has happened too often."""
+        with self._db.transaction():
+            self._db.execute("UPDATE problems SET losses = losses + 1 WHERE id = ?", number)
+            self._add_event(number, "lost", why)
+            losses = self._db.one("SELECT losses FROM problems WHERE id = ?", number)["losses"]
+            self._release(number)
+        if losses >= _MOST_LOSSES:
+            self.fail(number, f"its worker was lost {losses} times; the last time: {why}")
+
+    def fail(self, number: int, why: str) -> None:
+        """A problem that cannot be worked on. What is known of it stays."""
+        with self._db.transaction():
+            self._db.execute(
+                "UPDATE problems SET status = 'failed', notes = ?, run = ? WHERE id = ?",
+                *(json.dumps([why]), self._run, number),
+            )
+            self._release(number)
+            self._add_event(number, "failed", why)
+
+    def improve(
+        self, number: int, snapshot: Snapshot, what: str = "improved", origin: int | None = None
+    ) -> bool:
+        """Take over what is better than what is known; returns whether anything was."""
+        with self._db.transaction():
+            return ledger.improve(self._db, self._run, number, snapshot, what, origin)
+
+    def finish(self, number: int, snapshot: Snapshot, ending: Ending, budget: float | None) -> None:
+        """A problem's run has ended: its last word, and how it came to it."""
+        with self._db.transaction():
+            ledger.improve(self._db, self._run, number, snapshot, "improved", None)
+            self._db.execute(
+                "UPDATE problems SET status = ?, budget = ?, seconds = seconds + ?, "
+                "nodes = nodes + ?, engine = ?, run = ?, notes = ?, certificate = ? WHERE id = ?",
+                ending.status.name.lower(),
+                math.inf if budget is None else budget,
+                *(ending.seconds, ending.nodes, ending.engine, self._run),
+                *(json.dumps(ending.notes), ending.certificate, number),
+            )
+            self._release(number)
+            ledger.add_event(
+                self._db, self._run, number, snapshot.seconds, "finished", ending.status.value
+            )
+
+    def _add_event(self, number: int, what: str, note: str = "") -> None:
+        spent = ledger.seconds_spent(self._db, number)
+        ledger.add_event(self._db, self._run, number, spent, what, note)
+
+    def interval(self, number: int) -> tuple[float, float | None]:
+        """The interval of a problem: None for an upper end that is not known."""
+        return ledger.interval(self._db, number)
+
+    def rows(self, table: str, problem: int | None = None) -> list[sqlite3.Row]:
+        """A table, in order, or what it says about one problem."""
+        assert table in _TABLES
+        if problem is None:
+            return self._db.all(f"SELECT * FROM {table} ORDER BY rowid")
+        return self._db.all(f"SELECT * FROM {table} WHERE problem = ? ORDER BY rowid", problem)
+
+    def problems(self) -> list[tuple[int, Question]]:
+        """All problems, in the order in which they are worked on."""
+        rows = self._db.all("SELECT * FROM problems ORDER BY place")
+        return [(int(row["id"]), question_of(row)) for row in rows]
+
+    def counts(self) -> dict[str, int]:
+        """How many problems there are of each status."""
+        rows = self._db.all("SELECT status, count(*) AS many FROM problems GROUP BY status")
+        return {row["status"]: row["many"] for row in rows}
+
+
+def question_of(row: sqlite3.Row) -> Question:
+    """The question of a row of the table of problems."""
+    return Question(
+        row["network"],
+        row["perturbation"],
+        row["source"],
+        tuple(json.loads(row["targets"])),
+        bool(row["clip"]),
+        (row["input_low"], row["input_high"]),
+    )

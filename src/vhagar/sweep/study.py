@@ -1,0 +1,237 @@
+"""What a study asks: the product of networks, perturbations, sources and targets."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from vhagar.errors import InvalidInput
+from vhagar.network import Network, read_onnx
+from vhagar.network.fingerprint import fingerprint
+from vhagar.perturbation import Domain, Perturbation, parse
+from vhagar.perturbation.occlusion import Occlusion
+from vhagar.perturbation.patch import Patch
+from vhagar.problem import Problem
+from vhagar.sweep.question import Question
+
+Labels = tuple[int, ...] | Literal["all"]
+Targets = tuple[int, ...] | Literal["each", "any"]
+
+
+@dataclass(frozen=True)
+class Grid:
+    """One perturbation for every square of an image: `kind` is `occlusion` or `patch`.
+
+    Squares of width `size` every `step` pixels (side by side, unless told otherwise); the last row
+    and column move inward so that the squares cover the image. Pixels of a patch change by up to
+    `limit`.
+    """
+
+    kind: str
+    size: int
+    step: int | None = None
+    limit: float = 1.0
+
+    def perturbations(self, domain: Domain) -> list[Perturbation]:
+        """One for every square, row by row."""
+        if self.kind not in ("occlusion", "patch"):
+            raise InvalidInput(f"a grid is of occlusion or patch, not of {self.kind!r}")
+        _, height, width = domain.image
+        if not 1 <= self.size <= min(height, width):
+            raise InvalidInput(
+                f"squares of width {self.size} do not fit the {height}x{width} image; "
+                f"the width can be 1 to {min(height, width)}"
+            )
+        step = self.size if self.step is None else self.step
+        if step < 1:
+            raise InvalidInput(f"the step of a grid must be at least 1, not {step}")
+        return [
+            Occlusion(row, column, self.size)
+            if self.kind == "occlusion"
+            else Patch((0.0, self.limit), row, column, self.size)
+            for row in _starts(height, self.size, step)
+            for column in _starts(width, self.size, step)
+        ]
+
+
+def _starts(length: int, size: int, step: int) -> list[int]:
+    """First pixels, from 1, of squares that cover a line."""
+    last = length - size + 1
+    starts = list(range(1, last + 1, step))
+    return starts if starts[-1] == last else [*starts, last]
+
+
+@dataclass(frozen=True)
+class Study:
+    """Networks x perturbations x sources x targets, and how long to work on them.
+
+    `targets` is `"each"` for one problem per pair of classes, `"any"` for one problem per source
+    that holds all its targets, or the classes themselves (one problem for each of them).
+    `confidence` adds the question how confident the network can be in each source class at all.
+    `timeout` is for each problem and `total` for all of them together, in seconds.
+    """
+
+    networks: tuple[str, ...]
+    perturbations: tuple[str, ...] = ()
+    grids: tuple[Grid, ...] = ()
+    sources: Labels = "all"
+    targets: Targets = "each"
+    clip: bool = True
+    input_range: tuple[float, float] = (0.0, 1.0)
+    confidence: bool = False
+    timeout: float | None = None
+    total: float | None = None
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.networks:
+            raise InvalidInput("a study needs at least one network")
+        if not self.perturbations and not self.grids and not self.confidence:
+            raise InvalidInput("a study needs a perturbation or a grid (or confidence = true)")
+        for name in ("timeout", "total"):
+            value = getattr(self, name)
+            if value is not None and not value > 0:  # NaN is no time either
+                raise InvalidInput(f"{name} must be a number of seconds above 0, not {value}")
+
+    def plain(self) -> dict[str, Any]:
+        """The study in JSON's own types; `from_plain` reads it."""
+        return asdict(self)
+
+    @classmethod
+    def from_plain(cls, values: Mapping[str, Any], folder: Path | None = None) -> Study:
+        """A study from TOML or JSON values. Relative files are relative to `folder`."""
+        known = {field.name for field in fields(cls)}
+        unknown = sorted(set(values) - known)
+        if unknown:
+            choices = ", ".join(sorted(known))
+            raise InvalidInput(f"a study knows no {unknown[0]!r}; it can say: {choices}")
+        given = dict(values)
+        given["networks"] = tuple(_placed(path, folder) for path in _texts(given, "networks"))
+        given["perturbations"] = _texts(given, "perturbations")
+        given["grids"] = tuple(_grid(entry) for entry in given.get("grids", ()))
+        given["sources"] = _labels(given.get("sources", "all"), "sources", ("all",))
+        given["targets"] = _labels(given.get("targets", "each"), "targets", ("each", "any"))
+        ends = given.get("input_range", (0.0, 1.0))
+        if not (isinstance(ends, Sequence) and len(ends) == 2 and all(map(_is_number, ends))):
+            raise InvalidInput(f"input_range must be two numbers, such as [0, 1], not {ends!r}")
+        given["input_range"] = (float(ends[0]), float(ends[1]))
+        for name, kind in (("clip", bool), ("confidence", bool), ("name", str)):
+            if not isinstance(given.get(name, kind()), kind):
+                raise InvalidInput(f"{name} cannot be {given[name]!r}")
+        for name in ("timeout", "total"):
+            if not (given.get(name) is None or _is_number(given[name])):
+                raise InvalidInput(f"{name} must be a number of seconds, not {given[name]!r}")
+        return cls(**given)
+
+
+def read_study(path: str | Path) -> Study:
+    """Read a study from a TOML file; model files are relative to its folder."""
+    path = Path(path)
+    try:
+        values = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise InvalidInput(f"no study at {path}; check the path") from None
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise InvalidInput(f"{path} is not a readable TOML file: {error}") from None
+    try:
+        study = Study.from_plain(values, path.parent)
+    except InvalidInput as error:
+        raise InvalidInput(f"{path}: {error}") from None
+    return study if study.name else replace(study, name=path.stem)
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """A network of the study, where it came from, and what it computes."""
+
+    path: str
+    network: Network
+    fingerprint: str
+
+
+def load_models(study: Study) -> list[Model]:
+    """The networks, read from their files, each once."""
+    models: dict[str, Model] = {}
+    for path in study.networks:
+        network = read_onnx(path)
+        model = Model(path, network, fingerprint(network))
+        models.setdefault(model.fingerprint, model)
+    return list(models.values())
+
+
+def questions(study: Study, models: Sequence[Model]) -> list[Question]:
+    """Everything the study asks, each question once, in the order of its description."""
+    found: dict[str, Question] = {}
+    for model in models:
+        for problem in _problems(study, model.network):
+            question = Question.of(problem, model.fingerprint)
+            found.setdefault(question.key, question)
+    return list(found.values())
+
+
+def _problems(study: Study, network: Network) -> Iterator[Problem]:
+    classes = range(network.classes)
+    sources = classes if study.sources == "all" else study.sources
+    domain = Domain(network.input_shape, *study.input_range)
+    perturbations = [parse(text) for text in study.perturbations]
+    for grid in study.grids:
+        perturbations += grid.perturbations(domain)
+    for source in sources if study.confidence else ():
+        yield Problem(network, None, source, input_range=study.input_range)
+    for perturbation in perturbations:
+        for source in sources:
+            for targets in _targets(study, network, source):
+                yield Problem(network, perturbation, source, targets, study.clip, study.input_range)
+
+
+def _targets(study: Study, network: Network, source: int) -> Iterator[int | None]:
+    """The targets of a source's problems, one by one; None stands for all at once."""
+    if study.targets == "any":
+        yield None
+    elif study.targets == "each":
+        yield from (label for label in range(network.classes) if label != source)
+    else:
+        yield from (label for label in study.targets if label != source)
+
+
+def _texts(values: Mapping[str, Any], name: str) -> tuple[str, ...]:
+    given = values.get(name, ())
+    if isinstance(given, str) or not all(isinstance(text, str) for text in given):
+        raise InvalidInput(f"{name} must be a list of texts, not {given!r}")
+    return tuple(given)
+
+
+def _labels(given: Any, name: str, words: tuple[str, ...]) -> Any:
+    if given in words:
+        return given
+    if isinstance(given, int) and not isinstance(given, bool):
+        return (given,)
+    if isinstance(given, list | tuple) and given and all(type(label) is int for label in given):
+        return tuple(dict.fromkeys(given))
+    choices = " or ".join(f'"{word}"' for word in words)
+    raise InvalidInput(f"{name} must be {choices}, or a list of classes, not {given!r}")
+
+
+def _grid(entry: Any) -> Grid:
+    try:
+        grid = Grid(**entry)
+    except TypeError:
+        raise InvalidInput(
+            f"cannot read the grid {entry!r}; it says kind, size, and perhaps step and limit"
+        ) from None
+    whole = [grid.size] if grid.step is None else [grid.size, grid.step]
+    if not (all(type(value) is int for value in whole) and _is_number(grid.limit)):
+        raise InvalidInput(f"size and step of a grid are whole numbers, limit is one: {entry!r}")
+    return grid
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _placed(path: str, folder: Path | None) -> str:
+    """Where a file is, whatever folder the study is gone on with from."""
+    return str((folder or Path()).joinpath(path).absolute())

@@ -1,0 +1,136 @@
+"""How a sweep is shown: what a display is told, and how long the rest may take."""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from vhagar.sweep.question import Question
+
+# Question, lower, upper (None where nothing is proven yet), seconds.
+Running = tuple[Question, float, float | None, float]
+
+
+@dataclass(frozen=True)
+class State:
+    """Where a sweep stands: problems by status, those being worked on, names of the networks.
+
+    `left` is what remains of the total time, where there is a limit.
+    """
+
+    counts: Mapping[str, int]
+    running: Mapping[int, Running]
+    names: Mapping[str, str]
+    left: float | None = None
+
+    @property
+    def total(self) -> int:
+        return sum(self.counts.values())
+
+    @property
+    def open(self) -> int:
+        """Not finished, those being worked on included."""
+        return self.counts.get("open", 0)
+
+    @property
+    def done(self) -> int:
+        return self.total - self.open
+
+
+class Pace:
+    """Estimates how long the rest will take from how long the problems so far did."""
+
+    def __init__(self) -> None:
+        self._begun = time.monotonic()
+        self._done: int | None = None
+
+    def left(self, state: State) -> float | None:
+        """Seconds; None where there is nothing to go by yet."""
+        if self._done is None:
+            self._done = state.done
+        finished, spent = state.done - self._done, time.monotonic() - self._begun
+        if not finished:
+            return state.left
+        # What is being worked on is half done, more or less.
+        rest = spent / (finished + len(state.running) / 2) * (state.open - len(state.running) / 2)
+        return rest if state.left is None else min(rest, state.left)
+
+
+class AbstractSweepWatch(ABC):
+    """Shows one sweep. What it is told is in the store already."""
+
+    @abstractmethod
+    def begin(self, state: State, timeout: float | None) -> None:
+        """Work begins."""
+
+    @abstractmethod
+    def update(self, state: State) -> None:
+        """Where things stand, several times a second."""
+
+    @abstractmethod
+    def improved(self, number: int, question: Question, lower: float, upper: float | None) -> None:
+        """A problem's interval is better than it was."""
+
+    @abstractmethod
+    def finished(
+        self, number: int, question: Question, lower: float, upper: float | None, ending: str
+    ) -> None:
+        """A problem has ended."""
+
+    @abstractmethod
+    def note(self, text: str) -> None:
+        """Something that the user should know."""
+
+    @abstractmethod
+    def end(self, state: State) -> None:
+        """Work is over."""
+
+
+class Silent(AbstractSweepWatch):
+    """Shows nothing."""
+
+    def begin(self, state: State, timeout: float | None) -> None:
+        pass
+
+    def update(self, state: State) -> None:
+        pass
+
+    def improved(self, number: int, question: Question, lower: float, upper: float | None) -> None:
+        pass
+
+    def finished(
+        self, number: int, question: Question, lower: float, upper: float | None, ending: str
+    ) -> None:
+        pass
+
+    def note(self, text: str) -> None:
+        pass
+
+    def end(self, state: State) -> None:
+        pass
+
+
+def words(question: Question, names: Mapping[str, str]) -> str:
+    """A question in a few words: `mnist_conv1, occlusion(14,14,5), 2 to 3`."""
+    name = names.get(question.network, question.network[:8])
+    if question.perturbation is None:
+        return f"{name}, confidence in {question.source}"
+    targets = question.targets
+    goal = str(targets[0]) if len(targets) == 1 else f"{len(targets)} classes"
+    return f"{name}, {question.perturbation}, {question.source} to {goal}"
+
+
+def ending_words(state: State) -> str:
+    """What became of the problems: `83 closed, 5 robust, 2 out of time`."""
+    names = {
+        "closed": "closed",
+        "robust": "robust",
+        "timeout": "out of time",
+        "exhausted": "as tight as the engine gets",
+        "failed": "failed",
+        "open": "open",
+    }
+    found = [f"{state.counts[key]} {name}" for key, name in names.items() if state.counts.get(key)]
+    return ", ".join(found) or "no problems"

@@ -1,0 +1,46 @@
+"""What notebooks show of a result."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import pytest
+
+from vhagar.result import BoundKind, Interval, Result, Status, Witness
+
+
+def test_a_result_shows_interval_witness_and_history(
+    make_result: Callable[..., Result], make_witness: Callable[..., Witness]
+) -> None:
+    html = make_result(16.7766, Status.TIMEOUT, make_witness())._repr_html_()
+    assert "[16.21, 16.78]" in html
+    assert html.count("data:image/png") == 3
+    assert "the time was up" in html
+    assert "<svg" in html
+
+
+def test_without_a_witness_and_with_several_targets(make_result: Callable[..., Result]) -> None:
+    targets = {k: Interval(0.0, float(k), BoundKind.TWIN) for k in (1, 3)}
+    html = make_result(3.0, Status.EXHAUSTED, targets=targets, notes=("<b>odd</b>",))._repr_html_()
+    assert "data:image" not in html
+    assert html.index("to 3") < html.index("to 1")
+    assert "&lt;b&gt;odd&lt;/b&gt;" in html
+
+
+@pytest.mark.parametrize("shape", [(9,), (3, 3, 1), (1, 9)])
+def test_inputs_that_are_no_image(
+    make_result: Callable[..., Result],
+    make_witness: Callable[..., Witness],
+    shape: tuple[int, ...],
+) -> None:
+    import numpy as np
+
+    x = np.linspace(0, 1, 9).reshape(shape)
+    html = make_result(20.0, Status.TIMEOUT, make_witness(x=x, x_p=1 - x))._repr_html_()
+    assert html.count("data:image/png") == 3
+
+
+def test_nothing_proven(make_result: Callable[..., Result]) -> None:
+    html = make_result(math.inf, Status.TIMEOUT)._repr_html_()
+    assert "unknown" in html

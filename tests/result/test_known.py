@@ -1,0 +1,87 @@
+"""What is known beforehand: inputs are checked, bounds are taken, and nothing else."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from vhagar import Network, Options, Problem, Result, Status, verify
+from vhagar.network import Affine
+from vhagar.result import BoundKind, Known, Suggestion
+from vhagar.result.known import checked
+
+ALONE = Options(engine="bab", workers=1, processes=False)
+
+
+@pytest.fixture
+def network() -> Network:
+    """The first class where the first pixel is larger, else the second."""
+    weight = np.array([[4.0, 0.0, 0, 0], [0.0, 4.0, 0, 0], [-1.0, -1.0, 0, 0]])
+    return Network((Affine(weight, np.zeros(3), (1, 2, 2), (3,)),), (1, 2, 2))
+
+
+@pytest.fixture
+def smaller(network: Network) -> Result:
+    return verify(Problem(network, "linf(0.125)", 0, 1), timeout=30, options=ALONE)
+
+
+def _suggestion(result: Result) -> Suggestion:
+    witness = result.witness
+    assert witness is not None
+    return Suggestion(witness.target, witness.x, witness.x_p)
+
+
+def test_a_witness_of_a_smaller_perturbation_is_one_of_a_larger(
+    network: Network, smaller: Result
+) -> None:
+    larger = Problem(network, "linf(0.25)", 0, 1)
+    found = checked(larger, _suggestion(smaller))
+    assert found is not None
+    assert found.confidence == smaller.lower > 0
+    known = Known((_suggestion(smaller),))
+    result = verify(larger, timeout=0.0, options=ALONE, known=known)
+    assert result.lower == smaller.lower
+
+
+def test_a_witness_of_a_larger_perturbation_is_refused(network: Network) -> None:
+    larger = verify(Problem(network, "linf(0.25)", 0, 1), timeout=30, options=ALONE)
+    small = Problem(network, "linf(0.125)", 0, 1)
+    assert checked(small, _suggestion(larger)) is None
+    known = Known((_suggestion(larger),))
+    assert verify(small, timeout=0.0, options=ALONE, known=known).lower == 0
+
+
+def test_a_witness_for_another_target_is_refused(network: Network, smaller: Result) -> None:
+    assert checked(Problem(network, "linf(0.25)", 0, 2), _suggestion(smaller)) is None
+
+
+def test_an_input_that_is_no_witness_is_refused(network: Network) -> None:
+    problem = Problem(network, "linf(0.25)", 0, 1)
+    x = np.array([1.0, 0.0, 0.0, 0.0])
+    assert checked(problem, Suggestion(1, x, x)) is None
+    assert checked(problem, Suggestion(1, np.zeros(7), np.zeros(7))) is None
+    assert checked(problem, Suggestion(1, np.full(4, np.nan), np.full(4, np.nan))) is None
+
+
+def test_an_upper_bound_is_where_the_search_starts(network: Network) -> None:
+    problem = Problem(network, "linf(0.125)", 0, 1)
+    known = Known(uppers={1: (1.5, BoundKind.TWIN), 2: (0.1, BoundKind.TWIN)})
+    result = verify(problem, timeout=0.0, options=ALONE, known=known)
+    assert result.upper == 1.5
+    assert result.kind is BoundKind.TWIN
+
+
+def test_what_is_known_can_be_all(network: Network, smaller: Result) -> None:
+    assert smaller.status is Status.CLOSED
+    known = Known((_suggestion(smaller),), {1: (smaller.upper, smaller.kind)})
+    again = verify(Problem(network, "linf(0.125)", 0, 1), options=ALONE, known=known)
+    assert (again.lower, again.upper) == (smaller.lower, smaller.upper)
+    assert again.nodes == 0
+
+
+def test_without_a_perturbation_an_input_is_enough(network: Network) -> None:
+    problem = Problem(network, None, 0)
+    found = checked(problem, Suggestion(None, np.array([1.0, 0.0, 0.0, 0.0])))
+    assert found is not None
+    assert found.confidence == pytest.approx(4.0)
+    assert found.confidence <= 4.0

@@ -1,0 +1,243 @@
+"""The store: intervals only tighten, claims hold, and changes are noticed."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import vhagar
+from vhagar.errors import InvalidInput, VhagarError
+from vhagar.result import BoundKind, Status, Witness
+from vhagar.sweep import Store, Study
+from vhagar.sweep import store as store_module
+from vhagar.sweep.claims import is_gone, owner_name
+from vhagar.sweep.rows import witness_of_row
+from vhagar.sweep.runner import open_study
+from vhagar.sweep.snapshot import Ending, GoalBounds, Snapshot
+
+from .conftest import small_network
+
+TWIN, SOLVER = BoundKind.TWIN, BoundKind.SOLVER
+
+
+@pytest.fixture
+def store(pairs: Study, tmp_path: Path) -> Store:
+    found, _, _ = open_study(pairs, tmp_path / "s.db")
+    found.begin_run({})
+    return found
+
+
+def _witness(confidence: float, target: int | None = 1) -> Witness:
+    x = np.linspace(0, 1, 16).reshape(1, 4, 4)
+    scores = np.array([confidence, 0.0, -1.0])
+    return Witness(x, scores, confidence, target, 1 - x, scores, 0.5, False, "linf", {"e": 0.25})
+
+
+def _bounds(lower: float, upper: float, kind: BoundKind = TWIN, target: int | None = 1) -> Snapshot:
+    witnesses = {target: _witness(lower, target)} if lower > 0 else {}
+    return Snapshot(1.0, {target: GoalBounds(lower, upper, kind)}, witnesses)
+
+
+def test_the_best_of_all_that_was_said_counts(store: Store) -> None:
+    for lower, upper in ((0.0, 9.0), (2.0, 8.0), (1.0, 8.5), (0.0, 7.0), (3.0, 20.0)):
+        store.improve(1, _bounds(lower, upper))
+    assert store.interval(1) == (3.0, 7.0)
+    (row,) = store.rows("witnesses", 1)
+    assert row["confidence"] == 3.0
+
+
+def test_what_is_no_better_leaves_no_trace(store: Store) -> None:
+    store.improve(1, _bounds(2.0, 8.0))
+    before = len(store.rows("events"))
+    assert not store.improve(1, _bounds(2.0, 8.0))
+    assert not store.improve(1, _bounds(0.0, float("inf")))
+    assert len(store.rows("events")) == before
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE goals SET lower = 1 WHERE problem = 1",
+        "UPDATE goals SET upper = 9 WHERE problem = 1",
+        "UPDATE goals SET upper = NULL WHERE problem = 1",
+        "UPDATE goals SET proven = 9 WHERE problem = 1",
+        "UPDATE goals SET lower = 3 WHERE problem = 1",  # there is no such witness
+        "UPDATE goals SET lower = 2, upper = 1 WHERE problem = 1",
+        "DELETE FROM goals",
+        "DELETE FROM events",
+        "UPDATE events SET lower = 0",
+    ],
+)
+def test_the_file_itself_refuses_to_forget(store: Store, statement: str) -> None:
+    store.improve(1, _bounds(2.0, 8.0))
+    connection = sqlite3.connect(store.path)
+    with pytest.raises(sqlite3.IntegrityError):
+        connection.execute(statement)
+    connection.close()
+    assert store.interval(1) == (2.0, 8.0)
+
+
+def test_a_lower_bound_without_a_witness_does_not_count(store: Store) -> None:
+    store.improve(1, Snapshot(1.0, {1: GoalBounds(5.0, 8.0, TWIN)}))
+    assert store.interval(1) == (0.0, 8.0)
+
+
+def test_a_contradiction_of_proven_bounds_is_an_error_and_changes_nothing(store: Store) -> None:
+    store.improve(1, _bounds(2.0, 8.0))
+    with pytest.raises(VhagarError, match="bug"):
+        store.improve(1, _bounds(9.0, 10.0))
+    with pytest.raises(VhagarError, match="bug"):
+        store.improve(1, _bounds(0.0, 1.0))
+    assert store.interval(1) == (2.0, 8.0)
+    assert store.rows("witnesses", 1)[0]["confidence"] == 2.0
+
+
+def test_a_refuted_solver_bound_is_given_up_for_the_proven_one(store: Store) -> None:
+    store.improve(1, _bounds(0.0, 9.0))
+    store.improve(1, _bounds(0.0, 3.0, SOLVER))
+    store.improve(1, _bounds(4.0, 9.0))
+    assert store.interval(1) == (4.0, 9.0)
+    assert not store.improve(1, _bounds(0.0, 3.0, SOLVER))
+    assert store.interval(1) == (4.0, 9.0)
+
+
+def test_a_witness_comes_back_as_it_was(store: Store) -> None:
+    witness = _witness(2.0)
+    store.improve(1, _bounds(2.0, 8.0))
+    (row,) = store.rows("witnesses", 1)
+    found = witness_of_row(row, (1, 4, 4))
+    for name in ("x", "x_p", "scores", "scores_p"):
+        assert np.array_equal(getattr(found, name), getattr(witness, name))
+    assert (found.confidence, found.target, found.margin) == (2.0, 1, 0.5)
+    assert (found.tie, found.piece, found.parameters) == (False, "linf", {"e": 0.25})
+
+
+def test_every_problem_is_claimed_once(store: Store) -> None:
+    other = Store(store.path)
+    other.begin_run({})
+    numbers = []
+    while (claimed := (store, other)[len(numbers) % 2].claim()) is not None:
+        numbers.append(claimed.number)
+    assert sorted(numbers) == list(range(1, 13))
+    assert store.claim() is None
+
+
+def test_a_claim_of_a_dead_process_is_free(store: Store) -> None:
+    script = (
+        "import sys; from vhagar.sweep import Store; s = Store(sys.argv[1]); s.begin_run({});"
+        "print(s.claim().number, flush=True); import time; time.sleep(60)"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(Path(vhagar.__file__).parents[1])}
+    with subprocess.Popen(
+        [sys.executable, "-c", script, str(store.path)], stdout=subprocess.PIPE, env=environment
+    ) as process:
+        assert process.stdout is not None
+        first = int(process.stdout.readline())
+        second = store.claim()
+        process.kill()
+    third = store.claim()
+    assert second is not None
+    assert third is not None
+    assert (first, second.number, third.number) == (1, 2, 1)
+
+
+def test_a_claim_that_is_not_renewed_runs_out(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store_module, "LEASE", 0.05)
+    assert store.claim() is not None
+    other = Store(store.path)
+    other.begin_run({})
+    time.sleep(0.1)
+    again = other.claim()
+    assert again is not None
+    assert again.number == 1
+
+
+def test_who_is_alive() -> None:
+    mine = owner_name()
+    assert not is_gone(mine)
+    host, pid, began, number = mine.split("|")
+    assert not is_gone("|".join(["elsewhere", "1", "0", number]))
+    if began:  # where the system tells
+        assert is_gone("|".join([host, pid, "1", number]))
+
+
+def test_a_lost_worker_is_forgiven_twice(store: Store) -> None:
+    for _ in range(2):
+        claimed = store.claim()
+        assert claimed is not None
+        assert claimed.number == 1
+        store.lose(1, "it fell over")
+    assert store.counts() == {"open": 12}
+    store.claim()
+    store.lose(1, "it fell over")
+    assert store.counts() == {"open": 11, "failed": 1}
+
+
+def test_more_time_opens_what_ran_out_of_it(store: Store) -> None:
+    ending = Ending(Status.TIMEOUT, 5.0, 10, "bab")
+    store.finish(1, _bounds(2.0, 8.0), ending, budget=5.0)
+    store.finish(2, _bounds(2.0, 2.0), Ending(Status.CLOSED, 1.0, 1, "bab"), budget=5.0)
+    assert store.reopen(5.0) == 0
+    assert store.reopen(6.0) == 1
+    assert store.counts() == {"open": 11, "closed": 1}
+    assert store.interval(1) == (2.0, 8.0)
+
+
+def test_a_changed_model_is_noticed(pairs: Study, tmp_path: Path) -> None:
+    open_study(pairs, tmp_path / "s.db")[0].close()
+    vhagar.write_onnx(small_network(seed=4), pairs.networks[0])
+    with pytest.raises(InvalidInput, match="has changed since the study began"):
+        open_study(None, tmp_path / "s.db", resume=True)
+    with pytest.raises(InvalidInput, match="has changed since the study began"):
+        open_study(pairs, tmp_path / "s.db", resume=True)
+
+
+def test_an_exported_again_model_is_the_same(pairs: Study, tmp_path: Path) -> None:
+    open_study(pairs, tmp_path / "s.db")[0].close()
+    import onnx
+
+    model = onnx.load(pairs.networks[0])
+    model.producer_name = "somebody else"
+    onnx.save(model, pairs.networks[0])
+    open_study(None, tmp_path / "s.db", resume=True)[0].close()
+
+
+def test_another_version_is_noticed(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert store.other_versions() == []
+    monkeypatch.setattr(vhagar, "__version__", "99.0")
+    assert store.other_versions() == ["0.1.0"]
+
+
+def test_a_store_is_not_overwritten(pairs: Study, tmp_path: Path) -> None:
+    open_study(pairs, tmp_path / "s.db")[0].close()
+    with pytest.raises(InvalidInput, match="--resume"):
+        open_study(pairs, tmp_path / "s.db")
+
+
+@pytest.mark.parametrize("content", [b"not a database", b"x" * 5000])
+def test_a_file_that_is_no_store(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "s.db"
+    path.write_bytes(content)
+    with pytest.raises(InvalidInput, match="cannot use"):
+        Store(path)
+
+
+def test_another_database_is_no_store(tmp_path: Path) -> None:
+    path = tmp_path / "s.db"
+    connection = sqlite3.connect(path)
+    connection.execute("CREATE TABLE mine (x)")
+    connection.commit()
+    connection.close()
+    with pytest.raises(InvalidInput, match="not a store"):
+        Store(path)
+    with pytest.raises(InvalidInput, match="there is no store"):
+        Store(tmp_path / "missing.db")

@@ -1,0 +1,184 @@
+"""What a study asks, from its description."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from vhagar.cli import _parser
+from vhagar.errors import InvalidInput
+from vhagar.perturbation import Domain
+from vhagar.sweep.command import described_study
+from vhagar.sweep.study import Grid, Study, load_models, questions, read_study
+
+IMAGE = Domain((1, 28, 28))
+
+
+def _asked(study: Study) -> list[tuple[str | None, int, tuple[int, ...]]]:
+    found = questions(study, load_models(study))
+    return [(question.perturbation, question.source, question.targets) for question in found]
+
+
+def test_each_pair(model: str) -> None:
+    asked = _asked(Study((model,), ("linf(0.1)",)))
+    assert asked == [("linf(0.1)", s, (t,)) for s in range(3) for t in range(3) if s != t]
+
+
+def test_all_targets_at_once(model: str) -> None:
+    asked = _asked(Study((model,), ("linf(0.1)",), targets="any"))
+    assert asked == [("linf(0.1)", s, tuple(t for t in range(3) if t != s)) for s in range(3)]
+
+
+def test_some_classes_and_the_confidence(model: str) -> None:
+    asked = _asked(Study((model,), ("linf(0.1)",), sources=(1, 2), targets=(0, 2), confidence=True))
+    assert asked == [
+        (None, 1, ()),
+        (None, 2, ()),
+        ("linf(0.1)", 1, (0,)),
+        ("linf(0.1)", 1, (2,)),
+        ("linf(0.1)", 2, (0,)),
+    ]
+
+
+def test_the_same_network_twice_is_asked_once(model: str, tmp_path: Path) -> None:
+    other = tmp_path / "copy.onnx"
+    other.write_bytes(Path(model).read_bytes())
+    assert len(_asked(Study((model, str(other)), ("linf(0.1)",)))) == 6
+
+
+@pytest.mark.parametrize("size", [1, 5, 7, 9, 28])
+@pytest.mark.parametrize("step", [None, 1, 4])
+def test_the_squares_of_a_grid_cover_the_image(size: int, step: int | None) -> None:
+    if size == 1 and step == 4:
+        return  # then there are gaps, on purpose
+    covered = set()
+    for square in Grid("occlusion", size, min(step or size, size)).perturbations(IMAGE):
+        (row, _), (column, _) = square.row, square.column  # type: ignore[attr-defined]
+        cells = {(i, j) for i in range(row, row + size) for j in range(column, column + size)}
+        assert all(1 <= i <= 28 and 1 <= j <= 28 for i, j in cells)
+        covered |= cells
+    assert len(covered) == 28 * 28
+
+
+def test_a_grid_of_patches() -> None:
+    texts = [str(square) for square in Grid("patch", 14, limit=0.5).perturbations(IMAGE)]
+    assert texts == [f"patch([0,0.5],{row},{column},14)" for row in (1, 15) for column in (1, 15)]
+
+
+@pytest.mark.parametrize(
+    ("grid", "complaint"),
+    [
+        (Grid("rotation", 3), "occlusion or patch"),
+        (Grid("patch", 29), "1 to 28"),
+        (Grid("patch", 0), "1 to 28"),
+        (Grid("patch", 3, 0), "at least 1"),
+    ],
+)
+def test_grids_that_cannot_be(grid: Grid, complaint: str) -> None:
+    with pytest.raises(InvalidInput, match=complaint):
+        grid.perturbations(IMAGE)
+
+
+TOML = """
+networks = ["small.onnx"]
+perturbations = ["linf(0.1)"]
+sources = [0]
+targets = "any"
+timeout = 5
+
+[[grids]]
+kind = "occlusion"
+size = 2
+"""
+
+
+def test_from_a_file(model: str) -> None:
+    path = Path(model).parent / "mine.toml"
+    path.write_text(TOML)
+    study = read_study(path)
+    assert study.name == "mine"
+    assert study.networks == (model,)
+    assert study.grids == (Grid("occlusion", 2),)
+    assert len(_asked(study)) == 5
+    assert Study.from_plain(study.plain()) == study
+
+
+@pytest.mark.parametrize(
+    ("line", "complaint"),
+    [
+        ("nonsense = 1", "knows no 'nonsense'"),
+        ("networks = 'a.onnx'", "list of texts"),
+        ("networks = []", "at least one network"),
+        ("sources = 'none'", "sources must be"),
+        ("sources = [0.5]", "sources must be"),
+        ("targets = 'all'", "targets must be"),
+        ("timeout = 'long'", "timeout"),
+        ("timeout = -1", "above 0"),
+        ("total = nan", "above 0"),
+        ("clip = 1", "clip"),
+        ("input_range = 3", "two numbers"),
+        ("grids = [{size = 3}]", "kind, size"),
+        ("grids = [{kind = 'patch', size = 1.5}]", "whole numbers"),
+        ("= what", "not a readable TOML file"),
+    ],
+)
+def test_a_wrong_file_is_named_and_explained(tmp_path: Path, line: str, complaint: str) -> None:
+    path = tmp_path / "wrong.toml"
+    name = line.partition(" ")[0]
+    good = [text for text in TOML.splitlines() if not text.startswith(name or "?")]
+    path.write_text("\n".join([line, *good[: 6 if name == "grids" else None]]))
+    with pytest.raises(InvalidInput, match=complaint) as caught:
+        read_study(path)
+    assert "wrong.toml" in str(caught.value)
+
+
+def test_no_file_at_all(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match="no study at"):
+        read_study(tmp_path / "missing.toml")
+
+
+def _described(*words: str) -> Study | None:
+    return described_study(_parser().parse_args(["sweep", *words]))
+
+
+def test_from_flags(tmp_path: Path) -> None:
+    store = str(tmp_path / "s.db")
+    study = _described(
+        *("--store", store, "--network", "a.onnx", "--perturbation", "linf(0.1)"),
+        *("--grid", "patch(0.5,7,2)", "--grid", "occlusion(5)", "--source", "1,2"),
+        *("--untargeted", "--timeout", "5", "--no-clip", "--confidence"),
+    )
+    assert study is not None
+    assert study.grids == (Grid("patch", 7, 2, 0.5), Grid("occlusion", 5))
+    assert (study.sources, study.targets, study.clip) == ((1, 2), "any", False)
+    assert study.timeout == 5.0
+    assert study.confidence
+
+
+def test_flags_count_more_than_the_file(model: str) -> None:
+    path = Path(model).parent / "mine.toml"
+    path.write_text(TOML)
+    study = _described(str(path), "--store", "s.db", "--timeout", "60", "--all-pairs")
+    assert study is not None
+    assert (study.timeout, study.targets, study.sources) == (60.0, "each", (0,))
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        (),
+        ("--network", "a.onnx", "--perturbation", "linf(1)", "--target", "1", "--all-pairs"),
+        ("--network", "a.onnx"),
+    ],
+)
+def test_flags_that_do_not_describe_a_study(words: tuple[str, ...]) -> None:
+    with pytest.raises(InvalidInput):
+        _described("--store", "nowhere.db", *words)
+
+
+@pytest.mark.parametrize("text", ["occlusion", "rotation(3)", "patch(3)", "occlusion(1,2,3)"])
+def test_a_grid_that_cannot_be_read(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        _described("--store", "s.db", "--network", "a.onnx", "--grid", text)
+    assert "is no grid" in capsys.readouterr().err
