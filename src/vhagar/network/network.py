@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 
@@ -11,18 +12,27 @@ from vhagar.errors import InvalidNetwork
 from vhagar.network.layers import AbstractLayer, Array, Relu, Shape
 
 
+@dataclass(frozen=True)
+class ModelFile:
+    """Where a network was read from, and the SHA-256 of the file's bytes, in hexadecimal."""
+
+    path: Path
+    sha256: str
+
+
 @dataclass(frozen=True, eq=False)
 class Network:
     """An ordered list of layers from an input of `input_shape` to a vector of scores.
 
     `model` holds the bytes of the ONNX file the network was read from; they let the witness check
-    ask onnxruntime about the original. It is None for networks built in memory.
+    ask onnxruntime about the original. It is None for networks built in memory, and so is `file`.
     """
 
     layers: tuple[AbstractLayer, ...]
     input_shape: Shape
     name: str = "network"
     model: bytes | None = field(default=None, repr=False)
+    file: ModelFile | None = None
 
     def __post_init__(self) -> None:
         if not self.layers:

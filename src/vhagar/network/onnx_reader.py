@@ -7,7 +7,9 @@ either translated or refused by name.
 
 from __future__ import annotations
 
+import hashlib
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +20,7 @@ from onnx import AttributeProto
 from vhagar.errors import InvalidInput, InvalidNetwork, UnsupportedOperator
 from vhagar.network.chain import LayerChain
 from vhagar.network.layers import LARGEST_TENSOR, Array, Shape
-from vhagar.network.network import Network
+from vhagar.network.network import ModelFile, Network
 from vhagar.network.onnx_operators import SUPPORTED_OPERATORS, TRANSLATORS, Node
 from vhagar.network.onnx_tensors import load_external_tensors, read_tensor
 
@@ -44,7 +46,9 @@ def read_onnx(path: str | Path) -> Network:
     load_external_tensors(model, path)
     # What overflows here is found where layers check that their numbers are finite.
     with np.errstate(all="ignore"):
-        return GraphReader(model).read(path.stem)
+        network = GraphReader(model).read(path.stem)
+    file = ModelFile(path, hashlib.sha256(path.read_bytes()).hexdigest())
+    return replace(network, file=file)
 
 
 class GraphReader:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,19 @@ Array = NDArray[np.float64]
 _BATCH_ENTRIES = 3_000_000
 
 
+@dataclass(frozen=True, eq=False)
+class Refined:
+    """How a layer's bounds were refined: multipliers that prove them, in float32.
+
+    `below` holds, for each layer below, `p` and `q` of its loose neurons, each
+    `(6 * len(neurons), loose)`; those that are on have `p = a, q = b`, those that are off 0.
+    """
+
+    layer: int
+    neurons: NDArray[np.int64]
+    below: list[tuple[NDArray[np.float32], NDArray[np.float32]]]
+
+
 class TwinBounds:
     """The network's stages over one piece, and the hexagons known so far."""
 
@@ -32,6 +45,7 @@ class TwinBounds:
         self.input_magnitude = np.maximum(piece.domain.magnitude, np.maximum(abs(low), abs(high)))
         self.hexagons: list[Hexagons] = []
         self.corners: list[Corners] = []
+        self.refined: list[Refined] = []
 
     def append(self, hexagons: Hexagons) -> None:
         """The next layer's hexagons are known."""
@@ -87,11 +101,36 @@ def refine_layer(bounds: TwinBounds, layer: int, steps: int) -> None:
     on_t = np.concatenate([part[1] * unit for part in directions])
     descent = Descent(bounds.stages[: layer + 1], bounds.corners[:layer], bounds.piece)
     descent.begin(bounds.hexagons[:layer], (on_s, on_t))
-    choice = descent.run((on_s, on_t), steps)
+    choice = _Rounded(bounds.hexagons[:layer], descent.run((on_s, on_t), steps))
     better = bounds.bound(layer, on_s, on_t, choice).reshape(len(directions), -1)
+    bounds.refined.append(Refined(layer, undecided, choice.below))
     found[:, undecided] = np.fmin(found[:, undecided], better)  # NaN proves nothing
     refined = Hexagons(-found[0], found[1], -found[2], found[3], -found[4], found[5], ratio)
     bounds.replace(layer, refined.meet(hexagons).tightened())
+
+
+class _Rounded:
+    """A choice in numbers that can be kept: float32 for loose neurons, exact for all others."""
+
+    def __init__(self, hexagons: list[Hexagons], choice: Choice) -> None:
+        self._hexagons = hexagons
+        self._choice = choice
+        nothing = np.zeros((0, 0), dtype=np.float32)
+        self.below = [(nothing, nothing)] * len(hexagons)
+
+    def __call__(self, layer: int, a: Array, b: Array) -> tuple[Array, Array]:
+        on, off = self._hexagons[layer].on, self._hexagons[layer].off
+        p, q = (_float32(part) for part in self._choice(layer, a, b))
+        loose = ~on & ~off
+        self.below[layer] = p[:, loose], q[:, loose]
+        return np.where(on, a, np.where(off, 0.0, p)), np.where(on, b, np.where(off, 0.0, q))
+
+
+def _float32(values: Array) -> NDArray[np.float32]:
+    """Rounded; 0, which is as good as any, where that is no number."""
+    with np.errstate(over="ignore"):
+        rounded = values.astype(np.float32)
+    return np.where(np.isfinite(rounded), rounded, np.float32(0))
 
 
 def quick_bounds(network: Network, piece: AbstractPiece) -> TwinBounds:

@@ -16,6 +16,9 @@ from vhagar.relaxation.twin import Choice, Corners
 
 Array = NDArray[np.float64]
 
+# Of what is compared: who computes the same in another order of operations chooses alike.
+_TIE = 1e-12
+
 
 def quick_choice(hexagons: list[Hexagons], corners: list[Corners]) -> Choice:
     """For each neuron and each start coefficient, the rule with the smaller offset."""
@@ -41,11 +44,12 @@ def quick_slopes(h: Hexagons, corners: Corners, a: Array, b: Array) -> Array:
         (zero + kappa, zero, (sum_t - kappa) / ratio, sum_t),
     )
     best, best_offset = np.zeros((4, *a.shape)), np.full(a.shape, np.inf)
+    tie = _TIE * (abs(a) + abs(b)) * corners.magnitude
     for rule in rules:
         slopes = np.stack(rule)
         p, q = slopes[0] * a + slopes[1] * b, slopes[2] * a + slopes[3] * b
         offset = corners.offset(a, b, p, q)
-        better = offset < best_offset
+        better = offset + tie < best_offset
         best = np.where(better, slopes, best)
         best_offset = np.where(better, offset, best_offset)
     return best
@@ -57,7 +61,7 @@ def _slope(coefficient: Array, low: Array, high: Array) -> Array:
     crossing = (low < 0) & (high > 0)
     span = np.where(crossing, high - low, 1.0)
     above = np.where(crossing, high / span, chord)
-    below = np.where(crossing, (high > -low).astype(np.float64), chord)
+    below = np.where(crossing, (high + low > _TIE * span).astype(np.float64), chord)
     return np.where(coefficient > 0, above, below)
 
 

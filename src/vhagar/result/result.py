@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
+from pathlib import Path
 
 from vhagar.result.witness import Witness
 
@@ -66,7 +67,8 @@ class Result:
 
     `lower` is the confidence of `witness` (0 without one); `upper` is a dual bound. `targets` holds
     an interval for each target class; one that was left open cannot exceed `upper`. `nodes` is how
-    many nodes of search trees were looked at, in all targets together.
+    many nodes of search trees were looked at, in all targets together. `certificate` is the file
+    that proves the interval, where one was asked for and written.
     """
 
     lower: float
@@ -82,6 +84,7 @@ class Result:
     nodes: int = 0
     notes: tuple[str, ...] = ()
     max_confidence: Interval | None = field(default=None)
+    certificate: Path | None = None
 
     @property
     def interval(self) -> Interval:

@@ -6,8 +6,10 @@ import json
 import math
 import os
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -86,13 +88,22 @@ def check_writable(path: str | Path) -> None:
 
 def write_bytes(path: Path, content: bytes) -> None:
     """Write a file next to its place, then move it there."""
+    with open_in_one_step(path) as file:
+        file.write(content)
+
+
+@contextmanager
+def open_in_one_step(path: Path) -> Iterator[BinaryIO]:
+    """A file that is written next to its place and moved there at the end, if nothing fails."""
     target = _target(path)
     if _is_special(target):  # a device or a pipe is written to, never replaced
-        target.write_bytes(content)
+        with target.open("wb") as file:
+            yield file
         return
     scratch = _scratch(target)
     try:
-        scratch.write_bytes(content)
+        with scratch.open("wb") as file:
+            yield file
         scratch.replace(target)
     except BaseException:
         scratch.unlink(missing_ok=True)

@@ -10,6 +10,7 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +30,9 @@ OnProgress = Callable[[Progress], None]
 _NEGLIGIBLE = 1e-6
 # So does one this small beside the scores: it is what rounding leaves of 0.
 _ROUNDING = 1e-12
+# Where a certificate is asked for, bounds are stated larger by this part of themselves and of the
+# first bound: whoever checks them rounds otherwise, and must come to no more than what is claimed.
+_ROOM = 1e-9
 
 
 class Tracker:
@@ -52,6 +56,8 @@ class Tracker:
         self._timings: dict[str, float] = {}
         self._notes: list[str] = []
         self._nodes = 0
+        # Set by whoever has written the certificate that was asked for.
+        self.certificate: Path | None = None
 
     @property
     def seconds(self) -> float:
@@ -64,6 +70,10 @@ class Tracker:
     @property
     def upper(self) -> float:
         return max(self.goal_upper(goal) for goal in self.problem.goals)
+
+    def witness(self, goal: int | None) -> Witness | None:
+        """The best witness of a goal."""
+        return self._witnesses.get(goal)
 
     def goal_lower(self, goal: int | None) -> float:
         witness = self._witnesses.get(goal)
@@ -84,13 +94,21 @@ class Tracker:
         if not math.isfinite(upper):
             return False
         negligible = _NEGLIGIBLE * self._initial_upper if self._history else 0.0
-        return upper - lower <= max(self.options.relative_gap * upper, negligible, self._rounding)
+        enough = max(self.options.relative_gap * upper, negligible, self._rounding)
+        return upper - lower <= enough + self._room(upper)
+
+    def _room(self, value: float) -> float:
+        """What the statement of a bound leaves to a checker; a bound of 0 needs no arithmetic."""
+        if self.options.certificate is None or value == 0:
+            return 0.0
+        return _ROOM * (value + (self._initial_upper if self._history else value))
 
     def offer_upper(self, goal: int | None, value: float, kind: BoundKind) -> bool:
         """Take a valid upper bound for a goal; returns whether it improves on what was known."""
         if not math.isfinite(value) or (goal, kind) in self._distrusted:
             return False
         value = max(float(value), 0.0)  # delta* is 0 by definition where nothing can be attacked
+        value += self._room(value)
         if value >= self.goal_upper(goal):
             return False
         if value < self.goal_lower(goal):
@@ -214,6 +232,7 @@ class Tracker:
             engine=self.options.engine,
             nodes=self._nodes,
             notes=tuple(self._notes),
+            certificate=self.certificate,
         )
 
 

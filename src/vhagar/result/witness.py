@@ -44,7 +44,8 @@ class Witness:
     """An input `x` and its perturbed image `x_p`, in the network's input shape.
 
     `confidence` is that of `x` in the source class, rounded down. `margin` is the confidence of
-    `x_p` in the target; it is 0 for a tie. Without a perturbation only `x` is there.
+    `x_p` in the target; it is 0 for a tie. Without a perturbation only `x` is there. `piece_number`
+    says which of the problem's pieces was used, and `choice` are its parameters as plain numbers.
     """
 
     x: Array
@@ -57,6 +58,8 @@ class Witness:
     tie: bool = False
     piece: str = ""
     parameters: dict[str, object] | None = None
+    piece_number: int | None = None
+    choice: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,9 +114,11 @@ class WitnessCheck:
             return self._judge_confidence(x)
         if piece is None or parameters is None:
             return Rejection("the candidate names no perturbation")
-        if not any(piece is known for known in self._problem.pieces):
-            return Rejection("the candidate's perturbation is not the problem's")
-        return self._judge_attack(target, x, piece, np.asarray(parameters, dtype=np.float64))
+        for number, known in enumerate(self._problem.pieces):
+            if piece is known:
+                numbers = np.asarray(parameters, dtype=np.float64)
+                return self._judge_attack(target, x, number, numbers)
+        return Rejection("the candidate's perturbation is not the problem's")
 
     def _judge_confidence(self, x: Array) -> Witness | Rejection:
         source = self._problem.source
@@ -128,8 +133,9 @@ class WitnessCheck:
         return Witness(self._shaped(x), found.scores, low)
 
     def _judge_attack(
-        self, target: int, x: Array, piece: AbstractPiece, parameters: Array
+        self, target: int, x: Array, number: int, parameters: Array
     ) -> Witness | Rejection:
+        piece = self._problem.pieces[number]
         if parameters.shape != piece.parameter_bounds[0].shape or not np.isfinite(parameters).all():
             return Rejection("the parameters have the wrong size or are not finite")
         source_part = self._judge_confidence(x)
@@ -159,6 +165,8 @@ class WitnessCheck:
             tie,
             piece.label,
             piece.describe(parameters[0]),
+            number,
+            tuple(parameters[0].tolist()),
         )
 
     def _is_tie(self, found: _Confidence, image: Bounds, target: int) -> bool:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from typing import ClassVar
 
 from vhagar.result import Tracker
 
 
 class AbstractEngine(ABC):
     """Searches one problem. All that it finds goes through the tracker, which judges it."""
+
+    # Whether it writes the certificate that the options may ask for.
+    writes_certificates: ClassVar[bool] = False
 
     @abstractmethod
     def run(self, tracker: Tracker, deadline: float) -> bool:

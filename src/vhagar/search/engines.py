@@ -24,9 +24,14 @@ ATTACKS: dict[str, str] = {
 
 
 def engine_for(options: Options) -> AbstractEngine:
-    """The engine that the options name; complains about a solver that is not there."""
+    """The engine that the options name; complains about what it cannot do or use."""
     engine = engine_named(options.engine)
     check_solver_name(options.solver)
+    if options.certificate is not None and not engine.writes_certificates:
+        raise InvalidInput(
+            f"the engine {options.engine!r} writes no certificates; leave out the certificate, or "
+            "use the engine 'bab'"
+        )
     if isinstance(engine, MipEngine):
         backend_named(options.solver)  # its package may be missing
     return engine

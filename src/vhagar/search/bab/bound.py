@@ -17,6 +17,7 @@ from scipy import sparse
 from vhagar.perturbation import AbstractPiece
 from vhagar.relaxation.layerwise import TwinBounds
 from vhagar.relaxation.twin import Allowed, Choice, twin_bound
+from vhagar.result.certificate import ProofKind
 from vhagar.search.bab.lp import LambdaModel
 
 Array = NDArray[np.float64]
@@ -31,6 +32,15 @@ class Coefficients:
 
     layers: list[tuple[Array, Array]]
     inputs: tuple[Array, Array]
+
+
+@dataclass(frozen=True, eq=False)
+class Proof:
+    """Why a node's bound holds. `duals` are those given to `NodeBound.upper`, or the ray that
+    `NodeBound.contradiction` returned."""
+
+    kind: ProofKind
+    duals: Array | None = None
 
 
 class NodeBound:
@@ -60,26 +70,55 @@ class NodeBound:
 
         With a part of the piece given, the bound is for that part only.
         """
+        scaled = self._scaled(duals)
+        if scaled is None:
+            return math.inf
+        return self._evaluate(scaled, self._alpha(scaled), allowed, part=part)
+
+    def _scaled(self, duals: Array | None) -> Array | None:
+        """A weight of 1 on the source's rows; None where the duals prove nothing."""
         if duals is None or not np.isfinite(duals).all():
-            return math.inf
-        alpha = np.maximum(-duals[self._model.source_rows], 0.0)
-        total = float(alpha.sum())
-        if not 1e-6 < total < 1e6:
-            return math.inf
-        return self._evaluate(duals / total, alpha / total, allowed, part=part)
+            return None
+        total = float(self._alpha(duals).sum())
+        return duals / total if 1e-6 < total < 1e6 else None
+
+    def _alpha(self, duals: Array) -> Array:
+        return np.maximum(-duals[self._model.source_rows], 0.0)
 
     def infeasible(self, ray: Array | None, allowed: Allowed) -> bool:
-        """Whether a dual ray proves that the node holds no attacked input.
+        """Whether a dual ray proves that the node holds no attacked input."""
+        return self.contradiction(ray, allowed) is not None
+
+    def contradiction(self, ray: Array | None, allowed: Allowed) -> Array | None:
+        """A ray, scaled and with its sign, that proves that the node holds no attacked input.
 
         With no weight on the source's rows, the formula bounds a number that is at least 0
         wherever the target's constraints hold. A bound below 0 is a contradiction.
         """
         if ray is None or not np.isfinite(ray).all() or not ray.any():
-            return False
-        scale = float(abs(ray).max())
+            return None
+        scaled = ray / float(abs(ray).max())
         nothing = np.zeros(len(self._model.source_rows))
         # Solvers differ in the sign of a ray; the formula does not mind being asked twice.
-        return any(self._evaluate(sign * ray / scale, nothing, allowed) < 0 for sign in (1.0, -1.0))
+        for signed in (scaled, -scaled):
+            if self._evaluate(signed, nothing, allowed) < 0:
+                return signed
+        return None
+
+    def numbers(self, proof: Proof) -> Array:
+        """All that a proof's bound was computed from, in the order of certificates."""
+        empty = proof.kind is ProofKind.CONTRADICTION
+        duals = proof.duals if empty else self._scaled(proof.duals)
+        if duals is None:
+            return np.zeros(0)  # the proof needs no numbers
+        parts = []
+        for rows in self._model.rows:
+            parts += [-duals[rows.pair_rows], -duals[rows.pair_rows_p], -duals[rows.equal_rows]]
+        alpha = np.zeros(len(self._model.source_rows)) if empty else self._alpha(duals)
+        return np.concatenate([*parts, alpha, self._mu(duals)])
+
+    def _mu(self, duals: Array) -> Array:
+        return np.maximum(-duals[self._model.target_rows], 0.0)
 
     def neuron(
         self, duals: Array | None, layer: int, on_s: Array, on_t: Array, confidence: float
@@ -88,7 +127,7 @@ class NodeBound:
         at least as confident as given; infinite where the duals prove nothing."""
         if duals is None or not np.isfinite(duals).all():
             return math.inf
-        alpha = np.maximum(-duals[self._model.source_rows], 0.0)
+        alpha = self._alpha(duals)
         inner = (layer, on_s[None], on_t[None])
         everything = Allowed((None,) * len(self._bounds.corners))
         bound = self._evaluate(duals, alpha, everything, inner)
@@ -103,7 +142,7 @@ class NodeBound:
         inner: tuple[int, Array, Array] | None = None,
         part: AbstractPiece | None = None,
     ) -> float:
-        mu = np.maximum(-duals[self._model.target_rows], 0.0)
+        mu = self._mu(duals)
         with np.errstate(over="ignore", invalid="ignore"):
             (value,) = twin_bound(
                 self._bounds.stages,

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from vhagar.search.bab.bases import Basis
+from vhagar.search.bab.bound import Proof
 from vhagar.search.bab.branching import Candidate, Child, Chosen, Experience, choose
 from vhagar.search.bab.context import Context, Decision, Evaluation
 from vhagar.search.bab.node import Node, Region
@@ -36,6 +37,14 @@ class Known:
     lower: float
     cutoff: float
     ceiling: float
+
+
+@dataclass(frozen=True, eq=False)
+class Branched:
+    """The negative and the positive child, and what each one's bound rests on if it was solved."""
+
+    children: list[Node]
+    proofs: tuple[Proof | None, Proof | None] = (None, None)
 
 
 class Brancher:
@@ -77,8 +86,8 @@ class Brancher:
         evaluation: Evaluation,
         candidates: list[Candidate],
         known: Known,
-    ) -> list[Node]:
-        """The negative and the positive child of the best candidate."""
+    ) -> Branched:
+        """The children of the best candidate."""
         context = state.context
         basis = context.simplex.basis()
         challenged = self._challenged(state, node, evaluation, candidates, known)
@@ -86,20 +95,23 @@ class Brancher:
             # The bound will hardly move: that is no experience to learn from.
             challenge = self.keep(context.challenger.basis(), context)
             children = self.decided(node, challenged, self.keep(basis, context))
-            return [replace(child, promise=0.0, challenge=challenge) for child in children]
+            return Branched(
+                [replace(child, promise=0.0, challenge=challenge) for child in children]
+            )
         chosen = self._choose(state, node, candidates, known.cutoff, basis)
-        if chosen.children is None:
-            return self.decided(node, chosen.candidate, self.keep(basis, context))
-        pairs = zip(self.decided(node, chosen.candidate), chosen.children, strict=True)
-        return [
+        solved = chosen.children
+        if solved is None:
+            return Branched(self.decided(node, chosen.candidate, self.keep(basis, context)))
+        children = [
             replace(
                 child,
-                upper=min(node.upper, solved.upper),
-                basis=self.keep(solved.basis, context),
+                upper=min(node.upper, answer.upper),
+                basis=self.keep(answer.basis, context),
                 promise=0.0,
             )
-            for child, solved in pairs
+            for child, answer in zip(self.decided(node, chosen.candidate), solved, strict=True)
         ]
+        return Branched(children, (solved[0].proof, solved[1].proof))
 
     def decided(self, node: Node, candidate: Candidate, basis: int | None = None) -> list[Node]:
         """The two children, the negative one first."""
@@ -131,7 +143,7 @@ class Brancher:
             for child in self.decided(node, candidate):
                 tried = context.evaluate(child.decisions, node.upper, _TRIAL_ITERATIONS, basis)
                 self._trial_iterations += tried.answer.iterations
-                found.append(Child(tried.upper, context.simplex.basis()))
+                found.append(Child(tried.upper, context.simplex.basis(), tried.proof))
             return found[0], found[1]
 
         return choose(candidates, self._experience_of(node.region), node.upper, cutoff, trial)

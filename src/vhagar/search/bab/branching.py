@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from vhagar.linear import Columns
 from vhagar.relaxation.layerwise import TwinBounds
-from vhagar.search.bab.bound import Coefficients
+from vhagar.search.bab.bound import Coefficients, Proof
 from vhagar.search.bab.context import PIXELS
 from vhagar.search.bab.lp import Weights
 
@@ -171,10 +171,11 @@ class Experience:
 
 @dataclass(frozen=True, eq=False)
 class Child:
-    """A child that was solved: its bound, and a basis of its LP."""
+    """A child that was solved: its bound, a basis of its LP, and what the bound rests on."""
 
     upper: float
     basis: Any
+    proof: Proof | None = None
 
 
 # Solves a candidate's negative and positive child; None where that would cost too much.

@@ -16,7 +16,8 @@ from vhagar.problem import Problem
 from vhagar.relaxation import Bounds, network_bounds
 from vhagar.relaxation.layerwise import TwinBounds
 from vhagar.relaxation.twin import Allowed
-from vhagar.search.bab.bound import NodeBound
+from vhagar.result.certificate import ProofKind
+from vhagar.search.bab.bound import NodeBound, Proof
 from vhagar.search.bab.lp import LambdaModel
 from vhagar.search.bab.simplex import LpAnswer, LpStatus, Simplex
 
@@ -48,10 +49,14 @@ class Decision:
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
-    """A node's bound, and the LP's answer it came from."""
+    """A node's bound, and the LP's answer it came from.
+
+    `proof` is what the bound rests on; None where a bound that was known before is no worse.
+    """
 
     upper: float
     answer: LpAnswer
+    proof: Proof | None = None
 
     @property
     def complete(self) -> bool:
@@ -133,7 +138,7 @@ class Context:
         allowed = self.allowed(decisions)
         if allowed is None:
             nothing = LpAnswer(LpStatus.INFEASIBLE, None, None, -np.inf, 0)
-            return Evaluation(-np.inf, nothing)
+            return Evaluation(-np.inf, nothing, Proof(ProofKind.EMPTY))
         try:
             self.simplex.switch_off(self.switched_off(decisions))
             self.simplex.restore(basis)
@@ -148,9 +153,14 @@ class Context:
     def _judge(self, answer: LpAnswer, allowed: Allowed, known: float) -> Evaluation:
         """The bound that an LP's answer proves, by the formula."""
         if answer.status is LpStatus.INFEASIBLE:
-            empty = self.formula.infeasible(answer.duals, allowed)
-            return Evaluation(-np.inf if empty else known, answer)
-        return Evaluation(min(known, self.formula.upper(answer.duals, allowed)), answer)
+            ray = self.formula.contradiction(answer.duals, allowed)
+            if ray is None:
+                return Evaluation(known, answer)
+            return Evaluation(-np.inf, answer, Proof(ProofKind.CONTRADICTION, ray))
+        upper = self.formula.upper(answer.duals, allowed)
+        if upper >= known:
+            return Evaluation(known, answer)
+        return Evaluation(upper, answer, Proof(ProofKind.MULTIPLIERS, answer.duals))
 
     def cost_of_span(self, decisions: tuple[Decision, ...], duals: Array | None) -> float | None:
         """How much smaller a node's bound would be at the middle of the piece's span alone.

@@ -17,9 +17,11 @@ from vhagar.dataset import named_dataset
 from vhagar.options import Options
 from vhagar.problem import Problem
 from vhagar.result import BoundKind, Tracker
-from vhagar.search.bab.explorer import Explored, Explorer, WitnessFound
+from vhagar.search.bab.explorer import Explored, Explorer
+from vhagar.search.bab.finder import WitnessFound
 from vhagar.search.bab.frontier import Frontier
 from vhagar.search.bab.node import Node, Region, first_number
+from vhagar.search.bab.record import Record, recording
 from vhagar.search.base import AbstractEngine
 from vhagar.search.processes import Channel, Finished, Worker, next_message
 
@@ -53,12 +55,15 @@ class CeilingTask:
 class BabEngine(AbstractEngine):
     """Branch and bound on the lambda-LP."""
 
+    writes_certificates = True
+
     def run(self, tracker: Tracker, deadline: float) -> bool:
-        search = _Search(tracker)
         workers = tracker.options.worker_count
-        if workers > 1 and tracker.options.processes:
-            return search.run_in_processes(workers, deadline)
-        return search.run_here(deadline)
+        with recording(tracker) as record:
+            search = _Search(tracker, record)
+            if workers > 1 and tracker.options.processes:
+                return search.run_in_processes(workers, deadline)
+            return search.run_here(deadline)
 
 
 class _Ceiling:
@@ -81,8 +86,9 @@ class _Ceiling:
 class _Search:
     """The frontiers and their bookkeeping; the same with and without processes."""
 
-    def __init__(self, tracker: Tracker) -> None:
+    def __init__(self, tracker: Tracker, record: Record | None) -> None:
         self._tracker = tracker
+        self._record = record
         problem = tracker.problem
         self._frontier = Frontier(
             Node(Region(target, root), tracker.goal_upper(target), -k)
@@ -206,7 +212,11 @@ class _Search:
         return Task(frontier.take(worker, share), self._tracker.lower, ceiling.upper)
 
     def _put_back(self, name: int, explored: Explored) -> None:
-        if self._ceiling.frontier.has(name):
+        in_ceiling = self._ceiling.frontier.has(name)
+        if self._record is not None:
+            # Before anything is announced: Ctrl-C in between must not leave a claim without proof.
+            self._record.add(explored.logged, in_ceiling)
+        if in_ceiling:
             self._ceiling.frontier.put_back(name, explored)
             self._ceiling.update()
         else:

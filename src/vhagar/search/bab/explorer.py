@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import heapq
 import math
 import time
@@ -10,22 +9,22 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from vhagar.errors import SolverFailure
 from vhagar.options import Options
+from vhagar.perturbation import AbstractPiece
 from vhagar.perturbation.scalar import AbstractScalarPiece
 from vhagar.problem import Problem
 from vhagar.relaxation import Bounds, network_bounds
-from vhagar.relaxation.layerwise import quick_bounds
-from vhagar.result import Witness, WitnessCheck
+from vhagar.result.certificate import ProofKind
+from vhagar.search.bab.bound import Proof
 from vhagar.search.bab.brancher import Brancher, Known
 from vhagar.search.bab.context import Context, Evaluation
-from vhagar.search.bab.node import Closed, Node, Region
-from vhagar.search.bab.polish import polish, proposed
-from vhagar.search.bab.regions import RecentlyUsed, Regions, RegionState
-
-Array = NDArray[np.float64]
+from vhagar.search.bab.finder import WitnessFinder, WitnessFound
+from vhagar.search.bab.log import Log, Logged
+from vhagar.search.bab.node import Closed, Node
+from vhagar.search.bab.regions import Regions, RegionState
+from vhagar.search.bab.simplex import LpAnswer
 
 # Of the largest score.
 _RESOLUTION = 1e-12
@@ -35,32 +34,21 @@ _SPLIT_EVERY = 3
 _COSTLY = 0.3
 # A piece whose parameter varies by less than this part is not split before neurons are.
 _NARROW = 0.01
-_ALWAYS_POLISH, _POLISH_EVERY = 8, 10
-_MOST_CONVEX = 64
-
-
-@dataclass(frozen=True, eq=False)
-class WitnessFound:
-    """A candidate that passed the check here; the keeper of the interval checks it again."""
-
-    target: int | None
-    root: int
-    x: Array
-    parameters: Array
-    confidence: float
 
 
 @dataclass(frozen=True, eq=False)
 class Explored:
     """What became of the nodes that were given: those still open, and the bounds of the rest.
 
-    `trouble` is what a solver said that failed; the node in question was closed as it was.
+    `trouble` is what a solver said that failed; the node in question was closed as it was. `logged`
+    is for the certificate, where one is asked for.
     """
 
     open: list[Node]
     closed: Closed
     nodes: int
     trouble: str | None = None
+    logged: Logged | None = None
 
 
 class Explorer:
@@ -77,17 +65,15 @@ class Explorer:
         self.ceiling = math.inf  # what is known of the largest confidence
         self._problem = problem
         self._options = options
-        self._send = send
-        self._check = WitnessCheck(problem)
+        self._finder = WitnessFinder(problem, send)
         domain = problem.domain
         box = Bounds(np.full(domain.size, domain.lower), np.full(domain.size, domain.upper))
         # Below this an LP cannot tell a bound from 0.
         scores = network_bounds(problem.network, box)[-1]
         self._negligible = _RESOLUTION * float(scores.magnitude.max())
-        self._regions = Regions(problem)
-        self._convex = RecentlyUsed(_MOST_CONVEX)
+        self._log = Log(problem, wanted=options.certificate is not None)
+        self._regions = Regions(problem, self._log.wanted)
         self._brancher = Brancher(self._next_number)
-        self._visits: dict[tuple[int | None, int], int] = {}
         self._number = first
 
     def explore(
@@ -117,7 +103,7 @@ class Explorer:
                 continue
             for child in children:
                 heapq.heappush(frontier, child)
-        return Explored(frontier, closed, done, trouble)
+        return Explored(frontier, closed, done, trouble, self._log.report())
 
     def _settled(self, upper: float) -> bool:
         gap = max(self._options.relative_gap * upper, self._negligible)
@@ -129,33 +115,35 @@ class Explorer:
         state.visits += 1
         context = state.context
         if state.visits == 1:
-            node = replace(node, upper=min(node.upper, context.quick_upper()))
+            node = self._after_quick_bound(node, context)
             if self._close_if_settled(node, closed):
                 return []
         basis = self._brancher.basis_of(node, context)
         evaluation = context.evaluate(node.decisions, node.upper, basis=basis)
+        self._log.proved(node, evaluation.proof, context)
         self._brancher.learn(node, evaluation, self._cutoff)
         node = replace(node, upper=evaluation.upper)
         if self._close_if_settled(node, closed):
             return []
         if not evaluation.complete:
             return self._without_lp(state, node, closed)
-        if self._polish_is_due(node.region):
-            self._polish(state, node.region, evaluation)
+        if self._finder.is_due(node.region):
+            self._polish(state, node, evaluation.answer, thorough=False)
         if self._split_is_due(context, node, evaluation):
             return self._split(node) or self._branch(state, node, evaluation, closed)
         return self._branch(state, node, evaluation, closed)
+
+    def _after_quick_bound(self, node: Node, context: Context) -> Node:
+        upper = context.quick_upper()
+        if upper >= node.upper:
+            return node
+        self._log.proved(node, Proof(ProofKind.QUICK), context)
+        return replace(node, upper=upper)
 
     @property
     def _cutoff(self) -> float:
         """Nodes with a bound below this are closed."""
         return self.lower / (1 - self._options.relative_gap)
-
-    def _polish_is_due(self, region: Region) -> bool:
-        """The first nodes of a piece are polished each, later ones now and then."""
-        key = (region.target, region.root)
-        visits = self._visits[key] = self._visits.get(key, 0) + 1
-        return visits <= _ALWAYS_POLISH or visits % _POLISH_EVERY == 0
 
     def _split_is_due(self, context: Context, node: Node, evaluation: Evaluation) -> bool:
         """A nonconvex piece is halved where its span costs much of the gap.
@@ -179,7 +167,9 @@ class Explorer:
         children = self._split(node)
         if not children:
             left = state.any_candidate({decision.place for decision in node.decisions})
-            children = self._brancher.decided(node, left) if left is not None else []
+            if left is not None:
+                children = self._brancher.decided(node, left)
+                self._log.decided(node, children)
         if not children:
             closed.add(node.region.target, node.upper)
         return children
@@ -189,7 +179,7 @@ class Explorer:
     ) -> list[Node]:
         candidates = state.candidates(evaluation.answer)
         if not candidates:
-            self._polish(state, node.region, evaluation, thorough=True)
+            self._polish(state, node, evaluation.answer, thorough=True)
             if self._close_if_settled(node, closed):
                 return []
             children = self._split(node)
@@ -197,8 +187,11 @@ class Explorer:
                 closed.add(node.region.target, node.upper)
             return children
         known = Known(self.lower, self._cutoff, self.ceiling)
-        children = self._brancher.children(state, node, evaluation, candidates, known)
-        return [child for child in children if not self._close_if_settled(child, closed)]
+        branched = self._brancher.children(state, node, evaluation, candidates, known)
+        self._log.decided(node, branched.children)
+        for child, proof in zip(branched.children, branched.proofs, strict=True):
+            self._log.proved(child, proof, state.context)
+        return [child for child in branched.children if not self._close_if_settled(child, closed)]
 
     def _close_if_settled(self, node: Node, closed: Closed) -> bool:
         if self._settled(min(node.upper, self.ceiling)):
@@ -209,11 +202,12 @@ class Explorer:
     def _split(self, node: Node) -> list[Node]:
         """The same decisions over smaller parts of the piece, whose bounds are tighter."""
         parts = self._regions.piece(node.region).split()
-        if not parts:
+        at = self._split_point(parts)
+        if at is None:
             return []
         context = self._regions[node.region].context
         basis = self._brancher.keep(context.simplex.basis(), context)
-        return [
+        children = [
             replace(
                 node,
                 region=replace(node.region, path=(*node.region.path, k)),
@@ -224,49 +218,25 @@ class Explorer:
             )
             for k in range(len(parts))
         ]
+        self._log.split(node, children, at)
+        return children
 
-    def _polish(
-        self, state: RegionState, region: Region, evaluation: Evaluation, thorough: bool = False
-    ) -> None:
-        assert evaluation.answer.primal is not None
-        root = self._problem.pieces[region.root]
+    def _split_point(self, parts: tuple[AbstractPiece, ...]) -> float | None:
+        """Where two parts meet.
 
-        def judge(x: Array, parameters: Array) -> float | None:
-            verdict = self._check(region.target, x, root, parameters)
-            if not isinstance(verdict, Witness):
-                return None
-            if verdict.confidence > self.lower:
-                self.lower = verdict.confidence
-                self._send(
-                    WitnessFound(region.target, region.root, x, parameters, verdict.confidence)
-                )
-            return verdict.confidence
-
-        x, parameters = proposed(state.context, evaluation.answer.primal)
-        with contextlib.suppress(SolverFailure):  # then there is no witness to be had here
-            context = self._convex_context(state, region, parameters, thorough)
-            polish(context, x, context.piece.project(parameters), judge, thorough)
-
-    def _convex_context(
-        self, state: RegionState, region: Region, parameters: Array, exactly: bool
-    ) -> Context:
-        """Where a parameter makes a piece nonconvex, the same piece with that parameter fixed.
-
-        Exactly as given, or at the nearer end of its span: the best attack is often there, and the
-        neighbouring parts share it.
+        None where there are none, or where they meet only in float64: that is no proof over the
+        reals, which a certificate must be.
         """
-        piece = state.context.piece
-        if piece.convex or not isinstance(piece, AbstractScalarPiece):
-            return state.context
-        value = float(parameters[0])
-        if not exactly:
-            value = min(piece.span, key=lambda end: abs(end - value))
-        key = (region.target, region.root, value)
-        if key not in self._convex:
-            bounds = quick_bounds(self._problem.network, replace(piece, span=(value, value)))
-            self._convex[key] = Context(self._problem, bounds, region.target)
-        found: Context = self._convex[key]
-        return found
+        ends = [part.span for part in parts if isinstance(part, AbstractScalarPiece)]
+        if len(ends) != 2 or (self._log.wanted and ends[0][1] != ends[1][0]):
+            return None
+        return ends[1][0]
+
+    def _polish(self, state: RegionState, node: Node, answer: LpAnswer, thorough: bool) -> None:
+        assert answer.primal is not None
+        self.lower = self._finder.look(
+            state.context, node.region, answer.primal, self.lower, thorough
+        )
 
     def _next_number(self) -> int:
         self._number += 1

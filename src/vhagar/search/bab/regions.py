@@ -8,6 +8,7 @@ from typing import Any
 from vhagar.perturbation import AbstractPiece
 from vhagar.problem import Problem
 from vhagar.relaxation.layerwise import TwinBounds, quick_bounds, refine_layer
+from vhagar.result.certificate import LARGEST_UNDIVIDED
 from vhagar.search.bab.branching import Candidate, Candidates
 from vhagar.search.bab.context import Context
 from vhagar.search.bab.node import Region
@@ -55,8 +56,9 @@ class RegionState:
 class Regions:
     """The regions of a problem that were in use most recently."""
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: Problem, storable: bool = False) -> None:
         self._problem = problem
+        self._storable = storable  # whether bounds must fit into a certificate
         self._states = RecentlyUsed(_MOST_CONTEXTS)
         self._bounds = RecentlyUsed(_MOST_CONTEXTS)
 
@@ -81,8 +83,16 @@ class Regions:
         if key not in self._bounds:
             bounds = quick_bounds(self._problem.network, self.piece(region))
             # With many pieces the time is better spent on searching them.
-            if len(self._problem.pieces) <= _MOST_REFINED and not region.path:
+            few = len(self._problem.pieces) <= _MOST_REFINED and not region.path
+            if few and not (self._storable and _is_bulky(bounds)):
                 refine_layer(bounds, len(bounds.hexagons) - 1, _REFINING_STEPS)
             self._bounds[key] = bounds
         found: TwinBounds = self._bounds[key]
         return found
+
+
+def _is_bulky(bounds: TwinBounds) -> bool:
+    """Whether the multipliers that would refine the last layer are too many for a certificate."""
+    loose = [int((~layer.on & ~layer.off).sum()) for layer in bounds.hexagons]
+    entries = 6 * loose[-1] * sum(loose[:-1]) if loose else 0
+    return 2 * 4 * entries > LARGEST_UNDIVIDED // 2

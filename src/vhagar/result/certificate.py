@@ -1,0 +1,220 @@
+"""Certificates: files from which a separate program can prove the interval.
+
+A certificate holds the problem, the interval, the witnesses, the search tree, and for every leaf of
+the tree the numbers from which its bound follows. `docs/certificate.md` documents every byte. This
+file knows the format and nothing of how proofs are found.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import math
+import struct
+import zlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from enum import IntEnum
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import vhagar
+from vhagar.errors import VhagarError
+from vhagar.problem import Problem
+from vhagar.result.serialize import open_in_one_step
+from vhagar.result.tracker import Tracker
+from vhagar.result.witness import Witness
+
+MAGIC, FORMAT = b"VHAGCERT", 1
+# What a block holds at most, before it is compressed; the two that cannot be divided may be longer.
+LARGEST_BLOCK, LARGEST_UNDIVIDED = 2**24, 2**28
+_UNDIVIDED = (b"HEAD", b"REGN")
+# Blocks that can be divided are: nobody needs more memory than this to write or to read one.
+_HANDY_BLOCK = 2**22
+_LEVEL = 6
+
+# parent, kind, copy, positive, zero, layer, neuron, at
+NODE = struct.Struct("<IBBBBiId")
+
+
+class NodeKind(IntEnum):
+    """What tells a node from its sibling."""
+
+    DECISION = 0
+    SPLIT = 1
+
+
+class ProofKind(IntEnum):
+    """Why a node's bound holds."""
+
+    QUICK = 0  # the margin's shift, with the quick slopes
+    MULTIPLIERS = 1
+    CONTRADICTION = 2  # multipliers by which a number that is at least 0 would be negative
+    EMPTY = 3  # the decisions leave a neuron no corner
+
+
+@dataclass(frozen=True)
+class Tree:
+    """The search of one piece for one target; both None for the largest confidence."""
+
+    target: int | None
+    piece: int | None
+
+
+@dataclass(frozen=True, eq=False)
+class NodeProof:
+    """The proof of a node: its tree, its number, the kind, and the multipliers as float64."""
+
+    tree: int
+    node: int
+    kind: ProofKind
+    numbers: bytes
+
+
+# A region as a block's bytes, and the proofs in it, sorted by tree and node.
+RegionProofs = tuple[bytes, Iterable[NodeProof]]
+
+
+def write_certificate(
+    path: Path,
+    head: dict[str, Any],
+    nodes: bytes | bytearray,
+    regions: Iterable[RegionProofs],
+) -> None:
+    """Write the file in one step; `nodes` are the records of all nodes that are no roots."""
+    with open_in_one_step(path) as file:
+        container = Container(file)
+        container.block(b"HEAD", _json(head))
+        step = _HANDY_BLOCK // NODE.size * NODE.size
+        for begin in range(0, len(nodes), step):
+            container.block(b"TREE", bytes(nodes[begin : begin + step]))
+        for region, proofs in regions:
+            container.block(b"REGN", region)
+            for raw in _proof_blocks(proofs):
+                container.block(b"PROF", raw)
+        container.end()
+
+
+class Container:
+    """A file of compressed blocks that ends with its own hash."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self._hash = hashlib.sha256()
+        self._write(MAGIC + struct.pack("<I", FORMAT))
+
+    def block(self, tag: bytes, raw: bytes) -> None:
+        largest = LARGEST_UNDIVIDED if tag in _UNDIVIDED else LARGEST_BLOCK
+        if len(raw) > largest:
+            raise VhagarError(
+                f"a block {tag.decode()} of {len(raw)} bytes does not fit into a certificate, "
+                f"which allows {largest}"
+            )
+        stored = zlib.compress(raw, _LEVEL)
+        self._write(tag + struct.pack("<II", len(raw), len(stored)) + stored)
+
+    def end(self) -> None:
+        self.block(b"END ", self._hash.digest())
+
+    def _write(self, content: bytes) -> None:
+        self._hash.update(content)
+        self._file.write(content)
+
+
+def with_json(head: dict[str, Any], *parts: bytes) -> bytes:
+    """A block that starts with JSON and goes on with binary parts."""
+    text = _json(head)
+    return b"".join((struct.pack("<I", len(text)), text, *parts))
+
+
+def _proof_blocks(proofs: Iterable[NodeProof]) -> Iterator[bytes]:
+    """The proofs of each tree, in blocks of a handy size."""
+    for tree, of_tree in itertools.groupby(proofs, key=lambda proof: proof.tree):
+        gathered: list[NodeProof] = []
+        size = 0
+        for proof in of_tree:
+            gathered.append(proof)
+            size += 5 + len(proof.numbers)
+            if size >= _HANDY_BLOCK:
+                yield _proof_block(tree, gathered)
+                gathered, size = [], 0
+        if gathered:
+            yield _proof_block(tree, gathered)
+
+
+def _proof_block(tree: int, proofs: list[NodeProof]) -> bytes:
+    return with_json(
+        {"tree": tree, "count": len(proofs)},
+        struct.pack(f"<{len(proofs)}I", *(proof.node for proof in proofs)),
+        bytes(proof.kind for proof in proofs),
+        *(proof.numbers for proof in proofs),
+    )
+
+
+def head_of(tracker: Tracker, trees: list[Tree], nodes: int) -> dict[str, Any]:
+    """What the certificate is about and what it claims: the tracker's interval as it is now."""
+    problem = tracker.problem
+    witnesses = filter(None, map(tracker.witness, problem.goals))
+    return {
+        "format": FORMAT,
+        "producer": f"vhagar {vhagar.__version__}",
+        "model": _model(problem),
+        "problem": _problem(problem),
+        "claims": _claims(tracker),
+        "witnesses": [_witness(witness) for witness in witnesses],
+        "trees": [{"target": tree.target, "piece": tree.piece} for tree in trees],
+        "nodes": nodes,
+    }
+
+
+def _model(problem: Problem) -> dict[str, Any]:
+    """Networks that were built in memory have no file, and no hash."""
+    file = problem.network.file
+    if file is None:
+        return {"name": problem.network.name, "sha256": None}
+    return {"name": file.path.name, "sha256": file.sha256}
+
+
+def _problem(problem: Problem) -> dict[str, Any]:
+    perturbation = problem.perturbation
+    return {
+        "perturbation": None if perturbation is None else str(perturbation),
+        "clip": problem.clip,
+        "source": problem.source,
+        "targets": list(problem.targets),
+        "input_range": [problem.domain.lower, problem.domain.upper],
+        "input_shape": list(problem.network.input_shape),
+    }
+
+
+def _claims(tracker: Tracker) -> dict[str, Any]:
+    claims: dict[str, Any] = {"lower": tracker.lower, "upper": _finite(tracker.upper)}
+    if tracker.problem.targets:
+        claims["targets"] = {
+            str(target): {
+                "lower": tracker.goal_lower(target),
+                "upper": _finite(tracker.goal_upper(target)),
+            }
+            for target in tracker.problem.targets
+        }
+    return claims
+
+
+def _finite(upper: float) -> float | None:
+    """What is not known is not claimed."""
+    return upper if math.isfinite(upper) else None
+
+
+def _witness(witness: Witness) -> dict[str, Any]:
+    return {
+        "target": witness.target,
+        "piece": witness.piece_number,
+        "x": witness.x.reshape(-1).tolist(),
+        "parameters": list(witness.choice),
+        "confidence": witness.confidence,
+    }
+
+
+def _json(value: Any) -> bytes:
+    return json.dumps(value, sort_keys=True, allow_nan=False, separators=(",", ":")).encode()
