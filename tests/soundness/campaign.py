@@ -105,7 +105,7 @@ def summary(path: Path) -> str:
 
 
 def _tallied(facts: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    for name in ("kind", "scale", "exact", "outcome"):
+    for name in ("kind", "scale", "flavour", "exact", "outcome"):
         if name in facts:
             yield name, facts[name]
     for engine in ("bab", "mip"):

@@ -1,35 +1,91 @@
-"""Random tiny problems: both engines and the certificate against the exact optimum."""
+"""Random tiny problems: both engines and the certificate against the exact optimum.
+
+They are the oracle's problems made smaller still, so that ten thousand of them take little: at most
+four pixels and, but for a few flavours, four hidden neurons.
+"""
 
 from __future__ import annotations
 
 import time
 from pathlib import Path
 
-from ..oracle.cases import Case
+import numpy as np
+
+from vhagar import Problem
+
+from ..oracle.cases import KINDS, SCALES, Rng, between, change_in
 from ..oracle.exact import exact_optimum
+from ..oracle.networks import FLAVOURS, Layers, Shape, Wish
 from .judge import Finding, require_proved, require_sound, run_bab, run_mip, stored
 
 # Ranges of contrasts and angles never close entirely: what holds after a moment must be sound too.
 _SECONDS, _SECONDS_OF_RANGES = 20.0, 0.4
+_SHAPES: tuple[Shape, ...] = ((1, 1, 2), (1, 2, 2), (1, 1, 3), (1, 2, 1), (2, 1, 2))
+_RANGES = ((0.0, 1.0), (-1.0, 1.0), (0.1, 0.9), (-0.5, 0.25))
+_DRAWS = 4
+
+
+class SmallWish(Wish):
+    """For networks with fewer neurons."""
+
+    def random_layers(self) -> Layers:
+        choices: tuple[list[int], ...] = ([], [1], [2], [3], [4], [2, 2], [1, 2], [3, 1])
+        hidden = choices[self.rng.integers(len(choices))]
+        return self.layers([self.inputs, *hidden, self.classes])
+
+
+def tiny_problem(number: int) -> tuple[dict[str, str], Problem]:
+    """The problem of that number, the same every time, and what it is.
+
+    Kinds, scales and flavours take turns, so that every combination comes up equally often.
+    """
+    kinds, flavours = list(KINDS), list(FLAVOURS)
+    kind = kinds[number % len(kinds)]
+    scale = SCALES[number // len(kinds) % len(SCALES)]
+    flavour = flavours[number // (len(kinds) * len(SCALES)) % len(flavours)]
+    what = {"kind": kind, "scale": f"{scale:g}", "flavour": flavour}
+    rng = np.random.default_rng([17, number])
+    for _ in range(1 if flavour == "infeasible" else _DRAWS):
+        problem = _drawn(rng, kind, flavour, scale)
+        change = None if flavour == "infeasible" else change_in(problem, rng)
+        if change is not None:
+            return what, between(problem, *change)
+    return what, problem
+
+
+def _drawn(rng: Rng, kind: str, flavour: str, scale: float) -> Problem:
+    shape = _SHAPES[rng.integers(len(_SHAPES))]
+    classes = int(rng.integers(2, 4))
+    source = int(rng.integers(classes))
+    others = [k for k in range(classes) if k != source]
+    targets = others if rng.random() < 0.2 else [int(rng.choice(others))]
+    low, high = _RANGES[0] if rng.random() < 0.8 else _RANGES[rng.integers(1, len(_RANGES))]
+    wish = SmallWish(rng, shape, classes, scale, source, targets)
+    return Problem(
+        FLAVOURS[flavour](wish),
+        KINDS[kind](rng, shape, high - low),
+        source,
+        targets,
+        clip=bool(rng.random() < 0.5),
+        input_range=(low, high),
+    )
 
 
 def look(number: int, folder: Path) -> Finding:
-    """One problem of the exact oracle's, by its number."""
-    case = Case(number)
-    finding = Finding("tiny", number, str(case))
-    problem = case.problem()
+    """One problem: the truth, then what each engine and the certificate say of it."""
+    what, problem = tiny_problem(number)
+    finding = Finding("tiny", number, ", ".join(what.values()), facts=dict(what))
     begun = time.perf_counter()
     truths = exact_optimum(problem)
     finding.facts["oracle_seconds"] = round(time.perf_counter() - begun, 4)
-    finding.facts["kind"], finding.facts["scale"] = case.kind, case.scale
     finding.facts["truths"] = {str(t): [str(v.low), str(v.high)] for t, v in truths.items()}
-    finding.facts["exact"] = all(truth.exact for truth in truths.values())
-    seconds = _SECONDS_OF_RANGES if case.of_ranges else _SECONDS
+    ranges = not all(truth.exact for truth in truths.values())
+    finding.facts["exact"] = not ranges
+    seconds = _SECONDS_OF_RANGES if ranges else _SECONDS
     at_hand = stored(problem, folder)
     result, verdict = run_bab(at_hand, finding, seconds, folder / "certificate")
     require_sound("bab", problem, truths, result, finding)
     if verdict is not None:
         require_proved(truths, verdict, finding)
-    result = run_mip(at_hand, finding, seconds)
-    require_sound("mip", problem, truths, result, finding)
+    require_sound("mip", problem, truths, run_mip(at_hand, finding, seconds), finding)
     return finding
