@@ -120,8 +120,8 @@ def _verify(arguments: argparse.Namespace) -> Outcome:
     from vhagar.problem import Problem
     from vhagar.report.session import Outputs, run
 
-    outputs = Outputs(arguments.json, arguments.plot)
-    outputs.check(arguments.model)
+    options, outputs = _options(arguments), Outputs(arguments.json, arguments.plot)
+    outputs.check(arguments.model, options.certificate)
     problem = Problem(
         read_onnx(arguments.model),
         arguments.perturbation,
@@ -130,7 +130,7 @@ def _verify(arguments: argparse.Namespace) -> Outcome:
         arguments.clip,
         arguments.input_range,
     )
-    return run(problem, _options(arguments), arguments.timeout, outputs, arguments.percent)
+    return run(problem, options, arguments.timeout, outputs, arguments.percent)
 
 
 def _confidence(arguments: argparse.Namespace) -> Outcome:
@@ -138,11 +138,11 @@ def _confidence(arguments: argparse.Namespace) -> Outcome:
     from vhagar.problem import Problem
     from vhagar.report.session import Outputs, run
 
-    outputs = Outputs(arguments.json, arguments.plot)
-    outputs.check(arguments.model)
+    options, outputs = _options(arguments), Outputs(arguments.json, arguments.plot)
+    outputs.check(arguments.model, options.certificate)
     network = read_onnx(arguments.model)
     problem = Problem(network, None, arguments.label, input_range=arguments.input_range)
-    return run(problem, _options(arguments), arguments.timeout, outputs)
+    return run(problem, options, arguments.timeout, outputs)
 
 
 def _options(arguments: argparse.Namespace) -> Options:
@@ -153,6 +153,7 @@ def _options(arguments: argparse.Namespace) -> Options:
         dataset=getattr(arguments, "dataset", None),
         solver=getattr(arguments, "solver", Options.solver),
         without=tuple(getattr(arguments, "without", None) or ()),
+        certificate=getattr(arguments, "certificate", None),
     )
 
 
@@ -270,6 +271,12 @@ def _add_question(parser: argparse.ArgumentParser) -> None:
 
 def _add_engine(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
+    add(
+        "--certificate",
+        type=Path,
+        metavar="FILE",
+        help="write a proof of the interval, which `vhagar check` checks",
+    )
     add(
         "--engine", default=Options.engine, metavar="E", help="search engine (default: %(default)s)"
     )

@@ -70,8 +70,8 @@ def in_words(verdict: Verdict) -> str:
         ]
         if verdict.lower > 0:
             lines += [
-                f"- Some input of class {source} with a confidence of at least",
-                f"  {verdict.lower!r} does not{_tie(verdict)}.",
+                f"- One input of class {source} with a confidence of at least",
+                f"  {verdict.lower!r} is pushed there{_tie(verdict)}.",
             ]
         if verdict.upper == 0:
             lines.append("- In other words: no input of that class can be pushed there at all.")
@@ -97,4 +97,4 @@ def _short(value: float) -> str:
 
 def _tie(verdict: Verdict) -> str:
     best = max(verdict.lowers, key=lambda goal: verdict.lowers[goal])
-    return " (it ends in a tie with the target)" if best in verdict.ties else ""
+    return ", to a tie with the target" if best in verdict.ties else ""

@@ -63,13 +63,19 @@ class Bounds:
         Minus infinity where the decisions of a case contradict the bounds; NaN or infinity where
         nothing is proved. Beside them, how much lower the formula's exact value may be.
         """
+        with np.errstate(all="ignore"):  # what overflows proves nothing
+            return self._upper(stage, a, b, choose, decisions or [])
+
+    def _upper(
+        self, stage: int, a: Floats, b: Floats, choose: Choose, decisions: list[Decisions]
+    ) -> tuple[Floats, Floats]:
         constant, error = np.zeros(len(a)), np.zeros(len(a))
         for k in range(stage, 0, -1):
             a, b, constant, error = self._through_stage(k, a, b, constant, error)
             p, q = choose(k - 1, a, b)
             corners = self.corners[k - 1]
             offsets = corners.offset(a, b, p, q)
-            for row, case in enumerate(decisions or ()):
+            for row, case in enumerate(decisions):
                 for (layer, neuron), signs in case.signs.items():
                     if layer == k - 1:
                         numbers = (part[row, neuron] for part in (a, b, p, q))
@@ -83,9 +89,9 @@ class Bounds:
         room = 1.001 * error + 8 * HALF_ULP * (abs(constant) + abs(total)) + TINY
         return np.where(np.isneginf(constant), -np.inf, total + room), 2 * room
 
-    def _support(self, a: Floats, b: Floats, decisions: list[Decisions] | None) -> Floats:
+    def _support(self, a: Floats, b: Floats, decisions: list[Decisions]) -> Floats:
         value = self.piece.support(a, b)
-        for row, case in enumerate(decisions or ()):
+        for row, case in enumerate(decisions):
             if case.sides:
                 value[row] = self.piece.decided(a[[row]], b[[row]], case.sides)[0]
         return value

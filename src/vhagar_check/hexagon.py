@@ -160,6 +160,8 @@ def exact_offset(
         low_p = max(low_p, zero)
     if signs.get(1, 0) < 0:
         high_p = min(high_p, zero)
+    if low > high or low_p > high_p:
+        return None
     best = None
     for s in {low, high} | ({zero} if low <= 0 <= high else set()):
         ends = (max(low_p, k * s + gap_low), min(high_p, k * s + gap_high))

@@ -160,9 +160,8 @@ class Conv(Linear):
         return Exact.of(self.weight)
 
     def forward(self, kernel: Array, z: Array) -> Array:
-        top, left, bottom, right = self.padding
-        images = z.reshape(-1, *self.in_shape)
-        padded = np.pad(images, ((0, 0), (0, 0), (top, bottom), (left, right)))
+        padded, inside = self._padded(z)
+        padded[inside] = z.reshape(-1, *self.in_shape)
         out = np.zeros((len(z), *self.out_shape), dtype=z.dtype)
         for filters, channels, (rows, columns), part in self._places(kernel):
             patch = padded[:, channels, rows, columns]
@@ -170,16 +169,21 @@ class Conv(Linear):
         return out.reshape(len(z), -1)
 
     def backward(self, kernel: Array, p: Array) -> Array:
-        top, left, bottom, right = self.padding
-        channels_in, height, width = self.in_shape
-        shape = (len(p), channels_in, height + top + bottom, width + left + right)
-        padded = np.zeros(shape, dtype=p.dtype)
+        padded, inside = self._padded(p)
         grid = p.reshape(len(p), *self.out_shape)
         for filters, channels, (rows, columns), part in self._places(kernel):
             moved = np.tensordot(grid[:, filters], part, axes=((1,), (0,)))
             padded[:, channels, rows, columns] += moved.transpose(0, 3, 1, 2)
-        inside = padded[:, :, top : top + height, left : left + width]
-        return inside.reshape(len(p), -1)
+        return np.asarray(padded[inside].reshape(len(p), -1))
+
+    def _padded(self, like: Array) -> tuple[Array, tuple[slice, ...]]:
+        """A padded input of zeros for each row, and where in it the input proper lies."""
+        top, left, bottom, right = self.padding
+        channels, height, width = self.in_shape
+        shape = (len(like), channels, height + top + bottom, width + left + right)
+        everything = slice(None)
+        inside = (everything, everything, slice(top, top + height), slice(left, left + width))
+        return np.zeros(shape, dtype=like.dtype), inside
 
     def _places(self, kernel: Array) -> list[tuple[slice, slice, tuple[slice, slice], Array]]:
         """For each group and each place of the kernel: the filters, the channels, the rows and

@@ -17,7 +17,7 @@ from vhagar.relaxation.twin import Choice, Corners
 Array = NDArray[np.float64]
 
 # Of what is compared: who computes the same in another order of operations chooses alike.
-_TIE = 1e-12
+_TIE = 1e-9
 
 
 def quick_choice(hexagons: list[Hexagons], corners: list[Corners]) -> Choice:

@@ -30,10 +30,10 @@ class Outputs:
     json: Path | None = None
     plot: Path | None = None
 
-    def check(self, model: Path) -> None:
+    def check(self, model: Path, certificate: Path | None = None) -> None:
         """Nobody should compute for an hour to learn that a folder does not exist."""
         taken = {model.resolve()}
-        for path in (self.json, self.plot):
+        for path in (certificate, self.json, self.plot):
             if path is not None:
                 check_writable(path)
                 if path.resolve() in taken:
@@ -63,7 +63,10 @@ def run(
     screen = open_screen()
     search = _search_with_percent if percent else _search
     result = search(screen, problem, options, timeout)
-    return Outcome(result, _deliver(screen, result, problem, outputs))
+    failures = _deliver(screen, result, problem, outputs)
+    if options.certificate is not None and result.certificate is None:
+        failures = (f"there is no certificate {options.certificate}", *failures)
+    return Outcome(result, failures)
 
 
 def _search(
@@ -88,7 +91,8 @@ def _search_with_percent(
     ends = (domain.lower, domain.upper)
     reference = Problem(problem.network, None, problem.source, input_range=ends)
     left = None if timeout is None else max(begun + timeout - time.monotonic(), 0.0)
-    largest = _search(screen, reference, options, left)
+    # The certificate is about the question, not about what it is measured by.
+    largest = _search(screen, reference, replace(options, certificate=None), left)
     status = Status.INTERRUPTED if largest.status is Status.INTERRUPTED else result.status
     notes = (*result.notes, *largest.notes)
     return replace(result, status=status, notes=notes, max_confidence=largest.interval)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from vhagar.problem import Problem
 from vhagar.report.numbers import down, gap, interval, percent, seconds, span, up
 from vhagar.result import Result, Status, Witness
+from vhagar.result.serialize import check_command
 
 
 def headline(problem: Problem) -> str:
@@ -56,6 +57,9 @@ def details(result: Result, problem: Problem) -> list[tuple[str, str]]:
         )
     if result.witness is not None:
         rows.append(("witness", witness_words(result.witness, problem.source)))
+    if result.certificate is not None:
+        command = check_command(result.certificate, problem)
+        rows.append(("proof", f"{result.certificate}, which this checks: {command}"))
     rows += [("note", note) for note in result.notes]
     return rows
 

@@ -27,9 +27,8 @@ from vhagar.result.tracker import Tracker
 from vhagar.result.witness import Witness
 
 MAGIC, FORMAT = b"VHAGCERT", 1
-# What a block holds at most, before it is compressed; the two that cannot be divided may be longer.
-LARGEST_BLOCK, LARGEST_UNDIVIDED = 2**24, 2**28
-_UNDIVIDED = (b"HEAD", b"REGN")
+# What a block holds at most, before it is compressed.
+LARGEST = {b"HEAD": 2**26, b"TREE": 2**24, b"REGN": 2**28, b"PROF": 2**24, b"END ": 32}
 # Blocks that can be divided are: nobody needs more memory than this to write or to read one.
 _HANDY_BLOCK = 2**22
 _LEVEL = 6
@@ -105,11 +104,9 @@ class Container:
         self._write(MAGIC + struct.pack("<I", FORMAT))
 
     def block(self, tag: bytes, raw: bytes) -> None:
-        largest = LARGEST_UNDIVIDED if tag in _UNDIVIDED else LARGEST_BLOCK
-        if len(raw) > largest:
+        if len(raw) > LARGEST[tag]:
             raise VhagarError(
-                f"a block {tag.decode()} of {len(raw)} bytes does not fit into a certificate, "
-                f"which allows {largest}"
+                f"its block {tag.decode()} would have {len(raw)} bytes, more than {LARGEST[tag]}"
             )
         stored = zlib.compress(raw, _LEVEL)
         self._write(tag + struct.pack("<II", len(raw), len(stored)) + stored)
@@ -155,6 +152,8 @@ def _proof_block(tree: int, proofs: list[NodeProof]) -> bytes:
 def head_of(tracker: Tracker, trees: list[Tree], nodes: int) -> dict[str, Any]:
     """What the certificate is about and what it claims: the tracker's interval as it is now."""
     problem = tracker.problem
+    if not math.isfinite(tracker.upper):
+        raise VhagarError("no upper bound is known, so there is nothing to prove")
     witnesses = filter(None, map(tracker.witness, problem.goals))
     return {
         "format": FORMAT,
@@ -189,21 +188,13 @@ def _problem(problem: Problem) -> dict[str, Any]:
 
 
 def _claims(tracker: Tracker) -> dict[str, Any]:
-    claims: dict[str, Any] = {"lower": tracker.lower, "upper": _finite(tracker.upper)}
+    claims: dict[str, Any] = {"lower": tracker.lower, "upper": tracker.upper}
     if tracker.problem.targets:
         claims["targets"] = {
-            str(target): {
-                "lower": tracker.goal_lower(target),
-                "upper": _finite(tracker.goal_upper(target)),
-            }
+            str(target): {"lower": tracker.goal_lower(target), "upper": tracker.goal_upper(target)}
             for target in tracker.problem.targets
         }
     return claims
-
-
-def _finite(upper: float) -> float | None:
-    """What is not known is not claimed."""
-    return upper if math.isfinite(upper) else None
 
 
 def _witness(witness: Witness) -> dict[str, Any]:

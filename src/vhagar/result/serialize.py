@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import shlex
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -50,6 +51,7 @@ def to_dict(result: Result, problem: Problem) -> dict[str, Any]:
         "nodes": result.nodes,
         "timings": result.timings,
         "notes": result.notes,
+        "certificate": _certificate(result, problem),
     }
     plain: dict[str, Any] = _plain(fields)
     return plain
@@ -146,6 +148,22 @@ def _interval(interval: Interval) -> dict[str, Any]:
         "upper": interval.upper,
         "kind": interval.kind.name.lower(),
     }
+
+
+def _certificate(result: Result, problem: Problem) -> dict[str, Any] | None:
+    if result.certificate is None:
+        return None
+    return {
+        "file": str(result.certificate),
+        "check": check_command(result.certificate, problem),
+    }
+
+
+def check_command(certificate: Path, problem: Problem) -> str:
+    """What to type to have a certificate checked."""
+    file = problem.network.file
+    model = "MODEL" if file is None else shlex.quote(str(file.path))
+    return f"vhagar check {shlex.quote(str(certificate))} --model {model}"
 
 
 def _witness(witness: Witness) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any
 from vhagar.perturbation import AbstractPiece
 from vhagar.problem import Problem
 from vhagar.relaxation.layerwise import TwinBounds, quick_bounds, refine_layer
-from vhagar.result.certificate import LARGEST_UNDIVIDED
+from vhagar.result.certificate import LARGEST
 from vhagar.search.bab.branching import Candidate, Candidates
 from vhagar.search.bab.context import Context
 from vhagar.search.bab.node import Region
@@ -95,4 +95,4 @@ def _is_bulky(bounds: TwinBounds) -> bool:
     """Whether the multipliers that would refine the last layer are too many for a certificate."""
     loose = [int((~layer.on & ~layer.off).sum()) for layer in bounds.hexagons]
     entries = 6 * loose[-1] * sum(loose[:-1]) if loose else 0
-    return 2 * 4 * entries > LARGEST_UNDIVIDED // 2
+    return 2 * 4 * entries > LARGEST[b"REGN"] // 2

@@ -1,0 +1,159 @@
+"""The checker's perturbations against the verifier's, and against their own exact arithmetic."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from vhagar.perturbation import Domain as TheirDomain
+from vhagar.perturbation import parse
+from vhagar_check.errors import Rejected
+from vhagar_check.exact import Exact
+from vhagar_check.pieces import Domain, Pixelwise, identity, part_of, pieces
+
+SHAPE = (2, 4, 5)
+TEXTS = (
+    "linf(0.25)",
+    "linf(1)",
+    "patch([0,0.5],[1,2],3,[1,2])",
+    "occlusion([1,3],2,[1,2])",
+    "translation([-1,2],[-2,1])",
+    "brightness([0.1,0.3])",
+    "brightness([-0.3,0.2])",
+    "contrast([0.5,0.75])",
+    "contrast([0.5,2])",
+    "contrast(1.5)",
+    "rotation(30)",
+)
+CASES = [(text, clip) for text in TEXTS for clip in (True, False)]
+RANGES = [(0.0, 1.0), (-1.0, 2.5)]
+
+
+def _both(text: str, clip: bool, ends: tuple[float, float]):
+    ours = pieces(text, Domain(SHAPE, *ends), clip)
+    theirs = parse(text).pieces(TheirDomain(SHAPE, *ends), clip)
+    assert len(ours) == len(theirs)
+    return zip(ours, theirs, strict=True)
+
+
+@pytest.mark.parametrize("ends", RANGES)
+@pytest.mark.parametrize(("text", "clip"), CASES)
+def test_supports_agree(text: str, clip: bool, ends: tuple[float, float]) -> None:
+    rng = np.random.default_rng(7)
+    for ours, theirs in _both(text, clip, ends):
+        a, b = rng.normal(size=(2, 20, 40))
+        a[:5], b[5:8] = 0.0, 0.0
+        a[8:12] = -b[8:12]
+        assert ours.support(a, b) == pytest.approx(theirs.support(a, b).value, abs=1e-10)
+        low, high = theirs.image_bounds()
+        assert ours.image[0] == pytest.approx(low, abs=1e-11)
+        assert ours.image[1] == pytest.approx(high, abs=1e-11)
+        assert ours.ratio == theirs.ratio
+        for mine, his in zip((ours.rises, ours.falls), theirs.changes(), strict=True):
+            assert (mine == his).all()
+
+
+@pytest.mark.parametrize("ends", RANGES)
+@pytest.mark.parametrize(("text", "clip"), CASES)
+def test_no_pair_exceeds_the_support(text: str, clip: bool, ends: tuple[float, float]) -> None:
+    rng = np.random.default_rng(8)
+    for ours, theirs in _both(text, clip, ends):
+        a, b = rng.normal(size=(2, 8, 40))
+        upper = ours.support(a, b)
+        low, high = theirs.parameter_bounds
+        for _ in range(6):
+            x = np.where(rng.random(40) < 0.7, rng.choice(ends, 40), rng.uniform(*ends, 40))
+            parameters = np.where(rng.random(len(low)) < 0.6, low, rng.uniform(low, high))
+            image = ours.exact_image(Exact.of(x).fractions(), parameters.tolist())
+            if image is None:
+                image = [Fraction(float(v)) for v in theirs.apply(x[None], parameters[None])[0]]
+            assert [float(v) for v in image] == pytest.approx(
+                theirs.apply(x[None], parameters[None])[0], abs=1e-12
+            )
+            for k in range(len(a)):
+                pairs = zip(Exact.of(a[k]).fractions(), Exact.of(x).fractions(), strict=True)
+                value = sum(u * v for u, v in pairs)
+                value += sum(u * v for u, v in zip(Exact.of(b[k]).fractions(), image, strict=True))
+                assert value <= Fraction(float(upper[k])), (text, clip, k)
+
+
+@pytest.mark.parametrize(("text", "clip"), CASES)
+def test_the_support_is_the_exact_one_rounded_up(text: str, clip: bool) -> None:
+    rng = np.random.default_rng(9)
+    for ours in pieces(text, Domain(SHAPE, -0.5, 1.25), clip):
+        a, b = rng.normal(size=(2, 3, 40))
+        for k in range(3):
+            exact = ours.exact_support(Exact.of(a[k]), Exact.of(b[k]))
+            if exact is None:
+                assert text.startswith("rotation")
+                continue
+            (upper,) = ours.support(a[[k]], b[[k]])
+            assert exact <= Fraction(float(upper)) <= exact + Fraction(1, 10**9)
+
+
+@pytest.mark.parametrize(
+    "text", ["brightness([0.1,0.3])", "brightness([-0.4,-0.1])", "contrast([1.25,2])"]
+)
+def test_decided_pixels_keep_what_they_allow(text: str) -> None:
+    rng = np.random.default_rng(10)
+    ((ours, theirs),) = _both(text, True, (0.0, 1.0))
+    assert isinstance(ours, Pixelwise)
+    a, b = rng.normal(size=(2, 1, 40))
+    sides = {3: 1, 7: -1, 8: 1, 20: -1}
+    upper = ours.decided(a, b, sides)[0]
+    assert upper <= ours.support(a, b)[0]
+    best = -np.inf
+    for _ in range(4000):
+        e = rng.uniform(*ours.span) if rng.random() < 0.3 else rng.choice(ours.span)
+        x = rng.choice([0.0, 1.0], 40)
+        raw = x + e if "bright" in text else e * x
+        turn = (1 - e if e > 0 else -e) if "bright" in text else 1 / e
+        for pixel, side in sides.items():
+            clipped = raw[pixel] >= 1 if (e > 0) else raw[pixel] <= 0
+            if clipped != (side == 1):
+                x[pixel] = turn
+        image = np.clip(x + e if "bright" in text else e * x, 0, 1)
+        best = max(best, float(a[0] @ x + b[0] @ image))
+    assert best <= upper + 1e-9
+    allowed = np.zeros((len(ours.clip_corners), 40))
+    for pixel, side in sides.items():
+        for k, (_, part) in enumerate(ours.clip_corners):
+            allowed[k, pixel] = -np.inf if part * side < 0 else 0.0
+    assert upper == pytest.approx(theirs.support_decided(a, b, allowed)[0], abs=1e-10)
+
+
+def test_parts_of_a_span() -> None:
+    (whole,) = pieces("brightness([0.1,0.5])", Domain(SHAPE, 0.0, 1.0), False)
+    assert part_of(whole, (0.1, 0.5)) is whole
+    assert part_of(whole, (0.2, 0.3)).span == (0.2, 0.3)
+    for wrong in ((0.0, 0.3), (0.2, 0.6), (0.3, 0.2), (0.2, 0.2)):
+        with pytest.raises(Rejected):
+            part_of(whole, wrong)
+    with pytest.raises(Rejected, match="without a parameter"):
+        part_of(identity(whole.domain), (0.1, 0.2))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "blur(3)",
+        "linf(0.1",
+        "linf(0.1,0.2)",
+        "linf(nan)",
+        "occlusion(1,1,9)",
+        "occlusion(0,1,1)",
+        "occlusion(1.5,1,1)",
+        "brightness([0.3,0.1])",
+        "brightness([0,1.5])",
+        "contrast([0,1])",
+        "translation([-1e9,1e9],[0,1e9])",
+        "rotation([10,20])",
+        "",
+        "linf(1e999)",
+    ],
+)
+def test_what_is_no_perturbation_is_refused(text: str) -> None:
+    with pytest.raises(Rejected):
+        pieces(text, Domain(SHAPE, 0.0, 1.0), True)

@@ -1,0 +1,404 @@
+"""Certificates hold what the search did: the announced bounds follow from them, however it ends."""
+
+from __future__ import annotations
+
+import errno
+import itertools
+import os
+import signal
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from vhagar import Network, Options, Problem, Progress, Result, Status, VhagarError, verify
+from vhagar.errors import InvalidInput
+from vhagar.network import Affine, Relu
+from vhagar.search.bab import engine, log, record
+from vhagar.search.bab.explorer import Explorer
+from vhagar.search.bab.simplex import Simplex
+
+from .proven import Proven
+from .test_engine import refusing
+
+ChildrenOf = Callable[[int], set[int]]
+
+PATIENCE = 60.0
+ROOM = 1e-9
+
+
+def network(*sizes: int, seed: int = 2, shape: tuple[int, ...] | None = None) -> Network:
+    rng = np.random.default_rng(seed)
+    layers: list[Affine | Relu] = []
+    for into, out in itertools.pairwise(sizes):
+        weight, bias = rng.normal(size=(out, into)), 0.5 * rng.normal(size=out)
+        weight, bias = (part.astype(np.float32).astype(np.float64) for part in (weight, bias))
+        into_shape = shape if shape and not layers else (into,)
+        layers += [Affine(weight, bias, into_shape, (out,)), Relu((out,))]
+    return Network(tuple(layers[:-1]), shape or (sizes[0],))
+
+
+@pytest.fixture(scope="module")
+def problem() -> Problem:
+    """Some hundred nodes, over two targets."""
+    return Problem(network(6, 10, 8, 3), "linf(0.1)", 0)
+
+
+@pytest.fixture
+def alone(tmp_path: Path) -> Options:
+    return Options(workers=1, relative_gap=0.3, certificate=tmp_path / "proof.cert")
+
+
+def proven(result: Result, problem: Problem) -> Proven:
+    """The certificate of a result, which proves exactly what was announced, and holds its parts."""
+    assert result.certificate is not None
+    found = Proven(result.certificate, problem)
+    head = found.stored.head
+    assert (head["claims"]["lower"], head["claims"]["upper"]) == (result.lower, result.upper)
+    for goal in problem.goals:
+        claim = head["claims"] if goal is None else head["claims"]["targets"][str(goal)]
+        known = result.interval if goal is None else result.targets[goal]
+        assert (claim["lower"], claim["upper"]) == (known.lower, known.upper)
+        upper = found.upper(goal)
+        room = ROOM * (upper + found.largest()) if upper else 0.0
+        assert upper + 0.99 * room <= known.upper <= upper + 1.01 * room
+        with_witness = [witness["target"] for witness in head["witnesses"]]
+        assert with_witness.count(goal) == (known.lower > 0)
+    for witness in head["witnesses"]:
+        confirm(witness, problem)
+    return found
+
+
+def confirm(witness: dict[str, Any], problem: Problem) -> None:
+    """A witness is one, from what is written of it."""
+    x = np.array(witness["x"])[None]
+    scores = problem.network.forward(x)[0]
+    others = np.delete(scores, problem.source).max()
+    assert scores[problem.source] - others == pytest.approx(witness["confidence"], rel=1e-9)
+    if witness["target"] is not None:
+        piece = problem.pieces[witness["piece"]]
+        x_p = piece.apply(x, np.array(witness["parameters"])[None])
+        assert piece.contains(x, x_p).all()
+        assert problem.network.forward(x_p)[0].argmax() == witness["target"]
+
+
+def interrupt_after(moments: int) -> Callable[[Progress], None]:
+    def count(_: Progress) -> None:
+        nonlocal moments
+        moments -= 1
+        if moments < 0:
+            raise KeyboardInterrupt
+
+    return count
+
+
+def test_a_closed_search_proves_what_it_announced(problem: Problem, alone: Options) -> None:
+    result = verify(problem, timeout=PATIENCE, options=alone)
+    assert result.status is Status.CLOSED
+    found = proven(result, problem)
+    assert len(found.leaves()) > 20
+    assert not any(region.head["refined"] == [] for region in found.stored.regions)
+    assert {proof.kind for _, proof in found.proofs.values()} >= {1, 2}
+
+
+def test_only_proofs_that_a_leaf_rests_on_are_kept(problem: Problem, alone: Options) -> None:
+    found = proven(verify(problem, timeout=PATIENCE, options=alone), problem)
+    parents = {child: parent for parent, both in found.children.items() for child in both}
+    needed = set()
+    for leaf in found.leaves():
+        node: int | None = leaf
+        while node is not None and node not in found.proofs:
+            node = parents.get(node)
+        needed.add(node)
+    assert needed - {None} == set(found.proofs)
+
+
+@pytest.mark.parametrize("moments", [0, 3, 6, 20])
+def test_an_interrupted_search_proves_what_it_announced(
+    moments: int, problem: Problem, alone: Options
+) -> None:
+    options = replace(alone, relative_gap=0.0)
+    result = verify(problem, options=options, on_progress=interrupt_after(moments))
+    assert result.status is Status.INTERRUPTED
+    if result.certificate is None:  # it was interrupted before the search began
+        assert moments == 0
+    else:
+        proven(result, problem)
+
+
+def test_time_that_is_up_leaves_a_certificate(problem: Problem, alone: Options) -> None:
+    for timeout in (0.0, 0.3):
+        result = verify(problem, timeout=timeout, options=replace(alone, relative_gap=0.0))
+        assert result.status is Status.TIMEOUT
+        proven(result, problem)
+
+
+def test_it_is_the_same_every_time(problem: Problem, alone: Options) -> None:
+    options = replace(alone, workers=3, processes=False)
+    verify(problem, timeout=PATIENCE, options=options)
+    assert alone.certificate is not None
+    first = alone.certificate.read_bytes()
+    verify(problem, timeout=PATIENCE, options=options)
+    assert alone.certificate.read_bytes() == first
+
+
+@pytest.mark.parametrize("killed", [0, 1, 2])
+def test_workers_and_their_loss(
+    killed: int, problem: Problem, alone: Options, children_of: ChildrenOf
+) -> None:
+    """What a lost worker did not report is in no tree, and what it did stays."""
+    before, left = children_of(os.getpid()), killed
+
+    def kill(progress: Progress) -> None:
+        nonlocal left
+        for worker in children_of(os.getpid()) - before if progress.lower > 0 else ():
+            if left > 0:
+                os.kill(worker, signal.SIGKILL)
+                left -= 1
+
+    options = replace(alone, workers=2, relative_gap=0.01, attack=False)
+    result = verify(problem, timeout=PATIENCE, on_progress=kill, options=options)
+    assert left == 0
+    assert result.status is (Status.EXHAUSTED if killed == 2 else Status.CLOSED)
+    proven(result, problem)
+
+
+@pytest.mark.parametrize(
+    ("perturbation", "clip"),
+    [
+        ("contrast([0.5,1.5])", True),
+        ("contrast([0.8,1.2])", False),
+        ("brightness([-0.3,0.3])", True),
+        ("brightness([-0.2,0.2])", False),
+        ("occlusion([1,2],[1,2],1)", True),
+        ("patch([0,0.5],1,1,2)", True),
+        ("translation([-1,1],[0,1])", True),
+        ("rotation([-10,15])", True),
+        ("rotation(90)", True),
+    ],
+)
+def test_pieces_and_splits(perturbation: str, clip: bool, alone: Options) -> None:
+    question = Problem(network(6, 8, 6, 3, shape=(1, 2, 3)), perturbation, 1, clip=clip)
+    result = verify(question, timeout=10.0, options=replace(alone, relative_gap=0.05))
+    found = proven(result, question)
+    pieces = {tree["piece"] for tree in found.stored.trees if tree["target"] is not None}
+    assert pieces == set(range(len(question.pieces)))
+    kinds = {int(node["kind"]) for node in found.stored.nodes}
+    layers = {int(node["layer"]) for node in found.stored.nodes}
+    if perturbation.startswith("contrast([0.5"):
+        assert kinds == {0, 1}
+        assert len({tuple(region.head["span"]) for region in found.stored.regions}) > 1
+    if perturbation.startswith("brightness") and clip:
+        assert -1 in layers
+    if perturbation == "rotation([-10,15])":
+        assert 1 in kinds
+
+
+def test_the_ceiling_has_a_tree(alone: Options) -> None:
+    """Where the perturbed input is arbitrary, the largest confidence decides."""
+    question = Problem(network(6, 10, 8, 3), "linf(1)", 0)
+    result = verify(question, timeout=PATIENCE, options=replace(alone, relative_gap=0.01))
+    assert result.status is Status.CLOSED
+    found = proven(result, question)
+    ceiling = found.stored.trees.index({"target": None, "piece": None})
+    assert any(proof.tree == ceiling for _, proof in found.proofs.values())
+
+
+def test_the_largest_confidence_has_a_certificate(alone: Options) -> None:
+    question = Problem(network(6, 10, 8, 3), None, 0)
+    result = verify(question, timeout=PATIENCE, options=replace(alone, relative_gap=0.01))
+    found = proven(result, question)
+    assert found.stored.trees == [{"target": None, "piece": None}]
+    assert found.stored.head["problem"]["targets"] == []
+    assert "targets" not in found.stored.head["claims"]
+
+
+def test_what_cannot_be_attacked_is_0_without_room(alone: Options) -> None:
+    """All leaves are empty: there is nothing to round."""
+    layers = (Affine(np.array([[1.0, 0.0], [0.0, 1.0]]), np.array([0.0, -9.0]), (2,), (2,)),)
+    question = Problem(Network(layers, (2,)), "linf(0.1)", 0, 1)
+    result = verify(question, options=alone)
+    assert (result.status, result.upper) == (Status.ROBUST, 0.0)
+    proven(result, question)
+
+
+@pytest.mark.parametrize("every", [1, 7])
+def test_a_solver_that_refuses(
+    every: int, problem: Problem, alone: Options, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Simplex, "solve", refusing(every, Simplex.solve))
+    found = proven(verify(problem, timeout=PATIENCE, options=alone), problem)
+    assert 0 in {proof.kind for _, proof in found.proofs.values()}
+
+
+def test_ctrl_c_while_a_report_is_taken_in(
+    problem: Problem, alone: Options, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Wherever it strikes, the tree has both children of a node or none, and proves its claim."""
+    for place in ("_add_proof", "_add_children", "_keep"):
+        for calls in (5, 20, 33):
+            honest, left = getattr(record.Record, place), calls
+
+            def strike(self: Any, *arguments: Any, honest: Any = honest) -> Any:
+                nonlocal left
+                left -= 1
+                if left == 0:
+                    raise KeyboardInterrupt
+                return honest(self, *arguments)
+
+            monkeypatch.setattr(record.Record, place, strike)
+            result = verify(problem, timeout=PATIENCE, options=alone)
+            monkeypatch.undo()
+            assert left == 0
+            assert result.status is Status.INTERRUPTED
+            proven_at_least(result, problem)
+
+
+def test_ctrl_c_between_two_children(
+    problem: Problem, alone: Options, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Striking:
+        """Packs nodes until Ctrl-C."""
+
+        size, left = record.NODE.size, 20
+
+        def pack(self, *fields: Any) -> bytes:
+            self.left -= 1
+            if self.left == 0:
+                raise KeyboardInterrupt
+            return record.NODE_PACK(*fields)  # type: ignore[attr-defined]
+
+    monkeypatch.setattr(record, "NODE_PACK", record.NODE.pack, raising=False)
+    monkeypatch.setattr(record, "NODE", Striking())
+    result = verify(problem, timeout=PATIENCE, options=alone)
+    assert result.status is Status.INTERRUPTED
+    proven_at_least(result, problem)
+
+
+def proven_at_least(result: Result, problem: Problem) -> None:
+    """The certificate may know more than was announced, never less."""
+    assert result.certificate is not None
+    found = Proven(result.certificate, problem)
+    for goal in problem.goals:
+        assert goal is not None
+        assert found.upper(goal) <= result.targets[goal].upper
+
+
+def files(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_an_error_leaves_no_file_behind(
+    problem: Problem, alone: Options, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: Any) -> None:
+        raise VhagarError("no more")
+
+    monkeypatch.setattr(engine._Search, "_announce", fail)
+    with pytest.raises(VhagarError, match="no more"):
+        verify(problem, options=alone)
+    assert files(tmp_path) == []
+
+
+def test_ctrl_c_while_it_is_written_leaves_no_file_behind(
+    problem: Problem, alone: Options, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(record.Record, "_proofs", interrupt)
+    result = verify(problem, timeout=PATIENCE, options=alone)
+    assert result.status is Status.CLOSED
+    assert result.certificate is None
+    assert files(tmp_path) == []
+
+
+@pytest.mark.parametrize("name", ["_keep", "_read"])
+def test_a_full_disk_costs_the_certificate_and_not_the_answer(
+    name: str,
+    problem: Problem,
+    alone: Options,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def full(*_: Any) -> None:
+        raise OSError(errno.ENOSPC, "no space left on device")
+
+    monkeypatch.setattr(record.Record, name, full)
+    result = verify(problem, timeout=PATIENCE, options=alone)
+    assert result.status is Status.CLOSED
+    assert result.certificate is None
+    (note,) = result.notes
+    assert note.startswith("the certificate could not be written: ")
+    assert "no space left on device" in note
+    assert files(tmp_path) == []
+
+
+def test_an_old_certificate_stays_until_there_is_a_new_one(
+    problem: Problem, alone: Options, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert alone.certificate is not None
+    alone.certificate.write_text("old")
+
+    def fail(*_: Any) -> None:
+        raise VhagarError("no more")
+
+    monkeypatch.setattr(record, "write_certificate", fail)
+    assert verify(problem, timeout=PATIENCE, options=alone).certificate is None
+    assert alone.certificate.read_text() == "old"
+    monkeypatch.undo()
+    proven(verify(problem, timeout=PATIENCE, options=alone), problem)
+    assert files(tmp_path) == ["proof.cert"]
+
+
+def test_nothing_is_recorded_that_nobody_asked_for(
+    problem: Problem, alone: Options, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: Any, **__: Any) -> None:
+        raise AssertionError("something was recorded")
+
+    for owner, name in (
+        (record.Record, "__init__"),
+        (log, "region_block"),
+        (log.Logged, "__reduce__"),
+    ):
+        monkeypatch.setattr(owner, name, fail)
+    monkeypatch.setattr("vhagar.search.bab.bound.NodeBound.numbers", fail)
+    explore, reports = Explorer.explore, []
+
+    def watch(self: Explorer, *arguments: Any, **named: Any) -> Any:
+        reports.append(explore(self, *arguments, **named))
+        return reports[-1]
+
+    monkeypatch.setattr(Explorer, "explore", watch)
+    result = verify(problem, timeout=PATIENCE, options=replace(alone, certificate=None))
+    assert result.certificate is None
+    assert reports
+    assert all(report.logged is None for report in reports)
+
+
+def test_without_a_certificate_bounds_are_as_they_were_computed(
+    problem: Problem, alone: Options
+) -> None:
+    with_one = verify(problem, timeout=PATIENCE, options=alone)
+    without = verify(problem, timeout=PATIENCE, options=replace(alone, certificate=None))
+    assert without.nodes == with_one.nodes
+    assert without.lower == with_one.lower
+    found = proven(with_one, problem)
+    assert without.upper == max(found.upper(goal) for goal in problem.goals)
+
+
+@pytest.mark.parametrize("name", ["mip", "attack", "paper-attack"])
+def test_engines_that_prove_nothing_refuse(name: str, problem: Problem, alone: Options) -> None:
+    with pytest.raises(InvalidInput, match=f"'{name}' writes no certificates.*'bab'"):
+        verify(problem, options=replace(alone, engine=name))
+
+
+def test_a_place_that_cannot_be_written_is_found_before_the_search(
+    problem: Problem, alone: Options, tmp_path: Path
+) -> None:
+    with pytest.raises(InvalidInput, match="cannot write"):
+        verify(problem, options=replace(alone, certificate=tmp_path / "none" / "proof.cert"))
