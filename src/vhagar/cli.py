@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import vhagar
 from vhagar.errors import VhagarError
 from vhagar.options import Options
+from vhagar_check import cli as check
 
 if TYPE_CHECKING:
     from vhagar.report.session import Outcome
@@ -32,6 +33,7 @@ examples:
   vhagar verify model.onnx --perturbation "occlusion(14,14,3)" --source 2 --target 3
   vhagar attack model.onnx --perturbation "linf(0.1)" --source 2 --plot attack.png
   vhagar confidence model.onnx --class 2 --timeout 60
+  vhagar check proof.cert --model model.onnx
 
 exit codes:
   0    answered, also when the time was up before the interval was closed
@@ -100,8 +102,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         return EXIT_INTERRUPTED
 
 
-def _exit_code(outcome: Outcome) -> int:
+def _exit_code(outcome: Outcome | int) -> int:
     from vhagar.result import Status
+
+    if isinstance(outcome, int):
+        return outcome
 
     for failure in outcome.failures:
         _complain(failure)
@@ -198,6 +203,12 @@ def _parser() -> argparse.ArgumentParser:
             epilog=_CONFIDENCE_EPILOG,
         )
     )
+    for name, room in (("check", check),):
+        room.add_arguments(
+            commands.add_parser(
+                name, help=room.HELP, description=room.DESCRIPTION, epilog=room.EPILOG
+            )
+        )
     return parser
 
 

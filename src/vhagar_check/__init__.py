@@ -5,7 +5,20 @@ solver: a certificate is accepted only if its claims follow from the model file 
 the certificate by the argument of docs/certificate.md.
 """
 
-from vhagar_check.check import Verdict, check
+from typing import TYPE_CHECKING, Any
+
 from vhagar_check.errors import Rejected
 
+if TYPE_CHECKING:
+    from vhagar_check.verdict import Verdict, check
+
 __all__ = ["Rejected", "Verdict", "check"]
+
+
+def __getattr__(name: str) -> Any:
+    """What needs numpy is imported when it is asked for."""
+    if name in ("Verdict", "check"):
+        from vhagar_check import verdict as room
+
+        return getattr(room, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -8,14 +8,31 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from vhagar_check.check import Verdict, check
 from vhagar_check.errors import Rejected
+
+if TYPE_CHECKING:
+    from vhagar_check.verdict import Verdict
 
 PROVED, REFUSED = 0, 1
 
+HELP = "check a certificate, independently of the verifier"
+DESCRIPTION = """\
+Prove what a certificate claims about a model, trusting neither the verifier nor any solver.
+"""
+EPILOG = """\
+example:
+  vhagar check proof.cert --model model.onnx
+
+exit codes:
+  0    everything that the certificate claims is proved
+  1    refused, and why
+"""
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.set_defaults(command=run)
     parser.add_argument("certificate", metavar="FILE", type=Path, help="the certificate")
     parser.add_argument("--model", required=True, type=Path, help="the ONNX file it is about")
     parser.add_argument(
@@ -26,13 +43,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Check a certificate; 0 if everything it claims is proved, 1 if not."""
     parser = argparse.ArgumentParser(
-        prog="vhagar_check", description="Checks a certificate of VHAGaR, trusting nobody."
+        prog="python -m vhagar_check",
+        description=DESCRIPTION,
+        epilog=EPILOG.replace("vhagar check", "python -m vhagar_check"),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add_arguments(parser)
     return run(parser.parse_args(arguments))
 
 
 def run(arguments: argparse.Namespace) -> int:
+    """Print the verdict; returns the exit code."""
+    from vhagar_check.verdict import check
+
     for path in (arguments.certificate, arguments.model):
         if not path.is_file():
             print(f"REFUSED: there is no file {path}", file=sys.stderr)

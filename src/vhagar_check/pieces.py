@@ -11,9 +11,7 @@ For coefficients `(a, b)` the support of a piece is the maximum of `a.x + b.x_p`
 
 from __future__ import annotations
 
-import itertools
 import math
-import re
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
@@ -25,13 +23,10 @@ from numpy.typing import NDArray
 from vhagar_check.errors import Rejected
 from vhagar_check.exact import Exact
 from vhagar_check.layers import TINY, Floats, Shape, gamma
-from vhagar_check.turning import turn_weights
 
 Mask = NDArray[np.bool_]
 Corner = tuple[Fraction, Fraction]
 Span = tuple[float, float]
-
-_MOST_PIECES = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -201,11 +196,11 @@ def band(domain: Domain, limit: float, mask: Mask) -> Pixelwise:
     step = Fraction(limit)
     above, below = min(low + step, high), max(high - step, low)
     corners = ((low, low), (high, high), (above, low), (low, above), (high, below), (below, high))
-    image = _everywhere(domain, domain.low, domain.high)
+    image = everywhere(domain, domain.low, domain.high)
     return Pixelwise(domain, "band", (corners,), mask, image, mask, mask, True, limit=limit)
 
 
-def _everywhere(domain: Domain, low: float, high: float) -> tuple[Floats, Floats]:
+def everywhere(domain: Domain, low: float, high: float) -> tuple[Floats, Floats]:
     return np.full(domain.size, low), np.full(domain.size, high)
 
 
@@ -241,7 +236,7 @@ def brightness_piece(domain: Domain, span: Span, clip: bool) -> Pixelwise:
         "brightness",
         tuple(scenarios),
         every,
-        _everywhere(domain, least, most),
+        everywhere(domain, least, most),
         every & (span[1] > 0),
         every & (span[0] < 0),
         clip,
@@ -278,7 +273,7 @@ def contrast_piece(domain: Domain, span: Span, clip: bool) -> Pixelwise:
         "contrast",
         tuple(scenarios),
         every,
-        _everywhere(domain, domain.low, min(top, domain.high) if clip else top),
+        everywhere(domain, domain.low, min(top, domain.high) if clip else top),
         every & (span[1] > 1),
         every & (span[0] < 1),
         clip,
@@ -286,198 +281,6 @@ def contrast_piece(domain: Domain, span: Span, clip: bool) -> Pixelwise:
         math.sqrt(span[0] * span[1]),
         clip_corners=corners if clips else (),
     )
-
-
-@dataclass(frozen=True, eq=False)
-class Moved(Piece):
-    """Every pixel of `x_p` is a pixel of `x` (`source`) or black (-1)."""
-
-    domain: Domain
-    source: NDArray[np.int64]
-
-    def __post_init__(self) -> None:
-        black = self.source < 0
-        changed = ~black & (self.source != np.arange(len(self.source)))
-        low, high = _everywhere(self.domain, self.domain.low, self.domain.high)
-        object.__setattr__(self, "image", (low, np.where(black, low, high)))
-        object.__setattr__(self, "rises", changed)
-        object.__setattr__(self, "falls", changed | black)
-
-    def largest(self, a: Floats, b: Floats) -> Floats:
-        kept = self.source >= 0
-        joint = a.copy()
-        joint[:, self.source[kept]] += b[:, kept]  # no pixel is the source of two
-        low, high = self.domain.low, self.domain.high
-        best = np.maximum(joint * low, joint * high).sum(axis=1)
-        return np.asarray(best + b[:, ~kept].sum(axis=1) * low)
-
-    def exact_support(self, a: Exact, b: Exact) -> Fraction:
-        joint, on_image = a.fractions(), b.fractions()
-        low, high = self.domain.ends
-        total = Fraction(0)
-        for value, source in zip(on_image, self.source.tolist(), strict=True):
-            if source >= 0:
-                joint[source] += value
-            else:
-                total += value * low
-        return total + sum((max(value * low, value * high) for value in joint), Fraction(0))
-
-    def exact_image(self, x: list[Fraction], parameters: list[float]) -> list[Fraction]:
-        low = self.domain.ends[0]
-        return [x[source] if source >= 0 else low for source in self.source.tolist()]
-
-
-@dataclass(frozen=True, eq=False)
-class Turned(Piece):
-    """Every pixel of `x_p` is an average of up to four pixels of `x`, or black.
-
-    The weights are irrational; `weights` are right up to `2**-50`, which `rounding` covers.
-    """
-
-    domain: Domain
-    weights: Floats  # (size, size)
-
-    def __post_init__(self) -> None:
-        black = ~self.weights.any(axis=1)
-        same = self.weights.diagonal() == 1.0
-        room = 1e-12 * max(abs(self.domain.low), abs(self.domain.high))
-        low, high = _everywhere(self.domain, self.domain.low, self.domain.high)
-        object.__setattr__(self, "image", (low - room, np.where(black, low, high) + room))
-        object.__setattr__(self, "rises", ~same & ~black)
-        object.__setattr__(self, "falls", ~same)
-
-    def largest(self, a: Floats, b: Floats) -> Floats:
-        joint = a + b @ self.weights
-        low, high = self.domain.low, self.domain.high
-        black = ~self.weights.any(axis=1)
-        best = np.maximum(joint * low, joint * high).sum(axis=1)
-        return np.asarray(best + b[:, black].sum(axis=1) * low)
-
-    def exact_support(self, a: Exact, b: Exact) -> None:
-        return None
-
-    def exact_image(self, x: list[Fraction], parameters: list[float]) -> None:
-        return None
-
-    def image_interval(self, x: Floats, parameters: list[float]) -> tuple[Floats, Floats]:
-        black = ~self.weights.any(axis=1)
-        image = self.weights @ x + np.where(black, self.domain.low, 0.0)
-        room = gamma(len(x) + 64) * (self.weights.sum(axis=1) + 1) * self.magnitude
-        return image - room, image + room
-
-
-def identity(domain: Domain) -> Moved:
-    return Moved(domain, np.arange(domain.size))
-
-
-_NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
-_ARGUMENT = re.compile(rf"({_NUMBER})|\[({_NUMBER}),({_NUMBER})\]")
-
-
-def pieces(text: str | None, domain: Domain, clip: bool) -> list[Piece]:
-    """The pieces of a perturbation, in the order of the format."""
-    if text is None:
-        return [identity(domain)]
-    call = re.fullmatch(r"([a-z]+)\((.*)\)", text)
-    if call is None:
-        raise Rejected(f"{text!r} is not a perturbation")
-    ranges: list[Span] = []
-    for part in re.findall(r"\[[^\]]*\]|[^,\[\]]+", call[2]):
-        match = _ARGUMENT.fullmatch(part)
-        if match is None:
-            raise Rejected(f"cannot read {part!r} in {text!r}")
-        ends = (match[1], match[1]) if match[1] else (match[2], match[3])
-        ranges.append((float(ends[0]), float(ends[1])))
-    if any(not (math.isfinite(low) and low <= high < math.inf) for low, high in ranges):
-        raise Rejected(f"{text!r} has an empty or infinite range")
-    makers = {
-        ("linf", 1): _linf,
-        ("patch", 4): _patch,
-        ("occlusion", 3): _occlusion,
-        ("translation", 2): _translation,
-        ("brightness", 1): _brightness,
-        ("contrast", 1): _contrast,
-        ("rotation", 1): _rotation,
-    }
-    maker = makers.get((call[1], len(ranges)))
-    if maker is None:
-        raise Rejected(f"{text!r} is not a perturbation that this checker knows")
-    return maker(domain, clip, ranges)
-
-
-def _whole(ranges: list[Span]) -> list[range]:
-    """Ranges of whole numbers, not too many combinations."""
-    if any(end != int(end) for span in ranges for end in span):
-        raise Rejected("a place or a width is not a whole number")
-    found = [range(int(low), int(high) + 1) for low, high in ranges]
-    if math.prod(len(numbers) for numbers in found) > _MOST_PIECES:
-        raise Rejected("the perturbation has too many pieces")
-    return found
-
-
-def _linf(domain: Domain, clip: bool, ranges: list[Span]) -> list[Piece]:
-    return [band(domain, ranges[0][1], np.ones(domain.size, dtype=np.bool_))]
-
-
-def _square(domain: Domain, row: int, column: int, width: int) -> Mask:
-    _, rows, columns = domain.image
-    if min(row, column, width) < 1 or row + width - 1 > rows or column + width - 1 > columns:
-        raise Rejected("a square of the perturbation leaves the image")
-    mask = np.zeros(domain.image, dtype=np.bool_)
-    mask[:, row - 1 : row - 1 + width, column - 1 : column - 1 + width] = True
-    return mask.reshape(-1)
-
-
-def _patch(domain: Domain, clip: bool, ranges: list[Span]) -> list[Piece]:
-    rows, columns, widths = _whole(ranges[1:])
-    # A pixel of a patch may keep its value, so the widest square contains the others.
-    return [
-        band(domain, ranges[0][1], _square(domain, i, j, widths[-1]))
-        for i, j in itertools.product(rows, columns)
-    ]
-
-
-def _occlusion(domain: Domain, clip: bool, ranges: list[Span]) -> list[Piece]:
-    numbers = np.arange(domain.size)
-    return [
-        Moved(domain, np.where(_square(domain, i, j, w), -1, numbers))
-        for i, j, w in itertools.product(*_whole(ranges))
-    ]
-
-
-def _translation(domain: Domain, clip: bool, ranges: list[Span]) -> list[Piece]:
-    channels, height, width = domain.image
-    numbers = np.arange(domain.size).reshape(channels, height, width)
-    found: list[Piece] = []
-    for down, right in itertools.product(*_whole(ranges)):
-        rows, columns = np.arange(height) - down, np.arange(width) - right
-        inside = ((rows >= 0) & (rows < height))[:, None] & ((columns >= 0) & (columns < width))
-        taken = numbers[:, rows.clip(0, height - 1)][:, :, columns.clip(0, width - 1)]
-        found.append(Moved(domain, np.where(inside, taken, -1).reshape(-1)))
-    return found
-
-
-def _brightness(domain: Domain, clip: bool, ranges: list[Span]) -> list[Piece]:
-    ((low, high),) = ranges
-    if max(-low, high) > domain.high - domain.low:
-        raise Rejected("the brightness changes by more than the input range")
-    spans = [(low, 0.0), (0.0, high)] if low < 0 < high else [(low, high)]
-    return [brightness_piece(domain, span, clip) for span in spans]
-
-
-def _contrast(domain: Domain, clip: bool, ranges: list[Span]) -> list[Piece]:
-    ((low, high),) = ranges
-    if low <= 0:
-        raise Rejected("the contrast is not above 0")
-    spans = [(low, 1.0), (1.0, high)] if low < 1 < high else [(low, high)]
-    return [contrast_piece(domain, span, clip) for span in spans]
-
-
-def _rotation(domain: Domain, clip: bool, ranges: list[Span]) -> list[Piece]:
-    ((low, high),) = ranges
-    if low != high:
-        raise Rejected("rotation over a range of angles is not checked yet; give one angle")
-    return [Turned(domain, turn_weights(domain.image, low))]
 
 
 def part_of(piece: Piece, span: Span) -> Piece:

@@ -23,7 +23,8 @@ from vhagar_check.formula import (
 )
 from vhagar_check.hexagon import Hexagons, exact_offset
 from vhagar_check.layers import HALF_ULP, Floats, Network
-from vhagar_check.pieces import Piece, identity, part_of
+from vhagar_check.moved import identity
+from vhagar_check.pieces import Piece, part_of
 
 OFF, ON, PAIR, EQUAL = range(4)
 QUICK, MULTIPLIERS, CONTRADICTION, EMPTY = range(4)

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from vhagar_check.errors import Rejected
 from vhagar_check.formula import Decisions
 from vhagar_check.layers import Floats, Network
-from vhagar_check.pieces import Piece, Span, identity
+from vhagar_check.moved import identity
+from vhagar_check.pieces import Piece, Span
 
 RECORD = np.dtype(
     [

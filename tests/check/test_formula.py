@@ -11,7 +11,8 @@ from vhagar_check.exact import Exact
 from vhagar_check.formula import Bounds, Decisions, confidence_interval, quick_bounds
 from vhagar_check.hexagon import Corners, Hexagons, exact_offset
 from vhagar_check.layers import Conv, Dense, Network
-from vhagar_check.pieces import Domain, Piece, pieces
+from vhagar_check.perturbations import pieces
+from vhagar_check.pieces import Domain, Piece
 
 SHAPE = (1, 4, 4)
 TEXTS = (

@@ -11,7 +11,9 @@ from vhagar.perturbation import Domain as TheirDomain
 from vhagar.perturbation import parse
 from vhagar_check.errors import Rejected
 from vhagar_check.exact import Exact
-from vhagar_check.pieces import Domain, Pixelwise, identity, part_of, pieces
+from vhagar_check.moved import identity
+from vhagar_check.perturbations import pieces
+from vhagar_check.pieces import Domain, Pixelwise, part_of
 
 SHAPE = (2, 4, 5)
 TEXTS = (
@@ -26,6 +28,8 @@ TEXTS = (
     "contrast([0.5,2])",
     "contrast(1.5)",
     "rotation(30)",
+    "rotation([-5,8])",
+    "rotation([80,100])",
 )
 CASES = [(text, clip) for text in TEXTS for clip in (True, False)]
 RANGES = [(0.0, 1.0), (-1.0, 2.5)]
@@ -149,7 +153,7 @@ def test_parts_of_a_span() -> None:
         "brightness([0,1.5])",
         "contrast([0,1])",
         "translation([-1e9,1e9],[0,1e9])",
-        "rotation([10,20])",
+        "rotation([10,400])",
         "",
         "linf(1e999)",
     ],

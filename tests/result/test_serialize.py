@@ -59,6 +59,7 @@ def result() -> Result:
         engine="mip",
         notes=("a note",),
         max_confidence=Interval(2.0, 2.5, BoundKind.SOLVER),
+        certificate=Path("a proof.cert"),
     )
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import math
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,7 +24,7 @@ PROBLEM = Problem(NETWORK, "linf(0.25)", 0)
 TOGETHER = np.array([-0.25, 0.25])
 
 
-def tracker_with(interval_bound: float = 1.0, **options: float) -> Tracker:
+def tracker_with(interval_bound: float = 1.0, **options: Any) -> Tracker:
     tracker = Tracker(PROBLEM, Options(**options))
     for goal in PROBLEM.goals:
         tracker.offer_upper(goal, interval_bound, BoundKind.INTERVAL)
@@ -199,3 +201,26 @@ def test_phases_add_up_and_notes_are_said_once() -> None:
     assert result.notes == ("mind this",)
     assert result.timings.keys() == {"search", "polish"}
     assert result.status is Status.TIMEOUT
+
+
+def test_with_a_certificate_bounds_leave_room_for_its_checker() -> None:
+    tracker = tracker_with(1.0, certificate=Path("some"))
+    assert tracker.goal_upper(1) == pytest.approx(1 + 2e-9, rel=1e-12)
+    tracker.offer_upper(1, 0.5, BoundKind.TWIN)
+    assert tracker.goal_upper(1) == pytest.approx(0.5 + 1.5e-9, rel=1e-12)
+    assert tracker.goal_upper(1) > 0.5
+    tracker.offer_upper(1, 0.0, BoundKind.TWIN)
+    assert tracker.goal_upper(1) == 0.0  # nothing was rounded
+
+
+def test_the_room_keeps_no_interval_open() -> None:
+    """A search whose own bounds are closed is closed with the room, too."""
+    closed = []
+    for certificate in (None, Path("some")):
+        tracker = tracker_with(1000.0, certificate=certificate)
+        assert isinstance(offer(tracker, 0.25), Witness)
+        bound = tracker.lower / (1 - tracker.options.relative_gap)
+        for goal in PROBLEM.goals:
+            tracker.offer_upper(goal, bound, BoundKind.TWIN)
+        closed.append(tracker.closed)
+    assert closed == [True, True]

@@ -116,7 +116,7 @@ def test_killed_workers_take_nothing_with_them(
     assert children_of(os.getpid()) == before
 
 
-_JOBS = """
+JOBS = """
 from vhagar.search.bab.engine import _explore
 
 def fail_in_the_first(argument, channel):
@@ -135,7 +135,7 @@ def test_an_error_in_a_worker_loses_no_node(
     children_of: ChildrenOf,
 ) -> None:
     before = children_of(os.getpid())
-    (tmp_path / "failing_jobs.py").write_text(_JOBS)
+    (tmp_path / "failing_jobs.py").write_text(JOBS)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     jobs = importlib.import_module("failing_jobs")

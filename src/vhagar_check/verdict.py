@@ -26,7 +26,8 @@ from vhagar_check.exact import Exact
 from vhagar_check.formula import confidence_interval
 from vhagar_check.layers import Floats, Network
 from vhagar_check.model import read_model
-from vhagar_check.pieces import Domain, Piece, pieces
+from vhagar_check.perturbations import pieces
+from vhagar_check.pieces import Domain, Piece
 from vhagar_check.proofs import (
     CONTRADICTION,
     EMPTY,

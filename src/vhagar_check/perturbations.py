@@ -1,0 +1,144 @@
+"""The textual form of perturbations, and the pieces each of them consists of."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+
+import numpy as np
+
+from vhagar_check.errors import Rejected
+from vhagar_check.moved import Moved, Turned, TurnedBetween, identity, radius
+from vhagar_check.pieces import (
+    Domain,
+    Mask,
+    Piece,
+    Span,
+    band,
+    brightness_piece,
+    contrast_piece,
+)
+from vhagar_check.turning import turn_weights
+
+_MOST_PIECES = 1_000_000
+# How ranges of angles are cut into pieces.
+_LEAST_RADIUS, _MOST_TURNS = 10.0, 180
+
+_NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
+_ARGUMENT = re.compile(rf"({_NUMBER})|\[({_NUMBER}),({_NUMBER})\]")
+
+
+def pieces(text: str | None, domain: Domain, clip: bool) -> list[Piece]:
+    """The pieces of a perturbation, in the order of the format."""
+    if text is None:
+        return [identity(domain)]
+    call = re.fullmatch(r"([a-z]+)\((.*)\)", text)
+    if call is None:
+        raise Rejected(f"{text!r} is not a perturbation")
+    ranges: list[Span] = []
+    for part in re.findall(r"\[[^\]]*\]|[^,\[\]]+", call[2]):
+        match = _ARGUMENT.fullmatch(part)
+        if match is None:
+            raise Rejected(f"cannot read {part!r} in {text!r}")
+        ends = (match[1], match[1]) if match[1] else (match[2], match[3])
+        ranges.append((float(ends[0]), float(ends[1])))
+    if any(not (math.isfinite(low) and low <= high < math.inf) for low, high in ranges):
+        raise Rejected(f"{text!r} has an empty or infinite range")
+    makers = {
+        ("linf", 1): _linf,
+        ("patch", 4): _patch,
+        ("occlusion", 3): _occlusion,
+        ("translation", 2): _translation,
+        ("brightness", 1): _brightness,
+        ("contrast", 1): _contrast,
+        ("rotation", 1): _rotation,
+    }
+    maker = makers.get((call[1], len(ranges)))
+    if maker is None:
+        raise Rejected(f"{text!r} is not a perturbation that this checker knows")
+    return maker(domain, clip, ranges)
+
+
+def _whole(ranges: list[Span]) -> list[range]:
+    """Ranges of whole numbers, not too many combinations."""
+    if any(end != int(end) for span in ranges for end in span):
+        raise Rejected("a place or a width is not a whole number")
+    found = [range(int(low), int(high) + 1) for low, high in ranges]
+    if math.prod(len(numbers) for numbers in found) > _MOST_PIECES:
+        raise Rejected("the perturbation has too many pieces")
+    return found
+
+
+def _linf(domain: Domain, clip: bool, ranges: list[Span]) -> list[Piece]:
+    return [band(domain, ranges[0][1], np.ones(domain.size, dtype=np.bool_))]
+
+
+def _square(domain: Domain, row: int, column: int, width: int) -> Mask:
+    _, rows, columns = domain.image
+    if min(row, column, width) < 1 or row + width - 1 > rows or column + width - 1 > columns:
+        raise Rejected("a square of the perturbation leaves the image")
+    mask = np.zeros(domain.image, dtype=np.bool_)
+    mask[:, row - 1 : row - 1 + width, column - 1 : column - 1 + width] = True
+    return mask.reshape(-1)
+
+
+def _patch(domain: Domain, clip: bool, ranges: list[Span]) -> list[Piece]:
+    rows, columns, widths = _whole(ranges[1:])
+    # A pixel of a patch may keep its value, so the widest square contains the others.
+    return [
+        band(domain, ranges[0][1], _square(domain, i, j, widths[-1]))
+        for i, j in itertools.product(rows, columns)
+    ]
+
+
+def _occlusion(domain: Domain, clip: bool, ranges: list[Span]) -> list[Piece]:
+    numbers = np.arange(domain.size)
+    return [
+        Moved(domain, np.where(_square(domain, i, j, w), -1, numbers))
+        for i, j, w in itertools.product(*_whole(ranges))
+    ]
+
+
+def _translation(domain: Domain, clip: bool, ranges: list[Span]) -> list[Piece]:
+    channels, height, width = domain.image
+    numbers = np.arange(domain.size).reshape(channels, height, width)
+    found: list[Piece] = []
+    for down, right in itertools.product(*_whole(ranges)):
+        rows, columns = np.arange(height) - down, np.arange(width) - right
+        inside = ((rows >= 0) & (rows < height))[:, None] & ((columns >= 0) & (columns < width))
+        taken = numbers[:, rows.clip(0, height - 1)][:, :, columns.clip(0, width - 1)]
+        found.append(Moved(domain, np.where(inside, taken, -1).reshape(-1)))
+    return found
+
+
+def _brightness(domain: Domain, clip: bool, ranges: list[Span]) -> list[Piece]:
+    ((low, high),) = ranges
+    if max(-low, high) > domain.high - domain.low:
+        raise Rejected("the brightness changes by more than the input range")
+    spans = [(low, 0.0), (0.0, high)] if low < 0 < high else [(low, high)]
+    return [brightness_piece(domain, span, clip) for span in spans]
+
+
+def _contrast(domain: Domain, clip: bool, ranges: list[Span]) -> list[Piece]:
+    ((low, high),) = ranges
+    if low <= 0:
+        raise Rejected("the contrast is not above 0")
+    spans = [(low, 1.0), (1.0, high)] if low < 1 < high else [(low, high)]
+    return [contrast_piece(domain, span, clip) for span in spans]
+
+
+def _rotation(domain: Domain, clip: bool, ranges: list[Span]) -> list[Piece]:
+    ((low, high),) = ranges
+    if max(-low, high) > 360:
+        raise Rejected("the angle of a rotation is beyond a full turn")
+    if low == high:
+        return [Turned(domain, turn_weights(domain.image, low))]
+    # Cut so that the outermost pixel moves by about a pixel, and at quarter turns.
+    step = math.degrees(1 / max(radius(domain), _LEAST_RADIUS))
+    step = max(step, (high - low) / _MOST_TURNS)
+    cuts = [low]
+    for end in (*(90.0 * k for k in range(-3, 4) if low < 90 * k < high), high):
+        count = max(1, math.ceil((end - cuts[-1]) / step))
+        cuts += np.linspace(cuts[-1], end, count + 1).tolist()[1:]
+    return [TurnedBetween(domain, span) for span in itertools.pairwise(cuts)]
