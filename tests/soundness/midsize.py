@@ -43,9 +43,7 @@ def _convolutional(rng: Rng, shape: tuple[int, ...], classes: int) -> Network:
     first = Convolution(
         kernel, _float32(rng.normal(size=3) / 4), shape, stride=(2, 2), padding=(1, 1, 1, 1)
     )
-    return Network(
-        (first, Relu(first.out_shape), _affine(rng, first.out_shape, classes)), shape
-    )
+    return Network((first, Relu(first.out_shape), _affine(rng, first.out_shape, classes)), shape)
 
 
 def larger_problem(number: int) -> tuple[str, Problem]:

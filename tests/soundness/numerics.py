@@ -69,7 +69,10 @@ def huge_biases(rng: Rng, inputs: int, classes: int) -> Layers:
     layers = _usual(rng, inputs, classes)
     weight, bias = layers[-1]
     shift = 10.0 ** rng.integers(4, 9)
-    layers[-1] = (weight, bias + (shift if rng.random() < 0.7 else shift * rng.normal(size=classes)))
+    layers[-1] = (
+        weight,
+        bias + (shift if rng.random() < 0.7 else shift * rng.normal(size=classes)),
+    )
     if len(layers) > 1 and rng.random() < 0.5:
         layers[0] = (layers[0][0], layers[0][1] + shift * rng.choice([-1, 1], len(layers[0][1])))
     return layers
@@ -164,7 +167,10 @@ def hard_problem(number: int) -> tuple[str, Problem]:
         classes = int(rng.integers(2, 4))
         network = _network(HARD[way](rng, int(np.prod(shape)), classes), shape)
         problem = Problem(
-            network, KINDS[kind](rng, shape, 1.0), int(rng.integers(classes)), clip=rng.random() < 0.5
+            network,
+            KINDS[kind](rng, shape, 1.0),
+            int(rng.integers(classes)),
+            clip=rng.random() < 0.5,
         )
         change = change_in(problem, rng)
         if change is not None:
