@@ -28,6 +28,8 @@ from vhagar.result import Tracker
 from vhagar.search import ENGINES
 from vhagar.search.base import AbstractEngine
 
+from .result.certificates import read_certificate
+
 DOCUMENT = Path(__file__).parents[1] / "docs" / "command-line.md"
 ROOT = Path(vhagar.__file__).parents[1]
 CONTROL_CODE = "\x1b"
@@ -139,6 +141,48 @@ def test_confidence(model: str, tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert result["problem"]["source"] == 1
 
 
+@pytest.mark.parametrize("command", [("verify", *VERIFY), ("confidence", "--class", "0")])
+def test_certificate(
+    command: tuple[str, ...], model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    proof, output = tmp_path / "the proof.cert", tmp_path / "out.json"
+    files = ["--certificate", str(proof), "--json", str(output)]
+    assert main([command[0], model, *command[1:], *files]) == 0
+    check = f"vhagar check '{proof}' --model {model}"
+    assert f"proof:    {proof}, which this checks: {check}" in capsys.readouterr().out.splitlines()
+    result = json.loads(output.read_text())
+    assert result["certificate"] == {"file": str(proof), "check": check}
+    head = read_certificate(proof, 3).head
+    assert head["claims"]["lower"] == result["lower"]
+    assert head["claims"]["upper"] == result["upper"]
+    assert head["model"]["name"] == Path(model).name
+
+
+def test_a_certificate_is_about_the_question(model: str, tmp_path: Path) -> None:
+    """With percentages there is a second search, which must not take its place."""
+    proof = tmp_path / "proof.cert"
+    assert main(["verify", model, *VERIFY, "--percent", "--certificate", str(proof)]) == 0
+    assert read_certificate(proof, 3).head["problem"]["perturbation"] == "linf(0.1)"
+
+
+def test_a_certificate_that_cannot_be_written_after_all(
+    model: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def full(*_: Any) -> None:
+        raise OSError(28, "no space left on device")
+
+    monkeypatch.setattr("vhagar.search.bab.record.write_certificate", full)
+    proof = tmp_path / "proof.cert"
+    assert main(["verify", model, *VERIFY, "--certificate", str(proof)]) == 2
+    printed = capsys.readouterr()
+    assert "no space left on device" in printed.out
+    assert printed.out.splitlines()[-1].startswith("every input classified 0 ")
+    assert printed.err == f"vhagar: error: there is no certificate {proof}\n"
+
+
 def test_percent(model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     output = tmp_path / "out.json"
     assert main(["verify", model, *VERIFY, "--percent", "--json", str(output)]) == 0
@@ -218,6 +262,12 @@ def test_options_arrive(model: str, engine_that: Callable[[Action], str]) -> Non
         (["verify", "MODEL", *VERIFY, "--plot", "out.jpg"], "end its name with"),
         (["verify", "MODEL", *VERIFY, "--json", "MODEL"], "named twice"),
         (["verify", "MODEL", *VERIFY, "--json", "a.svg", "--plot", "a.svg"], "named twice"),
+        (["verify", "MODEL", *VERIFY, "--certificate", "missing/a.cert"], "cannot write"),
+        (["verify", "MODEL", *VERIFY, "--certificate", "MODEL"], "named twice"),
+        (["verify", "MODEL", *VERIFY, "--certificate", "a", "--json", "a"], "named twice"),
+        (["verify", "MODEL", *VERIFY, "--certificate", "a", "--engine", "mip"], "engine 'bab'"),
+        (["verify", "MODEL", *VERIFY, "--certificate", "a", "--engine", "attack"], "engine 'bab'"),
+        (["attack", "MODEL", *VERIFY, "--certificate", "a"], "unrecognized arguments"),
         (["confidence", "MODEL", "--class", "3"], "source class 3"),
         (["confidence", "MODEL"], "required: --class"),
         ([], "required: COMMAND"),
@@ -295,8 +345,9 @@ def test_a_file_that_cannot_be_written_after_all_does_not_cost_the_answer(
 
 
 def test_a_real_interrupt(hard_model: str, tmp_path: Path) -> None:
-    output = tmp_path / "out.json"
-    process = _start("verify", hard_model, *VERIFY, "--json", str(output), FORCE_COLOR="1")
+    output, proof = tmp_path / "out.json", tmp_path / "proof.cert"
+    files = ["--json", str(output), "--certificate", str(proof)]
+    process = _start("verify", hard_model, *VERIFY, *files, FORCE_COLOR="1")
     assert process.stdout is not None
     lines = [process.stdout.readline(), process.stdout.readline()]  # the question, the first bound
     process.send_signal(signal.SIGINT)
@@ -305,7 +356,9 @@ def test_a_real_interrupt(hard_model: str, tmp_path: Path) -> None:
     assert process.returncode == 130
     assert errors == ""
     assert lines[-1].startswith("every input classified 0 with confidence above ")
-    assert json.loads(output.read_text())["status"] == "interrupted"
+    result = json.loads(output.read_text())
+    assert result["status"] == "interrupted"
+    assert read_certificate(proof, 10).head["claims"]["upper"] == result["upper"]
     assert CONTROL_CODE not in "".join(lines)
 
 

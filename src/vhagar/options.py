@@ -29,7 +29,7 @@ class Options:
     out, for comparison: "dependencies".
     `certificate` names a file to write that proves the interval; only the engine "bab" can. Upper
     bounds are then stated a little larger than they were computed, by 1e-9 of themselves and of the
-    first bound, which leaves room for the rounding of whoever checks them.
+    first bound and by 1e-12 of the scores, which leaves room for the rounding of whoever checks.
     """
 
     engine: str = "bab"

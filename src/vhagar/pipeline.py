@@ -31,7 +31,8 @@ def verify(
     The interval is valid whenever the run ends: when it is closed, when `timeout` seconds have
     passed, or on Ctrl-C, which returns the result so far with status INTERRUPTED. `on_progress` is
     called with every improvement. `max_confidence` (see the function of that name) lets
-    `Result.percent` relate the bounds to what the network can reach at all.
+    `Result.percent` relate the bounds to what the network can reach at all. With
+    `options.certificate` a proof of the interval is written to that file, however the run ends.
     """
     options = options or Options()
     engine = engine_for(options)
@@ -41,11 +42,12 @@ def verify(
     tracker = Tracker(problem, options, on_progress)
     stopped: Status | None = None
     try:
-        with tracker.phase("bounds"):
-            _offer_trivial_bounds(tracker)
-        with tracker.phase("search"):
-            if engine.run(tracker, deadline):
-                stopped = Status.TIMEOUT
+        with engine.certifying(tracker):
+            with tracker.phase("bounds"):
+                _offer_trivial_bounds(tracker)
+            with tracker.phase("search"):
+                if engine.run(tracker, deadline):
+                    stopped = Status.TIMEOUT
     except KeyboardInterrupt:
         stopped = Status.INTERRUPTED
     return replace(tracker.result(stopped), max_confidence=max_confidence)

@@ -31,7 +31,7 @@ _NEGLIGIBLE = 1e-6
 # So does one this small beside the scores: it is what rounding leaves of 0.
 _ROUNDING = 1e-12
 # Where a certificate is asked for, bounds are stated larger by this part of themselves and of the
-# first bound: whoever checks them rounds otherwise, and must come to no more than what is claimed.
+# first bound, and by rounding: whoever checks them rounds otherwise, and must come to no more.
 _ROOM = 1e-9
 
 
@@ -101,7 +101,8 @@ class Tracker:
         """What the statement of a bound leaves to a checker; a bound of 0 needs no arithmetic."""
         if self.options.certificate is None or value == 0:
             return 0.0
-        return _ROOM * (value + (self._initial_upper if self._history else value))
+        first = self._initial_upper if self._history else value
+        return _ROOM * (value + first) + self._rounding
 
     def offer_upper(self, goal: int | None, value: float, kind: BoundKind) -> bool:
         """Take a valid upper bound for a goal; returns whether it improves on what was known."""

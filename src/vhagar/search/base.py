@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import ClassVar
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, ClassVar
 
 from vhagar.result import Tracker
 
@@ -13,6 +14,11 @@ class AbstractEngine(ABC):
 
     # Whether it writes the certificate that the options may ask for.
     writes_certificates: ClassVar[bool] = False
+
+    def certifying(self, tracker: Tracker) -> AbstractContextManager[Any]:
+        """Inside, what `run` proves is recorded; at the end, also on Ctrl-C, the certificate is
+        written."""
+        return nullcontext()
 
     @abstractmethod
     def run(self, tracker: Tracker, deadline: float) -> bool:

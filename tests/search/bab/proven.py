@@ -20,7 +20,7 @@ from vhagar.relaxation.hexagon import Hexagons
 from vhagar.relaxation.layerwise import TwinBounds, quick_bounds
 from vhagar.search.bab.context import Context, Decision
 
-from ...result.certificates import Stored, StoredProof, StoredRegion, read_certificate
+from ...result.certificates import Stored, StoredRegion, read_certificate
 
 Goal = int | None
 Span = tuple[float, float] | None
@@ -114,7 +114,7 @@ class Proven:
             assert allowed is None
             return -math.inf
         assert allowed is not None
-        duals, alpha = _duals(context, region, proof)
+        duals, alpha = duals_of(context, proof.numbers)
         value = context.formula._evaluate(duals, alpha, allowed)
         if proof.kind == 1:
             assert abs(alpha.sum() - 1) < 1e-12
@@ -173,16 +173,13 @@ def _refine(
     bounds.replace(layer, new.meet(old).tightened())
 
 
-def _duals(
-    context: Context, region: StoredRegion, proof: StoredProof
-) -> tuple[np.ndarray, np.ndarray]:
-    """Row duals that hold exactly the stored numbers."""
+def duals_of(context: Context, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Row duals that hold exactly the stored numbers, and alpha."""
     model = context.model
     duals = np.zeros(len(model.arrays.row_lower))
-    rest = proof.numbers
-    for rows, status in zip(model.rows, region.status, strict=True):
-        pairs, equal = int((status == 2).sum()), int((status == 3).sum())
-        assert (len(rows.pairs), len(rows.equal)) == (pairs, equal)
+    rest = numbers
+    for rows in model.rows:
+        pairs, equal = len(rows.pairs), len(rows.equal)
         duals[rows.pair_rows] = -rest[:pairs]
         duals[rows.pair_rows_p] = -rest[pairs : 2 * pairs]
         duals[rows.equal_rows] = -rest[2 * pairs : 2 * pairs + equal]
@@ -190,5 +187,6 @@ def _duals(
     alpha, mu = rest[: len(model.source_rows)], rest[len(model.source_rows) :]
     assert (alpha >= 0).all()
     assert (mu >= 0).all()
+    assert len(mu) == len(model.target_rows)
     duals[model.target_rows] = -mu
     return duals, alpha

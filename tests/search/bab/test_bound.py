@@ -7,12 +7,15 @@ import math
 import numpy as np
 import pytest
 
+from vhagar.result.certificate import ProofKind
+from vhagar.search.bab.bound import Proof
 from vhagar.search.bab.simplex import LpStatus
 
 from ...oracle.cases import KINDS
 from ...oracle.exact import rationals
 from ...relaxation.samples import Rng
 from .nodes import Found, agreeing, every_kind, everything, exactly, with_one_reversed
+from .proven import duals_of as rows_of
 
 
 def duals_of(found: Found, rng: Rng, honest: np.ndarray | None) -> list[np.ndarray]:
@@ -47,6 +50,48 @@ def test_bounds_hold_for_any_duals(kind: str) -> None:
             for duals in duals_of(found, rng, evaluation.answer.duals):
                 upper = context.formula.upper(duals, allowed)
                 assert upper == math.inf or exactly(upper) >= confidence
+
+
+@every_kind
+def test_a_proof_holds_exactly_the_numbers_of_its_bound(kind: str) -> None:
+    """Bound and proof are computed one after the other; they must not drift apart."""
+    rng = np.random.default_rng([16, len(kind)])
+    seen = 0
+    for found in everything(kind):
+        context = found.context
+        decisions = agreeing(found, rng, 0.3)
+        allowed = context.allowed(decisions)
+        assert allowed is not None
+        honest = context.evaluate(decisions, math.inf).answer.duals
+        for duals in duals_of(found, rng, honest):
+            upper = context.formula.upper(duals, allowed)
+            if upper == math.inf:
+                continue
+            numbers = context.formula.numbers(Proof(ProofKind.MULTIPLIERS, duals))
+            stored, alpha = rows_of(context, numbers)
+            assert abs(alpha.sum() - 1) < 1e-12
+            assert context.formula._evaluate(stored, alpha, allowed) == upper
+            seen += 1
+    assert seen
+
+
+@every_kind
+def test_a_contradiction_holds_exactly_its_numbers(kind: str) -> None:
+    rng = np.random.default_rng([17, len(kind)])
+    for found in everything(kind):
+        context = found.context
+        for share in (0.3, 1.0):
+            evaluation = context.evaluate(
+                with_one_reversed(agreeing(found, rng, share), rng), math.inf
+            )
+            if evaluation.proof is None or evaluation.proof.kind is not ProofKind.CONTRADICTION:
+                continue
+            stored, alpha = rows_of(context, context.formula.numbers(evaluation.proof))
+            assert not alpha.any()
+            assert abs(evaluation.proof.duals).max() == 1.0
+            for rows in context.model.rows:
+                for own in (rows.pair_rows, rows.pair_rows_p, rows.equal_rows):
+                    np.testing.assert_array_equal(stored[own], evaluation.proof.duals[own])
 
 
 @every_kind

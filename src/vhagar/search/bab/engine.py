@@ -10,6 +10,8 @@ from __future__ import annotations
 import math
 import queue
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -57,13 +59,20 @@ class BabEngine(AbstractEngine):
 
     writes_certificates = True
 
+    def __init__(self) -> None:
+        self._record: Record | None = None
+
+    @contextmanager
+    def certifying(self, tracker: Tracker) -> Iterator[None]:
+        with recording(tracker) as self._record:
+            yield
+
     def run(self, tracker: Tracker, deadline: float) -> bool:
+        search = _Search(tracker, self._record)
         workers = tracker.options.worker_count
-        with recording(tracker) as record:
-            search = _Search(tracker, record)
-            if workers > 1 and tracker.options.processes:
-                return search.run_in_processes(workers, deadline)
-            return search.run_here(deadline)
+        if workers > 1 and tracker.options.processes:
+            return search.run_in_processes(workers, deadline)
+        return search.run_here(deadline)
 
 
 class _Ceiling:
