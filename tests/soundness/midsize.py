@@ -16,7 +16,7 @@ from vhagar.network import AbstractLayer, Affine, Convolution, Relu
 from ..oracle.cases import KINDS, Rng, between, change_in
 from .judge import Finding, run_bab, run_mip, stored
 
-_SECONDS = 3.0
+_SECONDS = 2.0
 _SHAPES = ((1, 4, 4), (1, 5, 5), (1, 6, 6), (2, 4, 4), (3, 4, 4))
 _HIDDEN = ([20], [30], [12, 12], [16, 10], [10, 10, 10], [25, 15])
 
