@@ -15,6 +15,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default=384,
         help="how many random problems every engine must get right (default: %(default)s)",
     )
+    parser.addoption(
+        "--soundness-share",
+        type=float,
+        default=1.0,
+        help="how many times as many cases of the soundness campaign (default: %(default)s)",
+    )
 
 
 @pytest.fixture

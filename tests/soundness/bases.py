@@ -1,4 +1,4 @@
-"""True certificates of tiny problems, to be damaged: every kind of proof, step and piece is there."""
+"""True certificates of tiny problems, to be damaged: all kinds of proofs, steps and pieces."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Faults to plant: a few characters of the source each, which someone could write in good faith.
 
-`seen_on` names the perturbations whose problems show the fault first; `test` a test that fails with
-it, for faults that no interval shows: the engines do not believe solvers, so a solver's trap that
-is walked into costs time or a witness, not soundness.
+`at` has the numbers of the exact oracle's cases that show the fault; `test` names a test that fails
+with it, for faults that no interval shows: the engines do not believe solvers, so a solver's trap
+that is walked into costs time or a witness, not soundness.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from dataclasses import dataclass
 class Fault:
     module: str
     changes: tuple[tuple[str, str], ...]
-    seen_on: tuple[str, ...] = ("linf", "occlusion", "patch")
+    at: tuple[int, ...] = (40, 232, 196)
     engine: str = "bab"
     test: str | None = None
 
 
-def _one(module: str, old: str, new: str, *seen_on: str, engine: str = "bab") -> Fault:
-    return Fault(module, ((old, new),), seen_on or ("linf", "occlusion", "patch"), engine)
+def _one(module: str, old: str, new: str, *at: int, engine: str = "bab") -> Fault:
+    return Fault(module, ((old, new),), at or (40, 232, 196), engine)
 
 
 def _tested(module: str, old: str, new: str, test: str) -> Fault:
@@ -44,9 +44,8 @@ _TRAPS = "tests/search/mip/test_highs_traps.py"
 RELAXATION = {
     "a bound tightened too far": _one(
         _HEXAGON,
-        "        return Hexagons(low, high, low_p, high_p, gap_low, gap_high, ratio)\n\n    def corners",
-        "        return Hexagons(low, high - 0.1 * (high - low), low_p, high_p, gap_low, gap_high,"
-        " ratio)\n\n    def corners",
+        "return Hexagons(low, high, low_p, high_p, gap_low, gap_high, ratio)",
+        "return Hexagons(low, 0.9 * high + 0.1 * low, low_p, high_p, gap_low, gap_high, ratio)",
     ),
     "a gap between the copies tightened too far": _one(
         _HEXAGON,
@@ -62,9 +61,16 @@ RELAXATION = {
             ),
             ("    return np.nextafter(values, np.inf)", "    return values - 1e-5 * abs(values)"),
         ),
+        (236,),
     ),
-    "a corner forgotten": _one(_TWIN, "for k in range(len(self.s)):", "for k in range(1, 13):"),
-    "the copies swapped": _one(_TWIN, "        return cls(s, t, np", "        return cls(t, s, np"),
+    "a corner forgotten": _one(
+        _TWIN, "for k in range(len(self.s)):", "for k in range(1, 13):", 236
+    ),
+    "the copies swapped": _one(
+        _TWIN,
+        "np.maximum(s, 0.0), np.maximum(t, 0.0), hexagons.magnitude",
+        "np.maximum(t, 0.0), np.maximum(s, 0.0), hexagons.magnitude",
+    ),
     "the sign of a multiplier flipped": _one(
         _TWIN, "- p * self.s[k] - q * self.t[k]", "- p * self.s[k] + q * self.t[k]"
     ),
@@ -75,16 +81,14 @@ RELAXATION = {
     "float32 for speed": _one(
         _TWIN,
         "        return coefficients @ matrix",
-        "        return (coefficients.astype(np.float32) @ matrix.astype(np.float32)).astype(float)",
-        "stable",
-        "full precision",
+        "        return np.float64(np.float32(coefficients) @ np.float32(matrix))",
+        14,
     ),
     "the rounding errors not added": _one(
         _TWIN,
         "np.nextafter(total + 2.0 * state.error + 8 * _HALF_ULP * scale, np.inf)",
         "total - 1e-8 * scale",
-        "stable",
-        "full precision",
+        18,
     ),
     "NaN as a bound": _one(
         _BOUND,
@@ -95,38 +99,43 @@ RELAXATION = {
         _HEXAGON,
         "(self.lower >= 0) & (self.lower_p >= 0)",
         "(self.upper > 0) & (self.lower_p >= 0)",
+        44,
     ),
     "off where one copy is": _one(
-        _HEXAGON, "(self.upper <= 0) & (self.upper_p <= 0)", "(self.upper <= 0)"
+        _HEXAGON,
+        "(self.upper <= 0) & (self.upper_p <= 0)",
+        "(self.upper <= 0)",
+        193,
+        385,
+        249,
+        145,
     ),
     "equal where only ordered": _one(
         _HEXAGON,
         "(self.gap_lower == 0) & (self.gap_upper == 0)",
         "(self.gap_lower == 0)",
-        "occlusion",
-        "brightness",
-        "translation",
+        196,
     ),
     "the order of the copies reversed": _one(
         _LAYERWISE,
         "for up, down in ((rises, falls), (falls, rises))",
         "for down, up in ((rises, falls), (falls, rises))",
-        "occlusion",
-        "brightness",
+        196,
     ),
     "intervals without the negative weights": _one(
         _INTERVAL, "    spread = absolute @ radius", "    spread = np.maximum(matrix, 0) @ radius"
     ),
     "the confidence of another class as the first bound": _one(
-        "vhagar.pipeline", "box, problem.source)", "box, (problem.source + 1) % 3)"
+        "vhagar.pipeline",
+        "box, problem.source)",
+        "box, (problem.source + 1) % 3)",
+        232,
     ),
     "refined by what the steps hoped for": _one(
         _LAYERWISE,
         "found[:, undecided] = np.fmin(found[:, undecided], better)",
         "found[:, undecided] = np.fmin(found[:, undecided], 0.7 * better)",
-        "linf",
-        "patch",
-        "occlusion",
+        40,
     ),
 }
 PERTURBATIONS = {
@@ -134,33 +143,33 @@ PERTURBATIONS = {
         "vhagar.perturbation.brightness",
         "        if not self.clip:\n            return self._unclipped",
         "        if self.clip or not self.clip:\n            return self._unclipped",
-        "brightness",
+        201,
     ),
     "a clipped contrast treated as unclipped": _one(
         "vhagar.perturbation.contrast",
         "return self.clip and self.span[1] > 1",
         "return False",
-        "contrast",
-        "contrasts",
+        3,
     ),
     "only one end of the span": _one(
         "vhagar.perturbation.brightness",
         "for end in self.span))",
         "for end in self.span[:1] * 2))",
-        "brightness",
+        201,
     ),
     "a piece dropped": _one(
         "vhagar.perturbation.brightness",
         "if low < 0 < high else [(low, high)]",
         "[:1] if low < 0 < high else [(low, high)]",
-        "brightness",
+        249,
+        145,
+        297,
     ),
     "pixels counted from 0": _one(
         "vhagar.perturbation.squares",
         "mask[:, row - 1 : row - 1 + width,",
         "mask[:, row : row + width,",
-        "occlusion",
-        "patch",
+        196,
     ),
     "a vertex of the band forgotten": Fault(
         "vhagar.perturbation.band",
@@ -174,25 +183,27 @@ PERTURBATIONS = {
                 "ps = np.array([low, high, low, above])",
             ),
         ),
-        ("linf", "patch"),
+        (232,),
     ),
     "a move in the wrong direction": _one(
         "vhagar.perturbation.translation",
         "return tuple(_moved(domain, down, right)",
         "return tuple(_moved(domain, -down, right)",
-        "translation",
+        14,
     ),
     "a gap between two parts of a range": _one(
         "vhagar.perturbation.scalar",
         "replace(self, span=(middle, high))",
         "replace(self, span=(middle + 0.4 * (high - middle), high))",
-        "contrasts",
-        "brightness",
+        3,
     ),
 }
 SEARCH = {
     "a lost node": _one(
-        "vhagar.search.bab.frontier", "for node in explored.open:", "for node in explored.open[1:]:"
+        "vhagar.search.bab.frontier",
+        "for node in explored.open:",
+        "for node in explored.open[1:]:",
+        3,
     ),
     "a lost child": _one(
         _EXPLORER,
@@ -226,6 +237,7 @@ SEARCH = {
         "vhagar.search.bab.engine",
         "self.upper = min(self.upper, self.frontier.uppers([None])[None])",
         "self.upper = 0.5 * min(self.upper, self.frontier.uppers([None])[None])",
+        1,
     ),
     "infeasible believed": _tested(
         _CONTEXT,
@@ -237,6 +249,7 @@ SEARCH = {
         _BOUND,
         "if self._evaluate(signed, nothing, allowed) < 0:",
         "if self._evaluate(signed, nothing, allowed) < 1e9:",
+        232,
     ),
     "the weights of the source not of sum 1": _one(
         _BOUND,
@@ -245,20 +258,23 @@ SEARCH = {
     ),
     "negative weights of the target": _one(
         _BOUND,
-        "return np.maximum(-duals[self._model.target_rows], 0.0)",
-        "return -duals[self._model.target_rows] - 1.0",
+        "return np.concatenate([*parts, alpha, self._mu(duals)])",
+        "return np.concatenate([*parts, alpha, -self._mu(duals)])",
     ),
     "a target forgotten": _one(
         "vhagar.search.bab.engine",
         "for target in problem.goals\n",
         "for target in problem.goals[:1]\n",
-        "two targets",
+        232,
+        248,
+        46,
     ),
     "a piece forgotten": _one(
         "vhagar.search.bab.engine",
         "enumerate(range(len(problem.pieces)))",
         "enumerate(range(len(problem.pieces[:1])))",
-        "two pieces",
+        236,
+        46,
     ),
 }
 RESULT = {
@@ -285,12 +301,14 @@ RESULT = {
         _TRACKER,
         "        self._uppers[goal][kind] = value\n",
         "        for each in self.problem.goals:\n            self._uppers[each][kind] = value\n",
-        "two targets",
+        232,
+        248,
+        46,
     ),
     "a certificate that claims more than was found": _one(
         "vhagar.result.certificate",
-        '{"lower": tracker.lower, "upper": _finite(tracker.upper)}',
-        '{"lower": 1.01 * tracker.lower, "upper": _finite(tracker.upper)}',
+        'str(target): {"lower": tracker.goal_lower(target), "upper": tracker.goal_upper(target)}',
+        'str(target): {"lower": tracker.goal_lower(target), "upper": tracker.goal_lower(target)}',
     ),
     "a certificate with the decisions of the sibling": _one(
         "vhagar.search.bab.record",
@@ -307,7 +325,7 @@ MIP = {
     "the solver's tolerances not added": Fault(
         "vhagar.search.mip.backends.base",
         (("        return TOLERANCE * ranges * unit", "        return -1e-6 * unit"),),
-        ("linf", "occlusion"),
+        (18, 14, 40, 196),
         "mip",
     ),
     "big-M too small": _one(
@@ -326,15 +344,16 @@ MIP = {
         _ENCODING,
         "    image = Bounds(*piece.image_bounds())",
         "    image = Bounds(0.5 * piece.image_bounds()[0], 0.5 * piece.image_bounds()[1])",
-        "linf",
-        "brightness",
+        40,
+        9,
         engine="mip",
     ),
     "a piece of the mip's forgotten": _one(
         _TARGET,
         "roots = list(enumerate(problem.pieces))",
         "roots = list(enumerate(problem.pieces))[:1]",
-        "two pieces",
+        236,
+        46,
         engine="mip",
     ),
 }
@@ -395,8 +414,8 @@ TRAPS = {
         _TARGET,
         "        if solved.solution is not None:\n            self._found(current, turn",
         "        if False:\n            self._found(current, turn",
-        "stable",
-        "linf",
+        18,
+        40,
         engine="mip",
     ),
 }

@@ -151,6 +151,7 @@ def a_tree_dropped(original: Base, rng: Rng) -> bytes:
     head["nodes"] -= 1
     kept: Blocks = []
     for tag, raw in blocks[1:]:
+        changed = raw
         if tag == b"PROF":
             about, data = split_json(raw)
             if about["tree"] == gone:
@@ -158,12 +159,12 @@ def a_tree_dropped(original: Base, rng: Rng) -> bytes:
             about["tree"] -= about["tree"] > gone
             nodes = np.frombuffer(data, "<u4", about["count"]).copy()
             nodes -= nodes > gone
-            raw = joined_json(about, nodes.tobytes() + data[4 * about["count"] :])
+            changed = joined_json(about, nodes.tobytes() + data[4 * about["count"] :])
         elif tag == b"TREE":
             records = np.frombuffer(raw, _RECORD).copy()
             records["f0"] -= records["f0"] > gone
-            raw = records.tobytes()
-        kept.append((tag, raw))
+            changed = records.tobytes()
+        kept.append((tag, changed))
     return forged(with_head([blocks[0], *kept], head))
 
 

@@ -6,6 +6,7 @@ that are copies of each other, layers of zeros, constant scores, layers of one n
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from pathlib import Path
 
@@ -27,7 +28,7 @@ _HIDDEN = ([2], [3], [4], [2, 2], [3, 2])
 def _drawn(rng: Rng, sizes: list[int]) -> Layers:
     return [
         (rng.normal(size=(out, into)), rng.normal(size=out) / 2)
-        for into, out in zip(sizes, sizes[1:], strict=False)
+        for into, out in itertools.pairwise(sizes)
     ]
 
 
@@ -150,8 +151,8 @@ HARD: dict[str, Callable[[Rng, int, int], Layers]] = {
 
 def _network(layers: Layers, shape: tuple[int, ...]) -> Network:
     found: list[AbstractLayer] = []
-    for weight, bias in layers:
-        weight, bias = (part.astype(np.float32).astype(np.float64) for part in (weight, bias))
+    for pair in layers:
+        weight, bias = (part.astype(np.float32).astype(np.float64) for part in pair)
         before = found[-1].out_shape if found else shape
         found += [Affine(weight, bias, before, bias.shape), Relu(bias.shape)]
     return Network(tuple(found[:-1]), shape)
