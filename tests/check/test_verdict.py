@@ -60,7 +60,7 @@ def certified(
     path = folder / "proof.cert"
     options = Options(workers=1, relative_gap=0.05, attack=False, certificate=path)
     problem = Problem(read_onnx(model), perturbation, 0, clip=clip)
-    return verify(problem, options=replace(options, **settings), timeout=60), path
+    return verify(problem, options=replace(options, **settings), timeout=4), path
 
 
 @pytest.mark.parametrize(("perturbation", "clip"), CASES)

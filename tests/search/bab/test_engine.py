@@ -111,8 +111,9 @@ def test_killed_workers_take_nothing_with_them(
     result = verify(problem, timeout=PATIENCE, on_progress=kill, options=TOGETHER)
     assert left == 0
     assert agree(result, alone)
-    assert result.status is (Status.CLOSED if killed == 1 else Status.EXHAUSTED)
-    assert result.notes == ("a worker ended early: the worker ended without a word",)
+    # What the last worker reported before it died may have closed the interval.
+    assert result.status in (Status.CLOSED, *([Status.EXHAUSTED] if killed == 2 else []))
+    assert set(result.notes) == {"a worker ended early: the worker ended without a word"}
     assert children_of(os.getpid()) == before
 
 
