@@ -21,6 +21,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default=4,
         help="how many times a sweep is killed at a random moment (default: %(default)s)",
     )
+    parser.addoption(
+        "--soundness-share",
+        type=float,
+        default=1.0,
+        help="how many times as many cases of the soundness campaign (default: %(default)s)",
+    )
 
 
 @pytest.fixture

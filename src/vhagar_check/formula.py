@@ -225,6 +225,9 @@ def _margins(network: Network, low: Floats, high: Floats, label: int) -> tuple[F
     up, down = np.maximum(lead, 0.0), np.minimum(lead, 0.0)
     room = 1.01 * (error + gamma(len(low) + 16) * (abs(lead) @ np.maximum(abs(low), abs(high))))
     room = room + 8 * HALF_ULP * abs(constant) + TINY
+    # Two classes with the same weights differ by exactly 0: one subtraction of equal numbers each.
+    alike = ~lead.any(axis=1) & (constant == 0) & (len(network.stages[-1]) == 1)
+    room = np.where(alike, 0.0, room)
     return constant + up @ low + down @ high - room, constant + up @ high + down @ low + room
 
 

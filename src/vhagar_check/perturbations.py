@@ -21,7 +21,11 @@ from vhagar_check.pieces import (
 )
 from vhagar_check.turning import turn_weights
 
-_MOST_PIECES = 1_000_000
+# A text this long is none that the verifier writes, and reading it could take for ever.
+_LONGEST_TEXT = 1_000
+# All pieces together keep a few numbers for each of so many pixels, at most; and each piece by
+# itself as much as a small image.
+_MOST_PIXELS, _PIECE = 2**25, 100
 # How ranges of angles are cut into pieces.
 _LEAST_RADIUS, _MOST_TURNS = 10.0, 180
 
@@ -33,6 +37,8 @@ def pieces(text: str | None, domain: Domain, clip: bool) -> list[Piece]:
     """The pieces of a perturbation, in the order of the format."""
     if text is None:
         return [identity(domain)]
+    if len(text) > _LONGEST_TEXT:
+        raise Rejected("the text of the perturbation is too long")
     call = re.fullmatch(r"([a-z]+)\((.*)\)", text)
     if call is None:
         raise Rejected(f"{text!r} is not a perturbation")
@@ -60,12 +66,13 @@ def pieces(text: str | None, domain: Domain, clip: bool) -> list[Piece]:
     return maker(domain, clip, ranges)
 
 
-def _whole(ranges: list[Span]) -> list[range]:
+def _whole(domain: Domain, ranges: list[Span]) -> list[range]:
     """Ranges of whole numbers, not too many combinations."""
     if any(end != int(end) for span in ranges for end in span):
         raise Rejected("a place or a width is not a whole number")
     found = [range(int(low), int(high) + 1) for low, high in ranges]
-    if math.prod(len(numbers) for numbers in found) > _MOST_PIECES:
+    counts = [int(high) + 1 - int(low) for low, high in ranges]
+    if (domain.size + _PIECE) * math.prod(counts) > _MOST_PIXELS:
         raise Rejected("the perturbation has too many pieces")
     return found
 
@@ -84,7 +91,7 @@ def _square(domain: Domain, row: int, column: int, width: int) -> Mask:
 
 
 def _patch(domain: Domain, clip: bool, ranges: list[Span]) -> list[Piece]:
-    rows, columns, widths = _whole(ranges[1:])
+    rows, columns, widths = _whole(domain, ranges[1:])
     # A pixel of a patch may keep its value, so the widest square contains the others.
     return [
         band(domain, ranges[0][1], _square(domain, i, j, widths[-1]))
@@ -96,7 +103,7 @@ def _occlusion(domain: Domain, clip: bool, ranges: list[Span]) -> list[Piece]:
     numbers = np.arange(domain.size)
     return [
         Moved(domain, np.where(_square(domain, i, j, w), -1, numbers))
-        for i, j, w in itertools.product(*_whole(ranges))
+        for i, j, w in itertools.product(*_whole(domain, ranges))
     ]
 
 
@@ -104,7 +111,7 @@ def _translation(domain: Domain, clip: bool, ranges: list[Span]) -> list[Piece]:
     channels, height, width = domain.image
     numbers = np.arange(domain.size).reshape(channels, height, width)
     found: list[Piece] = []
-    for down, right in itertools.product(*_whole(ranges)):
+    for down, right in itertools.product(*_whole(domain, ranges)):
         rows, columns = np.arange(height) - down, np.arange(width) - right
         inside = ((rows >= 0) & (rows < height))[:, None] & ((columns >= 0) & (columns < width))
         taken = numbers[:, rows.clip(0, height - 1)][:, :, columns.clip(0, width - 1)]

@@ -28,6 +28,8 @@ RECORD = np.dtype(
 )
 _DECISION, _SPLIT = 0, 1
 _PIXELS = -1
+# Each proof costs a walk up to its root. Deeper trees are not met; forged ones would take for ever.
+_DEEPEST = 4096
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,14 @@ class Tree:
             raise Rejected("a node of the tree comes before its parent")
         if len(np.unique(first["parent"])) != len(first):
             raise Rejected("a node of the tree has more than two children")
+        self._check_depth()
+
+    def _check_depth(self) -> None:
+        depths = [0] * self.count
+        for k, parent in enumerate(self._records["parent"].tolist(), start=len(self.roots)):
+            depths[k] = depths[parent] + 1
+        if max(depths, default=0) > _DEEPEST:
+            raise Rejected(f"the tree is deeper than {_DEEPEST} steps")
 
     def _check_steps(self, network: Network) -> None:
         records = self._records

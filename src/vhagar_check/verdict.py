@@ -279,7 +279,7 @@ def _evaluate(case: _Case, blocks: list[Block], workers: int) -> tuple[Floats, i
 
 
 def _groups(blocks: list[Block]) -> list[Task]:
-    """Every region with its blocks of proofs."""
+    """Every region in which something is proved, with its blocks of proofs."""
     groups: list[Task] = []
     for block in blocks[1:]:
         if block.tag == "REGN":
@@ -288,7 +288,7 @@ def _groups(blocks: list[Block]) -> list[Task]:
             groups[-1][1].append(block)
         elif block.tag != "TREE" or groups:
             raise Rejected("the blocks of the certificate are not in order")
-    return groups
+    return [(region, proofs) for region, proofs in groups if proofs]
 
 
 def _shared_out(groups: list[Task], workers: int) -> list[Task]:

@@ -57,9 +57,9 @@ class Case:
         # Left to chance, most problems would have nothing to attack.
         for _ in range(1 if self.flavour == "infeasible" else 6):
             problem = self._draw(rng)
-            change = None if self.flavour == "infeasible" else _change(problem, rng)
+            change = None if self.flavour == "infeasible" else change_in(problem, rng)
             if change is not None:
-                return _between(problem, *change)
+                return between(problem, *change)
         return problem
 
     def _draw(self, rng: Rng) -> Problem:
@@ -80,7 +80,7 @@ class Case:
         )
 
 
-def _change(problem: Problem, rng: Rng) -> tuple[int, int] | None:
+def change_in(problem: Problem, rng: Rng) -> tuple[int, int] | None:
     """Two classes between which a random input changes, if there are any."""
     found = []
     for piece in problem.pieces:
@@ -97,7 +97,7 @@ def _change(problem: Problem, rng: Rng) -> tuple[int, int] | None:
     return found[rng.integers(len(found))] if found else None
 
 
-def _between(problem: Problem, source: int, target: int) -> Problem:
+def between(problem: Problem, source: int, target: int) -> Problem:
     """The problem with this source, and this target among its targets."""
     others = problem.targets if len(problem.targets) > 1 else ()
     return Problem(

@@ -1,0 +1,422 @@
+"""Faults to plant: a few characters of the source each, which someone could write in good faith.
+
+`at` has the numbers of the exact oracle's cases that show the fault; `test` names a test that fails
+with it, for faults that no interval shows: the engines do not believe solvers, so a solver's trap
+that is walked into costs time or a witness, not soundness.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Fault:
+    module: str
+    changes: tuple[tuple[str, str], ...]
+    at: tuple[int, ...] = (40, 232, 196)
+    engine: str = "bab"
+    test: str | None = None
+
+
+def _one(module: str, old: str, new: str, *at: int, engine: str = "bab") -> Fault:
+    return Fault(module, ((old, new),), at or (40, 232, 196), engine)
+
+
+def _tested(module: str, old: str, new: str, test: str) -> Fault:
+    return Fault(module, ((old, new),), test=test)
+
+
+_TWIN = "vhagar.relaxation.twin"
+_HEXAGON = "vhagar.relaxation.hexagon"
+_LAYERWISE = "vhagar.relaxation.layerwise"
+_INTERVAL = "vhagar.relaxation.interval"
+_BOUND = "vhagar.search.bab.bound"
+_CONTEXT = "vhagar.search.bab.context"
+_EXPLORER = "vhagar.search.bab.explorer"
+_TRACKER = "vhagar.result.tracker"
+_WITNESS = "vhagar.result.witness"
+_HIGHS = "vhagar.search.mip.backends.highs"
+_TARGET = "vhagar.search.mip.target"
+_ENCODING = "vhagar.search.mip.encoding"
+_TRAPS = "tests/search/mip/test_highs_traps.py"
+
+RELAXATION = {
+    "a bound tightened too far": _one(
+        _HEXAGON,
+        "return Hexagons(low, high, low_p, high_p, gap_low, gap_high, ratio)",
+        "return Hexagons(low, 0.9 * high + 0.1 * low, low_p, high_p, gap_low, gap_high, ratio)",
+    ),
+    "a gap between the copies tightened too far": _one(
+        _HEXAGON,
+        "gap_high = np.where(equal, 0.0, np.minimum(gap_high,",
+        "gap_high = np.where(equal, 0.0, 0.9 * np.minimum(gap_high,",
+    ),
+    "rounding inward": Fault(
+        _HEXAGON,
+        (
+            (
+                "    return np.nextafter(values, -np.inf)",
+                "    return values + 1e-5 * abs(values)",
+            ),
+            ("    return np.nextafter(values, np.inf)", "    return values - 1e-5 * abs(values)"),
+        ),
+        (236,),
+    ),
+    "a corner forgotten": _one(
+        _TWIN, "for k in range(len(self.s)):", "for k in range(1, 13):", 236
+    ),
+    "the copies swapped": _one(
+        _TWIN,
+        "np.maximum(s, 0.0), np.maximum(t, 0.0), hexagons.magnitude",
+        "np.maximum(t, 0.0), np.maximum(s, 0.0), hexagons.magnitude",
+    ),
+    "the sign of a multiplier flipped": _one(
+        _TWIN, "- p * self.s[k] - q * self.t[k]", "- p * self.s[k] + q * self.t[k]"
+    ),
+    "an offset not paid": _one(
+        _TWIN, "state.constant + offsets.sum(axis=1)", "state.constant + 0 * offsets.sum(axis=1)"
+    ),
+    "a bias forgotten": _one(_TWIN, "constant + (p + q) @ bias", "constant + p @ bias"),
+    "float32 for speed": _one(
+        _TWIN,
+        "        return coefficients @ matrix",
+        "        return np.float64(np.float32(coefficients) @ np.float32(matrix))",
+        14,
+    ),
+    "the rounding errors not added": _one(
+        _TWIN,
+        "np.nextafter(total + 2.0 * state.error + 8 * _HALF_ULP * scale, np.inf)",
+        "total - 1e-8 * scale",
+        18,
+    ),
+    "NaN as a bound": _one(
+        _BOUND,
+        "        return bound if not math.isnan(bound) else math.inf",
+        "        return float(np.nan_to_num(bound * np.nan))",
+    ),
+    "on where it only nearly is": _one(
+        _HEXAGON,
+        "(self.lower >= 0) & (self.lower_p >= 0)",
+        "(self.upper > 0) & (self.lower_p >= 0)",
+        44,
+    ),
+    "off where one copy is": _one(
+        _HEXAGON,
+        "(self.upper <= 0) & (self.upper_p <= 0)",
+        "(self.upper <= 0)",
+        193,
+        385,
+        249,
+        145,
+    ),
+    "equal where only ordered": _one(
+        _HEXAGON,
+        "(self.gap_lower == 0) & (self.gap_upper == 0)",
+        "(self.gap_lower == 0)",
+        196,
+    ),
+    "the order of the copies reversed": _one(
+        _LAYERWISE,
+        "for up, down in ((rises, falls), (falls, rises))",
+        "for down, up in ((rises, falls), (falls, rises))",
+        196,
+    ),
+    "intervals without the negative weights": _one(
+        _INTERVAL, "    spread = absolute @ radius", "    spread = np.maximum(matrix, 0) @ radius"
+    ),
+    "the confidence of another class as the first bound": _one(
+        "vhagar.pipeline",
+        "box, problem.source)",
+        "box, (problem.source + 1) % 3)",
+        232,
+    ),
+    "refined by what the steps hoped for": _one(
+        _LAYERWISE,
+        "found[:, undecided] = np.fmin(found[:, undecided], better)",
+        "found[:, undecided] = np.fmin(found[:, undecided], 0.7 * better)",
+        40,
+    ),
+}
+PERTURBATIONS = {
+    "clipped treated as unclipped": _one(
+        "vhagar.perturbation.brightness",
+        "        if not self.clip:\n            return self._unclipped",
+        "        if self.clip or not self.clip:\n            return self._unclipped",
+        201,
+    ),
+    "a clipped contrast treated as unclipped": _one(
+        "vhagar.perturbation.contrast",
+        "return self.clip and self.span[1] > 1",
+        "return False",
+        3,
+    ),
+    "only one end of the span": _one(
+        "vhagar.perturbation.brightness",
+        "for end in self.span))",
+        "for end in self.span[:1] * 2))",
+        201,
+    ),
+    "a piece dropped": _one(
+        "vhagar.perturbation.brightness",
+        "if low < 0 < high else [(low, high)]",
+        "[:1] if low < 0 < high else [(low, high)]",
+        249,
+        145,
+        297,
+    ),
+    "pixels counted from 0": _one(
+        "vhagar.perturbation.squares",
+        "mask[:, row - 1 : row - 1 + width,",
+        "mask[:, row : row + width,",
+        196,
+    ),
+    "a vertex of the band forgotten": Fault(
+        "vhagar.perturbation.band",
+        (
+            (
+                "xs = np.array([low, high, above, low, high, below])",
+                "xs = np.array([low, high, above, low])",
+            ),
+            (
+                "ps = np.array([low, high, low, above, below, high])",
+                "ps = np.array([low, high, low, above])",
+            ),
+        ),
+        (232,),
+    ),
+    "a move in the wrong direction": _one(
+        "vhagar.perturbation.translation",
+        "return tuple(_moved(domain, down, right)",
+        "return tuple(_moved(domain, -down, right)",
+        14,
+    ),
+    "a gap between two parts of a range": _one(
+        "vhagar.perturbation.scalar",
+        "replace(self, span=(middle, high))",
+        "replace(self, span=(middle + 0.4 * (high - middle), high))",
+        3,
+    ),
+}
+SEARCH = {
+    "a lost node": _one(
+        "vhagar.search.bab.frontier",
+        "for node in explored.open:",
+        "for node in explored.open[1:]:",
+        3,
+    ),
+    "a lost child": _one(
+        _EXPLORER,
+        "return [child for child in branched.children if not",
+        "return [child for child in branched.children[1:] if not",
+    ),
+    "the sides of a decision exchanged": _one(
+        _CONTEXT,
+        "mask[values < 0 if decision.positive else values > 0, decision.neuron] = -np.inf",
+        "mask[values > 0 if decision.positive else values < 0, decision.neuron] = -np.inf",
+    ),
+    "closed with the incumbent for a bound": _one(
+        _EXPLORER,
+        "closed.add(node.region.target, min(node.upper, self.ceiling))",
+        "closed.add(node.region.target, self.lower)",
+    ),
+    "pruned too early": Fault(
+        _EXPLORER,
+        (
+            (
+                "        return upper - self.lower <= gap",
+                "        return upper - self.lower <= upper / 2",
+            ),
+            (
+                "closed.add(node.region.target, min(node.upper, self.ceiling))",
+                "closed.add(node.region.target, self.lower)",
+            ),
+        ),
+    ),
+    "the ceiling of half the searches": _one(
+        "vhagar.search.bab.engine",
+        "self.upper = min(self.upper, self.frontier.uppers([None])[None])",
+        "self.upper = 0.5 * min(self.upper, self.frontier.uppers([None])[None])",
+        1,
+    ),
+    "infeasible believed": _tested(
+        _CONTEXT,
+        "            if ray is None:\n                return Evaluation(known, answer)",
+        "            if ray is None:\n                return Evaluation(-np.inf, answer)",
+        "tests/search/bab/test_lying_simplex.py::test_lies_cost_no_soundness",
+    ),
+    "a contradiction that is none": _one(
+        _BOUND,
+        "if self._evaluate(signed, nothing, allowed) < 0:",
+        "if self._evaluate(signed, nothing, allowed) < 1e9:",
+        232,
+    ),
+    "the weights of the source not of sum 1": _one(
+        _BOUND,
+        "return duals / total if 1e-6 < total < 1e6 else None",
+        "return duals * 0.9 / total if 1e-6 < total < 1e6 else None",
+    ),
+    "negative weights of the target": _one(
+        _BOUND,
+        "return np.concatenate([*parts, alpha, self._mu(duals)])",
+        "return np.concatenate([*parts, alpha, -self._mu(duals)])",
+    ),
+    "a target forgotten": _one(
+        "vhagar.search.bab.engine",
+        "for target in problem.goals\n",
+        "for target in problem.goals[:1]\n",
+        232,
+        248,
+        46,
+    ),
+    "a piece forgotten": _one(
+        "vhagar.search.bab.engine",
+        "enumerate(range(len(problem.pieces)))",
+        "enumerate(range(len(problem.pieces[:1])))",
+        236,
+        46,
+    ),
+}
+RESULT = {
+    "a witness without the check": _one(
+        _WITNESS, "        if not (margin > 0 or tie):", "        if False:"
+    ),
+    "a witness whose pair is not looked at": Fault(
+        _WITNESS,
+        (
+            ("        x_p = piece.apply(x, parameters)", "        x_p = 1.0 - x"),
+            ("        if not piece.contains(x, x_p).all():", "        if False:"),
+            (
+                "        image = Bounds(*(side[0] for side in piece.enclosure(x, parameters)))",
+                "        image = Bounds(x_p[0], x_p[0])",
+            ),
+        ),
+    ),
+    "a witness with the confidence that was hoped for": _one(
+        _WITNESS,
+        "return Witness(self._shaped(x), found.scores, low)",
+        "return Witness(self._shaped(x), found.scores, 1.001 * low)",
+    ),
+    "a bound of one target for all": _one(
+        _TRACKER,
+        "        self._uppers[goal][kind] = value\n",
+        "        for each in self.problem.goals:\n            self._uppers[each][kind] = value\n",
+        232,
+        248,
+        46,
+    ),
+    "a certificate that claims more than was found": _one(
+        "vhagar.result.certificate",
+        'str(target): {"lower": tracker.goal_lower(target), "upper": tracker.goal_upper(target)}',
+        'str(target): {"lower": tracker.goal_lower(target), "upper": tracker.goal_lower(target)}',
+    ),
+    "a certificate with the decisions of the sibling": _one(
+        "vhagar.search.bab.record",
+        "fields = (NodeKind.DECISION, decision.copy, positive, 0, *place, 0.0)",
+        "fields = (NodeKind.DECISION, 1 - decision.copy, positive, 0, *place, 0.0)",
+    ),
+    "a certificate with the proof of another node": _one(
+        "vhagar.search.bab.record",
+        "self._proof[self._leaves[ceiling][proven.node]] = len(self._kind) - 1",
+        "self._proof[self._leaves[ceiling][proven.node]] = max(len(self._kind) - 2, 0)",
+    ),
+}
+MIP = {
+    "the solver's tolerances not added": Fault(
+        "vhagar.search.mip.backends.base",
+        (("        return TOLERANCE * ranges * unit", "        return -1e-6 * unit"),),
+        (18, 14, 40, 196),
+        "mip",
+    ),
+    "big-M too small": _one(
+        "vhagar.dependency.twin",
+        "(on, -high)]",
+        "(on, -0.5 * high)]",
+        engine="mip",
+    ),
+    "the target's rows for another class": _one(
+        _ENCODING,
+        "margins = _differences(network.classes, target)",
+        "margins = _differences(network.classes, problem.source)",
+        engine="mip",
+    ),
+    "the mip's intervals for one copy only": _one(
+        _ENCODING,
+        "    image = Bounds(*piece.image_bounds())",
+        "    image = Bounds(0.5 * piece.image_bounds()[0], 0.5 * piece.image_bounds()[1])",
+        40,
+        9,
+        engine="mip",
+    ),
+    "a piece of the mip's forgotten": _one(
+        _TARGET,
+        "roots = list(enumerate(problem.pieces))",
+        "roots = list(enumerate(problem.pieces))[:1]",
+        236,
+        46,
+        engine="mip",
+    ),
+}
+TRAPS = {
+    "trap: mip_dual_bound of a pure LP": _tested(
+        _HIGHS,
+        "        if is_mip:\n            bound",
+        "        if True:\n            bound",
+        f"{_TRAPS}::test_the_bound_of_a_pure_lp_is_its_optimum_not_zero",
+    ),
+    "trap: the bound of an infeasible model": _tested(
+        "vhagar.search.mip.backends.base",
+        "if status in (SolveStatus.OPTIMAL, SolveStatus.STOPPED):",
+        "if solvers_bound == solvers_bound:",
+        f"{_TRAPS}::test_an_infeasible_model_has_a_status_and_no_bound",
+    ),
+    "trap: infeasible is only a word": _tested(
+        _TARGET,
+        "            solved = self._second_opinion(turn)",
+        "            self._bounded(current, turn.asked, turn.asked)",
+        "tests/search/mip/test_lying_solver.py::test_the_word_infeasible_is_not_believed",
+    ),
+    "trap: objective_bound": _tested(
+        _HIGHS,
+        '    "mip_rel_gap": 0.0,',
+        '    "mip_rel_gap": 0.0,\n    "objective_bound": 0.0,',
+        f"{_TRAPS}::test_objective_bound_is_left_alone",
+    ),
+    "trap: silence switches callbacks off": _tested(
+        _HIGHS,
+        '    "output_flag": True,',
+        '    "output_flag": False,',
+        f"{_TRAPS}::test_callbacks_fire_although_nothing_is_printed",
+    ),
+    "trap: a refused call changes nothing": _tested(
+        _HIGHS,
+        '    if status.name != "kOk":',
+        '    if status.name == "never":',
+        f"{_TRAPS}::test_a_refused_call_is_a_failure_not_a_no_op",
+    ),
+    "trap: a repeated index changes nothing": Fault(
+        "vhagar.search.bab.simplex",
+        (
+            (
+                "np.array(sorted(wanted ^ self._off), dtype=np.int32)",
+                "np.array(sorted(wanted ^ self._off) * 2, dtype=np.int32)",
+            ),
+            ('        if status.name == "kError":', '        if status.name == "never":'),
+        ),
+    ),
+    "trap: a start before the objective is lost": _tested(
+        _HIGHS,
+        "        if request.integer and len(known):",
+        "        if False:",
+        "tests/search/mip/test_backends.py::test_a_partial_start_is_taken_up[highs]",
+    ),
+    "trap: solutions that no callback told": _one(
+        _TARGET,
+        "        if solved.solution is not None:\n            self._found(current, turn",
+        "        if False:\n            self._found(current, turn",
+        18,
+        40,
+        engine="mip",
+    ),
+}
+FAULTS: dict[str, Fault] = {**RELAXATION, **PERTURBATIONS, **SEARCH, **RESULT, **MIP, **TRAPS}

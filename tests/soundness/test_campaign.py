@@ -1,0 +1,102 @@
+"""The short form of the campaign. `python -m tests.soundness.campaign` is the long one."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from . import corruption, midsize, numerics, tiny
+from .bombs import BOMBS, costs
+from .campaign import PARTS, summary
+from .damage import DAMAGE
+from .faults import FAULTS
+from .forgeries import FORGERIES
+
+# More than any of them needs, and far less than what runs away would take. In MiB.
+_MOST_MEMORY = 1000.0
+_CHUNKS = 5
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    share = metafunc.config.getoption("--soundness-share")
+    counts = {"tiny_case": 54, "hard_case": 40, "larger_case": 3, "chunk": _CHUNKS}
+    for name, count in counts.items():
+        if name in metafunc.fixturenames:
+            many = count if name == "chunk" else max(1, round(count * share))
+            metafunc.parametrize(name, range(many))
+
+
+def test_tiny_problems(tiny_case: int, tmp_path: Path) -> None:
+    assert tiny.look(tiny_case, tmp_path).wrong == []
+
+
+def test_hard_arithmetic(hard_case: int, tmp_path: Path) -> None:
+    assert numerics.look(hard_case, tmp_path).wrong == []
+
+
+def test_larger_problems(larger_case: int, tmp_path: Path) -> None:
+    assert midsize.look(larger_case, tmp_path).wrong == []
+
+
+def test_what_the_checker_accepts_is_true(
+    chunk: int, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    many = round(500 * request.config.getoption("--soundness-share"))
+    findings = [corruption.look(number, tmp_path) for number in range(chunk, many, _CHUNKS)]
+    assert [finding for finding in findings if finding.wrong] == []
+    outcomes = {finding.facts["outcome"] for finding in findings}
+    # Nearly all are refused, and for many reasons; some change nothing that matters.
+    assert "refused" in outcomes
+    refusals = {finding.facts.get("refusal") for finding in findings}
+    assert len(refusals) > len(findings) / 10
+
+
+def test_no_certificate_makes_the_checker_run_away() -> None:
+    found = costs(list(BOMBS))
+    assert found.keys() == BOMBS.keys()
+    for name, cost in found.items():
+        assert cost.answer.startswith(("refused", "accepted")), name
+        assert cost.mebibytes < _MOST_MEMORY, name
+    # What nobody uses costs nothing, and does no harm.
+    assert [name for name, cost in found.items() if cost.answer.startswith("accepted")] == [
+        "many regions"
+    ]
+
+
+@pytest.mark.parametrize("half", [0, 1])
+def test_every_planted_fault_is_caught(half: int) -> None:
+    """What catches each is in the output; a fault that survives needs a new test."""
+    names = list(FAULTS)[half::2]
+    command = [sys.executable, "-m", f"{__package__}.catching", *names]
+    done = subprocess.run(
+        command, cwd=Path(__file__).parents[2], capture_output=True, text=True, check=False
+    )
+    survivors = [line for line in done.stdout.splitlines() if '"caught": "' not in line]
+    assert not survivors, survivors
+    assert len(done.stdout.splitlines()) == len(names), done.stdout + done.stderr
+    assert done.returncode == 0, done.stderr
+
+
+def test_there_are_enough_of_everything() -> None:
+    assert len(FAULTS) >= 30
+    assert len(DAMAGE) + len(FORGERIES) >= 40
+    assert PARTS["tiny"] >= 10_000
+    assert PARTS["corruption"] >= 500
+    assert PARTS["midsize"] >= 200
+
+
+def test_the_long_form_goes_on_where_it_stopped(tmp_path: Path) -> None:
+    lines = tmp_path / "lines.jsonl"
+    command = [sys.executable, "-m", f"{__package__}.campaign", "corruption"]
+    for last in (3, 5):
+        subprocess.run(
+            [*command, "--to", str(last), "--lines", str(lines)],
+            cwd=Path(__file__).parents[2],
+            check=True,
+            capture_output=True,
+        )
+        assert len(lines.read_text().splitlines()) == last
+    assert summary(lines).startswith("5 cases")
