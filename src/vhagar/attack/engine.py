@@ -18,8 +18,8 @@ from vhagar.result import Tracker
 from vhagar.search.base import AbstractEngine
 from vhagar.search.processes import Finished, Worker, next_message
 
-# Of the time: what the last reports of workers may take.
-_LAST_WORDS = 0.08
+# Seconds, and of the time: what the last reports of workers may take.
+_LAST_WORDS, _LAST_WORDS_SHARE = 0.2, 0.08
 # Of each process. The paper has 10,000.
 _PAPER_INPUTS = 1_000
 
@@ -68,13 +68,7 @@ def _run_in_processes(tracker: Tracker, job: AttackJob, count: int, deadline: fl
     workers: dict[int, Worker] = {}
     try:
         for k in range(count):
-            own = replace(
-                job,
-                options=replace(job.options, seed=job.options.seed + k),
-                # What is found last must still arrive.
-                timeout=None if job.timeout is None else (1 - _LAST_WORDS) * job.timeout,
-            )
-            workers[k] = Worker(k, (attack_beside, own), inbox)
+            workers[k] = Worker(k, (attack_beside, _own_job(job, k)), inbox)
         while workers and not tracker.closed:
             if time.monotonic() > deadline:
                 return True
@@ -98,6 +92,16 @@ def _run_in_processes(tracker: Tracker, job: AttackJob, count: int, deadline: fl
     finally:
         for worker in workers.values():
             worker.stop()
+
+
+def _own_job(job: AttackJob, worker: int) -> AttackJob:
+    """A worker's part: every other one begins with relaxations instead of gradients."""
+    timeout, options = job.timeout, job.options
+    if timeout is not None:  # what is found last must still arrive
+        timeout -= min(_LAST_WORDS, _LAST_WORDS_SHARE * timeout)
+    relax_first = options.regions and worker % 2 == 1
+    own = replace(options, seed=options.seed + worker, relax_first=relax_first)
+    return replace(job, options=own, timeout=timeout)
 
 
 def _offer(tracker: Tracker, found: Attack) -> None:

@@ -22,6 +22,8 @@ class AttackOptions:
     `polish` solves the linear regions of the best inputs exactly, and `regions` searches the
     regions around them, in `basins` places at first and then in the best one, until it has
     failed `patience` times in a row. All of it is repeated `rounds` times, or without end.
+    `relax_first` puts a search from the pieces' relaxations before the first ascent: what one
+    process does while another one climbs.
     """
 
     inputs: int = 128
@@ -36,6 +38,7 @@ class AttackOptions:
     climb: bool = True
     polish: bool = True
     regions: bool = True
+    relax_first: bool = False
     basins: int = 4
     patience: int = 40
     rounds: int | None = None
@@ -70,6 +73,8 @@ class AttackOptions:
         _require(self.rounds is None or self.rounds >= 1, "rounds must be at least 1", self.rounds)
         if self.regions and not self.polish:
             raise InvalidInput("searching regions needs the polish; switch off both, or neither")
+        if self.relax_first and not self.regions:
+            raise InvalidInput("beginning with relaxations needs the search of regions")
 
 
 def _require(holds: bool, what: str, value: object) -> None:

@@ -8,6 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,7 +21,13 @@ from vhagar.attack.model import TorchNetwork, device_named
 from vhagar.attack.options import AttackOptions
 from vhagar.attack.regions import Regions
 from vhagar.attack.starts import checked_dataset, hyper_input, more_starts
-from vhagar.attack.tournament import Candidate, tournament
+from vhagar.attack.tournament import (
+    Attempts,
+    Candidate,
+    from_candidates,
+    from_relaxations,
+    tournament,
+)
 from vhagar.errors import InvalidInput
 from vhagar.problem import Problem
 
@@ -92,15 +99,27 @@ class _Run:
         self._regions = Regions(self._keeper, self._rng)
         self._hints: dict[int | None, Hints] = {}
         self._visits: Counter[tuple[int | None, int]] = Counter()
+
+    @cached_property
+    def _batch(self) -> Batch:
+        """Made when it is first needed: torch takes a second to import."""
+        problem, options = self._problem, self._options
         goals, roots = problem.goals, range(len(problem.pieces))
         groups = tuple(Group(goal, root) for goal in goals for root in roots)
         model = TorchNetwork(problem.network, device_named(options.device), options.double)
-        self._batch = Batch(problem, model, groups, max(options.inputs // len(groups), 1))
+        return Batch(problem, model, groups, max(options.inputs // len(groups), 1))
 
     def result(
         self, should_stop: Callable[[], bool], suggestions: Callable[[], Iterable[Suggestion]]
     ) -> AttackResult:
         rounds = 0
+        if self._options.relax_first:
+            places = {goal: self._places() for goal in self._problem.goals}
+            beginnings = {
+                goal: from_relaxations(goal, its_own, self._regions)
+                for goal, its_own in places.items()
+            }
+            self._search(beginnings, should_stop, suggestions)
         for rounds in itertools.count(1):
             self._hear(suggestions)
             solutions = self._ascend(should_stop)
@@ -109,7 +128,13 @@ class _Run:
                 self._offer(its_own)
                 self._hint(goal, its_own)
             if self._options.polish:
-                self._search(candidates, should_stop, suggestions)
+                beginnings = {
+                    goal: from_candidates(
+                        goal, self._shortlist(its_own), self._regions, self._options
+                    )
+                    for goal, its_own in candidates.items()
+                }
+                self._search(beginnings, should_stop, suggestions)
             if should_stop() or rounds == self._options.rounds:
                 break
         seconds = time.monotonic() - self._begun
@@ -188,16 +213,25 @@ class _Run:
         for suggestion in suggestions():
             self._keeper.judge(*suggestion)
 
+    def _places(self) -> list[tuple[int, Array]]:
+        """Pieces in no order of their own, with parameters from all over their boxes."""
+        roots = self._rng.permutation(len(self._problem.pieces))[: 2 * self._options.basins]
+        places = []
+        for root in roots.tolist():
+            low, high = self._problem.pieces[root].parameter_bounds
+            places.append((root, low + (high - low) * self._rng.uniform(size=len(low))))
+        return places
+
     def _search(
         self,
-        candidates: dict[int | None, list[Candidate]],
+        beginnings: dict[int | None, Attempts],
         should_stop: Callable[[], bool],
         suggestions: Callable[[], Iterable[Suggestion]],
     ) -> None:
         """All goals in turn, until each has had enough."""
         waiting = [
-            tournament(goal, self._shortlist(its_own), self._keeper, self._regions, self._options)
-            for goal, its_own in candidates.items()
+            tournament(goal, its_own, self._keeper, self._regions, self._options)
+            for goal, its_own in beginnings.items()
         ]
         while waiting:
             for search in list(waiting):
