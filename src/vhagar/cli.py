@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import vhagar
 from vhagar.errors import VhagarError
-from vhagar.options import Options
+from vhagar.options import DEVICES, Options
 
 if TYPE_CHECKING:
     from vhagar.report.session import Outcome
@@ -151,6 +151,7 @@ def _options(arguments: argparse.Namespace) -> Options:
         relative_gap=arguments.gap,
         seed=arguments.seed,
         dataset=getattr(arguments, "dataset", None),
+        device=getattr(arguments, "device", Options.device),
         solver=getattr(arguments, "solver", Options.solver),
         without=tuple(getattr(arguments, "without", None) or ()),
     )
@@ -265,6 +266,12 @@ def _add_question(parser: argparse.ArgumentParser) -> None:
         type=Path,
         metavar="FILE",
         help="inputs to start attacks from: an .npz file or a folder of images",
+    )
+    add(
+        "--device",
+        default=Options.device,
+        choices=DEVICES,
+        help="where attacks are computed; auto takes a GPU where there is one (default: auto)",
     )
 
 

@@ -9,6 +9,8 @@ from pathlib import Path
 
 from vhagar.errors import InvalidInput
 
+# Where batches are computed; "auto" is a GPU where there is one.
+DEVICES = ("auto", "cpu", "cuda")
 # What can be left out of the engine "mip".
 PARTS = ("dependencies",)
 
@@ -24,7 +26,8 @@ class Options:
     `workers` is the number of processes that share one search, all cores by default; with one
     worker a search that closes gives the same result every time.
     `attack` says whether the attack runs beside a search that has worker processes; it may start
-    from the inputs in `dataset`, an .npz file or a folder of images.
+    from the inputs in `dataset`, an .npz file or a folder of images. `device` is where it computes:
+    "cpu", "cuda", or "auto", a GPU where there is one.
     `solver` names the MIP solver of the engine "mip", and `without` the parts of it that are left
     out, for comparison: "dependencies".
     """
@@ -36,6 +39,7 @@ class Options:
     seed: int = 0
     attack: bool = True
     dataset: Path | None = None
+    device: str = "auto"
     solver: str = "highs"
     without: tuple[str, ...] = ()
 
@@ -46,6 +50,7 @@ class Options:
             raise InvalidInput(f"at least one worker is needed, not {self.workers}")
         if not 0 <= self.seed < 2**31:
             raise InvalidInput(f"the seed must be from 0 to 2**31 - 1, not {self.seed}")
+        check_device_name(self.device)
         for part in self.without:
             if part not in PARTS:
                 known = ", ".join(PARTS)
@@ -55,3 +60,9 @@ class Options:
     def worker_count(self) -> int:
         """The number of processes that share a search."""
         return self.workers or os.cpu_count() or 1
+
+
+def check_device_name(name: str) -> None:
+    """Complain about a device that does not exist."""
+    if name not in DEVICES:
+        raise InvalidInput(f"there is no device {name!r}; choose from: {', '.join(DEVICES)}")

@@ -9,14 +9,15 @@ from vhagar import Network, Problem
 from vhagar.attack import AttackOptions
 from vhagar.attack.ascent import ascend
 from vhagar.attack.batch import Batch, Group
-from vhagar.attack.model import TorchNetwork, device_named
+from vhagar.attack.model import TorchNetwork
+from vhagar.device import torch_device
 from vhagar.network import confidence
 
 _BOTH = pytest.mark.parametrize("lagrangian", [True, False])
 
 
 def _batch(problem: Problem, rows: int) -> Batch:
-    model = TorchNetwork(problem.network, device_named("cpu"), double=True)
+    model = TorchNetwork(problem.network, torch_device("cpu"), double=True)
     groups = tuple(
         Group(goal, root) for goal in problem.goals for root in range(len(problem.pieces))
     )

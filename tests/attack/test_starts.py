@@ -6,14 +6,15 @@ import numpy as np
 import pytest
 
 from vhagar import Network, Problem
-from vhagar.attack.model import TorchNetwork, device_named
+from vhagar.attack.model import TorchNetwork
 from vhagar.attack.starts import checked_dataset, hyper_input, more_starts
+from vhagar.device import torch_device
 from vhagar.errors import InvalidInput
 from vhagar.network import confidence
 
 
 def _model(problem: Problem) -> TorchNetwork:
-    return TorchNetwork(problem.network, device_named("cpu"), double=True)
+    return TorchNetwork(problem.network, torch_device("cpu"), double=True)
 
 
 def test_confidences_in_uniform_steps(corner: Problem) -> None:

@@ -28,7 +28,7 @@ class AttackEngine(AbstractEngine):
     """The attack with all its additions, until the time is up."""
 
     def run(self, tracker: Tracker, deadline: float) -> bool:
-        options = self._options(tracker.options.seed)
+        options = replace(self._options(tracker.options.seed), device=tracker.options.device)
         if deadline == math.inf and options.rounds is None:
             raise InvalidInput("the attack would never end: give a timeout")
         dataset = named_dataset(tracker.options, tracker.problem.domain)
@@ -99,8 +99,12 @@ def _own_job(job: AttackJob, worker: int) -> AttackJob:
     timeout, options = job.timeout, job.options
     if timeout is not None:  # what is found last must still arrive
         timeout -= min(_LAST_WORDS, _LAST_WORDS_SHARE * timeout)
-    relax_first = options.regions and worker % 2 == 1
-    own = replace(options, seed=options.seed + worker, relax_first=relax_first)
+    own = replace(
+        options,
+        seed=options.seed + worker,
+        relax_first=options.regions and worker % 2 == 1,
+        device=options.device if worker == 0 else "cpu",  # one process fills a GPU
+    )
     return replace(job, options=own, timeout=timeout)
 
 

@@ -17,7 +17,7 @@ from vhagar.attack.ascent import Solutions, ascend
 from vhagar.attack.batch import Batch, Group
 from vhagar.attack.hints import Hints, hints_of
 from vhagar.attack.keeper import Attack, Keeper, OnAttack
-from vhagar.attack.model import TorchNetwork, device_named
+from vhagar.attack.model import TorchNetwork
 from vhagar.attack.options import AttackOptions
 from vhagar.attack.regions import Regions
 from vhagar.attack.starts import checked_dataset, hyper_input, more_starts
@@ -28,7 +28,8 @@ from vhagar.attack.tournament import (
     from_relaxations,
     tournament,
 )
-from vhagar.errors import InvalidInput
+from vhagar.device import require_torch, torch_device
+from vhagar.errors import InvalidInput, VhagarError
 from vhagar.problem import Problem
 
 Array = NDArray[np.float64]
@@ -106,8 +107,10 @@ class _Run:
         problem, options = self._problem, self._options
         goals, roots = problem.goals, range(len(problem.pieces))
         groups = tuple(Group(goal, root) for goal in goals for root in roots)
-        model = TorchNetwork(problem.network, device_named(options.device), options.double)
-        return Batch(problem, model, groups, max(options.inputs // len(groups), 1))
+        device = torch_device(options.device)
+        model = TorchNetwork(problem.network, device, options.double)
+        inputs = options.gpu_inputs if device.type == "cuda" else options.inputs
+        return Batch(problem, model, groups, max(inputs // len(groups), 1))
 
     def result(
         self, should_stop: Callable[[], bool], suggestions: Callable[[], Iterable[Suggestion]]
@@ -122,7 +125,7 @@ class _Run:
             self._search(beginnings, should_stop, suggestions)
         for rounds in itertools.count(1):
             self._hear(suggestions)
-            solutions = self._ascend(should_stop)
+            solutions = self._ascend_as_memory_allows(should_stop)
             candidates = {goal: self._candidates(goal, solutions) for goal in self._problem.goals}
             for goal, its_own in candidates.items():
                 self._offer(its_own)
@@ -140,6 +143,22 @@ class _Run:
         seconds = time.monotonic() - self._begun
         return AttackResult(dict(self._keeper.best), dict(self._hints), rounds, seconds)
 
+    def _ascend_as_memory_allows(self, should_stop: Callable[[], bool]) -> Solutions:
+        """An ascent; where it does not fit into memory, with half the rows from then on."""
+        while True:
+            try:
+                return self._ascend(should_stop)
+            except (MemoryError, require_torch().OutOfMemoryError) as error:
+                if self._batch.rows_each == 1:
+                    raise VhagarError(
+                        f"not even one input for each target and piece fits into the memory of "
+                        f"{self._batch.model.device}; use --device cpu, or fewer targets"
+                    ) from error
+            # Outside of the handler: the error holds on to what did not fit.
+            self._batch = self._batch.halved()
+            if self._batch.model.device.type == "cuda":
+                require_torch().cuda.empty_cache()
+
     def _ascend(self, should_stop: Callable[[], bool]) -> Solutions:
         """One ascent of all goals and pieces, from starts of its own."""
         batch, rng = self._batch, self._rng
@@ -149,6 +168,8 @@ class _Run:
         # Every group gets starts of all confidences.
         dealt = starts.reshape(batch.rows_each, len(batch.groups), -1).swapaxes(0, 1)
         state = batch.start(dealt.reshape(starts.shape), rng)
+        if self._options.aim:
+            state = batch.aimed(state, self._keeper.best, rng)
         return ascend(batch, state, self._options, rng, should_stop)
 
     def _candidates(self, goal: int | None, solutions: Solutions) -> list[Candidate]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from importlib import import_module
 
+from vhagar.device import check_device
 from vhagar.errors import InvalidInput
 from vhagar.options import Options
 from vhagar.search.bab.engine import BabEngine
@@ -24,8 +25,9 @@ ATTACKS: dict[str, str] = {
 
 
 def engine_for(options: Options) -> AbstractEngine:
-    """The engine that the options name; complains about a solver that is not there."""
+    """The engine that the options name; complains about a solver or a GPU that is not there."""
     engine = engine_named(options.engine)
+    check_device(options.device)
     check_solver_name(options.solver)
     if isinstance(engine, MipEngine):
         backend_named(options.solver)  # its package may be missing
