@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import vhagar
 from vhagar.errors import VhagarError
-from vhagar.options import DEVICES, Options
+from vhagar.options import ATTACK_PARTS, DEVICES, Options
 
 if TYPE_CHECKING:
     from vhagar.report.session import Outcome
@@ -226,6 +226,7 @@ def _add_attack(parser: argparse.ArgumentParser) -> None:
         default="attack",
         help="the paper's algorithm as published, without additions",
     )
+    _add_without(parser, "the attack", ", ".join(ATTACK_PARTS))
     _add_common(parser, timeout=10.0)
 
 
@@ -286,18 +287,22 @@ def _add_engine(parser: argparse.ArgumentParser) -> None:
         metavar="S",
         help="MIP solver of --engine mip: highs, scip or gurobi (default: %(default)s)",
     )
-    add(
-        "--without",
-        action="append",
-        metavar="PART",
-        help="leave a part out of --engine mip, for comparison: dependencies",
-    )
+    _add_without(parser, "--engine mip", "dependencies")
     add(
         "--gap",
         type=float,
         default=Options.relative_gap,
         metavar="G",
         help="relative gap at which the interval counts as closed (default: %(default)s)",
+    )
+
+
+def _add_without(parser: argparse.ArgumentParser, whole: str, parts: str) -> None:
+    parser.add_argument(
+        "--without",
+        action="append",
+        metavar="PART",
+        help=f"leave a part out of {whole}, for comparison: {parts}",
     )
 
 

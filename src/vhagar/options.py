@@ -11,8 +11,9 @@ from vhagar.errors import InvalidInput
 
 # Where batches are computed; "auto" is a GPU where there is one.
 DEVICES = ("auto", "cpu", "cuda")
-# What can be left out of the engine "mip".
-PARTS = ("dependencies",)
+# What can be left out of the attack, and of the engine "mip".
+ATTACK_PARTS = ("climb", "aim", "lagrangian", "regions", "polish")
+PARTS = ("dependencies", *ATTACK_PARTS)
 
 
 @dataclass(frozen=True)
@@ -28,8 +29,9 @@ class Options:
     `attack` says whether the attack runs beside a search that has worker processes; it may start
     from the inputs in `dataset`, an .npz file or a folder of images. `device` is where it computes:
     "cpu", "cuda", or "auto", a GPU where there is one.
-    `solver` names the MIP solver of the engine "mip", and `without` the parts of it that are left
-    out, for comparison: "dependencies".
+    `solver` names the MIP solver of the engine "mip". `without` names parts that are left out, for
+    comparison: "dependencies" of the engine "mip", and of the engine "attack" the additions to the
+    published algorithm (see `AttackOptions`).
     """
 
     engine: str = "bab"

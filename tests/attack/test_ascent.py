@@ -53,9 +53,9 @@ def test_solutions_are_what_they_say(
 
 
 @_BOTH
-def test_confidence_rises_to_the_optimum(closer: Network, lagrangian: bool) -> None:
+def test_confidence_rises_to_the_optimum(hidden: Network, lagrangian: bool) -> None:
     """From anywhere: the optimum of `linf(0.125)` is 1/4."""
-    problem = Problem(closer, "linf(0.125)", 0, 1)
+    problem = Problem(hidden, "linf(0.125)", 0, 1)
     batch, rng = _batch(problem, 24), np.random.default_rng(1)
     state = batch.start(rng.uniform(size=(24, 2)), rng)
     options = AttackOptions(steps=150, step=0.05, lagrangian=lagrangian, tau=1e-3)
@@ -63,8 +63,8 @@ def test_confidence_rises_to_the_optimum(closer: Network, lagrangian: bool) -> N
     assert 0.2 <= best <= 0.25
 
 
-def test_it_stops_when_told(closer: Network) -> None:
-    problem = Problem(closer, "linf(0.125)", 0, 1)
+def test_it_stops_when_told(hidden: Network) -> None:
+    problem = Problem(hidden, "linf(0.125)", 0, 1)
     batch, rng = _batch(problem, 4), np.random.default_rng(1)
     state = batch.start(np.full((4, 2), 0.5), rng)
     found = ascend(batch, state, AttackOptions(), rng, should_stop=lambda: True)

@@ -21,8 +21,8 @@ def test_the_polish_solves_the_region(corner: Problem) -> None:
     assert 4.0 - 1e-4 <= found.confidence <= 4.0
 
 
-def test_the_relaxation_is_a_start_of_its_own(closer: Network) -> None:
-    keeper, regions = _regions(Problem(closer, "linf(0.125)", 0, 1))
+def test_the_relaxation_is_a_start_of_its_own(hidden: Network) -> None:
+    keeper, regions = _regions(Problem(hidden, "linf(0.125)", 0, 1))
     assert regions.relaxed(1, 0, np.zeros(2)) is not None
     assert 0.25 - 1e-4 <= keeper.confidence(1) <= 0.25
 
@@ -37,9 +37,9 @@ def test_nothing_is_tried_beyond_what_is_possible(corner: Problem) -> None:
         keeper.best.clear()
 
 
-def test_one_parameter_is_searched_as_well(closer: Network) -> None:
+def test_one_parameter_is_searched_as_well(hidden: Network) -> None:
     """Half the contrast is best; from 0.9 only other values lead there."""
-    keeper, regions = _regions(Problem(closer, "contrast([0.5,0.9])", 0, 1))
+    keeper, regions = _regions(Problem(hidden, "contrast([0.5,0.9])", 0, 1))
     x = np.array([0.27, 0.0])
     for _ in range(60):
         regions.around(1, 0, x, np.array([0.9]))

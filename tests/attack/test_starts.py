@@ -38,11 +38,11 @@ def test_the_most_confident_where_the_source_class_is_rare(corner: Problem) -> N
     assert (sure > 0).sum() < 79
 
 
-def test_without_a_dataset_starts_are_random(closer: Network) -> None:
-    problem = Problem(closer, "linf(0.125)", 0, 1)
+def test_without_a_dataset_starts_are_random(hidden: Network) -> None:
+    problem = Problem(hidden, "linf(0.125)", 0, 1)
     found = hyper_input(problem, _model(problem), np.zeros((0, 2)), 12, np.random.default_rng(0))
     assert found.shape == (12, 2)
-    assert (confidence(closer.forward(found), 0) > 0).all()
+    assert (confidence(hidden.forward(found), 0) > 0).all()
 
 
 def test_more_starts_climb_and_stay_inside(corner: Problem) -> None:

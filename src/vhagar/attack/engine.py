@@ -14,6 +14,7 @@ from vhagar.attack.run import attack
 from vhagar.attack.worker import AttackJob, attack_beside
 from vhagar.dataset import named_dataset
 from vhagar.errors import InvalidInput
+from vhagar.options import ATTACK_PARTS, Options
 from vhagar.result import Tracker
 from vhagar.search.base import AbstractEngine
 from vhagar.search.processes import Finished, Worker, next_message
@@ -28,7 +29,7 @@ class AttackEngine(AbstractEngine):
     """The attack with all its additions, until the time is up."""
 
     def run(self, tracker: Tracker, deadline: float) -> bool:
-        options = replace(self._options(tracker.options.seed), device=tracker.options.device)
+        options = _as_asked(self._options(tracker.options.seed), tracker.options)
         if deadline == math.inf and options.rounds is None:
             raise InvalidInput("the attack would never end: give a timeout")
         dataset = named_dataset(tracker.options, tracker.problem.domain)
@@ -50,6 +51,14 @@ class PaperAttackEngine(AttackEngine):
         return AttackOptions.paper(inputs=_PAPER_INPUTS, seed=seed)
 
 
+def _as_asked(options: AttackOptions, asked: Options) -> AttackOptions:
+    """On the device, and without the parts that were named."""
+    gone = {part for part in asked.without if part in ATTACK_PARTS}
+    if "polish" in gone:
+        gone.add("regions")  # which are searched by polishing
+    return replace(options, device=asked.device, **dict.fromkeys(gone, False))
+
+
 def _run_here(tracker: Tracker, job: AttackJob, deadline: float) -> bool:
     attack(
         job.problem,
@@ -68,7 +77,7 @@ def _run_in_processes(tracker: Tracker, job: AttackJob, count: int, deadline: fl
     workers: dict[int, Worker] = {}
     try:
         for k in range(count):
-            workers[k] = Worker(k, (attack_beside, _own_job(job, k)), inbox)
+            workers[k] = Worker(k, (attack_beside, own_job(job, k)), inbox)
         while workers and not tracker.closed:
             if time.monotonic() > deadline:
                 return True
@@ -94,7 +103,7 @@ def _run_in_processes(tracker: Tracker, job: AttackJob, count: int, deadline: fl
             worker.stop()
 
 
-def _own_job(job: AttackJob, worker: int) -> AttackJob:
+def own_job(job: AttackJob, worker: int) -> AttackJob:
     """A worker's part: every other one begins with relaxations instead of gradients."""
     timeout, options = job.timeout, job.options
     if timeout is not None:  # what is found last must still arrive
