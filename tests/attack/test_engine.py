@@ -15,6 +15,7 @@ from vhagar.attack import AttackOptions
 from vhagar.attack.engine import own_job
 from vhagar.attack.worker import AttackJob
 from vhagar.errors import InvalidInput
+from vhagar.options import ATTACK_PARTS
 from vhagar.search.bab import engine
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -117,6 +118,21 @@ def test_workers_share_the_work(regions: bool, corner: Problem) -> None:
     assert [job.options.device for job in jobs] == ["auto", "cpu", "cpu"]
     assert [job.options.relax_first for job in jobs] == [False, regions, False]
     assert all(9 < (job.timeout or 0) < 10 for job in jobs)
+
+
+def test_parts_are_left_out_as_asked(corner: Problem, monkeypatch: pytest.MonkeyPatch) -> None:
+    heard: list[AttackOptions] = []
+
+    def attack(problem: Problem, *, options: AttackOptions, **_: object) -> None:
+        heard.append(options)
+
+    monkeypatch.setattr("vhagar.attack.engine.attack", attack)
+    for without in ((), ("aim", "climb"), ("polish",)):
+        options = Options(engine="attack", workers=1, device="cpu", without=without)
+        verify(corner, timeout=60, options=options)
+    parts = [[part for part in ATTACK_PARTS if not getattr(one, part)] for one in heard]
+    assert parts == [[], ["climb", "aim"], ["regions", "polish"]]
+    assert all(one.device == "cpu" for one in heard)
 
 
 def test_a_missing_gpu_is_an_error_before_anything_else(
