@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 
 from vhagar import Network, Problem
-from vhagar.attack import AttackOptions
+from vhagar.attack import Attack, AttackOptions
 from vhagar.attack.ascent import ascend
 from vhagar.attack.batch import Batch, Group
 from vhagar.attack.model import TorchNetwork
 from vhagar.device import torch_device
 from vhagar.network import confidence
+from vhagar.result import Witness
 
 _BOTH = pytest.mark.parametrize("lagrangian", [True, False])
 
@@ -69,3 +70,26 @@ def test_it_stops_when_told(hidden: Network) -> None:
     state = batch.start(np.full((4, 2), 0.5), rng)
     found = ascend(batch, state, AttackOptions(), rng, should_stop=lambda: True)
     assert (found.x == 0.5).all()
+
+
+@pytest.mark.parametrize("perturbation", ["linf(0.2)", "brightness([-0.3,0.3])"])
+def test_aimed_starts_are_possible_ones(random_network: Network, perturbation: str) -> None:
+    """Half of the rows of the goal that has an attack move there, and nothing else moves."""
+    problem = Problem(random_network, perturbation, 1)
+    batch, rng = _batch(problem, 8), np.random.default_rng(0)
+    state = batch.start(rng.uniform(size=(len(batch), 40)), rng)
+    x, low = np.full(40, 0.5), problem.pieces[0].parameter_bounds[0]
+    witness = Witness(x, np.zeros(3), 1.0)
+    aimed = batch.aimed(state, {2: Attack(2, 0, x, low, witness)}, rng)
+    assert ((aimed.x >= 0) & (aimed.x <= 1)).all()
+    moved = (aimed.x != state.x).any(dim=1)
+    for k, group in enumerate(batch.groups):
+        lower, upper = problem.pieces[group.root].parameter_bounds
+        parameters = aimed.parameters[k].numpy()
+        assert ((parameters >= lower) & (parameters <= upper)).all()
+        near = group.goal == 2
+        assert moved[batch.rows(k)].tolist() == [near] * 4 + [False] * 4
+        if near and group.root == 0:
+            assert abs(parameters[:4] - low).mean() < 0.3 * (upper - lower).max()
+        elif not near:
+            assert (aimed.parameters[k] == state.parameters[k]).all()
