@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 import time
 from collections import Counter
@@ -116,30 +115,26 @@ class _Run:
         self, should_stop: Callable[[], bool], suggestions: Callable[[], Iterable[Suggestion]]
     ) -> AttackResult:
         rounds = 0
-        if self._options.relax_first:
-            places = {goal: self._places() for goal in self._problem.goals}
-            beginnings = {
-                goal: from_relaxations(goal, its_own, self._regions)
-                for goal, its_own in places.items()
-            }
-            self._search(beginnings, should_stop, suggestions)
-        for rounds in itertools.count(1):
+        options, regions, goals = self._options, self._regions, self._problem.goals
+        if options.relax_first:
+            relaxations = {goal: from_relaxations(goal, self._places(), regions) for goal in goals}
+            self._search(relaxations, should_stop, suggestions)
+        ended = options.relax_first and should_stop()
+        while not ended:
+            rounds += 1
             self._hear(suggestions)
             solutions = self._ascend_as_memory_allows(should_stop)
-            candidates = {goal: self._candidates(goal, solutions) for goal in self._problem.goals}
+            candidates = {goal: self._candidates(goal, solutions) for goal in goals}
             for goal, its_own in candidates.items():
                 self._offer(its_own)
                 self._hint(goal, its_own)
-            if self._options.polish:
-                beginnings = {
-                    goal: from_candidates(
-                        goal, self._shortlist(its_own), self._regions, self._options
-                    )
+            if options.polish:
+                polished = {
+                    goal: from_candidates(goal, self._shortlist(its_own), regions, options)
                     for goal, its_own in candidates.items()
                 }
-                self._search(beginnings, should_stop, suggestions)
-            if should_stop() or rounds == self._options.rounds:
-                break
+                self._search(polished, should_stop, suggestions)
+            ended = should_stop() or rounds == options.rounds
         seconds = time.monotonic() - self._begun
         return AttackResult(dict(self._keeper.best), dict(self._hints), rounds, seconds)
 
