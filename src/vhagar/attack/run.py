@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import time
 from collections import Counter
@@ -230,10 +231,13 @@ class _Run:
             self._keeper.judge(*suggestion)
 
     def _places(self) -> list[tuple[int, Array]]:
-        """Pieces in no order of their own, with parameters from all over their boxes."""
-        roots = self._rng.permutation(len(self._problem.pieces))[: 2 * self._options.basins]
+        """Pieces in no order of their own, with parameters from all over their boxes.
+
+        Where there are few, each has several turns: no two dives are the same.
+        """
+        roots = self._rng.permutation(len(self._problem.pieces)).tolist()
         places = []
-        for root in roots.tolist():
+        for root in itertools.islice(itertools.cycle(roots), 2 * self._options.basins):
             low, high = self._problem.pieces[root].parameter_bounds
             places.append((root, low + (high - low) * self._rng.uniform(size=len(low))))
         return places

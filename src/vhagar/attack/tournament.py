@@ -117,9 +117,9 @@ def from_candidates(
 def from_relaxations(
     goal: int | None, places: list[tuple[int, Array]], regions: Regions
 ) -> Attempts:
-    """Where the relaxations of pieces lead, each with parameters to fix where that is needed."""
+    """Dives from the relaxations of pieces, each with parameters to fix where that is needed."""
     for root, parameters in places:
-        yield regions.relaxed(goal, root, parameters)
+        yield regions.dived(goal, root, parameters)
 
 
 def _different(attacks: list[Attack]) -> list[Attack]:
