@@ -25,12 +25,12 @@ from suite import Suite
 
 import vhagar
 from vhagar import Options, Problem, Status
-from vhagar.options import PARTS
+from vhagar.options import MIP_PARTS
 from vhagar.result.serialize import check_writable, write_bytes
 
 # The variants: the paper's three, then ours.
 VARIANTS: dict[str, Options] = {
-    "MIP": Options(engine="mip", without=PARTS),
+    "MIP": Options(engine="mip", without=MIP_PARTS),
     "MIP + dependencies": Options(engine="mip", without=("attack", "hints")),
     "everything": Options(engine="mip"),
     "everything, lambda": Options(engine="mip", formulation="lambda"),

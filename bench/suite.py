@@ -23,7 +23,7 @@ from table import markdown, one_line
 
 import vhagar
 from vhagar import Interval, Network, Options, Problem, Result, Status
-from vhagar.options import PARTS
+from vhagar.options import ATTACK_PARTS, MIP_PARTS
 from vhagar.result.serialize import check_writable
 from vhagar.search import ATTACKS, ENGINES
 
@@ -31,6 +31,8 @@ from vhagar.search import ATTACKS, ENGINES
 CLOSED = 0.01
 # The engine "mip" without what the paper adds to the encoding.
 PLAIN_MIP = "plain-mip"
+# The attack without one of its parts: attack-without-polish and so on.
+ATTACKS_WITHOUT = {f"attack-without-{part}": part for part in ATTACK_PARTS}
 
 
 def read_suite(path: Path) -> list[Instance]:
@@ -88,7 +90,9 @@ class Suite:
 
     def options(self, engine: str) -> Options:
         if engine == PLAIN_MIP:
-            return replace(self.options("mip"), without=PARTS)
+            return replace(self.options("mip"), without=MIP_PARTS)
+        if engine in ATTACKS_WITHOUT:
+            return replace(self.options("attack"), without=(ATTACKS_WITHOUT[engine],))
         return self.with_workers(Options(engine=engine))
 
     def with_workers(self, options: Options) -> Options:
@@ -194,7 +198,7 @@ def parser() -> argparse.ArgumentParser:
 def main(given: Sequence[str] | None = None) -> int:
     arguments = parser().parse_args(given)
     engines = [name.strip() for name in arguments.engines.split(",")]
-    known = [*ENGINES, PLAIN_MIP, *ATTACKS]
+    known = [*ENGINES, PLAIN_MIP, *ATTACKS, *ATTACKS_WITHOUT]
     unknown = [name for name in engines if name not in known]
     if unknown:
         parser().error(f"there is no engine {unknown[0]!r}; choose from {', '.join(known)}")

@@ -5,7 +5,11 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Callable
 
+import numpy as np
 import pytest
+
+from vhagar import Network
+from vhagar.network import Affine, Relu
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -45,3 +49,16 @@ def children_of() -> Callable[[int], set[int]]:
         }
 
     return listed
+
+
+@pytest.fixture
+def hidden() -> Network:
+    """`relu(x1 - x2)` against a constant 1/4, over two pixels."""
+    return Network(
+        (
+            Affine(np.array([[1.0, -1.0]]), np.zeros(1), (1, 1, 2), (1,)),
+            Relu((1,)),
+            Affine(np.array([[1.0], [0.0]]), np.array([0.0, 0.25]), (1,), (2,)),
+        ),
+        (1, 1, 2),
+    )

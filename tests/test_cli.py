@@ -277,6 +277,11 @@ def test_options_arrive(model: str, engine_that: Callable[[Action], str]) -> Non
         (["verify", "MODEL", *VERIFY, "--certificate", "a", "--engine", "mip"], "engine 'bab'"),
         (["verify", "MODEL", *VERIFY, "--certificate", "a", "--engine", "attack"], "engine 'bab'"),
         (["attack", "MODEL", *VERIFY, "--certificate", "a"], "unrecognized arguments"),
+        (["verify", "MODEL", *VERIFY, "--dataset", "missing.npz"], "missing.npz"),
+        (["attack", "MODEL", *VERIFY, "--dataset", "missing.npz"], "missing.npz"),
+        (["attack", "MODEL", *VERIFY, "--device", "abacus"], "invalid choice: 'abacus'"),
+        (["attack", "MODEL", *VERIFY, "--device", "cuda"], "finds no CUDA GPU here"),
+        (["attack", "MODEL", *VERIFY, "--without", "luck"], "climb, aim, lagrangian"),
         (["confidence", "MODEL", "--class", "3"], "source class 3"),
         (["confidence", "MODEL"], "required: --class"),
         ([], "required: COMMAND"),
@@ -291,6 +296,7 @@ def test_bad_input(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     before = sorted(tmp_path.iterdir())
     try:
         code: Any = main([model if word == "MODEL" else word for word in arguments])

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import vhagar
 from vhagar import arguments as types
 from vhagar.errors import VhagarError
-from vhagar.options import Options
+from vhagar.options import ATTACK_PARTS, DEVICES, MIP_PARTS, Options
 from vhagar.report import command as report
 from vhagar.sweep import command as sweep
 from vhagar_check import cli as check
@@ -161,6 +161,7 @@ def _options(arguments: argparse.Namespace) -> Options:
         relative_gap=arguments.gap,
         seed=arguments.seed,
         dataset=getattr(arguments, "dataset", None),
+        device=getattr(arguments, "device", Options.device),
         solver=getattr(arguments, "solver", Options.solver),
         formulation=getattr(arguments, "formulation", Options.formulation),
         without=tuple(getattr(arguments, "without", None) or ()),
@@ -243,6 +244,7 @@ def _add_attack(parser: argparse.ArgumentParser) -> None:
         default="attack",
         help="the paper's algorithm as published, without additions",
     )
+    _add_without(parser, "the attack", ", ".join(ATTACK_PARTS))
     _add_common(parser, timeout=10.0)
 
 
@@ -284,6 +286,12 @@ def _add_question(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="inputs to start attacks from: an .npz file or a folder of images",
     )
+    add(
+        "--device",
+        default=Options.device,
+        choices=DEVICES,
+        help="where attacks are computed; auto takes a GPU where there is one (default: auto)",
+    )
 
 
 def _add_engine(parser: argparse.ArgumentParser) -> None:
@@ -303,12 +311,7 @@ def _add_engine(parser: argparse.ArgumentParser) -> None:
         metavar="S",
         help="MIP solver of --engine mip: highs, scip or gurobi (default: %(default)s)",
     )
-    add(
-        "--without",
-        action="append",
-        metavar="PART",
-        help="leave a part out of --engine mip, for comparison: dependencies, attack or hints",
-    )
+    _add_without(parser, "--engine mip", ", ".join(MIP_PARTS))
     add(
         "--formulation",
         default=Options.formulation,
@@ -321,6 +324,15 @@ def _add_engine(parser: argparse.ArgumentParser) -> None:
         default=Options.relative_gap,
         metavar="G",
         help="relative gap at which the interval counts as closed (default: %(default)s)",
+    )
+
+
+def _add_without(parser: argparse.ArgumentParser, whole: str, parts: str) -> None:
+    parser.add_argument(
+        "--without",
+        action="append",
+        metavar="PART",
+        help=f"leave a part out of {whole}, for comparison: {parts}",
     )
 
 

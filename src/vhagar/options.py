@@ -9,9 +9,13 @@ from pathlib import Path
 
 from vhagar.errors import InvalidInput
 
-# What can be left out of the engine "mip".
-PARTS = ("dependencies", "attack", "hints")
-# How it writes a ReLU.
+# Where batches are computed; "auto" is a GPU where there is one.
+DEVICES = ("auto", "cpu", "cuda")
+# What can be left out of the engine "mip", and of the attack.
+MIP_PARTS = ("dependencies", "attack", "hints")
+ATTACK_PARTS = ("climb", "aim", "lagrangian", "regions", "polish")
+PARTS = (*MIP_PARTS, *ATTACK_PARTS)
+# How the engine "mip" writes a ReLU.
 FORMULATIONS = ("bigm", "lambda")
 
 
@@ -26,10 +30,12 @@ class Options:
     `workers` is the number of processes that share one search, all cores by default; with one
     worker a search that closes gives the same result every time.
     `attack` says whether the attack runs beside a search that has worker processes; it may start
-    from the inputs in `dataset`, an .npz file or a folder of images.
-    `solver` names the MIP solver of the engine "mip", `formulation` how it writes a ReLU ("bigm",
-    as in the paper, or "lambda", both copies of a neuron at once), and `without` the parts of it
-    that are left out, for comparison: "dependencies", "attack" (its bound), "hints".
+    from the inputs in `dataset`, an .npz file or a folder of images. `device` is where it computes:
+    "cpu", "cuda", or "auto", a GPU where there is one.
+    `solver` names the MIP solver of the engine "mip", and `formulation` how it writes a ReLU ("bigm",
+    as in the paper, or "lambda", both copies of a neuron at once). `without` names parts that are
+    left out, for comparison: of the engine "mip" "dependencies", "attack" (its bound) and "hints",
+    and of the engine "attack" the additions to the published algorithm (see `AttackOptions`).
     `certificate` names a file to write that proves the interval; only the engine "bab" can. Upper
     bounds are then stated a little larger than they were computed, by 1e-9 of themselves and of the
     first bound and by 1e-12 of the scores, which leaves room for the rounding of whoever checks.
@@ -42,6 +48,7 @@ class Options:
     seed: int = 0
     attack: bool = True
     dataset: Path | None = None
+    device: str = "auto"
     solver: str = "highs"
     formulation: str = "bigm"
     without: tuple[str, ...] = ()
@@ -59,6 +66,7 @@ class Options:
             raise InvalidInput(
                 f"there is no formulation {self.formulation!r}; choose one of: {known}"
             )
+        check_device_name(self.device)
         for part in self.without:
             if part not in PARTS:
                 known = ", ".join(PARTS)
@@ -68,3 +76,9 @@ class Options:
     def worker_count(self) -> int:
         """The number of processes that share a search."""
         return self.workers or os.cpu_count() or 1
+
+
+def check_device_name(name: str) -> None:
+    """Complain about a device that does not exist."""
+    if name not in DEVICES:
+        raise InvalidInput(f"there is no device {name!r}; choose from: {', '.join(DEVICES)}")

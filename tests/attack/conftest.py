@@ -35,19 +35,6 @@ def corner() -> Problem:
 
 
 @pytest.fixture
-def closer() -> Network:
-    """`relu(x1 - x2)` against a constant 1/4, over two pixels."""
-    return Network(
-        (
-            Affine(np.array([[1.0, -1.0]]), np.zeros(1), (1, 1, 2), (1,)),
-            Relu((1,)),
-            Affine(np.array([[1.0], [0.0]]), np.array([0.0, 0.25]), (1,), (2,)),
-        ),
-        (1, 1, 2),
-    )
-
-
-@pytest.fixture
 def random_network() -> Network:
     """A convolution with everything that one can have, and three classes."""
     rng = np.random.default_rng(7)

@@ -6,17 +6,19 @@ import numpy as np
 import pytest
 
 from vhagar import Network, Problem
-from vhagar.attack import AttackOptions
+from vhagar.attack import Attack, AttackOptions
 from vhagar.attack.ascent import ascend
 from vhagar.attack.batch import Batch, Group
-from vhagar.attack.model import TorchNetwork, device_named
+from vhagar.attack.model import TorchNetwork
+from vhagar.device import torch_device
 from vhagar.network import confidence
+from vhagar.result import Witness
 
 _BOTH = pytest.mark.parametrize("lagrangian", [True, False])
 
 
 def _batch(problem: Problem, rows: int) -> Batch:
-    model = TorchNetwork(problem.network, device_named("cpu"), double=True)
+    model = TorchNetwork(problem.network, torch_device("cpu"), double=True)
     groups = tuple(
         Group(goal, root) for goal in problem.goals for root in range(len(problem.pieces))
     )
@@ -52,9 +54,9 @@ def test_solutions_are_what_they_say(
 
 
 @_BOTH
-def test_confidence_rises_to_the_optimum(closer: Network, lagrangian: bool) -> None:
+def test_confidence_rises_to_the_optimum(hidden: Network, lagrangian: bool) -> None:
     """From anywhere: the optimum of `linf(0.125)` is 1/4."""
-    problem = Problem(closer, "linf(0.125)", 0, 1)
+    problem = Problem(hidden, "linf(0.125)", 0, 1)
     batch, rng = _batch(problem, 24), np.random.default_rng(1)
     state = batch.start(rng.uniform(size=(24, 2)), rng)
     options = AttackOptions(steps=150, step=0.05, lagrangian=lagrangian, tau=1e-3)
@@ -62,9 +64,32 @@ def test_confidence_rises_to_the_optimum(closer: Network, lagrangian: bool) -> N
     assert 0.2 <= best <= 0.25
 
 
-def test_it_stops_when_told(closer: Network) -> None:
-    problem = Problem(closer, "linf(0.125)", 0, 1)
+def test_it_stops_when_told(hidden: Network) -> None:
+    problem = Problem(hidden, "linf(0.125)", 0, 1)
     batch, rng = _batch(problem, 4), np.random.default_rng(1)
     state = batch.start(np.full((4, 2), 0.5), rng)
     found = ascend(batch, state, AttackOptions(), rng, should_stop=lambda: True)
     assert (found.x == 0.5).all()
+
+
+@pytest.mark.parametrize("perturbation", ["linf(0.2)", "brightness([-0.3,0.3])"])
+def test_aimed_starts_are_possible_ones(random_network: Network, perturbation: str) -> None:
+    """Half of the rows of the goal that has an attack move there, and nothing else moves."""
+    problem = Problem(random_network, perturbation, 1)
+    batch, rng = _batch(problem, 8), np.random.default_rng(0)
+    state = batch.start(rng.uniform(size=(len(batch), 40)), rng)
+    x, low = np.full(40, 0.5), problem.pieces[0].parameter_bounds[0]
+    witness = Witness(x, np.zeros(3), 1.0)
+    aimed = batch.aimed(state, {2: Attack(2, 0, x, low, witness)}, rng)
+    assert ((aimed.x >= 0) & (aimed.x <= 1)).all()
+    moved = (aimed.x != state.x).any(dim=1)
+    for k, group in enumerate(batch.groups):
+        lower, upper = problem.pieces[group.root].parameter_bounds
+        parameters = aimed.parameters[k].numpy()
+        assert ((parameters >= lower) & (parameters <= upper)).all()
+        near = group.goal == 2
+        assert moved[batch.rows(k)].tolist() == [near] * 4 + [False] * 4
+        if near and group.root == 0:
+            assert abs(parameters[:4] - low).mean() < 0.3 * (upper - lower).max()
+        elif not near:
+            assert (aimed.parameters[k] == state.parameters[k]).all()

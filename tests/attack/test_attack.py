@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from vhagar import Network, Problem
 from vhagar.attack import NO_HINT, Attack, AttackOptions, attack, images
-from vhagar.attack.ascent import Solutions
-from vhagar.errors import InvalidInput
+from vhagar.attack.ascent import Solutions, ascend
+from vhagar.errors import InvalidInput, VhagarError
 from vhagar.network import Affine, Relu, confidence
 from vhagar.result import Witness, WitnessCheck
 
@@ -34,21 +35,21 @@ def test_the_corner_is_reached_exactly(corner: Problem) -> None:
         ("linf(0.125)", True, 0.25),  # both pixels come closer by 1/8
         ("contrast([0.5,1])", True, 0.25),  # half of 1/2 is left
         ("contrast([0.5,2])", False, 0.25),
-        ("brightness([0,0.25])", True, 0.25),  # the darker pixel comes closer, clipped or not
+        ("brightness([0,0.25])", True, 0.25),  # the darker pixel comes hidden, clipped or not
         ("occlusion(1,1,1)", True, 0.75),  # from (1, 0) nothing is left
         ("rotation(180)", True, 0.75),
         ("translation(0,1)", True, 0.75),
         ("patch([0,0.5],1,1,1)", True, 0.5),
     ],
 )
-def test_known_optima(closer: Network, perturbation: str, clip: bool, optimum: float) -> None:
-    problem = Problem(closer, perturbation, 0, 1, clip)
+def test_known_optima(hidden: Network, perturbation: str, clip: bool, optimum: float) -> None:
+    problem = Problem(hidden, perturbation, 0, 1, clip)
     assert optimum - 1e-4 <= _lower(problem) <= optimum
 
 
-def test_the_best_angle_of_a_range_is_found(closer: Network) -> None:
+def test_the_best_angle_of_a_range_is_found(hidden: Network) -> None:
     """Nothing but a black image is left from some angle on."""
-    found = attack(Problem(closer, "rotation([0,120])", 0, 1), options=_SMALL)
+    found = attack(Problem(hidden, "rotation([0,120])", 0, 1), options=_SMALL)
     assert 0.75 - 1e-4 <= found.lower <= 0.75
 
 
@@ -80,10 +81,11 @@ def test_each_target_has_its_witness() -> None:
         _PLAIN,
         replace(_SMALL, lagrangian=False),
         replace(_SMALL, climb=False),
+        replace(_SMALL, rounds=2, aim=False),
         replace(_SMALL, regions=False),
         replace(_SMALL, regions=False, polish=False),
     ],
-    ids=["paper", "balanced", "no climb", "no regions", "no polish"],
+    ids=["paper", "balanced", "no climb", "no aim", "no regions", "no polish"],
 )
 def test_every_part_can_be_switched_off(corner: Problem, options: AttackOptions) -> None:
     assert 3.0 <= _lower(corner, options) <= 4.0
@@ -206,3 +208,69 @@ def test_an_endless_attack_is_refused(corner: Problem) -> None:
         attack(corner)
     with pytest.raises(InvalidInput, match="number of seconds"):
         attack(corner, timeout=float("nan"))
+
+
+def _fruitless(batch: Any, state: Any, *_: Any) -> Solutions:
+    """An ascent that finds nothing."""
+    rows = len(batch)
+    parameters = tuple(part.numpy() for part in state.parameters)
+    return Solutions(np.full(rows, -np.inf), state.x.double().numpy(), parameters)
+
+
+def test_relaxations_lead_to_attacks_without_any_ascent(
+    hidden: Network, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("vhagar.attack.run.ascend", _fruitless)
+    monkeypatch.setattr("vhagar.attack.run.from_candidates", lambda *_: iter(()))
+    for text, optimum in (("linf(0.125)", 0.25), ("occlusion([1,1],[1,2],1)", 0.75)):
+        problem = Problem(hidden, text, 0, 1)
+        assert _lower(problem) == 0.0
+        assert optimum - 1e-4 <= _lower(problem, replace(_SMALL, relax_first=True)) <= optimum
+
+
+def test_later_ascents_start_near_the_best_attack(
+    corner: Problem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first finds nothing and the second starts half of its rows where something is known."""
+    good = np.full(16, 0.4)
+    good[0] = 1.0
+    distances: list[np.ndarray] = []
+
+    def watching(batch: Any, state: Any, *_: Any) -> Solutions:
+        distances.append(abs(state.x.double().numpy() - good).mean(axis=1))
+        return _fruitless(batch, state)
+
+    monkeypatch.setattr("vhagar.attack.run.ascend", watching)
+    offered = [[(1, 0, good, np.zeros(0))], []]
+    options = replace(_SMALL, rounds=2, polish=False, regions=False)
+    attack(corner, options=options, suggestions=lambda: offered.pop() if offered else ())
+    first, second = distances
+    assert first.min() > 0.1
+    assert 1e-4 < second[:16].min() < 0.02
+    assert second[16:].min() > 0.1
+
+
+def test_a_batch_that_does_not_fit_is_halved(
+    corner: Problem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried: list[int] = []
+
+    def small_memory(batch: Any, *arguments: Any) -> Solutions:
+        tried.append(len(batch))
+        if len(batch) > 8:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return ascend(batch, *arguments)
+
+    monkeypatch.setattr("vhagar.attack.run.ascend", small_memory)
+    found = attack(corner, options=replace(_SMALL, rounds=2))
+    assert tried == [32, 16, 8, 8]
+    assert 4.0 - 1e-4 <= found.lower <= 4.0
+
+
+def test_no_memory_at_all_is_an_error(corner: Problem, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_memory(*_: Any) -> Solutions:
+        raise MemoryError
+
+    monkeypatch.setattr("vhagar.attack.run.ascend", no_memory)
+    with pytest.raises(VhagarError, match="memory of cpu; use --device cpu, or fewer targets"):
+        attack(corner, options=_SMALL)

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from vhagar import Options, Problem, Progress, Result, Status, read_onnx, verify
+from vhagar.attack import AttackOptions
+from vhagar.attack.engine import own_job
+from vhagar.attack.worker import AttackJob
 from vhagar.errors import InvalidInput
+from vhagar.options import ATTACK_PARTS
 from vhagar.search.bab import engine
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -85,8 +89,55 @@ def test_a_failing_attack_costs_nothing(monkeypatch: pytest.MonkeyPatch) -> None
     """The search goes on, and says so."""
     monkeypatch.setattr(engine, "_ATTACK_AFTER", 0.0)
     monkeypatch.setattr(engine, "_ATTACK_SHARE", float("nan"))
+    failed = threading.Event()
+    handle = engine._Search._handle_attack
+
+    def watched(search: engine._Search, message: object) -> None:
+        handle(search, message)
+        failed.set()
+
+    monkeypatch.setattr(engine._Search, "_handle_attack", watched)
+
+    def interrupt(progress: Progress) -> None:
+        if progress.lower > 0 and failed.is_set():
+            raise KeyboardInterrupt
+
     hard = Problem(read_onnx(EXAMPLES / "mnist_conv1.onnx"), "linf(0.1)", 2, 3)
-    result = verify(hard, timeout=6, options=replace(Options(), workers=2))
+    result = verify(hard, timeout=120, options=Options(workers=2), on_progress=interrupt)
     assert any("the attack ended early" in note for note in result.notes)
     assert 0 < result.lower < result.upper
-    assert result.status is Status.TIMEOUT
+    assert result.status is Status.INTERRUPTED
+
+
+@pytest.mark.parametrize("regions", [True, False])
+def test_workers_share_the_work(regions: bool, corner: Problem) -> None:
+    """Every other one begins with relaxations, and only the first may use a GPU."""
+    options = AttackOptions(seed=3, device="auto", regions=regions)
+    jobs = [own_job(AttackJob(corner, options, 10.0), worker) for worker in range(3)]
+    assert [job.options.seed for job in jobs] == [3, 4, 5]
+    assert [job.options.device for job in jobs] == ["auto", "cpu", "cpu"]
+    assert [job.options.relax_first for job in jobs] == [False, regions, False]
+    assert all(9 < (job.timeout or 0) < 10 for job in jobs)
+
+
+def test_parts_are_left_out_as_asked(corner: Problem, monkeypatch: pytest.MonkeyPatch) -> None:
+    heard: list[AttackOptions] = []
+
+    def attack(problem: Problem, *, options: AttackOptions, **_: object) -> None:
+        heard.append(options)
+
+    monkeypatch.setattr("vhagar.attack.engine.attack", attack)
+    for without in ((), ("aim", "climb"), ("polish",)):
+        options = Options(engine="attack", workers=1, device="cpu", without=without)
+        verify(corner, timeout=60, options=options)
+    parts = [[part for part in ATTACK_PARTS if not getattr(one, part)] for one in heard]
+    assert parts == [[], ["climb", "aim"], ["regions", "polish"]]
+    assert all(one.device == "cpu" for one in heard)
+
+
+def test_a_missing_gpu_is_an_error_before_anything_else(
+    corner: Problem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    with pytest.raises(InvalidInput, match="no CUDA GPU here"):
+        verify(corner, timeout=3, options=Options(engine="attack", device="cuda"))

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import sys
-
 import numpy as np
 import pytest
 import torch
 
 from vhagar import Network
-from vhagar.attack.model import TorchNetwork, device_named, leads, require_torch
-from vhagar.errors import VhagarError
+from vhagar.attack.model import TorchNetwork, leads
+from vhagar.device import torch_device
 from vhagar.network import confidence
 
 
 @pytest.mark.parametrize(("double", "close"), [(False, 1e-4), (True, 1e-12)])
 def test_scores_and_preactivations(random_network: Network, double: bool, close: float) -> None:
     x = np.random.default_rng(0).uniform(size=(9, random_network.input_size))
-    model = TorchNetwork(random_network, device_named("cpu"), double)
+    model = TorchNetwork(random_network, torch_device("cpu"), double)
     tensor = model.tensor(x)
     entering, scores = random_network.preactivations(x)
     assert tensor.dtype is (torch.float64 if double else torch.float32)
@@ -33,14 +31,3 @@ def test_leads_are_confidences() -> None:
     for label in range(4):
         found = leads(torch.tensor(scores), torch.full((6,), label))
         np.testing.assert_allclose(found, confidence(scores, label), rtol=1e-12)
-
-
-def test_missing_torch_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "torch", None)
-    with pytest.raises(VhagarError, match="pip install 'torch"):
-        require_torch()
-
-
-def test_unknown_device_is_refused() -> None:
-    with pytest.raises(VhagarError, match="'abacus' cannot be used"):
-        device_named("abacus")

@@ -28,6 +28,8 @@ from vhagar.errors import InvalidInput
         ({"majority": 1.0}, "majority must be in"),
         ({"majority": 0.4}, "majority must be in"),
         ({"polish": False}, "regions needs the polish"),
+        ({"gpu_inputs": 0}, "gpu_inputs must be at least 1"),
+        ({"relax_first": True, "regions": False}, "relaxations needs the search of regions"),
     ],
 )
 def test_refused(changed: dict[str, Any], complaint: str) -> None:
@@ -38,7 +40,9 @@ def test_refused(changed: dict[str, Any], complaint: str) -> None:
 def test_the_paper_has_its_numbers_and_nothing_else() -> None:
     paper = AttackOptions.paper()
     assert (paper.inputs, paper.lambda_0, paper.majority) == (10_000, 1.01, 0.95)
-    assert not any([paper.lagrangian, paper.climb, paper.polish, paper.regions])
+    assert paper.gpu_inputs == 10_000
+    added = ("lagrangian", "climb", "aim", "polish", "regions", "relax_first")
+    assert not any(getattr(paper, name) for name in added)
 
 
 def test_frozen() -> None:

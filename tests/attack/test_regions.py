@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
+from pathlib import Path
+
 import numpy as np
 
-from vhagar import Network, Problem
+from vhagar import Network, Problem, read_onnx
 from vhagar.attack.keeper import Keeper
 from vhagar.attack.regions import Regions
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
 def _regions(problem: Problem) -> tuple[Keeper, Regions]:
@@ -21,9 +26,9 @@ def test_the_polish_solves_the_region(corner: Problem) -> None:
     assert 4.0 - 1e-4 <= found.confidence <= 4.0
 
 
-def test_the_relaxation_is_a_start_of_its_own(closer: Network) -> None:
-    keeper, regions = _regions(Problem(closer, "linf(0.125)", 0, 1))
-    assert regions.relaxed(1, 0, np.zeros(2)) is not None
+def test_the_relaxation_is_a_start_of_its_own(hidden: Network) -> None:
+    keeper, regions = _regions(Problem(hidden, "linf(0.125)", 0, 1))
+    assert regions.dived(1, 0, np.zeros(2)) is not None
     assert 0.25 - 1e-4 <= keeper.confidence(1) <= 0.25
 
 
@@ -37,10 +42,48 @@ def test_nothing_is_tried_beyond_what_is_possible(corner: Problem) -> None:
         keeper.best.clear()
 
 
-def test_one_parameter_is_searched_as_well(closer: Network) -> None:
+def test_one_parameter_is_searched_as_well(hidden: Network) -> None:
     """Half the contrast is best; from 0.9 only other values lead there."""
-    keeper, regions = _regions(Problem(closer, "contrast([0.5,0.9])", 0, 1))
+    keeper, regions = _regions(Problem(hidden, "contrast([0.5,0.9])", 0, 1))
     x = np.array([0.27, 0.0])
     for _ in range(60):
         regions.around(1, 0, x, np.array([0.9]))
     assert 0.25 - 1e-3 <= keeper.confidence(1) <= 0.25
+
+
+def test_dives_differ_and_end_in_attacks() -> None:
+    network = read_onnx(EXAMPLES / "mnist_3x10.onnx")
+    keeper, regions = _regions(Problem(network, "occlusion(14,14,9)", 2, 3))
+    found = [regions.dived(3, 0, np.zeros(0)) for _ in range(8)]
+    confidences = [one.confidence for one in found if one is not None]
+    assert len({round(one, 6) for one in confidences}) > 1
+    assert keeper.confidence(3) == max(confidences)
+
+
+def test_a_dive_decides_all_that_the_relaxation_leaves_open(random_network: Network) -> None:
+    """Level by level, and what is decided stays so."""
+    problem = Problem(random_network, "linf(0.3)", 0, 1)
+    _, regions = _regions(problem)
+    context = regions._context(1, 0, problem.pieces[0].parameter_bounds[0])
+    cut, bounds = np.zeros(0, dtype=np.int64), []
+    for _ in range(20):
+        context.simplex.switch_off(cut)
+        answer = context.simplex.solve()
+        assert answer.primal is not None
+        assert (answer.primal[cut] == 0).all()
+        bounds.append(answer.objective)
+        more = regions._disliked(context, answer.primal)
+        if not len(more):
+            break
+        assert set(more) - set(cut)
+        cut = np.union1d(cut, more)
+    assert len(bounds) > 2
+    assert not len(more)
+    assert all(later <= before + 1e-6 for before, later in itertools.pairwise(bounds))
+
+
+def test_a_dive_where_nothing_can_be_attacked_finds_nothing(hidden: Network) -> None:
+    """Without the first pixel nothing is left of class 0."""
+    keeper, regions = _regions(Problem(hidden, "occlusion(1,1,1)", 1, 0))
+    assert regions.dived(0, 0, np.zeros(0)) is None
+    assert not keeper.best

@@ -6,14 +6,15 @@ import numpy as np
 import pytest
 
 from vhagar import Network, Problem
-from vhagar.attack.model import TorchNetwork, device_named
+from vhagar.attack.model import TorchNetwork
 from vhagar.attack.starts import checked_dataset, hyper_input, more_starts
+from vhagar.device import torch_device
 from vhagar.errors import InvalidInput
 from vhagar.network import confidence
 
 
 def _model(problem: Problem) -> TorchNetwork:
-    return TorchNetwork(problem.network, device_named("cpu"), double=True)
+    return TorchNetwork(problem.network, torch_device("cpu"), double=True)
 
 
 def test_confidences_in_uniform_steps(corner: Problem) -> None:
@@ -37,11 +38,11 @@ def test_the_most_confident_where_the_source_class_is_rare(corner: Problem) -> N
     assert (sure > 0).sum() < 79
 
 
-def test_without_a_dataset_starts_are_random(closer: Network) -> None:
-    problem = Problem(closer, "linf(0.125)", 0, 1)
+def test_without_a_dataset_starts_are_random(hidden: Network) -> None:
+    problem = Problem(hidden, "linf(0.125)", 0, 1)
     found = hyper_input(problem, _model(problem), np.zeros((0, 2)), 12, np.random.default_rng(0))
     assert found.shape == (12, 2)
-    assert (confidence(closer.forward(found), 0) > 0).all()
+    assert (confidence(hidden.forward(found), 0) > 0).all()
 
 
 def test_more_starts_climb_and_stay_inside(corner: Problem) -> None:

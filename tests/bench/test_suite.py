@@ -119,3 +119,9 @@ def test_mistakes_are_named(folder: Path, arguments: list[str], complaint: str) 
     refused = run(folder, *arguments)
     assert refused.returncode == 2
     assert complaint in refused.stderr
+
+
+def test_the_attack_without_one_of_its_parts(folder: Path) -> None:
+    done = run(folder, "--engines", "attack-without-polish", "--only", "1", "--timeout", "3")
+    assert done.returncode == 0, done.stderr
+    assert "| attack-without-polish |" in done.stdout

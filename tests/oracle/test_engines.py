@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from vhagar import Options, Problem, Result, Status, verify
-from vhagar.options import PARTS
+from vhagar.options import MIP_PARTS
 from vhagar.perturbation import PERTURBATIONS
 from vhagar.relaxation import Bounds, network_bounds
 from vhagar.search import ENGINES
@@ -42,8 +42,8 @@ MARGIN = 2e-3
 PLAIN = {name: Options(engine=name) for name in ENGINES}
 VARIANTS = {
     "mip, lambda": Options(engine="mip", formulation="lambda"),
-    "mip, only": Options(engine="mip", without=PARTS),
-    "mip, lambda only": Options(engine="mip", formulation="lambda", without=PARTS),
+    "mip, only": Options(engine="mip", without=MIP_PARTS),
+    "mip, lambda only": Options(engine="mip", formulation="lambda", without=MIP_PARTS),
     "mip, dependencies": Options(engine="mip", without=("attack", "hints")),
     "mip, no hints": Options(engine="mip", without=("hints",)),
     "mip, only hints": Options(engine="mip", without=("dependencies", "attack")),

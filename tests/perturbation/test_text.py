@@ -64,6 +64,8 @@ REFUSED = [
     ("contrast([0,1])", "above 0"),
     ("contrast([-1,1])", "above 0"),
     ("contrast([2,1])", "low <= high"),
+    ("contrast([1,1e308])", "must lie in [1e-06,1000000], not"),
+    ("contrast([1e-308,1])", "must lie in [1e-06,1000000], not"),
     ("occlusion(0,1,1)", "row of occlusion(0,1,1) must lie in [1,28]"),
     ("occlusion(1,29,1)", "column of occlusion(1,29,1) must lie in [1,28]"),
     ("occlusion(1,1,0)", "at least 1"),

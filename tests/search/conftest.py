@@ -2,24 +2,9 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
 from vhagar import Network, Problem
-from vhagar.network import Affine, Relu
-
-
-@pytest.fixture
-def hidden() -> Network:
-    """`relu(x1 - x2)` against a constant 1/4, over two pixels."""
-    return Network(
-        (
-            Affine(np.array([[1.0, -1.0]]), np.zeros(1), (1, 1, 2), (1,)),
-            Relu((1,)),
-            Affine(np.array([[1.0], [0.0]]), np.array([0.0, 0.25]), (1,), (2,)),
-        ),
-        (1, 1, 2),
-    )
 
 
 @pytest.fixture

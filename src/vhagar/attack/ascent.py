@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vhagar.attack.batch import Batch, State
-from vhagar.attack.model import Tensor, require_torch
 from vhagar.attack.options import AttackOptions
+from vhagar.device import Tensor, require_torch
 
 Array = NDArray[np.float64]
 

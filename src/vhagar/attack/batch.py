@@ -8,10 +8,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vhagar.attack.images import torch_piece
-from vhagar.attack.model import Tensor, TorchNetwork, leads, require_torch
+from vhagar.attack.keeper import Attack
+from vhagar.attack.model import TorchNetwork, leads
+from vhagar.device import Tensor, require_torch
 from vhagar.problem import Problem
 
 Array = NDArray[np.float64]
+
+# How far from an attack the starts that aim at it are, in units of each variable's range.
+_NEAREST, _FARTHEST = 0.003, 0.3
 
 
 @dataclass(frozen=True)
@@ -44,11 +49,15 @@ class Batch:
         roots = {group.root for group in groups}
         kinds = {root: torch_piece(problem.pieces[root], model.tensor) for root in roots}
         self.pieces = tuple(kinds[group.root] for group in groups)
-        device = model.tensor(0.0).device
+        device = model.device
         repeats = [group.goal for group in groups for _ in range(rows_each)]
         self._source = torch.full((len(repeats),), problem.source, device=device)
         self._targets = torch.tensor([goal or 0 for goal in repeats], device=device)
         self._attacked = torch.tensor([goal is not None for goal in repeats], device=device)
+
+    def halved(self) -> Batch:
+        """The same with half as many rows."""
+        return Batch(self.problem, self.model, self.groups, max(self.rows_each // 2, 1))
 
     def __len__(self) -> int:
         return len(self.groups) * self.rows_each
@@ -66,6 +75,34 @@ class Batch:
             chosen = piece.lower + (piece.upper - piece.lower) * spread
             parameters.append(piece.project(inputs[self.rows(k)], chosen))
         return State(inputs, tuple(parameters))
+
+    def aimed(
+        self, state: State, best: dict[int | None, Attack], rng: np.random.Generator
+    ) -> State:
+        """Half of each group's rows begin near the goal's best attack, some nearer than others.
+
+        Where the attack belongs to another piece, only its input is taken.
+        """
+        torch = require_torch()
+        x, parameters = state.x.clone(), [part.clone() for part in state.parameters]
+        count = self.rows_each // 2
+        for k, (group, piece) in enumerate(zip(self.groups, self.pieces, strict=True)):
+            attack = best.get(group.goal)
+            if attack is None or not count:
+                continue
+            spread = np.exp(rng.uniform(np.log(_NEAREST), np.log(_FARTHEST), (count, 1)))
+            size = self.model.tensor(spread)
+            first = self.rows(k).start
+            x[first : first + count] = self._near(attack.x, size * self.problem.domain.width, rng)
+            if group.root == attack.root:
+                box = piece.upper - piece.lower
+                parameters[k][:count] = self._near(attack.parameters, size * box, rng)
+        with torch.no_grad():
+            return self.projected(x, parameters)
+
+    def _near(self, point: Array, sizes: Tensor, rng: np.random.Generator) -> Tensor:
+        noise = self.model.tensor(rng.normal(size=(len(sizes), len(point))))
+        return self.model.tensor(point) + sizes * noise
 
     def images(self, state: State) -> Tensor:
         """The perturbed inputs of all rows."""

@@ -14,12 +14,13 @@ from vhagar.attack.run import attack
 from vhagar.attack.worker import AttackJob, attack_beside
 from vhagar.dataset import named_dataset
 from vhagar.errors import InvalidInput
+from vhagar.options import ATTACK_PARTS, Options
 from vhagar.result import Tracker
 from vhagar.search.base import AbstractEngine
 from vhagar.search.processes import Finished, Worker, next_message
 
-# Of the time: what the last reports of workers may take.
-_LAST_WORDS = 0.08
+# Seconds, and of the time: what the last reports of workers may take.
+_LAST_WORDS, _LAST_WORDS_SHARE = 0.2, 0.08
 # Of each process. The paper has 10,000.
 _PAPER_INPUTS = 1_000
 
@@ -28,7 +29,7 @@ class AttackEngine(AbstractEngine):
     """The attack with all its additions, until the time is up."""
 
     def run(self, tracker: Tracker, deadline: float) -> bool:
-        options = self._options(tracker.options.seed)
+        options = _as_asked(self._options(tracker.options.seed), tracker.options)
         if deadline == math.inf and options.rounds is None:
             raise InvalidInput("the attack would never end: give a timeout")
         dataset = named_dataset(tracker.options, tracker.problem.domain)
@@ -50,6 +51,14 @@ class PaperAttackEngine(AttackEngine):
         return AttackOptions.paper(inputs=_PAPER_INPUTS, seed=seed)
 
 
+def _as_asked(options: AttackOptions, asked: Options) -> AttackOptions:
+    """On the device, and without the parts that were named."""
+    gone = {part for part in asked.without if part in ATTACK_PARTS}
+    if "polish" in gone:
+        gone.add("regions")  # which are searched by polishing
+    return replace(options, device=asked.device, **dict.fromkeys(gone, False))
+
+
 def _run_here(tracker: Tracker, job: AttackJob, deadline: float) -> bool:
     attack(
         job.problem,
@@ -68,13 +77,7 @@ def _run_in_processes(tracker: Tracker, job: AttackJob, count: int, deadline: fl
     workers: dict[int, Worker] = {}
     try:
         for k in range(count):
-            own = replace(
-                job,
-                options=replace(job.options, seed=job.options.seed + k),
-                # What is found last must still arrive.
-                timeout=None if job.timeout is None else (1 - _LAST_WORDS) * job.timeout,
-            )
-            workers[k] = Worker(k, (attack_beside, own), inbox)
+            workers[k] = Worker(k, (attack_beside, own_job(job, k)), inbox)
         while workers and not tracker.closed:
             if time.monotonic() > deadline:
                 return True
@@ -98,6 +101,20 @@ def _run_in_processes(tracker: Tracker, job: AttackJob, count: int, deadline: fl
     finally:
         for worker in workers.values():
             worker.stop()
+
+
+def own_job(job: AttackJob, worker: int) -> AttackJob:
+    """A worker's part: every other one begins with relaxations instead of gradients."""
+    timeout, options = job.timeout, job.options
+    if timeout is not None:  # what is found last must still arrive
+        timeout -= min(_LAST_WORDS, _LAST_WORDS_SHARE * timeout)
+    own = replace(
+        options,
+        seed=options.seed + worker,
+        relax_first=options.regions and worker % 2 == 1,
+        device=options.device if worker == 0 else "cpu",  # one process fills a GPU
+    )
+    return replace(job, options=own, timeout=timeout)
 
 
 def _offer(tracker: Tracker, found: Attack) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from vhagar.attack.model import Tensor, require_torch
+from vhagar.device import Tensor, require_torch
 from vhagar.perturbation import AbstractPiece
 from vhagar.perturbation.affine import AffinePiece
 from vhagar.perturbation.band import BandPiece

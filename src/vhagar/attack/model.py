@@ -2,42 +2,14 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable
 from typing import Any
 
+from vhagar.device import Tensor, require_torch
 from vhagar.errors import VhagarError
 from vhagar.network import AbstractLayer, AbstractLinear, Convolution, Network, Relu
 
-# torch is imported late, as it takes a second, and carries no types here: tensors are `Any`.
-Tensor = Any
 _Step = Callable[[Tensor], Tensor]
-
-
-def require_torch() -> Any:
-    """The torch module, or an error that says how to get it."""
-    try:
-        return importlib.import_module("torch")
-    except ImportError as error:
-        raise VhagarError(
-            "the attack needs PyTorch, which is not installed; "
-            "get it with: pip install 'torch>=2.5,<2.14'"
-        ) from error
-
-
-def device_named(name: str | None) -> Any:
-    """The device of that name; by default a GPU where there is one."""
-    torch = require_torch()
-    if name is None:
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        device = torch.device(name)
-        torch.zeros(1, device=device)
-    except (RuntimeError, AssertionError) as error:  # torch built without CUDA asserts
-        raise VhagarError(
-            f"the device {name!r} cannot be used ({error}); use cpu, or leave it out"
-        ) from error
-    return device
 
 
 class TorchNetwork:
@@ -45,13 +17,13 @@ class TorchNetwork:
 
     def __init__(self, network: Network, device: Any, double: bool = False) -> None:
         self._torch = require_torch()
-        self._device = device
+        self.device = device
         self._dtype = self._torch.float64 if double else self._torch.float32
         self._steps = [(isinstance(layer, Relu), self._step(layer)) for layer in network.layers]
 
     def tensor(self, values: Any) -> Tensor:
         """Numbers on the network's device, in its precision."""
-        return self._torch.tensor(values, dtype=self._dtype, device=self._device)
+        return self._torch.tensor(values, dtype=self._dtype, device=self.device)
 
     def scores(self, x: Tensor) -> Tensor:
         """`(batch, classes)`."""

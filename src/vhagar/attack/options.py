@@ -6,25 +6,29 @@ import math
 from dataclasses import dataclass
 
 from vhagar.errors import InvalidInput
+from vhagar.options import check_device_name
 
 
 @dataclass(frozen=True)
 class AttackOptions:
     """Options of `attack`. `AttackOptions.paper()` is the published algorithm, nothing added.
 
-    `inputs` is the size of the hyper-input (M), shared among all targets and pieces; `steps` and
-    `step` (a part of the input range) belong to the gradient ascent. `lambda_0`, `tau` and `kappa`
-    balance its two goals as in the paper, `majority` (r) is the share of solutions that makes a
-    hint.
+    `inputs` is the size of the hyper-input (M), shared among all targets and pieces, or
+    `gpu_inputs` where the `device` ("auto", "cpu" or "cuda") is a GPU. `steps` and `step` (a part
+    of the input range) belong to the gradient ascent. `lambda_0`, `tau` and `kappa` balance its two
+    goals as in the paper, `majority` (r) is the share of solutions that makes a hint.
 
     The additions, each of which can be switched off: `lagrangian` treats the attack as a constraint
     with multipliers that adapt (`penalty` is how fast); `climb` adds starts that need no dataset,
-    `polish` solves the linear regions of the best inputs exactly, and `regions` searches the
-    regions around them, in `basins` places at first and then in the best one, until it has
-    failed `patience` times in a row. All of it is repeated `rounds` times, or without end.
+    `aim` starts half of the inputs near the best attack once there is one, `polish` solves the
+    linear regions of the best inputs exactly, and `regions` searches the regions around them, in
+    `basins` places at first and then in the best one, until it has failed `patience` times in a
+    row. All of it is repeated `rounds` times, or without end. `relax_first` puts a search from the
+    pieces' relaxations before the first ascent: what one process does while another one climbs.
     """
 
     inputs: int = 128
+    gpu_inputs: int = 4096
     steps: int = 80
     step: float = 0.05
     lambda_0: float = 1.01
@@ -34,12 +38,14 @@ class AttackOptions:
     lagrangian: bool = True
     penalty: float = 2.0
     climb: bool = True
+    aim: bool = True
     polish: bool = True
     regions: bool = True
+    relax_first: bool = False
     basins: int = 4
     patience: int = 40
     rounds: int | None = None
-    device: str | None = None
+    device: str = "auto"
     double: bool = False
     seed: int = 0
 
@@ -48,10 +54,12 @@ class AttackOptions:
         """Algorithm 2 of the paper with its M, lambda_0 and r; the other numbers are not in it."""
         return cls(
             inputs=inputs,
+            gpu_inputs=10_000,
             steps=steps,
             step=0.02,
             lagrangian=False,
             climb=False,
+            aim=False,
             polish=False,
             regions=False,
             rounds=1,
@@ -59,17 +67,20 @@ class AttackOptions:
         )
 
     def __post_init__(self) -> None:
-        for name in ("inputs", "steps", "basins", "patience"):
+        for name in ("inputs", "gpu_inputs", "steps", "basins", "patience"):
             _require(getattr(self, name) >= 1, f"{name} must be at least 1", getattr(self, name))
         for name in ("step", "tau", "kappa", "penalty"):
             value = getattr(self, name)
             _require(math.isfinite(value) and value > 0, f"{name} must be above 0", value)
+        check_device_name(self.device)
         # Otherwise the ascent would rather be confident than attacked.
         _require(1 < self.lambda_0 < math.inf, "lambda_0 must be above 1", self.lambda_0)
         _require(0.5 <= self.majority < 1, "the majority must be in [0.5,1)", self.majority)
         _require(self.rounds is None or self.rounds >= 1, "rounds must be at least 1", self.rounds)
         if self.regions and not self.polish:
             raise InvalidInput("searching regions needs the polish; switch off both, or neither")
+        if self.relax_first and not self.regions:
+            raise InvalidInput("beginning with relaxations needs the search of regions")
 
 
 def _require(holds: bool, what: str, value: object) -> None:

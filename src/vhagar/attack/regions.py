@@ -3,6 +3,9 @@
 In a linear region the most confident attack is the optimum of an LP (see the engine's polish). To
 get from region to region, most neurons keep their signs and a random share of them is set free: the
 relaxation of what is left is a small LP, and its optimum lies in a promising region nearby.
+
+To get anywhere without an input to begin with, dive: solve the relaxation, decide the clearest of
+the signs that it leaves open, solve it again, and so on.
 """
 
 from __future__ import annotations
@@ -30,6 +33,10 @@ _LEAST_FREE, _MOST_FREE = 0.015, 0.9
 _MOST_CONTEXTS = 16
 # How often another value of a piece's one parameter is tried, and how far away at least.
 _OTHER_VALUE, _NEAREST_VALUE = 0.2, 0.01
+# How often a dive decides signs, which share of the open ones, and how much chance has a say in it.
+_MOST_LEVELS, _DECIDED, _CHANCE = 8, 0.5, 0.3
+# Of the largest: what counts as no mass on one side of a sign.
+_NO_MASS = 1e-7
 
 
 class Regions:
@@ -57,12 +64,54 @@ class Regions:
             polish(self._context(goal, root, parameters), x, parameters, judge)
         return max(found, key=lambda attack: attack.confidence, default=None)
 
-    def relaxed(self, goal: int | None, root: int, parameters: Array) -> Attack | None:
-        """The attack that the relaxation without any sign decided leads to."""
+    def dived(self, goal: int | None, root: int, parameters: Array) -> Attack | None:
+        """Where a dive from the relaxation without any sign decided ends."""
         with contextlib.suppress(SolverFailure):
-            context = self._context(goal, root, parameters)
-            return self._from_lp(context, goal, root, np.zeros(0, dtype=np.int64))
+            return self._dive(self._context(goal, root, parameters), goal, root)
         return None
+
+    def _dive(self, context: Context, goal: int | None, root: int) -> Attack | None:
+        cut = np.zeros(0, dtype=np.int64)
+        for _ in range(_MOST_LEVELS):
+            context.simplex.switch_off(cut)
+            answer = context.simplex.solve()
+            if answer.primal is None or answer.objective <= 0:
+                return None
+            proposal = proposed(context, answer.primal)
+            more = self._disliked(context, answer.primal)
+            if not len(more):
+                break
+            cut = np.union1d(cut, more)
+        return self.polished(goal, root, *proposal)
+
+    def _disliked(self, context: Context, primal: Array) -> NDArray[np.int64]:
+        """The columns on the other side of the open signs that are clearest in an LP solution."""
+        weights = context.model.weights
+        place, size = _places(context)
+        if not size:
+            return place
+        lambdas = np.maximum(primal[weights.column], 0.0)
+        values = (weights.s, weights.t)
+
+        def mass(side: int) -> Array:
+            """On one side of each neuron's sign, in both copies."""
+            parts = (lambdas * np.maximum(side * copy, 0.0) for copy in values)
+            return np.stack([np.bincount(place, part, size) for part in parts])
+
+        positive, negative = mass(1), mass(-1)
+        total = positive + negative
+        open_ = np.minimum(positive, negative) > _NO_MASS * total.max()
+        chance = np.exp(_CHANCE * self._rng.normal(size=total.shape))
+        clear = chance * abs(positive - negative) / np.maximum(total, 1e-300)
+        ranked = np.sort(clear[open_])[::-1]
+        if not len(ranked):
+            return ranked.astype(np.int64)
+        decided = open_ & (clear >= ranked[int(_DECIDED * (len(ranked) - 1))])
+        cut = np.zeros(len(place), dtype=np.bool_)
+        for copy, v in enumerate(values):
+            likes_positive = (positive > negative)[copy][place]
+            cut |= decided[copy][place] & np.where(likes_positive, v < 0, v > 0)
+        return np.unique(weights.column[cut])
 
     def around(
         self,
@@ -100,11 +149,10 @@ class Regions:
         """The columns on the other side of the signs that are kept."""
         weights, network = context.model.weights, self._problem.network
         x_p = context.piece.apply(x[None], parameters[None])
-        ends = np.cumsum([0, *(len(layer) for layer in context.bounds.hexagons)])
-        place = ends[weights.layer] + weights.neuron
+        place, size = _places(context)
         low, high = np.log(_LEAST_FREE), np.log(_MOST_FREE)
         free = np.exp(self._rng.uniform(low, high))
-        kept = self._rng.random((2, ends[-1])) > free
+        kept = self._rng.random((2, size)) > free
         if self._rng.random() < 0.5:  # both copies of a neuron alike
             kept[1] = kept[0]
         cut = np.zeros(len(place), dtype=np.bool_)
@@ -146,6 +194,13 @@ class Regions:
         if len(self._bounds) > _MOST_CONTEXTS:
             self._bounds.popitem(last=False)
         return self._bounds[key]
+
+
+def _places(context: Context) -> tuple[NDArray[np.int64], int]:
+    """For each weight column its neuron, counted through all layers; and how many there are."""
+    weights = context.model.weights
+    ends = np.cumsum([0, *(len(layer) for layer in context.bounds.hexagons)])
+    return ends[weights.layer] + weights.neuron, int(ends[-1])
 
 
 def _parameter_is_fixed(piece: AbstractPiece) -> bool:

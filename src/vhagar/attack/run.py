@@ -8,6 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,12 +17,19 @@ from vhagar.attack.ascent import Solutions, ascend
 from vhagar.attack.batch import Batch, Group
 from vhagar.attack.hints import Hints, hints_of
 from vhagar.attack.keeper import Attack, Keeper, OnAttack
-from vhagar.attack.model import TorchNetwork, device_named
+from vhagar.attack.model import TorchNetwork
 from vhagar.attack.options import AttackOptions
 from vhagar.attack.regions import Regions
 from vhagar.attack.starts import checked_dataset, hyper_input, more_starts
-from vhagar.attack.tournament import Candidate, tournament
-from vhagar.errors import InvalidInput
+from vhagar.attack.tournament import (
+    Attempts,
+    Candidate,
+    from_candidates,
+    from_relaxations,
+    tournament,
+)
+from vhagar.device import require_torch, torch_device
+from vhagar.errors import InvalidInput, VhagarError
 from vhagar.problem import Problem
 
 Array = NDArray[np.float64]
@@ -92,28 +100,60 @@ class _Run:
         self._regions = Regions(self._keeper, self._rng)
         self._hints: dict[int | None, Hints] = {}
         self._visits: Counter[tuple[int | None, int]] = Counter()
+
+    @cached_property
+    def _batch(self) -> Batch:
+        """Made when it is first needed: torch takes a second to import."""
+        problem, options = self._problem, self._options
         goals, roots = problem.goals, range(len(problem.pieces))
         groups = tuple(Group(goal, root) for goal in goals for root in roots)
-        model = TorchNetwork(problem.network, device_named(options.device), options.double)
-        self._batch = Batch(problem, model, groups, max(options.inputs // len(groups), 1))
+        device = torch_device(options.device)
+        model = TorchNetwork(problem.network, device, options.double)
+        inputs = options.gpu_inputs if device.type == "cuda" else options.inputs
+        return Batch(problem, model, groups, max(inputs // len(groups), 1))
 
     def result(
         self, should_stop: Callable[[], bool], suggestions: Callable[[], Iterable[Suggestion]]
     ) -> AttackResult:
         rounds = 0
-        for rounds in itertools.count(1):
+        options, regions, goals = self._options, self._regions, self._problem.goals
+        if options.relax_first:
+            relaxations = {goal: from_relaxations(goal, self._places(), regions) for goal in goals}
+            self._search(relaxations, should_stop, suggestions)
+        ended = options.relax_first and should_stop()
+        while not ended:
+            rounds += 1
             self._hear(suggestions)
-            solutions = self._ascend(should_stop)
-            candidates = {goal: self._candidates(goal, solutions) for goal in self._problem.goals}
+            solutions = self._ascend_as_memory_allows(should_stop)
+            candidates = {goal: self._candidates(goal, solutions) for goal in goals}
             for goal, its_own in candidates.items():
                 self._offer(its_own)
                 self._hint(goal, its_own)
-            if self._options.polish:
-                self._search(candidates, should_stop, suggestions)
-            if should_stop() or rounds == self._options.rounds:
-                break
+            if options.polish:
+                polished = {
+                    goal: from_candidates(goal, self._shortlist(its_own), regions, options)
+                    for goal, its_own in candidates.items()
+                }
+                self._search(polished, should_stop, suggestions)
+            ended = should_stop() or rounds == options.rounds
         seconds = time.monotonic() - self._begun
         return AttackResult(dict(self._keeper.best), dict(self._hints), rounds, seconds)
+
+    def _ascend_as_memory_allows(self, should_stop: Callable[[], bool]) -> Solutions:
+        """An ascent; where it does not fit into memory, with half the rows from then on."""
+        while True:
+            try:
+                return self._ascend(should_stop)
+            except (MemoryError, require_torch().OutOfMemoryError) as error:
+                if self._batch.rows_each == 1:
+                    raise VhagarError(
+                        f"not even one input for each target and piece fits into the memory of "
+                        f"{self._batch.model.device}; use --device cpu, or fewer targets"
+                    ) from error
+            # Outside of the handler: the error holds on to what did not fit.
+            self._batch = self._batch.halved()
+            if self._batch.model.device.type == "cuda":
+                require_torch().cuda.empty_cache()
 
     def _ascend(self, should_stop: Callable[[], bool]) -> Solutions:
         """One ascent of all goals and pieces, from starts of its own."""
@@ -124,6 +164,8 @@ class _Run:
         # Every group gets starts of all confidences.
         dealt = starts.reshape(batch.rows_each, len(batch.groups), -1).swapaxes(0, 1)
         state = batch.start(dealt.reshape(starts.shape), rng)
+        if self._options.aim:
+            state = batch.aimed(state, self._keeper.best, rng)
         return ascend(batch, state, self._options, rng, should_stop)
 
     def _candidates(self, goal: int | None, solutions: Solutions) -> list[Candidate]:
@@ -188,16 +230,28 @@ class _Run:
         for suggestion in suggestions():
             self._keeper.judge(*suggestion)
 
+    def _places(self) -> list[tuple[int, Array]]:
+        """Pieces in no order of their own, with parameters from all over their boxes.
+
+        Where there are few, each has several turns: no two dives are the same.
+        """
+        roots = self._rng.permutation(len(self._problem.pieces)).tolist()
+        places = []
+        for root in itertools.islice(itertools.cycle(roots), 2 * self._options.basins):
+            low, high = self._problem.pieces[root].parameter_bounds
+            places.append((root, low + (high - low) * self._rng.uniform(size=len(low))))
+        return places
+
     def _search(
         self,
-        candidates: dict[int | None, list[Candidate]],
+        beginnings: dict[int | None, Attempts],
         should_stop: Callable[[], bool],
         suggestions: Callable[[], Iterable[Suggestion]],
     ) -> None:
         """All goals in turn, until each has had enough."""
         waiting = [
-            tournament(goal, self._shortlist(its_own), self._keeper, self._regions, self._options)
-            for goal, its_own in candidates.items()
+            tournament(goal, its_own, self._keeper, self._regions, self._options)
+            for goal, its_own in beginnings.items()
         ]
         while waiting:
             for search in list(waiting):

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from vhagar.attack.model import TorchNetwork, leads, require_torch
+from vhagar.attack.model import TorchNetwork, leads
+from vhagar.device import require_torch
 from vhagar.errors import InvalidInput
 from vhagar.network import confidence
 from vhagar.perturbation import Domain

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -51,19 +51,23 @@ class _Chain:
         self.best = found
 
 
+# What was found, one attempt after the other; None where an attempt found nothing.
+Attempts = Iterable[Attack | None]
+
+
 def tournament(
     goal: int | None,
-    candidates: list[Candidate],
+    beginnings: Attempts,
     keeper: Keeper,
     regions: Regions,
     options: AttackOptions,
 ) -> Iterator[None]:
     """Search for attacks on one goal; pauses after every attempt. The keeper hears of them all.
 
-    All of the candidates are tried, in their order.
+    All of the beginnings are made; the best of them are gone on from.
     """
     attacks: list[Attack] = []
-    for found in _first_attacks(goal, candidates, regions, options):
+    for found in beginnings:
         attacks += [found] if found is not None else []
         yield
     if not options.regions:
@@ -86,9 +90,9 @@ def tournament(
         yield
 
 
-def _first_attacks(
+def from_candidates(
     goal: int | None, candidates: list[Candidate], regions: Regions, options: AttackOptions
-) -> Iterator[Attack | None]:
+) -> Attempts:
     """Polish the candidates; where that yields nothing, look around them."""
     found = False
     for candidate in candidates:
@@ -97,8 +101,8 @@ def _first_attacks(
         yield attack
     if not options.regions:
         return
-    for root, candidate in {c.root: c for c in reversed(candidates)}.items():
-        attack = regions.relaxed(goal, root, candidate.parameters)
+    places = {candidate.root: candidate.parameters for candidate in reversed(candidates)}
+    for attack in from_relaxations(goal, list(places.items()), regions):
         found = found or attack is not None
         yield attack
     for k in range(options.patience if candidates else 0):
@@ -108,6 +112,14 @@ def _first_attacks(
         attack = regions.around(goal, candidate.root, candidate.x, candidate.parameters)
         found = attack is not None
         yield attack
+
+
+def from_relaxations(
+    goal: int | None, places: list[tuple[int, Array]], regions: Regions
+) -> Attempts:
+    """Dives from the relaxations of pieces, each with parameters to fix where that is needed."""
+    for root, parameters in places:
+        yield regions.dived(goal, root, parameters)
 
 
 def _different(attacks: list[Attack]) -> list[Attack]:

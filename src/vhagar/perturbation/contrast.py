@@ -27,8 +27,11 @@ from vhagar.perturbation.base import (
     Support,
 )
 from vhagar.perturbation.brightness import better
-from vhagar.perturbation.ranges import GivenRange, Range, as_range, interval_text
+from vhagar.perturbation.ranges import GivenRange, Range, as_range, interval_text, require_within
 from vhagar.perturbation.scalar import AbstractScalarPiece
+
+# The largest factor, and the inverse of the smallest: beyond any use, and no product overflows.
+_LARGEST = 1e6
 
 
 @dataclass(frozen=True)
@@ -45,6 +48,7 @@ class Contrast(Perturbation):
             raise InvalidInput(
                 f"the range of contrast must be above 0, not {interval_text((low, high))}"
             )
+        require_within((low, high), 1 / _LARGEST, _LARGEST, "the range of contrast")
         object.__setattr__(self, "span", (low, high))
 
     def pieces(self, domain: Domain, clip: bool = True) -> tuple[ContrastPiece, ...]:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from vhagar.dataset import named_dataset
 from vhagar.errors import InvalidInput
 from vhagar.options import Options
 from vhagar.pipeline import verify
@@ -59,7 +60,9 @@ def run(
     percent: bool = False,
 ) -> Outcome:
     """Search, show, write, and conclude."""
-    engine_for(options)  # a wrong name is found before anything is shown
+    # What is wrong with the options is found before anything is shown.
+    engine_for(options)
+    named_dataset(options, problem.domain)
     screen = open_screen()
     search = _search_with_percent if percent else _search
     result = search(screen, problem, options, timeout)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from importlib import import_module
 
+from vhagar.device import check_device
 from vhagar.errors import InvalidInput
 from vhagar.options import Options
 from vhagar.search.bab.engine import BabEngine
@@ -24,8 +25,9 @@ ATTACKS: dict[str, str] = {
 
 
 def engine_for(options: Options) -> AbstractEngine:
-    """The engine that the options name; complains about what it cannot do or use."""
+    """The engine that the options name; complains about what it cannot do or what is missing."""
     engine = engine_named(options.engine)
+    check_device(options.device)
     check_solver_name(options.solver)
     if options.certificate is not None and not engine.writes_certificates:
         raise InvalidInput(

@@ -12,7 +12,7 @@ import pytest
 
 from vhagar import Network, Options, Problem, Status, verify
 from vhagar.attack.hints import NO_HINT, Hints
-from vhagar.options import PARTS
+from vhagar.options import MIP_PARTS
 from vhagar.result import Tracker
 from vhagar.search.mip.attacker import HintsFound, start_of
 from vhagar.search.mip.attacking import AttackBeside, attack_first
@@ -158,7 +158,7 @@ def test_a_hint_goes_where_its_neuron_has_a_boolean(problem: Problem) -> None:
 
 
 @pytest.mark.parametrize("processes", [False, True])
-@pytest.mark.parametrize("without", [(), PARTS])
+@pytest.mark.parametrize("without", [(), MIP_PARTS])
 def test_the_engine_closes(problem: Problem, processes: bool, without: tuple[str, ...]) -> None:
     options = Options(engine="mip", processes=processes, without=without)
     result = verify(problem, timeout=60, options=options)

@@ -171,7 +171,7 @@ class _Search:
         left = _ATTACK_SHARE * (deadline - time.monotonic())
         job = AttackJob(
             tracker.problem,
-            AttackOptions(seed=tracker.options.seed),
+            AttackOptions(seed=tracker.options.seed, device=tracker.options.device),
             min(left, _ATTACK_SECONDS),
             self._dataset,
         )
