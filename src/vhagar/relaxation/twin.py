@@ -101,9 +101,8 @@ def through_stage(stage: Stage, state: Backward, magnitudes: Array) -> Backward:
         constant = constant + (p + q) @ bias
         error = error + _unit(layer.out_size + 4) * ((abs(p) + abs(q)) @ abs(bias))
         error = error + _HALF_ULP * abs(constant)  # that addition's own; others may cancel it
-        matrix = layer.weight if isinstance(layer, Affine) else layer.matrix
-        spread = _times(abs(p) + abs(q), abs(matrix))
-        p, q = _times(p, matrix), _times(q, matrix)
+        spread = layer.absolute.pull(abs(p) + abs(q))
+        p, q = layer.pull(p), layer.pull(q)
         # What rounding did to the coefficients is paid at the input's size. Inside a stage of
         # several layers the input's size is that of the layer's own input.
         size = magnitudes if layer is stage.layers[0] else _reach(stage, layer, magnitudes)
@@ -116,15 +115,9 @@ def _reach(stage: Stage, until: AbstractLinear, magnitudes: Array) -> Array:
     for layer in stage.layers:
         if layer is until:
             break
-        magnitudes = (abs(layer.matrix) @ magnitudes + abs(layer.flat_bias)) * (1 + 1e-9)
+        (reached,) = layer.absolute.times(magnitudes[None])
+        magnitudes = (reached + abs(layer.flat_bias)) * (1 + 1e-9)
     return magnitudes
-
-
-def _times(coefficients: Array, matrix: Array | sparse.csr_array) -> Array:
-    if isinstance(matrix, np.ndarray):
-        return coefficients @ matrix
-    product: Array = np.ascontiguousarray((matrix.T @ coefficients.T).T)
-    return product
 
 
 def _unit(terms: int) -> float:
@@ -146,6 +139,16 @@ class Corners:
     def of(cls, hexagons: Hexagons) -> Corners:
         s, t = hexagons.corners()
         return cls(s, t, np.maximum(s, 0.0), np.maximum(t, 0.0), hexagons.magnitude)
+
+    def take(self, neurons: NDArray[np.int64]) -> Corners:
+        """Those of some neurons."""
+        return Corners(
+            self.s[:, neurons],
+            self.t[:, neurons],
+            self.z[:, neurons],
+            self.z_p[:, neurons],
+            self.magnitude[neurons],
+        )
 
     def offset(self, a: Array, b: Array, p: Array, q: Array, allowed: Array | None = None) -> Array:
         """`r` of every neuron for coefficients `(batch, neurons)`: the largest over its corners.
