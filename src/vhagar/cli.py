@@ -153,6 +153,7 @@ def _options(arguments: argparse.Namespace) -> Options:
         dataset=getattr(arguments, "dataset", None),
         solver=getattr(arguments, "solver", Options.solver),
         without=tuple(getattr(arguments, "without", None) or ()),
+        device=getattr(arguments, "device", Options.device),
     )
 
 
@@ -284,6 +285,12 @@ def _add_engine(parser: argparse.ArgumentParser) -> None:
         action="append",
         metavar="PART",
         help="leave a part out of --engine mip, for comparison: dependencies",
+    )
+    add(
+        "--device",
+        default=Options.device,
+        metavar="D",
+        help="where first-order steps run: auto, cpu or cuda (default: %(default)s)",
     )
     add(
         "--gap",

@@ -11,6 +11,8 @@ from vhagar.errors import InvalidInput
 
 # What can be left out of the engine "mip".
 PARTS = ("dependencies",)
+# Where first-order steps can run.
+DEVICES = ("auto", "cpu", "cuda")
 
 
 @dataclass(frozen=True)
@@ -27,6 +29,8 @@ class Options:
     from the inputs in `dataset`, an .npz file or a folder of images.
     `solver` names the MIP solver of the engine "mip", and `without` the parts of it that are left
     out, for comparison: "dependencies".
+    `device` says where first-order steps run: "cpu", "cuda", or "auto" for a GPU where there is
+    one and the work is worth it.
     """
 
     engine: str = "bab"
@@ -38,6 +42,7 @@ class Options:
     dataset: Path | None = None
     solver: str = "highs"
     without: tuple[str, ...] = ()
+    device: str = "auto"
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.relative_gap) and 0 <= self.relative_gap < 1):
@@ -46,6 +51,10 @@ class Options:
             raise InvalidInput(f"at least one worker is needed, not {self.workers}")
         if not 0 <= self.seed < 2**31:
             raise InvalidInput(f"the seed must be from 0 to 2**31 - 1, not {self.seed}")
+        if self.device not in DEVICES:
+            raise InvalidInput(
+                f"there is no device {self.device!r}; choose from: {', '.join(DEVICES)}"
+            )
         for part in self.without:
             if part not in PARTS:
                 known = ", ".join(PARTS)

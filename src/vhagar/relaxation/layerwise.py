@@ -25,8 +25,9 @@ _BATCH_ENTRIES = 3_000_000
 class TwinBounds:
     """The network's stages over one piece, and the hexagons known so far."""
 
-    def __init__(self, network: Network, piece: AbstractPiece) -> None:
+    def __init__(self, network: Network, piece: AbstractPiece, threads: int = 1) -> None:
         self.network = network
+        self._threads = threads
         self.piece = piece
         self.stages: tuple[Stage, ...] = stages_of(network)
         low, high = piece.image_bounds()
@@ -57,6 +58,7 @@ class TwinBounds:
             directions,
             quick_local_choice(self.hexagons, self.corners),
             self.input_magnitude,
+            self._threads,
         )
         return hexagons_of(found, self.piece.ratio)
 
@@ -119,27 +121,33 @@ def refine_layer(bounds: TwinBounds, layer: int, steps: int) -> None:
     bounds.replace(layer, refined.meet(hexagons).tightened())
 
 
-def quick_bounds(network: Network, piece: AbstractPiece) -> TwinBounds:
+def quick_bounds(network: Network, piece: AbstractPiece, threads: int = 1) -> TwinBounds:
     """Hexagons of all hidden neurons, without optimisation."""
-    bounds = TwinBounds(network, piece)
+    bounds = TwinBounds(network, piece, threads)
+    for layer, plain in enumerate(plain_hexagons(network, piece)):
+        known = bounds.quick(layer)
+        bounds.append(_with_known_signs(bounds, layer, known.meet(plain)).tightened())
+    return bounds
+
+
+def append_plain(bounds: TwinBounds, layer: int, plain: Hexagons) -> None:
+    """The next layer's hexagons from interval arithmetic alone, for whoever tightens them."""
+    bounds.append(_with_known_signs(bounds, layer, plain).tightened())
+
+
+def plain_hexagons(network: Network, piece: AbstractPiece) -> list[Hexagons]:
+    """By interval arithmetic, each copy for itself: nothing is known of the gaps."""
     domain = piece.domain
     box = Bounds(np.full(domain.size, domain.lower), np.full(domain.size, domain.upper))
     first = _entering(network, box)
     second = _entering(network, Bounds(*piece.image_bounds()))
-    for layer in range(len(bounds.stages) - 1):
-        known = bounds.quick(layer)
-        gap = np.full(len(known), np.inf)
-        plain = Hexagons(
-            first[layer].lower,
-            first[layer].upper,
-            second[layer].lower,
-            second[layer].upper,
-            -gap,
-            gap,
-            piece.ratio,
+    found = []
+    for one, other in zip(first, second, strict=True):
+        gap = np.full(len(one.lower), np.inf)
+        found.append(
+            Hexagons(one.lower, one.upper, other.lower, other.upper, -gap, gap, piece.ratio)
         )
-        bounds.append(_with_known_signs(bounds, layer, known.meet(plain)).tightened())
-    return bounds
+    return found
 
 
 def _with_known_signs(bounds: TwinBounds, layer: int, found: Hexagons) -> Hexagons:

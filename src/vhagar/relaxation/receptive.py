@@ -19,6 +19,7 @@ from vhagar.network import Convolution
 from vhagar.perturbation import AbstractPiece
 from vhagar.relaxation.hexagon import Hexagons
 from vhagar.relaxation.slopes import quick_slopes
+from vhagar.relaxation.threads import in_threads
 from vhagar.relaxation.twin import (
     Backward,
     Corners,
@@ -166,20 +167,25 @@ def local_bounds(
     directions: tuple[tuple[float, float], ...],
     choose: LocalChoice,
     input_magnitude: Array,
+    threads: int = 1,
 ) -> Array:
     """Upper bounds `(directions, size)` on `on_s * s + on_t * t` of every neuron of the layer."""
     filters, height, width = local.output.shape
     found = np.full((len(directions), filters * height * width), np.inf)
     unit = np.eye(local.output.size)
     start = tuple(np.concatenate([part[k] * unit for part in directions]) for k in (0, 1))
-    for place in local.places():
-        value = _tile_bound(local, place, corners, piece, start, choose, input_magnitude)
-        index = local.output.at(place).index
-        found[:, index] = value.reshape(len(directions), -1)
+    places = list(local.places())
+
+    def prove(number: int) -> None:
+        place = places[number]
+        value = tile_bounds(local, place, corners, piece, start, choose, input_magnitude)
+        found[:, local.output.at(place).index] = value.reshape(len(directions), -1)
+
+    in_threads(prove, len(places), threads)
     return found
 
 
-def _tile_bound(
+def tile_bounds(
     local: LocalNetwork,
     place: tuple[int, int],
     corners: list[Corners],

@@ -26,6 +26,8 @@ from vhagar.relaxation.hexagon import Hexagons
 Array = NDArray[np.float64]
 
 _HALF_ULP = 2.0**-53
+# Entries of coefficients that are worked on at once.
+_BLOCK_ENTRIES = 2**14
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,13 +158,27 @@ class Corners:
         `allowed` `(CORNERS, neurons)` is 0 where a corner counts and minus infinity where a
         decision has cut it off.
         """
-        best = np.full(a.shape, -np.inf)
-        for k in range(len(self.s)):
-            value = a * self.z[k] + b * self.z_p[k] - p * self.s[k] - q * self.t[k]
-            if allowed is not None:
-                value = value + allowed[k]
-            np.maximum(best, value, out=best)
+        best = np.empty(a.shape)
+        at_once = max(1, _BLOCK_ENTRIES // max(a.shape[1], 1))
+        for begin in range(0, len(a), at_once):
+            rows = slice(begin, begin + at_once)
+            self._offset(a[rows], b[rows], p[rows], q[rows], allowed, best[rows])
         return best
+
+    def _offset(
+        self, a: Array, b: Array, p: Array, q: Array, allowed: Array | None, best: Array
+    ) -> None:
+        """The offsets of rows that fit into the cache, with two buffers for everything."""
+        best.fill(-np.inf)
+        value, term = np.empty_like(best), np.empty_like(best)
+        for k in range(len(self.s)):
+            np.multiply(a, self.z[k], out=value)
+            value += np.multiply(b, self.z_p[k], out=term)
+            value -= np.multiply(p, self.s[k], out=term)
+            value -= np.multiply(q, self.t[k], out=term)
+            if allowed is not None:
+                value += allowed[k]
+            np.maximum(best, value, out=best)
 
 
 def through_relu(

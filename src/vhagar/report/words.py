@@ -56,6 +56,8 @@ def details(result: Result, problem: Problem) -> list[tuple[str, str]]:
         )
     if result.witness is not None:
         rows.append(("witness", witness_words(result.witness, problem.source)))
+    if result.device != "cpu":
+        rows.append(("device", result.device))
     rows += [("note", note) for note in result.notes]
     return rows
 

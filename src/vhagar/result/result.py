@@ -66,7 +66,7 @@ class Result:
 
     `lower` is the confidence of `witness` (0 without one); `upper` is a dual bound. `targets` holds
     an interval for each target class; one that was left open cannot exceed `upper`. `nodes` is how
-    many nodes of search trees were looked at, in all targets together.
+    many nodes of search trees were looked at, in all targets together; `device` is what computed.
     """
 
     lower: float
@@ -79,6 +79,7 @@ class Result:
     history: tuple[Moment, ...]
     timings: dict[str, float]
     engine: str
+    device: str = "cpu"
     nodes: int = 0
     notes: tuple[str, ...] = ()
     max_confidence: Interval | None = field(default=None)

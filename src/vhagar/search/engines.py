@@ -27,6 +27,10 @@ def engine_for(options: Options) -> AbstractEngine:
     """The engine that the options name; complains about a solver that is not there."""
     engine = engine_named(options.engine)
     check_solver_name(options.solver)
+    if options.device == "cuda":  # what is asked for and missing is an error before the search
+        from vhagar.relaxation.first_order.device import check_device
+
+        check_device(options.device)
     if isinstance(engine, MipEngine):
         backend_named(options.solver)  # its package may be missing
     return engine

@@ -21,6 +21,7 @@ from vhagar.search.bab.explorer import Explored, Explorer, WitnessFound
 from vhagar.search.bab.frontier import Frontier
 from vhagar.search.bab.node import Node, Region, first_number
 from vhagar.search.base import AbstractEngine
+from vhagar.search.large.size import is_large
 from vhagar.search.processes import Channel, Finished, Worker, next_message
 
 # How much a worker does before it reports: nodes where results must repeat, else seconds.
@@ -51,9 +52,13 @@ class CeilingTask:
 
 
 class BabEngine(AbstractEngine):
-    """Branch and bound on the lambda-LP."""
+    """Branch and bound on the lambda-LP; networks too large for that are bounded at their roots."""
 
     def run(self, tracker: Tracker, deadline: float) -> bool:
+        if is_large(tracker.problem):
+            from vhagar.search.large.engine import LargeEngine
+
+            return LargeEngine().run(tracker, deadline)
         search = _Search(tracker)
         workers = tracker.options.worker_count
         if workers > 1 and tracker.options.processes:
