@@ -8,6 +8,7 @@ from vhagar.errors import InvalidInput
 from vhagar.options import Options
 from vhagar.search.bab.engine import BabEngine
 from vhagar.search.base import AbstractEngine
+from vhagar.search.large.engine import LargeEngine
 from vhagar.search.mip.backends import backend_named, check_solver_name
 from vhagar.search.mip.engine import MipEngine
 
@@ -15,6 +16,7 @@ from vhagar.search.mip.engine import MipEngine
 ENGINES: dict[str, type[AbstractEngine]] = {
     "bab": BabEngine,
     "mip": MipEngine,
+    "first-order": LargeEngine,
 }
 # These raise the lower bound only. They are imported when asked for: they need more libraries.
 ATTACKS: dict[str, str] = {

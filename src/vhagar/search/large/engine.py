@@ -16,13 +16,14 @@ from typing import Any
 from vhagar.dataset import named_dataset
 from vhagar.perturbation import AbstractPiece
 from vhagar.problem import Problem
-from vhagar.relaxation.first_order.device import device_words, torch_device
+from vhagar.relaxation.first_order.device import device_words, require_torch, torch_device
 from vhagar.relaxation.first_order.dual import Steps
 from vhagar.relaxation.first_order.refine import cores, first_order_bounds, refine
 from vhagar.relaxation.first_order.root import root_bounds
 from vhagar.relaxation.layerwise import TwinBounds, quick_bounds
 from vhagar.result import BoundKind, Tracker
 from vhagar.search.base import AbstractEngine
+from vhagar.search.large.size import is_large
 from vhagar.search.processes import Finished, Worker, next_message
 
 # How long the attack goes on at least: seconds, and of the time there is.
@@ -57,10 +58,14 @@ class LargeEngine(AbstractEngine):
     def run(self, tracker: Tracker, deadline: float) -> bool:
         device = torch_device(tracker.options.device)
         tracker.device = device_words(device)
-        tracker.note(
-            f"{tracker.problem.network.hidden_neurons} hidden neurons are too many for linear "
-            f"programs: bounds by first-order steps on {tracker.device}, without branching"
-        )
+        if is_large(tracker.problem):
+            tracker.note(
+                f"{tracker.problem.network.hidden_neurons} hidden neurons are too many for linear "
+                f"programs: bounds by first-order steps on {tracker.device}, without branching"
+            )
+        if device.type == "cpu" and tracker.options.attack and tracker.options.processes:
+            # The attack needs a core of its own; threads that wait for each other need theirs, too.
+            require_torch().set_num_threads(max(1, cores() - 1))
         with _Attack(tracker, deadline) as attack:
             bounding = _Bounding(tracker, device, lambda: _over(tracker, deadline, attack.hear))
             for plan in _CUDA_PLANS if device.type == "cuda" else _CPU_PLANS:
