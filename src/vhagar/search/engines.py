@@ -16,6 +16,9 @@ from vhagar.search.mip.engine import MipEngine
 ENGINES: dict[str, type[AbstractEngine]] = {
     "bab": BabEngine,
     "mip": MipEngine,
+}
+# These never branch: they bound, but cannot close. The default engine turns to them by itself.
+BOUNDING: dict[str, type[AbstractEngine]] = {
     "first-order": LargeEngine,
 }
 # These raise the lower bound only. They are imported when asked for: they need more libraries.
@@ -42,8 +45,10 @@ def engine_named(name: str) -> AbstractEngine:
     """The engine of that name."""
     if name in ENGINES:
         return ENGINES[name]()
+    if name in BOUNDING:
+        return BOUNDING[name]()
     if name in ATTACKS:
         engine: AbstractEngine = getattr(import_module("vhagar.attack.engine"), ATTACKS[name])()
         return engine
-    known = ", ".join([*ENGINES, *ATTACKS])
+    known = ", ".join([*ENGINES, *BOUNDING, *ATTACKS])
     raise InvalidInput(f"there is no engine {name!r}; choose one of: {known}")

@@ -84,17 +84,27 @@ class ConfidenceGoal(AbstractGoal):
         self.kept_mu = torch.where(better[:, None], self.mu, self.kept_mu)
 
     def move(self, y: Tensor, y_p: Tensor, adam: Adam) -> None:
-        on_alpha = y[:, self._source, None] - y
-        on_mu = y_p.gather(1, self._targets[:, None]) - y_p
-        self.alpha = _simplex(self.alpha - self._direction(0, on_alpha, adam), self._alpha_allowed)
-        moved = self.mu - self._direction(2, on_mu * self._mu_allowed, adam)
-        self.mu = moved.clamp(min=0) * self._mu_allowed
+        on_alpha = (y[:, self._source, None] - y) * self._alpha_allowed
+        # Along the simplex. One size for all entries of a row: entries that each had a size of
+        # their own would all move alike, and the projection would undo that.
+        count = self._alpha_allowed.sum(dim=1, keepdim=True)
+        on_alpha = (on_alpha - on_alpha.sum(dim=1, keepdim=True) / count) * self._alpha_allowed
+        on_mu = (y_p.gather(1, self._targets[:, None]) - y_p) * self._mu_allowed
+        mean, square = self._moments(0, on_alpha, adam)
+        largest = square.amax(dim=1, keepdim=True)
+        self.alpha = _simplex(self.alpha - _step(mean, largest, adam), self._alpha_allowed)
+        mean, square = self._moments(2, on_mu, adam)
+        self.mu = (self.mu - _step(mean, square, adam)).clamp(min=0) * self._mu_allowed
 
-    def _direction(self, place: int, slope: Tensor, adam: Adam) -> Tensor:
+    def _moments(self, place: int, slope: Tensor, adam: Adam) -> tuple[Tensor, Tensor]:
         mean, square = self._memory[place : place + 2]
         mean.lerp_(slope, 1 - adam.first)
         square.mul_(adam.second).addcmul_(slope, slope, value=1 - adam.second)
-        return adam.size * (mean / adam.fix_first) / ((square / adam.fix_second).sqrt() + 1e-12)
+        return mean, square
+
+
+def _step(mean: Tensor, square: Tensor, adam: Adam) -> Tensor:
+    return adam.size * (mean / adam.fix_first) / ((square / adam.fix_second).sqrt() + 1e-12)
 
 
 def _simplex(values: Tensor, allowed: Tensor) -> Tensor:

@@ -30,7 +30,7 @@ _MOST_HANDED_OUT = 8
 # Of all nodes, what the search for the ceiling may take where there is other work.
 _CEILING_SHARE = 0.2
 # When the attack joins, and how long it stays: seconds, and of the time that is left.
-_ATTACK_AFTER, _ATTACK_SECONDS, _ATTACK_SHARE = 1.5, 20.0, 0.15
+_ATTACK_AFTER, _ATTACK_SECONDS, _ATTACK_SHARE, _LARGEST_SHARE = 1.5, 20.0, 0.15, 0.6
 _ATTACKER = "attack"
 
 
@@ -155,13 +155,16 @@ class _Search:
         from vhagar.attack.worker import AttackJob, attack_beside
 
         self._attack_started = True
-        left = _ATTACK_SHARE * (deadline - time.monotonic())
-        job = AttackJob(
-            tracker.problem,
-            AttackOptions(seed=tracker.options.seed),
-            min(left, _ATTACK_SECONDS),
-            self._dataset,
+        # Beside many workers, one more process takes little from them.
+        shares = max(1.0, tracker.options.worker_count / 2)
+        left = min(_ATTACK_SHARE * shares, _LARGEST_SHARE) * (deadline - time.monotonic())
+        # Networks that linear programs can hold are too small for a GPU to be worth its start.
+        options = AttackOptions(
+            seed=tracker.options.seed,
+            device="cuda" if tracker.options.device == "cuda" else "cpu",
         )
+        seconds = min(left, shares * _ATTACK_SECONDS)
+        job = AttackJob(tracker.problem, options, seconds, self._dataset)
         self._attacker = Worker(_ATTACKER, (attack_beside, job), inbox)
 
     def _handle_attack(self, message: Any) -> None:
@@ -208,7 +211,7 @@ class _Search:
             return CeilingTask(ceiling.frontier.take(worker, _MOST_HANDED_OUT), ceiling.lower)
         if idle:
             return None
-        return Task(frontier.take(worker, share), self._tracker.lower, ceiling.upper)
+        return Task(frontier.take(worker, share, workers), self._tracker.lower, ceiling.upper)
 
     def _put_back(self, name: int, explored: Explored) -> None:
         if self._ceiling.frontier.has(name):
