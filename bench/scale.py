@@ -34,12 +34,16 @@ FIELDS = (
 )  # fmt: skip
 
 
-def measure(path: Path, perturbation: str, device: str, timeout: float) -> dict[str, Any]:
+def measure(
+    path: Path, perturbation: str, device: str, timeout: float, attack: bool
+) -> dict[str, Any]:
     """One run, in this process."""
     network = vhagar.read_onnx(path)
     problem = Problem(network, perturbation, SOURCE, TARGET)
     result = vhagar.verify(
-        problem, timeout=timeout, options=Options(engine="first-order", device=device)
+        problem,
+        timeout=timeout,
+        options=Options(engine="first-order", device=device, attack=attack),
     )
     trivial = result.history[0].upper
     improved = [m.seconds for m in result.history if m.upper < trivial]
@@ -57,9 +61,12 @@ def measure(path: Path, perturbation: str, device: str, timeout: float) -> dict[
     return dict(zip(FIELDS, values, strict=True))
 
 
-def measured_apart(path: Path, perturbation: str, device: str, timeout: float) -> dict[str, Any]:
+def measured_apart(
+    path: Path, perturbation: str, device: str, timeout: float, attack: bool
+) -> dict[str, Any]:
     """The same in a process of its own."""
-    command = [sys.executable, __file__, "--one", str(path), perturbation, device, str(timeout)]
+    given = [str(path), perturbation, device, str(timeout), str(attack)]
+    command = [sys.executable, __file__, "--one", *given]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise SystemExit(f"{path.name}, {perturbation}: {done.stderr}")
@@ -119,8 +126,9 @@ def plot(rows: list[dict[str, Any]], path: Path) -> None:
 
 def main() -> None:
     if sys.argv[1:2] == ["--one"]:
-        path, perturbation, device, timeout = sys.argv[2:]
-        print(json.dumps(measure(Path(path), perturbation, device, float(timeout))))
+        path, perturbation, device, timeout, attack = sys.argv[2:]
+        found = measure(Path(path), perturbation, device, float(timeout), attack == "True")
+        print(json.dumps(found))
         return
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -130,6 +138,12 @@ def main() -> None:
     parser.add_argument("--device", default="auto")
     parser.add_argument("--timeout", type=float, default=120.0)
     parser.add_argument("--only", default="", help="a part of the networks' names")
+    parser.add_argument(
+        "--perturbations", default=";".join(PERTURBATIONS), help="separated by semicolons"
+    )
+    parser.add_argument(
+        "--no-attack", action="store_true", help="upper bounds only; the lower ones stay 0"
+    )
     parser.add_argument("--plot", type=Path, help="draw what is in the file, measure nothing")
     arguments = parser.parse_args()
     rows = read(arguments.out)
@@ -138,11 +152,13 @@ def main() -> None:
         return
     done = {(row["network"], row["perturbation"], row["device"].split(" ")[0]) for row in rows}
     for path in sorted(arguments.networks.glob("*_wide_*.onnx")):
-        for perturbation in PERTURBATIONS:
+        for perturbation in arguments.perturbations.split(";"):
             known = (path.stem, perturbation, arguments.device) in done
             if arguments.only not in path.stem or known:
                 continue
-            row = measured_apart(path, perturbation, arguments.device, arguments.timeout)
+            row = measured_apart(
+                path, perturbation, arguments.device, arguments.timeout, not arguments.no_attack
+            )
             rows.append(row)
             write(arguments.out, rows)
             print(
