@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from vhagar import Network, Options, Problem, Status, verify
+from vhagar import Network, Options, Problem, Progress, Status, verify
 from vhagar.cli import main
 from vhagar.errors import InvalidInput
 from vhagar.network import Affine, Convolution, Relu, write_onnx
@@ -56,10 +56,17 @@ def test_the_default_engine_turns_to_it_by_size(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_the_attack_runs_beside_it() -> None:
+    """Both ends move, and Ctrl-C returns what is known by then."""
+
+    def enough(progress: Progress) -> None:
+        if progress.lower > 0 and progress.upper < progress.initial_upper:
+            raise KeyboardInterrupt
+
     problem = Problem(network(np.random.default_rng(3)), "linf(0.2)", 0, 1)
     options = Options(engine="first-order", device="cpu", workers=2)
-    result = verify(problem, timeout=12, options=options)
+    result = verify(problem, timeout=120, options=options, on_progress=enough)
     assert 0 < result.lower < result.upper < result.history[0].upper
+    assert result.status is Status.INTERRUPTED
 
 
 def test_a_missing_gpu_is_an_error_with_a_way_out(
