@@ -97,6 +97,23 @@ def convolutional(input_shape: Shape, filters: int, first_stride: int) -> nn.Seq
     return nn.Sequential(*features, nn.Linear(width, 10), nn.ReLU(), nn.Linear(10, CLASSES))
 
 
+def wide(input_shape: Shape, first: int, second: int) -> nn.Sequential:
+    """Two unpadded convolutions (5x5, then 4x4 with stride 2) and a hidden layer of 50 ReLUs.
+
+    Nearly all of the neurons are in the convolutions, which have few weights.
+    """
+    features = nn.Sequential(
+        nn.Conv2d(input_shape[0], first, kernel_size=5),
+        nn.ReLU(),
+        nn.Conv2d(first, second, kernel_size=4, stride=2),
+        nn.ReLU(),
+        nn.Flatten(),
+    )
+    with torch.no_grad():
+        width = features(torch.zeros(1, *input_shape)).shape[1]
+    return nn.Sequential(*features, nn.Linear(width, 50), nn.ReLU(), nn.Linear(50, CLASSES))
+
+
 GREY = (1, 28, 28)
 COLOUR = (3, 32, 32)
 
@@ -128,6 +145,31 @@ RECIPES: dict[str, Recipe] = {
         flips=True,
         largest_shift=4,
         seed=1,
+    ),
+    # One build in several sizes, the largest far beyond what linear programs can hold.
+    "mnist_wide_1k": Recipe(
+        "mnist", GREY, partial(wide, first=1, second=3), epochs=4, weight_decay=0.1
+    ),
+    "mnist_wide_5k": Recipe(
+        "mnist", GREY, partial(wide, first=6, second=12), epochs=4, weight_decay=0.1
+    ),
+    "mnist_wide_20k": Recipe(
+        "mnist",
+        GREY,
+        partial(wide, first=24, second=48),
+        epochs=4,
+        learning_rate=2e-3,
+        weight_decay=0.2,
+    ),
+    "cifar_wide_50k": Recipe(
+        "cifar",
+        COLOUR,
+        partial(wide, first=48, second=72),
+        epochs=40,
+        learning_rate=2e-3,
+        weight_decay=0.2,
+        flips=True,
+        largest_shift=2,
     ),
 }
 

@@ -290,7 +290,7 @@ def _add_question(parser: argparse.ArgumentParser) -> None:
         "--device",
         default=Options.device,
         choices=DEVICES,
-        help="where attacks are computed; auto takes a GPU where there is one (default: auto)",
+        help="where attacks and first-order steps run; auto: a GPU where there is one (the default)",
     )
 
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import importlib
-from typing import Any
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
 
 from vhagar.errors import InvalidInput, VhagarError
 
 # torch is imported late, as it takes a second, and carries no types here: tensors are `Any`.
 Tensor = Any
+_T = TypeVar("_T")
 
 
 def require_torch() -> Any:
@@ -17,7 +20,7 @@ def require_torch() -> Any:
         return importlib.import_module("torch")
     except ImportError as error:
         raise VhagarError(
-            "the attack needs PyTorch, which is not installed; "
+            "this needs PyTorch, which is not installed; "
             "get it with: pip install 'torch>=2.5,<2.14'"
         ) from error
 
@@ -42,3 +45,46 @@ def torch_device(name: str) -> Any:
     if name == "auto":
         name = "cuda" if has_cuda() else "cpu"
     return require_torch().device(name)
+
+
+def device_words(device: Any) -> str:
+    """The device for reports."""
+    if device.type == "cuda":
+        return f"cuda ({require_torch().cuda.get_device_name(device)})"
+    return str(device.type)
+
+
+@contextmanager
+def full_precision() -> Iterator[None]:
+    """Float32 products as float32: no TF32 in matrix products and convolutions."""
+    torch = require_torch()
+    matmul, cudnn = torch.backends.cuda.matmul, torch.backends.cudnn
+    before = matmul.allow_tf32, cudnn.allow_tf32
+    matmul.allow_tf32 = cudnn.allow_tf32 = False
+    try:
+        yield
+    finally:
+        matmul.allow_tf32, cudnn.allow_tf32 = before
+
+
+def in_parts(count: int, at_once: int, work: Callable[[int, int], _T]) -> list[_T]:
+    """`work(begin, end)` over `range(count)` in parts; out of memory, the parts shrink.
+
+    A single item that does not fit is the caller's: the error goes on.
+    """
+    torch = require_torch()
+    done: list[_T] = []
+    begin, at_once = 0, max(1, min(at_once, count))
+    while begin < count:
+        end = min(begin + at_once, count)
+        try:
+            done.append(work(begin, end))
+        except (torch.OutOfMemoryError, MemoryError):
+            if at_once == 1:
+                raise
+            at_once = (at_once + 1) // 2
+            if torch.cuda.is_available():
+                torch.cuda.empty_cache()
+            continue
+        begin = end
+    return done

@@ -30,12 +30,12 @@ class Options:
     `workers` is the number of processes that share one search, all cores by default; with one
     worker a search that closes gives the same result every time.
     `attack` says whether the attack runs beside a search that has worker processes; it may start
-    from the inputs in `dataset`, an .npz file or a folder of images. `device` is where it computes:
-    "cpu", "cuda", or "auto", a GPU where there is one.
-    `solver` names the MIP solver of the engine "mip", and `formulation` how it writes a ReLU ("bigm",
-    as in the paper, or "lambda", both copies of a neuron at once). `without` names parts that are
-    left out, for comparison: of the engine "mip" "dependencies", "attack" (its bound) and "hints",
-    and of the engine "attack" the additions to the published algorithm (see `AttackOptions`).
+    from the inputs in `dataset`, an .npz file or a folder of images. `device` is where attacks
+    and first-order steps run: "cpu", "cuda", or "auto", a GPU where there is one.
+    `solver` names the MIP solver of the engine "mip", and `formulation` how it writes a ReLU
+    ("bigm", as in the paper, or "lambda", both copies of a neuron at once). `without` names parts
+    that are left out, for comparison: of the engine "mip" "dependencies", "attack" (its bound) and
+    "hints", and of the engine "attack" the additions to the published algorithm (`AttackOptions`).
     `certificate` names a file to write that proves the interval; only the engine "bab" can. Upper
     bounds are then stated a little larger than they were computed, by 1e-9 of themselves and of the
     first bound and by 1e-12 of the scores, which leaves room for the rounding of whoever checks.

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Self
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
@@ -24,6 +26,8 @@ Shape = tuple[int, ...]
 
 # More values than this in one tensor (a gigabyte) are taken for damage, not for an image.
 LARGEST_TENSOR = 2**27
+# A convolution with more products than this is never written out as a matrix on the way.
+LARGEST_MATRIX = 2**20
 
 
 class AbstractLayer(ABC):
@@ -63,6 +67,26 @@ class AbstractLinear(AbstractLayer):
     def fan_in(self) -> int:
         """The most products any output sums: what a rounding error bound needs."""
 
+    @abstractmethod
+    def times(self, batch: Array) -> Array:
+        """`W x` of every row: `(batch, in_size)` to `(batch, out_size)`, plain sums of products."""
+
+    @abstractmethod
+    def pull(self, batch: Array) -> Array:
+        """`W' y` of every row: `(batch, out_size)` to `(batch, in_size)`, plain sums of products.
+
+        An entry sums at most `out_size` products.
+        """
+
+    @abstractmethod
+    def mapped(self, function: Callable[[Array], Array]) -> Self:
+        """The layer with a function applied to each of its weights and biases."""
+
+    @cached_property
+    def absolute(self) -> AbstractLinear:
+        """The layer with the absolute values of its weights and biases."""
+        return self.mapped(np.abs)
+
 
 @dataclass(frozen=True, eq=False)
 class Affine(AbstractLinear):
@@ -89,6 +113,15 @@ class Affine(AbstractLinear):
 
     def forward(self, batch: Array) -> Array:
         return batch @ self.weight.T + self.bias
+
+    def times(self, batch: Array) -> Array:
+        return batch @ self.weight.T
+
+    def pull(self, batch: Array) -> Array:
+        return batch @ self.weight
+
+    def mapped(self, function: Callable[[Array], Array]) -> Self:
+        return replace(self, weight=function(self.weight), bias=function(self.bias))
 
     @cached_property
     def matrix(self) -> sparse.csr_array:
@@ -187,6 +220,44 @@ class Convolution(AbstractLinear):
         ]
         return np.ascontiguousarray(np.concatenate(parts, axis=1))
 
+    def times(self, batch: Array) -> Array:
+        if self._is_small:
+            return _rows_times(batch, self.matrix.T)
+        return self.correlate(batch.reshape(-1, *self.in_shape)).reshape(len(batch), self.out_size)
+
+    def pull(self, batch: Array) -> Array:
+        if self._is_small:
+            return _rows_times(batch, self.matrix)
+        return self._spread(batch.reshape(-1, *self.out_shape)).reshape(len(batch), self.in_size)
+
+    def _spread(self, images: Array) -> Array:
+        """The transpose of `correlate`: every output goes back to the pixels it was made of."""
+        top, left = self.padding[:2]
+        (sh, sw), (dh, dw), (kh, kw) = self.stride, self.dilation, self.weight.shape[2:]
+        _, height, width = self.out_shape
+        count, per_group = len(images), self.weight.shape[0] // self.groups
+        # Channels last, so that each kernel position is one matrix product for the whole batch.
+        padded = np.zeros((count, self._padded(0), self._padded(1), self.in_shape[0]))
+        flat = np.ascontiguousarray(images.transpose(0, 2, 3, 1))
+        for g in range(self.groups):
+            filters = slice(g * per_group, (g + 1) * per_group)
+            channels = slice(g * self.weight.shape[1], (g + 1) * self.weight.shape[1])
+            for i in range(kh):
+                for j in range(kw):
+                    rows = slice(i * dh, i * dh + sh * (height - 1) + 1, sh)
+                    columns = slice(j * dw, j * dw + sw * (width - 1) + 1, sw)
+                    part = flat[..., filters] @ self.weight[filters, :, i, j]
+                    padded[:, rows, columns, channels] += part
+        inner = padded[:, top : top + self.in_shape[1], left : left + self.in_shape[2]]
+        return np.ascontiguousarray(inner.transpose(0, 3, 1, 2))
+
+    @property
+    def _is_small(self) -> bool:
+        return self.out_size * self.fan_in <= LARGEST_MATRIX
+
+    def mapped(self, function: Callable[[Array], Array]) -> Self:
+        return replace(self, weight=function(self.weight), bias=function(self.bias))
+
     @cached_property
     def matrix(self) -> sparse.csr_array:
         # Which input each weight meets at each output: convolve the numbers of the pixels.
@@ -239,6 +310,11 @@ class Relu(AbstractLayer):
 
     def forward(self, batch: Array) -> Array:
         return np.maximum(batch, 0.0)
+
+
+def _rows_times(batch: Array, matrix: sparse.csr_array) -> Array:
+    product: Array = np.ascontiguousarray((matrix.T @ batch.T).T)
+    return product
 
 
 def _freeze(layer: object, *names: str) -> None:

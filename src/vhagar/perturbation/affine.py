@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,6 +63,13 @@ class AffinePiece(AbstractPiece):
 
     def recover(self, x: Array, x_p: Array) -> Array:
         return np.zeros(0)
+
+    def local(self, pixels: Columns) -> tuple[AffinePiece, Columns]:
+        # With the pixels that the images of `pixels` are made of. The other images have no weight,
+        # so it does not matter that something is missing from them.
+        every = np.unique(np.concatenate([pixels, self.matrix[pixels].indices])).astype(np.int64)
+        matrix = sparse.csr_array(self.matrix[every][:, every])
+        return replace(self, domain=self.domain.part(len(every)), matrix=matrix), every
 
     def _support(self, a: Array, b: Array) -> Support:
         joint = a + (self.matrix.T @ b.T).T

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,6 +58,9 @@ class BandPiece(AbstractPiece):
 
     def recover(self, x: Array, x_p: Array) -> Array:
         return self.project((x_p - x)[self.mask])
+
+    def local(self, pixels: Columns) -> tuple[BandPiece, Columns]:
+        return replace(self, domain=self.domain.part(len(pixels)), mask=self.mask[pixels]), pixels
 
     def _support(self, a: Array, b: Array) -> Support:
         low, high = self.domain.lower, self.domain.upper

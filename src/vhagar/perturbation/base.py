@@ -56,6 +56,10 @@ class Domain:
         """The largest absolute value an entry can have."""
         return max(abs(self.lower), abs(self.upper))
 
+    def part(self, size: int) -> Domain:
+        """So many entries with the same range."""
+        return Domain((size,), self.lower, self.upper)
+
     @property
     def image(self) -> tuple[int, int, int]:
         """`(channels, rows, columns)`; an error where the input is not an image."""
@@ -225,6 +229,14 @@ class AbstractPiece(ABC):
     def split(self) -> tuple[AbstractPiece, ...]:
         """Smaller pieces that together cover this one; empty where nothing is to be gained."""
         return ()
+
+    def local(self, pixels: Columns) -> tuple[AbstractPiece, Columns]:
+        """A piece on few pixels whose support is this one's wherever only `pixels` have weight.
+
+        `pixels` are in ascending order. Returns the piece and the pixels `(its size,)` it is about,
+        in ascending order and at least those; here, all of them.
+        """
+        return self, np.arange(self.domain.size)
 
     def support(self, a: Array, b: Array) -> Support:
         """The maximum of `a.x + b.x_p` for coefficients `(batch, size)`, never rounded down."""

@@ -6,7 +6,7 @@ difference, and each pixel is a two-piece function of its own.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -80,6 +80,9 @@ class BrightnessPiece(AbstractScalarPiece):
         elif self.clip:
             low = np.where(x_p <= self.domain.lower + self.slack, -np.inf, low)
         return low, high
+
+    def local(self, pixels: Columns) -> tuple[BrightnessPiece, Columns]:
+        return replace(self, domain=self.domain.part(len(pixels))), pixels
 
     def _support(self, a: Array, b: Array) -> Support:
         if not self.clip:

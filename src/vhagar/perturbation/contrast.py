@@ -7,7 +7,7 @@ linear, the support is convex in e, and a range of e is relaxed and split.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -125,6 +125,9 @@ class ContrastPiece(AbstractScalarPiece):
         stays = abs(v) <= self.slack * (1 + self.span[1])
         low = np.where(black, np.where(stays, -np.inf, np.inf), low)
         return low, np.where(black, np.inf, high)
+
+    def local(self, pixels: Columns) -> tuple[ContrastPiece, Columns]:
+        return replace(self, domain=self.domain.part(len(pixels))), pixels
 
     def _support(self, a: Array, b: Array) -> Support:
         low, high = self.span

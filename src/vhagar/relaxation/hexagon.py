@@ -11,7 +11,7 @@ of one sign.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,6 +64,18 @@ class Hexagons:
         largest: Array = np.maximum(first, np.maximum(abs(self.lower_p), abs(self.upper_p)))
         # A corner's s may be computed from t by a division, its t from s by a product.
         return largest * max(self.ratio, 1.0 / self.ratio)
+
+    def take(self, neurons: NDArray[np.int64]) -> Hexagons:
+        """Those of some neurons."""
+        return replace(
+            self,
+            lower=self.lower[neurons],
+            upper=self.upper[neurons],
+            lower_p=self.lower_p[neurons],
+            upper_p=self.upper_p[neurons],
+            gap_lower=self.gap_lower[neurons],
+            gap_upper=self.gap_upper[neurons],
+        )
 
     def meet(self, other: Hexagons) -> Hexagons:
         """What both know; they have the same ratio."""

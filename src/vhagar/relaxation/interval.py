@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from vhagar.network import AbstractLinear, Affine, Network
 
@@ -49,34 +48,24 @@ def network_bounds(network: Network, inputs: Bounds) -> list[Bounds]:
 
 def linear_bounds(layer: AbstractLinear, inputs: Bounds) -> Bounds:
     """Bounds on `W x + bias`."""
-    matrix: Array | sparse.csr_array
-    matrix = layer.weight if isinstance(layer, Affine) else layer.matrix
-    return matrix_bounds(matrix, layer.flat_bias, inputs, layer.fan_in)
-
-
-def matrix_bounds(
-    matrix: Array | sparse.csr_array, bias: Array, inputs: Bounds, terms: int
-) -> Bounds:
-    """Bounds on `matrix @ x + bias`, where a row has at most `terms` entries."""
     with np.errstate(over="ignore", invalid="ignore"):
-        low, high = _rounded_outward(matrix, bias, inputs, terms)
+        low, high = _rounded_outward(layer, inputs)
     # Numbers beyond float64 prove nothing.
     return Bounds(np.where(np.isnan(low), -np.inf, low), np.where(np.isnan(high), np.inf, high))
 
 
-def _rounded_outward(
-    matrix: Array | sparse.csr_array, bias: Array, inputs: Bounds, terms: int
-) -> tuple[Array, Array]:
+def _rounded_outward(layer: AbstractLinear, inputs: Bounds) -> tuple[Array, Array]:
     middle = (inputs.lower + inputs.upper) / 2
     # Both halves of the interval, measured from the rounded middle.
     radius = np.maximum(inputs.upper - middle, middle - inputs.lower) * (1 + 4 * _HALF_ULP)
-    absolute = abs(matrix)
-    centre = matrix @ middle + bias
-    spread = absolute @ radius
-    size = absolute @ (abs(middle) + radius) + abs(bias)
+    bias = layer.flat_bias
+    ones = np.ones_like(middle)
+    (centre,) = layer.times(middle[None]) + bias
+    spread, size, weights = layer.absolute.times(np.stack([radius, abs(middle) + radius, ones]))
+    size = size + abs(bias)
     # A row of zeros is 0, exactly; nothing underflows in it.
-    empty = (absolute.sum(axis=1) == 0) & (bias == 0)
-    error = np.where(empty, 0.0, _gamma(2 * terms + 8) * size + _UNDERFLOW)
+    empty = (weights == 0) & (bias == 0)
+    error = np.where(empty, 0.0, _gamma(2 * layer.fan_in + 8) * size + _UNDERFLOW)
     return centre - spread - error, centre + spread + error
 
 
@@ -100,10 +89,10 @@ def confidence_bounds(network: Network, hidden: Bounds, label: int) -> tuple[Arr
         # Only a difference of 0 is known not to have been rounded.
         low = np.where(low == 0, low, np.nextafter(low, -np.inf))
         return low, np.where(high == 0, high, np.nextafter(high, np.inf))
-    weight: Array = last.matrix.toarray()
+    weight = last.pull(np.eye(last.out_size))
     bias = last.flat_bias
     gaps, shifts = weight[label] - weight[others], bias[label] - bias[others]
-    found = matrix_bounds(gaps, shifts, hidden, last.fan_in)
+    found = linear_bounds(Affine(gaps, shifts, last.in_shape, (len(others),)), hidden)
     # The subtractions rounded each entry by at most half an ulp; those of equal numbers did not.
     error = _gamma(8) * (abs(gaps) @ hidden.magnitude + abs(shifts))
     return found.lower - error, found.upper + error

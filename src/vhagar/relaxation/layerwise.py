@@ -12,6 +12,7 @@ from vhagar.perturbation import AbstractPiece
 from vhagar.relaxation.descent import Descent
 from vhagar.relaxation.hexagon import Hexagons
 from vhagar.relaxation.interval import Bounds, network_bounds
+from vhagar.relaxation.receptive import local_bounds, local_network, quick_local_choice
 from vhagar.relaxation.slopes import quick_choice
 from vhagar.relaxation.twin import Choice, Corners, Stage, stages_of, twin_bound
 
@@ -37,8 +38,9 @@ class Refined:
 class TwinBounds:
     """The network's stages over one piece, and the hexagons known so far."""
 
-    def __init__(self, network: Network, piece: AbstractPiece) -> None:
+    def __init__(self, network: Network, piece: AbstractPiece, threads: int = 1) -> None:
         self.network = network
+        self._threads = threads
         self.piece = piece
         self.stages: tuple[Stage, ...] = stages_of(network)
         low, high = piece.image_bounds()
@@ -59,17 +61,31 @@ class TwinBounds:
 
     def quick(self, layer: int) -> Hexagons:
         """Hexagons of what leaves stage `layer`, from the layers before it."""
+        directions = hexagon_directions(self.piece.ratio)
+        local = local_network(self.stages[: layer + 1], len(directions))
+        if local is None:
+            return hexagons_of(self._whole(layer, directions), self.piece.ratio)
+        found = local_bounds(
+            local,
+            self.corners,
+            self.piece,
+            directions,
+            quick_local_choice(self.hexagons, self.corners),
+            self.input_magnitude,
+            self._threads,
+        )
+        return hexagons_of(found, self.piece.ratio)
+
+    def _whole(self, layer: int, directions: tuple[tuple[float, float], ...]) -> Array:
+        """Where neurons may see all of the layers below."""
         size = self.stages[layer].out_size
-        ratio = self.piece.ratio
-        # Coefficients of s and of t whose maxima are the six bounds of a hexagon.
-        directions = ((-1, 0), (1, 0), (0, -1), (0, 1), (ratio, -1), (-ratio, 1))
         found = np.empty((len(directions), size))
         rows = max(1, _BATCH_ENTRIES // max(stage.in_size for stage in self.stages))
         for begin in range(0, size, rows):
             unit = np.eye(min(rows, size - begin), size, begin)
             for k, (on_s, on_t) in enumerate(directions):
                 found[k, begin : begin + len(unit)] = self.bound(layer, on_s * unit, on_t * unit)
-        return Hexagons(-found[0], found[1], -found[2], found[3], -found[4], found[5], ratio)
+        return found
 
     def bound(self, layer: int, a: Array, b: Array, choice: Choice | None = None) -> Array:
         """Upper bounds on `a.y + b.y_p`, `y` what leaves stage `layer`."""
@@ -81,6 +97,17 @@ class TwinBounds:
             choice or quick_choice(self.hexagons, self.corners),
             self.input_magnitude,
         )
+
+
+def hexagon_directions(ratio: float) -> tuple[tuple[float, float], ...]:
+    """Coefficients of s and of t whose maxima are the six bounds of a hexagon."""
+    return ((-1, 0), (1, 0), (0, -1), (0, 1), (ratio, -1), (-ratio, 1))
+
+
+def hexagons_of(largest: Array, ratio: float) -> Hexagons:
+    """The hexagons whose maxima in those directions are given, `(6, neurons)`."""
+    low, high, low_p, high_p, gap_low, gap_high = largest
+    return Hexagons(-low, high, -low_p, high_p, -gap_low, gap_high, ratio)
 
 
 def refine_layer(bounds: TwinBounds, layer: int, steps: int) -> None:
@@ -96,7 +123,7 @@ def refine_layer(bounds: TwinBounds, layer: int, steps: int) -> None:
     h = hexagons
     known = (-h.lower, h.upper, -h.lower_p, h.upper_p, -h.gap_lower, h.gap_upper)
     found = np.stack(known)
-    directions = ((-1, 0), (1, 0), (0, -1), (0, 1), (ratio, -1), (-ratio, 1))
+    directions = hexagon_directions(ratio)
     on_s = np.concatenate([part[0] * unit for part in directions])
     on_t = np.concatenate([part[1] * unit for part in directions])
     descent = Descent(bounds.stages[: layer + 1], bounds.corners[:layer], bounds.piece)
@@ -105,7 +132,7 @@ def refine_layer(bounds: TwinBounds, layer: int, steps: int) -> None:
     better = bounds.bound(layer, on_s, on_t, choice).reshape(len(directions), -1)
     bounds.refined.append(Refined(layer, undecided, choice.below))
     found[:, undecided] = np.fmin(found[:, undecided], better)  # NaN proves nothing
-    refined = Hexagons(-found[0], found[1], -found[2], found[3], -found[4], found[5], ratio)
+    refined = hexagons_of(found, ratio)
     bounds.replace(layer, refined.meet(hexagons).tightened())
 
 
@@ -133,27 +160,33 @@ def _float32(values: Array) -> NDArray[np.float32]:
     return np.where(np.isfinite(rounded), rounded, np.float32(0))
 
 
-def quick_bounds(network: Network, piece: AbstractPiece) -> TwinBounds:
+def quick_bounds(network: Network, piece: AbstractPiece, threads: int = 1) -> TwinBounds:
     """Hexagons of all hidden neurons, without optimisation."""
-    bounds = TwinBounds(network, piece)
+    bounds = TwinBounds(network, piece, threads)
+    for layer, plain in enumerate(plain_hexagons(network, piece)):
+        known = bounds.quick(layer)
+        bounds.append(_with_known_signs(bounds, layer, known.meet(plain)).tightened())
+    return bounds
+
+
+def append_plain(bounds: TwinBounds, layer: int, plain: Hexagons) -> None:
+    """The next layer's hexagons from interval arithmetic alone, for whoever tightens them."""
+    bounds.append(_with_known_signs(bounds, layer, plain).tightened())
+
+
+def plain_hexagons(network: Network, piece: AbstractPiece) -> list[Hexagons]:
+    """By interval arithmetic, each copy for itself: nothing is known of the gaps."""
     domain = piece.domain
     box = Bounds(np.full(domain.size, domain.lower), np.full(domain.size, domain.upper))
     first = _entering(network, box)
     second = _entering(network, Bounds(*piece.image_bounds()))
-    for layer in range(len(bounds.stages) - 1):
-        known = bounds.quick(layer)
-        gap = np.full(len(known), np.inf)
-        plain = Hexagons(
-            first[layer].lower,
-            first[layer].upper,
-            second[layer].lower,
-            second[layer].upper,
-            -gap,
-            gap,
-            piece.ratio,
+    found = []
+    for one, other in zip(first, second, strict=True):
+        gap = np.full(len(one.lower), np.inf)
+        found.append(
+            Hexagons(one.lower, one.upper, other.lower, other.upper, -gap, gap, piece.ratio)
         )
-        bounds.append(_with_known_signs(bounds, layer, known.meet(plain)).tightened())
-    return bounds
+    return found
 
 
 def _with_known_signs(bounds: TwinBounds, layer: int, found: Hexagons) -> Hexagons:
@@ -171,11 +204,11 @@ def _with_known_signs(bounds: TwinBounds, layer: int, found: Hexagons) -> Hexago
         rises = (before.gap_upper > 0) & ~before.off
         falls = (before.gap_lower < 0) & ~before.off
     for linear in bounds.stages[layer].layers:
-        positive, negative = linear.matrix > 0, linear.matrix < 0
-        rises, falls = (
-            (positive @ up.astype(np.float64) + negative @ down.astype(np.float64)) > 0
-            for up, down in ((rises, falls), (falls, rises))
-        )
+        positive = linear.mapped(lambda weight: (weight > 0).astype(np.float64))
+        negative = linear.mapped(lambda weight: (weight < 0).astype(np.float64))
+        moves = np.stack([rises, falls]).astype(np.float64)
+        # Sums of ones are exact.
+        rises, falls = (positive.times(moves) + negative.times(moves[::-1])) > 0
     return replace(
         found,
         gap_lower=np.where(falls, found.gap_lower, np.maximum(found.gap_lower, 0.0)),

@@ -26,6 +26,8 @@ from vhagar.relaxation.hexagon import Hexagons
 Array = NDArray[np.float64]
 
 _HALF_ULP = 2.0**-53
+# Entries of coefficients that are worked on at once.
+_BLOCK_ENTRIES = 2**14
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,9 +103,8 @@ def through_stage(stage: Stage, state: Backward, magnitudes: Array) -> Backward:
         constant = constant + (p + q) @ bias
         error = error + _unit(layer.out_size + 4) * ((abs(p) + abs(q)) @ abs(bias))
         error = error + _HALF_ULP * abs(constant)  # that addition's own; others may cancel it
-        matrix = layer.weight if isinstance(layer, Affine) else layer.matrix
-        spread = _times(abs(p) + abs(q), abs(matrix))
-        p, q = _times(p, matrix), _times(q, matrix)
+        spread = layer.absolute.pull(abs(p) + abs(q))
+        p, q = layer.pull(p), layer.pull(q)
         # What rounding did to the coefficients is paid at the input's size. Inside a stage of
         # several layers the input's size is that of the layer's own input.
         size = magnitudes if layer is stage.layers[0] else _reach(stage, layer, magnitudes)
@@ -116,15 +117,9 @@ def _reach(stage: Stage, until: AbstractLinear, magnitudes: Array) -> Array:
     for layer in stage.layers:
         if layer is until:
             break
-        magnitudes = (abs(layer.matrix) @ magnitudes + abs(layer.flat_bias)) * (1 + 1e-9)
+        (reached,) = layer.absolute.times(magnitudes[None])
+        magnitudes = (reached + abs(layer.flat_bias)) * (1 + 1e-9)
     return magnitudes
-
-
-def _times(coefficients: Array, matrix: Array | sparse.csr_array) -> Array:
-    if isinstance(matrix, np.ndarray):
-        return coefficients @ matrix
-    product: Array = np.ascontiguousarray((matrix.T @ coefficients.T).T)
-    return product
 
 
 def _unit(terms: int) -> float:
@@ -147,19 +142,43 @@ class Corners:
         s, t = hexagons.corners()
         return cls(s, t, np.maximum(s, 0.0), np.maximum(t, 0.0), hexagons.magnitude)
 
+    def take(self, neurons: NDArray[np.int64]) -> Corners:
+        """Those of some neurons."""
+        return Corners(
+            self.s[:, neurons],
+            self.t[:, neurons],
+            self.z[:, neurons],
+            self.z_p[:, neurons],
+            self.magnitude[neurons],
+        )
+
     def offset(self, a: Array, b: Array, p: Array, q: Array, allowed: Array | None = None) -> Array:
         """`r` of every neuron for coefficients `(batch, neurons)`: the largest over its corners.
 
         `allowed` `(CORNERS, neurons)` is 0 where a corner counts and minus infinity where a
         decision has cut it off.
         """
-        best = np.full(a.shape, -np.inf)
-        for k in range(len(self.s)):
-            value = a * self.z[k] + b * self.z_p[k] - p * self.s[k] - q * self.t[k]
-            if allowed is not None:
-                value = value + allowed[k]
-            np.maximum(best, value, out=best)
+        best = np.empty(a.shape)
+        at_once = max(1, _BLOCK_ENTRIES // max(a.shape[1], 1))
+        for begin in range(0, len(a), at_once):
+            rows = slice(begin, begin + at_once)
+            self._offset(a[rows], b[rows], p[rows], q[rows], allowed, best[rows])
         return best
+
+    def _offset(
+        self, a: Array, b: Array, p: Array, q: Array, allowed: Array | None, best: Array
+    ) -> None:
+        """The offsets of rows that fit into the cache, with two buffers for everything."""
+        best.fill(-np.inf)
+        value, term = np.empty_like(best), np.empty_like(best)
+        for k in range(len(self.s)):
+            np.multiply(a, self.z[k], out=value)
+            value += np.multiply(b, self.z_p[k], out=term)
+            value -= np.multiply(p, self.s[k], out=term)
+            value -= np.multiply(q, self.t[k], out=term)
+            if allowed is not None:
+                value += allowed[k]
+            np.maximum(best, value, out=best)
 
 
 def through_relu(

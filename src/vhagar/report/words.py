@@ -60,6 +60,8 @@ def details(result: Result, problem: Problem) -> list[tuple[str, str]]:
     if result.certificate is not None:
         command = check_command(result.certificate, problem)
         rows.append(("proof", f"{result.certificate}, which this checks: {command}"))
+    if result.device != "cpu":
+        rows.append(("device", result.device))
     rows += [("note", note) for note in result.notes]
     return rows
 

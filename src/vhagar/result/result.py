@@ -74,8 +74,8 @@ class Result:
 
     `lower` is the confidence of `witness` (0 without one); `upper` is a dual bound. `targets` holds
     an interval for each target class; one that was left open cannot exceed `upper`. `nodes` is how
-    many nodes of search trees were looked at, in all targets together. `certificate` is the file
-    that proves the interval, where one was asked for and written.
+    many nodes of search trees were looked at, in all targets together; `device` is what computed.
+    `certificate` is the file that proves the interval, where one was asked for and written.
     """
 
     lower: float
@@ -88,6 +88,7 @@ class Result:
     history: tuple[Moment, ...]
     timings: dict[str, float]
     engine: str
+    device: str = "cpu"
     nodes: int = 0
     notes: tuple[str, ...] = ()
     max_confidence: Interval | None = field(default=None)

@@ -48,6 +48,7 @@ def to_dict(result: Result, problem: Problem) -> dict[str, Any]:
         ),
         "percent": result.percent,
         "engine": result.engine,
+        "device": result.device,
         "nodes": result.nodes,
         "timings": result.timings,
         "notes": result.notes,

@@ -54,6 +54,7 @@ class Tracker:
         self.bounds = bounds or BoundsMemory()
         self.started = time.monotonic()
         self.phase_name = "start"
+        self.device = "cpu"
         self._on_progress = on_progress
         self._check = WitnessCheck(problem)
         self._uppers: dict[int | None, dict[BoundKind, float]] = {g: {} for g in problem.goals}
@@ -246,6 +247,7 @@ class Tracker:
             history=(*self._history, Moment(self.seconds, self.lower, self.upper)),
             timings=dict(self._timings),
             engine=self.options.engine,
+            device=self.device,
             nodes=self._nodes,
             notes=tuple(self._notes),
             certificate=self.certificate,

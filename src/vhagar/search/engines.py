@@ -9,6 +9,7 @@ from vhagar.errors import InvalidInput
 from vhagar.options import Options
 from vhagar.search.bab.engine import BabEngine
 from vhagar.search.base import AbstractEngine
+from vhagar.search.large.engine import LargeEngine
 from vhagar.search.mip.backends import backend_named, check_solver_name
 from vhagar.search.mip.engine import MipEngine
 
@@ -16,6 +17,10 @@ from vhagar.search.mip.engine import MipEngine
 ENGINES: dict[str, type[AbstractEngine]] = {
     "bab": BabEngine,
     "mip": MipEngine,
+}
+# These never branch: they bound, but cannot close. The default engine turns to them by itself.
+BOUNDING: dict[str, type[AbstractEngine]] = {
+    "first-order": LargeEngine,
 }
 # These raise the lower bound only. They are imported when asked for: they need more libraries.
 ATTACKS: dict[str, str] = {
@@ -43,8 +48,10 @@ def engine_named(name: str) -> AbstractEngine:
     """The engine of that name."""
     if name in ENGINES:
         return ENGINES[name]()
+    if name in BOUNDING:
+        return BOUNDING[name]()
     if name in ATTACKS:
         engine: AbstractEngine = getattr(import_module("vhagar.attack.engine"), ATTACKS[name])()
         return engine
-    known = ", ".join([*ENGINES, *ATTACKS])
+    known = ", ".join([*ENGINES, *BOUNDING, *ATTACKS])
     raise InvalidInput(f"there is no engine {name!r}; choose one of: {known}")

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from vhagar.dataset import named_dataset
+from vhagar.errors import InvalidInput
 from vhagar.options import Options
 from vhagar.problem import Problem
 from vhagar.relaxation.memory import BoundsMemory
@@ -26,6 +27,7 @@ from vhagar.search.bab.frontier import Frontier
 from vhagar.search.bab.node import Node, Region, first_number
 from vhagar.search.bab.record import Record, recording
 from vhagar.search.base import AbstractEngine
+from vhagar.search.large.size import is_large
 from vhagar.search.processes import Channel, Finished, Worker, next_message
 
 # How much a worker does before it reports: nodes where results must repeat, else seconds.
@@ -34,7 +36,7 @@ _MOST_HANDED_OUT = 8
 # Of all nodes, what the search for the ceiling may take where there is other work.
 _CEILING_SHARE = 0.2
 # When the attack joins, and how long it stays: seconds, and of the time that is left.
-_ATTACK_AFTER, _ATTACK_SECONDS, _ATTACK_SHARE = 1.5, 20.0, 0.15
+_ATTACK_AFTER, _ATTACK_SECONDS, _ATTACK_SHARE, _LARGEST_SHARE = 1.5, 20.0, 0.15, 0.6
 _ATTACKER = "attack"
 
 
@@ -56,7 +58,7 @@ class CeilingTask:
 
 
 class BabEngine(AbstractEngine):
-    """Branch and bound on the lambda-LP."""
+    """Branch and bound on the lambda-LP; networks too large for that are bounded at their roots."""
 
     writes_certificates = True
 
@@ -65,10 +67,19 @@ class BabEngine(AbstractEngine):
 
     @contextmanager
     def certifying(self, tracker: Tracker) -> Iterator[None]:
+        if tracker.options.certificate is not None and is_large(tracker.problem):
+            raise InvalidInput(
+                f"a network of {tracker.problem.network.hidden_neurons} hidden neurons is bounded "
+                "without a search, and that is not certified yet; leave out the certificate"
+            )
         with recording(tracker) as self._record:
             yield
 
     def run(self, tracker: Tracker, deadline: float) -> bool:
+        if is_large(tracker.problem):
+            from vhagar.search.large.engine import LargeEngine
+
+            return LargeEngine().run(tracker, deadline)
         search = _Search(tracker, self._record)
         workers = tracker.options.worker_count
         if workers > 1 and tracker.options.processes:
@@ -168,13 +179,16 @@ class _Search:
         from vhagar.attack.worker import AttackJob, attack_beside
 
         self._attack_started = True
-        left = _ATTACK_SHARE * (deadline - time.monotonic())
-        job = AttackJob(
-            tracker.problem,
-            AttackOptions(seed=tracker.options.seed, device=tracker.options.device),
-            min(left, _ATTACK_SECONDS),
-            self._dataset,
+        # Beside many workers, one more process takes little from them.
+        shares = max(1.0, tracker.options.worker_count / 2)
+        left = min(_ATTACK_SHARE * shares, _LARGEST_SHARE) * (deadline - time.monotonic())
+        # Networks that linear programs can hold are too small for a GPU to be worth its start.
+        options = AttackOptions(
+            seed=tracker.options.seed,
+            device="cuda" if tracker.options.device == "cuda" else "cpu",
         )
+        seconds = min(left, shares * _ATTACK_SECONDS)
+        job = AttackJob(tracker.problem, options, seconds, self._dataset)
         self._attacker = Worker(_ATTACKER, (attack_beside, job), inbox)
 
     def _handle_attack(self, message: Any) -> None:
@@ -221,7 +235,7 @@ class _Search:
             return CeilingTask(ceiling.frontier.take(worker, _MOST_HANDED_OUT), ceiling.lower)
         if idle:
             return None
-        return Task(frontier.take(worker, share), self._tracker.lower, ceiling.upper)
+        return Task(frontier.take(worker, share, workers), self._tracker.lower, ceiling.upper)
 
     def _put_back(self, name: int, explored: Explored) -> None:
         in_ceiling = self._ceiling.frontier.has(name)

@@ -33,9 +33,11 @@ class Frontier:
         """Whether a worker has nodes of this frontier."""
         return worker in self._in_flight
 
-    def take(self, worker: int, count: int) -> list[Node]:
-        """The best nodes; among twice as many, those whose bases the worker has come first."""
-        best = [heapq.heappop(self._open) for _ in range(min(2 * count, len(self._open)))]
+    def take(self, worker: int, count: int, workers: int = 1) -> list[Node]:
+        """The best nodes; among as many as all workers take, or twice as many, those first whose
+        bases the worker has."""
+        among = count * max(2, workers)
+        best = [heapq.heappop(self._open) for _ in range(min(among, len(self._open)))]
         own = [node for node in best[1:] if node.maker == worker]
         others = [node for node in best[1:] if node.maker != worker]
         ordered = [best[0], *own, *others]  # the very best is never left behind

@@ -1,0 +1,120 @@
+"""What is bounded: fixed coefficients, or the confidence with multipliers of its own."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+from vhagar.device import Tensor, require_torch
+from vhagar.relaxation.first_order.fused import Adam
+
+
+class AbstractGoal(ABC):
+    """The start coefficients of every row."""
+
+    @abstractmethod
+    def start(self) -> tuple[Tensor, Tensor]:
+        """Coefficients `(rows, outputs)` on both copies' outputs."""
+
+    @abstractmethod
+    def keep(self, better: Tensor) -> None:
+        """Some rows are better than ever."""
+
+    @abstractmethod
+    def move(self, y: Tensor, y_p: Tensor, adam: Adam) -> None:
+        """`y` and `y_p` are the slopes of the bound along the coefficients."""
+
+
+class FixedGoal(AbstractGoal):
+    """Coefficients that stay as they are."""
+
+    def __init__(self, a: Tensor, b: Tensor) -> None:
+        self._start = (a, b)
+
+    def start(self) -> tuple[Tensor, Tensor]:
+        return self._start
+
+    def keep(self, better: Tensor) -> None:
+        pass
+
+    def move(self, y: Tensor, y_p: Tensor, adam: Adam) -> None:
+        pass
+
+
+class ConfidenceGoal(AbstractGoal):
+    """The source's confidence where the target leads, by multipliers `alpha` and `mu`.
+
+    `alpha` lies on the simplex over the other classes, `mu` is not negative; both are projected.
+    The start, all of `alpha` on the target and `mu` 1 on the source, bounds how far the lead of
+    the source over the target can shift. Without a target, `mu` stays 0. Rows have their own
+    targets `(rows,)`; -1 is none.
+    """
+
+    def __init__(self, classes: int, source: int, targets: Tensor) -> None:
+        torch = require_torch()
+        rows, device = len(targets), targets.device
+        every = torch.arange(rows, device=device)
+        self._source = source
+        self._targets = targets.clamp(min=0)
+        self._attacked = (targets >= 0)[:, None]
+        self._alpha_allowed = torch.ones((rows, classes), device=device)
+        self._alpha_allowed[:, source] = 0.0
+        self._mu_allowed = torch.ones((rows, classes), device=device) * self._attacked
+        self._mu_allowed[every, self._targets] = 0.0
+        spread = self._alpha_allowed / (classes - 1)
+        pure = torch.zeros((rows, classes), device=device)
+        pure[every, self._targets] = 1.0
+        self.alpha = torch.where(self._attacked, pure, spread)
+        self.mu = torch.zeros((rows, classes), device=device)
+        self.mu[:, source] = 1.0
+        self.mu *= self._mu_allowed
+        self.kept_alpha, self.kept_mu = self.alpha.clone(), self.mu.clone()
+        self._memory = [torch.zeros_like(self.alpha) for _ in range(4)]
+
+    def start(self) -> tuple[Tensor, Tensor]:
+        torch = require_torch()
+        a, b = -self.alpha, -self.mu
+        a[:, self._source] += self.alpha.sum(dim=1)
+        every = torch.arange(len(b), device=b.device)
+        b[every, self._targets] += self.mu.sum(dim=1)
+        return a, b
+
+    def keep(self, better: Tensor) -> None:
+        torch = require_torch()
+        self.kept_alpha = torch.where(better[:, None], self.alpha, self.kept_alpha)
+        self.kept_mu = torch.where(better[:, None], self.mu, self.kept_mu)
+
+    def move(self, y: Tensor, y_p: Tensor, adam: Adam) -> None:
+        on_alpha = (y[:, self._source, None] - y) * self._alpha_allowed
+        # Along the simplex. One size for all entries of a row: entries that each had a size of
+        # their own would all move alike, and the projection would undo that.
+        count = self._alpha_allowed.sum(dim=1, keepdim=True)
+        on_alpha = (on_alpha - on_alpha.sum(dim=1, keepdim=True) / count) * self._alpha_allowed
+        on_mu = (y_p.gather(1, self._targets[:, None]) - y_p) * self._mu_allowed
+        mean, square = self._moments(0, on_alpha, adam)
+        largest = square.amax(dim=1, keepdim=True)
+        self.alpha = _simplex(self.alpha - _step(mean, largest, adam), self._alpha_allowed)
+        mean, square = self._moments(2, on_mu, adam)
+        self.mu = (self.mu - _step(mean, square, adam)).clamp(min=0) * self._mu_allowed
+
+    def _moments(self, place: int, slope: Tensor, adam: Adam) -> tuple[Tensor, Tensor]:
+        mean, square = self._memory[place : place + 2]
+        mean.lerp_(slope, 1 - adam.first)
+        square.mul_(adam.second).addcmul_(slope, slope, value=1 - adam.second)
+        return mean, square
+
+
+def _step(mean: Tensor, square: Tensor, adam: Adam) -> Tensor:
+    return adam.size * (mean / adam.fix_first) / ((square / adam.fix_second).sqrt() + 1e-12)
+
+
+def _simplex(values: Tensor, allowed: Tensor) -> Tensor:
+    """The nearest points of the simplex, where entries that are not allowed are 0."""
+    torch = require_torch()
+    blocked = values.masked_fill(allowed == 0, -torch.inf)
+    ranked = blocked.sort(dim=1, descending=True).values
+    count = torch.arange(1, values.shape[1] + 1, device=values.device)
+    sums = ranked.masked_fill(torch.isneginf(ranked), 0.0).cumsum(dim=1)
+    fits = torch.where(torch.isneginf(ranked), False, ranked * count > sums - 1)
+    last = fits.sum(dim=1, keepdim=True).clamp(min=1)
+    shift = (sums.gather(1, last - 1) - 1) / last
+    return (values - shift).clamp(min=0) * allowed

@@ -1,0 +1,223 @@
+"""Tighter hexagons of a layer: multipliers by first-order steps, bounds from them in float64."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vhagar.device import in_parts, require_torch
+from vhagar.network import Network
+from vhagar.perturbation import AbstractPiece
+from vhagar.relaxation.first_order.build import local_dual, maps_of, whole_dual
+from vhagar.relaxation.first_order.dual import Steps
+from vhagar.relaxation.first_order.goal import FixedGoal
+from vhagar.relaxation.hexagon import Hexagons
+from vhagar.relaxation.layerwise import (
+    TwinBounds,
+    append_plain,
+    hexagon_directions,
+    hexagons_of,
+    plain_hexagons,
+)
+from vhagar.relaxation.receptive import LocalNetwork, View, local_network, tile_bounds
+from vhagar.relaxation.threads import in_threads
+from vhagar.relaxation.twin import Choice
+
+Array = NDArray[np.float64]
+
+# Numbers held for each entry of the coefficients: the free ones, Adam's, and intermediate ones.
+_NUMBERS_EACH = 48
+_CPU_BYTES = 2**30
+# Rows that are evaluated in float64 at once.
+_EXACT_ENTRIES = 2**22
+
+
+@dataclass(frozen=True, eq=False)
+class Multipliers:
+    """Free numbers `(6, rows, neurons)` of each layer, in float32: what a bound was proven with."""
+
+    layers: tuple[NDArray[np.float32], ...]
+
+    def choice(self, rows: slice = slice(None)) -> Choice:
+        """Them as a choice for the twin dual bound of those rows."""
+
+        def choose(layer: int, a: Array, b: Array) -> tuple[Array, Array]:
+            c = self.layers[layer][:, rows].astype(np.float64)
+            return c[0] * a + c[1] * b + c[4], c[2] * a + c[3] * b + c[5]
+
+        return choose
+
+
+def first_order_bounds(
+    network: Network,
+    piece: AbstractPiece,
+    device: Any,
+    steps: Callable[[int], Steps] = lambda layer: Steps(1),
+    should_stop: Callable[[], bool] = lambda: False,
+) -> TwinBounds:
+    """Hexagons of all hidden neurons; `steps` says how many steps a layer is worth.
+
+    One step is none: it evaluates the quick choice. Where there is no time left, layers keep what
+    interval arithmetic knows of them.
+    """
+    bounds = TwinBounds(network, piece, cores())
+    for layer, plain in enumerate(plain_hexagons(network, piece)):
+        if layer == 0:
+            append_plain(bounds, layer, bounds.quick(0).meet(plain))
+            continue
+        append_plain(bounds, layer, plain)
+        refine(bounds, layer, device, steps(layer), should_stop)
+    return bounds
+
+
+def refine(
+    bounds: TwinBounds,
+    layer: int,
+    device: Any,
+    steps: Steps,
+    should_stop: Callable[[], bool] = lambda: False,
+) -> None:
+    """Tighten the hexagons of a layer's undecided neurons, as far as time allows."""
+    if layer < 1:
+        return  # the first layer's supports are exact
+    known = bounds.hexagons[layer]
+    local = local_network(bounds.stages[: layer + 1])
+    if local is None:
+        found = _whole(bounds, layer, device, steps, should_stop)
+    else:
+        found = _local(bounds, local, device, steps, should_stop)
+    bounds.replace(layer, _met(known, found))
+
+
+def _met(known: Hexagons, found: Array) -> Hexagons:
+    proven = np.where(np.isnan(found), np.inf, found)  # NaN proves nothing
+    return hexagons_of(proven, known.ratio).meet(known).tightened()
+
+
+def cores() -> int:
+    """How many threads may work at once."""
+    return os.cpu_count() or 1
+
+
+def memory_for(device: Any) -> int:
+    """Bytes that one part of the work may take."""
+    torch = require_torch()
+    if device.type != "cuda":
+        return _CPU_BYTES
+    free, _ = torch.cuda.mem_get_info(device)
+    return int(0.5 * free)
+
+
+def _whole(
+    bounds: TwinBounds,
+    layer: int,
+    device: Any,
+    steps: Steps,
+    should_stop: Callable[[], bool],
+) -> Array:
+    torch = require_torch()
+    known = bounds.hexagons[layer]
+    directions = hexagon_directions(known.ratio)
+    found = np.full((len(directions), len(known)), np.inf)
+    undecided = np.flatnonzero(~known.on & ~known.off)
+    if not len(undecided):
+        return found
+    wanted = [(k, neuron) for k in range(len(directions)) for neuron in undecided.tolist()]
+    width = sum(len(h) for h in bounds.hexagons[:layer]) + bounds.piece.domain.size
+    maps = maps_of(bounds.stages[: layer + 1], device)
+
+    def work(begin: int, end: int) -> None:
+        if should_stop():
+            return
+        start = np.zeros((2, end - begin, len(known)))
+        for row, (k, neuron) in enumerate(wanted[begin:end]):
+            start[:, row, neuron] = directions[k]
+        goal = FixedGoal(
+            *(torch.as_tensor(part, dtype=torch.float32, device=device) for part in start)
+        )
+        dual = whole_dual(bounds, layer, maps, device)
+        frees = dual.begin(goal)
+        dual.run(goal, frees, steps, should_stop)
+        chosen = Multipliers(tuple(free.kept.cpu().numpy() for free in frees))
+        value = exact_bounds(bounds, layer, start, chosen)
+        for (k, neuron), bound in zip(wanted[begin:end], value, strict=True):
+            found[k, neuron] = bound
+
+    in_parts(len(wanted), memory_for(device) // (4 * _NUMBERS_EACH * width), work)
+    return found
+
+
+def exact_bounds(bounds: TwinBounds, layer: int, start: Array, chosen: Multipliers) -> Array:
+    """What the multipliers prove of starts `(2, rows, size)`, in float64 and rounded outward."""
+    width = max(stage.in_size for stage in bounds.stages)
+    at_once = max(1, _EXACT_ENTRIES // width)
+    begins = range(0, start.shape[1], at_once)
+    parts = [np.empty(0)] * len(begins)
+
+    def prove(number: int) -> None:
+        rows = slice(begins[number], begins[number] + at_once)
+        own = bounds.bound(layer, start[0, rows], start[1, rows], chosen.choice(rows))
+        parts[number] = own
+
+    in_threads(prove, len(parts), cores())
+    return np.concatenate(parts)
+
+
+def _local(
+    bounds: TwinBounds,
+    local: LocalNetwork,
+    device: Any,
+    steps: Steps,
+    should_stop: Callable[[], bool],
+) -> Array:
+    torch = require_torch()
+    directions = hexagon_directions(bounds.piece.ratio)
+    found = np.full((len(directions), bounds.stages[len(local.stages) - 1].out_size), np.inf)
+    places = list(local.places())
+    unit = np.eye(local.output.size)
+    start = tuple(np.concatenate([part[k] * unit for part in directions]) for k in (0, 1))
+    width = sum(window.size for window in local.windows) * len(start[0])
+    maps = maps_of(local.stages, device)
+
+    def work(begin: int, end: int) -> None:
+        if should_stop():
+            return
+        tiles = places[begin:end]
+        goal = FixedGoal(
+            *(
+                torch.as_tensor(part, dtype=torch.float32, device=device).repeat(len(tiles), 1)
+                for part in start
+            )
+        )
+        dual = local_dual(bounds, local, tiles, maps, device)
+        frees = dual.begin(goal)
+        dual.run(goal, frees, steps, should_stop)
+        kept = [free.kept.cpu().numpy().reshape(6, len(tiles), len(start[0]), -1) for free in frees]
+
+        def prove(number: int) -> None:
+            chosen = Multipliers(tuple(part[:, number] for part in kept))
+            value = tile_bounds(
+                local, tiles[number], bounds.corners, bounds.piece, start, _as_local(chosen),
+                bounds.input_magnitude,
+            )  # fmt: skip
+            index = local.output.at(tiles[number]).index
+            found[:, index] = value.reshape(len(directions), -1)
+
+        in_threads(prove, len(tiles), cores())
+
+    in_parts(len(places), memory_for(device) // (4 * _NUMBERS_EACH * width), work)
+    return found
+
+
+def _as_local(chosen: Multipliers) -> Any:
+    choose = chosen.choice()
+
+    def local_choice(layer: int, view: View, a: Array, b: Array) -> tuple[Array, Array]:
+        return choose(layer, a, b)
+
+    return local_choice

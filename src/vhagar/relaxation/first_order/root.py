@@ -1,0 +1,83 @@
+"""The confidence of attacked inputs, bounded without any linear program."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vhagar.device import require_torch
+from vhagar.problem import Problem
+from vhagar.relaxation.first_order.build import maps_of, whole_dual
+from vhagar.relaxation.first_order.dual import Steps
+from vhagar.relaxation.first_order.goal import ConfidenceGoal
+from vhagar.relaxation.first_order.refine import Multipliers
+from vhagar.relaxation.interval import Bounds, network_bounds
+from vhagar.relaxation.layerwise import TwinBounds
+
+Array = NDArray[np.float64]
+
+
+def root_bounds(
+    problem: Problem,
+    bounds: TwinBounds,
+    targets: Sequence[int | None],
+    device: Any,
+    steps: Steps,
+    should_stop: Callable[[], bool] = lambda: False,
+) -> dict[int | None, float]:
+    """Upper bounds on the source's confidence where the piece leads to each target."""
+    torch = require_torch()
+    layer = len(bounds.stages) - 1
+    rows = torch.tensor([-1 if target is None else target for target in targets], device=device)
+    goal = ConfidenceGoal(problem.network.classes, problem.source, rows)
+    dual = whole_dual(bounds, layer, maps_of(bounds.stages, device), device)
+    frees = dual.begin(goal)
+    dual.run(goal, frees, steps, should_stop)
+    chosen = Multipliers(tuple(free.kept.cpu().numpy() for free in frees))
+    alpha = goal.kept_alpha.cpu().numpy().astype(np.float64)
+    mu = goal.kept_mu.cpu().numpy().astype(np.float64)
+    found = confidence_bounds(problem, bounds, targets, alpha, mu, chosen)
+    return dict(zip(targets, found, strict=True))
+
+
+def confidence_bounds(
+    problem: Problem,
+    bounds: TwinBounds,
+    targets: Sequence[int | None],
+    alpha: Array,
+    mu: Array,
+    chosen: Multipliers,
+) -> list[float]:
+    """What multipliers `(rows, classes)` prove, in float64 and rounded outward.
+
+    They may be anything: `alpha` is brought to the simplex, what is negative is left out.
+    """
+    source, every = problem.source, np.arange(len(targets))
+    goals = np.array([source if target is None else target for target in targets])
+    alpha, mu = np.maximum(alpha, 0.0), np.maximum(mu, 0.0)
+    alpha[:, source] = 0.0
+    mu[every, goals] = 0.0
+    mu[[target is None for target in targets]] = 0.0
+    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+        alpha = alpha / alpha.sum(axis=1, keepdims=True)
+        a, b = -alpha, -mu
+        a[:, source] = alpha.sum(axis=1)
+        b[every, goals] += mu.sum(axis=1)
+        value = bounds.bound(len(bounds.stages) - 1, a, b, chosen.choice())
+        # The sums of alpha and mu are rounded, and alpha sums to 1 only up to rounding.
+        size = (alpha.sum(axis=1) + mu.sum(axis=1)) * score_size(problem, bounds)
+        classes = problem.network.classes
+        proven = value + 2.0**-51 * (classes + 8) * (size + abs(value))
+    return [float(bound) if not math.isnan(bound) else math.inf for bound in proven]
+
+
+def score_size(problem: Problem, bounds: TwinBounds) -> float:
+    """How large a score can be in either copy."""
+    domain = problem.domain
+    box = Bounds(np.full(domain.size, domain.lower), np.full(domain.size, domain.upper))
+    boxes = (box, Bounds(*bounds.piece.image_bounds()))
+    return max(float(network_bounds(problem.network, b)[-1].magnitude.max()) for b in boxes)

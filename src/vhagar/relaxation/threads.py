@@ -1,0 +1,17 @@
+"""Work on all cores from one process: numpy's loops let other threads run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+
+def in_threads(work: Callable[[int], None], count: int, threads: int) -> None:
+    """`work(k)` for every k below `count`; the first error comes out."""
+    if min(threads, count) <= 1:
+        for k in range(count):
+            work(k)
+        return
+    with ThreadPoolExecutor(min(threads, count)) as pool:
+        for _ in pool.map(work, range(count)):
+            pass

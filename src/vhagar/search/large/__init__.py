@@ -1,0 +1,1 @@
+"""Networks that no linear program can hold: first-order bounds, and the attack by gradients."""

@@ -1,0 +1,226 @@
+"""First-order bounds: never below the linear program, never below the truth, and tight."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+import torch
+
+from vhagar import Network, Problem
+from vhagar import device as devices
+from vhagar.network import Affine, Convolution, Relu
+from vhagar.perturbation import Domain
+from vhagar.relaxation.first_order import refine as refining
+from vhagar.relaxation.first_order.build import maps_of, whole_dual
+from vhagar.relaxation.first_order.dual import Dual, Steps
+from vhagar.relaxation.first_order.fused import Free
+from vhagar.relaxation.first_order.goal import ConfidenceGoal, FixedGoal
+from vhagar.relaxation.first_order.refine import Multipliers, first_order_bounds, refine
+from vhagar.relaxation.first_order.root import confidence_bounds, root_bounds
+from vhagar.relaxation.layerwise import TwinBounds, quick_bounds
+from vhagar.search.bab.context import PIXELS, Context, Decision
+from vhagar.search.bab.simplex import LpStatus
+
+from ...search.bab.nodes import agreeing, every_kind, everything
+from ..samples import BUILDS, PERTURBATIONS, ExactNetwork, domain_of, network_of, pairs, pieces_of
+
+CPU = torch.device("cpu")
+# What a solver's own tolerances may add to the optimum it reports, of the size of the scores.
+SOLVER = 1e-6
+
+
+def codes_of(bounds: TwinBounds, decisions: tuple[Decision, ...]) -> list[torch.Tensor]:
+    codes = [np.zeros((1, len(h)), dtype=np.uint8) for h in bounds.hexagons]
+    for decision in decisions:
+        if decision.layer != PIXELS:
+            bit = (1 if decision.positive else 2) << (2 * decision.copy)
+            codes[decision.layer][0, decision.neuron] |= bit
+    return [torch.as_tensor(code) for code in codes]
+
+
+def node_dual(context: Context, decisions: tuple[Decision, ...]) -> tuple[Dual, ConfidenceGoal]:
+    bounds, problem = context.bounds, context.problem
+    dual = whole_dual(
+        bounds,
+        len(bounds.stages) - 1,
+        maps_of(bounds.stages, CPU),
+        CPU,
+        list(codes_of(bounds, decisions)),
+    )
+    target = torch.tensor([context.target])
+    return dual, ConfidenceGoal(problem.network.classes, problem.source, target)
+
+
+def kept(goal: ConfidenceGoal, frees: list[Free]) -> list[torch.Tensor]:
+    goal.alpha, goal.mu = goal.kept_alpha, goal.kept_mu
+    return [free.kept for free in frees]
+
+
+@every_kind
+def test_never_below_the_linear_program_nor_the_truth(kind: str) -> None:
+    """In float32 with the outward correction, at the start and after some steps."""
+    rng = np.random.default_rng(51)
+    for found in everything(kind):
+        context = found.context
+        decisions = agreeing(found, rng, rng.choice([0.0, 0.4]))
+        dual, goal = node_dual(context, decisions)
+        magnitude = torch.as_tensor(context.bounds.input_magnitude).float()[None, None]
+        frees = dual.begin(goal)
+        first = dual.outward(goal, [free.now for free in frees], magnitude)
+        dual.run(goal, frees, Steps(30, 0.02, 0.05))
+        best = dual.outward(goal, kept(goal, frees), magnitude)
+        lowest = min(float(first), float(best))
+        assert found.attacked.confidence <= Fraction(lowest)
+        neurons = tuple(one for one in decisions if one.layer != PIXELS)
+        answer = context.evaluate(neurons, np.inf).answer
+        if answer.status is LpStatus.OPTIMAL and context.piece.exact_support:
+            size = float(context.model.arrays.column_upper[context.model.delta])
+            assert lowest >= answer.objective - SOLVER * size
+
+
+@every_kind
+def test_root_bounds_hold_every_attack(kind: str) -> None:
+    for found in everything(kind):
+        problem, bounds = found.problem, found.context.bounds
+        upper = root_bounds(problem, bounds, [found.target], CPU, Steps(20, 0.02, 0.05))
+        assert found.attacked.confidence <= Fraction(upper[found.target])
+
+
+def test_multipliers_out_of_nowhere_prove_something_true() -> None:
+    rng = np.random.default_rng(52)
+    for found in everything("linf"):
+        problem, bounds = found.problem, found.context.bounds
+        if not bounds.hexagons:
+            continue
+        classes = problem.network.classes
+        alpha, mu = 3 * rng.normal(size=(2, 1, classes))
+        alpha[0, (problem.source + 1) % classes] = 1.0
+        numbers = tuple(
+            rng.normal(size=(6, 1, len(h))).astype(np.float32) * 10 for h in bounds.hexagons
+        )
+        (upper,) = confidence_bounds(
+            problem, bounds, [found.target], alpha, mu, Multipliers(numbers)
+        )
+        assert found.attacked.confidence <= Fraction(upper)
+        broken = tuple(np.full_like(part, np.nan) for part in numbers)
+        (nothing,) = confidence_bounds(
+            problem, bounds, [found.target], alpha, mu, Multipliers(broken)
+        )
+        assert nothing == np.inf
+
+
+def test_steps_come_close_to_the_linear_program() -> None:
+    rng = np.random.default_rng(53)
+    layers = []
+    for into, out in ((12, 20), (20, 15), (15, 4)):
+        weight, bias = rng.normal(size=(out, into)) / np.sqrt(into), 0.1 * rng.normal(size=out)
+        shape = (1, 3, 4) if into == 12 else (into,)
+        layers += [Affine(weight, bias, shape, (out,)), Relu((out,))]
+    problem = Problem(Network(tuple(layers[:-1]), (1, 3, 4)), "occlusion(1,1,2)", 0, 1)
+    bounds = quick_bounds(problem.network, problem.pieces[0])
+    exact = Context(problem, bounds, 1)
+    quick, best = exact.quick_upper(), exact.evaluate((), np.inf).upper
+    found = root_bounds(problem, bounds, [1], CPU, Steps(400, 0.03, 0.01))[1]
+    assert best <= found + 1e-9
+    assert found - best <= 0.1 * (quick - best)
+
+
+@pytest.mark.parametrize("build", BUILDS)
+def test_bounds_of_every_build_hold(build: str) -> None:
+    """Whole layers and windows, every perturbation in turn."""
+    for number, (text, clip) in enumerate(PERTURBATIONS[BUILDS.index(build) % 3 :: 3]):
+        rng = np.random.default_rng([54, BUILDS.index(build), number])
+        network = network_of(build, rng)
+        for piece in pieces_of(text, clip, domain_of(build)):
+            bounds = first_order_bounds(network, piece, CPU, lambda layer: Steps(6, 0.02, 0.1))
+            require_held(network, bounds, rng)
+
+
+def require_held(network: Network, bounds: TwinBounds, rng: np.random.Generator) -> None:
+    exact = ExactNetwork(network)
+    for pair in pairs(bounds.piece, rng, 3):
+        first, second = exact(pair.exact), exact(pair.exact_p)
+        for h, s, t in zip(bounds.hexagons, first.entering, second.entering, strict=True):
+            gap = t - Fraction(h.ratio) * s
+            for low, value, high in (
+                (h.lower, s, h.upper),
+                (h.lower_p, t, h.upper_p),
+                (h.gap_lower, gap, h.gap_upper),
+            ):
+                for k in range(len(h)):
+                    assert Fraction(float(low[k])) <= value[k] <= Fraction(float(high[k]))
+
+
+def padded_network(rng: np.random.Generator) -> Network:
+    one = Convolution(rng.normal(size=(3, 1, 2, 2)), rng.normal(size=3), (1, 5, 5), (1, 1))
+    two = Convolution(
+        rng.normal(size=(2, 3, 3, 3)), rng.normal(size=2), one.out_shape, (2, 2), (1, 1, 1, 1)
+    )
+    last = Affine(rng.normal(size=(3, two.out_size)), np.zeros(3), two.out_shape, (3,))
+    return Network((one, Relu(one.out_shape), two, Relu(two.out_shape), last), (1, 5, 5))
+
+
+@pytest.mark.parametrize(("text", "clip"), PERTURBATIONS)
+def test_refined_windows_hold_and_are_tighter(
+    text: str, clip: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also when only a tile fits into memory at a time."""
+    rng = np.random.default_rng([55, PERTURBATIONS.index((text, clip))])
+    network = padded_network(rng)
+    monkeypatch.setattr(refining, "_CPU_BYTES", int(rng.choice([1, 2**30])))
+    for piece in pieces_of(text, clip, Domain((1, 5, 5))):
+        bounds = quick_bounds(network, piece)
+        before = bounds.hexagons[1]
+        refine(bounds, 1, CPU, Steps(40, 0.02, 0.02))
+        after = bounds.hexagons[1]
+        assert (after.upper <= before.upper).all()
+        assert (after.gap_lower >= before.gap_lower).all()
+        require_held(network, bounds, rng)
+
+
+def test_refining_gains_something() -> None:
+    network = padded_network(np.random.default_rng(56))
+    (piece,) = pieces_of("occlusion(1,1,2)", True, Domain((1, 5, 5)))
+    bounds = quick_bounds(network, piece)
+    before = bounds.hexagons[1]
+    refine(bounds, 1, CPU, Steps(60, 0.03, 0.01))
+    width = (bounds.hexagons[1].gap_upper - bounds.hexagons[1].gap_lower).sum()
+    assert width < 0.99 * (before.gap_upper - before.gap_lower).sum()
+
+
+def test_a_run_that_is_stopped_keeps_what_it_has() -> None:
+    network = padded_network(np.random.default_rng(57))
+    (piece,) = pieces_of("linf(0.1)", True, Domain((1, 5, 5)))
+    bounds = quick_bounds(network, piece)
+    before = bounds.hexagons[1]
+    refine(bounds, 1, CPU, Steps(10**9), should_stop=lambda: True)
+    np.testing.assert_array_equal(bounds.hexagons[1].upper, before.upper)
+    a = torch.zeros((1, 3))
+    a[0, 0] = 1.0
+    dual = whole_dual(bounds, 2, maps_of(bounds.stages, CPU), CPU)
+    goal = FixedGoal(a, -a)
+    frees = dual.begin(goal)
+    value = dual.run(goal, frees, Steps(10**9), should_stop=lambda: True)
+    assert torch.equal(value, dual.values(goal, [free.kept for free in frees]))
+
+
+def test_out_of_memory_the_parts_shrink() -> None:
+    done: list[tuple[int, int]] = []
+
+    def work(begin: int, end: int) -> int:
+        if end - begin > 3:
+            raise torch.OutOfMemoryError
+        done.append((begin, end))
+        return end - begin
+
+    assert sum(devices.in_parts(17, 16, work)) == 17
+    assert done == sorted(done)
+    assert [begin for begin, _ in done[1:]] == [end for _, end in done[:-1]]
+
+    def never(begin: int, end: int) -> None:
+        raise torch.OutOfMemoryError
+
+    with pytest.raises(torch.OutOfMemoryError):
+        devices.in_parts(4, 4, never)
