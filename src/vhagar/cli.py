@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import vhagar
+from vhagar import arguments as types
+from vhagar.baseline import command as baseline
 from vhagar.errors import VhagarError
 from vhagar.options import Options
 
@@ -197,26 +199,32 @@ def _parser() -> argparse.ArgumentParser:
             epilog=_CONFIDENCE_EPILOG,
         )
     )
+    for name, room in (("baseline", baseline),):
+        room.add_arguments(
+            commands.add_parser(
+                name, help=room.HELP, description=room.DESCRIPTION, epilog=room.EPILOG
+            )
+        )
     return parser
 
 
 def _add_verify(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(command=_verify)
-    _add_model(parser)
-    _add_question(parser)
+    add_model(parser)
+    add_question(parser)
     parser.add_argument(
         "--percent",
         action="store_true",
         help="compute the maximal confidence too, and state the bounds as percentages of it",
     )
     _add_engine(parser)
-    _add_common(parser)
+    add_common(parser)
 
 
 def _add_attack(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(command=_verify, percent=False, gap=Options.relative_gap)
-    _add_model(parser)
-    _add_question(parser)
+    add_model(parser)
+    add_question(parser)
     parser.add_argument(
         "--paper",
         dest="engine",
@@ -225,30 +233,30 @@ def _add_attack(parser: argparse.ArgumentParser) -> None:
         default="attack",
         help="the paper's algorithm as published, without additions",
     )
-    _add_common(parser, timeout=10.0)
+    add_common(parser, timeout=10.0)
 
 
 def _add_confidence(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(command=_confidence)
-    _add_model(parser)
+    add_model(parser)
     parser.add_argument(
         "--class", dest="label", required=True, type=int, metavar="C", help="the class"
     )
     _add_engine(parser)
-    _add_common(parser)
+    add_common(parser)
 
 
-def _add_model(parser: argparse.ArgumentParser) -> None:
+def add_model(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", type=Path, metavar="MODEL", help="a ReLU classifier, as ONNX file")
 
 
-def _add_question(parser: argparse.ArgumentParser) -> None:
+def add_question(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--perturbation", required=True, metavar="P", help="for example linf(0.05); see below")
     add("--source", required=True, type=int, metavar="C", help="the class of the inputs")
     add(
         "--target",
-        type=_labels,
+        type=types.labels,
         action="extend",
         metavar="T",
         help="a class not to be pushed into; repeat it or separate several by commas "
@@ -294,19 +302,19 @@ def _add_engine(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _add_common(parser: argparse.ArgumentParser, timeout: float | None = None) -> None:
+def add_common(parser: argparse.ArgumentParser, timeout: float | None = None) -> None:
     add = parser.add_argument
     ends = "when closed" if timeout is None else f"{timeout:g}"
     add(
         "--timeout",
-        type=_seconds,
+        type=types.seconds,
         default=timeout,
         metavar="S",
         help=f"stop after S seconds (default: {ends})",
     )
     add(
         "--input-range",
-        type=_range,
+        type=types.span,
         default=(0.0, 1.0),
         metavar="LO,HI",
         help="the interval of every input entry (default: 0,1)",
@@ -315,7 +323,7 @@ def _add_common(parser: argparse.ArgumentParser, timeout: float | None = None) -
     add("--plot", type=Path, metavar="FILE", help="draw witness and bounds (.png, .pdf or .svg)")
     add(
         "--seed",
-        type=_seed,
+        type=types.seed,
         default=Options.seed,
         metavar="N",
         help="seed of everything random (default: %(default)s)",
@@ -331,36 +339,3 @@ def _joined(argv: Sequence[str]) -> list[str]:
         else:
             words.append(word)
     return words
-
-
-def _labels(text: str) -> list[int]:
-    try:
-        return [int(label) for label in text.split(",")]
-    except ValueError:
-        message = f"{text!r} is not a class or several separated by commas, such as 3 or 3,5"
-        raise argparse.ArgumentTypeError(message) from None
-
-
-def _seconds(text: str) -> float:
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = -1.0
-    if not seconds >= 0:  # NaN is no time either
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds, such as 60")
-    return seconds
-
-
-def _seed(text: str) -> int:
-    if not (text.isdecimal() and int(text) < 2**31):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 0 to 2**31 - 1")
-    return int(text)
-
-
-def _range(text: str) -> tuple[float, float]:
-    try:
-        low, high = (float(end) for end in text.strip("[]").split(","))
-    except ValueError:
-        message = f"{text!r} is not an interval; write two numbers, such as 0,1"
-        raise argparse.ArgumentTypeError(message) from None
-    return low, high

@@ -15,7 +15,7 @@ from vhagar.problem import Problem
 from vhagar.relaxation import Bounds, largest_confidence
 from vhagar.result import BoundKind, Interval, Result, Status, Tracker
 from vhagar.result.tracker import OnProgress
-from vhagar.search import engine_for
+from vhagar.search import AbstractEngine, engine_for
 
 
 def verify(
@@ -25,16 +25,18 @@ def verify(
     on_progress: OnProgress | None = None,
     options: Options | None = None,
     max_confidence: Interval | None = None,
+    engine: AbstractEngine | None = None,
 ) -> Result:
     """Compute an interval around the maximal globally non-robust bound.
 
     The interval is valid whenever the run ends: when it is closed, when `timeout` seconds have
     passed, or on Ctrl-C, which returns the result so far with status INTERRUPTED. `on_progress` is
     called with every improvement. `max_confidence` (see the function of that name) lets
-    `Result.percent` relate the bounds to what the network can reach at all.
+    `Result.percent` relate the bounds to what the network can reach at all. `engine` searches
+    instead of the one that the options name.
     """
     options = options or Options()
-    engine = engine_for(options)
+    engine = engine or engine_for(options)
     if timeout is not None and (math.isnan(timeout) or timeout < 0):
         raise InvalidInput(f"the timeout must be a number of seconds, not {timeout}")
     deadline = time.monotonic() + (math.inf if timeout is None else timeout)

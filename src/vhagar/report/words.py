@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from vhagar.problem import Problem
 from vhagar.report.numbers import down, gap, interval, percent, seconds, span, up
-from vhagar.result import Result, Status, Witness
+from vhagar.result import Estimate, Result, Status, Witness
 
 
 def headline(problem: Problem) -> str:
@@ -56,6 +56,8 @@ def details(result: Result, problem: Problem) -> list[tuple[str, str]]:
         )
     if result.witness is not None:
         rows.append(("witness", witness_words(result.witness, problem.source)))
+    if result.estimate is not None:
+        rows.append(("mean", _estimate_words(result.estimate, problem.source)))
     rows += [("note", note) for note in result.notes]
     return rows
 
@@ -84,6 +86,16 @@ def witness_words(witness: Witness, source: int) -> str:
     else:
         end = f"perturbed, it is classified {witness.target} by a margin of {down(witness.margin)}"
     return f"{start}; {end} ({_how(witness)})"
+
+
+def _estimate_words(estimate: Estimate, source: int) -> str:
+    """Digits that make sense beside the half-width, which is rounded up."""
+    sure = f"{100 * (1 - estimate.level):g} %"
+    return (
+        f"{estimate.mean:.4g} +- {up(estimate.half_width)} (probability {sure}) over inputs "
+        f"classified {source} drawn at random, {estimate.samples} of them; 0 for those that keep "
+        "clear of the targets"
+    )
 
 
 def _confidence_sentence(result: Result, problem: Problem) -> str:

@@ -1,11 +1,12 @@
 """Results: the interval, the witness (re-checked, fails closed), and how they are kept."""
 
-from vhagar.result.result import BoundKind, Interval, Moment, Progress, Result, Status
+from vhagar.result.result import BoundKind, Estimate, Interval, Moment, Progress, Result, Status
 from vhagar.result.tracker import Tracker
 from vhagar.result.witness import Rejection, Witness, WitnessCheck
 
 __all__ = [
     "BoundKind",
+    "Estimate",
     "Interval",
     "Moment",
     "Progress",

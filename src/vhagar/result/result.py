@@ -24,6 +24,7 @@ class BoundKind(Enum):
     INTERVAL = "interval arithmetic, rounded outward"
     TWIN = "twin dual formula, rounded outward"
     SOLVER = "dual bound of the MIP solver, with its tolerances added outward"
+    MARABOU = "Marabou's answer that there is nothing above, taken on trust"
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,20 @@ class Moment:
 
 
 @dataclass(frozen=True)
+class Estimate:
+    """What random sampling says of the *mean* over inputs: no bound on the largest.
+
+    The mean over all inputs of the distribution lies within `half_width` of `mean`, except with
+    probability `level`. `samples` is how many inputs of the source class were drawn.
+    """
+
+    mean: float
+    half_width: float
+    samples: int
+    level: float
+
+
+@dataclass(frozen=True)
 class Progress:
     """What `on_progress` receives: the interval now, and what the verifier is doing."""
 
@@ -66,7 +81,8 @@ class Result:
 
     `lower` is the confidence of `witness` (0 without one); `upper` is a dual bound. `targets` holds
     an interval for each target class; one that was left open cannot exceed `upper`. `nodes` is how
-    many nodes of search trees were looked at, in all targets together.
+    many nodes of search trees were looked at, in all targets together. `estimate` is there for
+    random sampling only (see `vhagar.baseline`).
     """
 
     lower: float
@@ -82,6 +98,7 @@ class Result:
     nodes: int = 0
     notes: tuple[str, ...] = ()
     max_confidence: Interval | None = field(default=None)
+    estimate: Estimate | None = field(default=None)
 
     @property
     def interval(self) -> Interval:

@@ -6,6 +6,7 @@ import json
 import math
 import os
 import stat
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,7 @@ def to_dict(result: Result, problem: Problem) -> dict[str, Any]:
             None if result.max_confidence is None else _interval(result.max_confidence)
         ),
         "percent": result.percent,
+        "estimate": None if result.estimate is None else asdict(result.estimate),
         "engine": result.engine,
         "nodes": result.nodes,
         "timings": result.timings,

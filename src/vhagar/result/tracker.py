@@ -19,7 +19,15 @@ from vhagar.options import Options
 from vhagar.perturbation import AbstractPiece
 from vhagar.problem import Problem
 from vhagar.relaxation import Bounds, network_bounds
-from vhagar.result.result import BoundKind, Interval, Moment, Progress, Result, Status
+from vhagar.result.result import (
+    BoundKind,
+    Estimate,
+    Interval,
+    Moment,
+    Progress,
+    Result,
+    Status,
+)
 from vhagar.result.witness import Rejection, Witness, WitnessCheck
 
 OnProgress = Callable[[Progress], None]
@@ -29,6 +37,8 @@ OnProgress = Callable[[Progress], None]
 _NEGLIGIBLE = 1e-6
 # So does one this small beside the scores: it is what rounding leaves of 0.
 _ROUNDING = 1e-12
+# Bounds that hang on the word of others: a witness may prove them wrong.
+_ON_TRUST = (BoundKind.SOLVER, BoundKind.MARABOU)
 
 
 class Tracker:
@@ -41,6 +51,7 @@ class Tracker:
         self.options = options
         self.started = time.monotonic()
         self.phase_name = "start"
+        self.estimate: Estimate | None = None
         self._on_progress = on_progress
         self._check = WitnessCheck(problem)
         self._uppers: dict[int | None, dict[BoundKind, float]] = {g: {} for g in problem.goals}
@@ -123,7 +134,7 @@ class Tracker:
 
         Whatever computed it has lost its credit: no more bounds of that kind for that goal.
         """
-        if kind is not BoundKind.SOLVER:
+        if kind not in _ON_TRUST:
             raise VhagarError(
                 f"a witness of confidence {self.goal_lower(goal)} contradicts the bound {value} "
                 f"({kind.value}); this is a bug in vhagar, please report it"
@@ -214,6 +225,7 @@ class Tracker:
             engine=self.options.engine,
             nodes=self._nodes,
             notes=tuple(self._notes),
+            estimate=self.estimate,
         )
 
 
