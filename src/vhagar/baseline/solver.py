@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import math
 import os
 from dataclasses import dataclass
 from enum import Enum
@@ -29,18 +30,24 @@ class Verdict(Enum):
     UNDECIDED = "undecided"
 
 
+# A number of seconds that Marabou can count, for ever.
+_LONGEST = 10**9
+
 _VERDICTS = {"sat": Verdict.INPUT_FOUND, "unsat": Verdict.NO_INPUT}
 
 
 @dataclass(frozen=True)
 class Task:
-    """One question: a piece by its place, a target, and the confidence asked about."""
+    """One question: a piece by its place, a target, and the confidence asked about.
 
-    problem: Problem
+    Marabou looks at the clock now and then; after `seconds` it may give up by itself.
+    """
+
     root: int
     target: int
     delta: float
     threads: int
+    seconds: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,16 +72,17 @@ def require_marabou() -> Any:
         ) from error
 
 
-def work_on(task: Task, channel: Channel) -> None:
-    """What runs in a worker: one question. The parent keeps the time and ends the process."""
-    channel.send(answer(task))
+def serve(problem: Problem, channel: Channel) -> None:
+    """What runs in a worker: question after question. The parent keeps the time and ends it."""
+    while True:
+        channel.send(answer(problem, channel.receive()))
 
 
-def answer(task: Task) -> Answer:
+def answer(problem: Problem, task: Task) -> Answer:
     """Ask Marabou; its input, if it has one, is brought into the form of candidates."""
-    problem, piece = task.problem, task.problem.pieces[task.root]
+    piece = problem.pieces[task.root]
     query = delta_query(problem, piece, task.target, task.delta)
-    word, values = solve(query, task.threads)
+    word, values = solve(query, task.threads, task.seconds)
     verdict = _VERDICTS.get(word, Verdict.UNDECIDED)
     if verdict is not Verdict.INPUT_FOUND:
         return Answer(verdict, word=word)
@@ -91,12 +99,12 @@ def answer(task: Task) -> Answer:
     return Answer(verdict, (found, *repaired), word)
 
 
-def solve(query: Query, threads: int = 1) -> tuple[str, Array]:
-    """Marabou's word (sat, unsat, ERROR, ...) and, for sat, the values of all columns."""
+def solve(query: Query, threads: int, seconds: float) -> tuple[str, Array]:
+    """Marabou's word (sat, unsat, TIMEOUT, ...) and, for sat, the values of all columns."""
     core = require_marabou()
     options = core.Options()
     options._verbosity = 0
-    options._timeoutInSeconds = 0  # whoever waits for the answer keeps the time
+    options._timeoutInSeconds = min(max(math.ceil(seconds), 1), _LONGEST)
     options._numWorkers = threads
     options._snc = threads > 1  # its own way to share a query among threads
     word, values, _ = core.solve(_input_query(core, query), options, os.devnull)
