@@ -69,7 +69,11 @@ def gap_curves(records: Sequence[Record]) -> list[GapCurve]:
     """Mean gaps over the problems that all methods have, from when all have an interval."""
     methods = list(dict.fromkeys(r.method for r in records))
     runs = {
-        name: {(r.row, r.pair): r for r in records if r.method == name and r.moments}
+        name: {
+            (r.row, r.pair): r
+            for r in records
+            if r.method == name and r.moments and r.maximum_lower > 0
+        }
         for name in methods
     }
     methods = [name for name in methods if runs[name]]
@@ -99,7 +103,7 @@ def _gap_at(record: Record, time: float) -> float:
     moments = record.moments
     before = [m for m in moments if m.seconds <= time] or moments[:1]
     last = before[-1]
-    return 100 * (last.upper - last.lower) / record.maximum_lower if record.maximum_lower else 0.0
+    return 100 * (last.upper - last.lower) / record.maximum_lower
 
 
 def time_splits(records: Sequence[Record], method: str) -> list[TimeSplit]:

@@ -118,7 +118,8 @@ def network_file(folder: Path, network: str) -> Path | None:
 
 def data_file(folder: Path, network: str) -> Path | None:
     """The dataset that belongs to a network of the paper."""
-    names = _DATA_FILES.get(network.partition("_")[0], ())
+    dataset = network.partition("_")[0]
+    names = _DATA_FILES.get(dataset, (dataset,))
     return _first(folder / f"{name}.npz" for name in names)
 
 

@@ -10,6 +10,8 @@ from paper_records import Record
 from paper_rows import Figures, PaperRow
 
 OURS = "vhagar"
+# They have no upper bound of their own.
+SAMPLING = ("dataset", "random")
 
 
 @dataclass(frozen=True)
@@ -43,26 +45,24 @@ class Against:
 
 
 def figures_of(records: Sequence[Record]) -> Figures:
-    """The mean over pairs, in percent of the maximal confidence; lower rounded as the paper's.
+    """The mean over pairs, in percent of the maximal confidence.
 
     Of the interval around the maximal confidence the end is taken that makes no bound look better
     than it is. What random sampling reports as its bound is the mean.
     """
-    known = [r for r in records if r.lower is not None and r.upper is not None]
-    if not known:
-        return Figures()
-    sampling = known[0].method in ("dataset", "random")
-    lowers = [
-        _percent(r.mean or 0.0 if r.method == "random" else r.lower or 0.0, r.maximum_upper)
-        for r in known
-    ]
-    halves = [_percent(r.half_width, r.maximum_upper) for r in known if r.half_width is not None]
-    return Figures(
-        fmean(lowers),
-        None if sampling else fmean(_percent(r.upper or 0.0, r.maximum_lower) for r in known),
-        fmean((r.seconds or 0.0) / 60 for r in known),
-        fmean(halves) if halves else None,
-    )
+    known = [r for r in records if r.lower is not None]
+    if known and known[0].method == "random":
+        # Where no input of the source class was drawn, there is no mean.
+        known = [r for r in known if r.mean is not None]
+        lowers = [_percent(r.mean, r.maximum_upper) for r in known]
+    else:
+        lowers = [_percent(r.lower, r.maximum_upper) for r in known]
+    sampling = any(r.method in SAMPLING for r in known)
+    uppers = [None if sampling else _percent(r.upper, r.maximum_lower) for r in known]
+    # The half-width is rounded to its safe side, too: it is larger beside a smaller maximum.
+    halves = [_percent(r.half_width, r.maximum_lower) for r in known]
+    minutes = [None if r.seconds is None else r.seconds / 60 for r in known]
+    return Figures(*(_mean(values) for values in (lowers, uppers, minutes, halves)))
 
 
 def compare(rows: Sequence[PaperRow], records: Sequence[Record]) -> list[Comparison]:
@@ -116,25 +116,31 @@ def against_here(rows: Sequence[PaperRow], records: Sequence[Record]) -> list[Ag
 def _against(name: str, pairs: Sequence[tuple[Figures, Figures]]) -> Against:
     known = [(ours, its) for ours, its in pairs if ours.lower is not None and its.lower is not None]
     return Against(
-        name, len(known), _mean([ours for ours, _ in known]), _mean([its for _, its in known])
+        name,
+        len(known),
+        _mean_figures([ours for ours, _ in known]),
+        _mean_figures([its for _, its in known]),
     )
 
 
-def _mean(figures: Sequence[Figures]) -> Figures:
-    def mean(values: list[float | None]) -> float | None:
-        known = [value for value in values if value is not None]
-        return fmean(known) if known and len(known) == len(values) else None
-
+def _mean_figures(figures: Sequence[Figures]) -> Figures:
     return Figures(
-        mean([f.lower for f in figures]),
-        mean([f.upper for f in figures]),
-        mean([f.minutes for f in figures]),
-        mean([f.half_width for f in figures]),
+        _mean([f.lower for f in figures]),
+        _mean([f.upper for f in figures]),
+        _mean([f.minutes for f in figures]),
+        _mean([f.half_width for f in figures]),
     )
 
 
-def _percent(value: float, of: float) -> float:
-    return 100 * value / of if of > 0 else 0.0
+def _mean(values: Sequence[float | None]) -> float | None:
+    """The mean, if all of them are there: what is not known must not make it look better."""
+    known = [value for value in values if value is not None]
+    return fmean(known) if known and len(known) == len(values) else None
+
+
+def _percent(value: float | None, of: float) -> float | None:
+    """None where the maximum is not known to be above 0: no percentage is too large then."""
+    return 100 * value / of if value is not None and of > 0 else None
 
 
 def _ratio(above: float | None, below: float | None) -> float | None:
