@@ -67,8 +67,8 @@ def require_marabou() -> Any:
     except ImportError as error:
         raise SolverUnavailable(
             "the baseline marabou needs the package maraboupy, which is not installed: "
-            'run `pip install "vhagar[marabou]"` under Python 3.11 or older (there are no '
-            "wheels for newer ones; those of version 2 are for Linux on x86-64)"
+            'run `pip install "vhagar[marabou]"` under Python 3.11 on Linux or macOS with x86-64 '
+            "(there are wheels for nothing newer)"
         ) from error
 
 
