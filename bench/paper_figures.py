@@ -18,6 +18,10 @@ from vhagar.result.serialize import write_bytes
 # As in the program's own figures: what is attackable, what is not known, what is robust.
 _ATTACKABLE, _UNKNOWN, _ROBUST = "#b23a2e", "#f2e2b5", "#2f7d55"
 _COLOURS = ("#2f7d55", "#b23a2e", "#5b6b7a", "#c08a2d", "#3b6ea5", "#7b4f9d")
+# Curves that lie on each other must both be seen.
+_DASHES = ("-", "-", "--", ":")
+# Phases are neither good nor bad.
+_PHASES = ("#9fb1bd", "#5b6b7a", "#c08a2d", "#3b6ea5", "#7b4f9d")
 _NAMES = {
     "vhagar": "VHAGaR",
     "marabou": "Marabou",
@@ -140,7 +144,8 @@ def draw_gaps(data: Sequence[GapCurve], title: str, path: Path) -> None:
     figure, ax = _figure(3.4)
     for k, one in enumerate(data):
         visible = [max(gap, 1e-3) for gap in one.gap]
-        ax.plot(one.seconds, visible, label=one.name, color=_COLOURS[k % len(_COLOURS)])
+        style = {"color": _COLOURS[k % len(_COLOURS)], "linestyle": _DASHES[k % len(_DASHES)]}
+        ax.plot(one.seconds, visible, label=one.name, drawstyle="steps-post", **style)
     ax.set_xscale("log")
     ax.set_yscale("log")
     ax.set_xlabel("seconds")
@@ -158,7 +163,7 @@ def draw_split(data: Sequence[TimeSplit], title: str, path: Path) -> None:
         total, left = sum(one.seconds.values()) or 1.0, 0.0
         for k, phase in enumerate(phases):
             width = 100 * one.seconds.get(phase, 0.0) / total
-            colour = _COLOURS[k % len(_COLOURS)]
+            colour = _PHASES[k % len(_PHASES)]
             label = phase if place == 0 else None
             ax.barh(place, width, left=left, color=colour, height=0.6, label=label)
             left += width

@@ -7,6 +7,7 @@ import io
 import json
 import os
 from dataclasses import asdict, dataclass, fields
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -66,11 +67,11 @@ class Record:
     def pair(self) -> tuple[int, int]:
         return self.source, self.target
 
-    @property
+    @cached_property
     def moments(self) -> list[Moment]:
         return [Moment(*numbers) for numbers in json.loads(self.history)]
 
-    @property
+    @cached_property
     def phases(self) -> dict[str, float]:
         return dict(json.loads(self.timings))
 
