@@ -426,7 +426,7 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
 
 def _help(command: str, capsys: pytest.CaptureFixture[str]) -> str:
     with pytest.raises(SystemExit):
-        main([command, "--help"])
+        main([*command.split(), "--help"])
     return capsys.readouterr().out
 
 
@@ -444,7 +444,17 @@ def test_examples_of_the_help_can_be_parsed(capsys: pytest.CaptureFixture[str]) 
         vhagar.parse_perturbation(arguments.perturbation)
 
 
-@pytest.mark.parametrize("command", ["verify", "attack", "confidence"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        "verify",
+        "attack",
+        "confidence",
+        "baseline marabou",
+        "baseline dataset",
+        "baseline random",
+    ],
+)
 def test_every_option_is_documented(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     text = DOCUMENT.read_text()
     options = set(re.findall(r"^  (--[a-z-]+)", _help(command, capsys), re.MULTILINE))

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import vhagar
 from vhagar import arguments as types
+from vhagar.baseline import command as baseline
 from vhagar.errors import VhagarError
 from vhagar.options import ATTACK_PARTS, DEVICES, MIP_PARTS, Options
 from vhagar.report import command as report
@@ -210,7 +211,8 @@ def _parser() -> argparse.ArgumentParser:
             epilog=_CONFIDENCE_EPILOG,
         )
     )
-    for name, room in (("check", check), ("sweep", sweep), ("report", report)):
+    rooms = (("check", check), ("sweep", sweep), ("report", report), ("baseline", baseline))
+    for name, room in rooms:
         room.add_arguments(
             commands.add_parser(
                 name, help=room.HELP, description=room.DESCRIPTION, epilog=room.EPILOG
@@ -221,21 +223,21 @@ def _parser() -> argparse.ArgumentParser:
 
 def _add_verify(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(command=_verify)
-    _add_model(parser)
-    _add_question(parser)
+    add_model(parser)
+    add_question(parser)
     parser.add_argument(
         "--percent",
         action="store_true",
         help="compute the maximal confidence too, and state the bounds as percentages of it",
     )
     _add_engine(parser)
-    _add_common(parser)
+    add_common(parser)
 
 
 def _add_attack(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(command=_verify, percent=False, gap=Options.relative_gap)
-    _add_model(parser)
-    _add_question(parser)
+    add_model(parser)
+    add_question(parser)
     parser.add_argument(
         "--paper",
         dest="engine",
@@ -245,24 +247,24 @@ def _add_attack(parser: argparse.ArgumentParser) -> None:
         help="the paper's algorithm as published, without additions",
     )
     _add_without(parser, "the attack", ", ".join(ATTACK_PARTS))
-    _add_common(parser, timeout=10.0)
+    add_common(parser, timeout=10.0)
 
 
 def _add_confidence(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(command=_confidence)
-    _add_model(parser)
+    add_model(parser)
     parser.add_argument(
         "--class", dest="label", required=True, type=int, metavar="C", help="the class"
     )
     _add_engine(parser)
-    _add_common(parser)
+    add_common(parser)
 
 
-def _add_model(parser: argparse.ArgumentParser) -> None:
+def add_model(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", type=Path, metavar="MODEL", help="a ReLU classifier, as ONNX file")
 
 
-def _add_question(parser: argparse.ArgumentParser) -> None:
+def add_question(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--perturbation", required=True, metavar="P", help="for example linf(0.05); see below")
     add("--source", required=True, type=int, metavar="C", help="the class of the inputs")
@@ -290,7 +292,7 @@ def _add_question(parser: argparse.ArgumentParser) -> None:
         "--device",
         default=Options.device,
         choices=DEVICES,
-        help="where attacks and first-order steps run; auto: a GPU where there is one (the default)",
+        help="where attacks and first-order steps run; auto: a GPU if there is one (default)",
     )
 
 
@@ -336,7 +338,7 @@ def _add_without(parser: argparse.ArgumentParser, whole: str, parts: str) -> Non
     )
 
 
-def _add_common(parser: argparse.ArgumentParser, timeout: float | None = None) -> None:
+def add_common(parser: argparse.ArgumentParser, timeout: float | None = None) -> None:
     add = parser.add_argument
     ends = "when closed" if timeout is None else f"{timeout:g}"
     add(

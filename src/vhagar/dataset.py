@@ -14,6 +14,8 @@ from vhagar.perturbation import Domain
 
 Array = NDArray[np.float64]
 
+# What an archive calls its two parts, where it has them.
+_PARTS = ("x_train", "x_test")
 _IMAGES = (".png", ".jpg", ".jpeg", ".bmp")
 
 
@@ -40,16 +42,23 @@ def read_dataset(path: Path, domain: Domain) -> Array:
 
 
 def _inputs_of(arrays: dict[str, Any], domain: Domain, path: Path) -> Any:
-    """The one array whose entries have the size of an input."""
-    fitting = [
-        array for array in arrays.values() if array.ndim >= 2 and array[0].size == domain.size
-    ]
+    """The one array whose entries have the size of an input, or training and test inputs."""
+    fitting = {
+        name: array
+        for name, array in arrays.items()
+        if array.ndim >= 2 and len(array) and array[0].size == domain.size
+    }
+    if set(fitting) == set(_PARTS):
+        # Two arrays of another type would become a third one.
+        first, second = (fitting[name] for name in _PARTS)
+        if first.dtype == second.dtype and first.shape[1:] == second.shape[1:]:
+            return np.concatenate([first, second])
     if len(fitting) != 1:
         shapes = ", ".join(f"{name} {array.shape}" for name, array in arrays.items())
         raise InvalidInput(
             f"{path} should hold one array of inputs of shape {domain.shape}; it holds {shapes}"
         )
-    return fitting[0]
+    return next(iter(fitting.values()))
 
 
 def _image(path: Path) -> Any:

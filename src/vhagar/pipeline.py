@@ -17,7 +17,7 @@ from vhagar.relaxation.memory import BoundsMemory
 from vhagar.result import BoundKind, Interval, Known, Result, Status, Tracker
 from vhagar.result.known import offer_known
 from vhagar.result.tracker import OnProgress
-from vhagar.search import engine_for
+from vhagar.search import AbstractEngine, engine_for
 
 
 def verify(
@@ -29,6 +29,7 @@ def verify(
     max_confidence: Interval | None = None,
     known: Known | None = None,
     bounds: BoundsMemory | None = None,
+    engine: AbstractEngine | None = None,
 ) -> Result:
     """Compute an interval around the maximal globally non-robust bound.
 
@@ -37,12 +38,13 @@ def verify(
     called with every improvement. `max_confidence` (see the function of that name) lets
     `Result.percent` relate the bounds to what the network can reach at all. With
     `options.certificate` a proof of the interval is written to that file, however the run ends.
+    `engine` searches instead of the one that the options name.
 
     `known` is where the search starts from: inputs to check, and bounds that are proven already.
     `bounds` remembers the bounds of the network's neurons from one call to the next.
     """
     options = options or Options()
-    engine = engine_for(options)
+    engine = engine or engine_for(options)
     if timeout is not None and (math.isnan(timeout) or timeout < 0):
         raise InvalidInput(f"the timeout must be a number of seconds, not {timeout}")
     deadline = time.monotonic() + (math.inf if timeout is None else timeout)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from vhagar.report.words import details, final_sentence, headline, outcome
-from vhagar.result import BoundKind, Interval, Status
+from vhagar.result import BoundKind, Estimate, Interval, Status
 
 Make = Callable[..., Any]
 
@@ -42,6 +43,30 @@ def test_robust(make_problem: Make, make_result: Make) -> None:
     assert sentence == (
         "every input classified 2, whatever its confidence, keeps clear of class 3 under linf(0.1)"
     )
+
+
+def test_a_bound_on_trust_is_not_called_proven(
+    make_problem: Make, make_result: Make, make_witness: Make
+) -> None:
+    def said(*given: Any) -> str:
+        result = replace(make_result(*given), kind=BoundKind.MARABOU)
+        return final_sentence(result, make_problem())
+
+    for words in (
+        said(16.7741, Status.TIMEOUT, make_witness()),
+        said(16.7741, Status.TIMEOUT),
+        said(0.0, Status.ROBUST),
+    ):
+        assert "proven" not in words
+        assert "Marabou" in words
+
+
+def test_a_mean_is_told_with_its_half_width(make_problem: Make, make_result: Make) -> None:
+    estimate = Estimate(1.5, 0.25, 400, 0.05)
+    result = replace(make_result(5.0, Status.EXHAUSTED), estimate=estimate)
+    words = dict(details(result, make_problem()))["mean"]
+    assert words.startswith("1.5 +- 0.2500 (probability 95 %) over inputs classified 2")
+    assert "400 of them" in words
 
 
 @pytest.mark.parametrize(

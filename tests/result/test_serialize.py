@@ -16,7 +16,7 @@ import vhagar
 from vhagar.errors import InvalidInput
 from vhagar.network import Affine, Network
 from vhagar.problem import Problem
-from vhagar.result import BoundKind, Interval, Moment, Result, Status, Witness
+from vhagar.result import BoundKind, Estimate, Interval, Moment, Result, Status, Witness
 from vhagar.result.serialize import check_writable, to_dict, to_json, write_bytes, write_json
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "json.md"
@@ -60,6 +60,7 @@ def result() -> Result:
         notes=("a note",),
         max_confidence=Interval(2.0, 2.5, BoundKind.SOLVER),
         certificate=Path("a proof.cert"),
+        estimate=Estimate(0.25, 0.125, 100, 0.05),
     )
 
 
@@ -90,7 +91,10 @@ def test_the_documentation_lists_exactly_the_fields(
 
 def test_the_documented_example_has_exactly_the_fields() -> None:
     (example,) = re.findall(r"```json\n(.*?)```", DOCUMENT.read_text(), re.DOTALL)
-    assert _fields(json.loads(example)) == _documented()
+    # No run has them all: estimates belong to random sampling.
+    elsewhere = {field for field in _documented() if field.startswith("estimate.")}
+    assert elsewhere
+    assert _fields(json.loads(example)) == _documented() - elsewhere
 
 
 def test_every_status_is_documented() -> None:

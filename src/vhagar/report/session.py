@@ -17,7 +17,7 @@ from vhagar.report.screen import AbstractScreen, open_screen
 from vhagar.report.words import details, final_sentence
 from vhagar.result import Result, Status
 from vhagar.result.serialize import check_writable, write_json
-from vhagar.search import engine_for
+from vhagar.search import AbstractEngine, engine_for
 
 # With percentages, the question itself may use this part of the time; what is left then goes to
 # the maximal confidence.
@@ -58,14 +58,18 @@ def run(
     timeout: float | None = None,
     outputs: Outputs = Outputs(),  # noqa: B008 (frozen)
     percent: bool = False,
+    engine: AbstractEngine | None = None,
 ) -> Outcome:
-    """Search, show, write, and conclude."""
+    """Search, show, write, and conclude. `engine` searches instead of the options' one."""
     # What is wrong with the options is found before anything is shown.
-    engine_for(options)
+    if engine is None:
+        engine_for(options)
     named_dataset(options, problem.domain)
     screen = open_screen()
-    search = _search_with_percent if percent else _search
-    result = search(screen, problem, options, timeout)
+    if percent:
+        result = _search_with_percent(screen, problem, options, timeout)
+    else:
+        result = _search(screen, problem, options, timeout, engine)
     failures = _deliver(screen, result, problem, outputs)
     if options.certificate is not None and result.certificate is None:
         failures = (f"there is no certificate {options.certificate}", *failures)
@@ -73,10 +77,14 @@ def run(
 
 
 def _search(
-    screen: AbstractScreen, problem: Problem, options: Options, timeout: float | None
+    screen: AbstractScreen,
+    problem: Problem,
+    options: Options,
+    timeout: float | None,
+    engine: AbstractEngine | None = None,
 ) -> Result:
     with screen.watch(problem, timeout) as watch:
-        result = verify(problem, timeout=timeout, on_progress=watch, options=options)
+        result = verify(problem, timeout=timeout, on_progress=watch, options=options, engine=engine)
         watch.finish(result)
     return result
 

@@ -7,8 +7,10 @@ from collections.abc import Sequence
 
 from vhagar.problem import Problem
 from vhagar.report.numbers import down, gap, interval, percent, seconds, span, up
-from vhagar.result import Result, Status, Witness
+from vhagar.result import BoundKind, Estimate, Result, Status, Witness
 from vhagar.result.serialize import check_command
+
+_BY_ITS_WORD = ", by Marabou's word"
 
 
 def headline(problem: Problem) -> str:
@@ -31,14 +33,16 @@ def final_sentence(result: Result, problem: Problem) -> str:
             f"no bound was proven on the confidence of attackable inputs{_witness_clause(result)}"
         )
     if result.status is Status.ROBUST:
-        return f"{subject}, whatever its confidence, {keeps}"
+        trust = _BY_ITS_WORD if result.kind is BoundKind.MARABOU else ""
+        return f"{subject}, whatever its confidence, {keeps}{trust}"
     if result.witness is None:
         above = f"with confidence above {up(result.upper)}"
-        return f"{subject} {above} {keeps}; no attackable input was found"
+        trust = _BY_ITS_WORD if result.kind is BoundKind.MARABOU else ""
+        return f"{subject} {above} {keeps}{trust}; no attackable input was found"
     low, high = interval(result.lower, result.upper)
     return (
         f"{subject} with confidence above {span(result.lower, result.upper)} {keeps}: "
-        f"above {high} this is proven, and one with confidence {low} "
+        f"above {high} {_standing(result)}, and one with confidence {low} "
         f"{_fate(result.witness)}"
     )
 
@@ -62,6 +66,8 @@ def details(result: Result, problem: Problem) -> list[tuple[str, str]]:
         rows.append(("proof", f"{result.certificate}, which this checks: {command}"))
     if result.device != "cpu":
         rows.append(("device", result.device))
+    if result.estimate is not None:
+        rows.append(("mean", _estimate_words(result.estimate, problem.source)))
     rows += [("note", note) for note in result.notes]
     return rows
 
@@ -90,6 +96,21 @@ def witness_words(witness: Witness, source: int) -> str:
     else:
         end = f"perturbed, it is classified {witness.target} by a margin of {down(witness.margin)}"
     return f"{start}; {end} ({_how(witness)})"
+
+
+def _standing(result: Result) -> str:
+    """What the upper end rests on, in the answer itself: not everything is a proof."""
+    return "Marabou says so" if result.kind is BoundKind.MARABOU else "this is proven"
+
+
+def _estimate_words(estimate: Estimate, source: int) -> str:
+    """Digits that make sense beside the half-width, which is rounded up."""
+    sure = f"{100 * (1 - estimate.level):g} %"
+    return (
+        f"{estimate.mean:.4g} +- {up(estimate.half_width)} (probability {sure}) over inputs "
+        f"classified {source} drawn at random, {estimate.samples} of them; 0 for those that keep "
+        "clear of the targets"
+    )
 
 
 def _confidence_sentence(result: Result, problem: Problem) -> str:

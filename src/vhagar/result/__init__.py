@@ -1,12 +1,13 @@
 """Results: the interval, the witness (re-checked, fails closed), and how they are kept."""
 
 from vhagar.result.known import Known, Suggestion
-from vhagar.result.result import BoundKind, Interval, Moment, Progress, Result, Status
+from vhagar.result.result import BoundKind, Estimate, Interval, Moment, Progress, Result, Status
 from vhagar.result.tracker import Tracker
 from vhagar.result.witness import Rejection, Witness, WitnessCheck
 
 __all__ = [
     "BoundKind",
+    "Estimate",
     "Interval",
     "Known",
     "Moment",

@@ -26,6 +26,7 @@ class BoundKind(Enum):
     INTERVAL = "interval arithmetic, rounded outward"
     TWIN = "twin dual formula, rounded outward"
     SOLVER = "dual bound of the MIP solver, with its tolerances added outward"
+    MARABOU = "Marabou's answer that there is nothing above, taken on trust"
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,20 @@ class Moment:
     seconds: float
     lower: float
     upper: float
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What random sampling says of the *mean* over inputs: no bound on the largest.
+
+    The mean over all inputs of the distribution lies within `half_width` of `mean`, except with
+    probability `level`. `samples` is how many inputs of the source class were drawn.
+    """
+
+    mean: float
+    half_width: float
+    samples: int
+    level: float
 
 
 @dataclass(frozen=True)
@@ -76,6 +91,7 @@ class Result:
     an interval for each target class; one that was left open cannot exceed `upper`. `nodes` is how
     many nodes of search trees were looked at, in all targets together; `device` is what computed.
     `certificate` is the file that proves the interval, where one was asked for and written.
+    `estimate` is there for random sampling only (see `vhagar.baseline`).
     """
 
     lower: float
@@ -93,6 +109,7 @@ class Result:
     notes: tuple[str, ...] = ()
     max_confidence: Interval | None = field(default=None)
     certificate: Path | None = None
+    estimate: Estimate | None = field(default=None)
 
     @property
     def interval(self) -> Interval:

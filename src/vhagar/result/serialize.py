@@ -9,6 +9,7 @@ import shlex
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -47,6 +48,7 @@ def to_dict(result: Result, problem: Problem) -> dict[str, Any]:
             None if result.max_confidence is None else _interval(result.max_confidence)
         ),
         "percent": result.percent,
+        "estimate": None if result.estimate is None else asdict(result.estimate),
         "engine": result.engine,
         "device": result.device,
         "nodes": result.nodes,

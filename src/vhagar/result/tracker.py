@@ -21,7 +21,15 @@ from vhagar.perturbation import AbstractPiece
 from vhagar.problem import Problem
 from vhagar.relaxation import Bounds, network_bounds
 from vhagar.relaxation.memory import BoundsMemory
-from vhagar.result.result import BoundKind, Interval, Moment, Progress, Result, Status
+from vhagar.result.result import (
+    BoundKind,
+    Estimate,
+    Interval,
+    Moment,
+    Progress,
+    Result,
+    Status,
+)
 from vhagar.result.witness import Rejection, Witness, WitnessCheck
 
 OnProgress = Callable[[Progress], None]
@@ -34,6 +42,8 @@ _ROUNDING = 1e-12
 # Where a certificate is asked for, bounds are stated larger by this part of themselves and of the
 # first bound, and by rounding: whoever checks them rounds otherwise, and must come to no more.
 _ROOM = 1e-9
+# Bounds that hang on the word of others: a witness may prove them wrong.
+_ON_TRUST = (BoundKind.SOLVER, BoundKind.MARABOU)
 
 
 class Tracker:
@@ -55,6 +65,7 @@ class Tracker:
         self.started = time.monotonic()
         self.phase_name = "start"
         self.device = "cpu"
+        self.estimate: Estimate | None = None
         self._on_progress = on_progress
         self._check = WitnessCheck(problem)
         self._uppers: dict[int | None, dict[BoundKind, float]] = {g: {} for g in problem.goals}
@@ -152,7 +163,7 @@ class Tracker:
 
         Whatever computed it has lost its credit: no more bounds of that kind for that goal.
         """
-        if kind is not BoundKind.SOLVER:
+        if kind not in _ON_TRUST:
             raise VhagarError(
                 f"a witness of confidence {self.goal_lower(goal)} contradicts the bound {value} "
                 f"({kind.value}); this is a bug in vhagar, please report it"
@@ -251,6 +262,7 @@ class Tracker:
             nodes=self._nodes,
             notes=tuple(self._notes),
             certificate=self.certificate,
+            estimate=self.estimate,
         )
 
 

@@ -1,0 +1,200 @@
+"""Figures of the comparison. Lines of results -> plain data -> picture; the data is tested."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from io import BytesIO
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import numpy as np
+from paper_records import Record
+
+from vhagar.result.serialize import write_bytes
+
+# As in the program's own figures: what is attackable, what is not known, what is robust.
+_ATTACKABLE, _UNKNOWN, _ROBUST = "#b23a2e", "#f2e2b5", "#2f7d55"
+_COLOURS = ("#2f7d55", "#b23a2e", "#5b6b7a", "#c08a2d", "#3b6ea5", "#7b4f9d")
+# Curves that lie on each other must both be seen.
+_DASHES = ("-", "-", "--", ":")
+# Phases are neither good nor bad.
+_PHASES = ("#9fb1bd", "#5b6b7a", "#c08a2d", "#3b6ea5", "#7b4f9d")
+_NAMES = {
+    "vhagar": "VHAGaR",
+    "marabou": "Marabou",
+    "dataset": "dataset sampling",
+    "random": "random sampling",
+    "mip": "the paper's MIP, HiGHS",
+    "plain-mip": "plain MIP, HiGHS",
+}
+# Times at which gaps are compared, in each factor of ten.
+_TIMES = 40
+
+
+@dataclass(frozen=True)
+class Approach:
+    """What one method knows of one problem: attackable up to `lower`, robust above `upper`."""
+
+    name: str
+    lower: float
+    upper: float
+
+
+@dataclass(frozen=True)
+class GapCurve:
+    """A method's mean gap, in percent of the maximal confidence, at some times."""
+
+    name: str
+    seconds: tuple[float, ...]
+    gap: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class TimeSplit:
+    """Mean seconds that a method spent in each phase on a network."""
+
+    name: str
+    seconds: dict[str, float]
+
+
+def approaches(records: Sequence[Record], row: str, pair: tuple[int, int]) -> list[Approach]:
+    """The bounds of all methods for one problem; methods without an answer are left out."""
+    return [
+        Approach(_NAMES.get(r.method, r.method), r.lower, r.upper)
+        for r in records
+        if r.row == row and r.pair == pair and r.lower is not None and r.upper is not None
+    ]
+
+
+def gap_curves(records: Sequence[Record]) -> list[GapCurve]:
+    """Mean gaps over the problems that all methods have, from when all have an interval."""
+    methods = list(dict.fromkeys(r.method for r in records))
+    runs = {
+        name: {
+            (r.row, r.pair): r
+            for r in records
+            if r.method == name and r.moments and r.maximum_lower > 0
+        }
+        for name in methods
+    }
+    methods = [name for name in methods if runs[name]]
+    common = set.intersection(*(set(runs[name]) for name in methods)) if methods else set()
+    if not common:
+        return []
+    used = [runs[name][problem] for name in methods for problem in common]
+    start = max([r.moments[0].seconds for r in used] + [1e-2])
+    end = max([r.timeout for r in used] + [2 * start])
+    count = max(2, math.ceil(_TIMES * math.log10(end / start)))
+    times = np.geomspace(start, end, count)
+    return [
+        GapCurve(
+            _NAMES.get(name, name),
+            tuple(times.tolist()),
+            tuple(
+                fmean(_gap_at(runs[name][problem], time) for problem in sorted(common))
+                for time in times.tolist()
+            ),
+        )
+        for name in methods
+    ]
+
+
+def _gap_at(record: Record, time: float) -> float:
+    """The gap of the last moment not after the time; the first one before that."""
+    moments = record.moments
+    before = [m for m in moments if m.seconds <= time] or moments[:1]
+    last = before[-1]
+    return 100 * (last.upper - last.lower) / record.maximum_lower
+
+
+def time_splits(records: Sequence[Record], method: str) -> list[TimeSplit]:
+    """Where a method's time goes, for each network."""
+    own = [r for r in records if r.method == method and r.phases]
+    found = []
+    for network in dict.fromkeys(r.network for r in own):
+        runs = [r.phases for r in own if r.network == network]
+        phases = dict.fromkeys(phase for run in runs for phase in run)
+        seconds = {phase: fmean(run.get(phase, 0.0) for run in runs) for phase in phases}
+        found.append(TimeSplit(network, seconds))
+    return found
+
+
+def draw_approaches(data: Sequence[Approach], title: str, path: Path) -> None:
+    """One bar for each method: red is attackable, green is robust, what is between is unknown."""
+    figure, ax = _figure(1.0 + 0.45 * len(data))
+    end = 1.04 * max(one.upper for one in data)
+    for place, one in enumerate(data):
+        parts = ((0.0, one.lower, _ATTACKABLE), (one.lower, one.upper, _UNKNOWN))
+        for left, right, colour in (*parts, (one.upper, end, _ROBUST)):
+            ax.barh(place, right - left, left=left, color=colour, height=0.6)
+        ax.text(end, place, f"  [{one.lower:.4g}, {one.upper:.4g}]", va="center", fontsize=8)
+    ax.set_yticks(range(len(data)), [one.name for one in data])
+    ax.invert_yaxis()
+    ax.set_xlim(0.0, end)
+    ax.set_xlabel("confidence: attackable, unknown, robust")
+    ax.set_title(title, loc="left")
+    _save(figure, path)
+
+
+def draw_gaps(data: Sequence[GapCurve], title: str, path: Path) -> None:
+    """Mean gap over time, both on logarithmic scales."""
+    figure, ax = _figure(3.4)
+    for k, one in enumerate(data):
+        visible = [max(gap, 1e-3) for gap in one.gap]
+        style = {"color": _COLOURS[k % len(_COLOURS)], "linestyle": _DASHES[k % len(_DASHES)]}
+        ax.plot(one.seconds, visible, label=one.name, drawstyle="steps-post", **style)
+    ax.set_xscale("log")
+    ax.set_yscale("log")
+    ax.set_xlabel("seconds")
+    ax.set_ylabel("mean gap, % of the maximal confidence")
+    ax.legend(frameon=False, fontsize=8)
+    ax.set_title(title, loc="left")
+    _save(figure, path)
+
+
+def draw_split(data: Sequence[TimeSplit], title: str, path: Path) -> None:
+    """One bar for each network, divided by phases."""
+    figure, ax = _figure(1.2 + 0.45 * len(data))
+    phases = list(dict.fromkeys(phase for one in data for phase in one.seconds))
+    for place, one in enumerate(data):
+        total, left = sum(one.seconds.values()) or 1.0, 0.0
+        for k, phase in enumerate(phases):
+            width = 100 * one.seconds.get(phase, 0.0) / total
+            colour = _PHASES[k % len(_PHASES)]
+            label = phase if place == 0 else None
+            ax.barh(place, width, left=left, color=colour, height=0.6, label=label)
+            left += width
+        ax.text(101, place, f"{total:.1f} s", va="center", fontsize=8)
+    ax.set_yticks(range(len(data)), [one.name for one in data])
+    ax.invert_yaxis()
+    ax.set_xlim(0, 100)
+    ax.set_xlabel("% of the time")
+    ax.legend(
+        frameon=False,
+        fontsize=8,
+        ncols=len(phases),
+        loc="upper center",
+        bbox_to_anchor=(0.5, -0.32),
+    )
+    ax.set_title(title, loc="left")
+    _save(figure, path)
+
+
+def _figure(height: float) -> tuple[Any, Any]:
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(7.2, height), layout="constrained")
+    FigureCanvasAgg(figure)
+    ax = figure.subplots()
+    ax.spines[["top", "right"]].set_visible(False)
+    return figure, ax
+
+
+def _save(figure: Any, path: Path) -> None:
+    content = BytesIO()
+    figure.savefig(content, format="png", dpi=160)
+    write_bytes(path, content.getvalue())

@@ -1,0 +1,129 @@
+"""Marabou as a baseline: is the network delta-globally robust? And a binary search for delta.
+
+The interval is valid as far as Marabou can be trusted: `lower` rises only by inputs that pass our
+witness check, but for `upper` its word "unsat" is all there is, and the bound is labelled so.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+
+from vhagar.baseline.bisection import Bisection
+from vhagar.baseline.crew import Crew, Place
+from vhagar.baseline.query import check_linear
+from vhagar.baseline.solver import Answer, Verdict, require_marabou
+from vhagar.errors import InvalidInput
+from vhagar.result import BoundKind, Rejection, Tracker
+from vhagar.search.base import AbstractEngine
+
+# Of the whole time: what one question may take at first, and at least. The paper does not say.
+_SHARE_OF_QUESTION, _LEAST_SECONDS = 1 / 6, 2.0
+# Without a limit on the whole.
+_QUESTION_SECONDS = 60.0
+
+
+class MarabouEngine(AbstractEngine):
+    """Binary search over delta. `query_timeout` is what one question may take at first."""
+
+    def __init__(self, query_timeout: float | None = None) -> None:
+        if query_timeout is not None and not query_timeout > 0:
+            raise InvalidInput(f"a query needs more than {query_timeout} seconds")
+        require_marabou()
+        self._query_timeout = query_timeout
+
+    def run(self, tracker: Tracker, deadline: float) -> bool:
+        if not tracker.problem.targets:
+            raise InvalidInput("the baseline marabou answers questions about a perturbation only")
+        for piece in tracker.problem.pieces:
+            check_linear(piece)
+        limit = self._query_timeout or _first_limit(deadline - time.monotonic())
+        search, bisection = _Search(tracker, deadline), Bisection()
+        try:
+            return _bisect(tracker, search, bisection, limit, deadline)
+        finally:
+            search.end()
+
+
+def _bisect(
+    tracker: Tracker, search: _Search, bisection: Bisection, limit: float, deadline: float
+) -> bool:
+    while not tracker.closed and time.monotonic() < deadline:
+        delta = bisection.next(tracker.lower, tracker.upper)
+        if not tracker.lower < delta < tracker.upper:
+            return False  # nothing lies between neighbouring numbers
+        before = tracker.lower, tracker.upper
+        if not search.ask(delta, limit * bisection.patience):
+            bisection.unanswered(delta)
+        elif (tracker.lower, tracker.upper) == before:
+            return False  # a witness has refuted an answer: no other is believed
+    return not tracker.closed
+
+
+def _first_limit(left: float) -> float:
+    return _QUESTION_SECONDS if left == math.inf else max(left * _SHARE_OF_QUESTION, _LEAST_SECONDS)
+
+
+class _Search:
+    """Asks about one delta after the other, for every target and piece that is still in question.
+
+    A piece proven robust above some delta is so above every larger one.
+    """
+
+    def __init__(self, tracker: Tracker, deadline: float) -> None:
+        self._tracker = tracker
+        self._deadline = deadline
+        self._crew = Crew(tracker.problem)
+        pieces = range(len(tracker.problem.pieces))
+        self._bounds: dict[Place, float] = {
+            (target, root): math.inf for target in tracker.problem.targets for root in pieces
+        }
+
+    def ask(self, delta: float, limit: float) -> bool:
+        """Whether the question was answered: an input was found, or there is none anywhere."""
+        waiting = [place for place, bound in self._bounds.items() if bound > delta]
+        at_once = min(len(waiting), self._tracker.options.worker_count)
+        threads = self._tracker.options.worker_count // max(at_once, 1)
+        crew = self._crew
+        while (waiting or crew.busy) and self._tracker.lower < delta:
+            while waiting and crew.busy < at_once:
+                # Each question has its own time, from when it is asked.
+                end = min(time.monotonic() + limit, self._deadline)
+                crew.ask(waiting.pop(0), delta, threads, end)
+            heard = crew.hear()
+            if heard is None:
+                self._tracker.report()
+            else:
+                self._take(*heard, delta)
+            if time.monotonic() >= self._deadline:
+                break
+        crew.drop_questions()
+        return self._tracker.lower >= delta or all(b <= delta for b in self._bounds.values())
+
+    def end(self) -> None:
+        self._crew.end()
+
+    def _take(self, place: Place, answer: Answer | str, delta: float) -> None:
+        if isinstance(answer, str):
+            self._tracker.note(f"Marabou failed: {answer}")
+        elif answer.verdict is Verdict.NO_INPUT:
+            self._bounds[place] = delta
+            self._lower_upper(place[0])
+        elif answer.verdict is Verdict.INPUT_FOUND:
+            self._offer(place, answer)
+        else:
+            self._tracker.note(f"Marabou ended without an answer ({answer.word})")
+
+    def _lower_upper(self, target: int) -> None:
+        bound = max(bound for (its_own, _), bound in self._bounds.items() if its_own == target)
+        if math.isfinite(bound):
+            self._tracker.offer_upper(target, bound, BoundKind.MARABOU)
+
+    def _offer(self, place: Place, found: Answer) -> None:
+        target, root = place
+        piece = self._tracker.problem.pieces[root]
+        for candidate in found.candidates:
+            verdict = self._tracker.offer_witness(target, candidate.x, piece, candidate.parameters)
+            if not isinstance(verdict, Rejection):
+                return
+        self._tracker.note("an input that Marabou found was no witness, and was left out")

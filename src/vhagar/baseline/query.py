@@ -1,0 +1,137 @@
+"""The question that Marabou is asked, as plain data. It knows no Marabou.
+
+    is there an input x, and parameters of one piece of the perturbation, such that
+        score[source] - score[j] >= delta   for every j != source, at x
+        score[target] - score[j] >= 0       for every j != target, at x_p ?
+
+"No" makes the network delta-globally robust to that piece and target. Two copies of the network
+stand side by side; every neuron is a row for its pre-activation and a ReLU.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vhagar.errors import InvalidInput
+from vhagar.linear import Columns, LinearArrays, LinearModel
+from vhagar.network import AbstractLinear, Network
+from vhagar.perturbation import AbstractPiece
+from vhagar.perturbation.brightness import BrightnessPiece
+from vhagar.perturbation.contrast import ContrastPiece
+from vhagar.problem import Problem
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Query:
+    """Columns with bounds, rows, and pairs `(before, after)` of columns that a ReLU connects.
+
+    All columns follow from the `inputs`, which Marabou wants to know.
+    """
+
+    arrays: LinearArrays
+    relus: tuple[tuple[int, int], ...]
+    inputs: Columns
+    x: Columns
+    x_p: Columns
+
+
+class _Builder:
+    def __init__(self) -> None:
+        self.model = LinearModel()
+        self.relus: list[tuple[int, int]] = []
+        self.inputs: list[Columns] = []
+
+    def free(self, count: int) -> Columns:
+        """Columns that rows define: Marabou finds their bounds itself."""
+        return self.model.add_columns(np.full(count, -np.inf), np.inf)
+
+    def relu(self, before: Columns) -> Columns:
+        after = self.free(len(before))
+        self.relus += zip(before.tolist(), after.tolist(), strict=True)
+        return after
+
+    def network(self, network: Network, current: Columns) -> Columns:
+        """One copy; returns the columns of its scores."""
+        for layer in network.layers:
+            if isinstance(layer, AbstractLinear):
+                values = self.free(layer.out_size)
+                blocks = [(values, 1.0), (current, -layer.matrix)]
+                self.model.add_rows(blocks, layer.flat_bias, layer.flat_bias)
+                current = values
+            else:
+                current = self.relu(current)
+        return current
+
+
+def delta_query(problem: Problem, piece: AbstractPiece, target: int, delta: float) -> Query:
+    """Can an input with confidence at least `delta` be pushed into the target by this piece?"""
+    check_linear(piece)
+    builder, domain = _Builder(), problem.domain
+    x = builder.model.add_columns(np.full(domain.size, domain.lower), domain.upper)
+    builder.inputs.append(x)
+    x_p = _image(builder, piece, x)
+    for inputs, label, least in ((x, problem.source, delta), (x_p, target, 0.0)):
+        scores = builder.network(problem.network, inputs)
+        leads = np.delete(-np.eye(problem.network.classes), label, axis=0)
+        leads[:, label] = 1.0
+        builder.model.add_rows([(scores, leads)], least, np.inf)
+    # Nothing is negligible to us: what Marabou does with small numbers is its own affair.
+    arrays = builder.model.arrays(smallest=0.0)
+    return Query(arrays, tuple(builder.relus), np.concatenate(builder.inputs), x, x_p)
+
+
+def check_linear(piece: AbstractPiece) -> None:
+    """Complain about pieces that Marabou's linear constraints cannot describe."""
+    if not piece.exact_rows:
+        raise InvalidInput(
+            f"Marabou takes linear constraints only, and {piece.label} multiplies two unknowns; "
+            "give a single number instead of a range, or leave this baseline out"
+        )
+
+
+def _image(builder: _Builder, piece: AbstractPiece, x: Columns) -> Columns:
+    """The columns of `x_p`, and what ties them to `x`."""
+    model = builder.model
+    if isinstance(piece, BrightnessPiece) and piece.clip:
+        return _clipped(builder, piece, x)
+    if isinstance(piece, ContrastPiece) and piece.clip and piece.span[1] > 1:
+        return _clipped(builder, piece, x)
+    before = model.column_count
+    x_p = piece.add_rows(model, x)
+    arrays = model.arrays(smallest=0.0)
+    if arrays.integer.any():
+        raise InvalidInput(f"Marabou knows no whole numbers, which {piece.label} needs")
+    # Whatever no equation defines is an input of its own: free pixels, the change of brightness.
+    equal = arrays.row_lower == arrays.row_upper
+    defined = np.zeros(model.column_count, dtype=np.bool_)
+    defined[arrays.matrix[equal].indices] = True
+    new = np.arange(before, model.column_count)
+    builder.inputs.append(new[~(defined[new] & np.isin(new, x_p))])
+    return x_p
+
+
+def _clipped(builder: _Builder, piece: BrightnessPiece | ContrastPiece, x: Columns) -> Columns:
+    """`min(moved, upper) = upper - relu(upper - moved)`, and the same below: no whole numbers."""
+    model, domain = builder.model, piece.domain
+    size = domain.size
+    rises = isinstance(piece, ContrastPiece) or piece.brightens
+    end, sign = (domain.upper, 1.0) if rises else (domain.lower, -1.0)
+    room = builder.free(size)  # sign * (end - moved)
+    if isinstance(piece, ContrastPiece):
+        factor, black = piece.span[0], domain.lower
+        constant = sign * (end - black + factor * black)
+        model.add_rows([(room, 1.0), (x, sign * factor)], constant, constant)
+    else:
+        change = model.add_columns(*piece.span)
+        builder.inputs.append(change)
+        blocks = [(room, 1.0), (x, sign), (change, np.full((size, 1), sign))]
+        model.add_rows(blocks, sign * end, sign * end)
+    left = builder.relu(room)
+    x_p = builder.free(size)
+    model.add_rows([(x_p, 1.0), (left, sign)], end, end)
+    return x_p

@@ -1,0 +1,115 @@
+"""Random sampling: the mean over random inputs, with the half-width of Hoeffding's inequality."""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vhagar.baseline.defaults import LEVEL, SAMPLES, SPREAD
+from vhagar.baseline.local import CHUNK, LocalAttack
+from vhagar.errors import InvalidInput
+from vhagar.perturbation import Domain
+from vhagar.relaxation import Bounds, largest_confidence
+from vhagar.result import Estimate, Tracker
+from vhagar.search.base import AbstractEngine
+
+Array = NDArray[np.float64]
+
+
+def hoeffding_half_width(samples: int, width: float, level: float = LEVEL) -> float:
+    """How far the mean of independent samples may be from the expectation.
+
+    The samples lie in an interval of this width. The mean is further away with probability at most
+    `level`: two-sided, `2 exp(-2 n h^2 / width^2) = level`.
+    """
+    if samples < 1:
+        raise InvalidInput("a mean needs at least one sample")
+    return width * math.sqrt(math.log(2 / level) / (2 * samples))
+
+
+@dataclass
+class _Sum:
+    """Local bounds added up."""
+
+    drawn: int = 0
+    own: int = 0
+    total: float = 0.0
+
+
+class RandomEngine(AbstractEngine):
+    """Draws inputs from a Gaussian around the middle of the input range, cut off at its ends.
+
+    The result's `estimate` is about the mean of the local bounds over inputs of the source class;
+    `lower` is the largest of them, checked. `ceiling` is a proven bound on any input's confidence:
+    half-widths are in proportion to it. Without one it is computed by interval arithmetic.
+    """
+
+    def __init__(
+        self,
+        samples: int = SAMPLES,
+        spread: float = SPREAD,
+        level: float = LEVEL,
+        ceiling: float | None = None,
+    ) -> None:
+        if samples < 1:
+            raise InvalidInput(f"at least one sample is needed, not {samples}")
+        if not (math.isfinite(spread) and spread > 0):
+            raise InvalidInput(f"the spread of the samples must be above 0, not {spread}")
+        if not 0 < level < 1:
+            raise InvalidInput(f"the level must be between 0 and 1, not {level}")
+        if ceiling is not None and not (math.isfinite(ceiling) and ceiling > 0):
+            raise InvalidInput(f"the ceiling must be above 0, not {ceiling}")
+        self._samples = samples
+        self._spread = spread
+        self._level = level
+        self._ceiling = ceiling
+
+    def run(self, tracker: Tracker, deadline: float) -> bool:
+        problem = tracker.problem
+        if not problem.targets:
+            raise InvalidInput("random sampling answers questions about a perturbation only")
+        rng = np.random.default_rng(tracker.options.seed)
+        local, sums = LocalAttack(problem), _Sum()
+        while sums.drawn < self._samples and time.monotonic() < deadline:
+            count = min(CHUNK, self._samples - sums.drawn)
+            self._add(tracker, local, draw(problem.domain, count, self._spread, rng), sums)
+        tracker.note(
+            f"{sums.own} of {sums.drawn} random inputs are classified {problem.source}"
+            + ("" if sums.own else ": there is no mean")
+        )
+        if sums.own:
+            width = self._ceiling or _largest(tracker)
+            half = hoeffding_half_width(sums.own, width, self._level)
+            tracker.estimate = Estimate(sums.total / sums.own, half, sums.own, self._level)
+        return sums.drawn < self._samples
+
+    def _add(self, tracker: Tracker, local: LocalAttack, x: Array, sums: _Sum) -> None:
+        """An input's local bound is its confidence if it can be attacked, else 0."""
+        sure = local.confidences(x)
+        own, sure = x[sure > 0], sure[sure > 0]
+        sums.drawn += len(x)
+        sums.own += len(own)
+        found = local.attacks(own)
+        sums.total += float(sum(sure[attack.row] for attack in found))
+        for attack in sorted(found, key=lambda attack: -sure[attack.row]):
+            if sure[attack.row] <= tracker.lower:
+                break
+            piece = tracker.problem.pieces[attack.root]
+            tracker.offer_witness(attack.target, own[attack.row], piece, attack.parameters)
+
+
+def draw(domain: Domain, count: int, spread: float, rng: np.random.Generator) -> Array:
+    """Independent inputs `(count, size)`."""
+    middle = domain.lower + domain.width / 2
+    drawn = rng.normal(middle, spread * domain.width, (count, domain.size))
+    return np.clip(drawn, domain.lower, domain.upper)
+
+
+def _largest(tracker: Tracker) -> float:
+    domain = tracker.problem.domain
+    box = Bounds(np.full(domain.size, domain.lower), np.full(domain.size, domain.upper))
+    return largest_confidence(tracker.problem.network, box, tracker.problem.source)

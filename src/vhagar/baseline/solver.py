@@ -1,0 +1,154 @@
+"""Marabou behind a small wall: a query goes in, an answer comes out, in a process of its own."""
+
+from __future__ import annotations
+
+import importlib
+import math
+import os
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vhagar.baseline.query import Query, delta_query
+from vhagar.errors import SolverUnavailable
+from vhagar.problem import Problem
+from vhagar.result import Rejection, WitnessCheck
+from vhagar.search.mip.polish import Candidate, Polish
+from vhagar.search.processes import Channel
+
+Array = NDArray[np.float64]
+
+
+class Verdict(Enum):
+    """What Marabou says; everything that is neither yes nor no is UNDECIDED."""
+
+    INPUT_FOUND = "sat"
+    NO_INPUT = "unsat"
+    UNDECIDED = "undecided"
+
+
+# A number of seconds that Marabou can count, for ever.
+_LONGEST = 10**9
+
+_VERDICTS = {"sat": Verdict.INPUT_FOUND, "unsat": Verdict.NO_INPUT}
+
+
+@dataclass(frozen=True)
+class Task:
+    """One question: a piece by its place, a target, and the confidence asked about.
+
+    Marabou looks at the clock now and then; after `seconds` it may give up by itself.
+    """
+
+    root: int
+    target: int
+    delta: float
+    threads: int
+    seconds: float
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """A verdict; where an input was found, candidates for a witness, the best first."""
+
+    verdict: Verdict
+    candidates: tuple[Candidate, ...] = ()
+    word: str = ""
+
+
+def require_marabou() -> Any:
+    """Marabou's core, or an error that says how to get it."""
+    try:
+        # The package itself would import parsers that we have no use for.
+        return importlib.import_module("maraboupy.MarabouCore")
+    except ImportError as error:
+        raise SolverUnavailable(
+            "the baseline marabou needs the package maraboupy, which is not installed: "
+            'run `pip install "vhagar[marabou]"` under Python 3.11 on Linux or macOS with x86-64 '
+            "(there are wheels for nothing newer)"
+        ) from error
+
+
+def serve(problem: Problem, channel: Channel) -> None:
+    """What runs in a worker: question after question. The parent keeps the time and ends it."""
+    while True:
+        channel.send(answer(problem, channel.receive()))
+
+
+def answer(problem: Problem, task: Task) -> Answer:
+    """Ask Marabou; its input, if it has one, is brought into the form of candidates."""
+    piece = problem.pieces[task.root]
+    query = delta_query(problem, piece, task.target, task.delta)
+    word, values = solve(query, task.threads, task.seconds)
+    verdict = _VERDICTS.get(word, Verdict.UNDECIDED)
+    if verdict is not Verdict.INPUT_FOUND:
+        return Answer(verdict, word=word)
+    domain = problem.domain
+    x = np.clip(values[query.x], domain.lower, domain.upper)
+    x_p = values[query.x_p]
+    found = Candidate(x, piece.recover(x, x_p))
+    verdict_on_it = WitnessCheck(problem)(task.target, found.x, piece, found.parameters)
+    if not isinstance(verdict_on_it, Rejection):
+        return Answer(verdict, (found,), word)
+    # Its input often lies on the border between the classes, where rounding decides. The linear
+    # program of that input's region moves it off.
+    repaired = Polish(problem, piece, task.target).candidates(x, x_p)
+    return Answer(verdict, (found, *repaired), word)
+
+
+def solve(query: Query, threads: int, seconds: float) -> tuple[str, Array]:
+    """Marabou's word (sat, unsat, TIMEOUT, ...) and, for sat, the values of all columns."""
+    core = require_marabou()
+    options = core.Options()
+    options._verbosity = 0
+    options._timeoutInSeconds = min(max(math.ceil(seconds), 1), _LONGEST)
+    options._numWorkers = threads
+    options._snc = threads > 1  # its own way to share a query among threads
+    word, values, _ = core.solve(_input_query(core, query), options, os.devnull)
+    if word != "sat":
+        return str(word), np.zeros(0)
+    return "sat", np.array([values[k] for k in range(len(query.arrays.column_lower))])
+
+
+def _input_query(core: Any, query: Query) -> Any:
+    arrays = query.arrays
+    made = core.InputQuery()
+    made.setNumberOfVariables(len(arrays.column_lower))
+    for column, (low, high) in enumerate(
+        zip(arrays.column_lower.tolist(), arrays.column_upper.tolist(), strict=True)
+    ):
+        if np.isfinite(low):
+            made.setLowerBound(column, low)
+        if np.isfinite(high):
+            made.setUpperBound(column, high)
+    for place, column in enumerate(query.inputs.tolist()):
+        made.markInputVariable(column, place)
+    for row, (low, high) in enumerate(
+        zip(arrays.row_lower.tolist(), arrays.row_upper.tolist(), strict=True)
+    ):
+        for kind, scalar in _kinds(core, low, high):
+            made.addEquation(_equation(core, arrays.matrix, row, kind, scalar))
+    for before, after in query.relus:
+        core.addReluConstraint(made, before, after)
+    return made
+
+
+def _kinds(core: Any, low: float, high: float) -> list[tuple[Any, float]]:
+    if low == high:
+        return [(core.Equation.EQ, low)]
+    below = [(core.Equation.GE, low)] if np.isfinite(low) else []
+    return below + ([(core.Equation.LE, high)] if np.isfinite(high) else [])
+
+
+def _equation(core: Any, matrix: Any, row: int, kind: Any, scalar: float) -> Any:
+    equation = core.Equation(kind)
+    part = slice(matrix.indptr[row], matrix.indptr[row + 1])
+    for coefficient, column in zip(
+        matrix.data[part].tolist(), matrix.indices[part].tolist(), strict=True
+    ):
+        equation.addAddend(coefficient, column)
+    equation.setScalar(scalar)
+    return equation

@@ -1,0 +1,190 @@
+"""Sampling on networks whose local bounds are known by hand."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from vhagar import InvalidInput, Network, Options, Problem, Result, Status, verify
+from vhagar.baseline import DatasetEngine, RandomEngine, hoeffding_half_width
+from vhagar.baseline.local import LocalAttack
+from vhagar.baseline.random_sampling import draw
+from vhagar.perturbation import Domain
+
+
+def test_the_half_width_by_hand() -> None:
+    # 2 exp(-2 n h^2 / width^2) = 0.05  gives  h = width * sqrt(ln 40 / (2 n)).
+    assert hoeffding_half_width(200, 2.0) == pytest.approx(0.192064, abs=1e-6)
+    assert hoeffding_half_width(70_000, 45.0) == pytest.approx(0.230991, abs=1e-6)
+    h = hoeffding_half_width(50, 3.0, level=0.01)
+    assert 2 * math.exp(-2 * 50 * h**2 / 9.0) == pytest.approx(0.01)
+    with pytest.raises(InvalidInput, match="at least one sample"):
+        hoeffding_half_width(0, 1.0)
+
+
+def test_a_mean_is_as_far_away_as_the_inequality_allows_and_no_further_too_often() -> None:
+    rng = np.random.default_rng(1)
+    means = rng.random((2000, 100)).mean(axis=1)
+    assert (abs(means - 0.5) > hoeffding_half_width(100, 1.0)).mean() <= 0.05
+
+
+# Confidence x1 - x2 - 1/4, where x1 > x2. Which inputs can be turned, and by what?
+INPUTS = np.array([[1.0, 0.0], [0.75, 0.26], [0.8, 0.4], [1.0, 0.6], [0.5, 0.1]])
+
+
+@pytest.mark.parametrize(
+    ("perturbation", "clip", "turned"),
+    [
+        ("linf(0.125)", True, [1, 2, 3, 4]),  # where the confidence is below 1/4
+        ("linf(0.1)", True, [2, 3, 4]),  # below 1/5
+        ("occlusion(1,1,1)", True, [0, 1, 2, 3, 4]),  # x1 is gone
+        ("occlusion(1,2,1)", True, []),  # x2 is gone, which helps class 0
+        ("occlusion(1,[1,2],1)", True, [0, 1, 2, 3, 4]),  # one of the two
+        ("brightness([0,0.5])", False, []),  # cancels out
+        ("brightness([0,0.5])", True, [1, 2, 3]),  # x1 becomes white, x2 comes within 1/4
+        ("brightness([-0.5,0])", True, [4]),  # both are black; the second only ties
+        ("contrast([0.5,1])", True, [1, 2, 3, 4]),  # half of the difference is below 1/4
+    ],
+)
+def test_who_can_be_turned(
+    network: Network, perturbation: str, clip: bool, turned: list[int]
+) -> None:
+    problem = Problem(network, perturbation, 0, 1, clip=clip)
+    local = LocalAttack(problem)
+    np.testing.assert_allclose(
+        local.confidences(INPUTS), INPUTS[:, 0] - INPUTS[:, 1] - 0.25, atol=1e-6
+    )
+    found = local.attacks(INPUTS)
+    assert [attack.row for attack in found] == turned
+    for attack in found:
+        piece = problem.pieces[attack.root]
+        x = INPUTS[attack.row][None]
+        x_p = piece.apply(x, attack.parameters[None])
+        assert piece.contains(x, x_p).all()
+        assert network.forward(x_p).argmax() == attack.target == 1
+
+
+def test_more_inputs_than_the_network_sees_at_once(network: Network) -> None:
+    local = LocalAttack(Problem(network, "linf(0.125)", 0, 1))
+    many = np.tile(INPUTS, (500, 1))
+    rows = [attack.row for attack in local.attacks(many)]
+    assert rows == [k for k in range(2500) if k % 5]
+    assert len(local.confidences(many)) == 2500
+
+
+def dataset_search(problem: Problem, path: Path | None, timeout: float | None = None) -> Result:
+    options = Options(engine="dataset", dataset=path)
+    return verify(problem, timeout=timeout, options=options, engine=DatasetEngine())
+
+
+def test_the_most_confident_input_that_can_be_turned(problem: Problem, tmp_path: Path) -> None:
+    # In parts, as datasets often are; the last one is of class 1.
+    x_test = np.array([[0.8, 0.4], [0.1, 0.1]])
+    np.savez(tmp_path / "data.npz", x_train=INPUTS, x_test=x_test, y_test=np.array([1, 2]))
+    result = dataset_search(problem, tmp_path / "data.npz")
+    assert result.lower == pytest.approx(0.24)
+    assert result.witness is not None
+    np.testing.assert_allclose(result.witness.x.ravel(), [0.75, 0.26], atol=1e-6)
+    assert result.upper == pytest.approx(0.75)
+    assert result.status is Status.EXHAUSTED
+    assert result.notes == ("6 of 7 inputs of the dataset are classified 0",)
+
+
+def test_an_attack_that_the_check_refuses_does_not_count(
+    problem: Problem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from vhagar.baseline.local import Found
+
+    np.savez(tmp_path / "data.npz", INPUTS)
+
+    def boasting(self: LocalAttack, x: np.ndarray) -> list[Found]:
+        return [Found(row, 1, 0, np.array([-0.125, 0.125])) for row in range(len(x))]
+
+    monkeypatch.setattr(LocalAttack, "attacks", boasting)
+    assert dataset_search(problem, tmp_path / "data.npz").lower == pytest.approx(0.24)
+
+
+def test_a_dataset_without_a_chance(problem: Problem, tmp_path: Path) -> None:
+    np.savez(tmp_path / "data.npz", np.array([[1.0, 0.0], [0.0, 1.0]]))
+    result = dataset_search(problem, tmp_path / "data.npz")
+    assert (result.lower, result.witness) == (0.0, None)
+    assert dataset_search(problem, tmp_path / "data.npz", timeout=0.0).status is Status.TIMEOUT
+
+
+def test_what_cannot_be_sampled(problem: Problem, network: Network, tmp_path: Path) -> None:
+    np.savez(tmp_path / "data.npz", INPUTS)
+    with pytest.raises(InvalidInput, match="name it with --dataset"):
+        dataset_search(problem, None)
+    with pytest.raises(InvalidInput, match="about a perturbation only"):
+        dataset_search(Problem(network, None, 0), tmp_path / "data.npz")
+    with pytest.raises(InvalidInput, match="about a perturbation only"):
+        random_search(Problem(network, None, 0))
+
+
+def random_search(problem: Problem, timeout: float | None = None, **settings: Any) -> Result:
+    options = Options(engine="random", seed=5)
+    return verify(problem, timeout=timeout, options=options, engine=RandomEngine(**settings))
+
+
+def test_the_mean_over_random_inputs(problem: Problem) -> None:
+    result = random_search(problem, samples=3000)
+    x = draw(problem.domain, 3000, 0.25, np.random.default_rng(5))
+    sure = x[:, 0] - x[:, 1] - 0.25
+    local = np.where(sure < 0.25, sure, 0.0)[sure > 0]
+    assert result.estimate is not None
+    assert result.estimate.samples == len(local)
+    assert result.estimate.mean == pytest.approx(local.mean(), abs=1e-6)
+    # Interval arithmetic knows the largest confidence of this network: 3/4.
+    assert result.estimate.half_width == pytest.approx(
+        0.75 * math.sqrt(math.log(40) / 2 / len(local))
+    )
+    assert result.estimate.level == 0.05
+    assert result.lower == pytest.approx(local.max(), abs=1e-6)  # its input is rounded
+    assert result.lower <= 0.25
+    assert result.upper == pytest.approx(0.75)
+
+
+def test_a_ceiling_that_is_known_makes_it_narrower(problem: Problem) -> None:
+    wide, narrow = (random_search(problem, samples=500, ceiling=c).estimate for c in (0.8, 0.4))
+    assert wide is not None
+    assert narrow is not None
+    assert narrow.half_width == pytest.approx(wide.half_width / 2)
+    assert narrow.mean == wide.mean
+
+
+def test_no_input_of_the_class_and_no_time(network: Network, problem: Problem) -> None:
+    # Around the middle of the range nothing is so far apart that class 0 wins.
+    result = random_search(problem, samples=50, spread=0.01)
+    assert result.estimate is None
+    assert any("there is no mean" in note for note in result.notes)
+    late = random_search(problem, samples=5000, timeout=0.0)
+    assert late.status is Status.TIMEOUT
+    assert late.estimate is None
+
+
+def test_the_draws() -> None:
+    x = draw(Domain((2,), -1.0, 3.0), 20_000, 0.25, np.random.default_rng(0))
+    assert x.min() == -1.0
+    assert x.max() == 3.0
+    np.testing.assert_allclose(x.mean(axis=0), 1.0, atol=0.03)
+    inside = (x > -1.0) & (x < 3.0)
+    assert 0.94 < inside.mean() < 0.97  # two standard deviations either way
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"samples": 0}, "at least one sample"),
+        ({"spread": 0.0}, "spread"),
+        ({"spread": math.nan}, "spread"),
+        ({"level": 1.0}, "level"),
+        ({"ceiling": -1.0}, "ceiling"),
+    ],
+)
+def test_wrong_settings(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidInput, match=message):
+        RandomEngine(**settings)
