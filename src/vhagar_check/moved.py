@@ -97,6 +97,15 @@ class Turned(Piece):
         return image - room, image + room
 
 
+def turned(domain: Domain, degrees: float) -> Piece:
+    """A turn by one angle; where it only moves whole pixels, everything about it is exact."""
+    weights = turn_weights(domain.image, degrees)
+    source = np.where(weights.any(axis=1), weights.argmax(axis=1), -1)
+    taken = source[source >= 0]
+    whole = ((weights == 0.0) | (weights == 1.0)).all() and len(np.unique(taken)) == len(taken)
+    return Moved(domain, source) if whole else Turned(domain, weights)
+
+
 # The support of a range of angles is bounded arc by arc: on each the outermost pixel moves by about
 # this much, and there are at most so many.
 _ARC, _MOST_ARCS = 0.125, 8
@@ -155,14 +164,16 @@ class TurnedBetween(Piece):
     def exact_support(self, a: Exact, b: Exact) -> None:
         return None
 
-    def exact_image(self, x: list[Fraction], parameters: list[float]) -> None:
-        return None
+    def exact_image(self, x: list[Fraction], parameters: list[float]) -> list[Fraction] | None:
+        return self._at(parameters).exact_image(x, [])
 
     def image_interval(self, x: Floats, parameters: list[float]) -> tuple[Floats, Floats]:
+        return self._at(parameters).image_interval(x, [])
+
+    def _at(self, parameters: list[float]) -> Piece:
         if len(parameters) != 1 or not self.span[0] <= parameters[0] <= self.span[1]:
             raise Rejected("a witness has a parameter outside its range")
-        turn = Turned(self.domain, turn_weights(self.domain.image, parameters[0]))
-        return turn.image_interval(x, [])
+        return turned(self.domain, parameters[0])
 
     def with_span(self, span: Span) -> Piece:
         if not self.span[0] <= span[0] < span[1] <= self.span[1]:

@@ -9,7 +9,7 @@ import re
 import numpy as np
 
 from vhagar_check.errors import Rejected
-from vhagar_check.moved import Moved, Turned, TurnedBetween, identity, radius
+from vhagar_check.moved import Moved, TurnedBetween, identity, radius, turned
 from vhagar_check.pieces import (
     Domain,
     Mask,
@@ -19,7 +19,6 @@ from vhagar_check.pieces import (
     brightness_piece,
     contrast_piece,
 )
-from vhagar_check.turning import turn_weights
 
 # A text this long is none that the verifier writes, and reading it could take for ever.
 _LONGEST_TEXT = 1_000
@@ -140,7 +139,7 @@ def _rotation(domain: Domain, clip: bool, ranges: list[Span]) -> list[Piece]:
     if max(-low, high) > 360:
         raise Rejected("the angle of a rotation is beyond a full turn")
     if low == high:
-        return [Turned(domain, turn_weights(domain.image, low))]
+        return [turned(domain, low)]
     # Cut so that the outermost pixel moves by about a pixel, and at quarter turns.
     step = math.degrees(1 / max(radius(domain), _LEAST_RADIUS))
     step = max(step, (high - low) / _MOST_TURNS)

@@ -28,6 +28,7 @@ TEXTS = (
     "contrast([0.5,2])",
     "contrast(1.5)",
     "rotation(30)",
+    "rotation(180)",
     "rotation([-5,8])",
     "rotation([80,100])",
 )
@@ -91,7 +92,7 @@ def test_the_support_is_the_exact_one_rounded_up(text: str, clip: bool) -> None:
         for k in range(3):
             exact = ours.exact_support(Exact.of(a[k]), Exact.of(b[k]))
             if exact is None:
-                assert text.startswith("rotation")
+                assert text.startswith("rotation") and "180" not in text
                 continue
             (upper,) = ours.support(a[[k]], b[[k]])
             assert exact <= Fraction(float(upper)) <= exact + Fraction(1, 10**9)
