@@ -100,9 +100,12 @@ Find = Callable[[Instance, str], Run | None]
 
 
 def page(find: Find, variants: Iterable[str], timeout: float, workers: int) -> str:
-    """The table as a page of the documentation."""
+    """The table as a page of the documentation; rows without any run are left out."""
+    variants = tuple(variants)
     lines = [_HEAD.format(timeout=f"{timeout:g}", workers=workers).strip(), ""]
     for instance, published in ROWS:
+        if not any(find(instance, variant) for variant in variants):
+            continue  # not measured yet
         lines += [f"## {instance}", "", *_TABLE_HEAD]
         for variant in variants:
             run = find(instance, variant)

@@ -20,7 +20,7 @@ from vhagar.search.mip.encoding import Encoding
 from vhagar.search.processes import Channel
 
 # Where everything happens in one process: a short attack that always ends alike.
-SHORT = AttackOptions(inputs=48, steps=30, basins=2, patience=6, rounds=1)
+SHORT = AttackOptions(inputs=32, steps=20, basins=1, patience=4, rounds=1)
 
 
 @dataclass(frozen=True, eq=False)
