@@ -18,7 +18,7 @@ from vhagar.errors import InvalidInput
 from vhagar.sweep import Store, Study, run_sweep
 from vhagar.sweep.executor import Completed, Improved, Task
 from vhagar.sweep.question import Question
-from vhagar.sweep.runner import Settings
+from vhagar.sweep.settings import Settings
 from vhagar.sweep.study import load_models
 from vhagar.sweep.watch import Silent
 

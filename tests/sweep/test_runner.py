@@ -20,7 +20,7 @@ from vhagar.errors import InvalidInput
 from vhagar.sweep import Store, Study, run_sweep
 from vhagar.sweep.local import LocalExecutor
 from vhagar.sweep.question import Question
-from vhagar.sweep.runner import Settings
+from vhagar.sweep.settings import Settings
 from vhagar.sweep.study import load_models
 from vhagar.sweep.watch import Silent, State
 

@@ -10,18 +10,20 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from vhagar.sweep.runner import run_sweep
+    from vhagar.sweep.settings import Settings
     from vhagar.sweep.store import Store
     from vhagar.sweep.study import Grid, Study, read_study
 
 _HOMES = {
     "Grid": "vhagar.sweep.study",
+    "Settings": "vhagar.sweep.settings",
     "Store": "vhagar.sweep.store",
     "Study": "vhagar.sweep.study",
     "read_study": "vhagar.sweep.study",
     "run_sweep": "vhagar.sweep.runner",
 }
 
-__all__ = ["Grid", "Store", "Study", "read_study", "run_sweep"]
+__all__ = ["Grid", "Settings", "Store", "Study", "read_study", "run_sweep"]
 
 
 def __getattr__(name: str) -> Any:

@@ -87,7 +87,8 @@ def _add_work(group: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Work on the study; returns the exit code."""
-    from vhagar.sweep.runner import Settings, run_sweep
+    from vhagar.sweep.runner import run_sweep
+    from vhagar.sweep.settings import Settings
 
     options = Options(
         engine=arguments.engine,

@@ -9,7 +9,7 @@ from vhagar.errors import InvalidInput
 from vhagar.sweep.executor import AbstractExecutor
 
 if TYPE_CHECKING:
-    from vhagar.sweep.runner import Settings
+    from vhagar.sweep.settings import Settings
 
 
 def _local(settings: Settings) -> AbstractExecutor:

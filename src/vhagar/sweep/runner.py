@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import math
-import os
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from vhagar.errors import InvalidInput
-from vhagar.options import Options
 from vhagar.perturbation import Domain
 from vhagar.search import engine_for
 from vhagar.sweep.carry import Carrier
@@ -18,6 +16,7 @@ from vhagar.sweep.executor import AbstractExecutor, Completed, Failed, Improved,
 from vhagar.sweep.executors import executor_for
 from vhagar.sweep.question import Question
 from vhagar.sweep.relations import ordered
+from vhagar.sweep.settings import Settings
 from vhagar.sweep.snapshot import Snapshot
 from vhagar.sweep.store import Claimed, Store
 from vhagar.sweep.study import Model, Study, load_models, questions
@@ -30,38 +29,6 @@ _RENEW_EVERY = 3.0
 _LOOK_EVERY = 0.5
 # A worker ends a problem by itself when the time is up. Beyond this it is stuck.
 _PATIENCE_SECONDS, _PATIENCE_SHARE = 30.0, 0.5
-
-
-@dataclass(frozen=True)
-class Settings:
-    """Who works on a study, and how.
-
-    `executor` is `local` or `ray`; `jobs` is the number of problems at a time and `workers` the
-    processes on each of them. `address` is that of a Ray cluster, and `gpus` what each problem
-    takes of one.
-    """
-
-    executor: str = "local"
-    jobs: int | None = None
-    workers: int = 1
-    address: str | None = None
-    gpus: float = 0.0
-    options: Options = field(default_factory=Options)
-
-    def __post_init__(self) -> None:
-        if self.jobs is not None and self.jobs < 1:
-            raise InvalidInput(f"at least one problem at a time, not {self.jobs}")
-        if not (math.isfinite(self.gpus) and self.gpus >= 0):
-            raise InvalidInput(f"the GPUs of a problem must be a number from 0, not {self.gpus}")
-
-    @property
-    def job_count(self) -> int:
-        return self.jobs or max((os.cpu_count() or 1) // self.workers, 1)
-
-    @property
-    def problem_options(self) -> Options:
-        """One process works on a problem by itself, which keeps what the next problem can use."""
-        return replace(self.options, workers=self.workers, processes=self.workers > 1)
 
 
 def open_study(

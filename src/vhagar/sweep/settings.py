@@ -1,0 +1,42 @@
+"""Who works on a study, and how."""
+
+from __future__ import annotations
+
+import math
+import os
+from dataclasses import dataclass, field, replace
+
+from vhagar.errors import InvalidInput
+from vhagar.options import Options
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How the problems of a study are worked on.
+
+    `executor` is `local` or `ray`; `jobs` is the number of problems at a time and `workers` the
+    processes on each of them. `address` is that of a Ray cluster, and `gpus` what each problem
+    takes of one.
+    """
+
+    executor: str = "local"
+    jobs: int | None = None
+    workers: int = 1
+    address: str | None = None
+    gpus: float = 0.0
+    options: Options = field(default_factory=Options)
+
+    def __post_init__(self) -> None:
+        if self.jobs is not None and self.jobs < 1:
+            raise InvalidInput(f"at least one problem at a time, not {self.jobs}")
+        if not (math.isfinite(self.gpus) and self.gpus >= 0):
+            raise InvalidInput(f"the GPUs of a problem must be a number from 0, not {self.gpus}")
+
+    @property
+    def job_count(self) -> int:
+        return self.jobs or max((os.cpu_count() or 1) // self.workers, 1)
+
+    @property
+    def problem_options(self) -> Options:
+        """One process works on a problem by itself, which keeps what the next problem can use."""
+        return replace(self.options, workers=self.workers, processes=self.workers > 1)
