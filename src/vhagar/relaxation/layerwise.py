@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -38,9 +39,16 @@ class Refined:
 class TwinBounds:
     """The network's stages over one piece, and the hexagons known so far."""
 
-    def __init__(self, network: Network, piece: AbstractPiece, threads: int = 1) -> None:
+    def __init__(
+        self,
+        network: Network,
+        piece: AbstractPiece,
+        threads: int = 1,
+        should_stop: Callable[[], bool] = lambda: False,
+    ) -> None:
         self.network = network
         self._threads = threads
+        self._should_stop = should_stop
         self.piece = piece
         self.stages: tuple[Stage, ...] = stages_of(network)
         low, high = piece.image_bounds()
@@ -73,17 +81,20 @@ class TwinBounds:
             quick_local_choice(self.hexagons, self.corners),
             self.input_magnitude,
             self._threads,
+            self._should_stop,
         )
         return hexagons_of(found, self.piece.ratio)
 
     def _whole(self, layer: int, directions: tuple[tuple[float, float], ...]) -> Array:
         """Where neurons may see all of the layers below."""
         size = self.stages[layer].out_size
-        found = np.empty((len(directions), size))
+        found = np.full((len(directions), size), np.inf)
         rows = max(1, _BATCH_ENTRIES // max(stage.in_size for stage in self.stages))
         for begin in range(0, size, rows):
             unit = np.eye(min(rows, size - begin), size, begin)
             for k, (on_s, on_t) in enumerate(directions):
+                if self._should_stop():
+                    return found
                 found[k, begin : begin + len(unit)] = self.bound(layer, on_s * unit, on_t * unit)
         return found
 
@@ -160,9 +171,18 @@ def _float32(values: Array) -> NDArray[np.float32]:
     return np.where(np.isfinite(rounded), rounded, np.float32(0))
 
 
-def quick_bounds(network: Network, piece: AbstractPiece, threads: int = 1) -> TwinBounds:
-    """Hexagons of all hidden neurons, without optimisation."""
-    bounds = TwinBounds(network, piece, threads)
+def quick_bounds(
+    network: Network,
+    piece: AbstractPiece,
+    threads: int = 1,
+    should_stop: Callable[[], bool] = lambda: False,
+) -> TwinBounds:
+    """Hexagons of all hidden neurons, without optimisation.
+
+    Neurons that `should_stop` leaves no time for keep what interval arithmetic knows of them. It is
+    asked from several threads.
+    """
+    bounds = TwinBounds(network, piece, threads, should_stop)
     for layer, plain in enumerate(plain_hexagons(network, piece)):
         known = bounds.quick(layer)
         bounds.append(_with_known_signs(bounds, layer, known.meet(plain)).tightened())

@@ -168,8 +168,12 @@ def local_bounds(
     choose: LocalChoice,
     input_magnitude: Array,
     threads: int = 1,
+    should_stop: Callable[[], bool] = lambda: False,
 ) -> Array:
-    """Upper bounds `(directions, size)` on `on_s * s + on_t * t` of every neuron of the layer."""
+    """Upper bounds `(directions, size)` on `on_s * s + on_t * t` of every neuron of the layer.
+
+    They are infinite for tiles that were not reached before `should_stop` said so.
+    """
     filters, height, width = local.output.shape
     found = np.full((len(directions), filters * height * width), np.inf)
     unit = np.eye(local.output.size)
@@ -177,6 +181,8 @@ def local_bounds(
     places = list(local.places())
 
     def prove(number: int) -> None:
+        if should_stop():
+            return
         place = places[number]
         value = tile_bounds(local, place, corners, piece, start, choose, input_magnitude)
         found[:, local.output.at(place).index] = value.reshape(len(directions), -1)

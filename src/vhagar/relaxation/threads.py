@@ -13,5 +13,9 @@ def in_threads(work: Callable[[int], None], count: int, threads: int) -> None:
             work(k)
         return
     with ThreadPoolExecutor(min(threads, count)) as pool:
-        for _ in pool.map(work, range(count)):
-            pass
+        try:
+            for _ in pool.map(work, range(count)):
+                pass
+        except BaseException:  # also Ctrl-C: what has not begun must not begin any more
+            pool.shutdown(cancel_futures=True)
+            raise

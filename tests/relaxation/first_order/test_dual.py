@@ -13,13 +13,14 @@ from vhagar import device as devices
 from vhagar.network import Affine, Convolution, Relu
 from vhagar.perturbation import Domain
 from vhagar.relaxation.first_order import refine as refining
-from vhagar.relaxation.first_order.build import maps_of, whole_dual
+from vhagar.relaxation.first_order.build import local_dual, maps_of, whole_dual
 from vhagar.relaxation.first_order.dual import Dual, Steps
 from vhagar.relaxation.first_order.fused import Free
 from vhagar.relaxation.first_order.goal import ConfidenceGoal, FixedGoal
 from vhagar.relaxation.first_order.refine import Multipliers, first_order_bounds, refine
 from vhagar.relaxation.first_order.root import confidence_bounds, root_bounds
 from vhagar.relaxation.layerwise import TwinBounds, quick_bounds
+from vhagar.relaxation.receptive import local_network, tile_bounds
 from vhagar.search.bab.context import PIXELS, Context, Decision
 from vhagar.search.bab.simplex import LpStatus
 
@@ -178,6 +179,43 @@ def test_refined_windows_hold_and_are_tighter(
         assert (after.upper <= before.upper).all()
         assert (after.gap_lower >= before.gap_lower).all()
         require_held(network, bounds, rng)
+
+
+@pytest.mark.parametrize("text", ["linf(0.3)", "occlusion(1,1,3)", "brightness([0,0.2])"])
+def test_windows_at_the_border_are_evaluated_as_they_are_proven(text: str) -> None:
+    """Float32 and float64 agree on every tile: what lies beyond the image counts for nothing."""
+    network = padded_network(np.random.default_rng(58))
+    (piece,) = pieces_of(text, False, Domain((1, 5, 5)))[:1]
+    bounds = quick_bounds(network, piece)
+    local = local_network(bounds.stages[:2])
+    assert local is not None
+    tiles = list(local.places())
+    rows = local.output.size
+    unit = torch.eye(rows)
+    goal = FixedGoal(unit.repeat(len(tiles), 1), -0.5 * unit.repeat(len(tiles), 1))
+    dual = local_dual(bounds, local, tiles, maps_of(local.stages, CPU), CPU)
+    frees = dual.begin(goal)
+    best = dual.run(goal, frees, Steps(15, 0.05, 0.1)).reshape(len(tiles), rows)
+    for number, place in enumerate(tiles):
+        own = [free.kept.reshape(6, len(tiles), rows, -1)[:, number].numpy() for free in frees]
+        choose = Multipliers(tuple(own)).choice()
+        proven = tile_bounds(
+            local, place, bounds.corners, piece, (unit.double().numpy(), -0.5 * unit.numpy()),
+            lambda layer, view, a, b, choose=choose: choose(layer, a, b), bounds.input_magnitude,
+        )  # fmt: skip
+        np.testing.assert_allclose(best[number], proven, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("build", ["plain", "convolution", "narrow and deep"])
+def test_bounds_without_time_are_still_bounds(build: str) -> None:
+    rng = np.random.default_rng(59)
+    network = network_of(build, rng)
+    for piece in pieces_of("brightness([0,0.3])", True, domain_of(build)):
+        for bounds in (
+            quick_bounds(network, piece, should_stop=lambda: True),
+            first_order_bounds(network, piece, CPU, should_stop=lambda: True),
+        ):
+            require_held(network, bounds, rng)
 
 
 def test_refining_gains_something() -> None:

@@ -79,7 +79,7 @@ def local_dual(
     cells = []
     for k, hexagons in enumerate(bounds.hexagons[: len(local.stages) - 1]):
         views = [local.windows[k + 1].at(place) for place in places]
-        seen = _seen(hexagon_tensor(hexagons, device), views)
+        seen = _seen(hexagon_tensor(hexagons, device), views, bounds.piece.ratio)
         cells.append(Cells(seen, bounds.piece.ratio))
     views = [local.windows[0].at(place) for place in places]
     pixels = Pixels(
@@ -88,10 +88,11 @@ def local_dual(
     return Dual(maps, cells, support_of(bounds.piece, pixels))
 
 
-def _seen(hexagons: Tensor, views: list[View]) -> Tensor:
-    """`(tiles, 6, window)`; neurons that do not exist are always 0, and so off."""
+def _seen(hexagons: Tensor, views: list[View], ratio: float) -> Tensor:
+    """`(tiles, 6, window)`; neurons that do not exist are off, at -1 in both copies."""
     torch = require_torch()
     index = torch.as_tensor(np.stack([view.index for view in views]), device=hexagons.device)
     inside = torch.as_tensor(np.stack([view.inside for view in views]), device=hexagons.device)
-    gathered = hexagons[:, index] * inside
+    off = hexagons.new_tensor([-1.0, -1.0, -1.0, -1.0, ratio - 1.0, ratio - 1.0])
+    gathered = torch.where(inside, hexagons[:, index], off[:, None, None])
     return gathered.transpose(0, 1).contiguous()

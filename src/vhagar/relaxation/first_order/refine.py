@@ -65,7 +65,7 @@ def first_order_bounds(
     One step is none: it evaluates the quick choice. Where there is no time left, layers keep what
     interval arithmetic knows of them.
     """
-    bounds = TwinBounds(network, piece, cores())
+    bounds = TwinBounds(network, piece, cores(), should_stop)
     for layer, plain in enumerate(plain_hexagons(network, piece)):
         if layer == 0:
             append_plain(bounds, layer, bounds.quick(0).meet(plain))
@@ -82,7 +82,10 @@ def refine(
     steps: Steps,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> None:
-    """Tighten the hexagons of a layer's undecided neurons, as far as time allows."""
+    """Tighten the hexagons of a layer's undecided neurons, as far as time allows.
+
+    `should_stop` is asked from several threads.
+    """
     if layer < 1:
         return  # the first layer's supports are exact
     known = bounds.hexagons[layer]
@@ -200,6 +203,8 @@ def _local(
         kept = [free.kept.cpu().numpy().reshape(6, len(tiles), len(start[0]), -1) for free in frees]
 
         def prove(number: int) -> None:
+            if should_stop():
+                return
             chosen = Multipliers(tuple(part[:, number] for part in kept))
             value = tile_bounds(
                 local, tiles[number], bounds.corners, bounds.piece, start, _as_local(chosen),

@@ -67,25 +67,23 @@ class LargeEngine(AbstractEngine):
             # The attack needs a core of its own; threads that wait for each other need theirs, too.
             require_torch().set_num_threads(max(1, cores() - 1))
         with _Attack(tracker, deadline) as attack:
-            bounding = _Bounding(tracker, device, lambda: _over(tracker, deadline, attack.hear))
+            bounding = _Bounding(tracker, device, deadline, attack.hear)
             for plan in _CUDA_PLANS if device.type == "cuda" else _CPU_PLANS:
                 bounding.round(plan)
             attack.finish()
         return time.monotonic() > deadline and not tracker.closed
 
 
-def _over(tracker: Tracker, deadline: float, hear: Callable[[], None]) -> bool:
-    hear()
-    return tracker.closed or time.monotonic() > deadline
-
-
 class _Bounding:
     """Upper bounds of all pieces and targets; one bound on the largest confidence for all."""
 
-    def __init__(self, tracker: Tracker, device: Any, is_over: Callable[[], bool]) -> None:
+    def __init__(
+        self, tracker: Tracker, device: Any, deadline: float, hear: Callable[[], None]
+    ) -> None:
         self._tracker = tracker
         self._device = device
-        self._is_over = is_over
+        self._deadline = deadline
+        self._hear = hear
         goals, roots = tracker.problem.goals, range(len(tracker.problem.pieces))
         self._uppers = {(goal, root): math.inf for goal in goals for root in roots}
         self._ceiling = math.inf
@@ -109,24 +107,32 @@ class _Bounding:
         self, problem: Problem, root: int | None, piece: AbstractPiece, plan: Plan
     ) -> dict[int | None, float]:
         """Bounds for every goal; none where there is no time left."""
-        if self._is_over():
+        self._hear()
+        if self._tracker.closed or self._is_late():
             return {}
         bounds = self._bounds(problem, root, piece)
         last = len(bounds.hexagons) - 1
         for layer in range(1, last + 1):
             steps = plan.last if layer == last else plan.inner
             if steps is not None:
-                refine(bounds, layer, self._device, steps, self._is_over)
-        return root_bounds(problem, bounds, problem.goals, self._device, plan.root, self._is_over)
+                refine(bounds, layer, self._device, steps, self._is_late)
+                self._hear()
+        return root_bounds(problem, bounds, problem.goals, self._device, plan.root, self._is_late)
+
+    def _is_late(self) -> bool:
+        """Asked from several threads, so it asks nothing but the clock."""
+        return time.monotonic() > self._deadline
 
     def _bounds(self, problem: Problem, root: int | None, piece: AbstractPiece) -> TwinBounds:
         if root in self._kept:
             return self._kept[root]
         if self._device.type == "cuda":
-            bounds = first_order_bounds(problem.network, piece, self._device)
+            bounds = first_order_bounds(
+                problem.network, piece, self._device, should_stop=self._is_late
+            )
         else:
-            bounds = quick_bounds(problem.network, piece, cores())
-        if len(self._kept) < _MOST_KEPT:
+            bounds = quick_bounds(problem.network, piece, cores(), self._is_late)
+        if len(self._kept) < _MOST_KEPT and not self._is_late():
             self._kept[root] = bounds
         return bounds
 
