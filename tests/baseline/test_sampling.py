@@ -166,6 +166,23 @@ def test_no_input_of_the_class_and_no_time(network: Network, problem: Problem) -
     assert late.estimate is None
 
 
+def test_ctrl_c_keeps_the_mean_so_far(problem: Problem, monkeypatch: pytest.MonkeyPatch) -> None:
+    original, calls = LocalAttack.attacks, 0
+
+    def impatient(self: LocalAttack, x: np.ndarray) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls == 2:
+            raise KeyboardInterrupt
+        return original(self, x)
+
+    monkeypatch.setattr(LocalAttack, "attacks", impatient)
+    result = random_search(problem, samples=5000)
+    assert result.status is Status.INTERRUPTED
+    monkeypatch.undo()
+    assert result.estimate == random_search(problem, samples=1024).estimate  # one chunk
+
+
 def test_the_draws() -> None:
     x = draw(Domain((2,), -1.0, 3.0), 20_000, 0.25, np.random.default_rng(0))
     assert x.min() == -1.0
