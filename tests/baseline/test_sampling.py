@@ -13,6 +13,7 @@ from vhagar import InvalidInput, Network, Options, Problem, Result, Status, veri
 from vhagar.baseline import DatasetEngine, RandomEngine, hoeffding_half_width
 from vhagar.baseline.local import LocalAttack
 from vhagar.baseline.random_sampling import draw
+from vhagar.network import Affine
 from vhagar.perturbation import Domain
 
 
@@ -66,6 +67,14 @@ def test_who_can_be_turned(
         x_p = piece.apply(x, attack.parameters[None])
         assert piece.contains(x, x_p).all()
         assert network.forward(x_p).argmax() == attack.target == 1
+
+
+def test_a_tie_is_no_victory() -> None:
+    # Classes 0 and 1 have the same weights: whatever happens to class 2, neither wins alone.
+    weight = np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
+    twins = Network((Affine(weight, np.zeros(3), (1, 1, 2), (3,)),), (1, 1, 2))
+    local = LocalAttack(Problem(twins, "occlusion(1,2,1)", 2, 0))
+    assert local.attacks(np.array([[0.5, 0.75]])) == []
 
 
 def test_more_inputs_than_the_network_sees_at_once(network: Network) -> None:
