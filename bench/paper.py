@@ -190,6 +190,8 @@ def parser() -> argparse.ArgumentParser:
     add("--out", type=Path, required=True, help="the page, .md; figures go to a folder beside it")
     add("--machine", default="two x86-64 cores", help="what it ran on, in words")
     add("--networks", default="the paper's networks", help="which networks, in words")
+    add("--sampled", default="all of the dataset, 70,000 random inputs", help="what, in words")
+    add("--note", help="a sentence to begin the page with")
     add("--same-networks", action="store_true", help="the networks are the paper's own")
     add("--problem", help='draw this one: "mnist_conv1 occlusion(14,14,3) 2:3" (default: one)')
     return arguments

@@ -30,8 +30,8 @@ _NAMES = {
     "mip": "the paper's MIP, HiGHS",
     "plain-mip": "plain MIP, HiGHS",
 }
-# Times at which gaps are compared, in each factor of ten.
-_TIMES = 40
+# Times at which gaps are compared, in each factor of ten; and the last beside the first, at most.
+_TIMES, _SPAN = 40, 300.0
 
 
 @dataclass(frozen=True)
@@ -59,6 +59,11 @@ class TimeSplit:
     name: str
     seconds: dict[str, float]
 
+    @property
+    def divided(self) -> bool:
+        """Whether more than one phase can be seen."""
+        return max(self.seconds.values()) < 0.99 * sum(self.seconds.values())
+
 
 def approaches(records: Sequence[Record], row: str, pair: tuple[int, int]) -> list[Approach]:
     """The bounds of all methods for one problem; methods without an answer are left out."""
@@ -85,8 +90,9 @@ def gap_curves(records: Sequence[Record]) -> list[GapCurve]:
     if not common:
         return []
     used = [runs[name][problem] for name in methods for problem in common]
-    start = max([r.moments[0].seconds for r in used] + [1e-2])
-    end = max([r.timeout for r in used] + [2 * start])
+    end = max(r.timeout for r in used)
+    start = max([r.moments[0].seconds for r in used] + [end / _SPAN])
+    end = max(end, 2 * start)
     count = max(2, math.ceil(_TIMES * math.log10(end / start)))
     times = np.geomspace(start, end, count)
     return [

@@ -78,14 +78,16 @@ def write_report(arguments: argparse.Namespace) -> None:
     same = arguments.same_networks
     page = [
         _HEAD,
-        _what_was_run(records, comparisons, arguments.machine, arguments.networks),
+        *([f"{arguments.note}\n"] if arguments.note else []),
+        _what_was_run(records, comparisons, arguments),
         *([] if same else [_OTHER_NETWORKS]),
         _units(records),
         "## VHAGaR\n",
         "\n".join(ours_markdown(comparisons)) + "\n",
         "## The baselines\n",
         "Lower bound, or mean and half-width, or interval; minutes in brackets. NA: the method "
-        "cannot take the question. A dash: not run.\n",
+        "cannot take the question. No sample: no random input was of the source class. A dash: not "
+        "run.\n",
         "\n".join(baselines_markdown(comparisons)) + "\n",
         "## Means and ratios\n",
         "Each line is over the rows (and, of what ran here, the pairs) that both methods have.\n",
@@ -114,14 +116,14 @@ def _one_setting(records: Sequence[Record]) -> list[Record]:
 
 
 def _what_was_run(
-    records: Sequence[Record], comparisons: Sequence[Comparison], machine: str, networks: str
+    records: Sequence[Record], comparisons: Sequence[Comparison], words: argparse.Namespace
 ) -> str:
     pairs = {(r.row, r.pair) for r in records}
     first = records[0]
     return (
-        f"Run here: {len(comparisons)} rows, {len(pairs)} pairs of classes in all, on {networks}; "
-        f"{first.timeout:g} seconds for each run, {first.workers} worker process(es), {machine}. "
-        f"Seed {first.seed}.\n"
+        f"Run here: {len(comparisons)} rows, {len(pairs)} pairs of classes in all, on "
+        f"{words.networks}; {first.timeout:g} seconds for each run, {first.workers} worker "
+        f"process(es), {words.machine}, seed {first.seed}. Sampled: {words.sampled}.\n"
     )
 
 
@@ -173,10 +175,11 @@ def _figures(records: Sequence[Record], folder: Path, wanted: str | None) -> lis
                 "bound where interval arithmetic puts it",
             )
         )
-    split = time_splits(records, OURS)
-    if split:
-        draw_split(split, "where the time goes", folder / "time_split.png")
-        page.append(_picture("time_split", "Where VHAGaR's time goes, by network"))
+    for method in dict.fromkeys(r.method for r in records):
+        split = time_splits(records, method)
+        if any(one.divided for one in split):  # the default engine does everything in one phase
+            draw_split(split, f"where the time of {method} goes", folder / f"time_{method}.png")
+            page.append(_picture(f"time_{method}", f"Where the time of {method} goes, by network"))
     return page
 
 

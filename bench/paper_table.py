@@ -51,6 +51,7 @@ def figures_of(records: Sequence[Record]) -> Figures:
     than it is. What random sampling reports as its bound is the mean.
     """
     known = [r for r in records if r.lower is not None]
+    minutes = _mean([None if r.seconds is None else r.seconds / 60 for r in known])
     if known and known[0].method == "random":
         # Where no input of the source class was drawn, there is no mean.
         known = [r for r in known if r.mean is not None]
@@ -61,8 +62,7 @@ def figures_of(records: Sequence[Record]) -> Figures:
     uppers = [None if sampling else _percent(r.upper, r.maximum_lower) for r in known]
     # The half-width is rounded to its safe side, too: it is larger beside a smaller maximum.
     halves = [_percent(r.half_width, r.maximum_lower) for r in known]
-    minutes = [None if r.seconds is None else r.seconds / 60 for r in known]
-    return Figures(*(_mean(values) for values in (lowers, uppers, minutes, halves)))
+    return Figures(_mean(lowers), _mean(uppers), minutes, _mean(halves))
 
 
 def compare(rows: Sequence[PaperRow], records: Sequence[Record]) -> list[Comparison]:
@@ -159,7 +159,7 @@ def ours_markdown(comparisons: Sequence[Comparison]) -> list[str]:
         cells = [one.row.network, f"`{one.row.perturbation}`", str(one.pairs[OURS])]
         for part in (paper, here):
             cells += [_number(part.lower), _number(part.upper), _number(part.gap)]
-            cells.append(_number(part.minutes))
+            cells.append(_minutes(part.minutes))
         lines.append(_line(cells))
     return lines
 
@@ -187,7 +187,7 @@ def summary_markdown(found: Sequence[Against]) -> list[str]:
         cells = [one.name, str(one.rows)]
         for part in (one.other, one.ours):
             cells += [_number(part.lower), _number(part.upper), _number(part.gap)]
-            cells.append(_number(part.minutes))
+            cells.append(_minutes(part.minutes))
         lines.append(_line([*cells, _number(one.gap_ratio), _number(one.lower_ratio)]))
     return lines
 
@@ -197,13 +197,17 @@ def _bounds(figures: Figures | None) -> str:
     if figures is None:
         return "-"
     if figures.lower is None:
-        return "NA"
+        return "NA" if figures.minutes is None else "no sample"
     text = _number(figures.lower)
     if figures.half_width is not None:
         text += f" +- {_number(figures.half_width)}"
     if figures.upper is not None:
         text += f" to {_number(figures.upper)}"
-    return f"{text} ({_number(figures.minutes)} min)"
+    return f"{text} ({_minutes(figures.minutes)} min)"
+
+
+def _minutes(value: float | None) -> str:
+    return "<0.1" if value is not None and value < 0.05 else _number(value)
 
 
 def _number(value: float | None) -> str:

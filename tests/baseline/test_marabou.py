@@ -124,6 +124,7 @@ def test_a_lie_that_a_witness_refutes_is_dropped(problem: Problem, scripted: Any
     assert result.lower == pytest.approx(0.2)
     assert result.upper == pytest.approx(0.75)
     assert result.kind is BoundKind.INTERVAL
+    assert result.status is Status.EXHAUSTED  # nobody is left to be asked
     assert any("refuted" in note for note in result.notes)
 
 

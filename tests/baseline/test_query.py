@@ -59,6 +59,17 @@ def fits(query: Query, values: np.ndarray) -> bool:
 
 
 @pytest.mark.parametrize("case", LINEAR, ids=str)
+def test_every_column_is_an_input_or_defined_once(case: Case) -> None:
+    problem = case.problem()
+    for piece in problem.pieces:
+        query = delta_query(problem, piece, problem.targets[0], 0.0)
+        equations = int((query.arrays.row_lower == query.arrays.row_upper).sum())
+        defined = equations + len(query.relus)
+        assert len(set(query.inputs.tolist())) == len(query.inputs)
+        assert len(query.inputs) + defined == len(query.arrays.column_lower)
+
+
+@pytest.mark.parametrize("case", LINEAR, ids=str)
 def test_an_input_fits_exactly_if_it_is_an_answer(case: Case) -> None:
     problem, rng = case.problem(), np.random.default_rng(case.number)
     target = problem.targets[0]

@@ -13,6 +13,7 @@ from vhagar import InvalidInput, Network, Options, Problem, Result, Status, veri
 from vhagar.baseline import DatasetEngine, RandomEngine, hoeffding_half_width
 from vhagar.baseline.local import LocalAttack
 from vhagar.baseline.random_sampling import draw
+from vhagar.network import Affine
 from vhagar.perturbation import Domain
 
 
@@ -66,6 +67,14 @@ def test_who_can_be_turned(
         x_p = piece.apply(x, attack.parameters[None])
         assert piece.contains(x, x_p).all()
         assert network.forward(x_p).argmax() == attack.target == 1
+
+
+def test_a_tie_is_no_victory() -> None:
+    # Classes 0 and 1 have the same weights: whatever happens to class 2, neither wins alone.
+    weight = np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
+    twins = Network((Affine(weight, np.zeros(3), (1, 1, 2), (3,)),), (1, 1, 2))
+    local = LocalAttack(Problem(twins, "occlusion(1,2,1)", 2, 0))
+    assert local.attacks(np.array([[0.5, 0.75]])) == []
 
 
 def test_more_inputs_than_the_network_sees_at_once(network: Network) -> None:
@@ -164,6 +173,23 @@ def test_no_input_of_the_class_and_no_time(network: Network, problem: Problem) -
     late = random_search(problem, samples=5000, timeout=0.0)
     assert late.status is Status.TIMEOUT
     assert late.estimate is None
+
+
+def test_ctrl_c_keeps_the_mean_so_far(problem: Problem, monkeypatch: pytest.MonkeyPatch) -> None:
+    original, calls = LocalAttack.attacks, 0
+
+    def impatient(self: LocalAttack, x: np.ndarray) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls == 2:
+            raise KeyboardInterrupt
+        return original(self, x)
+
+    monkeypatch.setattr(LocalAttack, "attacks", impatient)
+    result = random_search(problem, samples=5000)
+    assert result.status is Status.INTERRUPTED
+    monkeypatch.undo()
+    assert result.estimate == random_search(problem, samples=1024).estimate  # one chunk
 
 
 def test_the_draws() -> None:

@@ -250,7 +250,9 @@ def test_sampling_has_no_upper_bound_of_its_own() -> None:
     assert random.lower == pytest.approx(10.0)
     assert random.half_width == pytest.approx(2.5)
     assert random.upper is None
-    assert figures_of([record("marabou", lower=None, upper=None)]) == Figures()
+    # Nothing of the class was drawn; and a question that cannot be taken.
+    assert figures_of([record("random")]) == Figures(minutes=0.5)
+    assert figures_of([record("marabou", lower=None, upper=None, seconds=None)]) == Figures()
 
 
 def test_means_and_ratios(folder: Path) -> None:
@@ -284,6 +286,12 @@ def test_the_tables_as_text(folder: Path) -> None:
     text = baselines_markdown(comparisons)[-1]
     assert "| 20 to 120 (180 min) | - |" in text
     assert "| 1.5 +- 0.2 (0.1 min) | 10 +- 2.5 (0.5 min) |" in text
+    others = [record("random", seconds=1.0), record("dataset", seconds=1.0)]
+    others.append(record("marabou", lower=None, upper=None, seconds=None))
+    text = baselines_markdown(compare(rows, others))[-1]
+    assert "| no sample |" in text
+    assert "| 20 (<0.1 min) |" in text
+    assert "| 20 to 120 (180 min) | NA |" in text
     assert summary_markdown(against_here(rows, records))[-1].startswith("| random, here | 1 | 10 |")
 
 
@@ -296,7 +304,7 @@ def test_gaps_over_time() -> None:
     ours, other = gap_curves([record("vhagar", history=HISTORY), slow, lonely])
     assert (ours.name, other.name) == ("VHAGaR", "Marabou")
     assert ours.seconds == other.seconds
-    assert ours.seconds[0] == pytest.approx(0.2)
+    assert ours.seconds[0] == pytest.approx(0.2)  # when both had an interval
     assert ours.seconds[-1] == pytest.approx(60.0)
     assert (ours.gap[0], ours.gap[-1]) == (pytest.approx(200.0), pytest.approx(0.0))
     assert (other.gap[0], other.gap[-1]) == (pytest.approx(200.0), pytest.approx(100.0))
@@ -319,6 +327,8 @@ def test_bounds_of_one_problem_and_where_the_time_goes() -> None:
     ]
     (split,) = time_splits(records, "vhagar")
     assert split.seconds == {"bounds": 2.0, "search": 4.0, "attack": 1.0}
+    assert split.divided
+    assert not replace(split, seconds={"bounds": 0.01, "search": 4.0}).divided
 
 
 def test_the_pictures_are_drawn(tmp_path: Path) -> None:
@@ -344,10 +354,11 @@ def test_the_page(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = RecordFile(folder / "out.csv")
     for one in (record("vhagar", history=HISTORY), record("marabou", history=HISTORY, upper=9.0)):
         file.add(one)
-    assert report(folder, "--networks", "networks of the test") == 0
+    assert report(folder, "--networks", "networks of the test", "--note", "A first look.") == 0
     page = (folder / "page.md").read_text()
     assert "**The networks are not the paper's.**" in page
     assert "1 rows, 1 pairs of classes in all, on networks of the test; 60 seconds" in page
+    assert "A first look.\n" in page
     assert "| vhagar, paper |" not in page  # not comparable
     assert "| marabou, here | 1 |" in page
     for name in ("approaches", "gap_over_time"):

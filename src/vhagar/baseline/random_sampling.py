@@ -31,9 +31,9 @@ def hoeffding_half_width(samples: int, width: float, level: float = LEVEL) -> fl
     return width * math.sqrt(math.log(2 / level) / (2 * samples))
 
 
-@dataclass
-class _Sum:
-    """Local bounds added up."""
+@dataclass(frozen=True)
+class _Sums:
+    """Inputs drawn, those of the source class, and their local bounds added up."""
 
     drawn: int = 0
     own: int = 0
@@ -73,33 +73,45 @@ class RandomEngine(AbstractEngine):
         if not problem.targets:
             raise InvalidInput("random sampling answers questions about a perturbation only")
         rng = np.random.default_rng(tracker.options.seed)
-        local, sums = LocalAttack(problem), _Sum()
-        while sums.drawn < self._samples and time.monotonic() < deadline:
-            count = min(CHUNK, self._samples - sums.drawn)
-            self._add(tracker, local, draw(problem.domain, count, self._spread, rng), sums)
+        local, sums = LocalAttack(problem), _Sums()
+        try:
+            while sums.drawn < self._samples and time.monotonic() < deadline:
+                count = min(CHUNK, self._samples - sums.drawn)
+                sums = self._more(tracker, local, rng, count, sums)
+        finally:  # what was drawn before Ctrl-C counts
+            self._conclude(tracker, sums)
+        return sums.drawn < self._samples
+
+    def _conclude(self, tracker: Tracker, sums: _Sums) -> None:
         tracker.note(
-            f"{sums.own} of {sums.drawn} random inputs are classified {problem.source}"
+            f"{sums.own} of {sums.drawn} random inputs are classified {tracker.problem.source}"
             + ("" if sums.own else ": there is no mean")
         )
         if sums.own:
             width = self._ceiling or _largest(tracker)
             half = hoeffding_half_width(sums.own, width, self._level)
             tracker.estimate = Estimate(sums.total / sums.own, half, sums.own, self._level)
-        return sums.drawn < self._samples
 
-    def _add(self, tracker: Tracker, local: LocalAttack, x: Array, sums: _Sum) -> None:
+    def _more(
+        self,
+        tracker: Tracker,
+        local: LocalAttack,
+        rng: np.random.Generator,
+        count: int,
+        sums: _Sums,
+    ) -> _Sums:
         """An input's local bound is its confidence if it can be attacked, else 0."""
+        x = draw(tracker.problem.domain, count, self._spread, rng)
         sure = local.confidences(x)
         own, sure = x[sure > 0], sure[sure > 0]
-        sums.drawn += len(x)
-        sums.own += len(own)
         found = local.attacks(own)
-        sums.total += float(sum(sure[attack.row] for attack in found))
         for attack in sorted(found, key=lambda attack: -sure[attack.row]):
             if sure[attack.row] <= tracker.lower:
                 break
             piece = tracker.problem.pieces[attack.root]
             tracker.offer_witness(attack.target, own[attack.row], piece, attack.parameters)
+        total = float(sum(sure[attack.row] for attack in found))
+        return _Sums(sums.drawn + count, sums.own + len(own), sums.total + total)
 
 
 def draw(domain: Domain, count: int, spread: float, rng: np.random.Generator) -> Array:
