@@ -101,14 +101,15 @@ RELAXATION = {
         "(self.upper > 0) & (self.lower_p >= 0)",
         44,
     ),
-    "off where one copy is": _one(
+    "off where it only nearly is": _one(
         _HEXAGON,
         "(self.upper <= 0) & (self.upper_p <= 0)",
-        "(self.upper <= 0)",
-        193,
-        385,
-        249,
-        145,
+        "(self.upper <= -0.3 * self.lower) & (self.upper_p <= -0.3 * self.lower_p)",
+        40,
+        232,
+        196,
+        44,
+        236,
     ),
     "equal where only ordered": _one(
         _HEXAGON,
@@ -278,8 +279,15 @@ SEARCH = {
     ),
 }
 RESULT = {
-    "a witness without the check": _one(
-        _WITNESS, "        if not (margin > 0 or tie):", "        if False:"
+    "a witness without the check": Fault(
+        _WITNESS,
+        (
+            ("        if not (margin > 0 or tie):", "        if False:"),
+            (
+                "        objection = self._objection(x_p, target, found, tie)",
+                "        objection = None",
+            ),
+        ),
     ),
     "a witness whose pair is not looked at": Fault(
         _WITNESS,
@@ -364,11 +372,13 @@ TRAPS = {
         "        if True:\n            bound",
         f"{_TRAPS}::test_the_bound_of_a_pure_lp_is_its_optimum_not_zero",
     ),
-    "trap: the bound of an infeasible model": _tested(
+    "trap: the bound of an infeasible model": Fault(
         "vhagar.search.mip.backends.base",
-        "if status in (SolveStatus.OPTIMAL, SolveStatus.STOPPED):",
-        "if solvers_bound == solvers_bound:",
-        f"{_TRAPS}::test_an_infeasible_model_has_a_status_and_no_bound",
+        (
+            ("if status in (SolveStatus.OPTIMAL, SolveStatus.STOPPED):", "if True:"),
+            ("if not math.isfinite(scaled_bound) or abs(scaled_bound) >= 1e20:", "if False:"),
+        ),
+        test=f"{_TRAPS}::test_an_infeasible_model_has_a_status_and_no_bound",
     ),
     "trap: infeasible is only a word": _tested(
         _TARGET,
@@ -409,14 +419,6 @@ TRAPS = {
         "        if request.integer and len(known):",
         "        if False:",
         "tests/search/mip/test_backends.py::test_a_partial_start_is_taken_up[highs]",
-    ),
-    "trap: solutions that no callback told": _one(
-        _TARGET,
-        "        if solved.solution is not None:\n            self._found(current, turn",
-        "        if False:\n            self._found(current, turn",
-        18,
-        40,
-        engine="mip",
     ),
 }
 FAULTS: dict[str, Fault] = {**RELAXATION, **PERTURBATIONS, **SEARCH, **RESULT, **MIP, **TRAPS}
