@@ -106,7 +106,7 @@ def plot(rows: list[dict[str, Any]], path: Path) -> None:
         sizes = sorted({int(row["neurons"]) for row in own})
         label = "two cores" if device == "cpu" else device.split("(")[-1].rstrip(")")
         for axis, field, name in (
-            (axes[0], "seconds_upper", "seconds to the last bound"),
+            (axes[0], "seconds_first", "seconds to the first bound, start included"),
             (axes[1], "memory_mb" if device == "cpu" else "gpu_memory_mb", "memory, MB"),
         ):
             means = [

@@ -90,18 +90,28 @@ class _Bounding:
         self._kept: dict[int | None, TwinBounds] = {}
 
     def round(self, plan: Plan) -> None:
+        """All pieces, and the ceiling: early where it bounds many pieces at once, else last."""
         problem = self._tracker.problem
-        if problem.perturbation is not None:
-            # No attacked input is more confident than any input can be.
-            own = problem.without_perturbation()
-            (piece,) = own.pieces
-            found = self._piece(own, None, piece, plan)
-            self._ceiling = min(self._ceiling, found.get(None, math.inf))
-            self._announce()
+        many = len(problem.pieces) > _MOST_KEPT
+        if many:
+            self._lower_ceiling(plan)
         for root, piece in enumerate(problem.pieces):
             for goal, upper in self._piece(problem, root, piece, plan).items():
                 self._uppers[goal, root] = min(self._uppers[goal, root], upper)
             self._announce()
+        if not many:
+            self._lower_ceiling(plan)
+
+    def _lower_ceiling(self, plan: Plan) -> None:
+        """No attacked input is more confident than any input can be."""
+        problem = self._tracker.problem
+        if problem.perturbation is None:
+            return  # that is the question itself
+        own = problem.without_perturbation()
+        (piece,) = own.pieces
+        found = self._piece(own, None, piece, plan)
+        self._ceiling = min(self._ceiling, found.get(None, math.inf))
+        self._announce()
 
     def _piece(
         self, problem: Problem, root: int | None, piece: AbstractPiece, plan: Plan
