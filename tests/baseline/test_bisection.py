@@ -27,14 +27,16 @@ def closed_in(truth: float, hard: tuple[float, float], questions: int) -> tuple[
 
 def test_it_halves() -> None:
     bisection = Bisection()
+    assert bisection.next(0.0, 8.0) == 0.008  # is there anything at all?
     assert bisection.next(0.0, 8.0) == 4.0
     assert bisection.next(4.0, 8.0) == 6.0
-    lower, upper = closed_in(5.3, (0.0, 0.0), 20)
-    assert upper - lower == 16.0 / 2**20
+    assert Bisection().next(4.0, 8.0) == 6.0
+    lower, upper = closed_in(5.3, (0.0, 0.0), 21)
+    assert upper - lower == pytest.approx((16.0 - 0.016) / 2**20)
 
 
 def test_it_steps_aside_to_the_wider_part() -> None:
-    bisection = Bisection()
+    bisection = Bisection(_begun=True)
     bisection.unanswered(4.0)
     assert bisection.next(0.0, 16.0) == 10.0  # above
     assert bisection.next(0.0, 6.0) == 2.0  # below

@@ -12,6 +12,9 @@ RESOLUTION = 1e-3
 class Bisection:
     """Halves the interval; steps aside where an answer did not come in time.
 
+    The very first question is whether there is anything to be found at all: it is about the
+    smallest number that is told from 0, and mostly answered at once.
+
     The hardest questions are those near the truth. An unanswered one therefore divides the interval
     into a part below, where inputs are easier to find, and one above, where it is easier to prove
     that there are none. The wider part is halved next. Once neither is worth a question, the
@@ -19,10 +22,15 @@ class Bisection:
     """
 
     patience: float = 1.0
+    _begun: bool = False
     _unanswered: list[float] = field(default_factory=list)
 
     def next(self, lower: float, upper: float) -> float:
         """The next number to ask about, strictly between the ends (if float64 has one there)."""
+        if not self._begun:
+            self._begun = True
+            if lower < RESOLUTION * upper:
+                return RESOLUTION * upper
         open_questions = sorted(delta for delta in self._unanswered if lower < delta < upper)
         if open_questions:
             below, above = open_questions[0] - lower, upper - open_questions[-1]
