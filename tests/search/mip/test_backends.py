@@ -225,7 +225,7 @@ def test_a_partial_start_is_taken_up(backend: Backend) -> None:
     # With nothing better allowed, the start is all that is needed; it is out of reach otherwise.
     upper = known.arrays.column_upper.copy()
     upper[known.objective] = 1.0
-    solved = backend(known.arrays, known.objective).solve(upper=upper, start=start, time_limit=60)
+    solved = backend(known.arrays, known.objective).solve(upper=upper, start=start, time_limit=10)
     assert solved.status is SolveStatus.OPTIMAL
     assert solved.solution is not None
     assert solved.solution[1:] == pytest.approx(start[1:], abs=1e-6)
