@@ -156,7 +156,7 @@ import vhagar
 said = []
 
 def on_progress(progress):
-    if progress.phase == "search" and not said:
+    if progress.phase in ("prepare", "search") and not said:
         said.append(progress)
         print("searching", flush=True)
 
@@ -215,7 +215,7 @@ def test_progress_tells_what_is_known(engine: str) -> None:
     assert all(progress.initial_upper == result.history[0].upper for progress in seen)
     assert all(set(progress.targets) == set(problem.targets) for progress in seen)
     assert (seen[-1].lower, seen[-1].upper) == (result.lower, result.upper)
-    assert {progress.phase for progress in seen} <= {"bounds", "search"}
+    assert {progress.phase for progress in seen} <= {"bounds", "prepare", "search"}
     assert result.engine == engine
     assert {"bounds", "search"} <= result.timings.keys()
 

@@ -13,6 +13,7 @@ import pytest
 
 from vhagar import InvalidInput, Network, write_onnx
 from vhagar.network import Affine, Relu
+from vhagar.search import AbstractEngine
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "bench"))  # scripts, not a package
 
@@ -156,7 +157,7 @@ def test_ours_and_sampling_on_the_same_problem(folder: Path) -> None:
 def test_what_a_method_cannot_take_is_said_once(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Refusing:
+    class Refusing(AbstractEngine):
         def run(self, tracker: Any, deadline: float) -> bool:
             raise InvalidInput("linear constraints only")
 
