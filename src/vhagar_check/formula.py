@@ -18,14 +18,15 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from vhagar_check.hexagon import Corners, Hexagons, quick_multipliers
-from vhagar_check.layers import HALF_ULP, TINY, Floats, Network, gamma, interval
+from vhagar_check.layers import HALF_ULP, TINY, Floats, Linear, Network, gamma, interval
 from vhagar_check.pieces import Piece
 
 Choose = Callable[[int, Floats, Floats], tuple[Floats, Floats]]
 # For each case: signs of the copies of neurons by (layer, neuron), and sides of pixels.
 Signs = dict[tuple[int, int], dict[int, int]]
 
-_MOST_ENTRIES = 2_000_000
+# Entries of a batch of coefficients: small enough for a cache.
+_MOST_ENTRIES = 2**17
 DIRECTIONS = 6
 
 
@@ -108,7 +109,7 @@ class Bounds:
             spread = layer.backward(layer.size, both)
             error = error + gamma(2 * layer.terms + 8) * (spread @ size)
             error = error + HALF_ULP * abs(constant)
-            a, b = layer.backward(layer.kernel, a), layer.backward(layer.kernel, b)
+            a, b = _pulled(layer, a), _pulled(layer, b)
         return a, b, constant, error
 
     def _sizes(self, k: int) -> list[Floats]:
@@ -137,6 +138,11 @@ class Bounds:
             self.upper(stage, on_s * neurons, on_t * neurons, choose)[0]
             for on_s, on_t in directions(ratio)
         ]
+
+
+def _pulled(layer: Linear, p: Floats) -> Floats:
+    """Coefficients on a layer's input; many are about one copy alone."""
+    return layer.backward(layer.kernel, p) if p.any() else np.zeros((len(p), layer.in_size))
 
 
 def directions(ratio: float) -> tuple[tuple[float, float], ...]:

@@ -51,8 +51,9 @@ _DAMAGE = (
     ValueError,
     struct.error,
 )
-# Below so many bytes of proofs it is not worth while to start processes.
-_SMALL = 2**20
+# Below so many bytes of proofs, and so many neurons to bound in all regions together, it is not worth
+# while to start processes.
+_SMALL, _FEW = 2**20, 2000
 
 
 @dataclass(frozen=True)
@@ -267,7 +268,8 @@ def _evaluate(case: _Case, blocks: list[Block], workers: int) -> tuple[Floats, i
     values, count = np.full(case.tree.count, np.inf), 0
     size = sum(block.raw for _, proofs in groups for block in proofs)
     answers: Iterator[Answer]
-    if workers == 1 or (size < _SMALL and len(groups) < 4):
+    neurons = len(groups) * sum(case.network.relu_sizes_and_classes)
+    if workers == 1 or len(groups) == 0 or (size < _SMALL and neurons < _FEW):
         answers = iter(_in_turn(case, groups))
     else:
         answers = _in_processes(case, _shared_out(groups, workers), workers)
