@@ -51,8 +51,8 @@ _DAMAGE = (
     ValueError,
     struct.error,
 )
-# Below so many bytes of proofs, and so many neurons to bound in all regions together, it is not worth
-# while to start processes.
+# Below so many bytes of proofs, and so many neurons to bound in all regions together, it is not
+# worth while to start processes.
 _SMALL, _FEW = 2**20, 2000
 
 
