@@ -29,7 +29,7 @@ _MOST_PIXELS, _PIECE = 2**25, 100
 _LEAST_RADIUS, _MOST_TURNS = 10.0, 180
 
 _NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
-_ARGUMENT = re.compile(rf"({_NUMBER})|\[({_NUMBER}),({_NUMBER})\]")
+_ARGUMENT = re.compile(rf"(?:({_NUMBER})|\[({_NUMBER}),({_NUMBER})\])(?:,(?!$)|$)")
 
 
 def pieces(text: str | None, domain: Domain, clip: bool) -> list[Piece]:
@@ -42,12 +42,14 @@ def pieces(text: str | None, domain: Domain, clip: bool) -> list[Piece]:
     if call is None:
         raise Rejected(f"{text!r} is not a perturbation")
     ranges: list[Span] = []
-    for part in re.findall(r"\[[^\]]*\]|[^,\[\]]+", call[2]):
-        match = _ARGUMENT.fullmatch(part)
+    place = 0
+    while place < len(call[2]):
+        match = _ARGUMENT.match(call[2], place)
         if match is None:
-            raise Rejected(f"cannot read {part!r} in {text!r}")
+            raise Rejected(f"cannot read {call[2][place:]!r} in {text!r}")
         ends = (match[1], match[1]) if match[1] else (match[2], match[3])
         ranges.append((float(ends[0]), float(ends[1])))
+        place = match.end()
     if any(not (math.isfinite(low) and low <= high < math.inf) for low, high in ranges):
         raise Rejected(f"{text!r} has an empty or infinite range")
     makers = {
@@ -77,7 +79,15 @@ def _whole(domain: Domain, ranges: list[Span]) -> list[range]:
 
 
 def _linf(domain: Domain, clip: bool, ranges: list[Span]) -> list[Piece]:
-    return [band(domain, ranges[0][1], np.ones(domain.size, dtype=np.bool_))]
+    return [band(domain, _limit(ranges[0]), np.ones(domain.size, dtype=np.bool_))]
+
+
+def _limit(span: Span) -> float:
+    """The `e` of `e` or `[0,e]`."""
+    low, high = span
+    if high <= 0 or low not in (0.0, high):
+        raise Rejected("the limit of a change is no positive number, nor an interval from 0")
+    return high
 
 
 def _square(domain: Domain, row: int, column: int, width: int) -> Mask:
@@ -93,7 +103,7 @@ def _patch(domain: Domain, clip: bool, ranges: list[Span]) -> list[Piece]:
     rows, columns, widths = _whole(domain, ranges[1:])
     # A pixel of a patch may keep its value, so the widest square contains the others.
     return [
-        band(domain, ranges[0][1], _square(domain, i, j, widths[-1]))
+        band(domain, _limit(ranges[0]), _square(domain, i, j, widths[-1]))
         for i, j in itertools.product(rows, columns)
     ]
 
