@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from vhagar import Network
-from vhagar.network import Affine, Convolution, Relu, layers
+from vhagar.network import Affine, Convolution, Relu, convolution
 from vhagar.perturbation import Domain
 from vhagar.relaxation import layerwise, receptive
 from vhagar.relaxation.layerwise import quick_bounds
@@ -91,7 +91,7 @@ def test_a_large_convolution_does_without_its_matrix(
     build: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rng = np.random.default_rng(6)
-    monkeypatch.setattr(layers, "LARGEST_MATRIX", 0)
+    monkeypatch.setattr(convolution, "LARGEST_MATRIX", 0)
     for layer in network_of(build, rng).layers:
         if isinstance(layer, Convolution):
             x, y = rng.normal(size=(3, layer.in_size)), rng.normal(size=(3, layer.out_size))

@@ -1,6 +1,7 @@
 """Networks: readers from model files to a list of plain layers, evaluated in float64."""
 
-from vhagar.network.layers import AbstractLayer, AbstractLinear, Affine, Convolution, Relu
+from vhagar.network.convolution import Convolution
+from vhagar.network.layers import AbstractLayer, AbstractLinear, Affine, Relu, SparseAffine
 from vhagar.network.network import Network, confidence
 from vhagar.network.onnx_operators import SUPPORTED_OPERATORS
 from vhagar.network.onnx_reader import read_onnx
@@ -14,6 +15,7 @@ __all__ = [
     "Convolution",
     "Network",
     "Relu",
+    "SparseAffine",
     "confidence",
     "onnx_bytes",
     "read_onnx",

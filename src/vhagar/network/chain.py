@@ -13,15 +13,8 @@ from typing import Any
 import numpy as np
 
 from vhagar.errors import InvalidNetwork
-from vhagar.network.layers import (
-    AbstractLayer,
-    AbstractLinear,
-    Affine,
-    Array,
-    Convolution,
-    Relu,
-    Shape,
-)
+from vhagar.network.convolution import Convolution
+from vhagar.network.layers import AbstractLayer, AbstractLinear, Affine, Array, Relu, Shape
 
 # The most entries of a full matrix that a scaling from pixel to pixel may make of a convolution.
 _LARGEST_MATRIX = 50_000_000

@@ -15,19 +15,17 @@ from functools import cached_property
 from typing import Self
 
 import numpy as np
-from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 from scipy import sparse
 
 from vhagar.errors import InvalidNetwork
 
 Array = NDArray[np.float64]
+Mask = NDArray[np.bool_]
 Shape = tuple[int, ...]
 
 # More values than this in one tensor (a gigabyte) are taken for damage, not for an image.
 LARGEST_TENSOR = 2**27
-# A convolution with more products than this is never written out as a matrix on the way.
-LARGEST_MATRIX = 2**20
 
 
 class AbstractLayer(ABC):
@@ -98,7 +96,7 @@ class Affine(AbstractLinear):
     out_shape: Shape
 
     def __post_init__(self) -> None:
-        _freeze(self, "weight", "bias")
+        freeze(self, "weight", "bias")
         if self.weight.shape != (self.out_size, self.in_size):
             raise InvalidNetwork(
                 f"a fully connected layer from {self.in_shape} to {self.out_shape} needs a weight "
@@ -137,194 +135,113 @@ class Affine(AbstractLinear):
 
 
 @dataclass(frozen=True, eq=False)
-class Convolution(AbstractLinear):
-    """A two-dimensional convolution with zero padding, as in ONNX's Conv.
+class SparseAffine(AbstractLinear):
+    """`y = weight x + bias` with few entries: what branches and their joins become."""
 
-    `weight` is `(filters, channels / groups, height, width)`, `padding` is
-    `(top, left, bottom, right)`. `bias` is `(filters,)`, or `(filters, height, width)` when a
-    normalisation folded into a padded convolution makes it differ from place to place.
-    """
-
-    weight: Array
+    weight: sparse.csr_array
     bias: Array
     in_shape: Shape
-    stride: tuple[int, int] = (1, 1)
-    padding: tuple[int, int, int, int] = (0, 0, 0, 0)
-    dilation: tuple[int, int] = (1, 1)
-    groups: int = 1
-    out_shape: Shape = field(init=False)
+    out_shape: Shape
 
     def __post_init__(self) -> None:
-        _freeze(self, "weight", "bias")
-        if self.weight.ndim != 4 or len(self.in_shape) != 3 or not self.weight.size:
+        freeze(self, "bias")
+        matrix = sparse.csr_array(self.weight, dtype=np.float64)
+        matrix.sum_duplicates()
+        matrix.eliminate_zeros()
+        if matrix.shape != (self.out_size, self.in_size) or self.bias.shape != (self.out_size,):
             raise InvalidNetwork(
-                "a convolution needs a weight of rank 4 and an input (channels, height, width), "
-                f"not shapes {self.weight.shape} and {self.in_shape}; "
-                "only two-dimensional convolutions are supported"
+                f"a sparse layer from {self.in_shape} to {self.out_shape} needs a weight of shape "
+                f"{(self.out_size, self.in_size)} and a bias of that many rows, not "
+                f"{matrix.shape} and {self.bias.shape}"
             )
-        filters, group_channels = self.weight.shape[:2]
-        if self.in_shape[0] != group_channels * self.groups or filters % self.groups:
-            raise InvalidNetwork(
-                f"a convolution with weight {self.weight.shape} and {self.groups} group(s) does "
-                f"not fit an input with {self.in_shape[0]} channels"
-            )
-        extents = tuple(self._extent(axis) for axis in (0, 1))
-        if min(extents) < 1 or min(*self.stride, *self.dilation) < 1 or min(self.padding) < 0:
-            raise InvalidNetwork(
-                f"a convolution with kernel {self.weight.shape[2:]}, stride {self.stride}, "
-                f"padding {self.padding} and dilation {self.dilation} does not fit an image "
-                f"{self.in_shape[1:]}"
-            )
-        object.__setattr__(self, "out_shape", (filters, *extents))
-        if max(self.out_size, self._padded_size()) > LARGEST_TENSOR:
-            raise InvalidNetwork(
-                f"a convolution of an image {self.in_shape} with padding {self.padding} to "
-                f"{self.out_shape} is too large"
-            )
-        if self.bias.shape not in ((filters,), self.out_shape):
-            raise InvalidNetwork(
-                f"a convolution with {filters} filters needs a bias of that length, "
-                f"not of shape {self.bias.shape}"
-            )
-
-    def _padded(self, axis: int) -> int:
-        return self.in_shape[1 + axis] + self.padding[axis] + self.padding[axis + 2]
-
-    def _padded_size(self) -> int:
-        return self.in_shape[0] * self._padded(0) * self._padded(1)
-
-    def _extent(self, axis: int) -> int:
-        span = self.dilation[axis] * (self.weight.shape[2 + axis] - 1) + 1
-        return int((self._padded(axis) - span) // max(self.stride[axis], 1) + 1)
+        _require_finite(matrix.data, "weight", self)
+        object.__setattr__(self, "weight", matrix)
 
     def forward(self, batch: Array) -> Array:
-        flat = self.correlate(batch.reshape(-1, *self.in_shape)).reshape(len(batch), self.out_size)
-        return flat + self.flat_bias
-
-    def correlate(self, images: Array) -> Array:
-        """The convolution without its bias: `(batch, C, H, W)` to `(batch, *out_shape)`."""
-        top, left, bottom, right = self.padding
-        padded = np.pad(images, ((0, 0), (0, 0), (top, bottom), (left, right)))
-        (sh, sw), (dh, dw), (kh, kw) = self.stride, self.dilation, self.weight.shape[2:]
-        spans = (dh * (kh - 1) + 1, dw * (kw - 1) + 1)
-        windows = sliding_window_view(padded, spans, axis=(2, 3))[:, :, ::sh, ::sw, ::dh, ::dw]
-        filters = self.weight.shape[0] // self.groups
-        channels = self.weight.shape[1]
-        parts = [
-            np.tensordot(
-                windows[:, g * channels : (g + 1) * channels],
-                self.weight[g * filters : (g + 1) * filters],
-                axes=((1, 4, 5), (1, 2, 3)),
-            ).transpose(0, 3, 1, 2)
-            for g in range(self.groups)
-        ]
-        return np.ascontiguousarray(np.concatenate(parts, axis=1))
+        return self.times(batch) + self.bias
 
     def times(self, batch: Array) -> Array:
-        if self._is_small:
-            return _rows_times(batch, self.matrix.T)
-        return self.correlate(batch.reshape(-1, *self.in_shape)).reshape(len(batch), self.out_size)
+        return rows_times(batch, self._transposed)
 
     def pull(self, batch: Array) -> Array:
-        if self._is_small:
-            return _rows_times(batch, self.matrix)
-        return self._spread(batch.reshape(-1, *self.out_shape)).reshape(len(batch), self.in_size)
+        return rows_times(batch, self.weight)
 
-    def _spread(self, images: Array) -> Array:
-        """The transpose of `correlate`: every output goes back to the pixels it was made of."""
-        top, left = self.padding[:2]
-        (sh, sw), (dh, dw), (kh, kw) = self.stride, self.dilation, self.weight.shape[2:]
-        _, height, width = self.out_shape
-        count, per_group = len(images), self.weight.shape[0] // self.groups
-        # Channels last, so that each kernel position is one matrix product for the whole batch.
-        padded = np.zeros((count, self._padded(0), self._padded(1), self.in_shape[0]))
-        flat = np.ascontiguousarray(images.transpose(0, 2, 3, 1))
-        for g in range(self.groups):
-            filters = slice(g * per_group, (g + 1) * per_group)
-            channels = slice(g * self.weight.shape[1], (g + 1) * self.weight.shape[1])
-            for i in range(kh):
-                for j in range(kw):
-                    rows = slice(i * dh, i * dh + sh * (height - 1) + 1, sh)
-                    columns = slice(j * dw, j * dw + sw * (width - 1) + 1, sw)
-                    part = flat[..., filters] @ self.weight[filters, :, i, j]
-                    padded[:, rows, columns, channels] += part
-        inner = padded[:, top : top + self.in_shape[1], left : left + self.in_shape[2]]
-        return np.ascontiguousarray(inner.transpose(0, 3, 1, 2))
-
-    @property
-    def _is_small(self) -> bool:
-        return self.out_size * self.fan_in <= LARGEST_MATRIX
+    @cached_property
+    def _transposed(self) -> sparse.csr_array:
+        return sparse.csr_array(self.weight.T)
 
     def mapped(self, function: Callable[[Array], Array]) -> Self:
-        return replace(self, weight=function(self.weight), bias=function(self.bias))
-
-    @cached_property
-    def matrix(self) -> sparse.csr_array:
-        # Which input each weight meets at each output: convolve the numbers of the pixels.
-        filters, height, width = self.out_shape
-        per_group, (kh, kw) = filters // self.groups, self.weight.shape[2:]
-        grid = np.arange(height * width).reshape(height, width)
-        row_of, col_of = np.divmod(grid[..., None, None], width)
-        rows = row_of * self.stride[0] - self.padding[0]
-        cols = col_of * self.stride[1] - self.padding[1]
-        rows = rows + self.dilation[0] * np.arange(kh)[:, None]
-        cols = cols + self.dilation[1] * np.arange(kw)[None, :]
-        inside = (rows >= 0) & (rows < self.in_shape[1]) & (cols >= 0) & (cols < self.in_shape[2])
-        place = rows * self.in_shape[2] + cols
-        entries = []
-        for f in range(filters):
-            for c in range(self.weight.shape[1]):
-                channel = (f // per_group) * self.weight.shape[1] + c
-                weights = np.broadcast_to(self.weight[f, c], inside.shape)[inside]
-                outputs = np.broadcast_to(grid[..., None, None], inside.shape)[inside]
-                inputs = np.broadcast_to(place, inside.shape)[inside]
-                pixels = self.in_shape[1] * self.in_shape[2]
-                entries.append((weights, outputs + f * grid.size, inputs + channel * pixels))
-        values, outs, ins = (np.concatenate(part) for part in zip(*entries, strict=True))
-        full = sparse.coo_array((values, (outs, ins)), shape=(self.out_size, self.in_size))
-        return sparse.csr_array(full)
-
-    @cached_property
-    def flat_bias(self) -> Array:
-        bias = self.bias if self.bias.ndim == 3 else self.bias[:, None, None]
-        flat = np.broadcast_to(bias, self.out_shape).reshape(-1)
-        flat.setflags(write=False)
-        return flat
+        weight = self.weight.copy()
+        weight.data = function(weight.data)
+        return replace(self, weight=weight, bias=function(self.bias))
 
     @property
+    def matrix(self) -> sparse.csr_array:
+        return self.weight
+
+    @property
+    def flat_bias(self) -> Array:
+        return self.bias
+
+    @cached_property
     def fan_in(self) -> int:
-        return math.prod(self.weight.shape[1:])
+        return max(1, int(np.diff(self.weight.indptr).max(initial=0)))
 
 
 @dataclass(frozen=True, eq=False)
 class Relu(AbstractLayer):
-    """`max(x, 0)`, element by element."""
+    """`max(x, 0)`, element by element, except for linear units, which pass on what they receive.
+
+    `linear` `(size,)` marks the linear units; None where there are none. They carry values past the
+    layer, such as a skip connection.
+    """
 
     shape: Shape
+    linear: Mask | None = None
     in_shape: Shape = field(init=False)
     out_shape: Shape = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "in_shape", self.shape)
         object.__setattr__(self, "out_shape", self.shape)
+        if self.linear is None:
+            return
+        mask = np.array(self.linear, dtype=np.bool_)
+        if mask.shape != (self.in_size,):
+            raise InvalidNetwork(
+                f"a ReLU layer of {self.in_size} units needs a mark for each, not {mask.shape}"
+            )
+        mask.setflags(write=False)
+        object.__setattr__(self, "linear", mask if mask.any() else None)
+
+    @property
+    def neurons(self) -> int:
+        """How many units are ReLUs."""
+        return self.in_size if self.linear is None else int((~self.linear).sum())
 
     def forward(self, batch: Array) -> Array:
-        return np.maximum(batch, 0.0)
+        positive = np.maximum(batch, 0.0)
+        return positive if self.linear is None else np.where(self.linear, batch, positive)
 
 
-def _rows_times(batch: Array, matrix: sparse.csr_array) -> Array:
+def rows_times(batch: Array, matrix: sparse.csr_array) -> Array:
+    """`batch @ matrix` for a sparse matrix."""
     product: Array = np.ascontiguousarray((matrix.T @ batch.T).T)
     return product
 
 
-def _freeze(layer: object, *names: str) -> None:
+def freeze(layer: object, *names: str) -> None:
     """Store float64 copies that nobody can write to, and refuse numbers that are not finite."""
     for name in names:
         values = np.array(getattr(layer, name), dtype=np.float64)
-        if not np.isfinite(values).all():
-            raise InvalidNetwork(
-                f"the {name} of a {type(layer).__name__} layer holds NaN or infinity; "
-                "the model was probably damaged in training or export"
-            )
+        _require_finite(values, name, layer)
         values.setflags(write=False)
         object.__setattr__(layer, name, values)
+
+
+def _require_finite(values: Array, name: str, layer: object) -> None:
+    if not np.isfinite(values).all():
+        raise InvalidNetwork(
+            f"the {name} of a {type(layer).__name__} layer holds NaN or infinity; "
+            "the model was probably damaged in training or export"
+        )

@@ -61,7 +61,7 @@ class Network:
 
     @property
     def hidden_neurons(self) -> int:
-        return sum(layer.out_size for layer in self.layers if isinstance(layer, Relu))
+        return sum(layer.neurons for layer in self.layers if isinstance(layer, Relu))
 
     def forward(self, batch: Array) -> Array:
         """Scores `(batch, classes)` of inputs `(batch, ...)`, in float64."""

@@ -9,7 +9,8 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from vhagar.network.layers import AbstractLayer, Affine, Convolution, Relu
+from vhagar.network.convolution import Convolution
+from vhagar.network.layers import AbstractLayer, Affine, Relu
 from vhagar.network.network import Network
 
 # Old enough for every onnxruntime that the project supports.
