@@ -22,6 +22,8 @@ Mask = NDArray[np.bool_]
 
 # Entries of one batch of start coefficients; keeps the memory of wide layers bounded.
 _BATCH_ENTRIES = 3_000_000
+# Multipliers moved in all steps of a refinement together: some seconds of work.
+_MOST_STEPPED = 12_000_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,7 +150,9 @@ def refine_layer(bounds: TwinBounds, layer: int, steps: int) -> None:
     on_t = np.concatenate([part[1] * unit for part in directions])
     descent = Descent(bounds.stages[: layer + 1], bounds.corners[:layer], bounds.piece)
     descent.begin(bounds.hexagons[:layer], (on_s, on_t))
-    choice = _Rounded(bounds.hexagons[:layer], descent.run((on_s, on_t), steps))
+    entries = len(on_s) * sum(stage.in_size for stage in bounds.stages[1 : layer + 1])
+    affordable = max(1, min(steps, _MOST_STEPPED // max(entries, 1)))
+    choice = _Rounded(bounds.hexagons[:layer], descent.run((on_s, on_t), affordable))
     better = bounds.bound(layer, on_s, on_t, choice).reshape(len(directions), -1)
     bounds.refined.append(Refined(layer, undecided, choice.below))
     found[:, undecided] = np.fmin(found[:, undecided], better)  # NaN proves nothing
