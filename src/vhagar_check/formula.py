@@ -18,16 +18,13 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from vhagar_check.hexagon import Corners, Hexagons, quick_multipliers
-from vhagar_check.layers import HALF_ULP, TINY, Floats, Linear, Network, gamma, interval
+from vhagar_check.intervals import MOST_ENTRIES, directions_of_change, entering, leaving
+from vhagar_check.layers import HALF_ULP, TINY, Floats, Linear, Network, gamma
 from vhagar_check.pieces import Piece
 
 Choose = Callable[[int, Floats, Floats], tuple[Floats, Floats]]
 # For each case: signs of the copies of neurons by (layer, neuron), and sides of pixels.
 Signs = dict[tuple[int, int], dict[int, int]]
-
-# Entries of a batch of coefficients: small enough for a cache.
-_MOST_ENTRIES = 2**17
-DIRECTIONS = 6
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,24 +160,25 @@ def quick_bounds(network: Network, piece: Piece) -> Bounds:
     boxes = [box, piece.image]
     rises, falls = piece.rises, piece.falls
     for k, size in enumerate(sizes[:-1]):
-        boxes = [_through_intervals(network, k, *box) for box in boxes]
+        boxes = entering(network, k, boxes)
         (low, high), (low_p, high_p) = boxes
         unknown = np.full(size, np.inf)
-        plain = Hexagons(low, high, low_p, high_p, -unknown, unknown, piece.ratio)
+        linear = network.linear_units(k)
+        plain = Hexagons(low, high, low_p, high_p, -unknown, unknown, piece.ratio, linear)
         found = plain.meet(from_sides(_all_sides(bounds, k, size), piece.ratio))
         if piece.ratio == 1.0:
-            rises, falls = _signs(network, k, rises, falls)
+            rises, falls = directions_of_change(network, k, rises, falls)
             found = found.with_signs(rises, falls)
         found = found.tightened()
         bounds.append(found)
-        boxes = [(np.maximum(low, 0.0), np.maximum(high, 0.0)) for low, high in boxes]
+        boxes = [leaving(network, k, box) for box in boxes]
         rises, falls = (found.gap_high > 0) & ~found.off, (found.gap_low < 0) & ~found.off
     return bounds
 
 
 def _all_sides(bounds: Bounds, stage: int, size: int) -> list[Floats]:
     widest = max(bounds.piece.domain.size, *bounds.network.relu_sizes_and_classes)
-    rows = max(1, _MOST_ENTRIES // widest)
+    rows = max(1, MOST_ENTRIES // widest)
     parts = [
         bounds.six(
             stage, np.eye(min(rows, size - begin), size, begin), bounds.quick, bounds.piece.ratio
@@ -188,61 +186,3 @@ def _all_sides(bounds: Bounds, stage: int, size: int) -> list[Floats]:
         for begin in range(0, size, rows)
     ]
     return [np.concatenate(side) for side in zip(*parts, strict=True)]
-
-
-def _through_intervals(
-    network: Network, k: int, low: Floats, high: Floats
-) -> tuple[Floats, Floats]:
-    for layer in network.stages[k]:
-        low, high = interval(layer, low, high)
-    return low, high
-
-
-def _signs(
-    network: Network, k: int, rises: np.ndarray, falls: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """What can rise through a stage: a positive weight on what rises, a negative on what falls."""
-    for layer in network.stages[k]:
-        up, down = rises.astype(np.float64)[None], falls.astype(np.float64)[None]
-        positive = (layer.kernel > 0).astype(np.float64)
-        negative = (layer.kernel < 0).astype(np.float64)
-        rises = (layer.forward(positive, up) + layer.forward(negative, down))[0] > 0
-        falls = (layer.forward(positive, down) + layer.forward(negative, up))[0] > 0
-    return rises, falls
-
-
-def _margins(network: Network, low: Floats, high: Floats, label: int) -> tuple[Floats, Floats]:
-    """Bounds on the lead of a class over each other one, from what enters the last stage."""
-    classes = network.classes
-    others = [j for j in range(classes) if j != label]
-    lead = -np.eye(classes)[others]
-    lead[:, label] = 1.0
-    constant = np.zeros(len(others))
-    size = np.maximum(abs(low), abs(high))
-    sizes, error = [], np.zeros(len(others))
-    for layer in network.stages[-1]:
-        sizes.append(size)
-        size = (layer.forward(layer.size, size[None])[0] + abs(layer.bias)) * (1 + 1e-9) + TINY
-    for layer, size in zip(reversed(network.stages[-1]), reversed(sizes), strict=True):
-        constant = constant + lead @ layer.bias
-        error = error + gamma(layer.out_size + 8) * (abs(lead) @ abs(layer.bias))
-        error = error + gamma(2 * layer.terms + 8) * (layer.backward(layer.size, abs(lead)) @ size)
-        lead = layer.backward(layer.kernel, lead)
-    up, down = np.maximum(lead, 0.0), np.minimum(lead, 0.0)
-    room = 1.01 * (error + gamma(len(low) + 16) * (abs(lead) @ np.maximum(abs(low), abs(high))))
-    room = room + 8 * HALF_ULP * abs(constant) + TINY
-    # Two classes with the same weights differ by exactly 0: one subtraction of equal numbers each.
-    alike = ~lead.any(axis=1) & (constant == 0) & (len(network.stages[-1]) == 1)
-    room = np.where(alike, 0.0, room)
-    return constant + up @ low + down @ high - room, constant + up @ high + down @ low + room
-
-
-def confidence_interval(
-    network: Network, low: Floats, high: Floats, label: int
-) -> tuple[float, float]:
-    """Bounds on the confidence in a class over a box of inputs."""
-    for k in range(len(network.stages) - 1):
-        low, high = _through_intervals(network, k, low, high)
-        low, high = np.maximum(low, 0.0), np.maximum(high, 0.0)
-    least, most = _margins(network, low, high, label)
-    return float(least.min()), float(most.min())
