@@ -18,8 +18,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from vhagar_check.hexagon import Corners, Hexagons, quick_multipliers
-from vhagar_check.intervals import MOST_ENTRIES, directions_of_change, entering, leaving
-from vhagar_check.layers import HALF_ULP, TINY, Floats, Linear, Network, gamma
+from vhagar_check.intervals import MOST_ENTRIES, Box, directions_of_change, entering, leaving
+from vhagar_check.layers import HALF_ULP, TINY, Floats, Linear, Mask, Network, gamma
 from vhagar_check.pieces import Piece
 
 Choose = Callable[[int, Floats, Floats], tuple[Floats, Floats]]
@@ -35,6 +35,21 @@ class Decisions:
     sides: dict[int, int] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, eq=False)
+class Relus:
+    """The units of a layer that are ReLUs."""
+
+    hexagons: Hexagons
+    corners: Corners
+
+    @classmethod
+    def of(cls, hexagons: Hexagons, corners: Corners) -> Relus:
+        if hexagons.linear is None:
+            return cls(hexagons, corners)
+        relus = hexagons.relus()
+        return cls(relus, Corners.of(relus))
+
+
 class Bounds:
     """A network over one piece, and the hexagons of its neurons as far as they are known."""
 
@@ -43,10 +58,18 @@ class Bounds:
         self.piece = piece
         self.hexagons: list[Hexagons] = []
         self.corners: list[Corners] = []
+        self._relus: list[Relus] = []
 
     def append(self, hexagons: Hexagons) -> None:
         self.hexagons.append(hexagons)
         self.corners.append(Corners.of(hexagons))
+        self._relus.append(Relus.of(hexagons, self.corners[-1]))
+
+    def replace(self, layer: int, hexagons: Hexagons) -> None:
+        """The hexagons of a layer; those of later ones are forgotten."""
+        for known in (self.hexagons, self.corners, self._relus):
+            del known[layer:]
+        self.append(hexagons)
 
     def upper(
         self,
@@ -72,7 +95,7 @@ class Bounds:
             a, b, constant, error = self._through_stage(k, a, b, constant, error)
             p, q = choose(k - 1, a, b)
             corners = self.corners[k - 1]
-            offsets = corners.offset(a, b, p, q)
+            offsets = self._offsets(k - 1, a, b, p, q)
             for row, case in enumerate(decisions):
                 for (layer, neuron), signs in case.signs.items():
                     if layer == k - 1:
@@ -86,6 +109,20 @@ class Bounds:
         total = constant + self._support(a, b, decisions)
         room = 1.001 * error + 8 * HALF_ULP * (abs(constant) + abs(total)) + TINY
         return np.where(np.isneginf(constant), -np.inf, total + room), 2 * room
+
+    def _offsets(self, layer: int, a: Floats, b: Floats, p: Floats, q: Floats) -> Floats:
+        """The price of `(p, q)` for each unit."""
+        linear = self.hexagons[layer].linear
+        if linear is None:
+            return self.corners[layer].offset(a, b, p, q)
+        passed = (p[:, linear] == a[:, linear]).all() and (q[:, linear] == b[:, linear]).all()
+        if not passed:
+            return self.corners[layer].offset(a, b, p, q)
+        # A linear unit that passes on what it receives costs nothing.
+        found = np.zeros(a.shape)
+        parts = (part[:, ~linear] for part in (a, b, p, q))
+        found[:, ~linear] = self._relus[layer].corners.offset(*parts)
+        return found
 
     def _support(self, a: Floats, b: Floats, decisions: list[Decisions]) -> Floats:
         value = self.piece.support(a, b)
@@ -127,7 +164,14 @@ class Bounds:
         return float(self._sizes(len(self.network.stages) - 1)[-1].max())
 
     def quick(self, layer: int, a: Floats, b: Floats) -> tuple[Floats, Floats]:
-        return quick_multipliers(self.hexagons[layer], self.corners[layer], a, b)
+        linear, relus = self.hexagons[layer].linear, self._relus[layer]
+        if linear is None:
+            return quick_multipliers(relus.hexagons, relus.corners, a, b)
+        p, q = a.copy(), b.copy()
+        p[:, ~linear], q[:, ~linear] = quick_multipliers(
+            relus.hexagons, relus.corners, a[:, ~linear], b[:, ~linear]
+        )
+        return p, q
 
     def six(self, stage: int, neurons: Floats, choose: Choose, ratio: float) -> list[Floats]:
         """The six sides of the hexagons of some neurons, given as unit rows."""
@@ -152,20 +196,22 @@ def from_sides(sides: list[Floats], ratio: float) -> Hexagons:
 
 
 def quick_bounds(network: Network, piece: Piece) -> Bounds:
-    """The hexagons of all neurons: intervals, the formula with quick multipliers, signs."""
+    """The hexagons of all neurons: intervals, the formula with quick multipliers, signs.
+
+    Of a linear unit only its size and the sign of its gap matter: intervals and signs suffice.
+    """
     bounds = Bounds(network, piece)
-    sizes = network.relu_sizes_and_classes
     domain = piece.domain
     box = np.full(domain.size, domain.low), np.full(domain.size, domain.high)
     boxes = [box, piece.image]
     rises, falls = piece.rises, piece.falls
-    for k, size in enumerate(sizes[:-1]):
-        boxes = entering(network, k, boxes)
-        (low, high), (low_p, high_p) = boxes
-        unknown = np.full(size, np.inf)
+    for k in range(len(network.stages) - 1):
         linear = network.linear_units(k)
-        plain = Hexagons(low, high, low_p, high_p, -unknown, unknown, piece.ratio, linear)
-        found = plain.meet(from_sides(_all_sides(bounds, k, size), piece.ratio))
+        boxes = entering(network, k, boxes)
+        found = _plain(boxes, piece.ratio, linear)
+        found = found.meet(from_sides(_all_sides(bounds, k), piece.ratio))
+        if linear is not None and k:
+            found = found.meet(_one_step(bounds, k, linear))
         if piece.ratio == 1.0:
             rises, falls = directions_of_change(network, k, rises, falls)
             found = found.with_signs(rises, falls)
@@ -176,13 +222,38 @@ def quick_bounds(network: Network, piece: Piece) -> Bounds:
     return bounds
 
 
-def _all_sides(bounds: Bounds, stage: int, size: int) -> list[Floats]:
-    widest = max(bounds.piece.domain.size, *bounds.network.relu_sizes_and_classes)
-    rows = max(1, MOST_ENTRIES // widest)
-    parts = [
-        bounds.six(
-            stage, np.eye(min(rows, size - begin), size, begin), bounds.quick, bounds.piece.ratio
-        )
-        for begin in range(0, size, rows)
+def _plain(boxes: list[Box], ratio: float, linear: Mask | None) -> Hexagons:
+    (low, high), (low_p, high_p) = boxes
+    unknown = np.full(len(low), np.inf)
+    return Hexagons(low, high, low_p, high_p, -unknown, unknown, ratio, linear)
+
+
+def _one_step(bounds: Bounds, k: int, linear: Mask) -> Hexagons:
+    """Linear units by intervals from the hexagons of the layer below; nothing of other units."""
+    below = bounds.hexagons[-1]
+    boxes = [
+        leaving(bounds.network, k - 1, box)
+        for box in ((below.low, below.high), (below.low_p, below.high_p))
     ]
-    return [np.concatenate(side) for side in zip(*parts, strict=True)]
+    known = [
+        (np.where(linear, low, -np.inf), np.where(linear, high, np.inf))
+        for low, high in entering(bounds.network, k, boxes)
+    ]
+    return _plain(known, bounds.piece.ratio, linear)
+
+
+def _all_sides(bounds: Bounds, stage: int) -> list[Floats]:
+    """The six sides of what enters the ReLU units of a layer; infinity for linear units."""
+    network, linear = bounds.network, bounds.network.linear_units(stage)
+    size = network.relu_sizes_and_classes[stage]
+    wanted = np.arange(size) if linear is None else np.flatnonzero(~linear)
+    rows = max(1, MOST_ENTRIES // max(bounds.piece.domain.size, *network.relu_sizes_and_classes))
+    sides = [np.full(size, np.inf) for _ in directions(1.0)]
+    for begin in range(0, len(wanted), rows):
+        chosen = wanted[begin : begin + rows]
+        units = np.zeros((len(chosen), size))
+        units[np.arange(len(chosen)), chosen] = 1.0
+        found = bounds.six(stage, units, bounds.quick, bounds.piece.ratio)
+        for side, part in zip(sides, found, strict=True):
+            side[chosen] = part
+    return sides

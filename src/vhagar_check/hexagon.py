@@ -47,6 +47,21 @@ class Hexagons:
             return np.zeros(len(self.low))
         return np.where(self.linear, -np.inf, 0.0)
 
+    def relus(self) -> Hexagons:
+        """Those of the units that are ReLUs."""
+        if self.linear is None:
+            return self
+        kept = ~self.linear
+        return Hexagons(
+            self.low[kept],
+            self.high[kept],
+            self.low_p[kept],
+            self.high_p[kept],
+            self.gap_low[kept],
+            self.gap_high[kept],
+            self.ratio,
+        )
+
     def meet(self, other: Hexagons) -> Hexagons:
         """What both know. NaN knows nothing."""
         return Hexagons(
@@ -202,7 +217,7 @@ def _larger(
 
 
 def quick_multipliers(h: Hexagons, corners: Corners, a: Floats, b: Floats) -> tuple[Floats, Floats]:
-    """Multipliers `(p, q)` without optimisation. Any would be valid; these are often good.
+    """Multipliers `(p, q)` of ReLUs without optimisation. Any would be valid; these often good.
 
     Of three rules the one with the smallest offset: each copy for itself with the usual slopes of
     a relaxed ReLU; or the sum through one copy, and the rest through the difference of both.
@@ -224,9 +239,7 @@ def quick_multipliers(h: Hexagons, corners: Corners, a: Floats, b: Floats) -> tu
         better = offset < best - room
         best_p, best_q = np.where(better, p, best_p), np.where(better, q, best_q)
         best = np.where(better, offset, best)
-    if h.linear is None:
-        return best_p, best_q
-    return np.where(h.linear, a, best_p), np.where(h.linear, b, best_q)
+    return best_p, best_q
 
 
 def _slope(coefficient: Floats, low: Floats, high: Floats) -> Floats:

@@ -18,13 +18,14 @@ Indices = NDArray[np.int64]
 class Pick(Plain):
     """Every output is the sum of some entries of the input; of none, it is 0.
 
-    Entry `inputs[k]` is added to output `outputs[k]`; `outputs` ascend.
+    Entry `inputs[k]` is added to output `outputs[k]`; `outputs` ascend. All with the same sign.
     """
 
     outputs: Indices
     inputs: Indices
     in_size: int
     out_size: int
+    sign: float = 1.0
 
     def __post_init__(self) -> None:
         self.bias = np.zeros(self.out_size)
@@ -32,15 +33,15 @@ class Pick(Plain):
         self.terms = max(1, *(int(count) for count in counts))
 
     @classmethod
-    def of(cls, index: Indices, in_size: int) -> Pick:
+    def of(cls, index: Indices, in_size: int, sign: float = 1.0) -> Pick:
         """Output k is the sum of the entries `index[k]`, one or a row of them; -1 is none."""
         table = index.reshape(len(index), -1)
         outputs, places = np.nonzero(table >= 0)
-        return cls(outputs, table[outputs, places], in_size, len(index))
+        return cls(outputs, table[outputs, places], in_size, len(index), sign)
 
     @property
     def kernel(self) -> Floats:
-        return np.ones(1)
+        return np.array([self.sign])
 
     @cached_property
     def exact_kernel(self) -> Exact:

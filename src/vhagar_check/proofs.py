@@ -126,8 +126,7 @@ def _refine(bounds: Bounds, status: Status, layer: int, neurons: Any, reader: _N
     for side, better in zip(found, sides, strict=True):
         side[chosen] = better
     refined = known.meet(from_sides(found, ratio)).tightened()
-    del bounds.hexagons[layer:], bounds.corners[layer:]
-    bounds.append(refined)
+    bounds.replace(layer, refined)
 
 
 def _given(status: Status, tables: list[list[Floats]]) -> Choose:

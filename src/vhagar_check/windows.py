@@ -1,0 +1,182 @@
+"""What slides over an image: convolutions and pools."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from vhagar_check.graph import Node
+from vhagar_check.joined import Indices, Pick
+from vhagar_check.layers import Conv, Floats, Scale, Shape
+from vhagar_check.reading import Reader, Wire, axis_of, refuse_unless
+
+
+def conv(reader: Reader, node: Node) -> Wire:
+    node.only("kernel_shape", "strides", "dilations", "pads", "auto_pad", "group")
+    wire, weight = reader.wire(node), reader.floats(node, 1)
+    if weight.ndim != 4 or len(wire.shape) != 4:
+        raise node.refused("is not a two-dimensional convolution")
+    filters, channels, *kernel = weight.shape
+    has_bias = len(node.inputs) > 2 and node.inputs[2]
+    bias = reader.floats(node, 2) if has_bias else np.zeros(filters)
+    groups = node.integer("group", 1)
+    if groups < 1 or bias.shape != (filters,) or not weight.size:
+        raise node.refused("has strides, dilations, pads or a bias that do not fit")
+    fits = channels * groups == wire.shape[1] and filters % groups == 0
+    if node.integers("kernel_shape", kernel) != kernel or not fits:
+        raise node.refused("has a kernel that does not fit its input")
+    frame = _frame(node, wire.shape[2:], kernel)
+    reader.flow.budget.spend(channels * groups * math.prod(frame.padded))
+    reader.flow.budget.spend(filters * math.prod(frame.extents))
+    layer = Conv(weight, bias, wire.shape[1:], frame.strides, frame.pads, frame.dilations, groups)
+    refuse_unless(layer.out_shape[1:] == frame.extents, node, "does not fit its input")
+    return Wire(reader.flow.through(wire.value, layer), (1, *layer.out_shape))
+
+
+@dataclass(frozen=True)
+class _Frame:
+    """Where a kernel goes. Pads are (top, left, bottom, right)."""
+
+    strides: Shape
+    dilations: Shape
+    pads: Shape
+    padded: Shape
+    spans: Shape  # from a kernel's first entry to its last
+    extents: Shape  # how many places
+
+    @property
+    def sticks_out(self) -> bool:
+        """Whether a place reaches beyond the padding, as rounding up may have it."""
+        return any(
+            (count - 1) * step + span > room
+            for count, step, span, room in zip(
+                self.extents, self.strides, self.spans, self.padded, strict=True
+            )
+        )
+
+
+def _frame(node: Node, image: Shape, kernel: list[int], ceil: bool = False) -> _Frame:
+    strides, dilations = node.integers("strides", [1, 1]), node.integers("dilations", [1, 1])
+    pads, mode = node.integers("pads", [0] * 4), node.text("auto_pad", "NOTSET")
+    sizes_fit = len(strides) == len(dilations) == len(kernel) == 2 and len(pads) == 4
+    if not sizes_fit or min(*strides, *dilations, *kernel) < 1 or min(pads) < 0:
+        raise node.refused("has strides, dilations, pads or a bias that do not fit")
+    if mode in ("SAME_UPPER", "SAME_LOWER"):
+        if dilations != [1, 1]:
+            raise node.refused("has dilations and an automatic padding")
+        pads = _same_pads(image, kernel, strides, mode == "SAME_UPPER")
+    elif mode not in ("NOTSET", "VALID"):
+        raise node.refused(f"has an unknown auto_pad {mode!r}")
+    elif mode == "VALID":
+        pads = [0] * 4
+    padded = [image[k] + pads[k] + pads[k + 2] for k in (0, 1)]
+    spans = [dilations[k] * (kernel[k] - 1) + 1 for k in (0, 1)]
+    extents = []
+    for k in (0, 1):
+        room = padded[k] - spans[k]
+        count = room // strides[k] + 1
+        if ceil and mode == "NOTSET":
+            count = -(-room // strides[k]) + 1
+            # A place that begins in the padding behind the image is none.
+            count -= (count - 1) * strides[k] >= image[k] + pads[k]
+        extents.append(count)
+    if min(extents) < 1:
+        raise node.refused("has a kernel that does not fit its input")
+    return _Frame(*(tuple(part) for part in (strides, dilations, pads, padded, spans, extents)))
+
+
+def _same_pads(shape: Shape, kernel: list[int], strides: list[int], upper: bool) -> list[int]:
+    before, after = [], []
+    for size, width, step in zip(shape, kernel, strides, strict=True):
+        total = max((-(-size // step) - 1) * step + width - size, 0)
+        first = total // 2 if upper else total - total // 2
+        before.append(first)
+        after.append(total - first)
+    return before + after
+
+
+def windows(reader: Reader, node: Node, wire: Wire) -> tuple[Indices, Shape, _Frame]:
+    """For each output of a pool the entries it sees, -1 outside the image; and its shape."""
+    kernel = node.integers("kernel_shape", [])
+    if len(wire.shape) != 4 or len(kernel) != 2:
+        raise node.refused("is not over a two-dimensional image")
+    channels, *image = wire.shape[1:]
+    frame = _frame(node, tuple(image), kernel, bool(node.integer("ceil_mode", 0)))
+    shape = (channels, *frame.extents)
+    reader.flow.budget.spend(math.prod(shape) * math.prod(kernel))
+    met = []
+    for k in (0, 1):
+        first = np.arange(frame.extents[k]) * frame.strides[k] - frame.pads[k]
+        met.append(first[:, None] + frame.dilations[k] * np.arange(kernel[k]))
+    rows, columns = met[0][:, None, :, None], met[1][None, :, None, :]
+    inside = (rows >= 0) & (rows < image[0]) & (columns >= 0) & (columns < image[1])
+    place = np.where(inside, rows * image[1] + columns, -1)
+    offsets = np.arange(channels)[:, None, None, None, None] * math.prod(image)
+    table = np.where(place >= 0, place + offsets, -1).reshape(math.prod(shape), -1)
+    if (table < 0).all(axis=1).any():
+        raise node.refused("has a window without any entry of the image")
+    return table, (1, *shape), frame
+
+
+def average_pool(reader: Reader, node: Node) -> Wire:
+    node.only(
+        "kernel_shape", "strides", "dilations", "pads", "auto_pad", "ceil_mode", "count_include_pad"
+    )
+    wire = reader.wire(node)
+    table, shape, frame = windows(reader, node, wire)
+    count: Floats = (table >= 0).sum(axis=1).astype(np.float64)
+    if node.integer("count_include_pad", 0):
+        if frame.sticks_out:
+            raise node.refused("counts a padding that its windows exceed")
+        count = np.full(len(table), float(table.shape[1]))
+    return _mean(reader, wire, table, count, shape)
+
+
+def _mean(reader: Reader, wire: Wire, table: Indices, count: Floats, shape: Shape) -> Wire:
+    """Sums of groups of entries, divided; the sums and the division are exact."""
+    total = reader.flow.through(wire.value, Pick.of(table, wire.value.size))
+    share = Scale(np.ones(total.size), count, np.zeros(total.size))
+    return Wire(reader.flow.through(total, share), shape)
+
+
+def over_the_image(node: Node, wire: Wire) -> tuple[Indices, Shape]:
+    """The groups of a global pool: a channel's whole image; and the shape they leave."""
+    node.only()
+    if len(wire.shape) < 3:
+        raise node.refused("is not over an image")
+    table = wire.positions.reshape(wire.shape[1], -1)
+    return table, (1, wire.shape[1], *([1] * (len(wire.shape) - 2)))
+
+
+def global_average_pool(reader: Reader, node: Node) -> Wire:
+    wire = reader.wire(node)
+    table, shape = over_the_image(node, wire)
+    return _mean(reader, wire, table, np.full(len(table), float(table.shape[1])), shape)
+
+
+def reduced(reader: Reader, node: Node) -> tuple[Wire, Indices, Shape]:
+    """The groups of a reduction: the entries along some axes, in order."""
+    node.only("axes", "keepdims", "noop_with_empty_axes")
+    wire = reader.wire(node)
+    rank = len(wire.shape)
+    axes = reader.integers(node, "axes", 1)
+    if not axes and node.integer("noop_with_empty_axes", 0):
+        raise node.refused("reduces nothing")
+    chosen = {axis_of(node, axis, rank) for axis in axes} if axes else set(range(rank))
+    kept = [k for k in range(rank) if k not in chosen]
+    table = wire.positions.transpose([*kept, *sorted(chosen)])
+    outputs = math.prod(wire.shape[k] for k in kept)
+    if node.integer("keepdims", 1):
+        shape = tuple(1 if k in chosen else size for k, size in enumerate(wire.shape))
+    else:
+        shape = tuple(wire.shape[k] for k in kept)
+    if not shape or shape[0] != 1:
+        raise node.refused("mixes the batch dimension with others")
+    return wire, table.reshape(outputs, -1), shape
+
+
+def reduce_mean(reader: Reader, node: Node) -> Wire:
+    wire, table, shape = reduced(reader, node)
+    return _mean(reader, wire, table, np.full(len(table), float(table.shape[1])), shape)
