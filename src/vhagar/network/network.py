@@ -26,6 +26,7 @@ class Network:
 
     `model` holds the bytes of the ONNX file the network was read from; they let the witness check
     ask onnxruntime about the original. It is None for networks built in memory, and so is `file`.
+    `notes` say what a reader made of the model that its user should know.
     """
 
     layers: tuple[AbstractLayer, ...]
@@ -33,6 +34,7 @@ class Network:
     name: str = "network"
     model: bytes | None = field(default=None, repr=False)
     file: ModelFile | None = None
+    notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.layers:
@@ -61,7 +63,14 @@ class Network:
 
     @property
     def hidden_neurons(self) -> int:
+        """How many ReLU units there are."""
         return sum(layer.neurons for layer in self.layers if isinstance(layer, Relu))
+
+    @property
+    def linear_units(self) -> int:
+        """How many units only carry a value past a ReLU layer."""
+        relus = [layer for layer in self.layers if isinstance(layer, Relu)]
+        return sum(layer.in_size - layer.neurons for layer in relus)
 
     def forward(self, batch: Array) -> Array:
         """Scores `(batch, classes)` of inputs `(batch, ...)`, in float64."""
