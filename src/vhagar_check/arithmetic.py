@@ -120,6 +120,14 @@ def sum_of(reader: Reader, node: Node) -> Wire:
     return Wire(reduce(reader.added, constants, reader.flow.sum(*operands)), shape)
 
 
+def mean_of(reader: Reader, node: Node) -> Wire:
+    """The sum of the operands, divided by their number."""
+    wire = sum_of(reader, node)
+    size = wire.value.size
+    share = Scale(np.ones(size), np.full(size, float(len(node.inputs))), np.zeros(size))
+    return Wire(reader.flow.through(wire.value, share), wire.shape)
+
+
 def negative(reader: Reader, node: Node) -> Wire:
     node.only()
     wire = reader.wire(node)

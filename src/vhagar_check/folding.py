@@ -160,6 +160,16 @@ def _where(reader: Reader, node: Node) -> Constant:
     return np.where(*parts)
 
 
+def _range(reader: Reader, node: Node) -> Constant:
+    node.only()
+    numbers = [reader.integers(node, "bounds", k) for k in range(3)]
+    if any(part is None or len(part) != 1 for part in numbers) or numbers[2] == [0]:
+        raise node.refused("is not a range of whole numbers")
+    start, limit, step = (part[0] for part in numbers if part is not None)
+    checked(node, (max(1, len(range(start, limit, step))),), reader)
+    return np.array(range(start, limit, step), dtype=np.int64)
+
+
 _FOLDS: dict[str, Callable[[Reader, Node], Constant]] = {
     "Identity": _identity,
     "Reshape": _reshape,
@@ -170,4 +180,5 @@ _FOLDS: dict[str, Callable[[Reader, Node], Constant]] = {
     "Neg": _negative,
     "Equal": _equal,
     "Where": _where,
+    "Range": _range,
 }

@@ -216,6 +216,32 @@ class Conv(Plain):
         return found
 
 
+@dataclass(eq=False)
+class Transposed(Plain):
+    """A convolution backwards, with a bias."""
+
+    conv: Conv
+    bias: Floats
+
+    def __post_init__(self) -> None:
+        self.in_size, self.out_size = self.conv.out_size, self.conv.in_size
+        self.terms = self.conv.terms
+
+    @property
+    def kernel(self) -> Floats:
+        return self.conv.kernel
+
+    @property
+    def exact_kernel(self) -> Exact:
+        return self.conv.exact_kernel
+
+    def forward(self, kernel: Array, z: Array) -> Array:
+        return self.conv.backward(kernel, z)
+
+    def backward(self, kernel: Array, p: Array) -> Array:
+        return self.conv.forward(kernel, p)
+
+
 @dataclass(frozen=True, eq=False)
 class Network:
     """Linear stages with a ReLU layer between each two; a stage may be empty.

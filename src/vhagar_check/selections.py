@@ -143,6 +143,48 @@ def _expand(reader: Reader, node: Node, positions: Indices) -> list[Indices]:
     return [np.broadcast_to(positions, checked(node, whole, reader))]
 
 
+def _tile(reader: Reader, node: Node, positions: Indices) -> list[Indices]:
+    node.only()
+    repeats = reader.integers(node, "repeats", 1)
+    if repeats is None or len(repeats) != positions.ndim or min(repeats, default=1) < 1:
+        raise node.refused("has repeats that do not fit")
+    whole = tuple(size * times for size, times in zip(positions.shape, repeats, strict=True))
+    checked(node, whole, reader)
+    return [np.tile(positions, repeats)]
+
+
+def _blocks(node: Node, positions: Indices) -> tuple[int, Shape]:
+    size = node.integer("blocksize", 0)
+    if positions.ndim != 4 or not 0 < size <= max(positions.shape):
+        raise node.refused("is not about blocks of an image")
+    return size, positions.shape
+
+
+def _depth_to_space(reader: Reader, node: Node, positions: Indices) -> list[Indices]:
+    node.only("blocksize", "mode")
+    size, (batch, channels, height, width) = _blocks(node, positions)
+    mode, rest = node.text("mode", "DCR"), channels // size**2
+    if mode not in ("DCR", "CRD") or rest * size**2 != channels:
+        raise node.refused("has a mode or channels that do not fit")
+    if mode == "DCR":
+        parts = positions.reshape(batch, size, size, rest, height, width)
+        turned = parts.transpose(0, 3, 4, 1, 5, 2)
+    else:
+        parts = positions.reshape(batch, rest, size, size, height, width)
+        turned = parts.transpose(0, 1, 4, 2, 5, 3)
+    return [turned.reshape(batch, rest, height * size, width * size)]
+
+
+def _space_to_depth(reader: Reader, node: Node, positions: Indices) -> list[Indices]:
+    node.only("blocksize")
+    size, (batch, channels, height, width) = _blocks(node, positions)
+    if height % size or width % size:
+        raise node.refused("has blocks that do not fit")
+    high, wide = height // size, width // size
+    parts = positions.reshape(batch, channels, high, size, wide, size)
+    return [parts.transpose(0, 3, 5, 1, 2, 4).reshape(batch, channels * size**2, high, wide)]
+
+
 Selection = Callable[[Reader, Node, Indices], list[Indices]]
 # From a table of the numbers of an operand's entries to those of the results.
 SELECTIONS: dict[str, Selection] = {
@@ -153,4 +195,7 @@ SELECTIONS: dict[str, Selection] = {
     "Split": _split,
     "Gather": _gather,
     "Expand": _expand,
+    "Tile": _tile,
+    "DepthToSpace": _depth_to_space,
+    "SpaceToDepth": _space_to_depth,
 }

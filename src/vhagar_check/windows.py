@@ -9,7 +9,7 @@ import numpy as np
 
 from vhagar_check.graph import Node
 from vhagar_check.joined import Indices, Pick
-from vhagar_check.layers import Conv, Floats, Scale, Shape
+from vhagar_check.layers import Conv, Floats, Scale, Shape, Transposed
 from vhagar_check.reading import Reader, Wire, axis_of, refuse_unless
 
 
@@ -33,6 +33,41 @@ def conv(reader: Reader, node: Node) -> Wire:
     layer = Conv(weight, bias, wire.shape[1:], frame.strides, frame.pads, frame.dilations, groups)
     refuse_unless(layer.out_shape[1:] == frame.extents, node, "does not fit its input")
     return Wire(reader.flow.through(wire.value, layer), (1, *layer.out_shape))
+
+
+def conv_transpose(reader: Reader, node: Node) -> Wire:
+    """The transpose of the convolution that would lead back from its output to its input."""
+    node.only("kernel_shape", "strides", "dilations", "pads", "group", "output_padding", "auto_pad")
+    wire, weight = reader.wire(node), reader.floats(node, 1)
+    if weight.ndim != 4 or len(wire.shape) != 4 or node.text("auto_pad", "NOTSET") != "NOTSET":
+        raise node.refused("is not a two-dimensional convolution with given pads")
+    inputs, per_group, *kernel = weight.shape
+    groups, more = node.integer("group", 1), node.integers("output_padding", [0, 0])
+    strides, dilations = node.integers("strides", [1, 1]), node.integers("dilations", [1, 1])
+    pads = node.integers("pads", [0] * 4)
+    lengths = [len(part) for part in (strides, dilations, more, pads)]
+    if lengths != [2, 2, 2, 4] or min(*strides, *dilations, *kernel, groups) < 1:
+        raise node.refused("has strides, dilations or pads that do not fit")
+    if min(*pads, *more) < 0 or more[0] >= strides[0] or more[1] >= strides[1]:
+        raise node.refused("has pads that do not fit")
+    if inputs != wire.shape[1] or inputs % groups:
+        raise node.refused("has a kernel that does not fit its input")
+    if node.integers("kernel_shape", kernel) != kernel:
+        raise node.refused("has a kernel that does not fit its input")
+    spans = [strides[k] * (wire.shape[2 + k] - 1) + dilations[k] * (kernel[k] - 1) for k in (0, 1)]
+    image = [spans[k] + 1 + more[k] - pads[k] - pads[k + 2] for k in (0, 1)]
+    refuse_unless(min(image) > 0, node, "has pads that leave nothing")
+    reader.flow.budget.spend(per_group * groups * (image[0] + sum(pads)) * (image[1] + sum(pads)))
+    has_bias = len(node.inputs) > 2 and node.inputs[2]
+    bias = reader.floats(node, 2) if has_bias else np.zeros(per_group * groups)
+    shape = (per_group * groups, *image)
+    back = Conv(
+        weight, np.zeros(inputs), shape, tuple(strides), tuple(pads), tuple(dilations), groups
+    )
+    fits = back.out_shape == wire.shape[1:] and bias.shape == (shape[0],)
+    refuse_unless(fits, node, "has a kernel or a bias that does not fit its input")
+    value = reader.flow.through(wire.value, Transposed(back, np.repeat(bias, math.prod(image))))
+    return Wire(value, (1, *shape))
 
 
 @dataclass(frozen=True)
@@ -175,6 +210,11 @@ def reduced(reader: Reader, node: Node) -> tuple[Wire, Indices, Shape]:
     if not shape or shape[0] != 1:
         raise node.refused("mixes the batch dimension with others")
     return wire, table.reshape(outputs, -1), shape
+
+
+def reduce_sum(reader: Reader, node: Node) -> Wire:
+    wire, table, shape = reduced(reader, node)
+    return Wire(reader.flow.through(wire.value, Pick.of(table, wire.value.size)), shape)
 
 
 def reduce_mean(reader: Reader, node: Node) -> Wire:

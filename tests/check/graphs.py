@@ -214,6 +214,30 @@ def new_inputs() -> bytes:
     return b.model(b.dense(b("Concat", mean, top, axis=1), 3, 4))
 
 
+def enlarged() -> bytes:
+    """Transposed convolutions, blocks, repeats and sums."""
+    b = Build(IMAGE)
+    deep = b("SpaceToDepth", "x", blocksize=2)
+    first = b("Relu", b.conv(deep, 8, 8, 2))
+    wide = b("DepthToSpace", first, blocksize=2)
+    other = b("DepthToSpace", first, blocksize=2, mode="CRD")
+    both = b("Mean", wide, other, b("Tile", b.drawn(1, 1, 2, 2), b.integers(1, 2, 2, 2)))
+    weight, bias = b.drawn(2, 3, 3, 2), b.drawn(3)
+    up = b(
+        "ConvTranspose",
+        both,
+        weight,
+        bias,
+        strides=[2, 3],
+        pads=[1, 0, 0, 2],
+        output_padding=[1, 2],
+        dilations=[1, 2],
+    )
+    tops = b("ReduceSum", b("Relu", up), b.integers(2), keepdims=0)
+    thin = b("ReduceSum", b("Tile", tops, b.integers(1, 2, 1)), b.integers(-1), keepdims=0)
+    return b.model(b.dense(thin, 3, 6))
+
+
 GRAPHS: dict[str, Callable[[], bytes]] = {
     function.__name__: function
     for function in (
@@ -231,6 +255,7 @@ GRAPHS: dict[str, Callable[[], bytes]] = {
         far_carried,
         old_attributes,
         new_inputs,
+        enlarged,
     )
 }
 

@@ -69,6 +69,7 @@ LAYERS = {
     "summed": [(72, 72), (72, 0)],  # the input goes past the first layer
     "far_carried": [(6, 6), (6, 12), (6, 6)],
     "old_attributes": [(96, 0)],
+    "enlarged": [(32, 0), (324, 0)],
 }
 
 
