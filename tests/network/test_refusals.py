@@ -124,6 +124,18 @@ def test_unsupported_operators_are_named(build: type, save: Callable, name: str)
     assert all(name in message for name in SUPPORTED_OPERATORS)
 
 
+def test_all_that_is_unsupported_is_named_at_once(build: type, save: Callable) -> None:
+    b = build((2, 2, 2)).add("Sigmoid").add("Relu").add("Tanh").add("Flatten").add("Gemm", ONES)
+    left = b.last
+    b.follow("image").add("Mul", "image").add("Flatten").add("Gemm", ONES).add("Add", left)
+    with pytest.raises(UnsupportedOperator, match="3 nodes cannot be translated") as caught:
+        read_onnx(save(b))
+    assert [one.operator for one in caught.value.refusals] == ["Sigmoid", "Tanh", "Mul"]
+    for refusal in caught.value.refusals:
+        assert refusal.node in str(caught.value)
+        assert refusal.reason in str(caught.value)
+
+
 @pytest.mark.parametrize("name", INVALID)
 def test_models_without_sense_are_explained(build: type, save: Callable, name: str) -> None:
     make, reason = INVALID[name]

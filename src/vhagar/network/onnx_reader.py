@@ -71,7 +71,7 @@ class GraphReader:
         if len(self.proto.output) != 1:
             outputs = [value.name for value in self.proto.output]
             raise InvalidNetwork(f"a classifier has one output; this model has {outputs}")
-        source, shape = self._input()
+        source, shape = self.input()
         graph = Graph(shape)
         self.found[source] = graph.input
         nodes, output = nodes_on_the_way(self.proto), self.proto.output[0].name
@@ -91,7 +91,8 @@ class GraphReader:
         layers = lower(graph, self._scores(output))
         return Network(layers, shape, name, self._second_opinion(), notes=tuple(self.notes))
 
-    def _input(self) -> tuple[str, Shape]:
+    def input(self) -> tuple[str, Shape]:
+        """The name of the model's input and its shape, without the batch."""
         # Old files list the initialisers among the inputs.
         inputs = [value for value in self.proto.input if value.name not in self.found]
         if len(inputs) != 1:
