@@ -9,8 +9,8 @@ import numpy as np
 
 from vhagar_check.graph import Constant, Node
 from vhagar_check.joined import Indices
-from vhagar_check.layers import Dense, Floats, Scale, Shape
-from vhagar_check.lowering import Operand
+from vhagar_check.layers import Conv, Dense, Floats, Scale, Shape
+from vhagar_check.lowering import Operand, Value
 from vhagar_check.reading import Reader, Result, Wire, axis_of, checked, refuse_unless
 
 
@@ -39,11 +39,49 @@ def _times(node: Node, values: Floats, factor: float) -> Floats:
 
 
 def matmul(reader: Reader, node: Node) -> Wire:
+    """By a constant matrix or vector on either side; a matrix of values is many vectors."""
     node.only()
-    wire, weight = reader.wire(node), reader.floats(node, 1)
-    if weight.ndim != 2 or math.prod(wire.shape[:-1]) != 1:
+    given = reader.all_given(node)
+    left = len(given) == 2 and isinstance(given[1], Wire)
+    wire, weight = reader.wire(node, int(left)), reader.floats(node, 1 - int(left))
+    is_vector = weight.ndim == 1
+    if is_vector:
+        weight = weight[None] if left else weight[:, None]
+    if weight.ndim != 2 or not weight.size or len(wire.shape) < (3 if left else 2):
         raise node.refused("does not multiply a vector by a matrix")
-    return _dense(reader, node, wire, weight.T, np.zeros(weight.shape[1]))
+    weight = weight if left else weight.T
+    if left:
+        *outer, size, columns = wire.shape
+        found = _columns(reader, node, wire, weight, (math.prod(outer), size, columns))
+        shape = (*outer, *([] if is_vector else [len(weight)]), columns)
+        return reader.shaped(node, found, shape)
+    *outer, size = wire.shape
+    rows = math.prod(outer)
+    shape = (*outer, *([] if is_vector else [len(weight)]))
+    if rows == 1:
+        value = _dense(reader, node, wire, weight, np.zeros(len(weight))).value
+        return reader.shaped(node, value, shape)
+    turned = wire.positions.reshape(rows, size).T
+    standing = Wire(reader.flow.sum(reader.operand(wire, turned)), (1, size, rows))
+    value = _columns(reader, node, standing, weight, (1, size, rows))
+    back = np.arange(value.size).reshape(len(weight), rows).T
+    whole = Wire(value, (1, len(weight), rows))
+    return reader.shaped(node, reader.flow.sum(reader.operand(whole, back)), shape)
+
+
+def _columns(
+    reader: Reader, node: Node, wire: Wire, weight: Floats, shape: tuple[int, int, int]
+) -> Value:
+    """A matrix times each of several matrices: a convolution of single entries."""
+    count, size, columns = shape
+    refuse_unless(weight.shape[1] == size, node, "has a matrix that does not fit")
+    reader.flow.budget.spend(count * weight.size)
+    reader.flow.budget.spend(count * len(weight) * columns)
+    kernel = np.tile(weight, (count, 1))[:, :, None, None]
+    bias = np.zeros(len(kernel))
+    image = (count * size, 1, columns)
+    layer = Conv(kernel, bias, image, (1, 1), (0, 0, 0, 0), (1, 1), count)
+    return reader.flow.through(wire.value, layer)
 
 
 def _dense(reader: Reader, node: Node, wire: Wire, weight: Floats, bias: Floats) -> Wire:
@@ -144,7 +182,7 @@ def batch_normalization(reader: Reader, node: Node) -> Wire:
     if len(wire.shape) < 2 or any(part.shape != (wire.shape[1],) for part in parts):
         raise node.refused("does not have four numbers for each channel")
     gamma, beta, mean, variance = parts
-    spread = variance + node.number("epsilon", 1e-5)
+    spread = variance + node.number("epsilon", float(np.float32(1e-5)))
     if not (spread > 0).all():
         raise node.refused("has a variance that is not positive")
     factor = gamma / np.sqrt(spread)
@@ -212,12 +250,12 @@ def where(reader: Reader, node: Node) -> Wire:
 
 def pad(reader: Reader, node: Node) -> Wire:
     node.only("mode", "pads", "value")
-    wire = reader.wire(node)
+    wire, mode = reader.wire(node), node.text("mode", "constant")
     pads, rank = reader.integers(node, "pads", 1), len(wire.shape)
     axes = reader.integers(node, "axes", 3)
     places = [axis_of(node, axis, rank) for axis in (range(rank) if axes is None else axes)]
-    if node.text("mode", "constant") != "constant":
-        raise node.refused("does not pad with a constant")
+    if mode not in ("constant", "reflect", "edge"):
+        raise node.refused(f"pads in a way that is not understood ({mode!r})")
     if pads is None or len(pads) != 2 * len(places) or len(set(places)) != len(places):
         raise node.refused("has pads that do not fit")
     number = reader.scalar(node, 2) if len(node.inputs) > 2 else node.number("value", 0.0)
@@ -225,7 +263,7 @@ def pad(reader: Reader, node: Node) -> Wire:
         raise node.refused("pads with a number that is not finite")
     index = wire.positions
     for place, before, after in zip(places, pads, pads[len(places) :], strict=False):
-        index = _padded(reader, node, index, place, before, after)
+        index = _padded(reader, node, index, place, (before, after), mode)
     if index.shape[0] != 1:
         raise node.refused("mixes the batch dimension with others")
     value = reader.flow.sum(reader.operand(wire, index))
@@ -233,14 +271,20 @@ def pad(reader: Reader, node: Node) -> Wire:
 
 
 def _padded(
-    reader: Reader, node: Node, index: Indices, axis: int, before: int, after: int
+    reader: Reader, node: Node, index: Indices, axis: int, ends: tuple[int, int], mode: str
 ) -> Indices:
     """Along one axis; what is less than 0 cuts off."""
-    size = index.shape[axis] + before + after
-    checked(node, (*index.shape[:axis], size, *index.shape[axis + 1 :]), reader)
+    size = index.shape[axis]
+    if mode != "constant" and not all(0 <= end < size for end in ends):
+        raise node.refused("repeats more of the image than there is")
+    more = [max(end, 0) for end in ends]
+    for length in (size + sum(ends), size + sum(more)):
+        checked(node, (*index.shape[:axis], length, *index.shape[axis + 1 :]), reader)
     widths = [(0, 0)] * index.ndim
-    widths[axis] = max(before, 0), max(after, 0)
-    checked(node, (index.size + sum(widths[axis]) * (index.size // index.shape[axis]),), reader)
-    whole = np.pad(index, widths, constant_values=-1)
-    begin = max(-before, 0)
-    return np.take(whole, np.arange(begin, begin + size), axis=axis)
+    widths[axis] = more[0], more[1]
+    if mode == "constant":
+        whole = np.pad(index, widths, constant_values=-1)
+    else:
+        whole = np.pad(index, widths, mode="reflect" if mode == "reflect" else "edge")
+    begin = max(-ends[0], 0)
+    return np.take(whole, np.arange(begin, begin + size + sum(ends)), axis=axis)

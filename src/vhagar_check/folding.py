@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import reduce
 
 import numpy as np
 
@@ -80,8 +81,11 @@ def _concat(reader: Reader, node: Node) -> Constant:
 def _cast(reader: Reader, node: Node) -> Constant:
     node.only("to", "saturate", "round_mode")
     (value,), kind = _constants(reader, node), node.integer("to", 0)
-    if kind not in _CASTS or (value.dtype.kind == "f" and kind in (_INTEGER, _INT32)):
+    if kind not in _CASTS:
         raise node.refused("is to a type that is not understood")
+    to_whole = value.dtype.kind == "f" and kind in (_INTEGER, _INT32)
+    if to_whole and not ((value == np.floor(value)) & (abs(value) < 2**31)).all():
+        raise node.refused("cuts off parts of numbers")
     with np.errstate(over="ignore"):
         return value.astype(_CASTS[kind])
 
@@ -144,6 +148,22 @@ def _negative(reader: Reader, node: Node) -> Constant:
     return np.asarray(-_constants(reader, node)[0])
 
 
+def _floor(reader: Reader, node: Node) -> Constant:
+    node.only()
+    (value,) = _constants(reader, node)
+    return np.asarray(np.floor(value) if node.kind == "Floor" else np.ceil(value))
+
+
+def _extreme(reader: Reader, node: Node) -> Constant:
+    node.only()
+    parts = _constants(reader, node)
+    reader.flow.budget.spend(math.prod(reader.joint_shape(node, list(parts))))
+    if len({part.dtype for part in parts}) != 1:
+        raise node.refused("compares constants of different types")
+    function = np.minimum if node.kind == "Min" else np.maximum
+    return np.asarray(reduce(function, parts))
+
+
 def _equal(reader: Reader, node: Node) -> Constant:
     node.only()
     left, right = _constants(reader, node)
@@ -178,6 +198,10 @@ _FOLDS: dict[str, Callable[[Reader, Node], Constant]] = {
     "ConstantOfShape": _filled,
     **dict.fromkeys(("Add", "Sub", "Mul", "Div"), _arithmetic),
     "Neg": _negative,
+    "Floor": _floor,
+    "Ceil": _floor,
+    "Min": _extreme,
+    "Max": _extreme,
     "Equal": _equal,
     "Where": _where,
     "Range": _range,

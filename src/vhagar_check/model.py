@@ -83,7 +83,7 @@ def _flatten(reader: Reader, node: Node) -> Wire:
 
 def _squeeze(reader: Reader, node: Node) -> Wire:
     wire = reader.alias(node)
-    return reader.reshaped(node, wire, squeezed_shape(reader, node, wire.shape))
+    return reader.reshaped(node, wire, squeezed_shape(reader, node, wire.shape, keep=1))
 
 
 def _unsqueeze(reader: Reader, node: Node) -> Wire:

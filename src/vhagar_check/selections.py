@@ -42,11 +42,12 @@ def flat_shape(node: Node, old: Shape) -> Shape:
     return 1, math.prod(old)
 
 
-def squeezed_shape(reader: Reader, node: Node, old: Shape) -> Shape:
+def squeezed_shape(reader: Reader, node: Node, old: Shape, keep: int = 0) -> Shape:
+    """Without axes all of size 1 go, but for the first few that are kept."""
     node.only("axes")
     axes = reader.integers(node, "axes", 1)
     if axes is None:
-        return tuple(size for size in old if size != 1)
+        return tuple(size for k, size in enumerate(old) if size != 1 or k < keep)
     gone = {axis_of(node, axis, len(old)) for axis in axes}
     if any(old[axis] != 1 for axis in gone):
         raise node.refused("removes an axis that is not of size 1")

@@ -14,9 +14,10 @@ from vhagar_check.reading import Reader, Wire, axis_of, refuse_unless
 
 
 def conv(reader: Reader, node: Node) -> Wire:
+    """Over images and over rows, which are images of one row."""
     node.only("kernel_shape", "strides", "dilations", "pads", "auto_pad", "group")
     wire, weight = reader.wire(node), reader.floats(node, 1)
-    if weight.ndim != 4 or len(wire.shape) != 4:
+    if weight.ndim not in (3, 4) or len(wire.shape) != weight.ndim:
         raise node.refused("is not a two-dimensional convolution")
     filters, channels, *kernel = weight.shape
     has_bias = len(node.inputs) > 2 and node.inputs[2]
@@ -30,9 +31,18 @@ def conv(reader: Reader, node: Node) -> Wire:
     frame = _frame(node, wire.shape[2:], kernel)
     reader.flow.budget.spend(channels * groups * math.prod(frame.padded))
     reader.flow.budget.spend(filters * math.prod(frame.extents))
-    layer = Conv(weight, bias, wire.shape[1:], frame.strides, frame.pads, frame.dilations, groups)
+    layer = Conv(
+        weight.reshape(filters, channels, *frame.kernel),
+        bias,
+        (wire.shape[1], *frame.image),
+        frame.strides,
+        frame.pads,
+        frame.dilations,
+        groups,
+    )
     refuse_unless(layer.out_shape[1:] == frame.extents, node, "does not fit its input")
-    return Wire(reader.flow.through(wire.value, layer), (1, *layer.out_shape))
+    extents = frame.extents[2 - len(kernel) :]
+    return Wire(reader.flow.through(wire.value, layer), (1, filters, *extents))
 
 
 def conv_transpose(reader: Reader, node: Node) -> Wire:
@@ -72,32 +82,42 @@ def conv_transpose(reader: Reader, node: Node) -> Wire:
 
 @dataclass(frozen=True)
 class _Frame:
-    """Where a kernel goes. Pads are (top, left, bottom, right)."""
+    """Where a kernel goes, in two dimensions. Pads are (top, left, bottom, right)."""
 
+    image: Shape
+    kernel: Shape
     strides: Shape
     dilations: Shape
     pads: Shape
     padded: Shape
-    spans: Shape  # from a kernel's first entry to its last
     extents: Shape  # how many places
 
-    @property
-    def sticks_out(self) -> bool:
-        """Whether a place reaches beyond the padding, as rounding up may have it."""
-        return any(
-            (count - 1) * step + span > room
-            for count, step, span, room in zip(
-                self.extents, self.strides, self.spans, self.padded, strict=True
-            )
-        )
+    def met(self, axis: int) -> Indices:
+        """The rows (or the columns) of the image that each place meets; some lie outside."""
+        first = np.arange(self.extents[axis]) * self.strides[axis] - self.pads[axis]
+        return np.asarray(first[:, None] + self.dilations[axis] * np.arange(self.kernel[axis]))
 
 
 def _frame(node: Node, image: Shape, kernel: list[int], ceil: bool = False) -> _Frame:
-    strides, dilations = node.integers("strides", [1, 1]), node.integers("dilations", [1, 1])
-    pads, mode = node.integers("pads", [0] * 4), node.text("auto_pad", "NOTSET")
-    sizes_fit = len(strides) == len(dilations) == len(kernel) == 2 and len(pads) == 4
-    if not sizes_fit or min(*strides, *dilations, *kernel) < 1 or min(pads) < 0:
-        raise node.refused("has strides, dilations, pads or a bias that do not fit")
+    rank = len(kernel)
+    strides, dilations = (
+        node.integers("strides", [1] * rank),
+        node.integers("dilations", [1] * rank),
+    )
+    pads, mode = node.integers("pads", [0] * 2 * rank), node.text("auto_pad", "NOTSET")
+    lengths = [len(part) for part in (image, strides, dilations, pads)]
+    if rank not in (1, 2) or lengths != [rank, rank, rank, 2 * rank]:
+        raise node.refused("has strides, dilations or pads that do not fit")
+    if min(*strides, *dilations, *kernel) < 1 or min(pads) < 0:
+        raise node.refused("has strides, dilations or pads that do not fit")
+    if rank == 1:
+        image, kernel, strides, dilations = (
+            (1, *image),
+            [1, *kernel],
+            [1, *strides],
+            [1, *dilations],
+        )
+        pads = [0, pads[0], 0, pads[1]]
     if mode in ("SAME_UPPER", "SAME_LOWER"):
         if dilations != [1, 1]:
             raise node.refused("has dilations and an automatic padding")
@@ -107,10 +127,9 @@ def _frame(node: Node, image: Shape, kernel: list[int], ceil: bool = False) -> _
     elif mode == "VALID":
         pads = [0] * 4
     padded = [image[k] + pads[k] + pads[k + 2] for k in (0, 1)]
-    spans = [dilations[k] * (kernel[k] - 1) + 1 for k in (0, 1)]
     extents = []
     for k in (0, 1):
-        room = padded[k] - spans[k]
+        room = padded[k] - dilations[k] * (kernel[k] - 1) - 1
         count = room // strides[k] + 1
         if ceil and mode == "NOTSET":
             count = -(-room // strides[k]) + 1
@@ -119,7 +138,8 @@ def _frame(node: Node, image: Shape, kernel: list[int], ceil: bool = False) -> _
         extents.append(count)
     if min(extents) < 1:
         raise node.refused("has a kernel that does not fit its input")
-    return _Frame(*(tuple(part) for part in (strides, dilations, pads, padded, spans, extents)))
+    parts = (image, kernel, strides, dilations, pads, padded, extents)
+    return _Frame(*(tuple(part) for part in parts))
 
 
 def _same_pads(shape: Shape, kernel: list[int], strides: list[int], upper: bool) -> list[int]:
@@ -135,24 +155,21 @@ def _same_pads(shape: Shape, kernel: list[int], strides: list[int], upper: bool)
 def windows(reader: Reader, node: Node, wire: Wire) -> tuple[Indices, Shape, _Frame]:
     """For each output of a pool the entries it sees, -1 outside the image; and its shape."""
     kernel = node.integers("kernel_shape", [])
-    if len(wire.shape) != 4 or len(kernel) != 2:
-        raise node.refused("is not over a two-dimensional image")
-    channels, *image = wire.shape[1:]
-    frame = _frame(node, tuple(image), kernel, bool(node.integer("ceil_mode", 0)))
+    if len(wire.shape) != 2 + len(kernel):
+        raise node.refused("is not over an image of as many dimensions as its kernel")
+    channels = wire.shape[1]
+    frame = _frame(node, wire.shape[2:], kernel, bool(node.integer("ceil_mode", 0)))
     shape = (channels, *frame.extents)
     reader.flow.budget.spend(math.prod(shape) * math.prod(kernel))
-    met = []
-    for k in (0, 1):
-        first = np.arange(frame.extents[k]) * frame.strides[k] - frame.pads[k]
-        met.append(first[:, None] + frame.dilations[k] * np.arange(kernel[k]))
-    rows, columns = met[0][:, None, :, None], met[1][None, :, None, :]
-    inside = (rows >= 0) & (rows < image[0]) & (columns >= 0) & (columns < image[1])
-    place = np.where(inside, rows * image[1] + columns, -1)
-    offsets = np.arange(channels)[:, None, None, None, None] * math.prod(image)
+    height, width = frame.image
+    rows, columns = frame.met(0)[:, None, :, None], frame.met(1)[None, :, None, :]
+    inside = (rows >= 0) & (rows < height) & (columns >= 0) & (columns < width)
+    place = np.where(inside, rows * width + columns, -1)
+    offsets = np.arange(channels)[:, None, None, None, None] * height * width
     table = np.where(place >= 0, place + offsets, -1).reshape(math.prod(shape), -1)
     if (table < 0).all(axis=1).any():
         raise node.refused("has a window without any entry of the image")
-    return table, (1, *shape), frame
+    return table, (1, channels, *frame.extents[2 - len(kernel) :]), frame
 
 
 def average_pool(reader: Reader, node: Node) -> Wire:
@@ -163,9 +180,11 @@ def average_pool(reader: Reader, node: Node) -> Wire:
     table, shape, frame = windows(reader, node, wire)
     count: Floats = (table >= 0).sum(axis=1).astype(np.float64)
     if node.integer("count_include_pad", 0):
-        if frame.sticks_out:
-            raise node.refused("counts a padding that its windows exceed")
-        count = np.full(len(table), float(table.shape[1]))
+        # A window may reach beyond the padding, where nothing counts.
+        rows, columns = (
+            (frame.met(k) < frame.image[k] + frame.pads[k + 2]).sum(axis=1) for k in (0, 1)
+        )
+        count = np.tile(np.outer(rows, columns).reshape(-1), shape[1]).astype(np.float64)
     return _mean(reader, wire, table, count, shape)
 
 

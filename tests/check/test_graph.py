@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 from vhagar_check.errors import Rejected
 from vhagar_check.exact import Exact
 from vhagar_check.formula import Decisions, quick_bounds
+from vhagar_check.hexagon import Corners, Hexagons, exact_offset
 from vhagar_check.intervals import confidence_interval, entering
 from vhagar_check.joined import Joined
 from vhagar_check.layers import Conv, Dense, Network
@@ -262,3 +264,57 @@ def test_convolutions_beside_carried_values_are_convolutions_still() -> None:
     inner = [term.layer for block in joined.blocks for term in block]
     assert isinstance(inner[0], Conv)
     assert inner[1] is None
+
+
+def _hexagons(rng: np.random.Generator, count: int) -> Hexagons:
+    """Around a point each, every second one a linear unit."""
+    s, width = rng.normal(size=count), rng.choice([0.1, 0.5, 2.0], (6, count))
+    t = s + rng.choice([0.0, 0.3], count)
+    sides = (s - width[0], s + width[1], t - width[2], t + width[3])
+    gaps = t - s - width[4], t - s + width[5]
+    return Hexagons(*sides, *gaps, 1.0, np.arange(count) % 2 == 1).tightened()
+
+
+def test_the_price_of_a_linear_unit() -> None:
+    """In floats and exactly, and never less than at any point of the hexagon."""
+    rng = np.random.default_rng(23)
+    h = _hexagons(rng, 60)
+    a, b, p, q = rng.normal(size=(4, 1, 60))
+    corners = Corners.of(h)
+    found = corners.offset(a, b, p, q)[0]
+    for n in range(60):
+        numbers = tuple(Fraction(float(part[0, n])) for part in (a, b, p, q))
+        assert float(exact_offset(h, n, {}, numbers)) == pytest.approx(found[n], abs=1e-12)
+    for _ in range(300):
+        s = rng.uniform(h.low, h.high)
+        t = np.clip(rng.uniform(h.low_p, h.high_p), s + h.gap_low, s + h.gap_high)
+        inside = (t >= h.low_p) & (t <= h.high_p)
+        left, right = (np.where(h.linear, part, np.maximum(part, 0)) for part in (s, t))
+        value = (a * left + b * right - p * s - q * t)[0]
+        assert (value[inside] <= found[inside] + 1e-12).all()
+    passed = corners.offset(a, b, a, b)[0]
+    assert abs(passed[h.linear]).max() < 1e-12
+
+
+def test_a_linear_unit_is_on_whatever_its_sign() -> None:
+    h = _hexagons(np.random.default_rng(24), 60)
+    low = replace(h, low=h.low - 9, high=h.high - 9, low_p=h.low_p - 9, high_p=h.high_p - 9)
+    assert (low.on == h.linear).all()
+    assert (low.off == ~h.linear).all()
+
+
+def test_a_change_below_zero_goes_past_a_layer() -> None:
+    """The negative of the input is carried; it falls where the input rises, and shows it."""
+    b = Build(["batch", 2])
+    negative = b("Sub", b("Neg", "x"), b.constant([1.0, 1.0]))
+    bent = b("LeakyRelu", negative, alpha=0.5)
+    network = read_model(b.model(b("Add", b("Relu", b("Neg", bent)), b.constant([0.0, 1.0]))))
+    (piece,) = pieces("brightness([0.1,0.2])", Domain((2,), 0.0, 1.0), False)
+    first, second = quick_bounds(network, piece).hexagons
+    assert first.linear is not None
+    assert (first.gap_high[first.linear] <= 0).all()
+    assert (first.gap_low[first.linear] < 0).all()
+    # 0.5 * (x + 1): between 0.05 and 0.1 higher.
+    assert (second.gap_high >= 0.1).all()
+    assert second.gap_high == pytest.approx([0.1, 0.1])
+    assert second.gap_low == pytest.approx([0.05, 0.05])

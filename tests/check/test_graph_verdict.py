@@ -10,18 +10,17 @@ import numpy as np
 import pytest
 
 from vhagar import Options, Problem, Result, verify
-from vhagar.network import Relu, read_onnx
+from vhagar.network import read_onnx
 from vhagar.relaxation.layerwise import quick_bounds as engine_bounds
 from vhagar.result.certificate import NODE, Container
 from vhagar_check import Rejected, check
 from vhagar_check.container import scan, unpack
-from vhagar_check.exact import Exact
 from vhagar_check.formula import quick_bounds
 from vhagar_check.model import read_model
 from vhagar_check.perturbations import pieces
 from vhagar_check.pieces import Domain
 
-from .graphs import GRAPHS, SMALL_GRAPHS
+from .graphs import SMALL_GRAPHS
 
 CASES = (
     ("linf(0.1)", True),
@@ -70,34 +69,6 @@ def test_the_largest_confidence_is_proved(name: str, tmp_path: Path) -> None:
     result, path = certified(model, None)
     verdict = check(path, model)
     assert verdict.upper == result.upper
-
-
-@pytest.mark.parametrize("name", [name for name in GRAPHS if name != "arranged"])
-def test_both_readers_see_the_same_layers(name: str, tmp_path: Path) -> None:
-    """Sizes and linear units of every ReLU layer, and what enters each unit."""
-    path = tmp_path / "model.onnx"
-    path.write_bytes(GRAPHS[name]())
-    engine, ours = read_onnx(path), read_model(path.read_bytes())
-    x = np.random.default_rng(3).random((1, engine.input_size))
-    value, entering, masks = x, [], []
-    for layer in engine.layers:
-        if isinstance(layer, Relu):
-            entering.append(value[0])
-            masks.append(layer.linear)
-        value = layer.forward(value)
-    assert len(masks) == len(ours.stages) - 1
-    exact = Exact.of(x[0])
-    for k, stage in enumerate(ours.stages):
-        exact = exact.positive(ours.linear_units(k - 1)) if k else exact
-        for step in stage:
-            exact = step.exact_forward(exact)
-        theirs = value[0] if k == len(masks) else entering[k]
-        found = [float(number) for number in exact.fractions()]
-        assert found == pytest.approx(theirs, rel=1e-9, abs=1e-9)
-        if k < len(masks):
-            linear = ours.linear_units(k)
-            assert (linear is None) == (masks[k] is None)
-            assert linear is None or (linear == masks[k]).all()
 
 
 @pytest.mark.parametrize("text", ["linf(0.1)", "occlusion(2,2,2)", "contrast([1.1,1.5])"])
