@@ -15,10 +15,11 @@ from vhagar.relaxation.layerwise import quick_bounds as engine_bounds
 from vhagar.result.certificate import NODE, Container
 from vhagar_check import Rejected, check
 from vhagar_check.container import scan, unpack
-from vhagar_check.formula import quick_bounds
+from vhagar_check.formula import Bounds, quick_bounds
 from vhagar_check.model import read_model
 from vhagar_check.perturbations import pieces
 from vhagar_check.pieces import Domain
+from vhagar_check.proofs import Prover
 
 from .graphs import SMALL_GRAPHS
 
@@ -185,3 +186,35 @@ def test_the_same_graph_with_another_slope_is_refused(tmp_path: Path) -> None:
     other.write_bytes(SMALL_GRAPHS["small_leaky"](SEEDS["small_leaky"] + 7))
     with pytest.raises(Rejected):
         check(forged(path, blocks), other)
+
+
+def test_inconclusive_proofs_are_decided_exactly(
+    honest: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Joins and linear units in rational arithmetic: floats alone prove nothing here."""
+    model, path = honest
+    whole, exact = check(path, model), []
+    original, plain = Prover._exact, Bounds.upper
+    monkeypatch.setattr(
+        Prover, "_exact", lambda self, *rest: exact.append(1) or original(self, *rest)
+    )
+
+    def doubtful(self: Any, stage: int, *rest: Any) -> tuple[np.ndarray, np.ndarray]:
+        value, width = plain(self, stage, *rest)
+        if stage < len(self.network.stages) - 1:
+            return value, width
+        room = 1e-3 * (1 + abs(value))
+        return value + room, width + 2 * room
+
+    monkeypatch.setattr(Bounds, "upper", doubtful)
+    assert check(path, model) == whole
+    assert exact
+
+
+def test_several_processes_come_to_the_same_verdict(
+    honest: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, path = honest
+    alone = check(path, model)
+    monkeypatch.setattr("vhagar_check.verdict._SMALL", 0)
+    assert check(path, model, workers=2) == alone
