@@ -376,7 +376,7 @@ def chosen_entries(b: Builder) -> Builder:
     relu = b.add("Relu").last
     b.follow("image").add("Where", condition, first=True)
     b.nodes[-1].input.append(relu)
-    b.add("Where", ~condition, np.array(0.3), first=True)
+    b.add("Where", ~condition, weights(3, 1, 1), first=True)
     return scores(b, 144)
 
 
