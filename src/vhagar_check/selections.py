@@ -19,7 +19,7 @@ def new_shape(reader: Reader, node: Node, old: Shape) -> Shape:
     """The shape that a Reshape makes of another."""
     node.only("allowzero")
     wanted = reader.integers(node, "shape", 1)
-    if wanted is None or node.integer("allowzero", 0):
+    if wanted is None or (node.integer("allowzero", 0) and 0 in wanted):
         raise node.refused("has a shape that is not understood")
     if any(size == 0 and k >= len(old) for k, size in enumerate(wanted)):
         raise node.refused("keeps the size of an axis that there is not")

@@ -13,6 +13,7 @@ import vhagar
 from vhagar.cli import main
 from vhagar.errors import InvalidInput
 from vhagar.inspection.facts import inspect
+from vhagar.result import Status, Tracker
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -70,7 +71,7 @@ def test_facts(residual: Path) -> None:
     assert (found.opset, found.producer) == (13, "a test")
     assert (found.input_shape, found.classes, found.input_range) == ((2, 4, 4), 5, (-1.0, 2.0))
     assert found.parameters == 54 + 240
-    assert [layer.kind for layer in found.layers] == ["SparseAffine", "Relu", "SparseAffine"]
+    assert [layer.kind for layer in found.layers] == ["SparseAffine", "Relu", "Affine"]
     network = vhagar.read_onnx(residual)
     assert (found.relu_units, found.linear_units) == (48, 48)
     assert (network.hidden_neurons, network.linear_units) == (48, 48)
@@ -78,6 +79,12 @@ def test_facts(residual: Path) -> None:
     assert found.layers[0].weights == network.layers[0].weight.nnz + 96
     assert found.unsupported == ()
     assert "confidence is a difference of the scores before it" in found.notes[0]
+
+
+def test_notes_reach_the_result(residual: Path) -> None:
+    network = vhagar.read_onnx(residual)
+    problem = vhagar.Problem(network, "linf(0.1)", 0, [1])
+    assert Tracker(problem, vhagar.Options()).result(Status.EXHAUSTED).notes == network.notes
 
 
 def test_what_is_printed(residual: Path, capsys: pytest.CaptureFixture[str]) -> None:

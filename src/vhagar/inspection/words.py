@@ -35,7 +35,8 @@ def _head(found: Inspection) -> str:
 
 
 def _layers(layers: Sequence[LayerFacts]) -> str:
-    rows = [("", "layer", "shape", "ReLU units", "linear units", "weights", "")]
+    title = ("", "layer", "shape", "ReLU units", "linear units", "weights", "")
+    rows: list[tuple[str, ...]] = [title]
     for number, layer in enumerate(layers, start=1):
         shape = _shape(layer.out_shape)
         if layer.in_shape != layer.out_shape:

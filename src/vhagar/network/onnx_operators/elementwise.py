@@ -75,8 +75,8 @@ def where(node: Node) -> Tensor:
     if condition.dtype != np.bool_ or len(node.operands) != 3:
         raise InvalidNetwork("its condition is not one of truth values")
     shape = common_shape(node)
-    chosen = np.broadcast_to(condition, (1, *shape))[0]
-    terms, offset = [], np.zeros(shape)
+    chosen = np.broadcast_to(condition, (1, *shape))
+    terms, offset = [], np.zeros((1, *shape))
     for position, mask in ((1, chosen), (2, ~chosen)):
         operand = node.operands[position]
         if isinstance(operand, Tensor):
@@ -84,5 +84,5 @@ def where(node: Node) -> Tensor:
             index = np.where(mask, np.broadcast_to(numbers, shape), -1)
             terms.append(Term(operand.value, selection(operand.shape, index)))
         else:
-            offset = offset + np.where(mask, node.weights(position, "constant"), 0.0)[0]
+            offset = offset + np.where(mask, node.weights(position, "constant"), 0.0)
     return node.graph.linear(terms, shape, offset)
