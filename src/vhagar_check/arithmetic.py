@@ -9,8 +9,7 @@ from functools import reduce
 import numpy as np
 
 from vhagar_check.graph import Constant, Node
-from vhagar_check.joined import Indices
-from vhagar_check.layers import Conv, Dense, Floats, Scale, Shape
+from vhagar_check.layers import Conv, Dense, Floats, Indices, Scale, Shape
 from vhagar_check.lowering import Operand, Value
 from vhagar_check.reading import Reader, Result, Wire, axis_of, checked, refuse_unless
 

@@ -8,8 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from vhagar_check.graph import Node
-from vhagar_check.joined import Indices
-from vhagar_check.layers import Shape
+from vhagar_check.layers import Indices, Shape
 from vhagar_check.reading import Reader, axis_of, checked
 
 _MOST = 2**62
