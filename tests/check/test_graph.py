@@ -360,3 +360,28 @@ def test_a_linear_unit_that_is_not_passed_on_is_paid_for() -> None:
     assert passed >= 2
     assert nothing == pytest.approx(2)
     assert passed == pytest.approx(2)
+
+
+def test_a_unit_without_a_coefficient_is_paid_for_too() -> None:
+    """Whoever gives it a multiplier changes what is left to bound."""
+    first = Dense(np.eye(2), np.array([0.0, -2.0]))
+    network = Network(((first,), (Dense(np.array([[1.0, 0.0], [0.0, 0.0]]), np.zeros(2)),)), (2,))
+    (piece,) = pieces("linf(0.25)", Domain((2,), 0.0, 1.0), True)
+    bounds, on_first = quick_bounds(network, piece), np.array([[1.0, 0.0]])
+    ones = np.ones((1, 2))
+    upper = bounds.upper(1, on_first, 0 * on_first, lambda layer, a, b: (ones, 0 * ones))[0][0]
+    assert upper >= 1  # which the first pixel reaches
+
+
+def test_rounding_inside_a_stage_is_counted() -> None:
+    """`z / 3 * 3 - z` is 0, whatever float64 makes of it."""
+    b = Build(["batch", 40])
+    z = b.dense("x", 30, 40)
+    thirds = b("Mul", b("Div", z, b.constant(3.0)), b.constant(3.0))
+    network = read_model(b.model(b("Relu", b("Sub", thirds, z))))
+    rng = np.random.default_rng(25)
+    for _ in range(20):
+        x = rng.random(40)
+        ((low, high),) = entering(network, 0, [(x, x)])
+        assert (low <= 0).all()
+        assert (high >= 0).all()
