@@ -385,3 +385,19 @@ def test_rounding_inside_a_stage_is_counted() -> None:
         ((low, high),) = entering(network, 0, [(x, x)])
         assert (low <= 0).all()
         assert (high >= 0).all()
+
+
+def test_a_weight_that_rounding_makes_0_is_not_ruled_out() -> None:
+    """`(1 + e)(1 + e) x - (1 + 2e) x` is `e * e * x`."""
+    b = Build(["batch", 2])
+    factor = b.constant(1 + 2.0**-30, np.float64)
+    square = b("Mul", b("Mul", "x", factor), factor)
+    less = b("Mul", "x", b.constant(1 + 2.0**-29, np.float64))
+    network = read_model(b.model(b("Add", b("Relu", b("Sub", square, less)), "x")))
+    (piece,) = pieces("brightness([0.1,0.2])", Domain((2,), 0.0, 1.0), False)
+    h = quick_bounds(network, piece).hexagons[0]
+    (s, *_), (t, *_) = (
+        activations(network, Exact.of(np.array([value, 0.0])))[0] for value in (0.5, 0.7)
+    )
+    assert t > s
+    assert h.gap_low[0] <= t - s <= h.gap_high[0]
