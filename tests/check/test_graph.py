@@ -374,11 +374,11 @@ def test_a_unit_without_a_coefficient_is_paid_for_too() -> None:
 
 
 def test_rounding_inside_a_stage_is_counted() -> None:
-    """`z / 3 * 3 - z` is 0, whatever float64 makes of it."""
+    """`z / 49 * 49 - z` is 0, whatever float64 makes of it."""
     b = Build(["batch", 40])
-    z = b.dense("x", 30, 40)
-    thirds = b("Mul", b("Div", z, b.constant(3.0)), b.constant(3.0))
-    network = read_model(b.model(b("Relu", b("Sub", thirds, z))))
+    z = b("MatMul", "x", b.drawn(40, 30))
+    again = b("Mul", b("Div", z, b.constant(49.0)), b.constant(49.0))
+    network = read_model(b.model(b("Relu", b("Sub", again, z))))
     rng = np.random.default_rng(25)
     for _ in range(20):
         x = rng.random(40)
