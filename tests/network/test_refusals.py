@@ -219,12 +219,16 @@ def test_unsupported_operators_are_named(build: type, save: Callable, name: str)
 
 
 def test_all_that_is_unsupported_is_named_at_once(build: type, save: Callable) -> None:
-    b = build((2, 2, 2)).add("Sigmoid").add("Relu").add("Tanh").add("Flatten").add("Gemm", ONES)
+    b = build((2, 2, 2)).add("Sigmoid").add("Relu").add("Round").add("Tanh").add("Flatten")
+    b.add("Gemm", ONES)
     left = b.last
-    b.follow("image").add("Mul", "image").add("Flatten").add("Gemm", ONES).add("Add", left)
-    with pytest.raises(UnsupportedOperator, match="3 nodes cannot be translated") as caught:
+    # A swish: what follows the sigmoid is looked at, too.
+    b.follow("image").add("Sigmoid").add("Mul", "image").add("Flatten").add("Gemm", ONES)
+    b.add("Add", left).add("Gemm", ONES)
+    with pytest.raises(UnsupportedOperator, match="5 nodes cannot be translated") as caught:
         read_onnx(save(b))
-    assert [one.operator for one in caught.value.refusals] == ["Sigmoid", "Tanh", "Mul"]
+    found = [one.operator for one in caught.value.refusals]
+    assert found == ["Sigmoid", "Round", "Tanh", "Sigmoid", "Mul"]
     for refusal in caught.value.refusals:
         assert refusal.node in str(caught.value)
         assert refusal.reason in str(caught.value)

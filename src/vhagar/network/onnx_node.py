@@ -14,6 +14,9 @@ from vhagar.errors import InvalidNetwork, Refusal, UnsupportedOperator
 from vhagar.network.graph import Graph, Tensor
 from vhagar.network.layers import LARGEST_TENSOR, Array, Shape
 
+# Operators that move entries number them first, several times over.
+_LARGEST_INDEX = LARGEST_TENSOR // 4
+
 Constant = np.ndarray[Any, Any]
 Operand = Tensor | Constant
 
@@ -152,7 +155,7 @@ def require_modest(shape: Any) -> None:
     total = 1
     for size in sizes:
         total *= size
-    if total > LARGEST_TENSOR:
+    if total > _LARGEST_INDEX:
         raise InvalidNetwork(f"it gives a tensor of shape {sizes}, which is too large")
 
 

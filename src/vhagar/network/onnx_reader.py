@@ -25,7 +25,7 @@ from vhagar.network.network import ModelFile, Network
 from vhagar.network.onnx_node import Context, Node, Operand, label
 from vhagar.network.onnx_operators import SUPPORTED_OPERATORS, TRANSLATORS, translate
 from vhagar.network.onnx_tensors import load_external_tensors, read_tensor
-from vhagar.network.onnx_usage import moved_relus, nodes_on_the_way, tail_of
+from vhagar.network.onnx_usage import KEEP_THE_SHAPE, moved_relus, nodes_on_the_way, tail_of
 
 
 def read_onnx(path: str | Path) -> Network:
@@ -131,11 +131,29 @@ class GraphReader:
             results = self._translated(proto, context)
         except UnsupportedOperator as error:
             self._refusals += error.refusals
+            self._pass_over(proto)
+            return
+        except InvalidNetwork:
+            if not self._refusals:
+                raise
+            # It may only look wrong for what was passed over before it.
             self._unknown.update(proto.output)
             return
         self.found.update(
             (name, result) for name, result in zip(proto.output, results, strict=False) if name
         )
+
+    def _pass_over(self, proto: Any) -> None:
+        """Go on after a refusal, with a tensor of the same shape where that is known.
+
+        The model is refused anyway; the rest of it can still be looked at.
+        """
+        self._unknown.update(proto.output)
+        operands = [self.found.get(name) for name in proto.input]
+        data = [operand for operand in operands if isinstance(operand, Tensor)]
+        if proto.op_type in KEEP_THE_SHAPE and len({tensor.shape for tensor in data}) == 1:
+            self.found[proto.output[0]] = data[0]
+            self._unknown.discard(proto.output[0])
 
     def _translated(self, proto: Any, context: Context) -> list[Operand]:
         try:

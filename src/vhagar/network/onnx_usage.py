@@ -8,6 +8,14 @@ from typing import Any
 # Results of these are their operand, in another shape at most.
 _SAME_NUMBERS = ("Identity", "Dropout", "Reshape", "Flatten", "Squeeze", "Unsqueeze")
 
+# Results of these have the shape of their operands, if these have one shape.
+KEEP_THE_SHAPE = frozenset((
+    "Acos", "Asin", "Atan", "BatchNormalization", "Celu", "Cos", "Div", "Elu", "Erf", "Exp",
+    "Gelu", "HardSigmoid", "HardSwish", "InstanceNormalization", "LRN", "LayerNormalization",
+    "Log", "LogSoftmax", "LpNormalization", "Mish", "Mul", "Pow", "Selu", "Sigmoid", "Sign",
+    "Sin", "Softmax", "Softplus", "Softsign", "Sqrt", "Tanh", "ThresholdedRelu",
+))  # fmt: skip
+
 
 def nodes_on_the_way(graph: Any) -> list[Any]:
     """The nodes the output depends on, in the file's (topological) order."""

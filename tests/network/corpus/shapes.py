@@ -16,6 +16,14 @@ def transposed_images(b: Builder) -> Builder:
 
 
 @model()
+def scaled_before_they_move(b: Builder) -> Builder:
+    """Scalings with no linear layer before them, at the input and after a ReLU."""
+    b.add("Sub", weights(3, 1, 1)).add("Div", abs(weights(3, 1, 1)) + 0.5)
+    b.add("Transpose", perm=[0, 2, 3, 1]).add("Relu").add("Mul", weights(8, 1, 3))
+    return scores(b.add("Add", weights(6, 1)).add("Gather", np.array([5, 2, 0]), axis=2), 72)
+
+
+@model()
 def slices(b: Builder) -> Builder:
     b.stated("Slice", [1, 0], [7, -1], [2, 3], since=10, names=["starts", "ends", "axes"])
     b.stated("Slice", [0, -2], [2**31, 99], since=10, names=["starts", "ends"])
@@ -70,6 +78,12 @@ def split_and_joined(b: Builder) -> Builder:
     else:
         top, _ = b.several("Split", 2, axis=2, split=sizes)
     return scores(b.follow(top).add("Concat", first, axis=2), 13 * 6)
+
+
+@model(batch=1)
+def joined_with_constants(b: Builder) -> Builder:
+    b.add("Relu").add("Concat", weights(1, 2, 8, 6), axis=1)
+    return scores(b.add("Concat", weights(1, 5, 1, 6), axis=2, first=True), 5 * 9 * 6)
 
 
 @model()

@@ -25,6 +25,17 @@ def max_pool_rounded_up(b: Builder) -> Builder:
 
 
 @model(10)
+def pools_that_end_inside(b: Builder) -> Builder:
+    """Rounded up, a last window would begin outside of the image: there is none.
+
+    Nothing with a size of its own follows, as ONNX's inference of shapes miscounts here.
+    """
+    pool = {"kernel_shape": [2, 2], "strides": [3, 3], "ceil_mode": 1}
+    means = b.add("AveragePool", **pool).last
+    return b.follow("image").add("MaxPool", **pool).add("Concat", means, axis=1).add("Flatten")
+
+
+@model(10)
 def max_pool_dilated(b: Builder) -> Builder:
     b.add("MaxPool", kernel_shape=[2, 3], dilations=[3, 2], pads=[0, 1, 1, 0])
     return scores(b, 3 * 6 * 3)
