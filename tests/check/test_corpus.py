@@ -7,12 +7,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from vhagar import Options, Problem, verify
 from vhagar.network import Relu, read_onnx
+from vhagar_check import check
 from vhagar_check.exact import Exact
 from vhagar_check.model import read_model
 
 from ..network.conftest import ModelBuilder, float32_scores
 from ..network.corpus import MODELS
+from ..network.test_lowering import SIZE, RandomGraph
 from .graphs import GRAPHS
 
 SOFTMAX = {"softmax", "logarithmic_softmax"}
@@ -27,6 +30,34 @@ def test_both_readers_see_the_same_layers_of_the_corpus(name: str, tmp_path: Pat
 @pytest.mark.parametrize("name", GRAPHS)
 def test_both_readers_see_the_same_layers(name: str, tmp_path: Path) -> None:
     _agree(GRAPHS[name](), tmp_path)
+
+
+def random_graph(seed: int) -> bytes:
+    """A dozen random operations; the scores see several of the values."""
+    rng = np.random.default_rng(seed)
+    graph = RandomGraph(ModelBuilder((SIZE,), 13), rng, rng.normal(size=(1, SIZE)))
+    for _ in range(int(rng.integers(3, 12))):
+        graph.step()
+    names = list(dict.fromkeys(graph.pick() for _ in range(4)))
+    graph.builder.follow(names[0]).add("Concat", *names[1:], axis=1)
+    graph.keep(graph.builder.last, np.concatenate([graph.values[name] for name in names], axis=1))
+    last = list(graph.values)[-1]
+    return graph.builder.follow(last).add("Identity").model().SerializeToString()
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_both_readers_see_the_same_layers_of_random_graphs(seed: int, tmp_path: Path) -> None:
+    _agree(random_graph(seed), tmp_path)
+
+
+@pytest.mark.parametrize("seed", range(100, 112))
+def test_certificates_of_random_graphs_are_accepted(seed: int, tmp_path: Path) -> None:
+    model, path = tmp_path / "model.onnx", tmp_path / "proof.cert"
+    model.write_bytes(random_graph(seed))
+    options = Options(workers=1, relative_gap=0.05, attack=False, certificate=path)
+    result = verify(Problem(read_onnx(model), "linf(0.1)", 0), options=options, timeout=2)
+    verdict = check(path, model)
+    assert (verdict.lower, verdict.upper) == (result.lower, result.upper)
 
 
 def _agree(data: bytes, folder: Path, seed: int = 0) -> None:
