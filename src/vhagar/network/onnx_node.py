@@ -16,6 +16,7 @@ from vhagar.network.layers import LARGEST_TENSOR, Array, Shape
 
 # Operators that move entries number them first, several times over.
 _LARGEST_INDEX = LARGEST_TENSOR // 4
+_ALWAYS_MODEST = 2**22
 
 Constant = np.ndarray[Any, Any]
 Operand = Tensor | Constant
@@ -147,15 +148,15 @@ def full_shape(operand: Operand) -> Shape:
     return (1, *operand.shape) if isinstance(operand, Tensor) else operand.shape
 
 
-def require_modest(shape: Any) -> None:
-    """Refuse sizes that only a damaged file asks for."""
+def require_modest(shape: Any, source: int = 0) -> None:
+    """Refuse sizes that only a damaged file asks for, made of an operand of `source` entries."""
     sizes = [int(size) for size in shape]
     if any(size < 0 for size in sizes):
         raise InvalidNetwork(f"it gives a tensor of shape {sizes}")
     total = 1
     for size in sizes:
         total *= size
-    if total > _LARGEST_INDEX:
+    if total > min(_LARGEST_INDEX, max(_ALWAYS_MODEST, 16 * source)):
         raise InvalidNetwork(f"it gives a tensor of shape {sizes}, which is too large")
 
 
