@@ -11,6 +11,7 @@ from vhagar.errors import InvalidInput
 from vhagar.network import Network
 from vhagar.perturbation import AbstractPiece, Domain, Perturbation, parse
 from vhagar.perturbation.affine import identity_piece
+from vhagar.perturbation.base import Array
 
 
 @dataclass(frozen=True, eq=False, init=False)
@@ -81,6 +82,15 @@ class Problem:
         if self.perturbation is None:
             return (identity_piece(self.domain),)
         return self.perturbation.pieces(self.domain, self.clip)
+
+    @property
+    def asked(self) -> Problem:
+        """The question as it was asked, where this is another form of it."""
+        return self
+
+    def restored(self, root: int, x: Array, parameters: Array) -> tuple[Array, Array]:
+        """An input and parameters of a piece, in the terms of the question as it was asked."""
+        return x, parameters
 
     @property
     def goals(self) -> tuple[int | None, ...]:

@@ -69,7 +69,7 @@ class ContrastPiece(AbstractScalarPiece):
     exact_products = True
 
     @property
-    def _clips(self) -> bool:
+    def clips(self) -> bool:
         """Factors up to 1 never leave the domain."""
         return self.clip and self.span[1] > 1
 
@@ -104,7 +104,7 @@ class ContrastPiece(AbstractScalarPiece):
 
     def recover(self, x: Array, x_p: Array) -> Array:
         u, v = x - self.domain.lower, x_p - self.domain.lower
-        free = v < self.domain.width - self.slack if self._clips else np.ones_like(u, dtype=bool)
+        free = v < self.domain.width - self.slack if self.clips else np.ones_like(u, dtype=bool)
         weight = float((u[free] ** 2).sum())
         if weight == 0.0:  # all black or all clipped, which the largest factor explains best
             return np.array([self.span[1]])
@@ -119,7 +119,7 @@ class ContrastPiece(AbstractScalarPiece):
         black = u <= self.slack
         safe = np.where(black, 1.0, u)
         low, high = (v - self.slack) / safe, (v + self.slack) / safe
-        if self._clips:
+        if self.clips:
             high = np.where(v >= self.domain.width - self.slack, np.inf, high)
         # A black pixel stays black under every factor, and any other image of it is wrong.
         stays = abs(v) <= self.slack * (1 + self.span[1])
@@ -131,7 +131,7 @@ class ContrastPiece(AbstractScalarPiece):
 
     def _support(self, a: Array, b: Array) -> Support:
         low, high = self.span
-        if self._clips:
+        if self.clips:
             # A pixel and its image lie in the triangle (black, black), (black + width / e, upper),
             # (upper, upper), which grows with e: the largest factor is best for every pixel.
             return self._support_at(a, b, high)
@@ -141,20 +141,20 @@ class ContrastPiece(AbstractScalarPiece):
     def _support_at(self, a: Array, b: Array, e: float) -> Support:
         black, white = self.domain.lower, self.domain.upper
         # The ends of the input range, and the pixel value at which the clip begins.
-        turn = min(black + self.domain.width / e, white) if self._clips else white
+        turn = min(black + self.domain.width / e, white) if self.clips else white
         xs = np.array([black, white, turn])
         ps = black + e * (xs - black)
-        ps = np.minimum(ps, white) if self._clips else ps
+        ps = np.minimum(ps, white) if self.clips else ps
         values = a[..., None] * xs + b[..., None] * ps
         best = values.argmax(axis=-1)
         return Support(values.max(axis=-1).sum(axis=1), xs[best], np.full((len(a), 1), e))
 
     @property
     def convex(self) -> bool:  # type: ignore[override]
-        return self.fixed and not self._clips
+        return self.fixed and not self.clips
 
     def pixel_corners(self) -> PixelCorners | None:
-        if not self._clips:
+        if not self.clips:
             return None
         black, white, width = self.domain.lower, self.domain.upper, self.domain.width
         # Where the clip begins for the largest and the smallest factor; then both ends.
@@ -179,7 +179,7 @@ class ContrastPiece(AbstractScalarPiece):
 
         With `g = W (x - black)` the second copy is `e g`, a product of two bounded numbers.
         """
-        if self.fixed or self._clips:
+        if self.fixed or self.clips:
             return super().relax_stage(model, matrix, bias)
         size, black, width = self.domain.size, self.domain.lower, self.domain.width
         low, high = self.span
@@ -210,7 +210,7 @@ class ContrastPiece(AbstractScalarPiece):
 
     def add_rows(self, model: LinearModel, x: Columns) -> Columns:
         low, high = self.image_bounds()
-        if not self._clips:
+        if not self.clips:
             x_p = model.add_columns(low, high)
             self._add_product(model, x, x_p)
             return x_p

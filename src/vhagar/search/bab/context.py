@@ -26,6 +26,8 @@ Array = NDArray[np.float64]
 _NONE = np.zeros(0, dtype=np.int64)
 
 
+# From here on a fixed linear region's LP is solved sooner by an interior point method.
+_MANY_ROWS = 2500
 # The layer of decisions about pixels.
 PIXELS = -1
 
@@ -90,7 +92,10 @@ class Context:
     @cached_property
     def polisher(self) -> Simplex:
         """A second simplex on the same model, so that polishing leaves the search's basis alone."""
-        return Simplex(self.model.arrays, self.model.delta)
+        polisher = Simplex(self.model.arrays, self.model.delta)
+        if self.model.model.row_count > _MANY_ROWS:
+            polisher.use_interior_point()
+        return polisher
 
     @cached_property
     def challenger(self) -> Simplex:

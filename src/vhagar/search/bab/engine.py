@@ -27,6 +27,7 @@ from vhagar.search.bab.frontier import Frontier
 from vhagar.search.bab.node import Node, Region, first_number
 from vhagar.search.bab.record import Record, recording
 from vhagar.search.base import AbstractEngine
+from vhagar.search.homogeneous import linear_form
 from vhagar.search.large.size import is_large
 from vhagar.search.processes import Channel, Finished, Worker, next_message
 
@@ -279,6 +280,8 @@ class _Workplace:
         first: int = 0,
         bounds: BoundsMemory | None = None,
     ) -> None:
+        if options.certificate is None:
+            problem = linear_form(problem)
         self._arguments = (options, send, first, bounds)
         self._explorer = Explorer(problem, *self._arguments)
         self._problem = problem

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -22,6 +23,8 @@ from vhagar.search.bab.regions import RecentlyUsed
 Array = NDArray[np.float64]
 
 _ALWAYS, _EVERY = 8, 10
+# Of the time since the first look: polishing a large network's inputs must not starve the search.
+_MOST_TIME = 0.25
 _MOST_CONVEX = 64
 
 
@@ -42,25 +45,30 @@ class WitnessFinder:
     def __init__(self, problem: Problem, send: Callable[[WitnessFound], None]) -> None:
         self._problem = problem
         self._send = send
-        self._check = WitnessCheck(problem)
+        self._check = WitnessCheck(problem.asked)
         self._convex = RecentlyUsed(_MOST_CONVEX)
         self._visits: dict[tuple[int | None, int], int] = {}
+        self._begun = time.monotonic()
+        self._spent = 0.0
 
     def is_due(self, region: Region) -> bool:
         """The first nodes of a piece are polished each, later ones now and then."""
         key = (region.target, region.root)
         visits = self._visits[key] = self._visits.get(key, 0) + 1
+        if self._spent > _MOST_TIME * (time.monotonic() - self._begun):
+            return False
         return visits <= _ALWAYS or visits % _EVERY == 0
 
     def look(
         self, context: Context, region: Region, primal: Array, known: float, thorough: bool = False
     ) -> float:
         """The best confidence of a witness: `known`, or better."""
-        root = self._problem.pieces[region.root]
+        root = self._problem.asked.pieces[region.root]
         best = known
 
         def judge(x: Array, parameters: Array) -> float | None:
             nonlocal best
+            x, parameters = self._problem.restored(region.root, x, parameters)
             verdict = self._check(region.target, x, root, parameters)
             if not isinstance(verdict, Witness):
                 return None
@@ -69,10 +77,12 @@ class WitnessFinder:
                 self._send(WitnessFound(region.target, region.root, x, parameters, best))
             return verdict.confidence
 
+        begun = time.monotonic()
         x, parameters = proposed(context, primal)
         with contextlib.suppress(SolverFailure):  # then there is no witness to be had here
             convex = self._convex_context(context, region, parameters, thorough)
             polish(convex, x, convex.piece.project(parameters), judge, thorough)
+        self._spent += time.monotonic() - begun
         return best
 
     def _convex_context(

@@ -100,6 +100,12 @@ class Simplex:
         self._require(self._highs.clearSolver(), "clearSolver")
         self._from_nothing = True
 
+    def use_interior_point(self) -> None:
+        """For points alone: a large model that changes much from one time to the next is solved
+        sooner without a basis. The duals of such a solution prove little."""
+        for name, value in (("solver", "ipm"), ("presolve", "on"), ("run_crossover", "off")):
+            self._require(self._highs.setOptionValue(name, value), name)
+
     def aim(self, cost: Array) -> None:
         """Maximise another linear function of the columns, from the basis at hand."""
         every = np.arange(len(cost), dtype=np.int32)
