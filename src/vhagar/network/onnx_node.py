@@ -14,6 +14,10 @@ from vhagar.errors import InvalidNetwork, Refusal, UnsupportedOperator
 from vhagar.network.graph import Graph, Tensor
 from vhagar.network.layers import LARGEST_TENSOR, Array, Shape
 
+# Operators that move entries number them first, several times over.
+_LARGEST_INDEX = LARGEST_TENSOR // 4
+_ALWAYS_MODEST = 2**22
+
 Constant = np.ndarray[Any, Any]
 Operand = Tensor | Constant
 
@@ -108,7 +112,11 @@ class Node:
 
     def attributes(self, **defaults: Any) -> dict[str, Any]:
         """The node's attributes over their defaults, whose types they must have."""
-        found = dict(defaults)
+        # A default is a float32 like any attribute: 0.01 stands for the float32 next to it.
+        found = {
+            name: float(np.float32(value)) if isinstance(value, float) else value
+            for name, value in defaults.items()
+        }
         for item in self.proto.attribute:
             if item.name not in defaults:
                 raise self.refusal(f"has the attribute {item.name!r}, which is not known")
@@ -140,15 +148,15 @@ def full_shape(operand: Operand) -> Shape:
     return (1, *operand.shape) if isinstance(operand, Tensor) else operand.shape
 
 
-def require_modest(shape: Any) -> None:
-    """Refuse sizes that only a damaged file asks for."""
+def require_modest(shape: Any, source: int = 0) -> None:
+    """Refuse sizes that only a damaged file asks for, made of an operand of `source` entries."""
     sizes = [int(size) for size in shape]
     if any(size < 0 for size in sizes):
         raise InvalidNetwork(f"it gives a tensor of shape {sizes}")
     total = 1
     for size in sizes:
         total *= size
-    if total > LARGEST_TENSOR:
+    if total > min(_LARGEST_INDEX, max(_ALWAYS_MODEST, 16 * source)):
         raise InvalidNetwork(f"it gives a tensor of shape {sizes}, which is too large")
 
 

@@ -25,7 +25,7 @@ from vhagar.network.network import ModelFile, Network
 from vhagar.network.onnx_node import Context, Node, Operand, label
 from vhagar.network.onnx_operators import SUPPORTED_OPERATORS, TRANSLATORS, translate
 from vhagar.network.onnx_tensors import load_external_tensors, read_tensor
-from vhagar.network.onnx_usage import moved_relus, nodes_on_the_way, tail_of
+from vhagar.network.onnx_usage import KEEP_THE_SHAPE, moved_relus, nodes_on_the_way, tail_of
 
 
 def read_onnx(path: str | Path) -> Network:
@@ -71,11 +71,11 @@ class GraphReader:
         if len(self.proto.output) != 1:
             outputs = [value.name for value in self.proto.output]
             raise InvalidNetwork(f"a classifier has one output; this model has {outputs}")
-        source, shape = self._input()
+        source, shape = self.input()
         graph = Graph(shape)
         self.found[source] = graph.input
         nodes, output = nodes_on_the_way(self.proto), self.proto.output[0].name
-        moved = moved_relus(nodes, output)
+        moved = moved_relus(nodes)
         context = Context(
             graph,
             self._opset(),
@@ -91,7 +91,8 @@ class GraphReader:
         layers = lower(graph, self._scores(output))
         return Network(layers, shape, name, self._second_opinion(), notes=tuple(self.notes))
 
-    def _input(self) -> tuple[str, Shape]:
+    def input(self) -> tuple[str, Shape]:
+        """The name of the model's input and its shape, without the batch."""
         # Old files list the initialisers among the inputs.
         inputs = [value for value in self.proto.input if value.name not in self.found]
         if len(inputs) != 1:
@@ -130,11 +131,29 @@ class GraphReader:
             results = self._translated(proto, context)
         except UnsupportedOperator as error:
             self._refusals += error.refusals
+            self._pass_over(proto)
+            return
+        except InvalidNetwork:
+            if not self._refusals:
+                raise
+            # It may only look wrong for what was passed over before it.
             self._unknown.update(proto.output)
             return
         self.found.update(
             (name, result) for name, result in zip(proto.output, results, strict=False) if name
         )
+
+    def _pass_over(self, proto: Any) -> None:
+        """Go on after a refusal, with a tensor of the same shape where that is known.
+
+        The model is refused anyway; the rest of it can still be looked at.
+        """
+        self._unknown.update(proto.output)
+        operands = [self.found.get(name) for name in proto.input]
+        data = [operand for operand in operands if isinstance(operand, Tensor)]
+        if proto.op_type in KEEP_THE_SHAPE and len({tensor.shape for tensor in data}) == 1:
+            self.found[proto.output[0]] = data[0]
+            self._unknown.discard(proto.output[0])
 
     def _translated(self, proto: Any, context: Context) -> list[Operand]:
         try:

@@ -8,6 +8,14 @@ from typing import Any
 # Results of these are their operand, in another shape at most.
 _SAME_NUMBERS = ("Identity", "Dropout", "Reshape", "Flatten", "Squeeze", "Unsqueeze")
 
+# Results of these have the shape of their operands, if these have one shape.
+KEEP_THE_SHAPE = frozenset((
+    "Acos", "Asin", "Atan", "BatchNormalization", "Celu", "Cos", "Div", "Elu", "Erf", "Exp",
+    "Gelu", "HardSigmoid", "HardSwish", "InstanceNormalization", "LRN", "LayerNormalization",
+    "Log", "LogSoftmax", "LpNormalization", "Mish", "Mul", "Pow", "Selu", "Sigmoid", "Sign",
+    "Sin", "Softmax", "Softplus", "Softsign", "Sqrt", "Tanh", "ThresholdedRelu",
+))  # fmt: skip
+
 
 def nodes_on_the_way(graph: Any) -> list[Any]:
     """The nodes the output depends on, in the file's (topological) order."""
@@ -29,13 +37,12 @@ def tail_of(nodes: list[Any], output: str) -> frozenset[str]:
     return frozenset(names)
 
 
-def moved_relus(nodes: list[Any], output: str) -> dict[str, str]:
+def moved_relus(nodes: list[Any]) -> dict[str, str]:
     """ReLUs that only a pool of maxima uses: the name of their result, and of the pool's.
 
     Maximum and ReLU may change places; after the pool there are fewer units.
     """
     uses = Counter(name for node in nodes for name in node.input)
-    uses[output] += 1
     # For a name that is used once: the result of the pool that uses it.
     pool_of: dict[str, str] = {}
     moved = {}

@@ -41,7 +41,6 @@ class Stage:
             chain.reshape(self.leaving[0].shape)
             return
         matrix, offset = _composed(trunk, rest, [item.value for item in self.leaving])
-        chain.reshape((matrix.shape[1],))
         alone = len(self.leaving) == 1
         chain.sparse(matrix, offset, self.leaving[0].shape if alone else (len(offset),))
 

@@ -76,7 +76,8 @@ def _arrays(node: Node) -> list[Any]:
     """All operands, floats in float64."""
     node.attributes()
     arrays = [node.constant(k, f"operand {k + 1}") for k in range(len(node.operands))]
-    require_modest(np.broadcast_shapes(*(array.shape for array in arrays)))
+    shape = np.broadcast_shapes(*(array.shape for array in arrays))
+    require_modest(shape, max(array.size for array in arrays))
     return [array.astype(np.float64) if array.dtype.kind == "f" else array for array in arrays]
 
 

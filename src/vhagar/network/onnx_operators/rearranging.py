@@ -53,7 +53,7 @@ def gather(node: Node, array: Constant) -> list[Constant]:
     index = node.constant(1, "indices")
     if index.dtype.kind not in "iu":
         raise InvalidNetwork("its indices are no whole numbers")
-    require_modest((*array.shape[:axis], *index.shape, *array.shape[axis + 1 :]))
+    require_modest((*array.shape[:axis], *index.shape, *array.shape[axis + 1 :]), array.size)
     if ((index < -array.shape[axis]) | (index >= array.shape[axis])).any():
         raise InvalidNetwork(f"its indices leave an axis of {array.shape[axis]} entries")
     return [np.take(array, index, axis=axis)]
@@ -107,7 +107,7 @@ def tile(node: Node, array: Constant) -> list[Constant]:
     repeats = node.integers(1, "repeats")
     if len(repeats) != array.ndim or min(repeats, default=1) < 1:
         raise InvalidNetwork(f"its repeats {repeats} do not fit {array.ndim} dimensions")
-    require_modest([a * b for a, b in zip(array.shape, repeats, strict=True)])
+    require_modest([a * b for a, b in zip(array.shape, repeats, strict=True)], array.size)
     return [np.tile(array, repeats)]
 
 
@@ -115,7 +115,7 @@ def expand(node: Node, array: Constant) -> list[Constant]:
     node.attributes()
     wanted = node.integers(1, "shape")
     shape = np.broadcast_shapes(array.shape, tuple(wanted))
-    require_modest(shape)
+    require_modest(shape, array.size)
     return [np.broadcast_to(array, shape)]
 
 
@@ -178,16 +178,13 @@ def _padded(
     if mode not in _MODES:
         raise node.refusal(f"pads in the mode {mode!r}, which is not known")
     widths = [ends.get(axis, (0, 0)) for axis in range(array.ndim)]
-    require_modest(
-        max(size + before + after, 0)
-        for size, (before, after) in zip(array.shape, widths, strict=True)
-    )
     # Negative pads cut entries off.
     cut = tuple(
         slice(max(-before, 0), size - max(-after, 0))
         for size, (before, after) in zip(array.shape, widths, strict=True)
     )
     wider = [(max(before, 0), max(after, 0)) for before, after in widths]
-    require_modest(size + sum(more) for size, more in zip(array.shape, wider, strict=True))
+    wide = (size + sum(more) for size, more in zip(array.shape, wider, strict=True))
+    require_modest(wide, array.size)
     filling = {"constant_values": value} if mode == b"constant" else {}
     return np.pad(array[cut], wider, mode=_MODES[mode], **filling)  # type: ignore[call-overload,no-any-return]

@@ -38,16 +38,16 @@ def flatten(node: Node) -> Operand:
 
 
 def reshape(node: Node) -> Operand:
-    if node.attributes(allowzero=0)["allowzero"]:
-        raise node.refusal("takes zeros as sizes (allowzero), which leaves no values")
+    literal = node.attributes(allowzero=0)["allowzero"]
     sizes = node.constant(1, "shape")
     if sizes.dtype.kind not in "iu" or sizes.ndim != 1 or (sizes < -1).any():
         raise InvalidNetwork(f"its shape {sizes.tolist()} is not a list of sizes, 0 or -1")
     wanted = [int(size) for size in sizes]
+    if literal and 0 in wanted:
+        raise node.refusal("takes zeros as sizes (allowzero), which leaves no values")
     operand = node.operands[0]
     if not isinstance(operand, Tensor):
         array = node.constant(0, "operand")
-        require_modest(abs(size) for size in wanted)
         return array.reshape(_copied(wanted, array.shape))
     shape = _resolved(_copied(wanted, (1, *operand.shape)), operand.size)
     # The batch may be written as 1, as what it was, or as the rest.
@@ -133,7 +133,7 @@ def concat(node: Node) -> Operand:
     ends = np.cumsum([shape[place] for shape in shapes])
     whole = [*shapes[0]]
     whole[place] = int(ends[-1])
-    require_modest(whole)
+    require_modest(whole, sum(math.prod(shape) for shape in shapes))
     terms, offset = [], np.zeros(whole)
     for k, operand in enumerate(operands):
         where = [slice(None)] * len(whole)

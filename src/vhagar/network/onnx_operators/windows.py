@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -69,12 +70,12 @@ def windows(node: Node, shape: Shape, attributes: dict[str, Any]) -> Windows:
     for k in range(axes):
         ends = padding[k], padding[axes + k]
         count = _count(shape[1 + k], spans[k], stride[k], ends, ceil)
-        require_modest([count, kernel[k]])
+        require_modest([count, kernel[k]], math.prod(shape) * math.prod(kernel))
         places.append(
             stride[k] * np.arange(count)[:, None] - ends[0] + dilation[k] * np.arange(kernel[k])
         )
     counts = [len(place) for place in places]
-    require_modest([shape[0], *counts, *kernel])
+    require_modest([shape[0], *counts, *kernel], math.prod(shape) * math.prod(kernel))
     return _together(shape, places, padding[axes:])
 
 
