@@ -95,6 +95,11 @@ class Problem:
         below, above = (np.any(side, axis=0) for side in zip(*masks, strict=True))
         return clipped_input(network, self.domain.lower, self.domain.upper, below, above)
 
+    @property
+    def given_network(self) -> Network:
+        """The network as it was given, without a clip before it."""
+        return given_network(self.network)
+
     def shown(self, image: Array) -> Array:
         """What the given network sees of a piece's image: it is clipped where it has to be."""
         network = self.network

@@ -50,7 +50,7 @@ def _together(affine: AffineMap, rest: Array, room: Array) -> tuple[Array, bool]
         spread = (affine.upper - affine.lower)[free]
         matrix = affine.directions[:, free].toarray() * spread
         used = matrix.any(axis=1)
-        answer = lsq_linear(matrix[used], left[used], (0.0, 1.0), tol=1e-14)
+        answer = lsq_linear(matrix[used], left[used], (0.0, 1.0), method="bvls", tol=1e-14)
         found[free] = np.clip(
             affine.lower[free] + spread * answer.x, affine.lower[free], affine.upper[free]
         )

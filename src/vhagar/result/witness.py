@@ -25,7 +25,6 @@ from numpy.typing import NDArray
 
 from vhagar.errors import VhagarError
 from vhagar.network import onnx_bytes
-from vhagar.network.clipping import given_network
 from vhagar.network.network import confidence
 from vhagar.perturbation import AbstractPiece
 from vhagar.problem import Problem
@@ -211,7 +210,7 @@ class WitnessCheck:
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = options.inter_op_num_threads = 1
         options.log_severity_level = 4
-        network = given_network(self._problem.network)  # what is clipped is clipped before
+        network = self._problem.given_network  # what is to be clipped was clipped before
         model = network.model if network.model is not None else onnx_bytes(network)
         try:
             return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
