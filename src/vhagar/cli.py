@@ -62,6 +62,8 @@ perturbations (an argument is a number or an interval [lo,hi]; rows and columns 
   patch([0,e],i,j,w)    the pixels of such a square change by at most e each
   translation(tx,ty)    the image moves
   rotation(theta)       the image turns, in degrees
+  P+linf(e)             one of the last ones but patch, then another on top: linf or brightness
+  FILE.py:NAME          your own (docs/perturbations.md); the file is executed
 
 examples:
   vhagar verify model.onnx --perturbation "occlusion(14,14,3)" --source 2 --target 3
@@ -128,6 +130,7 @@ def _complain(message: str) -> int:
 
 def _verify(arguments: argparse.Namespace) -> Outcome:
     from vhagar.network import read_onnx
+    from vhagar.perturbation.loading import named
     from vhagar.problem import Problem
     from vhagar.report.session import Outputs, run
 
@@ -135,7 +138,7 @@ def _verify(arguments: argparse.Namespace) -> Outcome:
     outputs.check(arguments.model, options.certificate)
     problem = Problem(
         read_onnx(arguments.model),
-        arguments.perturbation,
+        named(arguments.perturbation),
         arguments.source,
         arguments.target,
         arguments.clip,
@@ -280,7 +283,7 @@ def add_question(parser: argparse.ArgumentParser) -> None:
         "--no-clip",
         dest="clip",
         action="store_false",
-        help="let brightness and contrast leave the input range",
+        help="let brightness, contrast and maps of your own leave the input range",
     )
     add(
         "--dataset",

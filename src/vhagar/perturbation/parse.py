@@ -50,6 +50,11 @@ def _parse_one(part: str, text: str) -> Perturbation:
     kinds = {kind.name: kind for kind in PERTURBATIONS}
     if call is None or call[1].lower() not in kinds:
         forms = ", ".join(PERTURBATIONS.values())
+        if ".py:" in text:
+            raise InvalidInput(
+                f"{text!r} names a perturbation in a file; those are for the commands that ask one "
+                "question, and for Python: a study can only have perturbations that are texts"
+            )
         raise InvalidInput(
             f"{text!r} is not a perturbation; write one of: {forms}; or two of them, such as "
             "occlusion(i,j,w)+linf(e)"

@@ -24,7 +24,7 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
-from vhagar.errors import InvalidInput
+from vhagar.errors import InvalidInput, VhagarError
 from vhagar.perturbation.base import Domain, Perturbation
 from vhagar.perturbation.box_affine import BoxAffinePiece
 from vhagar.perturbation.maps import AffineMap, affine_map, fingerprint
@@ -32,6 +32,7 @@ from vhagar.perturbation.ranges import GivenRange
 
 # Each piece is searched by itself.
 _MOST_MAPS = 100_000
+_LONGEST_NAME = 500
 
 
 class AffinePerturbation(Perturbation):
@@ -55,7 +56,15 @@ class AffinePerturbation(Perturbation):
         return super().__str__() if self.arguments() else self.name
 
     def settled(self, domain: Domain) -> RecordedMaps:
-        maps = tuple(self.maps(domain))
+        try:
+            maps = tuple(self.maps(domain))
+        except VhagarError:
+            raise
+        except Exception as error:  # it is the user's code
+            raise InvalidInput(
+                f"the maps of {self} cannot be made for inputs of shape {domain.shape}: "
+                f"{type(error).__name__}: {error}"
+            ) from error
         if not all(isinstance(each, AffineMap) for each in maps):
             raise InvalidInput(f"the maps of {self} must be AffineMap objects; see affine_map")
         return RecordedMaps(str(self), maps)
@@ -76,6 +85,8 @@ class RecordedMaps(AffinePerturbation):
     recorded: tuple[AffineMap, ...]
 
     def __post_init__(self) -> None:
+        if not self.text.isprintable() or not 0 < len(self.text) <= _LONGEST_NAME:
+            raise InvalidInput(f"the name of a map must be a line of text, not {self.text[:80]!r}")
         if not 1 <= len(self.recorded) <= _MOST_MAPS:
             raise InvalidInput(
                 f"{self.text} has {len(self.recorded)} maps; it needs one to {_MOST_MAPS}"
