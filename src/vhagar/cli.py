@@ -62,7 +62,8 @@ perturbations (an argument is a number or an interval [lo,hi]; rows and columns 
   patch([0,e],i,j,w)    the pixels of such a square change by at most e each
   translation(tx,ty)    the image moves
   rotation(theta)       the image turns, in degrees
-  P+linf(e)             one of the last ones but patch, then another on top: linf or brightness
+  occlusion(i,j,w)+linf(e)
+                        occlusion, translation or one rotation, then linf or brightness on top
   FILE.py:NAME          your own (docs/perturbations.md); the file is executed
 
 examples:

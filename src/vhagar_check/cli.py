@@ -125,12 +125,13 @@ def _perturbation(verdict: Verdict) -> str:
 def _recorded(recorded: Recorded) -> list[str]:
     """Nobody but the certificate says what its maps are: here is how to tell."""
     count = len(recorded.pieces)
-    maps = "map" if count == 1 else f"any of {count} maps"
+    what = "It is" if count == 1 else f"It is any of {count} maps,"
     return [
-        f"- That {maps} `x_p = A x + B e + c` of {recorded.parameters} parameter(s) is not told by a",
-        f"  text: the certificate calls it {recorded.name!r}. What was proved is about the",
-        f"  numbers with SHA-256 {recorded.sha256};",
-        "  `vhagar verify` prints the same for the same map.",
+        f"- {what} `x_p = A x + B e + c` with up to {recorded.parameters} parameter(s), which the",
+        f"  certificate calls {recorded.name!r}. No text says what it does: what was proved is",
+        "  about the numbers with SHA-256",
+        f"  {recorded.sha256},",
+        "  which `vhagar verify` prints for the same map.",
     ]
 
 

@@ -184,6 +184,8 @@ class _Case:
         affine: list[Piece] = [piece for piece in self.pieces if isinstance(piece, BoxAffine)]
         if self.clip:
             require_clipped(affine, masks, self.domain)
+        if masks is not None and len(affine) != len(self.pieces):
+            raise Rejected("the certificate clips the images of pieces that never need it")
         if masks is not None:
             self.network = behind_clip(self.network, masks, self.domain)
 
