@@ -133,7 +133,9 @@ class BoxAffine(Piece):
         joint, on_image = a.fractions(), b.fractions()
         pull = [Fraction(0)] * len(self.lower)
         for part, into in ((self.matrix, joint), (self.directions, pull)):
-            entries = zip(part.row.tolist(), part.column.tolist(), part.weight.tolist(), strict=True)
+            entries = zip(
+                part.row.tolist(), part.column.tolist(), part.weight.tolist(), strict=True
+            )
             for row, column, weight in entries:
                 if on_image[row]:
                     into[column] += on_image[row] * Fraction(weight)
@@ -151,7 +153,9 @@ class BoxAffine(Piece):
         image = [Fraction(value) for value in self.offset.tolist()]
         given = [Fraction(value) for value in parameters]
         for part, values in ((self.matrix, x), (self.directions, given)):
-            entries = zip(part.row.tolist(), part.column.tolist(), part.weight.tolist(), strict=True)
+            entries = zip(
+                part.row.tolist(), part.column.tolist(), part.weight.tolist(), strict=True
+            )
             for row, column, weight in entries:
                 image[row] += Fraction(weight) * values[column]
         return image
@@ -163,9 +167,10 @@ class BoxAffine(Piece):
 
     def _require_inside(self, parameters: list[float]) -> None:
         given = np.array(parameters)
-        inside = given.shape == self.lower.shape and (
-            (given >= self.lower) & (given <= self.upper)
-        ).all()
+        inside = (
+            given.shape == self.lower.shape
+            and ((given >= self.lower) & (given <= self.upper)).all()
+        )
         if not inside:
             raise Rejected("a witness has a parameter outside its range, or not one for each")
 

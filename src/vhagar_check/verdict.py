@@ -165,9 +165,7 @@ class _Case:
         self.perturbation: str | None = problem["perturbation"]
         self.clip = bool(problem["clip"])
         self.recorded = None if maps is None else read_maps(maps, self.domain)
-        self.pieces: list[Piece] = pieces(
-            self.perturbation, self.domain, self.clip, self.recorded
-        )
+        self.pieces: list[Piece] = pieces(self.perturbation, self.domain, self.clip, self.recorded)
         self._clip_inputs(problem.get("clipped_pixels"))
         classes = range(self.network.classes)
         self.source, targets = problem["source"], list(problem["targets"])

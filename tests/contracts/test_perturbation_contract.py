@@ -43,7 +43,6 @@ DOMAINS = {
 }
 
 
-
 def tint(domain: Domain) -> Perturbation:
     """Every second pixel changes by one amount, the others by another."""
     halves = np.stack([np.arange(domain.size) % 2 == k for k in (0, 1)], axis=1).astype(float)

@@ -22,7 +22,13 @@ _CHUNKS = 5
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     share = metafunc.config.getoption("--soundness-share")
-    counts = {"tiny_case": 54, "affine_case": 24, "hard_case": 40, "larger_case": 3, "chunk": _CHUNKS}
+    counts = {
+        "tiny_case": 54,
+        "affine_case": 24,
+        "hard_case": 40,
+        "larger_case": 3,
+        "chunk": _CHUNKS,
+    }
     for name, count in counts.items():
         if name in metafunc.fixturenames:
             many = count if name == "chunk" else max(1, round(count * share))

@@ -232,10 +232,14 @@ class BoxAffinePiece(AbstractPiece):
         return {**dict(self.facts), "smallest parameter": min(values), "largest": max(values)}
 
 
-def _extremes(matrix: sparse.csr_array, low: Array | float, high: Array | float) -> tuple[Array, Array]:
+def _extremes(
+    matrix: sparse.csr_array, low: Array | float, high: Array | float
+) -> tuple[Array, Array]:
     """The least and the largest `matrix @ v` over `low <= v <= high`."""
     width = matrix.shape[1]
-    lower, upper = (np.broadcast_to(np.asarray(end, dtype=np.float64), width) for end in (low, high))
+    lower, upper = (
+        np.broadcast_to(np.asarray(end, dtype=np.float64), width) for end in (low, high)
+    )
     up, down = matrix.maximum(0), matrix.minimum(0)
     return up @ lower + down @ upper, up @ upper + down @ lower
 

@@ -54,7 +54,9 @@ def _from_file(path: Path, name: str) -> Perturbation:
 
 def _executed(path: Path) -> ModuleType:
     if not path.is_file():
-        raise InvalidInput(f"no file {path}; write FILE.py:NAME, where NAME is a perturbation in it")
+        raise InvalidInput(
+            f"no file {path}; write FILE.py:NAME, where NAME is a perturbation in it"
+        )
     spec = importlib.util.spec_from_file_location(f"vhagar_user_{path.stem}", path)
     assert spec is not None  # the name ends in .py
     assert spec.loader is not None
