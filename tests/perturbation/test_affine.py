@@ -21,6 +21,7 @@ from vhagar.perturbation import (
     Brightness,
     Domain,
     Linf,
+    Occlusion,
     UserPerturbation,
     affine_map,
     compose,
@@ -186,3 +187,11 @@ def test_a_map_that_stays_inside_is_not_clipped() -> None:
     # 0.7 + 0.1 * 3 is not 1 in floats: rounding is no reason to clip.
     colour = UserPerturbation(matrix=0.7, directions=np.full(6, 0.1 * 3), ranges=[(0, 1)])
     assert not isinstance(Problem(network(), colour, 0).network, ClippedNetwork)
+
+
+def test_a_black_pixel_may_rise_under_linf() -> None:
+    (piece,) = compose(Occlusion(1, 1, 2), Linf(0.25)).pieces(DOMAIN)
+    b = np.array([[1.0, 0.0, 0.0, -1.0, 0.0, 2.0]])
+    found = piece.support(np.zeros((1, 6)), b)
+    assert found.value == pytest.approx(0.25 + 0.0 + 2.0)
+    assert piece.apply(found.x, found.parameters) @ b[0] == pytest.approx(found.value)
