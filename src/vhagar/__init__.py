@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from vhagar.network import Network, read_onnx, write_onnx
     from vhagar.options import Options
     from vhagar.perturbation import (
+        AffineMap,
+        AffinePerturbation,
         Brightness,
         Contrast,
         Linf,
@@ -25,6 +27,9 @@ if TYPE_CHECKING:
         Patch,
         Rotation,
         Translation,
+        UserPerturbation,
+        affine_map,
+        compose,
     )
     from vhagar.perturbation import parse as parse_perturbation
     from vhagar.pipeline import max_confidence, verify
@@ -36,6 +41,8 @@ __version__ = "0.1.0"
 # Where each public name lives. They are imported when first asked for, so that `import vhagar` and
 # `vhagar --help` stay instant.
 _HOMES = {
+    "AffineMap": "vhagar.perturbation",
+    "AffinePerturbation": "vhagar.perturbation",
     "Brightness": "vhagar.perturbation",
     "Contrast": "vhagar.perturbation",
     "Interval": "vhagar.result",
@@ -53,8 +60,11 @@ _HOMES = {
     "Status": "vhagar.result",
     "Translation": "vhagar.perturbation",
     "UnsupportedOperator": "vhagar.errors",
+    "UserPerturbation": "vhagar.perturbation",
     "VhagarError": "vhagar.errors",
     "Witness": "vhagar.result",
+    "affine_map": "vhagar.perturbation",
+    "compose": "vhagar.perturbation",
     "max_confidence": "vhagar.pipeline",
     "parse_perturbation": "vhagar.perturbation:parse",
     "read_onnx": "vhagar.network",
@@ -67,6 +77,8 @@ __all__ = [  # noqa: RUF022 (what a newcomer needs comes first)
     "Problem",
     "verify",
     "max_confidence",
+    "AffineMap",
+    "AffinePerturbation",
     "Brightness",
     "Contrast",
     "Interval",
@@ -83,8 +95,11 @@ __all__ = [  # noqa: RUF022 (what a newcomer needs comes first)
     "Status",
     "Translation",
     "UnsupportedOperator",
+    "UserPerturbation",
     "VhagarError",
     "Witness",
+    "affine_map",
+    "compose",
     "parse_perturbation",
     "write_onnx",
 ]

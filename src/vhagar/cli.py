@@ -65,6 +65,9 @@ perturbations (an argument is a number or an interval [lo,hi]; rows and columns 
   patch([0,e],i,j,w)    the pixels of such a square change by at most e each
   translation(tx,ty)    the image moves
   rotation(theta)       the image turns, in degrees
+  occlusion(i,j,w)+linf(e)
+                        occlusion, translation or one rotation, then linf or brightness on top
+  FILE.py:NAME          your own (docs/perturbations.md); the file is executed
 
 examples:
   vhagar verify model.onnx --perturbation "occlusion(14,14,3)" --source 2 --target 3
@@ -131,6 +134,7 @@ def _complain(message: str) -> int:
 
 def _verify(arguments: argparse.Namespace) -> Outcome:
     from vhagar.network import read_onnx
+    from vhagar.perturbation.loading import named
     from vhagar.problem import Problem
     from vhagar.report.session import Outputs, run
 
@@ -138,7 +142,7 @@ def _verify(arguments: argparse.Namespace) -> Outcome:
     outputs.check(arguments.model, options.certificate)
     problem = Problem(
         read_onnx(arguments.model),
-        arguments.perturbation,
+        named(arguments.perturbation),
         arguments.source,
         arguments.target,
         arguments.clip,
@@ -289,7 +293,7 @@ def add_question(parser: argparse.ArgumentParser) -> None:
         "--no-clip",
         dest="clip",
         action="store_false",
-        help="let brightness and contrast leave the input range",
+        help="let brightness, contrast and maps of your own leave the input range",
     )
     add(
         "--dataset",
