@@ -134,7 +134,7 @@ def _verify(arguments: argparse.Namespace) -> Outcome:
     options, outputs = _options(arguments), Outputs(arguments.json, arguments.plot)
     outputs.check(arguments.model, options.certificate)
     problem = Problem(
-        read_onnx(arguments.model),
+        read_onnx(arguments.model, **types.conventions(arguments)),
         arguments.perturbation,
         arguments.source,
         arguments.target,
@@ -151,7 +151,7 @@ def _confidence(arguments: argparse.Namespace) -> Outcome:
 
     options, outputs = _options(arguments), Outputs(arguments.json, arguments.plot)
     outputs.check(arguments.model, options.certificate)
-    network = read_onnx(arguments.model)
+    network = read_onnx(arguments.model, **types.conventions(arguments))
     problem = Problem(network, None, arguments.label, input_range=arguments.input_range)
     return run(problem, options, arguments.timeout, outputs)
 
@@ -262,6 +262,7 @@ def _add_confidence(parser: argparse.ArgumentParser) -> None:
 
 def add_model(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", type=Path, metavar="MODEL", help="a ReLU classifier, as ONNX file")
+    types.add_conventions(parser)
 
 
 def add_question(parser: argparse.ArgumentParser) -> None:
@@ -370,7 +371,7 @@ def _joined(argv: Sequence[str]) -> list[str]:
     """`--input-range -1,1` as one argument: argparse would take `-1,1` for an option."""
     words: list[str] = []
     for word in argv:
-        if words and words[-1] == "--input-range":
+        if words and words[-1] in types.SIGNED:
             words[-1] += f"={word}"
         else:
             words.append(word)

@@ -74,6 +74,9 @@ def _image(path: Path) -> Any:
 
 
 def _fitted(values: Any, domain: Domain, path: Path) -> Array:
+    channels_last = (*domain.shape[1:], domain.shape[0])
+    if len(domain.shape) == 3 and values.shape[1:] == channels_last != domain.shape:
+        values = np.moveaxis(values, -1, 1)
     flat = values.reshape(len(values), -1)
     if flat.shape[1] != domain.size:
         raise InvalidInput(

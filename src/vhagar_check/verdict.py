@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vhagar_check.container import Block, parse_json, scan, split_json, unpack
+from vhagar_check.convention import with_convention
 from vhagar_check.errors import Rejected
 from vhagar_check.exact import Exact
 from vhagar_check.formula import confidence_interval
@@ -72,6 +73,7 @@ class Verdict:
     ties: set[int | None] = field(default_factory=set)
     proofs: int = 0
     nodes: int = 0
+    convention: str = ""
 
 
 def check(certificate: Path, model: Path, workers: int = 1) -> Verdict:
@@ -110,6 +112,7 @@ def _check(certificate: Path, model: Path, workers: int) -> Verdict:
         ties,
         count,
         case.tree.count,
+        case.convention,
     )
 
 
@@ -134,7 +137,11 @@ class _Case:
                 f"the certificate is about another model ({head['model']['name']}, SHA-256 "
                 f"{head['model']['sha256']})"
             )
-        self.network: Network = read_model(data)
+        shape = tuple(int(size) for size in head["problem"]["input_shape"])
+        self.network: Network
+        self.network, self.convention = with_convention(
+            read_model(data), head["model"].get("convention"), shape
+        )
         self._read_problem(head["problem"])
         self._read_claims(head["claims"])
         self.witnesses = head["witnesses"]

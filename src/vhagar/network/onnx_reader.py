@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,8 +20,10 @@ from onnx import AttributeProto
 
 from vhagar.errors import InvalidInput, InvalidNetwork, UnsupportedOperator
 from vhagar.network.chain import LayerChain
+from vhagar.network.conventions import Numbers, convention
 from vhagar.network.layers import LARGEST_TENSOR, Array, Shape
 from vhagar.network.network import ModelFile, Network
+from vhagar.network.onnx_front import with_front
 from vhagar.network.onnx_operators import SUPPORTED_OPERATORS, TRANSLATORS, Node
 from vhagar.network.onnx_tensors import load_external_tensors, read_tensor
 
@@ -32,8 +35,20 @@ _ATTRIBUTE_TYPES = {
 }
 
 
-def read_onnx(path: str | Path) -> Network:
-    """Read a ReLU classifier from an ONNX file."""
+def read_onnx(
+    path: str | Path,
+    *,
+    layout: str = "chw",
+    image_shape: Sequence[int] | None = None,
+    mean: Numbers | None = None,
+    std: Numbers | None = None,
+) -> Network:
+    """Read a ReLU classifier from an ONNX file.
+
+    The options say how the model takes an image (`vhagar.network.conventions`): `layout` is "hwc"
+    where its channels are last, `image_shape` is `(channels, rows, columns)` or `(rows, columns)`
+    where its input is flat, and `mean` and `std` normalise where the model does not do so itself.
+    """
     path = Path(path)
     if not path.is_file():
         raise InvalidInput(f"no model file at {path}; check the path")
@@ -44,11 +59,22 @@ def read_onnx(path: str | Path) -> Network:
             f"{path} is not a readable ONNX file ({error}); export the model again"
         ) from error
     load_external_tensors(model, path)
-    # What overflows here is found where layers check that their numbers are finite.
-    with np.errstate(all="ignore"):
-        network = GraphReader(model).read(path.stem)
+    network = read_model(model, path.stem, layout, image_shape, mean, std)
     file = ModelFile(path, hashlib.sha256(path.read_bytes()).hexdigest())
     return replace(network, file=file)
+
+
+def read_model(model: Any, name: str, *conventions: Any) -> Network:
+    """The network of a model in memory; the conventions are those of `read_onnx`, in its order."""
+    # What overflows here is found where layers check that their numbers are finite.
+    with np.errstate(all="ignore"):
+        reader = GraphReader(model)
+        input_name, shape = reader.input()
+        front = convention(shape, *conventions)
+        if front.is_plain:
+            return reader.read(name)
+        network = GraphReader(with_front(model, input_name, front)).read(name)
+    return replace(network, model=model.SerializeToString(), convention=front)
 
 
 class GraphReader:
@@ -67,7 +93,7 @@ class GraphReader:
         if len(self.graph.output) != 1:
             outputs = [value.name for value in self.graph.output]
             raise InvalidNetwork(f"a classifier has one output; this model has {outputs}")
-        self.data, shape = self._input()
+        self.data, shape = self.input()
         self.chain = LayerChain(shape)
         for node in self._nodes_on_the_way():
             self._translate(node)
@@ -84,7 +110,8 @@ class GraphReader:
         layers = self.chain.finish()
         return Network(layers, shape, name, self.model.SerializeToString())
 
-    def _input(self) -> tuple[str, Shape]:
+    def input(self) -> tuple[str, Shape]:
+        """The name and the shape of the model's one input."""
         # Old files list the initialisers among the inputs.
         inputs = [value for value in self.graph.input if value.name not in self.constants]
         if len(inputs) != 1:
