@@ -1,5 +1,10 @@
 """The errors a user can meet. Each message names what is wrong and what to do about it."""
 
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 
 class VhagarError(Exception):
     """Root of every error that vhagar raises on purpose."""
@@ -13,17 +18,34 @@ class InvalidNetwork(VhagarError):
     """The model file is damaged, incomplete, or not a classifier that can be read."""
 
 
-class UnsupportedOperator(InvalidNetwork):
-    """The model uses an operator, or a use of one, that the reader does not translate."""
+@dataclass(frozen=True)
+class Refusal:
+    """A node that the reader does not translate, and why."""
 
-    def __init__(self, operator: str, node: str, reason: str, supported: tuple[str, ...]) -> None:
-        self.operator = operator
-        self.node = node
+    operator: str
+    node: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"operator {self.operator} at node {self.node!r}: {self.reason}"
+
+
+class UnsupportedOperator(InvalidNetwork):
+    """The model uses operators, or uses of them, that the reader does not translate: all of them.
+
+    `operator` and `node` are those of the first refusal.
+    """
+
+    def __init__(self, refusals: Sequence[Refusal], supported: tuple[str, ...] = ()) -> None:
+        self.refusals = tuple(refusals)
         self.supported = supported
-        super().__init__(
-            f"operator {operator} at node {node!r}: {reason}. "
-            f"Supported operators: {', '.join(supported)}."
-        )
+        self.operator, self.node = self.refusals[0].operator, self.refusals[0].node
+        if len(self.refusals) == 1:
+            text = f"{self.refusals[0]}. "
+        else:
+            lines = "".join(f"\n  {refusal}" for refusal in self.refusals)
+            text = f"{len(self.refusals)} nodes cannot be translated:{lines}\n"
+        super().__init__(f"{text}Supported operators: {', '.join(supported)}.")
 
 
 class SolverFailure(VhagarError):

@@ -83,9 +83,10 @@ def test_layers_and_second_opinion_agree_with_the_original_model(
     np.testing.assert_allclose(network.forward(x), theirs, rtol=1e-5, atol=1e-5)
     assert network.model == path.read_bytes()
     np.testing.assert_array_equal(network.convention.to_model(x), taken(x).reshape(-1, *shape))
-    label = int(network.forward(x[:1]).argmax())
-    problem = Problem(network, None, label)
-    assert not isinstance(WitnessCheck(problem)(None, x[0].reshape(-1)), Rejection)
+    scores = network.forward(x)
+    best, label = np.unravel_index(scores.argmax(), scores.shape)
+    problem = Problem(network, None, int(label))
+    assert not isinstance(WitnessCheck(problem)(None, x[best].reshape(-1)), Rejection)
 
 
 def test_a_second_opinion_without_the_convention_objects(build: Any, save: Save) -> None:

@@ -19,24 +19,18 @@ ONES = np.ones((8, 3))
 FILTERS = np.ones((2, 2, 1, 1))
 
 
-def residual(builder: Builder) -> Builder:
-    """`image + relu(image)`: two branches meet."""
-    return builder.add("Relu").add("Add", "image").add("Flatten").add("MatMul", ONES)
-
-
 # Operators, or uses of operators, that have no translation: the operator at fault, and why.
 UNSUPPORTED: dict[str, tuple[Callable[[Builder], Builder], str, str]] = {
     "another operator": (lambda b: b.add("Sigmoid"), "Sigmoid", "is not supported"),
-    "pooling": (lambda b: b.add("MaxPool", kernel_shape=[2, 2]), "MaxPool", "is not supported"),
     "a custom domain": (lambda b: b.add("Relu", domain="elsewhere"), "Relu", "is not supported"),
-    "a residual sum": (residual, "Add", "skip connections"),
-    "the data twice": (lambda b: b.add("Add", "image"), "Add", "needs one constant input"),
+    "a product of data": (lambda b: b.add("Mul", "image"), "Mul", "not linear"),
+    "a matrix product of data": (lambda b: b.add("MatMul", "image"), "MatMul", "not linear"),
     "Div by the data": (lambda b: b.add("Div", np.ones(1), first=True), "Div", "not linear"),
     "Gemm, transA": (
         lambda b: b.add("Flatten").add("Gemm", ONES, np.ones(3), transA=1), "Gemm", "transposes",
     ),
     "a matrix on the left": (
-        lambda b: b.add("Flatten").add("MatMul", ONES, first=True), "MatMul", "not the previous",
+        lambda b: b.add("Flatten").add("MatMul", ONES, first=True), "MatMul", "mix the images",
     ),
     "Flatten over the batch": (lambda b: b.add("Flatten", axis=0), "Flatten", "axis 0"),
     "Flatten of a part": (lambda b: b.add("Flatten", axis=2), "Flatten", "axis 2"),
@@ -78,10 +72,10 @@ INVALID: dict[str, tuple[Callable[[Builder], Builder], str]] = {
         lambda b: b.add("Flatten").add("Gemm", ONES, alpha=float("inf")), "NaN or infinity",
     ),
     "Gemm, whole alpha": (lambda b: b.add("Flatten").add("Gemm", ONES, alpha=2), "wrong type"),
-    "Conv, rank 3": (lambda b: b.add("Conv", np.ones((2, 2, 1))), "rank 3"),
+    "Conv, rank 3": (lambda b: b.add("Conv", np.ones((2, 2, 1))), "one-dimensional"),
     "Conv of a vector": (lambda b: b.add("Flatten").add("Conv", FILTERS), "two-dimensional"),
     "Conv of a vector, padded": (
-        lambda b: b.add("Flatten").add("Conv", FILTERS, auto_pad="SAME_UPPER"), "malformed",
+        lambda b: b.add("Flatten").add("Conv", FILTERS, auto_pad="SAME_UPPER"), "two-dimensional",
     ),
     "Conv, other channels": (lambda b: b.add("Conv", np.ones((2, 3, 1, 1))), "2 channels"),
     "Conv, groups": (lambda b: b.add("Conv", np.ones((3, 1, 1, 1)), group=2), "2 group(s)"),

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from vhagar.device import require_torch
-from vhagar.errors import InvalidInput, InvalidNetwork, UnsupportedOperator
+from vhagar.errors import InvalidInput, InvalidNetwork, Refusal, UnsupportedOperator
 from vhagar.interchange.aten import CONVERTERS, TAILS, Value
 from vhagar.interchange.onnx_graph import OnnxGraph
 from vhagar.network.conventions import Numbers
@@ -153,10 +153,9 @@ class _Conversion:
             elif node.target is not operator.getitem and _name(node) not in CONVERTERS:
                 unknown.setdefault(_name(node), node.name)
         if unknown:
-            known = tuple(sorted(CONVERTERS))
-            names = ", ".join(unknown)
-            first = next(iter(unknown.values()))
-            raise UnsupportedOperator(names, first, "cannot be converted from PyTorch", known)
+            reason = "cannot be converted from PyTorch"
+            refusals = [Refusal(name, node, reason) for name, node in unknown.items()]
+            raise UnsupportedOperator(refusals, tuple(sorted(CONVERTERS)))
 
     def _convert(self, node: Any, result: Any) -> Any:
         look = self._torch.fx.node.map_arg

@@ -2,22 +2,35 @@
 
 Element-wise scalings and shifts (input normalisation, biases that come as an Add) are not layers of
 their own: they fold into the linear layer before them or, where there is none, into the next one.
+Sparse layers are composed with the linear layers beside them as long as the product stays small.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from vhagar.errors import InvalidNetwork
-from vhagar.network.convolution import Convolution
-from vhagar.network.layers import AbstractLayer, AbstractLinear, Affine, Array, Relu, Shape
+from vhagar.network.convolution import LARGEST_MATRIX, Convolution
+from vhagar.network.layers import (
+    AbstractLayer,
+    AbstractLinear,
+    Affine,
+    Array,
+    Mask,
+    Relu,
+    Shape,
+    SparseAffine,
+)
 
-# The most entries of a full matrix that a scaling from pixel to pixel may make of a convolution.
-_LARGEST_MATRIX = 50_000_000
+# A scaling from pixel to pixel makes a full matrix of a convolution (or of nothing) up to this many
+# entries, and a sparse one above.
+_LARGEST_FULL_MATRIX = 2**24
+# Matrices of more entries than this are refused: what holds them takes gigabytes.
+LARGEST_SPARSE_MATRIX = 2**27
 
 
 class LayerChain:
@@ -40,30 +53,22 @@ class LayerChain:
     def reshape(self, shape: Shape) -> None:
         self.shape = shape
 
-    def relu(self) -> None:
+    def relu(self, linear: Mask | None = None) -> None:
         self._settle()
-        self._append(Relu(self.shape))
+        self._append(Relu(self.shape, linear))
 
     def fully_connected(self, weight: Array, bias: Array) -> None:
         """`weight` is `(out, in)` and acts on a flat input."""
-        if len(self.shape) != 1 or weight.shape[1] != self.size:
-            raise InvalidNetwork(
-                f"its weight takes {weight.shape[1]} values, but it receives {self.shape}. "
-                "Is a Flatten missing before it?"
-            )
         if self._pending is not None:
             scale, offset = (part.reshape(-1) for part in self._pending)
             bias = bias + weight @ offset
             weight = weight * scale
             self._pending = None
-        self._append(Affine(weight, bias, self.shape, (len(weight),)))
+        self._join(Affine(weight, bias, self.shape, (len(weight),)))
 
-    def convolution(
-        self, weight: Array, bias: Array, stride: Any, padding: Any, dilation: Any, groups: int
-    ) -> None:
-        layer = Convolution(weight, bias, self.shape, stride, padding, dilation, groups)
+    def convolution(self, layer: Convolution) -> None:
         if self._pending is None:
-            self._append(layer)
+            self._join(layer)
             return
         scale, offset = (part.reshape(self.shape) for part in self._pending)
         self._pending = None
@@ -73,17 +78,26 @@ class LayerChain:
         )
         per_channel = scale[:, :1, :1]
         if (scale == per_channel).all():
+            filters, groups = len(layer.weight), layer.groups
             spread = np.repeat(
-                per_channel.reshape(groups, 1, -1), len(weight) // groups, axis=1
-            ).reshape(len(weight), -1, 1, 1)
-            self._append(replace(layer, weight=weight * spread, bias=shifted))
+                per_channel.reshape(groups, 1, -1), filters // groups, axis=1
+            ).reshape(filters, -1, 1, 1)
+            self._join(replace(layer, weight=layer.weight * spread, bias=shifted))
         else:
-            columns = _full_matrix(layer) * scale.reshape(-1)
-            self._append(Affine(columns, shifted.reshape(-1), self.shape, layer.out_shape))
+            columns = _writable(layer) * scale.reshape(1, -1)
+            self._join(_matrix_layer(columns, shifted.reshape(-1), self.shape, layer.out_shape))
+
+    def sparse(self, matrix: sparse.csr_array, offset: Array, out_shape: Shape) -> None:
+        """Any linear map of the whole."""
+        if self._pending is not None:
+            scale, shift = (part.reshape(-1) for part in self._pending)
+            offset = offset + matrix @ shift
+            matrix = sparse.csr_array(matrix @ sparse.diags_array(scale, format="csr"))
+            self._pending = None
+        self._join(SparseAffine(matrix, offset, self.shape, out_shape))
 
     def scale_and_shift(self, scale: Array, offset: Array) -> None:
-        """`x * scale + offset`; both constants broadcast to the current shape."""
-        scale, offset = self._broadcast(scale), self._broadcast(offset)
+        """`x * scale + offset`; both constants have the current shape."""
         last = self._layers[-1] if self._layers else None
         if isinstance(last, AbstractLinear) and self._pending is None:
             self._layers[-1] = _scaled_output(last, scale.reshape(-1), offset.reshape(-1))
@@ -93,37 +107,61 @@ class LayerChain:
             old_scale, old_offset = (part.reshape(self.shape) for part in self._pending)
             self._pending = old_scale * scale, old_offset * scale + offset
 
-    def _broadcast(self, values: Array) -> Array:
-        if values.ndim == len(self.shape) + 1 and values.shape[0] == 1:
-            values = values[0]  # the batch dimension
-        try:
-            return np.broadcast_to(values, self.shape)
-        except ValueError as error:
-            raise InvalidNetwork(
-                f"its constant of shape {values.shape} does not fit data of shape {self.shape}"
-            ) from error
-
     def _settle(self) -> None:
         """A scaling that no linear layer follows becomes a (diagonal) linear layer."""
         if self._pending is None:
             return
         scale, offset = (part.reshape(-1) for part in self._pending)
-        if self.size**2 > _LARGEST_MATRIX:
-            raise InvalidNetwork(
-                f"a scaling of {self.size} values has no linear layer beside it to fold into"
-            )
         self._pending = None
-        self._append(Affine(np.diag(scale), offset, self.shape, self.shape))
+        diagonal = sparse.diags_array(scale, format="csr")
+        self._append(_matrix_layer(diagonal, offset, self.shape, self.shape))
+
+    def _join(self, layer: AbstractLinear) -> None:
+        """Append a linear layer, or compose it with the one before."""
+        last = self._layers[-1] if self._layers else None
+        joined = _composed(last, layer) if isinstance(last, AbstractLinear) else None
+        if joined is None:
+            self._append(layer)
+            return
+        self._layers.pop()
+        self._append(joined)
 
     def _append(self, layer: AbstractLayer) -> None:
         self._layers.append(layer)
         self.shape = layer.out_shape
 
 
+def _composed(first: AbstractLinear, second: AbstractLinear) -> AbstractLinear | None:
+    """Both as one, if one of them is sparse and the product is small; else None.
+
+    Bounds through one layer are tighter than those through two.
+    """
+    if not (isinstance(first, SparseAffine) or isinstance(second, SparseAffine)):
+        return None
+    if max(_entries(first), _entries(second)) > LARGEST_MATRIX:
+        return None
+    left, right = second.matrix, first.matrix
+    if int(np.diff(right.indptr)[left.indices].sum(dtype=np.int64)) > LARGEST_MATRIX:
+        return None
+    bias = left @ first.flat_bias + second.flat_bias
+    product = sparse.csr_array(left @ right)
+    dense = isinstance(first, Affine) or isinstance(second, Affine)
+    if dense and math.prod(product.shape) <= _LARGEST_FULL_MATRIX:
+        return Affine(product.toarray(), bias, first.in_shape, second.out_shape)
+    return SparseAffine(product, bias, first.in_shape, second.out_shape)
+
+
+def _entries(layer: AbstractLinear) -> int:
+    return layer.weight.nnz if isinstance(layer, SparseAffine) else layer.out_size * layer.fan_in
+
+
 def _scaled_output(layer: AbstractLinear, scale: Array, offset: Array) -> AbstractLinear:
     bias = layer.flat_bias * scale + offset
     if isinstance(layer, Affine):
         return replace(layer, weight=layer.weight * scale[:, None], bias=bias)
+    if isinstance(layer, SparseAffine):
+        rows = sparse.csr_array(sparse.diags_array(scale, format="csr") @ layer.weight)
+        return replace(layer, weight=rows, bias=bias)
     assert isinstance(layer, Convolution)  # the only other linear layer
     grid = scale.reshape(layer.out_shape)
     per_filter = grid[:, 0, 0]
@@ -132,13 +170,29 @@ def _scaled_output(layer: AbstractLinear, scale: Array, offset: Array) -> Abstra
         uniform = (by_place == by_place[:, :1, :1]).all()
         kept = by_place[:, 0, 0] if uniform else by_place
         return replace(layer, weight=layer.weight * per_filter[:, None, None, None], bias=kept)
-    return Affine(_full_matrix(layer) * scale[:, None], bias, layer.in_shape, layer.out_shape)
+    rows = _writable(layer) * scale[:, None]
+    return _matrix_layer(rows, bias, layer.in_shape, layer.out_shape)
 
 
-def _full_matrix(layer: Convolution) -> Array:
-    if layer.in_size * layer.out_size > _LARGEST_MATRIX:
+def _writable(layer: Convolution) -> sparse.coo_array:
+    """The convolution's matrix, unless it is out of all proportion."""
+    require_size(layer.out_size * layer.fan_in)
+    return layer.matrix.tocoo()
+
+
+def _matrix_layer(
+    matrix: sparse.sparray, bias: Array, in_shape: Shape, out_shape: Shape
+) -> AbstractLinear:
+    if math.prod(matrix.shape) <= _LARGEST_FULL_MATRIX:
+        return Affine(matrix.toarray(), bias, in_shape, out_shape)
+    return SparseAffine(sparse.csr_array(matrix), bias, in_shape, out_shape)
+
+
+def require_size(entries: int) -> None:
+    """Refuse a matrix that would take gigabytes."""
+    if entries > LARGEST_SPARSE_MATRIX:
         raise InvalidNetwork(
-            "a scaling that differs from pixel to pixel cannot fold into so large a convolution"
+            f"written as one linear layer, a part of the network takes a matrix of {entries:,} "
+            f"entries, more than {LARGEST_SPARSE_MATRIX:,}; the network is too large for its "
+            "branches"
         )
-    matrix: Array = layer.matrix.toarray()
-    return matrix

@@ -29,6 +29,7 @@ class Network:
     ask onnxruntime about the original. It is None for networks built in memory, and so is `file`.
     `convention` says what happens to an input before that model takes it; the layers include it.
     It is None where the model takes inputs as they are.
+    `notes` say what a reader made of the model that its user should know.
     """
 
     layers: tuple[AbstractLayer, ...]
@@ -37,6 +38,7 @@ class Network:
     model: bytes | None = field(default=None, repr=False)
     file: ModelFile | None = None
     convention: Convention | None = None
+    notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.layers:
@@ -65,7 +67,14 @@ class Network:
 
     @property
     def hidden_neurons(self) -> int:
+        """How many ReLU units there are."""
         return sum(layer.neurons for layer in self.layers if isinstance(layer, Relu))
+
+    @property
+    def linear_units(self) -> int:
+        """How many units only carry a value past a ReLU layer."""
+        relus = [layer for layer in self.layers if isinstance(layer, Relu)]
+        return sum(layer.in_size - layer.neurons for layer in relus)
 
     def forward(self, batch: Array) -> Array:
         """Scores `(batch, classes)` of inputs `(batch, ...)`, in float64."""

@@ -1,8 +1,9 @@
 """ONNX files to networks.
 
-The reader follows the one path from the model's input to its output, translating node by node
-through the table `TRANSLATORS`. It never runs the model: constants are read, everything else is
-either translated or refused by name.
+The reader translates the nodes that the output depends on, one by one, through the table
+`TRANSLATORS`, into a graph of linear operations and ReLU units; the graph is then lowered to a
+chain of layers. It never runs the model: constants are read and computed with, everything else is
+either translated or refused by name, all that is refused at once.
 """
 
 from __future__ import annotations
@@ -16,23 +17,18 @@ from typing import Any
 
 import numpy as np
 import onnx
-from onnx import AttributeProto
 
-from vhagar.errors import InvalidInput, InvalidNetwork, UnsupportedOperator
-from vhagar.network.chain import LayerChain
+from vhagar.errors import InvalidInput, InvalidNetwork, Refusal, UnsupportedOperator
 from vhagar.network.conventions import Numbers, convention
-from vhagar.network.layers import LARGEST_TENSOR, Array, Shape
+from vhagar.network.graph import Graph, Tensor
+from vhagar.network.layers import LARGEST_TENSOR, Shape
+from vhagar.network.lowering import lower
 from vhagar.network.network import ModelFile, Network
 from vhagar.network.onnx_front import with_front
-from vhagar.network.onnx_operators import SUPPORTED_OPERATORS, TRANSLATORS, Node
+from vhagar.network.onnx_node import Context, Node, Operand, label
+from vhagar.network.onnx_operators import SUPPORTED_OPERATORS, TRANSLATORS, translate
 from vhagar.network.onnx_tensors import load_external_tensors, read_tensor
-
-_ATTRIBUTE_TYPES = {
-    int: AttributeProto.INT,
-    float: AttributeProto.FLOAT,
-    bytes: AttributeProto.STRING,
-    list: AttributeProto.INTS,
-}
+from vhagar.network.onnx_usage import moved_relus, nodes_on_the_way, tail_of
 
 
 def read_onnx(
@@ -43,13 +39,20 @@ def read_onnx(
     mean: Numbers | None = None,
     std: Numbers | None = None,
 ) -> Network:
-    """Read a ReLU classifier from an ONNX file.
+    """Read a classifier of piecewise-linear operators from an ONNX file.
 
     The options say how the model takes an image (`vhagar.network.conventions`): `layout` is "hwc"
     where its channels are last, `image_shape` is `(channels, rows, columns)` or `(rows, columns)`
     where its input is flat, and `mean` and `std` normalise where the model does not do so itself.
     """
     path = Path(path)
+    network = read_model(load_model(path), path.stem, layout, image_shape, mean, std)
+    file = ModelFile(path, hashlib.sha256(path.read_bytes()).hexdigest())
+    return replace(network, file=file)
+
+
+def load_model(path: Path) -> Any:
+    """The file as ONNX's own ModelProto, with its external data."""
     if not path.is_file():
         raise InvalidInput(f"no model file at {path}; check the path")
     try:
@@ -59,9 +62,7 @@ def read_onnx(
             f"{path} is not a readable ONNX file ({error}); export the model again"
         ) from error
     load_external_tensors(model, path)
-    network = read_model(model, path.stem, layout, image_shape, mean, std)
-    file = ModelFile(path, hashlib.sha256(path.read_bytes()).hexdigest())
-    return replace(network, file=file)
+    return model
 
 
 def read_model(model: Any, name: str, *conventions: Any) -> Network:
@@ -74,46 +75,52 @@ def read_model(model: Any, name: str, *conventions: Any) -> Network:
         if front.is_plain:
             return reader.read(name)
         network = GraphReader(with_front(model, input_name, front)).read(name)
-    return replace(network, model=model.SerializeToString(), convention=front)
+        reader.notes += network.notes
+        return replace(network, model=reader.second_opinion(), convention=front)
 
 
 class GraphReader:
-    """Walks one graph. `data` is the name of the tensor that the chain's end produces."""
+    """Walks one graph. `found` holds what each name stands for: a constant, or data."""
 
     def __init__(self, model: Any) -> None:
         self.model = model
-        self.graph = model.graph
-        self.constants: dict[str, np.ndarray[Any, Any]] = {
-            tensor.name: read_tensor(tensor) for tensor in self.graph.initializer
+        self.proto = model.graph
+        self.found: dict[str, Operand] = {
+            tensor.name: read_tensor(tensor) for tensor in self.proto.initializer
         }
-        self.data = ""
-        self.chain: LayerChain
+        self.notes: list[str] = []
+        # What could not be translated, and all that is computed from it.
+        self._refusals: list[Refusal] = []
+        self._unknown: set[str] = set()
 
     def read(self, name: str) -> Network:
-        if len(self.graph.output) != 1:
-            outputs = [value.name for value in self.graph.output]
+        if len(self.proto.output) != 1:
+            outputs = [value.name for value in self.proto.output]
             raise InvalidNetwork(f"a classifier has one output; this model has {outputs}")
-        self.data, shape = self.input()
-        self.chain = LayerChain(shape)
-        for node in self._nodes_on_the_way():
-            self._translate(node)
-        output = self.graph.output[0].name
-        if output != self.data:
-            raise InvalidNetwork(
-                f"the output {output!r} does not depend on the input; the graph is disconnected"
-            )
-        if len(self.chain.shape) != 1:
-            raise InvalidNetwork(
-                f"the output {output!r} has shape {self.chain.shape} for each input, not that of a "
-                "vector of scores; is a Flatten missing at the end?"
-            )
-        layers = self.chain.finish()
-        return Network(layers, shape, name, self.model.SerializeToString())
+        source, shape = self.input()
+        graph = Graph(shape)
+        self.found[source] = graph.input
+        nodes, output = nodes_on_the_way(self.proto), self.proto.output[0].name
+        moved = moved_relus(nodes, output)
+        context = Context(
+            graph,
+            self._opset(),
+            tail_of(nodes, output),
+            frozenset(moved),
+            frozenset(moved.values()),
+            self.notes.append,
+        )
+        for node in nodes:
+            self._take(node, context)
+        if self._refusals:
+            raise UnsupportedOperator(self._refusals, SUPPORTED_OPERATORS)
+        layers = lower(graph, self._scores(output))
+        return Network(layers, shape, name, self.second_opinion(), notes=tuple(self.notes))
 
     def input(self) -> tuple[str, Shape]:
         """The name and the shape of the model's one input."""
         # Old files list the initialisers among the inputs.
-        inputs = [value for value in self.graph.input if value.name not in self.constants]
+        inputs = [value for value in self.proto.input if value.name not in self.found]
         if len(inputs) != 1:
             names = [value.name for value in inputs]
             raise InvalidNetwork(f"a classifier has one input; this model has {names}")
@@ -132,90 +139,76 @@ class GraphReader:
             raise InvalidNetwork(f"the input {inputs[0].name!r} of shape {dims} is too large")
         return inputs[0].name, tuple(dims[1:])
 
-    def _nodes_on_the_way(self) -> list[Node]:
-        """The nodes the output depends on, in the file's (topological) order."""
-        needed = {self.graph.output[0].name}
-        chosen = []
-        for node in reversed(self.graph.node):
-            if needed.intersection(node.output):
-                chosen.append(node)
-                needed.update(filter(None, node.input))  # the empty name is an input left out
-        return chosen[::-1]
+    def _opset(self) -> int:
+        """The version of ONNX's own operators; 1 where the file does not say."""
+        return max(
+            (one.version for one in self.model.opset_import if one.domain in ("", "ai.onnx")),
+            default=1,
+        )
 
-    def _translate(self, node: Node) -> None:
-        translator = TRANSLATORS.get(node.op_type) if node.domain in ("", "ai.onnx") else None
-        if translator is None:
-            raise self.refusal(node, "is not supported")
+    def _take(self, proto: Any, context: Context) -> None:
+        """Translate one node, or note that it cannot be."""
+        if self._unknown.intersection(proto.input):
+            if proto.op_type not in TRANSLATORS or proto.domain not in ("", "ai.onnx"):
+                self._refusals.append(Refusal(proto.op_type, label(proto), "is not supported"))
+            self._unknown.update(proto.output)
+            return
         try:
-            translator(self, node)
+            results = self._translated(proto, context)
+        except UnsupportedOperator as error:
+            self._refusals += error.refusals
+            self._unknown.update(proto.output)
+            return
+        self.found.update(
+            (name, result) for name, result in zip(proto.output, results, strict=False) if name
+        )
+
+    def _translated(self, proto: Any, context: Context) -> list[Operand]:
+        try:
+            operands = [self._operand(name) for name in proto.input]
+            return list(translate(Node(proto, operands, context)))
         except InvalidNetwork as error:
             if isinstance(error, UnsupportedOperator):
                 raise
-            raise InvalidNetwork(f"node {_label(node)!r} ({node.op_type}): {error}") from error
+            raise InvalidNetwork(f"node {label(proto)!r} ({proto.op_type}): {error}") from error
         except (ArithmeticError, LookupError, MemoryError, TypeError, ValueError) as error:
             raise InvalidNetwork(
-                f"node {_label(node)!r} ({node.op_type}) is malformed ({error}); "
+                f"node {label(proto)!r} ({proto.op_type}) is malformed ({error}); "
                 "export the model again"
             ) from error
 
-    def refusal(self, node: Node, reason: str) -> UnsupportedOperator:
-        return UnsupportedOperator(node.op_type, _label(node), reason, SUPPORTED_OPERATORS)
+    def _operand(self, name: str) -> Operand | None:
+        if not name:
+            return None
+        if name not in self.found:
+            raise InvalidNetwork(f"its operand {name!r} is made nowhere (missing initialiser?)")
+        return self.found[name]
 
-    def advance(self, node: Node) -> None:
-        """The node's first output is the chain's new end."""
-        self.data = node.output[0]
-
-    def constant(self, node: Node, position: int, what: str) -> np.ndarray[Any, Any]:
-        """The constant at an input of the node, or an error that says it is missing."""
-        name = node.input[position] if position < len(node.input) else ""
-        if name not in self.constants:
+    def _scores(self, output: str) -> Tensor:
+        scores = self.found.get(output)
+        if not isinstance(scores, Tensor):
             raise InvalidNetwork(
-                f"its {what} {name!r} is not a constant of the model (missing initialiser?)"
+                f"the output {output!r} does not depend on the input; the graph is disconnected"
             )
-        return self.constants[name]
-
-    def weights(self, node: Node, position: int, what: str) -> Array:
-        values = self.constant(node, position, what)
-        if values.dtype.kind != "f":
-            raise InvalidNetwork(f"its {what} has type {values.dtype}, not a float type")
-        array = np.asarray(values, dtype=np.float64)
-        if not np.isfinite(array).all():
+        if len(scores.shape) != 1:
             raise InvalidNetwork(
-                f"its {what} {node.input[position]!r} holds NaN or infinity; "
-                "the model was probably damaged in training or export"
+                f"the output {output!r} has shape {scores.shape} for each input, not that of a "
+                "vector of scores; is a Flatten missing at the end?"
             )
-        if not array.size:
-            raise InvalidNetwork(f"its {what} {node.input[position]!r} is empty")
-        return array
+        return scores
 
-    def attributes(self, node: Node, **defaults: Any) -> dict[str, Any]:
-        """The node's attributes over their defaults, whose types they must have."""
-        found = dict(defaults)
-        for item in node.attribute:
-            if item.name not in defaults:
-                raise self.refusal(node, f"has the attribute {item.name!r}, which is not known")
-            if item.type != _ATTRIBUTE_TYPES[type(defaults[item.name])] or item.ref_attr_name:
-                raise InvalidNetwork(f"its attribute {item.name!r} has the wrong type")
-            found[item.name] = onnx.helper.get_attribute_value(item)
-        return found
+    def second_opinion(self) -> bytes:
+        """The model with the same scores as the layers: without a softmax that was left out.
 
-    def require_data(self, node: Node, position: int = 0) -> None:
-        if position >= len(node.input) or node.input[position] != self.data:
-            raise self.refusal(
-                node,
-                "takes a tensor that is not the previous node's output; "
-                "branches and skip connections are not supported yet",
-            )
-
-    def data_position(self, node: Node) -> int:
-        """Which of a binary node's two inputs is the data; the other must be a constant."""
-        places = [k for k, name in enumerate(node.input) if name == self.data]
-        if len(places) != 1 or len(node.input) != 2:
-            raise self.refusal(node, "needs one constant input; branches are not supported")
-        if node.input[1 - places[0]] not in self.constants:
-            self.require_data(node, 1 - places[0])
-        return places[0]
-
-
-def _label(node: Node) -> str:
-    return str(node.name or (node.output[0] if node.output else "unnamed"))
+        To be asked for after `read`, whose notes say whether one was.
+        """
+        if self.notes:
+            model = onnx.ModelProto()
+            model.CopyFrom(self.model)
+            tail = tail_of(model.graph.node, model.graph.output[0].name)
+            for node in model.graph.node:
+                if node.op_type in ("Softmax", "LogSoftmax") and node.output[0] in tail:
+                    node.op_type = "Identity"
+                    node.ClearField("attribute")
+            return bytes(model.SerializeToString())
+        return bytes(self.model.SerializeToString())

@@ -1,0 +1,157 @@
+"""One node of an ONNX graph, as its translator sees it: operands, attributes, and refusals."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import AttributeProto
+
+from vhagar.errors import InvalidNetwork, Refusal, UnsupportedOperator
+from vhagar.network.graph import Graph, Tensor
+from vhagar.network.layers import LARGEST_TENSOR, Array, Shape
+
+Constant = np.ndarray[Any, Any]
+Operand = Tensor | Constant
+
+_ATTRIBUTE_TYPES = {
+    int: AttributeProto.INT,
+    float: AttributeProto.FLOAT,
+    bytes: AttributeProto.STRING,
+    list: AttributeProto.INTS,
+    onnx.TensorProto: AttributeProto.TENSOR,
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Context:
+    """What a node knows of the model around it.
+
+    `tail` names the tensors whose numbers are the model's output as they are. `relu_moved_from`
+    names the results of ReLUs that are applied after a pool, `relu_moved_to` those of the pools.
+    """
+
+    graph: Graph
+    opset: int
+    tail: frozenset[str] = frozenset()
+    relu_moved_from: frozenset[str] = frozenset()
+    relu_moved_to: frozenset[str] = frozenset()
+    note: Callable[[str], None] = lambda text: None
+
+
+class Node:
+    """A node with its operands. Those left out are None."""
+
+    def __init__(self, proto: Any, operands: list[Operand | None], context: Context) -> None:
+        self.proto = proto
+        self.kind: str = proto.op_type
+        self.operands = operands
+        self.context = context
+        self.graph = context.graph
+        self.opset = context.opset
+
+    @property
+    def result(self) -> str:
+        """The name of the first output."""
+        return str(self.proto.output[0])
+
+    def refusal(self, reason: str) -> UnsupportedOperator:
+        return UnsupportedOperator([Refusal(self.kind, label(self.proto), reason)])
+
+    def has(self, position: int) -> bool:
+        """Whether an optional operand is given."""
+        return position < len(self.operands) and self.operands[position] is not None
+
+    def tensor(self, position: int = 0) -> Tensor:
+        """An operand that depends on the input."""
+        operand = self.operands[position] if position < len(self.operands) else None
+        if isinstance(operand, Tensor):
+            return operand
+        raise self.refusal(
+            f"needs data that depends on the model's input as operand {position + 1}"
+        )
+
+    def constant(self, position: int, what: str) -> Constant:
+        """A constant operand, or an error that says it is missing."""
+        operand = self.operands[position] if position < len(self.operands) else None
+        if isinstance(operand, Tensor):
+            raise self.refusal(f"has a {what} that depends on the model's input")
+        if operand is None:
+            raise InvalidNetwork(f"its {what} is missing (an initialiser that is not there?)")
+        return operand
+
+    def integers(self, position: int, what: str) -> list[int]:
+        """A constant operand that is a list of whole numbers."""
+        values = self.constant(position, what)
+        if values.dtype.kind not in "iu" or values.ndim > 1:
+            raise InvalidNetwork(f"its {what} is no list of whole numbers")
+        return [int(value) for value in values.reshape(-1)]
+
+    def weights(self, position: int, what: str) -> Array:
+        """A constant operand in float64, checked to be finite."""
+        values = self.constant(position, what)
+        name = self.proto.input[position]
+        if values.dtype.kind != "f":
+            raise InvalidNetwork(f"its {what} has type {values.dtype}, not a float type")
+        array = np.asarray(values, dtype=np.float64)
+        if not np.isfinite(array).all():
+            raise InvalidNetwork(
+                f"its {what} {name!r} holds NaN or infinity; "
+                "the model was probably damaged in training or export"
+            )
+        if not array.size:
+            raise InvalidNetwork(f"its {what} {name!r} is empty")
+        return array
+
+    def attributes(self, **defaults: Any) -> dict[str, Any]:
+        """The node's attributes over their defaults, whose types they must have."""
+        found = dict(defaults)
+        for item in self.proto.attribute:
+            if item.name not in defaults:
+                raise self.refusal(f"has the attribute {item.name!r}, which is not known")
+            if item.type != _ATTRIBUTE_TYPES[type(defaults[item.name])] or item.ref_attr_name:
+                raise InvalidNetwork(f"its attribute {item.name!r} has the wrong type")
+            found[item.name] = onnx.helper.get_attribute_value(item)
+        return found
+
+    def given(self, name: str) -> bool:
+        """Whether the node has an attribute of that name."""
+        return any(item.name == name for item in self.proto.attribute)
+
+    def axis(self, axis: int, rank: int) -> int:
+        """An axis counted from the front, of a tensor with `rank` axes, the batch included."""
+        if not -rank <= axis < rank:
+            raise InvalidNetwork(f"its axis {axis} is none of a tensor with {rank} dimensions")
+        return axis % rank
+
+    def image_axes(self, axes: list[int], shape: Shape) -> list[int]:
+        """Axes of a tensor with its batch as axes of the shape without; the batch is refused."""
+        found = sorted({self.axis(axis, len(shape) + 1) for axis in axes})
+        if 0 in found:
+            raise self.refusal("works along the batch dimension, which would mix images")
+        return [axis - 1 for axis in found]
+
+
+def full_shape(operand: Operand) -> Shape:
+    """The shape with the batch, which counts as 1."""
+    return (1, *operand.shape) if isinstance(operand, Tensor) else operand.shape
+
+
+def require_modest(shape: Any) -> None:
+    """Refuse sizes that only a damaged file asks for."""
+    sizes = [int(size) for size in shape]
+    if any(size < 0 for size in sizes):
+        raise InvalidNetwork(f"it gives a tensor of shape {sizes}")
+    total = 1
+    for size in sizes:
+        total *= size
+    if total > LARGEST_TENSOR:
+        raise InvalidNetwork(f"it gives a tensor of shape {sizes}, which is too large")
+
+
+def label(proto: Any) -> str:
+    """What messages call a node."""
+    return str(proto.name or (proto.output[0] if proto.output else "unnamed"))

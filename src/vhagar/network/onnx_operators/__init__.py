@@ -1,0 +1,91 @@
+"""What each ONNX operator means: one translator for each, in the table `TRANSLATORS`.
+
+A translator takes a node, adds to the node's graph what the operator computes, and returns the
+result: tensors that depend on the input, or constants. It refuses what it does not know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from vhagar.network.onnx_node import Node, Operand
+from vhagar.network.onnx_operators import (
+    activations,
+    constants,
+    elementwise,
+    linear,
+    pooling,
+    rearranging,
+    shaping,
+)
+
+Translator = Callable[[Node], Operand | Sequence[Operand]]
+
+TRANSLATORS: dict[str, Translator] = {
+    "Abs": activations.absolute_value,
+    "Add": elementwise.addition,
+    "AveragePool": pooling.average_pool,
+    "BatchNormalization": linear.batch_normalization,
+    "Cast": constants.cast,
+    "Clip": activations.clipped,
+    "Concat": shaping.concat,
+    "Constant": constants.constant,
+    "ConstantOfShape": constants.constant_of_shape,
+    "Conv": linear.convolution,
+    "ConvTranspose": linear.transposed_convolution,
+    "DepthToSpace": rearranging.rearranged(rearranging.depth_to_space),
+    "Div": elementwise.multiplication,
+    "Dropout": shaping.dropout,
+    "Expand": rearranging.rearranged(rearranging.expand),
+    "Flatten": shaping.flatten,
+    "Gather": rearranging.rearranged(rearranging.gather),
+    "Gemm": linear.gemm,
+    "GlobalAveragePool": pooling.global_average_pool,
+    "GlobalMaxPool": pooling.global_max_pool,
+    "Identity": shaping.identity,
+    "LeakyRelu": activations.leaky,
+    "LogSoftmax": activations.softmax,
+    "MatMul": linear.matmul,
+    "Max": activations.extremum,
+    "MaxPool": pooling.max_pool,
+    "Mean": elementwise.addition,
+    "Min": activations.extremum,
+    "Mul": elementwise.multiplication,
+    "Neg": elementwise.negation,
+    "PRelu": activations.parametric,
+    "Pad": rearranging.pad,
+    "Range": constants.value_range,
+    "ReduceMax": pooling.reduction,
+    "ReduceMean": pooling.reduction,
+    "ReduceMin": pooling.reduction,
+    "ReduceSum": pooling.reduction,
+    "Relu": activations.relu,
+    "Reshape": shaping.reshape,
+    "Shape": shaping.shape_of,
+    "Size": shaping.size_of,
+    "Slice": rearranging.rearranged(rearranging.slice_of),
+    "Softmax": activations.softmax,
+    "SpaceToDepth": rearranging.rearranged(rearranging.space_to_depth),
+    "Split": rearranging.rearranged(rearranging.split),
+    "Squeeze": shaping.squeeze,
+    "Sub": elementwise.addition,
+    "Sum": elementwise.addition,
+    "Tile": rearranging.rearranged(rearranging.tile),
+    "Transpose": rearranging.rearranged(rearranging.transpose),
+    "Unsqueeze": shaping.unsqueeze,
+}
+
+SUPPORTED_OPERATORS = tuple(TRANSLATORS)
+
+
+def translate(node: Node) -> Sequence[Operand]:
+    """What the node's outputs are, in order."""
+    translator: Translator | None = TRANSLATORS.get(node.kind)
+    if node.proto.domain not in ("", "ai.onnx"):
+        translator = None
+    elif node.operands and constants.folds(node):
+        translator = constants.folded
+    if translator is None:
+        raise node.refusal("is not supported")
+    found = translator(node)
+    return found if isinstance(found, list) else [found]  # type: ignore[list-item]

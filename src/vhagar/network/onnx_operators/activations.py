@@ -1,0 +1,117 @@
+"""Operators that are made of piecewise-linear units, and the softmax at the end."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from vhagar.errors import InvalidNetwork
+from vhagar.network.graph import Tensor
+from vhagar.network.layers import Array, Shape
+from vhagar.network.onnx_node import Node, full_shape
+from vhagar.network.units import absolute, clip, leaky_relu, maximum, minimum
+
+
+def relu(node: Node) -> Tensor:
+    node.attributes()
+    data = node.tensor()
+    # A ReLU before a pool of maxima is applied after it: fewer units, and the same.
+    return data if node.result in node.context.relu_moved_from else node.graph.units(data)
+
+
+def leaky(node: Node) -> Tensor:
+    alpha = node.attributes(alpha=0.01)["alpha"]
+    if not math.isfinite(alpha):
+        raise InvalidNetwork(f"its alpha {alpha} is not finite")
+    return leaky_relu(node.graph, node.tensor(), float(alpha))
+
+
+def parametric(node: Node) -> Tensor:
+    node.attributes()
+    data, slope = node.tensor(), node.weights(1, "slope")
+    return leaky_relu(node.graph, data, _broadcast(slope, data.shape))
+
+
+def _broadcast(values: Array, shape: Shape) -> Array:
+    try:
+        full: Array = np.broadcast_to(values, (1, *shape))[0]
+        return full
+    except ValueError as error:
+        raise InvalidNetwork(
+            f"its constant of shape {values.shape} does not fit data of shape {shape}"
+        ) from error
+
+
+def clipped(node: Node) -> Tensor:
+    attributes = node.attributes(min=-math.inf, max=math.inf)
+    low = _limit(node, 1, "lower limit") if node.has(1) else attributes["min"]
+    high = _limit(node, 2, "upper limit") if node.has(2) else attributes["max"]
+    return clip(node.graph, node.tensor(), float(low), float(high))
+
+
+def _limit(node: Node, position: int, what: str) -> float:
+    values = node.constant(position, what)
+    if values.dtype.kind != "f" or values.size != 1:
+        raise InvalidNetwork(f"its {what} is not one number")
+    return float(values.reshape(()))
+
+
+def absolute_value(node: Node) -> Tensor:
+    node.attributes()
+    return absolute(node.graph, node.tensor())
+
+
+def extremum(node: Node) -> Tensor:
+    """Max and Min of any number of operands."""
+    node.attributes()
+    if any(operand is None for operand in node.operands):
+        raise InvalidNetwork("one of its operands is missing")
+    tensors: list[Tensor] = [one for one in node.operands if isinstance(one, Tensor)]
+    constants: list[Any] = [
+        node.weights(k, "constant")
+        for k, operand in enumerate(node.operands)
+        if not isinstance(operand, Tensor)
+    ]
+    shape = common_shape(node)
+    pick = np.maximum if node.kind == "Max" else np.minimum
+    constant = None
+    if constants:
+        constant = constants[0]
+        for more in constants[1:]:
+            constant = pick(constant, more)
+        constant = _broadcast(constant, shape)
+    unit = maximum if node.kind == "Max" else minimum
+    return unit(node.graph, tensors, constant, shape)
+
+
+def common_shape(node: Node) -> Shape:
+    """The shape that all operands broadcast to, without the batch."""
+    shapes = [full_shape(operand) for operand in node.operands if operand is not None]
+    try:
+        found = np.broadcast_shapes(*shapes)
+    except ValueError as error:
+        raise InvalidNetwork(f"its operands of shapes {shapes} do not fit each other") from error
+    ranks = {len(one.shape) + 1 for one in node.operands if isinstance(one, Tensor)}
+    if found[0] != 1 or (ranks and min(ranks) < len(found)):
+        raise InvalidNetwork(
+            f"its operands of shapes {shapes} do not fit each other: the batch dimension is lost"
+        )
+    return tuple(found[1:])
+
+
+def softmax(node: Node) -> Tensor:
+    """Softmax and LogSoftmax at the end do not change which score is the largest."""
+    axis = node.attributes(axis=-1 if node.opset >= 13 else 1)["axis"]
+    data = node.tensor()
+    if node.result not in node.context.tail:
+        raise node.refusal("is supported only as the last node, over the scores")
+    first = node.axis(axis, len(data.shape) + 1)
+    sizes = data.shape[first - 1 :] if node.opset < 13 else data.shape[first - 1 : first]
+    if first == 0 or math.prod(sizes) != data.size:
+        raise node.refusal(f"works along axis {axis}, which is not that of the scores")
+    node.context.note(
+        f"{node.kind} at the end is left out: confidence is a difference of the scores before it"
+    )
+    return data

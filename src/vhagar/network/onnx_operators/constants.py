@@ -1,0 +1,128 @@
+"""Constants, and operators on constants only: exporters leave whole computations of shapes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import AttributeProto, TensorProto
+
+from vhagar.errors import InvalidNetwork
+from vhagar.network.graph import Tensor
+from vhagar.network.onnx_node import Constant, Node, Operand, require_modest
+from vhagar.network.onnx_tensors import read_tensor
+
+# The forms that a constant of numbers may have.
+_CONSTANT_TYPES = {
+    "value": AttributeProto.TENSOR,
+    "value_float": AttributeProto.FLOAT,
+    "value_floats": AttributeProto.FLOATS,
+    "value_int": AttributeProto.INT,
+    "value_ints": AttributeProto.INTS,
+}
+
+
+def constant(node: Node) -> Constant:
+    items = [item for item in node.proto.attribute if _CONSTANT_TYPES.get(item.name) == item.type]
+    if len(items) != 1 or len(node.proto.attribute) != 1:
+        raise node.refusal("holds something other than a dense tensor of numbers")
+    value = onnx.helper.get_attribute_value(items[0])
+    return read_tensor(value) if items[0].name == "value" else np.asarray(value)
+
+
+def constant_of_shape(node: Node) -> Constant:
+    default = TensorProto(dims=[1], data_type=TensorProto.FLOAT, float_data=[0.0])
+    value = read_tensor(node.attributes(value=default)["value"])
+    shape = node.integers(0, "shape")
+    require_modest(shape)
+    if value.size != 1:
+        raise InvalidNetwork("its value is not one number")
+    return np.full(shape, value.reshape(()))
+
+
+def value_range(node: Node) -> Constant:
+    node.attributes()
+    start, limit, step = (node.constant(k, "limits").reshape(()).item() for k in range(3))
+    if step == 0:
+        raise InvalidNetwork("its step is 0")
+    require_modest([max(int(np.ceil((limit - start) / step)), 0)])
+    return np.arange(start, limit, step)
+
+
+_TYPES = {
+    TensorProto.FLOAT: np.float64,  # read in float64 like everything else
+    TensorProto.DOUBLE: np.float64,
+    TensorProto.INT64: np.int64,
+    TensorProto.INT32: np.int32,
+    TensorProto.BOOL: np.bool_,
+}
+
+
+def cast(node: Node) -> Operand:
+    kind = node.attributes(to=0, saturate=1)["to"]
+    operand = node.operands[0]
+    if isinstance(operand, Tensor):
+        if kind not in (TensorProto.FLOAT, TensorProto.DOUBLE):
+            raise node.refusal("turns data into another type than float or double")
+        return operand
+    if kind not in _TYPES:
+        raise node.refusal(f"turns a constant into the type {kind}")
+    return node.constant(0, "operand").astype(_TYPES[kind])
+
+
+def _arrays(node: Node) -> list[Any]:
+    """All operands, floats in float64."""
+    node.attributes()
+    arrays = [node.constant(k, f"operand {k + 1}") for k in range(len(node.operands))]
+    require_modest(np.broadcast_shapes(*(array.shape for array in arrays)))
+    return [array.astype(np.float64) if array.dtype.kind == "f" else array for array in arrays]
+
+
+def _divided(first: Any, second: Any) -> Constant:
+    if not np.all(second):
+        raise InvalidNetwork("it divides by zero")
+    if first.dtype.kind in "iu":  # ONNX rounds towards zero
+        return np.asarray(np.trunc(first / second), dtype=first.dtype)
+    return np.asarray(first / second)
+
+
+def _total(*arrays: Any) -> Constant:
+    return np.asarray(sum(arrays[1:], start=arrays[0]))
+
+
+_FOLDED: dict[str, Callable[..., Any]] = {
+    "Abs": np.abs,
+    "Add": np.add,
+    "And": np.logical_and,
+    "Ceil": np.ceil,
+    "Div": _divided,
+    "Equal": np.equal,
+    "Exp": np.exp,
+    "Floor": np.floor,
+    "Greater": np.greater,
+    "Less": np.less,
+    "Max": lambda *arrays: np.max(np.broadcast_arrays(*arrays), axis=0),
+    "Min": lambda *arrays: np.min(np.broadcast_arrays(*arrays), axis=0),
+    "Mul": np.multiply,
+    "Neg": np.negative,
+    "Not": np.logical_not,
+    "Or": np.logical_or,
+    "Reciprocal": lambda array: _divided(np.ones_like(array), array),
+    "Relu": lambda array: np.maximum(array, 0),
+    "Sqrt": np.sqrt,
+    "Sub": np.subtract,
+    "Sum": _total,
+    "Where": np.where,
+}
+
+
+def folds(node: Node) -> bool:
+    """Whether the node computes a constant from constants, element by element."""
+    return node.kind in _FOLDED and not any(isinstance(one, Tensor) for one in node.operands)
+
+
+def folded(node: Node) -> Constant:
+    """The constant that such a node gives."""
+    return np.asarray(_FOLDED[node.kind](*_arrays(node)))

@@ -1,0 +1,67 @@
+"""Sums, differences and multiples, element by element."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from vhagar.errors import InvalidNetwork
+from vhagar.network.graph import Tensor, spread
+from vhagar.network.layers import Array, Shape
+from vhagar.network.onnx_node import Node
+from vhagar.network.onnx_operators.activations import common_shape
+
+
+def addition(node: Node) -> Tensor:
+    """Add, Sub, Sum and Mean: each operand has a factor."""
+    node.attributes()
+    count = len(node.operands)
+    if any(operand is None for operand in node.operands) or (
+        node.kind in ("Add", "Sub") and count != 2
+    ):
+        raise InvalidNetwork("one of its operands is missing")
+    factors = {"Sub": (1.0, -1.0), "Mean": (1.0 / count,) * count}.get(node.kind, (1.0,) * count)
+    shape = common_shape(node)
+    data = [
+        (operand, factor)
+        for operand, factor in zip(node.operands, factors, strict=True)
+        if isinstance(operand, Tensor)
+    ]
+    offset = np.zeros((1, *shape))
+    for position, factor in enumerate(factors):
+        if not isinstance(node.operands[position], Tensor):
+            offset = offset + factor * node.weights(position, "constant")
+    if len(data) == 1 and data[0][0].shape == shape:
+        return node.graph.scaled(data[0][0], data[0][1], offset[0])
+    return node.graph.linear(
+        [spread(operand, shape, factor) for operand, factor in data], shape, offset[0]
+    )
+
+
+def multiplication(node: Node) -> Tensor:
+    """Mul and Div with a constant."""
+    node.attributes()
+    if len(node.operands) != 2:
+        raise InvalidNetwork("one of its operands is missing")
+    places = [k for k, operand in enumerate(node.operands) if isinstance(operand, Tensor)]
+    if node.kind == "Div" and 1 in places:
+        raise node.refusal("divides by the data, which is not linear")
+    if len(places) == 2:
+        raise node.refusal("multiplies two tensors that both depend on the input: not linear")
+    value = node.weights(1 - places[0], "constant")
+    if node.kind == "Div":
+        if not value.all():
+            raise InvalidNetwork("it divides by zero")
+        value = 1.0 / value
+    return _scaled(node, node.tensor(places[0]), value, common_shape(node))
+
+
+def _scaled(node: Node, data: Tensor, factor: Array, shape: Shape) -> Tensor:
+    if data.shape != shape:  # the constant is larger: the data is repeated first
+        data = node.graph.linear([spread(data, shape)], shape)
+    full = np.broadcast_to(factor, (1, *shape))[0]
+    return node.graph.scaled(data, full, 0.0)
+
+
+def negation(node: Node) -> Tensor:
+    node.attributes()
+    return node.graph.scaled(node.tensor(), -1.0, 0.0)

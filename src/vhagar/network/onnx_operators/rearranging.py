@@ -1,0 +1,193 @@
+"""Operators that move, pick or repeat entries, on constants and on data alike.
+
+Each is one function from arrays to arrays. For data it is applied to the numbers of the entries,
+in a batch of two: what comes out says which entry goes where, and whether images stay apart.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from vhagar.errors import InvalidNetwork
+from vhagar.network.graph import Tensor
+from vhagar.network.maps import SparseMap, selection
+from vhagar.network.onnx_node import Constant, Node, Operand, require_modest
+
+Rearrangement = Callable[[Node, Constant], list[Constant]]
+
+
+def rearranged(function: Rearrangement) -> Callable[[Node], list[Operand]]:
+    """A translator: the function applied to the first operand, whatever that is."""
+
+    def translate(node: Node) -> list[Operand]:
+        operand = node.operands[0]
+        if not isinstance(operand, Tensor):
+            return list(function(node, node.constant(0, "operand")))
+        numbers = np.arange(2 * operand.size).reshape(2, *operand.shape)
+        return [_picked(node, operand, index) for index in function(node, numbers)]
+
+    return translate
+
+
+def _picked(node: Node, data: Tensor, index: Constant, shift: Any = None) -> Tensor:
+    apart = index.ndim and len(index) == 2
+    if not apart or not (index[1] == np.where(index[0] < 0, -1, index[0] + data.size)).all():
+        raise node.refusal("works along the batch dimension, which would mix images")
+    picked = selection(data.shape, index[0])
+    if shift is not None:
+        picked = SparseMap(data.shape, picked.weight, shift.reshape(-1))
+    return node.graph.mapped(data, picked, index.shape[1:])
+
+
+def transpose(node: Node, array: Constant) -> list[Constant]:
+    axes = node.attributes(perm=[])["perm"] or list(range(array.ndim))[::-1]
+    return [array.transpose(axes)]
+
+
+def gather(node: Node, array: Constant) -> list[Constant]:
+    axis = node.axis(node.attributes(axis=0)["axis"], array.ndim)
+    index = node.constant(1, "indices")
+    if index.dtype.kind not in "iu":
+        raise InvalidNetwork("its indices are no whole numbers")
+    require_modest((*array.shape[:axis], *index.shape, *array.shape[axis + 1 :]))
+    if ((index < -array.shape[axis]) | (index >= array.shape[axis])).any():
+        raise InvalidNetwork(f"its indices leave an axis of {array.shape[axis]} entries")
+    return [np.take(array, index, axis=axis)]
+
+
+def slice_of(node: Node, array: Constant) -> list[Constant]:
+    if node.opset < 10:
+        attributes = node.attributes(starts=[], ends=[], axes=[])
+        starts, ends, axes = (list(attributes[key]) for key in ("starts", "ends", "axes"))
+        steps = [1] * len(starts)
+    else:
+        node.attributes()
+        starts, ends = node.integers(1, "starts"), node.integers(2, "ends")
+        axes = node.integers(3, "axes") if node.has(3) else []
+        steps = node.integers(4, "steps") if node.has(4) else [1] * len(starts)
+    axes = axes or list(range(len(starts)))
+    if not len(starts) == len(ends) == len(axes) == len(steps) or 0 in steps:
+        raise InvalidNetwork("its starts, ends, axes or steps do not fit each other")
+    chosen = [slice(None)] * array.ndim
+    for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
+        place = node.axis(axis, array.ndim)
+        chosen[place] = _slice(start, end, step, array.shape[place])
+    return [array[tuple(chosen)]]
+
+
+def _slice(start: int, end: int, step: int, size: int) -> slice:
+    """ONNX's limits are clamped to the axis; going down, one may end before its first entry."""
+    start = start + size if start < 0 else start
+    end = end + size if end < 0 else end
+    if step > 0:
+        return slice(min(max(start, 0), size), min(max(end, 0), size), step)
+    last = min(max(end, -1), size - 1)
+    return slice(min(max(start, 0), size - 1), None if last < 0 else last, step)
+
+
+def split(node: Node, array: Constant) -> list[Constant]:
+    attributes = node.attributes(axis=0, split=[], num_outputs=0)
+    axis = node.axis(attributes["axis"], array.ndim)
+    size, count = array.shape[axis], len(node.proto.output)
+    given = node.integers(1, "split") if node.has(1) else list(attributes["split"])
+    if not given:
+        each = -(-size // count)
+        given = [each] * (count - 1) + [size - each * (count - 1)]
+    if len(given) != count or sum(given) != size or min(given) < 0:
+        raise InvalidNetwork(f"its parts {given} are not those of an axis of {size} entries")
+    return list(np.split(array, np.cumsum(given)[:-1], axis=axis))
+
+
+def tile(node: Node, array: Constant) -> list[Constant]:
+    node.attributes()
+    repeats = node.integers(1, "repeats")
+    if len(repeats) != array.ndim or min(repeats, default=1) < 1:
+        raise InvalidNetwork(f"its repeats {repeats} do not fit {array.ndim} dimensions")
+    require_modest([a * b for a, b in zip(array.shape, repeats, strict=True)])
+    return [np.tile(array, repeats)]
+
+
+def expand(node: Node, array: Constant) -> list[Constant]:
+    node.attributes()
+    wanted = node.integers(1, "shape")
+    shape = np.broadcast_shapes(array.shape, tuple(wanted))
+    require_modest(shape)
+    return [np.broadcast_to(array, shape)]
+
+
+def depth_to_space(node: Node, array: Constant) -> list[Constant]:
+    attributes = node.attributes(blocksize=0, mode=b"DCR")
+    batch, channels, height, width = array.shape
+    block = attributes["blocksize"]
+    if block < 1 or channels % block**2:
+        raise InvalidNetwork(f"its blocksize {block} does not fit {channels} channels")
+    depth = channels // block**2
+    if attributes["mode"] == b"DCR":
+        parts = array.reshape(batch, block, block, depth, height, width)
+        moved = parts.transpose(0, 3, 4, 1, 5, 2)
+    else:
+        parts = array.reshape(batch, depth, block, block, height, width)
+        moved = parts.transpose(0, 1, 4, 2, 5, 3)
+    return [moved.reshape(batch, depth, height * block, width * block)]
+
+
+def space_to_depth(node: Node, array: Constant) -> list[Constant]:
+    block = node.attributes(blocksize=0)["blocksize"]
+    batch, channels, height, width = array.shape
+    if block < 1 or height % block or width % block:
+        raise InvalidNetwork(f"its blocksize {block} does not fit an image {height} x {width}")
+    parts = array.reshape(batch, channels, height // block, block, width // block, block)
+    moved = parts.transpose(0, 3, 5, 1, 2, 4)
+    return [moved.reshape(batch, -1, height // block, width // block)]
+
+
+def pad(node: Node) -> Operand:
+    """Pad, by a constant or by entries of the image itself."""
+    attributes = node.attributes(mode=b"constant", pads=[], value=0.0)
+    operand = node.operands[0]
+    rank = len(operand.shape) + isinstance(operand, Tensor) if operand is not None else 0
+    pads = list(attributes["pads"]) if node.opset < 11 else node.integers(1, "pads")
+    value = attributes["value"]
+    if node.opset >= 11 and node.has(2):
+        value = float(node.constant(2, "value").reshape(()))
+    given = node.integers(3, "axes") if node.has(3) else list(range(rank))
+    axes = [node.axis(axis, rank) for axis in given]
+    if len(pads) != 2 * len(axes) or not math.isfinite(value):
+        raise InvalidNetwork(f"its pads {pads} or its value {value} make no sense")
+    ends = {axis: (pads[k], pads[len(axes) + k]) for k, axis in enumerate(axes)}
+    if not isinstance(operand, Tensor):
+        return _padded(node, node.constant(0, "operand"), ends, attributes["mode"], value)
+    if any(ends.get(0, ())):
+        raise node.refusal("pads the batch dimension")
+    numbers = np.arange(2 * operand.size).reshape(2, *operand.shape)
+    index = _padded(node, numbers, ends, attributes["mode"], -1)
+    shift = np.where(index[0] < 0, value, 0.0)
+    return _picked(node, operand, index, shift if value and shift.any() else None)
+
+
+_MODES = {b"constant": "constant", b"reflect": "reflect", b"edge": "edge", b"wrap": "wrap"}
+
+
+def _padded(
+    node: Node, array: Constant, ends: dict[int, tuple[int, int]], mode: bytes, value: float
+) -> Constant:
+    if mode not in _MODES:
+        raise node.refusal(f"pads in the mode {mode!r}, which is not known")
+    widths = [ends.get(axis, (0, 0)) for axis in range(array.ndim)]
+    require_modest(
+        max(size + before + after, 0)
+        for size, (before, after) in zip(array.shape, widths, strict=True)
+    )
+    # Negative pads cut entries off.
+    cut = tuple(
+        slice(max(-before, 0), size - max(-after, 0))
+        for size, (before, after) in zip(array.shape, widths, strict=True)
+    )
+    wider = [(max(before, 0), max(after, 0)) for before, after in widths]
+    require_modest(size + sum(more) for size, more in zip(array.shape, wider, strict=True))
+    filling = {"constant_values": value} if mode == b"constant" else {}
+    return np.pad(array[cut], wider, mode=_MODES[mode], **filling)  # type: ignore[call-overload,no-any-return]

@@ -1,0 +1,158 @@
+"""Operators that give a tensor another shape or join several; and the shape as a constant."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from vhagar.errors import InvalidNetwork
+from vhagar.network.graph import Tensor, Term
+from vhagar.network.layers import Shape
+from vhagar.network.maps import selection
+from vhagar.network.onnx_node import Constant, Node, Operand, full_shape, require_modest
+
+
+def identity(node: Node) -> Operand:
+    node.attributes()
+    return _operand(node)
+
+
+def dropout(node: Node) -> Tensor:
+    node.attributes(ratio=0.5, seed=0, is_test=1)
+    if node.has(2) and node.constant(2, "training mode").any():
+        raise node.refusal("is in training mode; export the model in evaluation mode")
+    return node.tensor()
+
+
+def flatten(node: Node) -> Operand:
+    axis = node.attributes(axis=1)["axis"]
+    operand = node.operands[0]
+    if not isinstance(operand, Tensor):
+        array = node.constant(0, "operand")
+        place = axis if axis >= 0 else axis + array.ndim
+        return array.reshape(math.prod(array.shape[:place]), -1)
+    if axis not in (1, -len(operand.shape)):
+        raise node.refusal(f"flattens from axis {axis}; only axis 1 keeps the batch apart")
+    return operand.reshaped((operand.size,))
+
+
+def reshape(node: Node) -> Operand:
+    if node.attributes(allowzero=0)["allowzero"]:
+        raise node.refusal("takes zeros as sizes (allowzero), which leaves no values")
+    sizes = node.constant(1, "shape")
+    if sizes.dtype.kind not in "iu" or sizes.ndim != 1 or (sizes < -1).any():
+        raise InvalidNetwork(f"its shape {sizes.tolist()} is not a list of sizes, 0 or -1")
+    wanted = [int(size) for size in sizes]
+    operand = node.operands[0]
+    if not isinstance(operand, Tensor):
+        array = node.constant(0, "operand")
+        require_modest(abs(size) for size in wanted)
+        return array.reshape(_copied(wanted, array.shape))
+    shape = _resolved(_copied(wanted, (1, *operand.shape)), operand.size)
+    # The batch may be written as 1, as what it was, or as the rest.
+    if not shape or shape[0] != 1 or wanted[0] not in (-1, 0, 1):
+        raise node.refusal(f"reshapes to {wanted}; the batch dimension must stay first")
+    return operand.reshaped(shape[1:])
+
+
+def _copied(wanted: list[int], old: Shape) -> list[int]:
+    """A zero stands for the size at the same place before."""
+    if any(size == 0 and k >= len(old) for k, size in enumerate(wanted)):
+        raise InvalidNetwork(f"it copies a dimension that {old} does not have")
+    return [old[k] if size == 0 else size for k, size in enumerate(wanted)]
+
+
+def _resolved(shape: list[int], size: int) -> Shape:
+    """Fill in the one dimension that is -1, and check that the sizes agree."""
+    known = math.prod(dim for dim in shape if dim != -1)
+    if shape.count(-1) == 1 and known > 0 and size % known == 0:
+        return tuple(size // known if dim == -1 else dim for dim in shape)
+    if -1 in shape or known != size:
+        raise InvalidNetwork(f"it reshapes {size} values to {tuple(shape)}, which does not fit")
+    return tuple(shape)
+
+
+def squeeze(node: Node) -> Operand:
+    operand, axes = _operand_and_axes(node)
+    shape = full_shape(operand)
+    if not axes and isinstance(operand, Tensor):
+        axes = [1 + k for k, size in enumerate(operand.shape) if size == 1]
+    elif not axes:
+        axes = [k for k, size in enumerate(shape) if size == 1]
+    places = {node.axis(axis, len(shape)) for axis in axes}
+    if any(shape[place] != 1 for place in places):
+        raise InvalidNetwork(f"it squeezes axes {axes} of a tensor of shape {shape}")
+    kept = [size for place, size in enumerate(shape) if place not in places]
+    return _in_shape(node, operand, tuple(kept), 0 not in places)
+
+
+def unsqueeze(node: Node) -> Operand:
+    operand, axes = _operand_and_axes(node)
+    old = full_shape(operand)
+    rank = len(old) + len(axes)
+    places = {node.axis(axis, rank) for axis in axes}
+    if len(places) != len(axes):
+        raise InvalidNetwork(f"its axes {axes} repeat each other")
+    sizes = iter(old)
+    shape = tuple(1 if place in places else next(sizes) for place in range(rank))
+    return _in_shape(node, operand, shape, 0 not in places)
+
+
+def _operand_and_axes(node: Node) -> tuple[Operand, list[int]]:
+    attributes = node.attributes(axes=[])
+    axes = node.integers(1, "axes") if node.has(1) else list(attributes["axes"])
+    return _operand(node), axes
+
+
+def _operand(node: Node) -> Operand:
+    operand = node.operands[0]
+    return operand if isinstance(operand, Tensor) else node.constant(0, "operand")
+
+
+def _in_shape(node: Node, operand: Operand, shape: Shape, batch_first: bool) -> Operand:
+    if not isinstance(operand, Tensor):
+        return operand.reshape(shape)
+    if not batch_first:
+        raise node.refusal("takes away the batch dimension, or puts another before it")
+    return operand.reshaped(shape[1:])
+
+
+def concat(node: Node) -> Operand:
+    axis = node.attributes(axis=1)["axis"]
+    operands = [
+        operand if isinstance(operand, Tensor) else node.constant(k, "operand")
+        for k, operand in enumerate(node.operands)
+    ]
+    shapes = [full_shape(operand) for operand in operands]
+    place = node.axis(axis, len(shapes[0]))
+    if not any(isinstance(operand, Tensor) for operand in operands):
+        return np.concatenate([node.constant(k, "operand") for k in range(len(operands))], place)
+    if place == 0:
+        raise node.refusal("joins along the batch dimension, which would mix images")
+    ends = np.cumsum([shape[place] for shape in shapes])
+    whole = [*shapes[0]]
+    whole[place] = int(ends[-1])
+    require_modest(whole)
+    terms, offset = [], np.zeros(whole)
+    for k, operand in enumerate(operands):
+        where = [slice(None)] * len(whole)
+        where[place] = slice(int(ends[k]) - shapes[k][place], int(ends[k]))
+        if isinstance(operand, Tensor):
+            index = np.full(whole, -1)
+            index[tuple(where)] = np.arange(operand.size).reshape(shapes[k])
+            terms.append(Term(operand.value, selection(operand.shape, index)))
+        else:
+            offset[tuple(where)] = node.weights(k, "constant")
+    return node.graph.linear(terms, tuple(whole[1:]), offset if offset.any() else None)
+
+
+def shape_of(node: Node) -> Constant:
+    attributes = node.attributes(start=0, end=2**62)
+    sizes = full_shape(_operand(node))
+    return np.array(sizes[attributes["start"] : attributes["end"]], dtype=np.int64)
+
+
+def size_of(node: Node) -> Constant:
+    node.attributes()
+    return np.array(math.prod(full_shape(_operand(node))), dtype=np.int64)

@@ -1,0 +1,52 @@
+"""Who uses what in an ONNX graph: what the output needs, ends with, and what may change places."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+# Results of these are their operand, in another shape at most.
+_SAME_NUMBERS = ("Identity", "Dropout", "Reshape", "Flatten", "Squeeze", "Unsqueeze")
+
+
+def nodes_on_the_way(graph: Any) -> list[Any]:
+    """The nodes the output depends on, in the file's (topological) order."""
+    needed = {graph.output[0].name}
+    chosen = []
+    for node in reversed(graph.node):
+        if needed.intersection(filter(None, node.output)):
+            chosen.append(node)
+            needed.update(filter(None, node.input))  # the empty name is an input left out
+    return chosen[::-1]
+
+
+def tail_of(nodes: list[Any], output: str) -> frozenset[str]:
+    """The names of tensors whose numbers are the output's, as they are."""
+    names = {output}
+    for node in reversed(nodes):
+        if node.op_type in _SAME_NUMBERS and node.input and node.output[0] in names:
+            names.add(node.input[0])
+    return frozenset(names)
+
+
+def moved_relus(nodes: list[Any], output: str) -> dict[str, str]:
+    """ReLUs that only a pool of maxima uses: the name of their result, and of the pool's.
+
+    Maximum and ReLU may change places; after the pool there are fewer units.
+    """
+    uses = Counter(name for node in nodes for name in node.input)
+    uses[output] += 1
+    # For a name that is used once: the result of the pool that uses it.
+    pool_of: dict[str, str] = {}
+    moved = {}
+    for node in reversed(nodes):
+        if not node.input or uses[node.input[0]] != 1:
+            continue
+        if node.op_type in ("MaxPool", "GlobalMaxPool"):
+            pool_of[node.input[0]] = node.output[0]
+        elif node.op_type in ("Identity", "Dropout") and node.output[0] in pool_of:
+            pool_of[node.input[0]] = pool_of[node.output[0]]
+    for node in nodes:
+        if node.op_type == "Relu" and node.output[0] in pool_of:
+            moved[node.output[0]] = pool_of[node.output[0]]
+    return moved

@@ -1,0 +1,76 @@
+"""Max and Min of several tensors and constants, element by element."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from vhagar.network.graph import Graph, Tensor, Term, spread, times
+from vhagar.network.layers import Array, Shape
+from vhagar.network.maps import selection
+from vhagar.network.units.max_pool import Groups, largest, smallest
+
+
+def maximum(
+    graph: Graph, operands: Sequence[Tensor], constant: Array | None, shape: Shape
+) -> Tensor:
+    """`b + relu(a - b)` of two operands; of more, in rounds of pairs (`max_pool.py`)."""
+    if len(operands) == 1:
+        return _with_constant(graph, operands[0], constant, shape, 1.0)
+    if len(operands) == 2 and constant is None:
+        first, second = operands
+        positive = _excess(graph, first, second, shape)
+        return graph.linear([spread(second, shape), times(positive)], shape)
+    stacked, groups = _stacked(graph, operands, constant, shape)
+    return largest(graph, stacked, groups).reshaped(shape)
+
+
+def minimum(
+    graph: Graph, operands: Sequence[Tensor], constant: Array | None, shape: Shape
+) -> Tensor:
+    """`a - relu(a - b)` of two operands; of more, in rounds of pairs."""
+    if len(operands) == 1:
+        return _with_constant(graph, operands[0], constant, shape, -1.0)
+    if len(operands) == 2 and constant is None:
+        first, second = operands
+        positive = _excess(graph, first, second, shape)
+        return graph.linear([spread(first, shape), times(positive, -1.0)], shape)
+    stacked, groups = _stacked(graph, operands, constant, shape)
+    return smallest(graph, stacked, groups).reshaped(shape)
+
+
+def _excess(graph: Graph, first: Tensor, second: Tensor, shape: Shape) -> Tensor:
+    terms = [spread(first, shape), spread(second, shape, -1.0)]
+    return graph.units(graph.linear(terms, shape))
+
+
+def _with_constant(
+    graph: Graph, operand: Tensor, constant: Array | None, shape: Shape, sign: float
+) -> Tensor:
+    """`c + relu(v - c)` for the sign 1, `c - relu(c - v)` for the sign -1."""
+    if constant is None:
+        return graph.linear([spread(operand, shape)], shape)
+    full = np.broadcast_to(constant, shape)
+    excess = graph.linear([spread(operand, shape, sign)], shape, -sign * full)
+    return graph.linear([times(graph.units(excess), sign)], shape, full)
+
+
+def _stacked(
+    graph: Graph, operands: Sequence[Tensor], constant: Array | None, shape: Shape
+) -> tuple[Tensor, Groups]:
+    """All operands one after another in one tensor, and which entries belong together."""
+    size = int(np.prod(shape))
+    count = len(operands) + (constant is not None)
+    terms, offset = [], np.zeros((count, size))
+    for position, operand in enumerate(operands):
+        index = np.full((count, size), -1)
+        index[position] = np.broadcast_to(
+            np.arange(operand.size).reshape(operand.shape), shape
+        ).reshape(-1)
+        terms.append(Term(operand.value, selection(operand.shape, index)))
+    if constant is not None:
+        offset[-1] = np.broadcast_to(constant, shape).reshape(-1)
+    stacked = graph.linear(terms, (count * size,), offset)
+    members = np.arange(count * size).reshape(count, size).T
+    return stacked, Groups(members, np.full(size, count))
