@@ -16,6 +16,7 @@ import vhagar
 from vhagar import arguments as types
 from vhagar.baseline import command as baseline
 from vhagar.errors import VhagarError
+from vhagar.interchange import command as export
 from vhagar.options import ATTACK_PARTS, DEVICES, MIP_PARTS, Options
 from vhagar.report import command as report
 from vhagar.sweep import command as sweep
@@ -211,7 +212,13 @@ def _parser() -> argparse.ArgumentParser:
             epilog=_CONFIDENCE_EPILOG,
         )
     )
-    rooms = (("check", check), ("sweep", sweep), ("report", report), ("baseline", baseline))
+    rooms = (
+        ("check", check),
+        ("sweep", sweep),
+        ("report", report),
+        ("baseline", baseline),
+        ("export", export),
+    )
     for name, room in rooms:
         room.add_arguments(
             commands.add_parser(
@@ -266,6 +273,23 @@ def add_model(parser: argparse.ArgumentParser) -> None:
 
 
 def add_question(parser: argparse.ArgumentParser) -> None:
+    add_classes(parser)
+    add = parser.add_argument
+    add(
+        "--dataset",
+        type=Path,
+        metavar="FILE",
+        help="inputs to start attacks from: an .npz file or a folder of images",
+    )
+    add(
+        "--device",
+        default=Options.device,
+        choices=DEVICES,
+        help="where attacks and first-order steps run; auto: a GPU if there is one (default)",
+    )
+
+
+def add_classes(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--perturbation", required=True, metavar="P", help="for example linf(0.05); see below")
     add("--source", required=True, type=int, metavar="C", help="the class of the inputs")
@@ -282,18 +306,6 @@ def add_question(parser: argparse.ArgumentParser) -> None:
         dest="clip",
         action="store_false",
         help="let brightness and contrast leave the input range",
-    )
-    add(
-        "--dataset",
-        type=Path,
-        metavar="FILE",
-        help="inputs to start attacks from: an .npz file or a folder of images",
-    )
-    add(
-        "--device",
-        default=Options.device,
-        choices=DEVICES,
-        help="where attacks and first-order steps run; auto: a GPU if there is one (default)",
     )
 
 
@@ -349,13 +361,7 @@ def add_common(parser: argparse.ArgumentParser, timeout: float | None = None) ->
         metavar="S",
         help=f"stop after S seconds (default: {ends})",
     )
-    add(
-        "--input-range",
-        type=types.span,
-        default=(0.0, 1.0),
-        metavar="LO,HI",
-        help="the interval of every input entry (default: 0,1)",
-    )
+    add_input_range(parser)
     add("--json", type=Path, metavar="FILE", help="write the whole result, witness included")
     add("--plot", type=Path, metavar="FILE", help="draw witness and bounds (.png, .pdf or .svg)")
     add(
@@ -364,6 +370,16 @@ def add_common(parser: argparse.ArgumentParser, timeout: float | None = None) ->
         default=Options.seed,
         metavar="N",
         help="seed of everything random (default: %(default)s)",
+    )
+
+
+def add_input_range(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--input-range",
+        type=types.span,
+        default=(0.0, 1.0),
+        metavar="LO,HI",
+        help="the interval of every input entry (default: 0,1)",
     )
 
 

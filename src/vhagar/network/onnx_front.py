@@ -16,8 +16,14 @@ from vhagar.network.conventions import Convention
 _PREFIX = "vhagar_convention"
 
 
-def with_front(model: Any, input_name: str, convention: Convention) -> Any:
-    """A copy of the model that takes inputs of the convention's `input_shape`."""
+def with_front(
+    model: Any, input_name: str, convention: Convention, own_precision: bool = False
+) -> Any:
+    """A copy of the model that takes inputs of the convention's `input_shape`.
+
+    Its new constants are float64 numbers, as the user's are, for the reader, which has no need of
+    types; a runtime needs them in the model's `own_precision`.
+    """
     changed = ModelProto()
     changed.CopyFrom(model)
     graph = changed.graph
@@ -25,7 +31,8 @@ def with_front(model: Any, input_name: str, convention: Convention) -> Any:
     kind = graph.input[place].type.tensor_type
     batch = kind.shape.dim[0].dim_value or "batch"
     outside = f"{_PREFIX}_input"
-    nodes, tensors = _nodes(convention, outside)
+    dtype = helper.tensor_dtype_to_np_dtype(kind.elem_type) if own_precision else np.float64
+    nodes, tensors = _nodes(convention, outside, np.dtype(dtype))
     skipped = _cancelled(graph, input_name, convention)
     for node in skipped:
         node.op_type = "Identity"
@@ -44,7 +51,9 @@ def with_front(model: Any, input_name: str, convention: Convention) -> Any:
     return changed
 
 
-def _nodes(convention: Convention, source: str) -> tuple[list[Any], list[Any]]:
+def _nodes(
+    convention: Convention, source: str, dtype: np.dtype[Any]
+) -> tuple[list[Any], list[Any]]:
     nodes: list[Any] = []
     tensors: list[Any] = []
 
@@ -56,11 +65,10 @@ def _nodes(convention: Convention, source: str) -> tuple[list[Any], list[Any]]:
             inputs.append(f"{name}_constant")
         nodes.append(helper.make_node(kind, inputs, [name], name=name, **attributes))
 
-    # In float64: the numbers are the user's, whatever the precision of the model.
     if convention.mean:
-        then("Sub", convention.spread(convention.mean)[None])
+        then("Sub", convention.spread(convention.mean)[None].astype(dtype))
     if convention.std:
-        then("Div", convention.spread(convention.std)[None])
+        then("Div", convention.spread(convention.std)[None].astype(dtype))
     shape = convention.input_shape
     if convention.layout == "hwc":
         then("Transpose", perm=[0, 2, 3, 1])
