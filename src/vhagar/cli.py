@@ -17,6 +17,7 @@ from vhagar import arguments as types
 from vhagar.baseline import command as baseline
 from vhagar.errors import VhagarError
 from vhagar.interchange import command as export
+from vhagar.local import command as local
 from vhagar.options import ATTACK_PARTS, DEVICES, MIP_PARTS, Options
 from vhagar.report import command as report
 from vhagar.sweep import command as sweep
@@ -217,6 +218,7 @@ def _parser() -> argparse.ArgumentParser:
         ("sweep", sweep),
         ("report", report),
         ("baseline", baseline),
+        ("local", local),
         ("export", export),
     )
     for name, room in rooms:
@@ -289,10 +291,23 @@ def add_question(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_classes(parser: argparse.ArgumentParser) -> None:
+def add_classes(parser: argparse.ArgumentParser, local: bool = False) -> None:
+    """Perturbation and classes; those of one image need not be said."""
     add = parser.add_argument
-    add("--perturbation", required=True, metavar="P", help="for example linf(0.05); see below")
-    add("--source", required=True, type=int, metavar="C", help="the class of the inputs")
+    add(
+        "--perturbation",
+        required=not local,
+        metavar="P",
+        help="for example linf(0.05); see " + ("vhagar verify --help" if local else "below"),
+    )
+    whose = "the image's class (default: what the network says)" if local else ""
+    add(
+        "--source",
+        required=not local,
+        type=int,
+        metavar="C",
+        help=whose or "the class of the inputs",
+    )
     add(
         "--target",
         type=types.labels,

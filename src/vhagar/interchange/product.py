@@ -43,14 +43,11 @@ def input_of(model: Any) -> Any:
 def product_model(network: Network, source: int, formula: Formula, domain: Domain) -> Any:
     """The product network of a network and one piece of a perturbation."""
     model = standalone(network)
-    version = max(one.version for one in model.opset_import if one.domain in ("", "ai.onnx"))
-    kind = input_of(model).type.tensor_type.elem_type
-    graph = OnnxGraph(helper.tensor_dtype_to_np_dtype(kind), version)
+    graph = graph_around(model)
     x = graph.slice(INPUT, 1, 0, domain.size)
     x_p = _perturbed(graph, x, formula, domain)
-    graph.tensors += [_renamed(tensor, "model_") for tensor in model.graph.initializer]
     scores = [
-        _copied(graph, model, graph.reshape(image, (1, *network.input_shape)), f"copy{k}_")
+        copied(graph, model, graph.reshape(image, (1, *network.input_shape)), f"copy{k}_")
         for k, image in enumerate((x, x_p))
     ]
     classes = network.classes
@@ -63,6 +60,15 @@ def product_model(network: Network, source: int, formula: Formula, domain: Domai
     return graph.model(network.name, (INPUT, (1, size)), (OUTPUT, (1, 2 * classes)), model)
 
 
+def graph_around(model: Any) -> OnnxGraph:
+    """A graph with the model's versions, precision and constants, for copies of its nodes."""
+    version = max(one.version for one in model.opset_import if one.domain in ("", "ai.onnx"))
+    kind = input_of(model).type.tensor_type.elem_type
+    graph = OnnxGraph(helper.tensor_dtype_to_np_dtype(kind), version)
+    graph.tensors += [_renamed(tensor, "model_") for tensor in model.graph.initializer]
+    return graph
+
+
 def _perturbed(graph: OnnxGraph, x: str, formula: Formula, domain: Domain) -> str:
     """`x_p` from `x` and the parameters; the clip is made of ReLUs, which every verifier knows."""
     parameters = ""
@@ -72,20 +78,23 @@ def _perturbed(graph: OnnxGraph, x: str, formula: Formula, domain: Domain) -> st
         distance = graph.add("Sub", x, graph.constant([[domain.lower]]))
         moved = graph.add("Mul", distance, parameters)
     else:
-        moved = _times(graph, x, formula.matrix)
+        moved = times(graph, x, formula.matrix)
         if formula.parameters:
-            moved = graph.add("Add", moved, _times(graph, parameters, formula.directions))
+            moved = graph.add("Add", moved, times(graph, parameters, formula.directions))
     if formula.offset.any():
         moved = graph.add("Add", moved, graph.constant(formula.offset[None]))
-    if not formula.clip:
-        return moved
+    return clipped(graph, moved, domain) if formula.clip else moved
+
+
+def clipped(graph: OnnxGraph, moved: str, domain: Domain) -> str:
+    """The values kept in the input range."""
     low, high = (graph.constant([[end]]) for end in (domain.lower, domain.upper))
     above = graph.add("Relu", graph.add("Sub", moved, low))
     beyond = graph.add("Relu", graph.add("Sub", moved, high))
     return graph.add("Add", graph.add("Sub", above, beyond), low)
 
 
-def _times(graph: OnnxGraph, source: str, matrix: Any) -> str:
+def times(graph: OnnxGraph, source: str, matrix: Any) -> str:
     """A product with a sparse matrix; one number for each entry where it is diagonal."""
     rows, columns = matrix.shape
     dense = matrix.toarray()
@@ -96,7 +105,7 @@ def _times(graph: OnnxGraph, source: str, matrix: Any) -> str:
     return graph.add("MatMul", source, graph.constant(dense.T))
 
 
-def _copied(graph: OnnxGraph, model: Any, image: str, prefix: str) -> str:
+def copied(graph: OnnxGraph, model: Any, image: str, prefix: str) -> str:
     """A copy of the model's nodes that works on `image`; returns its output's name."""
     shared = {tensor.name: f"model_{tensor.name}" for tensor in model.graph.initializer}
     names = {"": "", input_of(model).name: image, **shared}
