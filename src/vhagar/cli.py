@@ -16,6 +16,7 @@ import vhagar
 from vhagar import arguments as types
 from vhagar.baseline import command as baseline
 from vhagar.errors import VhagarError
+from vhagar.inspection import command as inspection
 from vhagar.interchange import command as export
 from vhagar.local import command as local
 from vhagar.options import ATTACK_PARTS, DEVICES, MIP_PARTS, Options
@@ -39,12 +40,14 @@ examples:
   vhagar verify model.onnx --perturbation "occlusion(14,14,3)" --source 2 --target 3
   vhagar attack model.onnx --perturbation "linf(0.1)" --source 2 --plot attack.png
   vhagar confidence model.onnx --class 2 --timeout 60
+  vhagar inspect model.onnx
   vhagar check proof.cert --model model.onnx
   vhagar sweep study.toml --store study.db
   vhagar report study.db -o report.html
 
 exit codes:
   0    answered, also when the time was up before the interval was closed
+  1    inspect: the model uses operators that are not supported
   2    bad input, or a file that cannot be read or written
   130  interrupted (Ctrl-C or SIGTERM); the interval so far is printed
 """
@@ -214,6 +217,7 @@ def _parser() -> argparse.ArgumentParser:
         )
     )
     rooms = (
+        ("inspect", inspection),
         ("check", check),
         ("sweep", sweep),
         ("report", report),

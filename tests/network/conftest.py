@@ -54,6 +54,19 @@ class ModelBuilder:
         self.last = output
         return self
 
+    def several(self, kind: str, count: int, *operands: Any, **attributes: Any) -> list[str]:
+        """Append a node with several outputs, and say their names."""
+        self.add(kind, *operands, **attributes)
+        node = self.nodes[-1]
+        node.output.extend(f"{node.output[0]}_{k}" for k in range(1, count))
+        return list(node.output)
+
+    def stated(self, kind: str, *values: Any, since: int, names: Sequence[str]) -> ModelBuilder:
+        """A node whose settings are inputs since an operator set, and were attributes before."""
+        if self.opset >= since:
+            return self.add(kind, *(np.asarray(value) for value in values))
+        return self.add(kind, **dict(zip(names, values, strict=True)))
+
     def constant_node(self, **attributes: Any) -> str:
         """A Constant node with another attribute than a tensor."""
         self.nodes.append(helper.make_node("Constant", [], ["special"], **attributes))

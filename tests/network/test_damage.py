@@ -34,6 +34,28 @@ def padded(build: type, rng: np.random.Generator) -> bytes:
     return builder.model().SerializeToString()
 
 
+def branching(build: type, rng: np.random.Generator) -> bytes:
+    builder = build((2, 4, 4)).add("Conv", rng.normal(size=(2, 2, 3, 3)), pads=[1, 1, 1, 1])
+    start = builder.add("BatchNormalization", *rng.uniform(0.5, 1, (4, 2))).last
+    builder.add("Clip", np.array(-0.5), np.array(0.5)).add("Concat", start, axis=1)
+    builder.add("MaxPool", kernel_shape=[2, 2], strides=[2, 2], ceil_mode=1).add("LeakyRelu")
+    pooled = builder.last
+    builder.add("Shape").add("Gather", np.array(0)).add("Unsqueeze", [0])
+    shape = builder.add("Concat", [-1], axis=0).last
+    builder.follow(pooled).add("Slice", [0], [1], [2]).add("Max", pooled).add("Reshape", shape)
+    builder.add("Gemm", rng.normal(size=(16, 3)), rng.normal(size=3)).add("Softmax")
+    return builder.model().SerializeToString()
+
+
+def pooled(build: type, rng: np.random.Generator) -> bytes:
+    builder = build((2, 4, 4)).add("Transpose", perm=[0, 2, 3, 1]).add("Pad", [0, 0, 1, 0] * 2)
+    first, second = builder.several("Split", 2, [1, 3], axis=1)
+    builder.follow(first).add("Tile", [1, 3, 1, 1]).add("Sub", second).add("Abs")
+    builder.add("AveragePool", kernel_shape=[2, 2], pads=[1, 0, 0, 1], count_include_pad=1)
+    builder.add("ReduceMax", axes=[3], keepdims=0).add("Flatten")
+    return builder.add("MatMul", rng.normal(size=(18, 3))).model().SerializeToString()
+
+
 def damaged(whole: bytes, rng: np.random.Generator) -> bytes:
     """Cut off, bits flipped, bytes replaced, or a stretch repeated somewhere else."""
     data = bytearray(whole)
@@ -51,7 +73,7 @@ def damaged(whole: bytes, rng: np.random.Generator) -> bytes:
     return bytes(data)
 
 
-@pytest.mark.parametrize("make", [convolutional, fully_connected, padded])
+@pytest.mark.parametrize("make", [convolutional, fully_connected, padded, branching, pooled])
 def test_damage_is_an_error_of_ours_or_harmless(
     build: type, save: Callable, make: Callable[[type, np.random.Generator], bytes]
 ) -> None:

@@ -44,6 +44,49 @@ UNSUPPORTED: dict[str, tuple[Callable[[Builder], Builder], str, str]] = {
     "a text as constant": (
         lambda b: b.add("Identity", b.constant_node(value_string="x")), "Constant", "dense tensor",
     ),
+    "Transpose of the batch": (
+        lambda b: b.add("Transpose", perm=[1, 0, 2, 3]), "Transpose", "mix images",
+    ),
+    "Slice of the batch": (lambda b: b.add("Slice", [0], [1], [0]), "Slice", "mix images"),
+    "Gather of the batch": (lambda b: b.add("Gather", np.array([0])), "Gather", "mix images"),
+    "Split of the batch": (
+        lambda b: b.follow(b.several("Split", 2)[0]), "Split", "mix images",
+    ),
+    "Tile of the batch": (lambda b: b.add("Tile", [2, 1, 1, 1]), "Tile", "mix images"),
+    "Pad of the batch": (lambda b: b.add("Pad", [1, 0, 0, 0] * 2), "Pad", "batch dimension"),
+    "Concat of batches": (lambda b: b.add("Concat", "image", axis=0), "Concat", "mix images"),
+    "a sum of the batch": (
+        lambda b: b.add("ReduceSum", np.array([0, 1])), "ReduceSum", "mix images",
+    ),
+    "a mean of everything": (lambda b: b.add("ReduceMean"), "ReduceMean", "mix images"),
+    "Squeeze of the batch": (lambda b: b.add("Squeeze", [0]), "Squeeze", "batch dimension"),
+    "Unsqueeze before the batch": (
+        lambda b: b.add("Unsqueeze", [0]), "Unsqueeze", "batch dimension",
+    ),
+    "Gather by the data": (lambda b: b.add("Gather", "image", axis=1), "Gather", "depends on"),
+    "Where by the data": (
+        lambda b: b.add("Where", np.ones(1), np.ones(1)), "Where", "depends on",
+    ),
+    "Clip by the data": (lambda b: b.add("Clip", "image"), "Clip", "depends on"),
+    "the places of maxima": (
+        lambda b: b.follow(b.several("MaxPool", 2, kernel_shape=[2, 2])[0]), "MaxPool", "places",
+    ),
+    "BatchNormalization in training": (
+        lambda b: b.add("BatchNormalization", *[np.ones(2)] * 4, training_mode=1),
+        "BatchNormalization", "training mode",
+    ),
+    "Softmax inside": (lambda b: b.add("Softmax").add("Relu"), "Softmax", "last node"),
+    "Softmax of a part": (
+        lambda b: b.add("Softmax").add("Flatten"), "Softmax", "not that of the scores",
+    ),
+    "Cast to integers": (lambda b: b.add("Cast", to=7), "Cast", "another type"),
+    "Conv in three dimensions": (
+        lambda b: b.add("Conv", np.ones((1, 2, 1, 1, 1))), "Conv", "rank 5",
+    ),
+    "ConvTranspose, auto_pad": (
+        lambda b: b.add("ConvTranspose", FILTERS, auto_pad="SAME_UPPER"), "ConvTranspose",
+        "explicit pads",
+    ),
     "an old broadcast": (lambda b: b.add("Add", np.ones(2), axis=1), "Add", "'axis'"),
     "auto_pad with dilations": (
         lambda b: b.add("Conv", np.ones((2, 2, 2, 2)), auto_pad="SAME_UPPER", dilations=[2, 2]),
@@ -102,6 +145,57 @@ INVALID: dict[str, tuple[Callable[[Builder], Builder], str]] = {
     "Reshape, below -1": (lambda b: b.add("Reshape", [0, -2, -4]), "list of sizes"),
     "Reshape, no integers": (lambda b: b.add("Reshape", [0.0, 8.0]), "list of sizes"),
     "Reshape, zero too far": (lambda b: b.add("Reshape", [0, 8, 1, 1, 0]), "does not have"),
+    "MaxPool, no kernel": (lambda b: b.add("MaxPool"), "kernel_shape"),
+    "MaxPool, too large": (lambda b: b.add("MaxPool", kernel_shape=[3, 3]), "do not fit an image"),
+    "MaxPool, 1-D": (lambda b: b.add("MaxPool", kernel_shape=[2]), "do not fit data"),
+    "MaxPool, stride 0": (
+        lambda b: b.add("MaxPool", kernel_shape=[2, 2], strides=[0, 1]), "make no sense",
+    ),
+    "MaxPool in the padding": (
+        lambda b: b.add("MaxPool", kernel_shape=[1, 1], pads=[1, 0, 0, 0]), "outside of the image",
+    ),
+    "AveragePool, endless": (
+        lambda b: b.add("AveragePool", kernel_shape=[1, 1], pads=[2**40, 0, 0, 0]), "too large",
+    ),
+    "Clip upside down": (
+        lambda b: b.add("Clip", np.array(1.0), np.array(0.0)), "no values between",
+    ),
+    "Clip to NaN": (lambda b: b.add("Clip", np.array(np.nan)), "no values between"),
+    "Clip by two": (lambda b: b.add("Clip", np.ones(2)), "not one number"),
+    "LeakyRelu, infinite": (lambda b: b.add("LeakyRelu", alpha=float("inf")), "not finite"),
+    "PRelu, other shape": (lambda b: b.add("PRelu", np.ones(3)), "(3,)"),
+    "BatchNormalization, other channels": (
+        lambda b: b.add("BatchNormalization", *[np.ones(3)] * 4), "(3,)",
+    ),
+    "BatchNormalization, negative": (
+        lambda b: b.add("BatchNormalization", *[np.ones(2)] * 3, -np.ones(2)), "negative",
+    ),
+    "Concat of other shapes": (
+        lambda b: b.add("Concat", np.ones((1, 2, 3, 3)), axis=1), "malformed",
+    ),
+    "Concat along no axis": (lambda b: b.add("Concat", "image", axis=4), "axis 4"),
+    "Slice in steps of 0": (lambda b: b.add("Slice", [0], [1], [1], [0]), "do not fit each other"),
+    "Slice to nothing": (lambda b: b.add("Slice", [1], [1], [1]), "holds nothing"),
+    "Gather outside": (lambda b: b.add("Gather", np.array([2]), axis=1), "leave an axis"),
+    "Split in other parts": (lambda b: b.add("Split", [1], axis=1), "parts"),
+    "Tile without end": (lambda b: b.add("Tile", [1, 2**20, 2**20, 1]), "too large"),
+    "Expand without end": (
+        lambda b: b.add("Reshape", [0, 8, 1]).add("Expand", [1, 8, 2**30]), "too large",
+    ),
+    "Pad without end": (lambda b: b.add("Pad", [0, 2**40, 0, 0, 0, 0, 0, 0]), "too large"),
+    "a constant without end": (
+        lambda b: b.follow(b.constant([2**40])).add("ConstantOfShape").add("Add", "image"),
+        "too large",
+    ),
+    "a range without end": (
+        lambda b: b.follow(b.constant(0)).add("Range", np.array(2**40), np.array(1))
+        .add("Cast", to=1).add("Add", "image"), "too large",
+    ),
+    "Max of other shapes": (lambda b: b.add("Max", np.ones(3)), "do not fit each other"),
+    "MatMul from the left": (
+        lambda b: b.add("MatMul", np.ones((2, 3)), first=True), "does not fit data",
+    ),
+    "DepthToSpace, odd": (lambda b: b.add("DepthToSpace", blocksize=2), "does not fit 2 channels"),
     "no scores": (lambda b: b.add("Relu"), "vector of scores"),
     "one score": (lambda b: b.add("Flatten").add("Gemm", np.ones((8, 1))), "at least two"),
     "no layers": (lambda b: b.add("Flatten"), "no layers"),
@@ -122,6 +216,18 @@ def test_unsupported_operators_are_named(build: type, save: Callable, name: str)
     assert operator in message
     assert caught.value.node in message
     assert all(name in message for name in SUPPORTED_OPERATORS)
+
+
+def test_all_that_is_unsupported_is_named_at_once(build: type, save: Callable) -> None:
+    b = build((2, 2, 2)).add("Sigmoid").add("Relu").add("Tanh").add("Flatten").add("Gemm", ONES)
+    left = b.last
+    b.follow("image").add("Mul", "image").add("Flatten").add("Gemm", ONES).add("Add", left)
+    with pytest.raises(UnsupportedOperator, match="3 nodes cannot be translated") as caught:
+        read_onnx(save(b))
+    assert [one.operator for one in caught.value.refusals] == ["Sigmoid", "Tanh", "Mul"]
+    for refusal in caught.value.refusals:
+        assert refusal.node in str(caught.value)
+        assert refusal.reason in str(caught.value)
 
 
 @pytest.mark.parametrize("name", INVALID)

@@ -94,7 +94,8 @@ class LayerChain:
             offset = offset + matrix @ shift
             matrix = sparse.csr_array(matrix @ sparse.diags_array(scale, format="csr"))
             self._pending = None
-        self._join(SparseAffine(matrix, offset, self.shape, out_shape))
+        layer = SparseAffine(matrix, offset, self.shape, out_shape)
+        self._join(_dense_if_full(layer))
 
     def scale_and_shift(self, scale: Array, offset: Array) -> None:
         """`x * scale + offset`; both constants have the current shape."""
@@ -149,6 +150,14 @@ def _composed(first: AbstractLinear, second: AbstractLinear) -> AbstractLinear |
     if dense and math.prod(product.shape) <= _LARGEST_FULL_MATRIX:
         return Affine(product.toarray(), bias, first.in_shape, second.out_shape)
     return SparseAffine(product, bias, first.in_shape, second.out_shape)
+
+
+def _dense_if_full(layer: SparseAffine) -> AbstractLinear:
+    """A matrix that has most of its entries is handled faster as a full one."""
+    size = math.prod(layer.weight.shape)
+    if size > _LARGEST_FULL_MATRIX or layer.weight.nnz < size / 2:
+        return layer
+    return Affine(layer.weight.toarray(), layer.bias, layer.in_shape, layer.out_shape)
 
 
 def _entries(layer: AbstractLinear) -> int:

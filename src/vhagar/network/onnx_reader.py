@@ -118,7 +118,7 @@ class GraphReader:
         return Network(layers, shape, name, self.second_opinion(), notes=tuple(self.notes))
 
     def input(self) -> tuple[str, Shape]:
-        """The name and the shape of the model's one input."""
+        """The name of the model's input and its shape, without the batch."""
         # Old files list the initialisers among the inputs.
         inputs = [value for value in self.proto.input if value.name not in self.found]
         if len(inputs) != 1:

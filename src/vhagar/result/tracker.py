@@ -75,7 +75,7 @@ class Tracker:
         self._rounding = _ROUNDING * _score_size(problem)
         self._history: list[Moment] = []
         self._timings: dict[str, float] = {}
-        self._notes: list[str] = []
+        self._notes: list[str] = list(problem.network.notes)
         self._nodes = 0
         # Set by whoever has written the certificate that was asked for.
         self.certificate: Path | None = None

@@ -73,6 +73,7 @@ TRANSLATORS: dict[str, Translator] = {
     "Tile": rearranging.rearranged(rearranging.tile),
     "Transpose": rearranging.rearranged(rearranging.transpose),
     "Unsqueeze": shaping.unsqueeze,
+    "Where": elementwise.where,
 }
 
 SUPPORTED_OPERATORS = tuple(TRANSLATORS)

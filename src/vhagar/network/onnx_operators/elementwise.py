@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from vhagar.errors import InvalidNetwork
-from vhagar.network.graph import Tensor, spread
+from vhagar.network.graph import Tensor, Term, spread
 from vhagar.network.layers import Array, Shape
+from vhagar.network.maps import selection
 from vhagar.network.onnx_node import Node
 from vhagar.network.onnx_operators.activations import common_shape
 
@@ -65,3 +66,23 @@ def _scaled(node: Node, data: Tensor, factor: Array, shape: Shape) -> Tensor:
 def negation(node: Node) -> Tensor:
     node.attributes()
     return node.graph.scaled(node.tensor(), -1.0, 0.0)
+
+
+def where(node: Node) -> Tensor:
+    """Entries of one operand or the other, as a constant condition says."""
+    node.attributes()
+    condition = node.constant(0, "condition")
+    if condition.dtype != np.bool_ or len(node.operands) != 3:
+        raise InvalidNetwork("its condition is not one of truth values")
+    shape = common_shape(node)
+    chosen = np.broadcast_to(condition, (1, *shape))
+    terms, offset = [], np.zeros((1, *shape))
+    for position, mask in ((1, chosen), (2, ~chosen)):
+        operand = node.operands[position]
+        if isinstance(operand, Tensor):
+            numbers = np.arange(operand.size).reshape(operand.shape)
+            index = np.where(mask, np.broadcast_to(numbers, shape), -1)
+            terms.append(Term(operand.value, selection(operand.shape, index)))
+        else:
+            offset = offset + np.where(mask, node.weights(position, "constant"), 0.0)
+    return node.graph.linear(terms, shape, offset)

@@ -38,12 +38,13 @@ def flatten(node: Node) -> Operand:
 
 
 def reshape(node: Node) -> Operand:
-    if node.attributes(allowzero=0)["allowzero"]:
-        raise node.refusal("takes zeros as sizes (allowzero), which leaves no values")
+    literal = node.attributes(allowzero=0)["allowzero"]
     sizes = node.constant(1, "shape")
     if sizes.dtype.kind not in "iu" or sizes.ndim != 1 or (sizes < -1).any():
         raise InvalidNetwork(f"its shape {sizes.tolist()} is not a list of sizes, 0 or -1")
     wanted = [int(size) for size in sizes]
+    if literal and 0 in wanted:
+        raise node.refusal("takes zeros as sizes (allowzero), which leaves no values")
     operand = node.operands[0]
     if not isinstance(operand, Tensor):
         array = node.constant(0, "operand")

@@ -1,0 +1,145 @@
+"""Models that move, pick or repeat entries, and that compute shapes."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .table import RNG, Builder, conv, model, scores, weights
+
+
+@model()
+def transposed_images(b: Builder) -> Builder:
+    """As from TensorFlow: channels last outside, first inside."""
+    b.add("Reshape", [0, 8, 6, 3]).add("Transpose", perm=[0, 3, 1, 2])
+    conv(b, 4, 3).add("Relu").add("MaxPool", kernel_shape=[2, 2], strides=[2, 2])
+    return scores(b.add("Transpose", perm=[0, 2, 3, 1]), 48)
+
+
+@model()
+def slices(b: Builder) -> Builder:
+    b.stated("Slice", [1, 0], [7, -1], [2, 3], since=10, names=["starts", "ends", "axes"])
+    b.stated("Slice", [0, -2], [2**31, 99], since=10, names=["starts", "ends"])
+    return scores(b.add("Relu"), 2 * 6 * 5)
+
+
+@model(10)
+def slices_with_steps(b: Builder) -> Builder:
+    b.add("Slice", [6, 5], [-100, 0], [2, 3], [-2, -3])
+    return scores(b.add("Slice", [1], [2**31], [-3], [2]).add("Relu"), 1 * 4 * 2)
+
+
+@model()
+def pads(b: Builder) -> Builder:
+    around = [0, 0, 1, 0, 0, 0, 2, 1]
+    constants = [np.array(around)] if b.opset >= 11 else []
+    settings = {} if constants else {"pads": around}
+    b.add("Pad", *constants, **settings).add("Conv", weights(2, 3, 3, 3)).add("Relu")
+    b.add("Pad", *constants, mode="reflect", **settings)
+    b.add("Pad", *constants, mode="edge", **settings)
+    if constants:
+        b.add("Pad", *constants, np.array(0.7))
+    else:
+        b.add("Pad", value=0.7, **settings)
+    return scores(b, 2 * (9 + 9) * (5 + 3))
+
+
+@model(18)
+def pads_along_axes(b: Builder) -> Builder:
+    b.add("Pad", np.array([1, 2, -1, 0]), "", np.array([3, -2]))
+    return scores(b.add("Relu"), 3 * 10 * 6)
+
+
+@model()
+def squeezed_and_back(b: Builder) -> Builder:
+    for axes, kind in (([2, -1], "Unsqueeze"), ([5, 2], "Squeeze"), ([1], "Unsqueeze")):
+        b.stated(kind, axes, since=13, names=["axes"])
+    return scores(b.add("Relu").add("Squeeze"), 144)
+
+
+@model()
+def split_and_joined(b: Builder) -> Builder:
+    if b.opset >= 18:
+        parts = b.several("Split", 3, axis=1, num_outputs=3)
+    else:
+        parts = b.several("Split", 3, axis=1)
+    first = b.follow(parts[0]).add("Relu").last
+    b.follow(parts[2])
+    sizes = [5, 3]
+    if b.opset >= 13:
+        top, _ = b.several("Split", 2, np.array(sizes), axis=2)
+    else:
+        top, _ = b.several("Split", 2, axis=2, split=sizes)
+    return scores(b.follow(top).add("Concat", first, axis=2), 13 * 6)
+
+
+@model()
+def picked_entries(b: Builder) -> Builder:
+    b.add("Gather", np.array([2, 0, -1, 2]), axis=1).add("Relu")
+    b.add("Gather", np.array([[7, 1]]), axis=2).add("Gather", np.array(3), axis=-1)
+    return scores(b, 8)
+
+
+@model()
+def repeated_entries(b: Builder) -> Builder:
+    b.add("Relu").add("Tile", np.array([1, 2, 1, 3])).add("Reshape", [0, 6, 1, 8, 18])
+    return scores(b.add("Expand", np.array([1, 6, 2, 8, 18])), 6 * 2 * 8 * 18)
+
+
+@model(11)
+def blocks_to_channels(b: Builder) -> Builder:
+    b.add("SpaceToDepth", blocksize=2).add("Relu").add("DepthToSpace", blocksize=2)
+    b.add("SpaceToDepth", blocksize=2).add("DepthToSpace", blocksize=2, mode="CRD")
+    return scores(b, 144)
+
+
+@model(9)
+def chosen_entries(b: Builder) -> Builder:
+    condition = RNG.random((8, 6)) < 0.5
+    relu = b.add("Relu").last
+    b.follow("image").add("Where", condition, first=True)
+    b.nodes[-1].input.append(relu)
+    b.add("Where", ~condition, weights(3, 1, 1), first=True)
+    return scores(b, 144)
+
+
+@model()
+def shape_of_the_batch(b: Builder) -> Builder:
+    """What torch writes for `x.view(x.size(0), -1)`."""
+    conv(b, 2, 3).add("Relu")
+    data = b.last
+    b.add("Shape").add("Gather", np.array(0), axis=0)
+    b.stated("Unsqueeze", [0], since=13, names=["axes"])
+    shape = b.add("Concat", np.array([-1]), axis=0).last
+    return b.follow(data).add("Reshape", shape).add("Gemm", weights(96, 5), weights(5))
+
+
+@model(14)
+def literal_shapes(b: Builder) -> Builder:
+    """As torch writes them: zeros would be zeros, but there are none."""
+    return scores(b.add("Reshape", [-1, 9, 16], allowzero=1).add("Relu"), 144)
+
+
+@model(9, batch=1)
+def shapes_computed_at_length(b: Builder) -> Builder:
+    """Arithmetic, casts and fills of constants before a reshape, and a constant summand."""
+    b.add("Shape")
+    sizes = b.last
+    b.stated("Slice", [2], [4], [0], since=10, names=["starts", "ends", "axes"])
+    b.add("Cast", to=1).add("Div", np.array([2.0, 3.0])).add("Floor").add("Cast", to=7)
+    halves = b.last
+    count = b.follow(sizes).add("Gather", np.array(1)).add("Mul", np.array(6)).last
+    b.stated("Unsqueeze", [0], since=13, names=["axes"])
+    target = b.add("Concat", halves, axis=0).last
+    count = b.add("ConstantOfShape").add("Add", np.array([0.5])).last
+    flat = b.follow(target).add("Concat", np.array([1]), first=True, axis=0).last
+    summand = b.follow(count).add("Squeeze").last
+    return scores(b.follow("image").add("Reshape", flat).add("Add", summand).add("Relu"), 144)
+
+
+@model(11, batch=1)
+def ranges_of_indices(b: Builder) -> Builder:
+    b.add("Size").add("Div", np.array(36)).add("Sub", np.array(0))
+    end = b.last
+    b.follow(b.constant(np.array(0))).add("Range", end, b.constant(np.array(2)))
+    index = b.add("Min", np.array(7)).last if b.opset >= 12 else b.last
+    return scores(b.follow("image").add("Gather", index, axis=2).add("Relu"), 36)
