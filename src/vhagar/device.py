@@ -7,6 +7,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
+import numpy as np
+from scipy import sparse
+
 from vhagar.errors import InvalidInput, VhagarError
 
 # torch is imported late, as it takes a second, and carries no types here: tensors are `Any`.
@@ -52,6 +55,19 @@ def device_words(device: Any) -> str:
     if device.type == "cuda":
         return f"cuda ({require_torch().cuda.get_device_name(device)})"
     return str(device.type)
+
+
+def sparse_tensor(matrix: sparse.csr_array, dtype: Any, device: Any) -> Tensor:
+    """A sparse matrix in torch, for products with dense ones."""
+    torch, entries = require_torch(), matrix.tocoo()
+    places = np.stack([entries.row, entries.col])
+    return torch.sparse_coo_tensor(
+        torch.as_tensor(places, dtype=torch.int64),
+        torch.as_tensor(entries.data, dtype=dtype),
+        matrix.shape,
+        device=device,
+        check_invariants=False,
+    ).coalesce()
 
 
 @contextmanager

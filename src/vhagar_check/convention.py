@@ -16,13 +16,13 @@ from numpy.typing import NDArray
 
 from vhagar_check.errors import Rejected
 from vhagar_check.exact import Exact
-from vhagar_check.layers import Array, Floats, Linear, Network, Scale, Shape
+from vhagar_check.layers import Array, Floats, Linear, Network, Plain, Scale, Shape
 
 _KNOWN = {"layout", "model_shape", "mean", "std"}
 
 
 @dataclass(eq=False)
-class Permute(Linear):
+class Permute(Plain):
     """Entry k of the result is entry `order[k]` of the input."""
 
     order: NDArray[np.int64]

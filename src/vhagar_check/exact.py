@@ -59,9 +59,25 @@ class Exact:
         products = self.numerators.reshape(-1) * other.numerators.reshape(-1)
         return Fraction(int(products.sum()), self.denominator * other.denominator)
 
-    def positive(self) -> Exact:
-        """Entry by entry, the larger of it and 0."""
-        return Exact(np.maximum(self.numerators, 0), self.denominator)
+    def positive(self, kept: NDArray[np.bool_] | None = None) -> Exact:
+        """Entry by entry, the larger of it and 0; entries to be kept stay what they are."""
+        found = np.maximum(self.numerators, 0)
+        if kept is not None:
+            found[kept] = self.numerators[kept]
+        return Exact(found, self.denominator)
+
+    def part(self, entries: slice) -> Exact:
+        """Some of the entries of a vector."""
+        return Exact(self.numerators[entries], self.denominator)
+
+    @classmethod
+    def summed(cls, size: int, parts: list[tuple[slice, Exact]]) -> Exact:
+        """A vector of that size: 0, with vectors added to some of its entries."""
+        common = math.lcm(1, *(part.denominator for _, part in parts))
+        found = np.zeros(size, dtype=object)
+        for place, part in parts:
+            found[place] += part.numerators * (common // part.denominator)
+        return cls(found, common)
 
     def reshape(self, *shape: int) -> Exact:
         return Exact(self.numerators.reshape(*shape), self.denominator)

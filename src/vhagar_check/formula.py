@@ -18,16 +18,13 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from vhagar_check.hexagon import Corners, Hexagons, quick_multipliers
-from vhagar_check.layers import HALF_ULP, TINY, Floats, Linear, Network, gamma, interval
+from vhagar_check.intervals import MOST_ENTRIES, Box, directions_of_change, entering, leaving
+from vhagar_check.layers import HALF_ULP, TINY, Floats, Linear, Mask, Network, gamma
 from vhagar_check.pieces import Piece
 
 Choose = Callable[[int, Floats, Floats], tuple[Floats, Floats]]
 # For each case: signs of the copies of neurons by (layer, neuron), and sides of pixels.
 Signs = dict[tuple[int, int], dict[int, int]]
-
-# Entries of a batch of coefficients: small enough for a cache.
-_MOST_ENTRIES = 2**17
-DIRECTIONS = 6
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +35,21 @@ class Decisions:
     sides: dict[int, int] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, eq=False)
+class Relus:
+    """The units of a layer that are ReLUs."""
+
+    hexagons: Hexagons
+    corners: Corners
+
+    @classmethod
+    def of(cls, hexagons: Hexagons, corners: Corners) -> Relus:
+        if hexagons.linear is None:
+            return cls(hexagons, corners)
+        relus = hexagons.relus()
+        return cls(relus, Corners.of(relus))
+
+
 class Bounds:
     """A network over one piece, and the hexagons of its neurons as far as they are known."""
 
@@ -46,10 +58,18 @@ class Bounds:
         self.piece = piece
         self.hexagons: list[Hexagons] = []
         self.corners: list[Corners] = []
+        self._relus: list[Relus] = []
 
     def append(self, hexagons: Hexagons) -> None:
         self.hexagons.append(hexagons)
         self.corners.append(Corners.of(hexagons))
+        self._relus.append(Relus.of(hexagons, self.corners[-1]))
+
+    def replace(self, layer: int, hexagons: Hexagons) -> None:
+        """The hexagons of a layer; those of later ones are forgotten."""
+        for known in (self.hexagons, self.corners, self._relus):
+            del known[layer:]
+        self.append(hexagons)
 
     def upper(
         self,
@@ -75,7 +95,7 @@ class Bounds:
             a, b, constant, error = self._through_stage(k, a, b, constant, error)
             p, q = choose(k - 1, a, b)
             corners = self.corners[k - 1]
-            offsets = corners.offset(a, b, p, q)
+            offsets = self._offsets(k - 1, a, b, p, q)
             for row, case in enumerate(decisions):
                 for (layer, neuron), signs in case.signs.items():
                     if layer == k - 1:
@@ -89,6 +109,20 @@ class Bounds:
         total = constant + self._support(a, b, decisions)
         room = 1.001 * error + 8 * HALF_ULP * (abs(constant) + abs(total)) + TINY
         return np.where(np.isneginf(constant), -np.inf, total + room), 2 * room
+
+    def _offsets(self, layer: int, a: Floats, b: Floats, p: Floats, q: Floats) -> Floats:
+        """The price of `(p, q)` for each unit."""
+        linear = self.hexagons[layer].linear
+        if linear is None:
+            return self.corners[layer].offset(a, b, p, q)
+        passed = (p[:, linear] == a[:, linear]).all() and (q[:, linear] == b[:, linear]).all()
+        if not passed:
+            return self.corners[layer].offset(a, b, p, q)
+        # A linear unit that passes on what it receives costs nothing.
+        found = np.zeros(a.shape)
+        parts = (part[:, ~linear] for part in (a, b, p, q))
+        found[:, ~linear] = self._relus[layer].corners.offset(*parts)
+        return found
 
     def _support(self, a: Floats, b: Floats, decisions: list[Decisions]) -> Floats:
         value = self.piece.support(a, b)
@@ -130,7 +164,14 @@ class Bounds:
         return float(self._sizes(len(self.network.stages) - 1)[-1].max())
 
     def quick(self, layer: int, a: Floats, b: Floats) -> tuple[Floats, Floats]:
-        return quick_multipliers(self.hexagons[layer], self.corners[layer], a, b)
+        linear, relus = self.hexagons[layer].linear, self._relus[layer]
+        if linear is None:
+            return quick_multipliers(relus.hexagons, relus.corners, a, b)
+        p, q = a.copy(), b.copy()
+        p[:, ~linear], q[:, ~linear] = quick_multipliers(
+            relus.hexagons, relus.corners, a[:, ~linear], b[:, ~linear]
+        )
+        return p, q
 
     def six(self, stage: int, neurons: Floats, choose: Choose, ratio: float) -> list[Floats]:
         """The six sides of the hexagons of some neurons, given as unit rows."""
@@ -155,94 +196,64 @@ def from_sides(sides: list[Floats], ratio: float) -> Hexagons:
 
 
 def quick_bounds(network: Network, piece: Piece) -> Bounds:
-    """The hexagons of all neurons: intervals, the formula with quick multipliers, signs."""
+    """The hexagons of all neurons: intervals, the formula with quick multipliers, signs.
+
+    Of a linear unit only its size and the sign of its gap matter: intervals and signs suffice.
+    """
     bounds = Bounds(network, piece)
-    sizes = network.relu_sizes_and_classes
     domain = piece.domain
     box = np.full(domain.size, domain.low), np.full(domain.size, domain.high)
     boxes = [box, piece.image]
     rises, falls = piece.rises, piece.falls
-    for k, size in enumerate(sizes[:-1]):
-        boxes = [_through_intervals(network, k, *box) for box in boxes]
-        (low, high), (low_p, high_p) = boxes
-        unknown = np.full(size, np.inf)
-        plain = Hexagons(low, high, low_p, high_p, -unknown, unknown, piece.ratio)
-        found = plain.meet(from_sides(_all_sides(bounds, k, size), piece.ratio))
+    for k in range(len(network.stages) - 1):
+        linear = network.linear_units(k)
+        boxes = entering(network, k, boxes)
+        found = _plain(boxes, piece.ratio, linear)
+        found = found.meet(from_sides(_all_sides(bounds, k), piece.ratio))
+        if linear is not None and k:
+            found = found.meet(_one_step(bounds, k, linear))
         if piece.ratio == 1.0:
-            rises, falls = _signs(network, k, rises, falls)
+            rises, falls = directions_of_change(network, k, rises, falls)
             found = found.with_signs(rises, falls)
         found = found.tightened()
         bounds.append(found)
-        boxes = [(np.maximum(low, 0.0), np.maximum(high, 0.0)) for low, high in boxes]
+        boxes = [leaving(network, k, box) for box in boxes]
         rises, falls = (found.gap_high > 0) & ~found.off, (found.gap_low < 0) & ~found.off
     return bounds
 
 
-def _all_sides(bounds: Bounds, stage: int, size: int) -> list[Floats]:
-    widest = max(bounds.piece.domain.size, *bounds.network.relu_sizes_and_classes)
-    rows = max(1, _MOST_ENTRIES // widest)
-    parts = [
-        bounds.six(
-            stage, np.eye(min(rows, size - begin), size, begin), bounds.quick, bounds.piece.ratio
-        )
-        for begin in range(0, size, rows)
+def _plain(boxes: list[Box], ratio: float, linear: Mask | None) -> Hexagons:
+    (low, high), (low_p, high_p) = boxes
+    unknown = np.full(len(low), np.inf)
+    return Hexagons(low, high, low_p, high_p, -unknown, unknown, ratio, linear)
+
+
+def _one_step(bounds: Bounds, k: int, linear: Mask) -> Hexagons:
+    """Linear units by intervals from the hexagons of the layer below; nothing of other units."""
+    below = bounds.hexagons[-1]
+    boxes = [
+        leaving(bounds.network, k - 1, box)
+        for box in ((below.low, below.high), (below.low_p, below.high_p))
     ]
-    return [np.concatenate(side) for side in zip(*parts, strict=True)]
+    known = [
+        (np.where(linear, low, -np.inf), np.where(linear, high, np.inf))
+        for low, high in entering(bounds.network, k, boxes)
+    ]
+    return _plain(known, bounds.piece.ratio, linear)
 
 
-def _through_intervals(
-    network: Network, k: int, low: Floats, high: Floats
-) -> tuple[Floats, Floats]:
-    for layer in network.stages[k]:
-        low, high = interval(layer, low, high)
-    return low, high
-
-
-def _signs(
-    network: Network, k: int, rises: np.ndarray, falls: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """What can rise through a stage: a positive weight on what rises, a negative on what falls."""
-    for layer in network.stages[k]:
-        up, down = rises.astype(np.float64)[None], falls.astype(np.float64)[None]
-        positive = (layer.kernel > 0).astype(np.float64)
-        negative = (layer.kernel < 0).astype(np.float64)
-        rises = (layer.forward(positive, up) + layer.forward(negative, down))[0] > 0
-        falls = (layer.forward(positive, down) + layer.forward(negative, up))[0] > 0
-    return rises, falls
-
-
-def _margins(network: Network, low: Floats, high: Floats, label: int) -> tuple[Floats, Floats]:
-    """Bounds on the lead of a class over each other one, from what enters the last stage."""
-    classes = network.classes
-    others = [j for j in range(classes) if j != label]
-    lead = -np.eye(classes)[others]
-    lead[:, label] = 1.0
-    constant = np.zeros(len(others))
-    size = np.maximum(abs(low), abs(high))
-    sizes, error = [], np.zeros(len(others))
-    for layer in network.stages[-1]:
-        sizes.append(size)
-        size = (layer.forward(layer.size, size[None])[0] + abs(layer.bias)) * (1 + 1e-9) + TINY
-    for layer, size in zip(reversed(network.stages[-1]), reversed(sizes), strict=True):
-        constant = constant + lead @ layer.bias
-        error = error + gamma(layer.out_size + 8) * (abs(lead) @ abs(layer.bias))
-        error = error + gamma(2 * layer.terms + 8) * (layer.backward(layer.size, abs(lead)) @ size)
-        lead = layer.backward(layer.kernel, lead)
-    up, down = np.maximum(lead, 0.0), np.minimum(lead, 0.0)
-    room = 1.01 * (error + gamma(len(low) + 16) * (abs(lead) @ np.maximum(abs(low), abs(high))))
-    room = room + 8 * HALF_ULP * abs(constant) + TINY
-    # Two classes with the same weights differ by exactly 0: one subtraction of equal numbers each.
-    alike = ~lead.any(axis=1) & (constant == 0) & (len(network.stages[-1]) == 1)
-    room = np.where(alike, 0.0, room)
-    return constant + up @ low + down @ high - room, constant + up @ high + down @ low + room
-
-
-def confidence_interval(
-    network: Network, low: Floats, high: Floats, label: int
-) -> tuple[float, float]:
-    """Bounds on the confidence in a class over a box of inputs."""
-    for k in range(len(network.stages) - 1):
-        low, high = _through_intervals(network, k, low, high)
-        low, high = np.maximum(low, 0.0), np.maximum(high, 0.0)
-    least, most = _margins(network, low, high, label)
-    return float(least.min()), float(most.min())
+def _all_sides(bounds: Bounds, stage: int) -> list[Floats]:
+    """The six sides of what enters the ReLU units of a layer; infinity for linear units."""
+    network, linear = bounds.network, bounds.network.linear_units(stage)
+    size = network.relu_sizes_and_classes[stage]
+    wanted = np.arange(size) if linear is None else np.flatnonzero(~linear)
+    rows = max(1, MOST_ENTRIES // max(bounds.piece.domain.size, *network.relu_sizes_and_classes))
+    sides = [np.full(size, np.inf) for _ in directions(1.0)]
+    for begin in range(0, len(wanted), rows):
+        chosen = wanted[begin : begin + rows]
+        units = np.zeros((len(chosen), size))
+        units[np.arange(len(chosen)), chosen] = 1.0
+        found = bounds.six(stage, units, bounds.quick, bounds.piece.ratio)
+        for side, part in zip(sides, found, strict=True):
+            side[chosen] = part
+    return sides

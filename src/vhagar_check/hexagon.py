@@ -3,6 +3,8 @@
 With `s` and `t` the pre-activations at `x` and at `x_p`, a hexagon is
 
     low <= s <= high,   low_p <= t <= high_p,   gap_low <= t - ratio * s <= gap_high
+
+A linear unit passes on what it receives, whatever its sign: it counts as a neuron that is on.
 """
 
 from __future__ import annotations
@@ -11,11 +13,8 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
-from numpy.typing import NDArray
 
-from vhagar_check.layers import HALF_ULP, Floats
-
-Mask = NDArray[np.bool_]
+from vhagar_check.layers import HALF_ULP, Floats, Mask
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,14 +28,39 @@ class Hexagons:
     gap_low: Floats
     gap_high: Floats
     ratio: float
+    linear: Mask | None = None  # None: all are ReLUs
 
     @property
     def on(self) -> Mask:
-        return np.asarray((self.low >= 0) & (self.low_p >= 0) & ~self.off)
+        found = np.asarray((self.low >= 0) & (self.low_p >= 0) & ~self.off)
+        return found if self.linear is None else found | self.linear
 
     @property
     def off(self) -> Mask:
-        return np.asarray((self.high <= 0) & (self.high_p <= 0))
+        found = np.asarray((self.high <= 0) & (self.high_p <= 0))
+        return found if self.linear is None else found & ~self.linear
+
+    @property
+    def floor(self) -> Floats:
+        """What leaves a unit is the larger of what enters it and this."""
+        if self.linear is None:
+            return np.zeros(len(self.low))
+        return np.where(self.linear, -np.inf, 0.0)
+
+    def relus(self) -> Hexagons:
+        """Those of the units that are ReLUs."""
+        if self.linear is None:
+            return self
+        kept = ~self.linear
+        return Hexagons(
+            self.low[kept],
+            self.high[kept],
+            self.low_p[kept],
+            self.high_p[kept],
+            self.gap_low[kept],
+            self.gap_high[kept],
+            self.ratio,
+        )
 
     def meet(self, other: Hexagons) -> Hexagons:
         """What both know. NaN knows nothing."""
@@ -48,6 +72,7 @@ class Hexagons:
             np.fmax(self.gap_low, other.gap_low),
             np.fmin(self.gap_high, other.gap_high),
             self.ratio,
+            self.linear,
         )
 
     def tightened(self) -> Hexagons:
@@ -69,6 +94,7 @@ class Hexagons:
             np.where(equal, 0.0, gap_low),
             np.where(equal, 0.0, gap_high),
             k,
+            self.linear,
         )
 
     def with_signs(self, rises: Mask, falls: Mask) -> Hexagons:
@@ -90,6 +116,7 @@ class Corners:
     s: Floats
     t: Floats
     magnitude: Floats  # (neurons,)
+    floor: Floats  # (neurons,)
 
     @classmethod
     def of(cls, h: Hexagons) -> Corners:
@@ -108,7 +135,7 @@ class Corners:
                 t_points.append(t)
         sides = [abs(side) for side in (h.low, h.high, h.low_p, h.high_p)]
         magnitude = np.max(sides, axis=0) * max(h.ratio, 1 / h.ratio)
-        return cls(np.array(s_points), np.array(t_points), magnitude)
+        return cls(np.array(s_points), np.array(t_points), magnitude, h.floor)
 
     @property
     def slack(self) -> Floats:
@@ -119,7 +146,7 @@ class Corners:
         """The largest of `a relu(s) + b relu(t) - p s - q t` over each neuron's corners."""
         best = np.full(a.shape, -np.inf)
         for s, t in zip(self.s, self.t, strict=True):
-            value = a * np.maximum(s, 0.0) + b * np.maximum(t, 0.0) - p * s - q * t
+            value = a * np.maximum(s, self.floor) + b * np.maximum(t, self.floor) - p * s - q * t
             np.maximum(best, value, out=best)
         return best
 
@@ -137,8 +164,8 @@ class Corners:
             left &= sign * (t if copy else s) >= -slack
         if not left.any():
             return float(-np.inf)
-        s, t = s[left], t[left]
-        values = a * np.maximum(s, 0.0) + b * np.maximum(t, 0.0) - p * s - q * t
+        s, t, floor = s[left], t[left], self.floor[neuron]
+        values = a * np.maximum(s, floor) + b * np.maximum(t, floor) - p * s - q * t
         return float(values.max())
 
 
@@ -146,7 +173,6 @@ def exact_offset(
     h: Hexagons, neuron: int, signs: dict[int, int], numbers: tuple[Fraction, ...]
 ) -> Fraction | None:
     """The offset of one neuron in exact arithmetic; None where the signs leave no point."""
-    a, b, p, q = numbers
     low, high, low_p, high_p, gap_low, gap_high = (
         Fraction(float(side[neuron]))
         for side in (h.low, h.high, h.low_p, h.high_p, h.gap_low, h.gap_high)
@@ -162,36 +188,36 @@ def exact_offset(
         high_p = min(high_p, zero)
     if low > high or low_p > high_p:
         return None
+    floor = None if h.linear is not None and h.linear[neuron] else zero
     best = None
     for s in {low, high} | ({zero} if low <= 0 <= high else set()):
         ends = (max(low_p, k * s + gap_low), min(high_p, k * s + gap_high))
         for t in {*ends} | ({zero} if ends[0] <= 0 <= ends[1] else set()):
             if ends[0] <= ends[1]:
-                best = _larger(best, a, b, p, q, s, t)
+                best = _larger(best, numbers, floor, s, t)
     for t in {low_p, high_p} | ({zero} if low_p <= 0 <= high_p else set()):
         ends = (max(low, (t - gap_high) / k), min(high, (t - gap_low) / k))
         for s in ends:
             if ends[0] <= ends[1]:
-                best = _larger(best, a, b, p, q, s, t)
+                best = _larger(best, numbers, floor, s, t)
     return best
 
 
 def _larger(
     best: Fraction | None,
-    a: Fraction,
-    b: Fraction,
-    p: Fraction,
-    q: Fraction,
+    numbers: tuple[Fraction, ...],
+    floor: Fraction | None,
     s: Fraction,
     t: Fraction,
 ) -> Fraction:
-    zero = Fraction(0)
-    value = a * max(s, zero) + b * max(t, zero) - p * s - q * t
+    a, b, p, q = numbers
+    left, right = (s, t) if floor is None else (max(s, floor), max(t, floor))
+    value = a * left + b * right - p * s - q * t
     return value if best is None else max(best, value)
 
 
 def quick_multipliers(h: Hexagons, corners: Corners, a: Floats, b: Floats) -> tuple[Floats, Floats]:
-    """Multipliers `(p, q)` without optimisation. Any would be valid; these are often good.
+    """Multipliers `(p, q)` of ReLUs without optimisation. Any would be valid; these often good.
 
     Of three rules the one with the smallest offset: each copy for itself with the usual slopes of
     a relaxed ReLU; or the sum through one copy, and the rest through the difference of both.

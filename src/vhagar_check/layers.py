@@ -22,6 +22,7 @@ from vhagar_check.exact import Exact
 
 Floats = NDArray[np.float64]
 Array = NDArray[Any]
+Mask = NDArray[np.bool_]
 Shape = tuple[int, ...]
 
 HALF_ULP = 2.0**-53
@@ -47,20 +48,30 @@ class Linear(ABC):
     @abstractmethod
     def kernel(self) -> Floats: ...
 
-    @property
-    @abstractmethod
-    def exact_kernel(self) -> Exact: ...
-
     @abstractmethod
     def forward(self, kernel: Array, z: Array) -> Array: ...
 
     @abstractmethod
     def backward(self, kernel: Array, p: Array) -> Array: ...
 
+    @abstractmethod
+    def exact_forward(self, z: Exact) -> Exact: ...
+
+    @abstractmethod
+    def exact_backward(self, p: Exact) -> Exact: ...
+
     @cached_property
     def size(self) -> Floats:
         """The kernel's absolute values."""
         return np.asarray(abs(self.kernel))
+
+
+class Plain(Linear):
+    """A layer whose kernel is known exactly, over one denominator."""
+
+    @property
+    @abstractmethod
+    def exact_kernel(self) -> Exact: ...
 
     def exact_forward(self, z: Exact) -> Exact:
         kernel = self.exact_kernel
@@ -74,7 +85,7 @@ class Linear(ABC):
 
 
 @dataclass(eq=False)
-class Dense(Linear):
+class Dense(Plain):
     weight: Floats
     bias: Floats
 
@@ -98,7 +109,7 @@ class Dense(Linear):
 
 
 @dataclass(eq=False)
-class Scale(Linear):
+class Scale(Plain):
     """`y = z * factor / divisor + bias`, entry by entry."""
 
     factor: Floats
@@ -128,7 +139,7 @@ class Scale(Linear):
 
 
 @dataclass(eq=False)
-class Conv(Linear):
+class Conv(Plain):
     """A two-dimensional convolution with zero padding (top, left, bottom, right)."""
 
     weight: Floats  # (filters, channels / groups, height, width)
@@ -205,12 +216,43 @@ class Conv(Linear):
         return found
 
 
+@dataclass(eq=False)
+class Transposed(Plain):
+    """A convolution backwards, with a bias."""
+
+    conv: Conv
+    bias: Floats
+
+    def __post_init__(self) -> None:
+        self.in_size, self.out_size = self.conv.out_size, self.conv.in_size
+        self.terms = self.conv.terms
+
+    @property
+    def kernel(self) -> Floats:
+        return self.conv.kernel
+
+    @property
+    def exact_kernel(self) -> Exact:
+        return self.conv.exact_kernel
+
+    def forward(self, kernel: Array, z: Array) -> Array:
+        return self.conv.backward(kernel, z)
+
+    def backward(self, kernel: Array, p: Array) -> Array:
+        return self.conv.forward(kernel, p)
+
+
 @dataclass(frozen=True, eq=False)
 class Network:
-    """Linear stages with a ReLU layer between each two; a stage may be empty."""
+    """Linear stages with a ReLU layer between each two; a stage may be empty.
+
+    `linear` has, for each ReLU layer, the units that pass on what they receive; None where all are
+    ReLUs, and nothing at all where that is so in every layer.
+    """
 
     stages: tuple[tuple[Linear, ...], ...]
     input_shape: Shape
+    linear: tuple[Mask | None, ...] = ()
 
     @property
     def classes(self) -> int:
@@ -225,10 +267,14 @@ class Network:
             sizes.append(size)
         return sizes
 
+    def linear_units(self, layer: int) -> Mask | None:
+        """Which units of a ReLU layer pass on what they receive; None if there are none."""
+        return self.linear[layer] if self.linear else None
+
     def exact_scores(self, x: Exact) -> Exact:
         value = x
         for k, stage in enumerate(self.stages):
-            value = value.positive() if k else value
+            value = value.positive(self.linear_units(k - 1)) if k else value
             for layer in stage:
                 value = layer.exact_forward(value)
         return value

@@ -62,6 +62,9 @@ def read_region(network: Network, pieces: list[Piece], raw: bytes) -> Region:
     status = [reader.take(np.uint8, size) for size in sizes]
     if any((layer > EQUAL).any() for layer in status):
         raise Rejected("a region gives a neuron an unknown status")
+    for layer, linear in zip(status, network.linear, strict=False):
+        if linear is not None and (layer[linear] != ON).any():
+            raise Rejected("a region has a linear unit that is not on")
     bounds = quick_bounds(network, piece)
     for entry in about["refined"]:
         _refine(bounds, status, int(entry["layer"]), entry["neurons"], reader)
@@ -123,8 +126,7 @@ def _refine(bounds: Bounds, status: Status, layer: int, neurons: Any, reader: _N
     for side, better in zip(found, sides, strict=True):
         side[chosen] = better
     refined = known.meet(from_sides(found, ratio)).tightened()
-    del bounds.hexagons[layer:], bounds.corners[layer:]
-    bounds.append(refined)
+    bounds.replace(layer, refined)
 
 
 def _given(status: Status, tables: list[list[Floats]]) -> Choose:
@@ -303,6 +305,7 @@ class Prover:
     ) -> tuple[Exact, Exact, Fraction] | None:
         hexagons: Hexagons = self._region.bounds.hexagons[layer]
         status, paid = self._region.status[layer], Fraction(0)
+        linear = hexagons.linear
         given = iter(zip(table[0][0].tolist(), table[1][0].tolist(), strict=True))
         p, q = [], []
         for n, (u, v) in enumerate(zip(a.fractions(), b.fractions(), strict=True)):
@@ -310,12 +313,14 @@ class Prover:
                 left, right = (Fraction(part) for part in next(given))
             else:
                 left, right = (u, v) if status[n] == ON else (Fraction(0), Fraction(0))
+            p.append(left)
+            q.append(right)
+            if linear is not None and linear[n]:
+                continue  # on, and so it costs nothing
             offset = exact_offset(hexagons, n, case.signs.get((layer, n), {}), (u, v, left, right))
             if offset is None:
                 return None
             paid += offset
-            p.append(left)
-            q.append(right)
         return Exact.of_fractions(p), Exact.of_fractions(q), paid
 
 

@@ -91,6 +91,9 @@ class Tree:
             raise Rejected("a step of the tree decides about a layer that there is not")
         if (decisions["neuron"] >= sizes[layers]).any():
             raise Rejected("a step of the tree decides about a neuron that there is not")
+        for k, linear in enumerate(network.linear):
+            if linear is not None and linear[decisions["neuron"][layers == k]].any():
+                raise Rejected("a step of the tree decides about a linear unit, which has no sign")
 
     def case(self, node: int) -> tuple[int, Span | None, Decisions]:
         """The tree a node belongs to, its part of the parameter's range, and its decisions."""

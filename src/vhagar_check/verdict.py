@@ -24,7 +24,7 @@ from vhagar_check.container import Block, parse_json, scan, split_json, unpack
 from vhagar_check.convention import with_convention
 from vhagar_check.errors import Rejected
 from vhagar_check.exact import Exact
-from vhagar_check.formula import confidence_interval
+from vhagar_check.intervals import confidence_interval
 from vhagar_check.layers import Floats, Network
 from vhagar_check.model import read_model
 from vhagar_check.perturbations import pieces

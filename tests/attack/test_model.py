@@ -7,9 +7,10 @@ import pytest
 import torch
 
 from vhagar import Network
+from vhagar.attack import model as attack_model
 from vhagar.attack.model import TorchNetwork, leads
 from vhagar.device import torch_device
-from vhagar.network import confidence
+from vhagar.network import Relu, SparseAffine, confidence
 
 
 @pytest.mark.parametrize(("double", "close"), [(False, 1e-4), (True, 1e-12)])
@@ -31,3 +32,24 @@ def test_leads_are_confidences() -> None:
     for label in range(4):
         found = leads(torch.tensor(scores), torch.full((6,), label))
         np.testing.assert_allclose(found, confidence(scores, label), rtol=1e-12)
+
+
+@pytest.mark.parametrize("largest_dense", [0, 2**20])
+def test_sparse_layers_and_linear_units(
+    monkeypatch: pytest.MonkeyPatch, largest_dense: int
+) -> None:
+    monkeypatch.setattr(attack_model, "_LARGEST_DENSE", largest_dense)
+    rng = np.random.default_rng(2)
+    first = SparseAffine(rng.normal(size=(4, 3)), rng.normal(size=4), (3,), (4,))
+    linear = np.array([False, True, False, True])
+    last = SparseAffine(rng.normal(size=(3, 4)), rng.normal(size=3), (4,), (3,))
+    network = Network((first, Relu((4,), linear), last), (3,))
+    model = TorchNetwork(network, torch_device("cpu"), double=True)
+    x = rng.uniform(-1, 1, size=(9, 3))
+    tensor = model.tensor(x).requires_grad_()
+    scores = model.scores(tensor)
+    np.testing.assert_allclose(scores.detach(), network.forward(x), atol=1e-12)
+    (slope,) = torch.autograd.grad(scores[:, 0].sum(), tensor)
+    step = 1e-6 * rng.normal(size=x.shape)
+    change = network.forward(x + step)[:, 0] - network.forward(x)[:, 0]
+    np.testing.assert_allclose((slope.numpy() * step).sum(axis=1), change, atol=1e-9)

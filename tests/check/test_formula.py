@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from vhagar_check.exact import Exact
-from vhagar_check.formula import Bounds, Decisions, confidence_interval, quick_bounds
+from vhagar_check.formula import Bounds, Decisions, quick_bounds
 from vhagar_check.hexagon import Corners, Hexagons, exact_offset
+from vhagar_check.intervals import confidence_interval
 from vhagar_check.layers import Conv, Dense, Network
 from vhagar_check.perturbations import pieces
 from vhagar_check.pieces import Domain, Piece

@@ -57,7 +57,8 @@ def values_at(network: Network, x: np.ndarray) -> Exact:
             matrix = rationals(layer.matrix.toarray())
             found.append(matrix @ found[-1] + rationals(layer.flat_bias))
         else:
-            found.append(np.maximum(found[-1], Fraction(0)))
+            passes = np.False_ if layer.linear is None else layer.linear
+            found.append(np.where(passes, found[-1], np.maximum(found[-1], Fraction(0))))
     return found
 
 

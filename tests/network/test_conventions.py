@@ -180,6 +180,40 @@ def test_certificates_record_the_convention_and_the_checker_applies_it(
     assert (repr(MEAN[1]) in said) == (options.get("mean") == MEAN)
 
 
+def with_skip(build: Any, shape: tuple[int, ...]) -> Any:
+    """The input itself is carried past a ReLU layer, then pooled with what leaves it."""
+    model = build(shape)
+    if shape != IMAGE:
+        model.add("Transpose", perm=[0, 3, 1, 2])
+        model.add("Add", np.full((1, 1, 1), 0.25))
+    start = model.last
+    model.add("Conv", KERNEL[:3], np.full(3, -0.1), pads=[1, 1, 1, 1]).add("Relu")
+    model.add("Add", start).add("MaxPool", kernel_shape=[2, 2], strides=[2, 2])
+    return model.add("Flatten").add("Gemm", LAST[:, :12], transB=1)
+
+
+@pytest.mark.parametrize(
+    ("shape", "options"),
+    [
+        (IMAGE, {}),
+        (IMAGE, {"mean": MEAN, "std": STD}),
+        ((4, 5, 3), {"layout": "hwc"}),
+        ((4, 5, 3), {"layout": "hwc", "mean": MEAN, "std": STD}),
+    ],
+)
+def test_certificates_of_graphs_with_a_convention(
+    build: Any, save: Save, tmp_path: Path, shape: tuple[int, ...], options: dict[str, Any]
+) -> None:
+    path = save(with_skip(build, shape))
+    target = tmp_path / "proof.cert"
+    problem = Problem(read_onnx(path, **options), "occlusion(2,2,2)", 0, 1)
+    searching = Options(workers=1, attack=False, certificate=target, relative_gap=0.1)
+    result = verify(problem, options=searching, timeout=20)
+    assert 0 < result.lower <= result.upper < np.inf
+    verdict = check(target, path)
+    assert (verdict.lower, verdict.upper) == (result.lower, result.upper)
+
+
 @pytest.mark.parametrize(
     "change",
     [

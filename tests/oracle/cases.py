@@ -14,7 +14,7 @@ import numpy as np
 
 from vhagar import Problem
 
-from .networks import FLAVOURS, Shape, Wish
+from .networks import BRANCHED, FLAVOURS, Network, Shape, Wish
 
 Rng = np.random.Generator
 
@@ -26,9 +26,10 @@ _RANGES = ((-1.0, 1.0), (0.1, 0.9), (-0.5, 0.25), (0.0, 8.0))
 
 @dataclass(frozen=True)
 class Case:
-    """One problem, by its number."""
+    """One problem, by its number; those of branched networks have numbers of their own."""
 
     number: int
+    branched: bool = False
 
     @property
     def kind(self) -> str:
@@ -37,7 +38,12 @@ class Case:
 
     @property
     def flavour(self) -> str:
-        return list(FLAVOURS)[self.number // len(_TURNS) % len(FLAVOURS)]
+        flavours = list(self._flavours)
+        return flavours[self.number // len(_TURNS) % len(flavours)]
+
+    @property
+    def _flavours(self) -> dict[str, Callable[[Wish], Network]]:
+        return BRANCHED if self.branched else FLAVOURS
 
     @property
     def scale(self) -> float:
@@ -53,7 +59,7 @@ class Case:
 
     def problem(self) -> Problem:
         """The problem, the same every time."""
-        rng = np.random.default_rng([7, self.number])
+        rng = np.random.default_rng([8 if self.branched else 7, self.number])
         # Left to chance, most problems would have nothing to attack.
         for _ in range(1 if self.flavour == "infeasible" else 6):
             problem = self._draw(rng)
@@ -71,7 +77,7 @@ class Case:
         low, high = (0.0, 1.0) if rng.random() < 0.8 else _RANGES[rng.integers(len(_RANGES))]
         wish = Wish(rng, shape, classes, self.scale, source, targets)
         return Problem(
-            FLAVOURS[self.flavour](wish),
+            self._flavours[self.flavour](wish),
             KINDS[self.kind](rng, shape, high - low),
             source,
             None if rng.random() < 0.2 else targets,

@@ -16,7 +16,7 @@ from fractions import Fraction
 import numpy as np
 
 from vhagar import Contrast, Network, Problem, Rotation, Witness
-from vhagar.network import AbstractLinear, Convolution
+from vhagar.network import AbstractLayer, AbstractLinear, Convolution, Relu, SparseAffine
 from vhagar.perturbation import Perturbation
 
 from .definitions import Image, images, stretched, turned
@@ -177,7 +177,10 @@ def exact_forward(model: RationalModel, network: Network, x: list[Value]) -> lis
                 for row, constant in zip(weights, bias, strict=True)
             ]
         else:
-            values = [model.larger(value, zero) for value in values]
+            values = [
+                value if passes else model.larger(value, zero)
+                for value, passes in zip(values, _passes(layer), strict=True)
+            ]
     return values
 
 
@@ -189,8 +192,14 @@ def rational_forward(network: Network, x: np.ndarray) -> np.ndarray:
             weights, bias = _exact_weights(layer)
             values = weights @ values + bias
         else:
-            values = np.maximum(values, Fraction(0))
+            values = np.where(_passes(layer), values, np.maximum(values, Fraction(0)))
     return values
+
+
+def _passes(layer: AbstractLayer) -> np.ndarray:
+    """Which units of a ReLU layer pass on what they receive."""
+    assert isinstance(layer, Relu)
+    return np.zeros(layer.in_size, dtype=bool) if layer.linear is None else layer.linear
 
 
 def rational_confidence(network: Network, x: np.ndarray, label: int) -> Fraction:
@@ -204,6 +213,8 @@ def _exact_weights(layer: AbstractLinear) -> tuple[np.ndarray, np.ndarray]:
     if isinstance(layer, Convolution):
         pixels = np.eye(layer.in_size).reshape(-1, *layer.in_shape)
         weights = layer.correlate(pixels).reshape(layer.in_size, layer.out_size).T
+    elif isinstance(layer, SparseAffine):
+        weights = layer.weight.toarray()
     else:
         weights = layer.weight
     return rationals(weights), rationals(layer.flat_bias)

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from vhagar import Network
-from vhagar.network import AbstractLayer, Affine, Convolution, Relu
+from vhagar.network import AbstractLayer, Affine, Convolution, Relu, SparseAffine
 
 Shape = tuple[int, ...]
-Layers = list[tuple[np.ndarray, np.ndarray]]
+Pair = tuple[np.ndarray, np.ndarray]
+Layers = list[Pair]
 
 
 @dataclass(frozen=True)
@@ -134,6 +135,45 @@ def convolutional(wish: Wish) -> Network:
     return Network((first, Relu(first.out_shape), last), wish.shape)
 
 
+def residual(wish: Wish) -> Network:
+    """Values of either sign are carried past a layer, and some past the next one."""
+    units, carried, later = (int(wish.rng.integers(1, high)) for high in (5, 3, 4))
+    (first, second, last) = wish.layers(
+        [wish.inputs, units + carried, later + carried, wish.classes]
+    )
+    # The last carried values go on as they are.
+    second[0][later:] = np.eye(units + carried)[units:]
+    second[1][later:] = 0.0
+    return _with_linear_units(wish, (first, second, last), (carried, carried))
+
+
+def larger_of_pairs(wish: Wish) -> Network:
+    """The maximum of four values, as a pooling layer has it: two layers of `b + relu(a - b)`."""
+    (first, last) = wish.layers([wish.inputs, 4, wish.classes])
+    apart = np.array([[1.0, -1, 0, 0], [0, 0, 1, -1], [0, 1, 0, 0], [0, 0, 0, 1]])
+    again = np.array([[1.0, -1, 1, -1], [0, 1, 0, 1], [1, 0, 1, 0]])
+    largest = np.array([[1.0, 1, 0], [0, 0, 1]])
+    weight, bias = last
+    layers = (
+        (apart @ first[0], apart @ first[1]),
+        (again, np.zeros(3)),
+        (weight[:, :2] @ largest, bias),
+    )
+    return _with_linear_units(wish, layers, (2, 2))
+
+
+def _with_linear_units(wish: Wish, layers: Sequence[Pair], carried: tuple[int, ...]) -> Network:
+    """The last units of each hidden layer are linear."""
+    found: list[AbstractLayer] = []
+    for k, (weight, bias) in enumerate(layers):
+        shape = found[-1].out_shape if found else wish.shape
+        found.append(SparseAffine(_float32(weight), _float32(bias), shape, bias.shape))
+        if k < len(carried):
+            linear = np.arange(len(bias)) >= len(bias) - carried[k]
+            found.append(Relu(bias.shape, linear))
+    return Network(tuple(found), wish.shape)
+
+
 def uneven(network: Network, rng: np.random.Generator) -> Network:
     """A network of affine layers with weights of very different sizes: hard on a solver."""
     first_gain, gain = 2.0 ** int(rng.integers(5, 25)), 1.0
@@ -160,4 +200,10 @@ FLAVOURS: dict[str, Callable[[Wish], Network]] = {
     "relu output": relu_output,
     "infeasible": infeasible,
     "convolutional": convolutional,
+}
+
+# Networks with branches have numbers of their own.
+BRANCHED: dict[str, Callable[[Wish], Network]] = {
+    "residual": residual,
+    "larger of pairs": larger_of_pairs,
 }

@@ -57,7 +57,9 @@ ALL = PLAIN | VARIANTS
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "case" in metafunc.fixturenames:
         # The engines of a case one after the other: the exact optimum is computed once.
-        cases = [Case(number) for number in range(metafunc.config.getoption("--oracle-cases"))]
+        count = metafunc.config.getoption("--oracle-cases")
+        cases = [Case(number) for number in range(count)]
+        cases += [Case(number, branched=True) for number in range(count // 4)]
         turns = list(VARIANTS)
         pairs = [
             (case, engine)

@@ -9,7 +9,7 @@ from fractions import Fraction
 import numpy as np
 
 from vhagar import Network, Problem
-from vhagar.network import AbstractLinear, Affine, Convolution, Relu
+from vhagar.network import AbstractLinear, Affine, Convolution, Relu, SparseAffine
 from vhagar.perturbation import AbstractPiece, Domain, Rotation, parse
 from vhagar.perturbation.affine import AffinePiece
 from vhagar.perturbation.band import BandPiece
@@ -31,6 +31,8 @@ BUILDS = (
     "no relu",
     "always on",
     "narrow and deep",
+    "residual",
+    "larger of pairs",
 )
 # Textual form, and whether perturbed pixels are clipped.
 PERTURBATIONS = (
@@ -90,6 +92,24 @@ def network_of(build: str, rng: Rng, scale: float = 1.0) -> Network:
         case "narrow and deep":
             inner = [layer for _ in range(6) for layer in (affine(2, 2), Relu((2,)))]
             layers = [affine(2, size), Relu((2,)), *inner, affine(3, 2)]
+        case "residual":
+            # What the first layer receives is carried past it, and half of what leaves it further.
+            linear = np.array([False] * 4 + [True] * 2)
+            join = SparseAffine(
+                scale * rng.normal(size=(5, 6)) * (rng.random((5, 6)) < 0.6),
+                scale * rng.normal(size=5),
+                (6,),
+                (5,),
+            )
+            layers = [affine(6, size), Relu((6,), linear), join, Relu((5,), linear[1:])]
+            layers += [affine(3, 5)]
+        case "larger of pairs":
+            # max(a, b) = b + relu(a - b)
+            pair = np.array([[1.0, -1, 0, 0], [0, 0, 1, -1], [0, 1, 0, 0], [0, 0, 0, 1]])
+            split = SparseAffine(pair, np.zeros(4), (4,), (4,))
+            join = SparseAffine(np.array([[1.0, 0, 1, 0], [0, 1, 0, 1]]), np.zeros(2), (4,), (2,))
+            linear = np.array([False, False, True, True])
+            layers = [affine(4, size), split, Relu((4,), linear), join, affine(3, 2)]
         case _:
             raise ValueError(build)
     return Network(tuple(layers), SHAPE)
@@ -124,16 +144,17 @@ class ExactNetwork:
         self._layers = [
             (rationals(layer.matrix.toarray()), rationals(layer.flat_bias))
             if isinstance(layer, AbstractLinear)
-            else None
+            else layer
             for layer in network.layers
         ]
 
     def __call__(self, x: np.ndarray) -> Values:
         values, entering = x, []
         for layer in self._layers:
-            if layer is None:
+            if isinstance(layer, Relu):
                 entering.append(values)
-                values = np.maximum(values, Fraction(0))
+                passes = np.False_ if layer.linear is None else layer.linear
+                values = np.where(passes, values, np.maximum(values, Fraction(0)))
             else:
                 values = layer[0] @ values + layer[1]
         return Values(entering, values)

@@ -44,7 +44,7 @@ _TRAPS = "tests/search/mip/test_highs_traps.py"
 RELAXATION = {
     "a bound tightened too far": _one(
         _HEXAGON,
-        "return Hexagons(low, high, low_p, high_p, gap_low, gap_high, ratio)",
+        "return Hexagons(low, high, low_p, high_p, gap_low, gap_high, ratio, self.linear)",
         "return Hexagons(low, 0.9 * high + 0.1 * low, low_p, high_p, gap_low, gap_high, ratio)",
     ),
     "a gap between the copies tightened too far": _one(
@@ -68,8 +68,8 @@ RELAXATION = {
     ),
     "the copies swapped": _one(
         _TWIN,
-        "np.maximum(s, 0.0), np.maximum(t, 0.0), hexagons.magnitude",
-        "np.maximum(t, 0.0), np.maximum(s, 0.0), hexagons.magnitude",
+        "z, z_p = np.maximum(s, 0.0), np.maximum(t, 0.0)",
+        "z, z_p = np.maximum(t, 0.0), np.maximum(s, 0.0)",
     ),
     "the sign of a multiplier flipped": _one(
         _TWIN, "value -= np.multiply(q, self.t[k]", "value += np.multiply(q, self.t[k]"

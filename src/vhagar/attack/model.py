@@ -5,9 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from vhagar.device import Tensor, require_torch
+from vhagar.device import Tensor, require_torch, sparse_tensor
 from vhagar.errors import VhagarError
-from vhagar.network import AbstractLayer, AbstractLinear, Convolution, Network, Relu
+from vhagar.network import (
+    AbstractLayer,
+    AbstractLinear,
+    Convolution,
+    Network,
+    Relu,
+    SparseAffine,
+)
+
+# Entries of a sparse layer that is written out: dense products are faster.
+_LARGEST_DENSE = 2**20
 
 _Step = Callable[[Tensor], Tensor]
 
@@ -42,14 +52,24 @@ class TorchNetwork:
 
     def _step(self, layer: AbstractLayer) -> _Step:
         if isinstance(layer, Relu):
-            return self._torch.relu  # type: ignore[no-any-return]
+            return self._relu(layer)
         if isinstance(layer, Convolution):
             return self._convolution(layer)
+        if isinstance(layer, SparseAffine) and layer.in_size * layer.out_size > _LARGEST_DENSE:
+            entries = sparse_tensor(layer.weight, self._dtype, self.device)
+            shift = self.tensor(layer.flat_bias)
+            return lambda x: self._torch.sparse.mm(entries, x.T).T + shift
         if isinstance(layer, AbstractLinear):
             matrix = self.tensor(layer.matrix.toarray())
             bias = self.tensor(layer.flat_bias)
             return lambda x: self._torch.addmm(bias, x, matrix.T)
         raise VhagarError(f"the attack cannot evaluate a {type(layer).__name__} layer")
+
+    def _relu(self, layer: Relu) -> _Step:
+        if layer.linear is None:
+            return self._torch.relu  # type: ignore[no-any-return]
+        linear = self._torch.tensor(layer.linear, device=self.device)
+        return lambda x: self._torch.where(linear, x, x.relu())
 
     def _convolution(self, layer: Convolution) -> _Step:
         functional = self._torch.nn.functional

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from vhagar.errors import InvalidInput
 from vhagar.linear import Columns, LinearArrays, LinearModel
-from vhagar.network import AbstractLinear, Network
+from vhagar.network import AbstractLinear, Network, Relu
 from vhagar.perturbation import AbstractPiece
 from vhagar.perturbation.brightness import BrightnessPiece
 from vhagar.perturbation.contrast import ContrastPiece
@@ -64,7 +64,11 @@ class _Builder:
                 self.model.add_rows(blocks, layer.flat_bias, layer.flat_bias)
                 current = values
             else:
-                current = self.relu(current)
+                assert isinstance(layer, Relu)
+                bends = slice(None) if layer.linear is None else ~layer.linear
+                after = current.copy()
+                after[bends] = self.relu(current[bends])
+                current = after
         return current
 
 

@@ -147,8 +147,9 @@ class _Search:
         """What follows for a layer without a solver."""
         leaving = self._ranges.first[position + 1], self._ranges.second[position + 1]
         if not isinstance(layer, AbstractLinear):
+            assert isinstance(layer, Relu)
             same, moved = (
-                self._ranges.compared(position + 1, through_relu(part, *leaving))
+                self._ranges.compared(position + 1, through_relu(layer, part, *leaving))
                 for part in (state.same, state.moved)
             )
             return _State(same, moved, state.shift)
@@ -179,7 +180,7 @@ class _Search:
     ) -> Relations:
         """Ask a solver about the neurons without a relation."""
         same = state.same
-        rises, falls = self._open_questions(position, same, asked)
+        rises, falls = self._open_questions(position, layer, same, asked)
         if not (rises.any() or falls.any()) or time_left() <= 0:
             return same
         # A ReLU's neurons are asked about before it: whether one is active is in the question.
@@ -227,11 +228,12 @@ class _Search:
         return second if second.verdict is Verdict.PROVED else Answer(Verdict.UNDECIDED)
 
     def _open_questions(
-        self, position: int, same: Relations, asked: Counter[Verdict]
+        self, position: int, layer: AbstractLayer, same: Relations, asked: Counter[Verdict]
     ) -> tuple[np.ndarray, np.ndarray]:
         """Of which neurons to ask whether they can rise, and whether they can fall.
 
-        As published: only where the concrete bounds lie so that the answer may be no.
+        As published: only where the concrete bounds lie so that the answer may be no. Linear units
+        are not asked about: the question is about active neurons.
         """
         nothing = np.zeros(len(same), dtype=np.bool_)
         if not (self._options.optimise and self._ranges.finite):
@@ -245,6 +247,9 @@ class _Search:
         falls = (
             ~same.known & (one.lower - visible <= two.lower) & (one.upper - visible <= two.upper)
         )
+        if isinstance(layer, Relu) and layer.linear is not None:
+            bends = ~layer.linear[same.first]
+            rises, falls = rises & bends, falls & bends
         if self._options.samples and (rises.any() or falls.any()):
             rose, fell = self._gaps(position + 1)
             asked[Verdict.SAMPLED] += int((rises & (rose > visible)).sum())

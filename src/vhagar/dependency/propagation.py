@@ -16,7 +16,7 @@ import numpy as np
 from scipy import sparse
 
 from vhagar.dependency.relation import Mask, Relations, Rule
-from vhagar.network import AbstractLinear
+from vhagar.network import AbstractLinear, Relu
 from vhagar.relaxation import Bounds
 
 
@@ -44,12 +44,15 @@ def through_linear(
     return pairs.restricted(can_rise, can_fall, Rule.PROPAGATION)
 
 
-def through_relu(pairs: Relations, first: Bounds, second: Bounds) -> Relations:
+def through_relu(layer: Relu, pairs: Relations, first: Bounds, second: Bounds) -> Relations:
     """ReLU keeps every relation. `first` and `second` bound what leaves it.
 
-    A value that is always 0 is not above any other.
+    A value that is always 0 is not above any other that is at least 0: no linear unit.
     """
-    can_rise, can_fall = second.upper[pairs.second] > 0, first.upper[pairs.first] > 0
+    linear = np.zeros(layer.in_size, dtype=np.bool_) if layer.linear is None else layer.linear
+    either = linear[pairs.first] | linear[pairs.second]
+    can_rise = either | (second.upper[pairs.second] > 0)
+    can_fall = either | (first.upper[pairs.first] > 0)
     return pairs.restricted(can_rise, can_fall, Rule.BOUNDS)
 
 

@@ -11,7 +11,7 @@ from vhagar.dependency.relation import Relations, Rule
 from vhagar.errors import InvalidInput
 from vhagar.network import Network, Relu
 from vhagar.perturbation import AbstractPiece
-from vhagar.relaxation import Bounds, network_bounds
+from vhagar.relaxation import Bounds, layer_bounds, network_bounds
 
 # What leaves each layer, in the first copy and in the second.
 ConcreteBounds = tuple[Sequence[Bounds], Sequence[Bounds]]
@@ -85,6 +85,5 @@ def _checked(network: Network, given: Sequence[Bounds], copy: str) -> tuple[Boun
             )
         if not (bounds.lower <= bounds.upper).all():  # NaN fails as well
             raise InvalidInput(f"{where} hold NaN or a lower bound above the upper bound")
-        least = 0.0 if isinstance(layer, Relu) else -np.inf
-        found.append(Bounds(np.maximum(bounds.lower, least), np.maximum(bounds.upper, least)))
+        found.append(layer_bounds(layer, bounds) if isinstance(layer, Relu) else bounds)
     return tuple(found)

@@ -19,6 +19,7 @@ from vhagar.relaxation.hexagon import Hexagons
 from vhagar.relaxation.weights import Weights, add_convexity, add_weights
 
 Array = NDArray[np.float64]
+Mask = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,9 +37,14 @@ class Neurons:
         return Neurons(self.s[chosen], self.z[chosen], self.active[chosen])
 
 
-def add_relu(model: LinearModel, s: Columns, bounds: Bounds) -> tuple[Columns, Columns]:
-    """`z = max(s, 0)` with one boolean for each neuron that can have either sign."""
-    z, active = add_outputs(model, s, bounds)
+def add_relu(
+    model: LinearModel, s: Columns, bounds: Bounds, linear: Mask | None = None
+) -> tuple[Columns, Columns]:
+    """`z = max(s, 0)` with one boolean for each neuron that can have either sign.
+
+    Linear units are the same before and after.
+    """
+    z, active = add_outputs(model, s, bounds, linear)
     open_ = active >= 0
     if open_.any():
         low, high = bounds.lower[open_], bounds.upper[open_]
@@ -49,13 +55,16 @@ def add_relu(model: LinearModel, s: Columns, bounds: Bounds) -> tuple[Columns, C
     return z, active
 
 
-def add_outputs(model: LinearModel, s: Columns, bounds: Bounds) -> tuple[Columns, Columns]:
+def add_outputs(
+    model: LinearModel, s: Columns, bounds: Bounds, linear: Mask | None = None
+) -> tuple[Columns, Columns]:
     """Columns for `max(s, 0)` and their booleans (-1: none is needed), not yet tied to `s`."""
     z, active = s.copy(), np.full(len(s), -1)
-    off = bounds.upper <= 0
+    bends = np.ones(len(s), dtype=np.bool_) if linear is None else ~linear
+    off = bends & (bounds.upper <= 0)
     if off.any():
         z[off] = model.add_columns(0.0, 0.0)[0]
-    open_ = (bounds.lower < 0) & (bounds.upper > 0)
+    open_ = bends & (bounds.lower < 0) & (bounds.upper > 0)
     if open_.any():
         high = bounds.upper[open_]
         z[open_] = model.add_columns(np.zeros(len(high)), high)
@@ -74,7 +83,7 @@ def add_pairs(model: LinearModel, first: Neurons, second: Neurons, hexagons: Hex
         if not chosen.any():
             continue
         index = np.flatnonzero(chosen)
-        some = hexagons.kept(index)
+        some = hexagons.take(index)
         weights = add_weights(model, *(_as_one(some) if alike else some).widened().corners())
         add_convexity(model, weights)
         _tie(model, weights, first.kept(index), weights.s)
@@ -85,7 +94,7 @@ def _as_one(hexagons: Hexagons) -> Hexagons:
     """Copies that are the same: what is known of the first holds for both."""
     zero = np.zeros(len(hexagons))
     low, high = hexagons.lower, hexagons.upper
-    return Hexagons(low, high, low, high, zero, zero)
+    return Hexagons(low, high, low, high, zero, zero, linear=hexagons.linear)
 
 
 def _tie(model: LinearModel, weights: Weights, neurons: Neurons, corner: Array) -> None:

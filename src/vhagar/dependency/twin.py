@@ -16,7 +16,7 @@ from vhagar.dependency.ranges import Ranges
 from vhagar.dependency.relation import Relations
 from vhagar.dependency.relus import Neurons, add_outputs, add_pairs, add_relu
 from vhagar.linear import Columns, LinearModel
-from vhagar.network import AbstractLayer, AbstractLinear, Network
+from vhagar.network import AbstractLayer, AbstractLinear, Network, Relu
 from vhagar.perturbation import AbstractPiece
 from vhagar.relaxation import Bounds
 from vhagar.relaxation.hexagon import Hexagons
@@ -59,7 +59,8 @@ def add_copies(
         if isinstance(layer, AbstractLinear):
             _add_linear(model, copies, layer, ranges, known)
         else:
-            _add_relus(model, copies, ranges, known, None if left is None else next(left))
+            assert isinstance(layer, Relu)
+            _add_relus(model, copies, layer, ranges, known, None if left is None else next(left))
         add_order(model, copies.first[-1], copies.second[-1], known)
         add_order(model, copies.active[-1], copies.active_p[-1], known.signs())
     return copies
@@ -81,7 +82,8 @@ def add_copy(
             model.add_rows([(values, 1.0), (found[-1], -layer.matrix)], bias, bias)
             found.append(values)
         else:
-            found.append(add_relu(model, found[-1], entering)[0])
+            assert isinstance(layer, Relu)
+            found.append(add_relu(model, found[-1], entering, layer.linear)[0])
         entering = leaving
     return found
 
@@ -129,6 +131,7 @@ def _add_linear(
 def _add_relus(
     model: LinearModel,
     copies: Copies,
+    layer: Relu,
     ranges: Ranges,
     known: Relations,
     hexagons: Hexagons | None,
@@ -137,12 +140,13 @@ def _add_relus(
     equal = known.kept(known.equal)
     add = add_relu if hexagons is None else add_outputs
     s, s_p = copies.first[-1], copies.second[-1]
-    z, a = add(model, s, ranges.first[position])
+    z, a = add(model, s, ranges.first[position], layer.linear)
     z_p, own = _shared(z, equal)
     a_p, _ = _shared(a, equal)
     two = ranges.second[position]
     mine = Bounds(two.lower[own], two.upper[own])
-    z_p[own], a_p[own] = add(model, s_p[own], mine)
+    linear = None if layer.linear is None else layer.linear[own]
+    z_p[own], a_p[own] = add(model, s_p[own], mine, linear)
     if hexagons is not None:
         add_pairs(model, Neurons(s, z, a), Neurons(s_p, z_p, a_p), hexagons)
     _append(copies, z, z_p, a, a_p)

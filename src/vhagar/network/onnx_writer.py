@@ -12,7 +12,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from vhagar.network.convolution import Convolution
-from vhagar.network.layers import AbstractLayer, Affine, Relu
+from vhagar.network.layers import AbstractLayer, Affine, Relu, SparseAffine
 from vhagar.network.network import ModelFile, Network
 
 # Old enough for every onnxruntime that the project supports.
@@ -43,11 +43,12 @@ def onnx_bytes(network: Network) -> bytes:
     tensors: list[Any] = []
     current, shape = "image", network.input_shape
     for position, layer in enumerate(network.layers):
-        if layer.in_shape != shape or (isinstance(layer, Affine) and len(shape) > 1):
-            target = (layer.in_size,) if isinstance(layer, Affine) else layer.in_shape
+        flat = _works_on_vectors(layer)
+        if layer.in_shape != shape or (flat and len(shape) > 1):
+            target = (layer.in_size,) if flat else layer.in_shape
             current = _reshape(nodes, tensors, current, target, f"layer{position}_in")
         current = _WRITERS[type(layer)](nodes, tensors, current, layer, f"layer{position}")
-        shape = (layer.out_size,) if isinstance(layer, Affine) else layer.out_shape
+        shape = (layer.out_size,) if flat else layer.out_shape
     if len(shape) != 1:
         current = _reshape(nodes, tensors, current, (network.classes,), "flat")
     nodes.append(helper.make_node("Identity", [current], ["scores"]))
@@ -66,6 +67,12 @@ def onnx_bytes(network: Network) -> bytes:
     model.ir_version = _IR_VERSION
     onnx.checker.check_model(model)
     return bytes(model.SerializeToString())
+
+
+def _works_on_vectors(layer: AbstractLayer) -> bool:
+    return isinstance(layer, Affine | SparseAffine) or (
+        isinstance(layer, Relu) and layer.linear is not None
+    )
 
 
 def _store(tensors: list[Any], values: Any, name: str) -> str:
@@ -113,12 +120,36 @@ def _convolution(
 
 
 def _relu(nodes: list[Any], tensors: list[Any], source: str, layer: Relu, name: str) -> str:
-    nodes.append(helper.make_node("Relu", [source], [name]))
+    if layer.linear is None:
+        nodes.append(helper.make_node("Relu", [source], [name]))
+        return name
+    units, linear = np.flatnonzero(~layer.linear), np.flatnonzero(layer.linear)
+    picked = _pick(nodes, tensors, source, units, f"{name}_units")
+    nodes.append(helper.make_node("Relu", [picked], [f"{name}_positive"]))
+    passed = _pick(nodes, tensors, source, linear, f"{name}_linear")
+    order = np.concatenate([units, linear])
+    in_order = bool((np.diff(order) > 0).all())
+    joined = name if in_order else f"{name}_joined"
+    nodes.append(helper.make_node("Concat", [f"{name}_positive", passed], [joined], axis=1))
+    return name if in_order else _pick(nodes, tensors, joined, np.argsort(order), name)
+
+
+def _pick(nodes: list[Any], tensors: list[Any], source: str, index: Any, name: str) -> str:
+    chosen = _store(tensors, index.astype(np.int64), f"{name}_index")
+    nodes.append(helper.make_node("Gather", [source, chosen], [name], axis=1))
     return name
+
+
+def _sparse(
+    nodes: list[Any], tensors: list[Any], source: str, layer: SparseAffine, name: str
+) -> str:
+    dense = Affine(layer.weight.toarray(), layer.bias, (layer.in_size,), (layer.out_size,))
+    return _affine(nodes, tensors, source, dense, name)
 
 
 _WRITERS: dict[type[AbstractLayer], Any] = {
     Affine: _affine,
     Convolution: _convolution,
     Relu: _relu,
+    SparseAffine: _sparse,
 }

@@ -4,6 +4,7 @@ from vhagar.relaxation.interval import (
     Bounds,
     confidence_bounds,
     largest_confidence,
+    layer_bounds,
     linear_bounds,
     network_bounds,
 )
@@ -12,6 +13,7 @@ __all__ = [
     "Bounds",
     "confidence_bounds",
     "largest_confidence",
+    "layer_bounds",
     "linear_bounds",
     "network_bounds",
 ]

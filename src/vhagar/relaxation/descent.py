@@ -86,21 +86,21 @@ class Descent:
             a, b = a @ self._matrices[k + 1], b @ self._matrices[k + 1]
             c = self._layers[k].free
             p, q = c[0] * a + c[1] * b + c[4], c[2] * a + c[3] * b + c[5]
-            r, s, t = _best_corner(self._corners[k], a, b, p, q)
+            r, *best = _best_corner(self._corners[k], a, b, p, q)
             constant = constant + r.sum(axis=1) + (p + q) @ self._biases[k]
-            below.append((a, b, s, t))
+            below.append((a, b, *best))
             a, b = p, q
         support = self._piece.support(a @ self._matrices[0], b @ self._matrices[0])
         x, x_p = support.x, self._piece.apply(support.x, support.parameters)
         gradients = []
-        for k, (a, b, s, t) in enumerate(reversed(below)):
+        for k, (a, b, s, t, z, z_p) in enumerate(reversed(below)):
             c = self._layers[k].free
             g_p = x @ self._matrices[k].T + self._biases[k] - s
             g_q = x_p @ self._matrices[k].T + self._biases[k] - t
             gradients.append(np.stack([g_p * a, g_p * b, g_q * a, g_q * b, g_p, g_q]))
             # What a unit of `a` and of `b` is worth: the ReLUs' own values, and through p and q.
-            x = np.maximum(s, 0.0) + c[0] * g_p + c[2] * g_q
-            x_p = np.maximum(t, 0.0) + c[1] * g_p + c[3] * g_q
+            x = z + c[0] * g_p + c[2] * g_q
+            x_p = z_p + c[1] * g_p + c[3] * g_q
         return constant + support.value, gradients
 
     def _move(self, gradients: list[Array], step: int) -> None:
@@ -116,14 +116,15 @@ class Descent:
 
 def _best_corner(
     corners: Corners, a: Array, b: Array, p: Array, q: Array
-) -> tuple[Array, Array, Array]:
-    """The offset of every neuron and the corner that attains it."""
+) -> tuple[Array, Array, Array, Array, Array]:
+    """The offset of every neuron, and the corner that attains it, before ReLU and after."""
     best = np.full(a.shape, -np.inf)
-    s, t = np.zeros(a.shape), np.zeros(a.shape)
+    which = np.zeros(a.shape, dtype=np.int64)
     for k in range(len(corners.s)):
         value = a * corners.z[k] + b * corners.z_p[k] - p * corners.s[k] - q * corners.t[k]
         better = value > best
         best = np.where(better, value, best)
-        s = np.where(better, corners.s[k], s)
-        t = np.where(better, corners.t[k], t)
-    return best, s, t
+        which = np.where(better, k, which)
+    neuron = np.arange(a.shape[1])
+    s, t, z, z_p = (part[which, neuron] for part in (corners.s, corners.t, corners.z, corners.z_p))
+    return best, s, t, z, z_p

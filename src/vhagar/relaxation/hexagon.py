@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
+Mask = NDArray[np.bool_]
 
 # Corners of a hexagon cut along s = 0 and t = 0, at most.
 CORNERS = 15
@@ -28,7 +29,11 @@ _MARGIN = 1e-7
 
 @dataclass(frozen=True, eq=False)
 class Hexagons:
-    """The hexagons of one layer, each field `(neurons,)`."""
+    """The hexagons of one layer, each field `(neurons,)`.
+
+    `linear` marks units that pass on what they receive, whatever its sign; None where there are
+    none.
+    """
 
     lower: Array
     upper: Array
@@ -37,25 +42,28 @@ class Hexagons:
     gap_lower: Array
     gap_upper: Array
     ratio: float = 1.0
+    linear: Mask | None = None
 
     def __len__(self) -> int:
         return len(self.lower)
 
     @property
-    def equal(self) -> NDArray[np.bool_]:
+    def equal(self) -> Mask:
         """Neurons whose copies always agree."""
         same = (self.gap_lower == 0) & (self.gap_upper == 0)
         return np.asarray(same & (self.ratio == 1.0))
 
     @property
-    def off(self) -> NDArray[np.bool_]:
+    def off(self) -> Mask:
         """Neurons that are inactive in both copies, whatever the input."""
-        return np.asarray((self.upper <= 0) & (self.upper_p <= 0))
+        off = (self.upper <= 0) & (self.upper_p <= 0)
+        return np.asarray(off if self.linear is None else off & ~self.linear)
 
     @property
-    def on(self) -> NDArray[np.bool_]:
-        """Neurons that are active in both copies, whatever the input."""
-        return np.asarray((self.lower >= 0) & (self.lower_p >= 0) & ~self.off)
+    def on(self) -> Mask:
+        """Neurons that pass on what they receive in both copies, whatever the input."""
+        on = (self.lower >= 0) & (self.lower_p >= 0) & ~self.off
+        return np.asarray(on if self.linear is None else on | self.linear)
 
     @property
     def magnitude(self) -> Array:
@@ -75,10 +83,11 @@ class Hexagons:
             upper_p=self.upper_p[neurons],
             gap_lower=self.gap_lower[neurons],
             gap_upper=self.gap_upper[neurons],
+            linear=None if self.linear is None else self.linear[neurons],
         )
 
     def meet(self, other: Hexagons) -> Hexagons:
-        """What both know; they have the same ratio."""
+        """What both know; they have the same ratio, and one of them knows the linear units."""
         return Hexagons(
             np.maximum(self.lower, other.lower),
             np.minimum(self.upper, other.upper),
@@ -87,6 +96,7 @@ class Hexagons:
             np.maximum(self.gap_lower, other.gap_lower),
             np.minimum(self.gap_upper, other.gap_upper),
             self.ratio,
+            other.linear if self.linear is None else self.linear,
         )
 
     def tightened(self) -> Hexagons:
@@ -101,19 +111,7 @@ class Hexagons:
         high_p = np.minimum(high_p, np.where(equal, high, _up(_up(ratio * high) + gap_high)))
         gap_low = np.where(equal, 0.0, np.maximum(gap_low, _down(low_p - _up(ratio * high))))
         gap_high = np.where(equal, 0.0, np.minimum(gap_high, _up(high_p - _down(ratio * low))))
-        return Hexagons(low, high, low_p, high_p, gap_low, gap_high, ratio)
-
-    def kept(self, neurons: NDArray[np.int64]) -> Hexagons:
-        """Those of some neurons."""
-        return Hexagons(
-            self.lower[neurons],
-            self.upper[neurons],
-            self.lower_p[neurons],
-            self.upper_p[neurons],
-            self.gap_lower[neurons],
-            self.gap_upper[neurons],
-            self.ratio,
-        )
+        return Hexagons(low, high, low_p, high_p, gap_low, gap_high, ratio, self.linear)
 
     def widened(self) -> Hexagons:
         """A little larger, so that the hull of the corners as computed holds all of the hexagon.
@@ -124,8 +122,14 @@ class Hexagons:
         low, high = _outward(self.lower, self.upper, margin)
         low_p, high_p = _outward(self.lower_p, self.upper_p, margin)
         gap = np.where(self.equal, 0.0, margin)
-        return Hexagons(
-            low, high, low_p, high_p, self.gap_lower - gap, self.gap_upper + gap, self.ratio
+        return replace(
+            self,
+            lower=low,
+            upper=high,
+            lower_p=low_p,
+            upper_p=high_p,
+            gap_lower=self.gap_lower - gap,
+            gap_upper=self.gap_upper + gap,
         )
 
     def corners(self) -> tuple[Array, Array]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from vhagar.network import AbstractLinear, Affine, Network
+from vhagar.network import AbstractLayer, AbstractLinear, Affine, Network, Relu
 
 Array = NDArray[np.float64]
 
@@ -38,12 +38,18 @@ def network_bounds(network: Network, inputs: Bounds) -> list[Bounds]:
     found = []
     current = inputs
     for layer in network.layers:
-        if isinstance(layer, AbstractLinear):
-            current = linear_bounds(layer, current)
-        else:
-            current = Bounds(np.maximum(current.lower, 0.0), np.maximum(current.upper, 0.0))
+        current = layer_bounds(layer, current)
         found.append(current)
     return found
+
+
+def layer_bounds(layer: AbstractLayer, inputs: Bounds) -> Bounds:
+    """What leaves a layer, for every input between the given bounds."""
+    if isinstance(layer, AbstractLinear):
+        return linear_bounds(layer, inputs)
+    assert isinstance(layer, Relu)
+    # ReLU is monotone, and so are linear units.
+    return Bounds(*(layer.forward(side) for side in (inputs.lower, inputs.upper)))
 
 
 def linear_bounds(layer: AbstractLinear, inputs: Bounds) -> Bounds:
@@ -83,7 +89,7 @@ def confidence_bounds(network: Network, hidden: Bounds, label: int) -> tuple[Arr
     others = [j for j in range(network.classes) if j != label]
     last = network.layers[-1]
     if not isinstance(last, AbstractLinear):
-        positive = Bounds(np.maximum(hidden.lower, 0.0), np.maximum(hidden.upper, 0.0))
+        positive = layer_bounds(last, hidden)
         low = positive.lower[label] - positive.upper[others]
         high = positive.upper[label] - positive.lower[others]
         # Only a difference of 0 is known not to have been rounded.

@@ -12,12 +12,13 @@ from vhagar.network import Network, Relu
 from vhagar.perturbation import AbstractPiece
 from vhagar.relaxation.descent import Descent
 from vhagar.relaxation.hexagon import Hexagons
-from vhagar.relaxation.interval import Bounds, network_bounds
+from vhagar.relaxation.interval import Bounds, layer_bounds, network_bounds
 from vhagar.relaxation.receptive import local_bounds, local_network, quick_local_choice
 from vhagar.relaxation.slopes import quick_choice
 from vhagar.relaxation.twin import Choice, Corners, Stage, stages_of, twin_bound
 
 Array = NDArray[np.float64]
+Mask = NDArray[np.bool_]
 
 # Entries of one batch of start coefficients; keeps the memory of wide layers bounded.
 _BATCH_ENTRIES = 3_000_000
@@ -67,12 +68,15 @@ class TwinBounds:
         self.hexagons[layer] = hexagons
         self.corners[layer] = Corners.of(hexagons)
 
-    def quick(self, layer: int) -> Hexagons:
-        """Hexagons of what leaves stage `layer`, from the layers before it."""
+    def quick(self, layer: int, linear: Mask | None = None) -> Hexagons:
+        """Hexagons of what leaves stage `layer`, from the layers before it.
+
+        Linear units stay unbounded: nobody needs more than interval arithmetic of them.
+        """
         directions = hexagon_directions(self.piece.ratio)
         local = local_network(self.stages[: layer + 1], len(directions))
         if local is None:
-            return hexagons_of(self._whole(layer, directions), self.piece.ratio)
+            return hexagons_of(self._whole(layer, directions, linear), self.piece.ratio)
         found = local_bounds(
             local,
             self.corners,
@@ -85,17 +89,22 @@ class TwinBounds:
         )
         return hexagons_of(found, self.piece.ratio)
 
-    def _whole(self, layer: int, directions: tuple[tuple[float, float], ...]) -> Array:
+    def _whole(
+        self, layer: int, directions: tuple[tuple[float, float], ...], linear: Mask | None
+    ) -> Array:
         """Where neurons may see all of the layers below."""
         size = self.stages[layer].out_size
         found = np.full((len(directions), size), np.inf)
+        wanted = np.arange(size) if linear is None else np.flatnonzero(~linear)
         rows = max(1, _BATCH_ENTRIES // max(stage.in_size for stage in self.stages))
-        for begin in range(0, size, rows):
-            unit = np.eye(min(rows, size - begin), size, begin)
+        for begin in range(0, len(wanted), rows):
+            chosen = wanted[begin : begin + rows]
+            unit = np.zeros((len(chosen), size))
+            unit[np.arange(len(chosen)), chosen] = 1.0
             for k, (on_s, on_t) in enumerate(directions):
                 if self._should_stop():
                     return found
-                found[k, begin : begin + len(unit)] = self.bound(layer, on_s * unit, on_t * unit)
+                found[k, chosen] = self.bound(layer, on_s * unit, on_t * unit)
         return found
 
     def bound(self, layer: int, a: Array, b: Array, choice: Choice | None = None) -> Array:
@@ -184,14 +193,31 @@ def quick_bounds(
     """
     bounds = TwinBounds(network, piece, threads, should_stop)
     for layer, plain in enumerate(plain_hexagons(network, piece)):
-        known = bounds.quick(layer)
-        bounds.append(_with_known_signs(bounds, layer, known.meet(plain)).tightened())
+        known = bounds.quick(layer, plain.linear)
+        append_plain(bounds, layer, known.meet(plain))
     return bounds
 
 
 def append_plain(bounds: TwinBounds, layer: int, plain: Hexagons) -> None:
-    """The next layer's hexagons from interval arithmetic alone, for whoever tightens them."""
+    """The next layer's hexagons as they are, for whoever tightens them."""
+    if plain.linear is not None and layer > 0:
+        plain = plain.meet(_one_step(bounds, layer, plain.linear))
     bounds.append(_with_known_signs(bounds, layer, plain).tightened())
+
+
+def _one_step(bounds: TwinBounds, layer: int, linear: Mask) -> Hexagons:
+    """Linear units by interval arithmetic from the layer below: all that is asked of them."""
+    below = bounds.hexagons[layer - 1]
+    relu = Relu((len(below),), below.linear)
+    found = []
+    for low, high in ((below.lower, below.upper), (below.lower_p, below.upper_p)):
+        copy = layer_bounds(relu, Bounds(low, high))
+        for step in bounds.stages[layer].layers:
+            copy = layer_bounds(step, copy)
+        found.append(
+            Bounds(np.where(linear, copy.lower, -np.inf), np.where(linear, copy.upper, np.inf))
+        )
+    return _without_gap(found[0], found[1], below.ratio, None)
 
 
 def plain_hexagons(network: Network, piece: AbstractPiece) -> list[Hexagons]:
@@ -200,13 +226,16 @@ def plain_hexagons(network: Network, piece: AbstractPiece) -> list[Hexagons]:
     box = Bounds(np.full(domain.size, domain.lower), np.full(domain.size, domain.upper))
     first = _entering(network, box)
     second = _entering(network, Bounds(*piece.image_bounds()))
-    found = []
-    for one, other in zip(first, second, strict=True):
-        gap = np.full(len(one.lower), np.inf)
-        found.append(
-            Hexagons(one.lower, one.upper, other.lower, other.upper, -gap, gap, piece.ratio)
-        )
-    return found
+    relus = [layer for layer in network.layers if isinstance(layer, Relu)]
+    return [
+        _without_gap(one, other, piece.ratio, layer.linear)
+        for layer, one, other in zip(relus, first, second, strict=True)
+    ]
+
+
+def _without_gap(one: Bounds, other: Bounds, ratio: float, linear: Mask | None) -> Hexagons:
+    gap = np.full(len(one.lower), np.inf)
+    return Hexagons(one.lower, one.upper, other.lower, other.upper, -gap, gap, ratio, linear)
 
 
 def _with_known_signs(bounds: TwinBounds, layer: int, found: Hexagons) -> Hexagons:

@@ -52,6 +52,8 @@ def quick_slopes(h: Hexagons, corners: Corners, a: Array, b: Array) -> Array:
         better = offset + tie < best_offset
         best = np.where(better, slopes, best)
         best_offset = np.where(better, offset, best_offset)
+    if h.linear is not None:
+        best[:, :, h.linear] = np.array([1.0, 0.0, 0.0, 1.0])[:, None, None]
     return best
 
 

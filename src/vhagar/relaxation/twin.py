@@ -133,14 +133,17 @@ class Corners:
 
     s: Array
     t: Array
-    z: Array  # relu(s)
-    z_p: Array  # relu(t)
+    z: Array  # what leaves the neuron: relu(s), or s itself for linear units
+    z_p: Array
     magnitude: Array  # (neurons,)
 
     @classmethod
     def of(cls, hexagons: Hexagons) -> Corners:
         s, t = hexagons.corners()
-        return cls(s, t, np.maximum(s, 0.0), np.maximum(t, 0.0), hexagons.magnitude)
+        z, z_p = np.maximum(s, 0.0), np.maximum(t, 0.0)
+        if hexagons.linear is not None:
+            z, z_p = np.where(hexagons.linear, s, z), np.where(hexagons.linear, t, z_p)
+        return cls(s, t, z, z_p, hexagons.magnitude)
 
     def take(self, neurons: NDArray[np.int64]) -> Corners:
         """Those of some neurons."""

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from vhagar.network import AbstractLinear, Network
+from vhagar.network import AbstractLinear, Network, Relu
 
 # Products of Python integers are slow: beyond this many a tie stays undecided, hence rejected.
 _MOST_PRODUCTS = 3_000_000
@@ -29,7 +29,9 @@ def exact_scores(network: Network, x: NDArray[np.float64]) -> list[Fraction] | N
         if isinstance(layer, AbstractLinear):
             values, exponent = _apply(layer.matrix, layer.flat_bias, values, exponent)
         else:
-            values = np.maximum(values, 0)
+            assert isinstance(layer, Relu)
+            passes = np.False_ if layer.linear is None else layer.linear
+            values = np.where(passes, values, np.maximum(values, 0))
     return [Fraction(int(value)) * Fraction(2) ** exponent for value in values]
 
 

@@ -22,14 +22,31 @@ Array = NDArray[np.float64]
 
 
 def hexagon_tensor(hexagons: Hexagons, device: Any) -> Tensor:
-    """`(6, neurons)` in float32, rounded outward."""
-    h = hexagons
+    """`(6, neurons)` in float32, rounded outward.
+
+    Linear units appear as neurons that are always on: their multipliers are what reaches them, and
+    then it does not matter where they are.
+    """
+    h = hexagons if hexagons.linear is None else _as_if_on(hexagons, hexagons.linear)
     downward = (h.lower, h.lower_p, h.gap_lower)
     upward = (h.upper, h.upper_p, h.gap_upper)
     low, low_p, gap_low = (_rounded(values, -np.inf) for values in downward)
     high, high_p, gap_high = (_rounded(values, np.inf) for values in upward)
     stacked = np.stack([low, high, low_p, high_p, gap_low, gap_high])
     return require_torch().as_tensor(stacked, device=device)
+
+
+def _as_if_on(hexagons: Hexagons, linear: NDArray[np.bool_]) -> Hexagons:
+    h = hexagons
+    return Hexagons(
+        np.where(linear, 0.0, h.lower),
+        np.where(linear, 1.0, h.upper),
+        np.where(linear, 0.0, h.lower_p),
+        np.where(linear, 1.0, h.upper_p),
+        np.where(linear, -h.ratio, h.gap_lower),
+        np.where(linear, 1.0, h.gap_upper),
+        h.ratio,
+    )
 
 
 def _rounded(values: Array, towards: float) -> NDArray[np.float32]:

@@ -8,8 +8,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any
 
-from vhagar.device import Tensor, require_torch
-from vhagar.network import AbstractLinear, Convolution
+from vhagar.device import Tensor, require_torch, sparse_tensor
+from vhagar.network import AbstractLinear, Convolution, SparseAffine
 from vhagar.relaxation.twin import Stage
 
 # Entries of a matrix that is small; far fewer on a CPU, which has few operations to spare.
@@ -52,6 +52,26 @@ class _DenseMap(AbstractMap):
 
     def back_absolute(self, coefficients: Tensor) -> Tensor:
         return coefficients @ self._matrix.abs()
+
+
+class _SparseMap(AbstractMap):
+    def __init__(self, layer: SparseAffine, device: Any) -> None:
+        torch = require_torch()
+        self._forth, self._back, self._back_absolute = (
+            sparse_tensor(matrix, torch.float32, device)
+            for matrix in (layer.weight, layer.weight.T, abs(layer.weight).T)
+        )
+        self.bias = torch.tensor(layer.flat_bias, dtype=torch.float32, device=device)
+        self.absolute_bias = self.bias.abs()
+
+    def back(self, coefficients: Tensor) -> Tensor:
+        return (self._back @ coefficients.T).T.contiguous()
+
+    def forth(self, values: Tensor) -> Tensor:
+        return (self._forth @ values.T).T + self.bias
+
+    def back_absolute(self, coefficients: Tensor) -> Tensor:
+        return (self._back_absolute @ coefficients.T).T.contiguous()
 
 
 class _ConvolutionMap(AbstractMap):
@@ -148,4 +168,6 @@ def _map_of(layer: AbstractLinear, device: Any) -> AbstractMap:
     small = layer.in_size * layer.out_size <= _SMALL[device.type]
     if isinstance(layer, Convolution) and not small:
         return _ConvolutionMap(layer, device)
+    if isinstance(layer, SparseAffine) and not small:
+        return _SparseMap(layer, device)
     return _DenseMap(layer, device)

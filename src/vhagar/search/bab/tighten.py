@@ -55,6 +55,7 @@ def tighten_layer(context: Context, layer: int, confidence: float, deadline: flo
         np.where(equal, 0.0, -gap_low),
         np.where(equal, 0.0, gap_high),
         ratio,
+        hexagons.linear,
     ).tightened()
 
 

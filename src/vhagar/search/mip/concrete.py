@@ -20,7 +20,7 @@ from vhagar.dependency import add_copy
 from vhagar.errors import SolverFailure
 from vhagar.linear import LinearModel
 from vhagar.network import AbstractLinear, Network, Relu
-from vhagar.relaxation import Bounds, linear_bounds, network_bounds
+from vhagar.relaxation import Bounds, layer_bounds, network_bounds
 from vhagar.search.mip.backends import AbstractModel, SolveStatus
 
 
@@ -39,18 +39,16 @@ class CopyBounds:
         """Take better bounds of what leaves a layer, and see what they mean for later ones."""
         self.layers[position] = _both(self.layers[position], found)
         for later in range(position + 1, len(self.layers)):
-            layer, entering = self.network.layers[later], self.layers[later - 1]
-            if isinstance(layer, AbstractLinear):
-                leaving = linear_bounds(layer, entering)
-            else:
-                positive = (np.maximum(side, 0.0) for side in (entering.lower, entering.upper))
-                leaving = Bounds(*positive)
+            leaving = layer_bounds(self.network.layers[later], self.layers[later - 1])
             self.layers[later] = _both(self.layers[later], leaving)
 
     def undecided(self, position: int) -> np.ndarray:
         """The neurons of a layer that can have either sign, as far as is known."""
-        known = self.layers[position]
-        return np.flatnonzero((known.lower < 0) & (known.upper > 0))
+        known, following = self.layers[position], self.network.layers[position + 1]
+        open_ = (known.lower < 0) & (known.upper > 0)
+        if isinstance(following, Relu) and following.linear is not None:
+            open_ &= ~following.linear
+        return np.flatnonzero(open_)
 
 
 def _both(known: Bounds, found: Bounds) -> Bounds:

@@ -28,7 +28,8 @@ def hexagons_of(
     places = [k for k, layer in enumerate(network.layers) if isinstance(layer, Relu)]
     for layer, place in enumerate(places):
         # What was learnt of the layers before makes this one tighter.
-        found = bounds.quick(layer).meet(bounds.hexagons[layer])
+        before = bounds.hexagons[layer]
+        found = bounds.quick(layer, before.linear).meet(before)
         known = _known(found, ranges, None if relations is None else relations[place], place)
         bounds.replace(layer, found.meet(known).tightened())
         if steps:

@@ -1,0 +1,208 @@
+"""Constants that are computed from constants, as exporters compute shapes.
+
+Whole numbers and selections are as they are. Floats are added and multiplied where the result is
+exact in float64, and refused elsewhere: a network's weights are what the file says.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import reduce
+
+import numpy as np
+
+from vhagar_check.graph import Constant, Node
+from vhagar_check.protobuf import tensor
+from vhagar_check.reading import Reader, Wire, axis_of, checked
+from vhagar_check.selections import SELECTIONS, new_shape
+
+_FLOAT, _INTEGER, _BOOL, _DOUBLE, _INT32 = 1, 7, 9, 11, 6
+_CASTS = {
+    _FLOAT: np.float32,
+    _DOUBLE: np.float64,
+    _INTEGER: np.int64,
+    _BOOL: np.bool_,
+    _INT32: np.int32,
+}
+
+
+def fold(reader: Reader, node: Node) -> list[Constant] | None:
+    """What a node gives that takes constants alone; None where it does not, or is unknown."""
+    if node.kind == "Constant":
+        return [node.constant()]
+    if node.kind in ("Shape", "Size"):
+        return [_shape(reader, node)]
+    given = [reader.given(node, k) for k in range(len(node.inputs))]
+    if not given or any(isinstance(item, Wire) for item in given):
+        return None
+    if node.kind in _FOLDS:
+        return [_FOLDS[node.kind](reader, node)]
+    if node.kind in SELECTIONS and isinstance(given[0], np.ndarray):
+        source = given[0]
+        positions = np.arange(source.size).reshape(source.shape)
+        tables = SELECTIONS[node.kind](reader, node, positions)
+        return [np.asarray(source.reshape(-1)[table]) for table in tables]
+    return None
+
+
+def _shape(reader: Reader, node: Node) -> Constant:
+    node.only("start", "end")
+    (item,) = reader.all_given(node)
+    if node.kind == "Size":
+        return np.array(math.prod(item.shape), dtype=np.int64)
+    part = slice(node.integer("start", 0), node.integer("end", len(item.shape)))
+    return np.array(item.shape[part], dtype=np.int64)
+
+
+def _constants(reader: Reader, node: Node) -> list[Constant]:
+    return [item for item in reader.all_given(node) if isinstance(item, np.ndarray)]
+
+
+def _identity(reader: Reader, node: Node) -> Constant:
+    node.only()
+    return _constants(reader, node)[0]
+
+
+def _reshape(reader: Reader, node: Node) -> Constant:
+    value = _constants(reader, node)[0]
+    return value.reshape(new_shape(reader, node, value.shape))
+
+
+def _concat(reader: Reader, node: Node) -> Constant:
+    node.only("axis")
+    parts = _constants(reader, node)
+    checked(node, (sum(max(part.size, 1) for part in parts),), reader)
+    if len({part.dtype for part in parts}) != 1:
+        raise node.refused("joins constants of different types")
+    return np.concatenate(parts, axis_of(node, node.integer("axis", 0), parts[0].ndim))
+
+
+def _cast(reader: Reader, node: Node) -> Constant:
+    node.only("to", "saturate", "round_mode")
+    (value,), kind = _constants(reader, node), node.integer("to", 0)
+    if kind not in _CASTS:
+        raise node.refused("is to a type that is not understood")
+    to_whole = value.dtype.kind == "f" and kind in (_INTEGER, _INT32)
+    if to_whole and not ((value == np.floor(value)) & (abs(value) < 2**31)).all():
+        raise node.refused("cuts off parts of numbers")
+    with np.errstate(over="ignore"):
+        return value.astype(_CASTS[kind])
+
+
+def _filled(reader: Reader, node: Node) -> Constant:
+    node.only("value")
+    shape = reader.integers(node, "shape", 0)
+    if shape is None or any(size < 0 for size in shape):
+        raise node.refused("has no shape")
+    item = node.attributes.get("value")
+    value = np.zeros(1, dtype=np.float32) if item is None else tensor(item.messages(5)[0])
+    checked(node, (max(1, math.prod(shape)),), reader)
+    return np.full(shape, value.reshape(-1)[0], dtype=value.dtype)
+
+
+def _arithmetic(reader: Reader, node: Node) -> Constant:
+    node.only()
+    left, right = _constants(reader, node)
+    shape = reader.joint_shape(node, [left, right])
+    checked(node, (max(1, math.prod(shape)),), reader)
+    if left.dtype.kind == right.dtype.kind == "i":
+        return _whole(node, left, right)
+    if left.dtype.kind != "f" or right.dtype.kind != "f":
+        raise node.refused("computes a constant of a type that is not understood")
+    return _exact(node, left.astype(np.float64), right.astype(np.float64))
+
+
+def _whole(node: Node, left: Constant, right: Constant) -> Constant:
+    a, b = left.astype(object), right.astype(object)
+    if node.kind == "Div":
+        if (right == 0).any() or (left < 0).any() or (right < 0).any():
+            raise node.refused("divides whole numbers that are not positive")
+        found = a // b
+    else:
+        found = {"Add": a + b, "Sub": a - b, "Mul": a * b}[node.kind]
+    return np.asarray(found, dtype=object).astype(np.int64)
+
+
+def _exact(node: Node, a: Constant, b: Constant) -> Constant:
+    """The result where float64 holds it exactly."""
+    single = all((part.astype(np.float32) == part).all() for part in (a, b))
+    with np.errstate(all="ignore"):
+        if node.kind in ("Add", "Sub"):
+            b = b if node.kind == "Add" else -b
+            found = a + b
+            back = found - a
+            right = ((a - (found - back)) + (b - back) == 0).all()
+        elif node.kind == "Mul":
+            found, right = a * b, single
+        else:
+            found = a / b
+            right = single and (found.astype(np.float32) == found).all() and (found * b == a).all()
+    if not right or not np.isfinite(found).all():
+        raise node.refused("computes constants that float64 does not hold exactly")
+    return np.asarray(found)
+
+
+def _negative(reader: Reader, node: Node) -> Constant:
+    node.only()
+    return np.asarray(-_constants(reader, node)[0])
+
+
+def _floor(reader: Reader, node: Node) -> Constant:
+    node.only()
+    (value,) = _constants(reader, node)
+    return np.asarray(np.floor(value) if node.kind == "Floor" else np.ceil(value))
+
+
+def _extreme(reader: Reader, node: Node) -> Constant:
+    node.only()
+    parts = _constants(reader, node)
+    reader.flow.budget.spend(math.prod(reader.joint_shape(node, list(parts))))
+    if len({part.dtype for part in parts}) != 1:
+        raise node.refused("compares constants of different types")
+    function = np.minimum if node.kind == "Min" else np.maximum
+    return np.asarray(reduce(function, parts))
+
+
+def _equal(reader: Reader, node: Node) -> Constant:
+    node.only()
+    left, right = _constants(reader, node)
+    reader.flow.budget.spend(math.prod(reader.joint_shape(node, [left, right])))
+    return np.asarray(left == right)
+
+
+def _where(reader: Reader, node: Node) -> Constant:
+    node.only()
+    parts = _constants(reader, node)
+    reader.flow.budget.spend(math.prod(reader.joint_shape(node, list(parts))))
+    if parts[0].dtype.kind != "b" or parts[1].dtype != parts[2].dtype:
+        raise node.refused("chooses between constants of different types")
+    return np.where(*parts)
+
+
+def _range(reader: Reader, node: Node) -> Constant:
+    node.only()
+    numbers = [reader.integers(node, "bounds", k) for k in range(3)]
+    if any(part is None or len(part) != 1 for part in numbers) or numbers[2] == [0]:
+        raise node.refused("is not a range of whole numbers")
+    start, limit, step = (part[0] for part in numbers if part is not None)
+    checked(node, (max(1, len(range(start, limit, step))),), reader)
+    return np.array(range(start, limit, step), dtype=np.int64)
+
+
+_FOLDS: dict[str, Callable[[Reader, Node], Constant]] = {
+    "Identity": _identity,
+    "Reshape": _reshape,
+    "Concat": _concat,
+    "Cast": _cast,
+    "ConstantOfShape": _filled,
+    **dict.fromkeys(("Add", "Sub", "Mul", "Div"), _arithmetic),
+    "Neg": _negative,
+    "Floor": _floor,
+    "Ceil": _floor,
+    "Min": _extreme,
+    "Max": _extreme,
+    "Equal": _equal,
+    "Where": _where,
+    "Range": _range,
+}

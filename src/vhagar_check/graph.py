@@ -1,0 +1,147 @@
+"""The graph of an ONNX file: its nodes, its constants, what it takes and what it gives."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vhagar_check.errors import Rejected
+from vhagar_check.layers import Shape
+from vhagar_check.protobuf import Message, tensor
+
+Constant = NDArray[Any]
+
+# Operators mean here what they mean in these versions of ONNX's set.
+_OPSETS = range(7, 27)
+
+
+@dataclass(frozen=True, eq=False)
+class Node:
+    """An operator, the names of what it takes and gives, and its attributes."""
+
+    kind: str
+    inputs: list[str]
+    outputs: list[str]
+    attributes: dict[str, Message]
+
+    @classmethod
+    def of(cls, message: Message) -> Node:
+        attributes = {item.text(1): item for item in message.messages(5)}
+        kind = message.text(4) if message.text(7) in ("", "ai.onnx") else "?" + message.text(4)
+        return cls(kind, message.texts(1), message.texts(2), attributes)
+
+    def refused(self, why: str) -> Rejected:
+        return Rejected(f"the model's {self.kind} {why}")
+
+    def only(self, *known: str) -> None:
+        """An attribute that is not understood could mean anything."""
+        unknown = set(self.attributes) - set(known)
+        if unknown:
+            raise self.refused(f"has attributes that are not understood: {sorted(unknown)}")
+
+    def integer(self, name: str, default: int) -> int:
+        return self.attributes[name].integer(3) if name in self.attributes else default
+
+    def integers(self, name: str, default: list[int]) -> list[int]:
+        return self.attributes[name].integers(8) if name in self.attributes else default
+
+    def number(self, name: str, default: float) -> float:
+        if name not in self.attributes:
+            return default
+        values = self.attributes[name].numbers(2, "<f4")
+        return float(values[-1]) if len(values) else 0.0
+
+    def text(self, name: str, default: str) -> str:
+        return self.attributes[name].text(4) if name in self.attributes else default
+
+    def constant(self) -> Constant:
+        """What a Constant node holds."""
+        self.only("value", "value_float", "value_floats", "value_int", "value_ints")
+        if len(self.attributes) != 1:
+            raise self.refused("is not one constant")
+        ((name, item),) = self.attributes.items()
+        if name == "value":
+            return tensor(item.messages(5)[0])
+        if name.startswith("value_int"):
+            values = np.array(item.integers(3 if name == "value_int" else 8), dtype=np.int64)
+        else:
+            values = item.numbers(2 if name == "value_float" else 7, "<f4")
+        return values.reshape(()) if name in ("value_int", "value_float") else values
+
+
+@dataclass(frozen=True, eq=False)
+class Graph:
+    """The nodes that the output depends on, in the file's order, which is topological."""
+
+    nodes: list[Node]
+    constants: dict[str, Constant]
+    input: str
+    input_shape: Shape
+    output: str
+    opset: int
+
+    def consumers(self) -> dict[str, list[Node]]:
+        """The nodes that take each name, one for every time they do."""
+        found: dict[str, list[Node]] = {}
+        for node in self.nodes:
+            for name in node.inputs:
+                found.setdefault(name, []).append(node)
+        return found
+
+
+def read_graph(data: bytes) -> Graph:
+    model = Message(data)
+    graph = Message(b"".join(part for part in model.all(7)[-1:] if isinstance(part, bytes)))
+    if any(item.text(10) in ("", "ai.onnx") for item in model.messages(25)):
+        raise Rejected("the model redefines operators by functions of its own")
+    constants = {item.text(8): tensor(item) for item in graph.messages(5)}
+    inputs = [item for item in graph.messages(11) if item.text(1) not in constants]
+    outputs = [item.text(1) for item in graph.messages(12)]
+    if len(inputs) != 1 or len(outputs) != 1:
+        raise Rejected("the model does not have exactly one input and one output")
+    nodes = [Node.of(item) for item in graph.messages(1)]
+    _check_names(nodes, [*constants, inputs[0].text(1)])
+    return Graph(
+        _on_the_way(nodes, outputs[0]),
+        constants,
+        inputs[0].text(1),
+        _input_shape(inputs[0]),
+        outputs[0],
+        _opset(model),
+    )
+
+
+def _opset(model: Message) -> int:
+    versions = [item.integer(2) for item in model.messages(8) if item.text(1) in ("", "ai.onnx")]
+    if len(versions) != 1 or versions[0] not in _OPSETS:
+        raise Rejected(
+            f"the model uses version {versions} of ONNX's operators; those understood are "
+            f"{_OPSETS[0]} to {_OPSETS[-1]}"
+        )
+    return versions[0]
+
+
+def _check_names(nodes: list[Node], given: list[str]) -> None:
+    names = given + [name for node in nodes for name in node.outputs if name]
+    if len(set(names)) != len(names):
+        raise Rejected("the model gives two things the same name")
+
+
+def _input_shape(value: Message) -> Shape:
+    form = value.messages(2)[0].messages(1)[0]
+    dims = [dim.integer(1) for dim in form.messages(2)[0].messages(1)]
+    if len(dims) < 2 or dims[0] not in (0, 1) or min(dims[1:]) < 1:
+        raise Rejected("the model's input has no fixed shape after a batch dimension")
+    return tuple(dims[1:])
+
+
+def _on_the_way(nodes: list[Node], output: str) -> list[Node]:
+    needed, chosen = {output}, []
+    for node in reversed(nodes):
+        if needed.intersection(node.outputs):
+            chosen.append(node)
+            needed.update(name for name in node.inputs if name)
+    return chosen[::-1]

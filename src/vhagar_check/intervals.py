@@ -1,0 +1,192 @@
+"""Bounds without looking back: boxes through stages, and which way a change can go.
+
+A stage of several layers is more than its layers one by one: what a join adds up may cancel. So
+its bounds come from the rows of the stage's whole matrix, which unit rows pulled back give.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from vhagar_check.joined import Joined
+from vhagar_check.layers import (
+    HALF_ULP,
+    TINY,
+    Floats,
+    Linear,
+    Mask,
+    Network,
+    Scale,
+    gamma,
+    interval,
+)
+
+Box = tuple[Floats, Floats]
+# Entries of a batch of coefficients: small enough for a cache.
+MOST_ENTRIES = 2**17
+
+
+def entering(network: Network, k: int, boxes: list[Box]) -> list[Box]:
+    """Boxes of what enters ReLU layer k, from boxes of what enters stage k."""
+    layers = network.stages[k]
+    if _one_by_one(layers):
+        return [_through_layers(layers, *box) for box in boxes]
+    found: list[list[Box]] = [[] for _ in boxes]
+    for rows in _unit_rows(network, k):
+        whole = Pulled.through(layers, rows)
+        for parts, (low, high) in zip(found, boxes, strict=True):
+            parts.append(whole.range(layers, low, high))
+    return [
+        (np.concatenate([low for low, _ in parts]), np.concatenate([high for _, high in parts]))
+        for parts in found
+    ]
+
+
+def leaving(network: Network, k: int, box: Box) -> Box:
+    """The box of what leaves ReLU layer k."""
+    linear = network.linear_units(k)
+    low, high = (np.maximum(side, 0.0) for side in box)
+    if linear is None:
+        return low, high
+    return np.where(linear, box[0], low), np.where(linear, box[1], high)
+
+
+def _one_by_one(layers: tuple[Linear, ...]) -> bool:
+    """Whether nothing can cancel between a stage's layers: all but one scale entry by entry."""
+    mixing = [layer for layer in layers if not isinstance(layer, Scale)]
+    return len(mixing) <= 1 and not any(isinstance(layer, Joined) for layer in mixing)
+
+
+def _through_layers(layers: tuple[Linear, ...], low: Floats, high: Floats) -> Box:
+    for layer in layers:
+        low, high = interval(layer, low, high)
+    return low, high
+
+
+def _unit_rows(network: Network, k: int) -> Iterator[Floats]:
+    layers, size = network.stages[k], network.relu_sizes_and_classes[k]
+    widest = max([size, *(max(layer.in_size, layer.out_size) for layer in layers)])
+    rows = max(1, MOST_ENTRIES // widest)
+    for begin in range(0, size, rows):
+        yield np.eye(min(rows, size - begin), size, begin)
+
+
+@dataclass(frozen=True, eq=False)
+class Pulled:
+    """Rows of coefficients on what leaves a stage, pulled back to what enters it."""
+
+    rows: Floats
+    constant: Floats
+    spreads: list[Floats]  # with absolute values all the way: on the input of each layer
+    bias_size: Floats  # absolute values of all that was added to the constant
+
+    @classmethod
+    def through(cls, layers: tuple[Linear, ...], rows: Floats) -> Pulled:
+        constant, bias_size = np.zeros(len(rows)), np.zeros(len(rows))
+        spread, spreads = abs(rows), []
+        for layer in reversed(layers):
+            constant = constant + rows @ layer.bias
+            bias_size = bias_size + spread @ abs(layer.bias)
+            rows = layer.backward(layer.kernel, rows)
+            spread = layer.backward(layer.size, spread)
+            spreads.append(spread)
+        return cls(rows, constant, spreads[::-1], bias_size)
+
+    def range(self, layers: tuple[Linear, ...], low: Floats, high: Floats) -> Box:
+        """The least and the most that the rows can be over a box of what enters the stage."""
+        size = np.maximum(abs(low), abs(high))
+        room = gamma(len(low) + 16) * (abs(self.rows) @ size)
+        for layer, spread in zip(layers, self.spreads, strict=True):
+            room = room + gamma(2 * layer.terms + 8) * (spread @ size)
+            size = _reached(layer, size)
+        widest = max([0, *(layer.out_size for layer in layers)])
+        room = room + gamma(widest + 2 * len(layers) + 8) * self.bias_size
+        room = 1.01 * room + 8 * HALF_ULP * abs(self.constant) + TINY
+        up, down = np.maximum(self.rows, 0.0), np.minimum(self.rows, 0.0)
+        return (
+            self.constant + up @ low + down @ high - room,
+            self.constant + up @ high + down @ low + room,
+        )
+
+    def room(self, layers: tuple[Linear, ...]) -> Floats:
+        """More than how far rounding moved an entry of the rows."""
+        share = sum(gamma(2 * layer.terms + 8) for layer in layers)
+        return np.asarray(1.01 * share * self.spreads[0] + TINY)
+
+
+def _reached(layer: Linear, size: Floats) -> Floats:
+    """How large a layer's outputs can be, if its inputs are at most that large."""
+    (reached,) = layer.forward(layer.size, size[None])
+    return np.asarray((reached + abs(layer.bias)) * (1 + 1e-9) + TINY)
+
+
+def directions_of_change(network: Network, k: int, rises: Mask, falls: Mask) -> tuple[Mask, Mask]:
+    """What can rise through a stage: a positive weight on what rises, a negative on what falls.
+
+    Layer by layer this is free of rounding. Where layers mix, the signs of the whole matrix know
+    more, as far as they are certain.
+    """
+    layers = network.stages[k]
+    up, down = _by_layers(layers, rises, falls)
+    if _one_by_one(layers):
+        return up, down
+    found = [_by_rows(layers, rows, rises, falls) for rows in _unit_rows(network, k)]
+    return (
+        up & np.concatenate([part for part, _ in found]),
+        down & np.concatenate([part for _, part in found]),
+    )
+
+
+def _by_layers(layers: tuple[Linear, ...], rises: Mask, falls: Mask) -> tuple[Mask, Mask]:
+    for layer in layers:
+        up, down = rises.astype(np.float64)[None], falls.astype(np.float64)[None]
+        positive = (layer.kernel > 0).astype(np.float64)
+        negative = (layer.kernel < 0).astype(np.float64)
+        rises = (layer.forward(positive, up) + layer.forward(negative, down))[0] > 0
+        falls = (layer.forward(positive, down) + layer.forward(negative, up))[0] > 0
+    return rises, falls
+
+
+def _by_rows(
+    layers: tuple[Linear, ...], rows: Floats, rises: Mask, falls: Mask
+) -> tuple[Mask, Mask]:
+    pulled = Pulled.through(layers, rows)
+    reaches = rows
+    for layer in reversed(layers):
+        # Counts of ways, not products of weights: no underflow hides one.
+        ways = (layer.kernel != 0).astype(np.float64)
+        reaches = (layer.backward(ways, reaches) > 0).astype(np.float64)
+    connected, room = reaches > 0, pulled.room(layers)
+    positive, negative = connected & (pulled.rows > -room), connected & (pulled.rows < room)
+    up = (positive & rises) | (negative & falls)
+    down = (positive & falls) | (negative & rises)
+    return np.asarray(up.any(axis=1)), np.asarray(down.any(axis=1))
+
+
+def confidence_interval(
+    network: Network, low: Floats, high: Floats, label: int
+) -> tuple[float, float]:
+    """Bounds on the confidence in a class over a box of inputs."""
+    box = low, high
+    for k in range(len(network.stages) - 1):
+        (box,) = entering(network, k, [box])
+        box = leaving(network, k, box)
+    least, most = _margins(network, *box, label)
+    return float(least.min()), float(most.min())
+
+
+def _margins(network: Network, low: Floats, high: Floats, label: int) -> Box:
+    """Bounds on the lead of a class over each other one, from what enters the last stage."""
+    classes, layers = network.classes, network.stages[-1]
+    others = [j for j in range(classes) if j != label]
+    lead = -np.eye(classes)[others]
+    lead[:, label] = 1.0
+    pulled = Pulled.through(layers, lead)
+    least, most = pulled.range(layers, low, high)
+    # Two classes with the same weights differ by exactly 0: one subtraction of equal numbers each.
+    plain = len(layers) == 1 and not isinstance(layers[0], Joined)
+    alike = ~pulled.rows.any(axis=1) & (pulled.constant == 0) & plain
+    return np.where(alike, 0.0, least), np.where(alike, 0.0, most)

@@ -1,0 +1,116 @@
+"""ONNX files are protocol buffers: fields with a number, a wire type and a value."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vhagar_check.errors import Rejected
+
+Value = int | bytes
+
+# The types of constants that are read, by their number, and the field of values that are not raw.
+_TYPES = {1: ("<f4", 4), 6: ("<i4", 5), 7: ("<i8", 7), 9: ("?", 5), 10: ("<f2", 0), 11: ("<f8", 10)}
+
+
+def fields(data: bytes) -> Iterator[tuple[int, Value]]:
+    """The fields of a message; numbers of 32 and 64 bits are given as their bytes."""
+    place = 0
+    while place < len(data):
+        key, place = _varint(data, place)
+        kind = key & 7
+        if kind == 0:
+            value, place = _varint(data, place)
+            yield key >> 3, value
+            continue
+        if kind == 2:
+            length, place = _varint(data, place)
+        elif kind in (1, 5):
+            length = 8 if kind == 1 else 4
+        else:
+            raise Rejected("the model file is damaged (unknown wire type)")
+        if length > len(data) - place:
+            raise Rejected("the model file is damaged (a field is cut off)")
+        yield key >> 3, data[place : place + length]
+        place += length
+
+
+def _varint(data: bytes, place: int) -> tuple[int, int]:
+    value = shift = 0
+    while place < len(data) and shift < 70:
+        byte = data[place]
+        value |= (byte & 127) << shift
+        place, shift = place + 1, shift + 7
+        if byte < 128:
+            return value, place
+    raise Rejected("the model file is damaged (a number is cut off)")
+
+
+class Message:
+    """The fields of a message by number, each a list."""
+
+    def __init__(self, data: Value) -> None:
+        if isinstance(data, int):
+            raise Rejected("the model file is damaged (a number where a message should be)")
+        self._fields: dict[int, list[Value]] = {}
+        for number, value in fields(data):
+            self._fields.setdefault(number, []).append(value)
+
+    def all(self, number: int) -> list[Value]:
+        return self._fields.get(number, [])
+
+    def messages(self, number: int) -> list[Message]:
+        return [Message(value) for value in self.all(number)]
+
+    def texts(self, number: int) -> list[str]:
+        found = self.all(number)
+        return [value.decode("utf-8", "replace") for value in found if isinstance(value, bytes)]
+
+    def text(self, number: int) -> str:
+        return next(iter(self.texts(number)[-1:]), "")
+
+    def integer(self, number: int, default: int = 0) -> int:
+        values = self.integers(number)
+        return values[-1] if values else default
+
+    def integers(self, number: int) -> list[int]:
+        """Single or packed, as signed 64-bit numbers."""
+        found: list[int] = []
+        for value in self.all(number):
+            if isinstance(value, int):
+                found.append(value)
+                continue
+            place = 0
+            while place < len(value):
+                single, place = _varint(value, place)
+                found.append(single)
+        return [value - 2**64 if value >= 2**63 else value for value in found]
+
+    def numbers(self, number: int, form: str) -> NDArray[Any]:
+        """Floats, single or packed."""
+        return np.frombuffer(b"".join(v for v in self.all(number) if isinstance(v, bytes)), form)
+
+
+def tensor(message: Message) -> NDArray[Any]:
+    """The values of a TensorProto."""
+    kind, shape = message.integer(2), message.integers(1)
+    if message.all(13) or message.integer(14):
+        raise Rejected("the model keeps its weights in another file; save it as one file")
+    if kind not in _TYPES:
+        raise Rejected(f"the model has a constant of a type that is not read here ({kind})")
+    form, place = _TYPES[kind]
+    if message.all(9):
+        values = message.numbers(9, form)
+    elif not place:
+        raise Rejected("the model has a constant that is not stored plainly")
+    elif form in ("<f4", "<f8"):
+        values = message.numbers(place, form)
+    else:
+        values = np.array(message.integers(place), dtype=np.int64).astype(form)
+    if any(size < 0 for size in shape) or math.prod(shape) != len(values):
+        raise Rejected("a constant of the model does not have the size it states")
+    return values.reshape(shape)

@@ -1,0 +1,184 @@
+"""What the operators' readers share: names, shapes, constants and values.
+
+Shapes are whole here, with the batch dimension, which is always the first and always 1.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from vhagar_check.graph import Constant, Graph, Node
+from vhagar_check.joined import Indices, Pick
+from vhagar_check.layers import Floats, Scale, Shape
+from vhagar_check.lowering import Flow, Operand, Value
+
+
+@dataclass(frozen=True, eq=False)
+class Wire:
+    """A value by the shape it has under some name."""
+
+    value: Value
+    shape: Shape
+    waits_for_relu: bool = False  # a ReLU that is applied after the pool that follows
+    normalised: bool = False  # by a softmax, which was dropped
+
+    @property
+    def positions(self) -> Indices:
+        """The number of every entry."""
+        return np.arange(self.value.size).reshape(self.shape)
+
+
+Result = Wire | Constant
+
+
+@dataclass(eq=False)
+class Reader:
+    """Follows the nodes of a graph."""
+
+    graph: Graph
+    names: dict[str, Result] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.flow = Flow(self.graph.input_shape)
+        self.names.update(self.graph.constants)
+        self.names[self.graph.input] = Wire(self.flow.input, (1, *self.graph.input_shape))
+        self.consumers = self.graph.consumers()
+
+    def given(self, node: Node, position: int) -> Result | None:
+        """An input of a node; None where it has none there."""
+        name = node.inputs[position] if position < len(node.inputs) else ""
+        if not name:
+            return None
+        if name not in self.names:
+            raise node.refused(f"takes {name!r} before anything gives it")
+        return self.names[name]
+
+    def all_given(self, node: Node) -> list[Result]:
+        found = [self.given(node, k) for k in range(len(node.inputs))]
+        if not found or any(item is None for item in found):
+            raise node.refused("lacks an input")
+        return [self._plain(node, item) for item in found if item is not None]
+
+    def alias(self, node: Node) -> Wire:
+        """The value that a node passes on as it is."""
+        found = self.given(node, 0)
+        if not isinstance(found, Wire):
+            raise node.refused("does not take a value that depends on the input")
+        return found
+
+    def wire(self, node: Node, position: int = 0) -> Wire:
+        """An input that depends on the network's."""
+        found = self.given(node, position)
+        if not isinstance(found, Wire):
+            raise node.refused("does not take a value that depends on the input there")
+        self._plain(node, found)
+        return found
+
+    def _plain(self, node: Node, found: Result) -> Result:
+        if isinstance(found, Wire) and found.normalised:
+            raise node.refused("follows a Softmax, which is understood as the last node alone")
+        if isinstance(found, Wire) and found.waits_for_relu:
+            raise node.refused("takes what a pool alone should take")
+        return found
+
+    def floats(self, node: Node, position: int) -> Floats:
+        values = self.given(node, position)
+        if (
+            not isinstance(values, np.ndarray)
+            or values.dtype.kind != "f"
+            or not np.isfinite(values).all()
+        ):
+            name = node.inputs[position] if position < len(node.inputs) else ""
+            raise node.refused(f"needs finite float constants, which {name!r} is not")
+        return values.astype(np.float64)
+
+    def scalar(self, node: Node, position: int) -> float | None:
+        """One number, NaN refused; None where there is none."""
+        values = self.given(node, position)
+        if values is None:
+            return None
+        if isinstance(values, Wire) or values.dtype.kind != "f" or values.size != 1:
+            raise node.refused("needs a constant number")
+        number = float(values.reshape(-1)[0])
+        if math.isnan(number):
+            raise node.refused("has a limit that is not a number")
+        return number
+
+    def integers(self, node: Node, name: str, position: int) -> list[int] | None:
+        """Whole numbers that are an attribute in some versions and an input in others."""
+        if name in node.attributes:
+            return node.integers(name, [])
+        values = self.given(node, position)
+        if values is None:
+            return None
+        if isinstance(values, Wire) or values.dtype.kind != "i" or values.ndim > 1:
+            raise node.refused(f"needs constant integers for its {name}")
+        return [int(value) for value in values.reshape(-1)]
+
+    def shaped(self, node: Node, value: Value, shape: Shape) -> Wire:
+        """A value with a shape, which must keep the batch apart."""
+        if math.prod(shape) != value.size:
+            raise node.refused("reshapes to a size that does not fit")
+        if not shape or shape[0] != 1:
+            raise node.refused("mixes the batch dimension with others")
+        return Wire(value, shape)
+
+    def reshaped(self, node: Node, wire: Wire, shape: Shape) -> Wire:
+        found = self.shaped(node, wire.value, shape)
+        return replace(wire, shape=found.shape)
+
+    def picked(self, node: Node, wire: Wire, index: Indices) -> Wire:
+        """A new value made of entries of another; the index has the new shape."""
+        if not index.size:
+            raise node.refused("makes an empty value")
+        value = self.flow.sum(self.operand(wire, index))
+        return self.shaped(node, value, index.shape)
+
+    def operand(self, wire: Wire, index: Indices, sign: float = 1.0) -> Operand:
+        """Entries of a value, -1 for 0, as they go into a sum."""
+        flat = index.reshape(-1)
+        if len(flat) == wire.value.size and (flat == np.arange(len(flat))).all():
+            return Operand(wire.value, factor=sign)
+        return Operand(wire.value, Pick.of(flat, wire.value.size, sign))
+
+    def spread(self, node: Node, wire: Wire, shape: Shape, sign: float = 1.0) -> Operand:
+        """A value broadcast to a shape, as it goes into a sum."""
+        self.flow.budget.spend(math.prod(shape))
+        return self.operand(wire, np.broadcast_to(wire.positions, shape), sign)
+
+    def joint_shape(self, node: Node, given: list[Result]) -> Shape:
+        try:
+            return np.broadcast_shapes(*(item.shape for item in given))
+        except ValueError as error:
+            raise node.refused("has a constant of another shape") from error
+
+    def added(self, value: Value, constant: Floats) -> Value:
+        """A value plus constants; itself where they are all 0."""
+        flat = constant.reshape(-1)
+        if not flat.any():
+            return value
+        one = np.ones(value.size)
+        return self.flow.through(value, Scale(one, one, flat))
+
+
+def axis_of(node: Node, axis: int, rank: int) -> int:
+    """An axis, which may count from the end."""
+    if not -rank <= axis < rank:
+        raise node.refused(f"is about axis {axis} of {rank}")
+    return axis % rank
+
+
+def checked(node: Node, shape: Shape, reader: Reader) -> Shape:
+    """A shape whose entries may be made."""
+    if any(size < 1 for size in shape):
+        raise node.refused("makes an empty value")
+    reader.flow.budget.spend(math.prod(shape))
+    return shape
+
+
+def refuse_unless(condition: bool, node: Node, why: str) -> None:
+    if not condition:
+        raise node.refused(why)

@@ -1,0 +1,202 @@
+"""Operators that only choose and arrange entries, as tables of the entries' numbers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from vhagar_check.graph import Node
+from vhagar_check.joined import Indices
+from vhagar_check.layers import Shape
+from vhagar_check.reading import Reader, axis_of, checked
+
+_MOST = 2**62
+
+
+def new_shape(reader: Reader, node: Node, old: Shape) -> Shape:
+    """The shape that a Reshape makes of another."""
+    node.only("allowzero")
+    wanted = reader.integers(node, "shape", 1)
+    if wanted is None or node.integer("allowzero", 0):
+        raise node.refused("has a shape that is not understood")
+    if any(size == 0 and k >= len(old) for k, size in enumerate(wanted)):
+        raise node.refused("keeps the size of an axis that there is not")
+    sizes = [old[k] if size == 0 else size for k, size in enumerate(wanted)]
+    rest = math.prod(size for size in sizes if size != -1)
+    if sizes.count(-1) == 1 and rest > 0 and math.prod(old) % rest == 0:
+        sizes[sizes.index(-1)] = math.prod(old) // rest
+    if any(size < 1 for size in sizes) or math.prod(sizes) != math.prod(old):
+        raise node.refused("reshapes to a size that does not fit")
+    return tuple(sizes)
+
+
+def flat_shape(node: Node, old: Shape) -> Shape:
+    """The shape that a Flatten makes of another."""
+    node.only("axis")
+    axis = node.integer("axis", 1)
+    axis = axis + len(old) if axis < 0 else axis
+    if not 1 <= axis <= len(old) or math.prod(old[:axis]) != 1:
+        raise node.refused("flattens from an axis other than 1")
+    return 1, math.prod(old)
+
+
+def squeezed_shape(reader: Reader, node: Node, old: Shape, keep: int = 0) -> Shape:
+    """Without axes all of size 1 go, but for the first few that are kept."""
+    node.only("axes")
+    axes = reader.integers(node, "axes", 1)
+    if axes is None:
+        return tuple(size for k, size in enumerate(old) if size != 1 or k < keep)
+    gone = {axis_of(node, axis, len(old)) for axis in axes}
+    if any(old[axis] != 1 for axis in gone):
+        raise node.refused("removes an axis that is not of size 1")
+    return tuple(size for k, size in enumerate(old) if k not in gone)
+
+
+def unsqueezed_shape(reader: Reader, node: Node, old: Shape) -> Shape:
+    node.only("axes")
+    axes = reader.integers(node, "axes", 1)
+    if axes is None or len(axes) > 8:
+        raise node.refused("does not say which axes it adds")
+    rank = len(old) + len(axes)
+    new = {axis_of(node, axis, rank) for axis in axes}
+    if len(new) != len(axes):
+        raise node.refused("adds an axis twice")
+    kept = iter(old)
+    return tuple(1 if k in new else next(kept) for k in range(rank))
+
+
+def _squeeze(reader: Reader, node: Node, positions: Indices) -> list[Indices]:
+    return [positions.reshape(squeezed_shape(reader, node, positions.shape))]
+
+
+def _unsqueeze(reader: Reader, node: Node, positions: Indices) -> list[Indices]:
+    return [positions.reshape(unsqueezed_shape(reader, node, positions.shape))]
+
+
+def _transpose(reader: Reader, node: Node, positions: Indices) -> list[Indices]:
+    node.only("perm")
+    order = node.integers("perm", list(range(positions.ndim))[::-1])
+    if sorted(order) != list(range(positions.ndim)):
+        raise node.refused("has an order of axes that is none")
+    return [positions.transpose(order)]
+
+
+def _slice(reader: Reader, node: Node, positions: Indices) -> list[Indices]:
+    node.only("starts", "ends", "axes")
+    starts, ends = (reader.integers(node, name, k) for k, name in ((1, "starts"), (2, "ends")))
+    if starts is None or ends is None or len(starts) != len(ends):
+        raise node.refused("does not say where it begins and ends")
+    axes = reader.integers(node, "axes", 3)
+    axes = list(range(len(starts))) if axes is None else axes
+    steps = reader.integers(node, "steps", 4) or [1] * len(starts)
+    if not len(starts) == len(axes) == len(steps) or 0 in steps:
+        raise node.refused("has starts, ends, axes and steps that do not fit")
+    places = [axis_of(node, axis, positions.ndim) for axis in axes]
+    if len(set(places)) != len(places):
+        raise node.refused("cuts an axis twice")
+    parts = [slice(None)] * positions.ndim
+    for place, start, end, step in zip(places, starts, ends, steps, strict=True):
+        parts[place] = slice(start, end, step)
+    return [positions[tuple(parts)]]
+
+
+def _split(reader: Reader, node: Node, positions: Indices) -> list[Indices]:
+    node.only("axis", "split", "num_outputs")
+    axis = axis_of(node, node.integer("axis", 0), positions.ndim)
+    size, count = positions.shape[axis], len(node.outputs)
+    sizes = reader.integers(node, "split", 1)
+    if node.integer("num_outputs", count) != count:
+        raise node.refused("does not have as many outputs as it says")
+    if sizes is None:
+        each = -(-size // count)
+        if size % count and "num_outputs" not in node.attributes:
+            raise node.refused("splits into parts of different sizes without saying which")
+        sizes = [min(each, size - k * each) for k in range(count)]
+    if len(sizes) != count or min(sizes) < 0 or sum(sizes) != size:
+        raise node.refused("splits into parts that do not fit")
+    return np.split(positions, np.cumsum(sizes)[:-1], axis=axis)
+
+
+def _gather(reader: Reader, node: Node, positions: Indices) -> list[Indices]:
+    node.only("axis")
+    index = reader.given(node, 1)
+    axis = axis_of(node, node.integer("axis", 0), positions.ndim)
+    if not isinstance(index, np.ndarray) or index.dtype.kind != "i":
+        raise node.refused("does not have a constant index")
+    size = positions.shape[axis]
+    if not ((index >= -size) & (index < size)).all():
+        raise node.refused("takes entries that there are not")
+    checked(node, (max(1, positions.size // size * index.size),), reader)
+    return [np.take(positions, index, axis=axis)]
+
+
+def _expand(reader: Reader, node: Node, positions: Indices) -> list[Indices]:
+    node.only()
+    shape = reader.integers(node, "shape", 1)
+    if shape is None or any(not 0 < size < _MOST for size in shape):
+        raise node.refused("has a shape that is not understood")
+    try:
+        whole = np.broadcast_shapes(positions.shape, tuple(shape))
+    except ValueError as error:
+        raise node.refused("has a shape that does not fit") from error
+    return [np.broadcast_to(positions, checked(node, whole, reader))]
+
+
+def _tile(reader: Reader, node: Node, positions: Indices) -> list[Indices]:
+    node.only()
+    repeats = reader.integers(node, "repeats", 1)
+    if repeats is None or len(repeats) != positions.ndim or min(repeats, default=1) < 1:
+        raise node.refused("has repeats that do not fit")
+    whole = tuple(size * times for size, times in zip(positions.shape, repeats, strict=True))
+    checked(node, whole, reader)
+    return [np.tile(positions, repeats)]
+
+
+def _blocks(node: Node, positions: Indices) -> tuple[int, Shape]:
+    size = node.integer("blocksize", 0)
+    if positions.ndim != 4 or not 0 < size <= max(positions.shape):
+        raise node.refused("is not about blocks of an image")
+    return size, positions.shape
+
+
+def _depth_to_space(reader: Reader, node: Node, positions: Indices) -> list[Indices]:
+    node.only("blocksize", "mode")
+    size, (batch, channels, height, width) = _blocks(node, positions)
+    mode, rest = node.text("mode", "DCR"), channels // size**2
+    if mode not in ("DCR", "CRD") or rest * size**2 != channels:
+        raise node.refused("has a mode or channels that do not fit")
+    if mode == "DCR":
+        parts = positions.reshape(batch, size, size, rest, height, width)
+        turned = parts.transpose(0, 3, 4, 1, 5, 2)
+    else:
+        parts = positions.reshape(batch, rest, size, size, height, width)
+        turned = parts.transpose(0, 1, 4, 2, 5, 3)
+    return [turned.reshape(batch, rest, height * size, width * size)]
+
+
+def _space_to_depth(reader: Reader, node: Node, positions: Indices) -> list[Indices]:
+    node.only("blocksize")
+    size, (batch, channels, height, width) = _blocks(node, positions)
+    if height % size or width % size:
+        raise node.refused("has blocks that do not fit")
+    high, wide = height // size, width // size
+    parts = positions.reshape(batch, channels, high, size, wide, size)
+    return [parts.transpose(0, 3, 5, 1, 2, 4).reshape(batch, channels * size**2, high, wide)]
+
+
+Selection = Callable[[Reader, Node, Indices], list[Indices]]
+# From a table of the numbers of an operand's entries to those of the results.
+SELECTIONS: dict[str, Selection] = {
+    "Squeeze": _squeeze,
+    "Unsqueeze": _unsqueeze,
+    "Transpose": _transpose,
+    "Slice": _slice,
+    "Split": _split,
+    "Gather": _gather,
+    "Expand": _expand,
+    "Tile": _tile,
+    "DepthToSpace": _depth_to_space,
+    "SpaceToDepth": _space_to_depth,
+}
