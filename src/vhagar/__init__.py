@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from vhagar.network import Network, read_onnx, save_model, write_onnx
     from vhagar.options import Options
     from vhagar.perturbation import (
+        AffineMap,
+        AffinePerturbation,
         Brightness,
         Contrast,
         Linf,
@@ -27,6 +29,9 @@ if TYPE_CHECKING:
         Patch,
         Rotation,
         Translation,
+        UserPerturbation,
+        affine_map,
+        compose,
     )
     from vhagar.perturbation import parse as parse_perturbation
     from vhagar.pipeline import max_confidence, verify
@@ -38,6 +43,8 @@ __version__ = "0.1.0"
 # Where each public name lives. They are imported when first asked for, so that `import vhagar` and
 # `vhagar --help` stay instant.
 _HOMES = {
+    "AffineMap": "vhagar.perturbation",
+    "AffinePerturbation": "vhagar.perturbation",
     "Brightness": "vhagar.perturbation",
     "Contrast": "vhagar.perturbation",
     "Interval": "vhagar.result",
@@ -55,8 +62,11 @@ _HOMES = {
     "Status": "vhagar.result",
     "Translation": "vhagar.perturbation",
     "UnsupportedOperator": "vhagar.errors",
+    "UserPerturbation": "vhagar.perturbation",
     "VhagarError": "vhagar.errors",
     "Witness": "vhagar.result",
+    "affine_map": "vhagar.perturbation",
+    "compose": "vhagar.perturbation",
     "from_torch": "vhagar.interchange.torch_module",
     "load_weights": "vhagar.interchange.weights",
     "max_confidence": "vhagar.pipeline",
@@ -72,6 +82,8 @@ __all__ = [  # noqa: RUF022 (what a newcomer needs comes first)
     "Problem",
     "verify",
     "max_confidence",
+    "AffineMap",
+    "AffinePerturbation",
     "Brightness",
     "Contrast",
     "Interval",
@@ -88,8 +100,11 @@ __all__ = [  # noqa: RUF022 (what a newcomer needs comes first)
     "Status",
     "Translation",
     "UnsupportedOperator",
+    "UserPerturbation",
     "VhagarError",
     "Witness",
+    "affine_map",
+    "compose",
     "from_torch",
     "load_weights",
     "parse_perturbation",

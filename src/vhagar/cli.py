@@ -67,6 +67,9 @@ perturbations (an argument is a number or an interval [lo,hi]; rows and columns 
   patch([0,e],i,j,w)    the pixels of such a square change by at most e each
   translation(tx,ty)    the image moves
   rotation(theta)       the image turns, in degrees
+  occlusion(i,j,w)+linf(e)
+                        occlusion, translation or one rotation, then linf or brightness on top
+  FILE.py:NAME          your own (docs/perturbations.md); the file is executed
 
 examples:
   vhagar verify model.onnx --perturbation "occlusion(14,14,3)" --source 2 --target 3
@@ -133,6 +136,7 @@ def _complain(message: str) -> int:
 
 def _verify(arguments: argparse.Namespace) -> Outcome:
     from vhagar.network import read_onnx
+    from vhagar.perturbation.loading import named
     from vhagar.problem import Problem
     from vhagar.report.session import Outputs, run
 
@@ -140,7 +144,7 @@ def _verify(arguments: argparse.Namespace) -> Outcome:
     outputs.check(arguments.model, options.certificate)
     problem = Problem(
         read_onnx(arguments.model, **types.conventions(arguments)),
-        arguments.perturbation,
+        named(arguments.perturbation),
         arguments.source,
         arguments.target,
         arguments.clip,
@@ -324,7 +328,7 @@ def add_classes(parser: argparse.ArgumentParser, local: bool = False) -> None:
         "--no-clip",
         dest="clip",
         action="store_false",
-        help="let brightness and contrast leave the input range",
+        help="let brightness, contrast and maps of your own leave the input range",
     )
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from vhagar_check.errors import Rejected
 
 if TYPE_CHECKING:
+    from vhagar_check.maps import Recorded
     from vhagar_check.verdict import Verdict
 
 PROVED, REFUSED = 0, 1
@@ -91,8 +92,10 @@ def in_words(verdict: Verdict) -> str:
         lines += [
             f"- Every input with entries in [{low:g},{high:g}] that the network puts into class",
             f"  {source} with a confidence above {verdict.upper!r} stays out of",
-            f"  {_targets(verdict)} under {verdict.perturbation} ({clip} to the input range).",
+            f"  {_targets(verdict)} under {_perturbation(verdict)} ({clip} to the input range).",
         ]
+        if verdict.recorded is not None:
+            lines += _recorded(verdict.recorded)
         if verdict.lower > 0:
             lines += [
                 f"- One input of class {source} with a confidence of at least",
@@ -114,6 +117,24 @@ def _targets(verdict: Verdict) -> str:
         return f"class {targets[0]}"
     each = ", ".join(f"{goal} above {_short(verdict.uppers[goal])}" for goal in targets)
     return f"each of these classes ({each})"
+
+
+def _perturbation(verdict: Verdict) -> str:
+    recorded = verdict.recorded
+    return str(verdict.perturbation) if recorded is None else "the map recorded in the certificate"
+
+
+def _recorded(recorded: Recorded) -> list[str]:
+    """Nobody but the certificate says what its maps are: here is how to tell."""
+    count = len(recorded.pieces)
+    what = "It is" if count == 1 else f"It is any of {count} maps,"
+    return [
+        f"- {what} `x_p = A x + B e + c` with up to {recorded.parameters} parameter(s), which the",
+        f"  certificate calls {recorded.name!r}. No text says what it does: what was proved is",
+        "  about the numbers with SHA-256",
+        f"  {recorded.sha256},",
+        "  which `vhagar verify` prints for the same map.",
+    ]
 
 
 def _short(value: float) -> str:

@@ -19,7 +19,14 @@ from vhagar_check.errors import Rejected
 MAGIC = b"VHAGCERT"
 VERSION = 1
 # The most bytes of a block of each kind, unpacked.
-_LIMITS = {b"HEAD": 2**24, b"TREE": 2**24, b"REGN": 2**28, b"PROF": 2**24, b"END ": 32}
+_LIMITS = {
+    b"HEAD": 2**24,
+    b"MAPS": 2**28,
+    b"TREE": 2**24,
+    b"REGN": 2**28,
+    b"PROF": 2**24,
+    b"END ": 32,
+}
 _BLOCK = struct.Struct("<4sII")
 _CHUNK = 2**20
 

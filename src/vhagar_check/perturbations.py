@@ -8,8 +8,10 @@ import re
 
 import numpy as np
 
+from vhagar_check.affine import BoxAffine, MovedBand
 from vhagar_check.errors import Rejected
-from vhagar_check.moved import Moved, TurnedBetween, identity, radius, turned
+from vhagar_check.maps import Recorded
+from vhagar_check.moved import Moved, Turned, TurnedBetween, identity, radius, turned
 from vhagar_check.pieces import (
     Domain,
     Mask,
@@ -19,6 +21,7 @@ from vhagar_check.pieces import (
     brightness_piece,
     contrast_piece,
 )
+from vhagar_check.sparse import Sparse
 
 # A text this long is none that the verifier writes, and reading it could take for ever.
 _LONGEST_TEXT = 1_000
@@ -32,12 +35,73 @@ _NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
 _ARGUMENT = re.compile(rf"(?:({_NUMBER})|\[({_NUMBER}),({_NUMBER})\])(?:,(?!$)|$)")
 
 
-def pieces(text: str | None, domain: Domain, clip: bool) -> list[Piece]:
-    """The pieces of a perturbation, in the order of the format."""
+def pieces(
+    text: str | None, domain: Domain, clip: bool, recorded: Recorded | None = None
+) -> list[Piece]:
+    """The pieces of a perturbation, in the order of the format.
+
+    `recorded` are the certificate's own maps, which a text may name by their numbers.
+    """
     if text is None:
         return [identity(domain)]
     if len(text) > _LONGEST_TEXT:
         raise Rejected("the text of the perturbation is too long")
+    named = re.fullmatch(r"affine\(([0-9a-f]{64})\)", text)
+    if (named is not None) != (recorded is not None):
+        raise Rejected("the certificate records maps that its perturbation does not name, or none")
+    if named is not None and recorded is not None:
+        if named[1] != recorded.sha256:
+            raise Rejected("the recorded maps are not those that the perturbation names")
+        return list(recorded.pieces)
+    first, plus, second = text.partition(")+")
+    if plus:
+        return composed(_pieces(first + ")", domain, clip), second, domain, clip)
+    return _pieces(text, domain, clip)
+
+
+def _pieces(text: str, domain: Domain, clip: bool) -> list[Piece]:
+    name, ranges = _call(text)
+    maker = _MAKERS.get((name, len(ranges)))
+    if maker is None:
+        raise Rejected(f"{text!r} is not a perturbation that this checker knows")
+    return maker(domain, clip, ranges)
+
+
+def composed(first: list[Piece], text: str, domain: Domain, clip: bool) -> list[Piece]:
+    """Brightness or linf on top of pieces that move pixels."""
+    name, ranges = _call(text)
+    if name not in ("linf", "brightness") or len(ranges) != 1:
+        raise Rejected(f"{text!r} cannot be composed with another perturbation")
+    _pieces(text, domain, clip)  # its range is one that it may have
+    if name == "linf" and all(isinstance(piece, Moved) for piece in first):
+        limit = _limit(ranges[0])
+        return [MovedBand(domain, p.source, limit) for p in first if isinstance(p, Moved)]
+    if name == "linf" and not clip:
+        raise Rejected("linf keeps within the input range, so it is clipped to it")
+    return [_on_top(piece, name, ranges[0], domain) for piece in first]
+
+
+def _on_top(piece: Piece, name: str, span: Span, domain: Domain) -> Piece:
+    size = domain.size
+    if isinstance(piece, Moved):
+        matrix, black, error = Sparse.picking(piece.source), piece.source < 0, 0.0
+    elif isinstance(piece, Turned):
+        # The weights are irrational; these are right up to so much.
+        matrix, black, error = Sparse.of(piece.weights), ~piece.weights.any(axis=1), 2.0**-50
+    else:
+        raise Rejected("only what moves pixels can be composed with another perturbation")
+    offset = np.where(black, domain.low, 0.0)
+    if name == "brightness":
+        directions, ends = Sparse.of(np.ones((size, 1))), span
+        lower, upper = (np.array([end]) for end in ends)
+    else:
+        directions = Sparse.picking(np.arange(size))
+        lower, upper = (np.full(size, sign * _limit(span)) for sign in (-1.0, 1.0))
+    return BoxAffine(domain, matrix, directions, offset, lower, upper, error)
+
+
+def _call(text: str) -> tuple[str, list[Span]]:
+    """The name and the ranges of one perturbation."""
     call = re.fullmatch(r"([a-z]+)\((.*)\)", text)
     if call is None:
         raise Rejected(f"{text!r} is not a perturbation")
@@ -52,19 +116,7 @@ def pieces(text: str | None, domain: Domain, clip: bool) -> list[Piece]:
         place = match.end()
     if any(not (math.isfinite(low) and low <= high < math.inf) for low, high in ranges):
         raise Rejected(f"{text!r} has an empty or infinite range")
-    makers = {
-        ("linf", 1): _linf,
-        ("patch", 4): _patch,
-        ("occlusion", 3): _occlusion,
-        ("translation", 2): _translation,
-        ("brightness", 1): _brightness,
-        ("contrast", 1): _contrast,
-        ("rotation", 1): _rotation,
-    }
-    maker = makers.get((call[1], len(ranges)))
-    if maker is None:
-        raise Rejected(f"{text!r} is not a perturbation that this checker knows")
-    return maker(domain, clip, ranges)
+    return call[1], ranges
 
 
 def _whole(domain: Domain, ranges: list[Span]) -> list[range]:
@@ -158,3 +210,14 @@ def _rotation(domain: Domain, clip: bool, ranges: list[Span]) -> list[Piece]:
         count = max(1, math.ceil((end - cuts[-1]) / step))
         cuts += np.linspace(cuts[-1], end, count + 1).tolist()[1:]
     return [TurnedBetween(domain, span) for span in itertools.pairwise(cuts)]
+
+
+_MAKERS = {
+    ("linf", 1): _linf,
+    ("patch", 4): _patch,
+    ("occlusion", 3): _occlusion,
+    ("translation", 2): _translation,
+    ("brightness", 1): _brightness,
+    ("contrast", 1): _contrast,
+    ("rotation", 1): _rotation,
+}

@@ -20,12 +20,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from vhagar_check.affine import BoxAffine
+from vhagar_check.clipping import behind_clip, clipped_pixels, require_clipped
 from vhagar_check.container import Block, parse_json, scan, split_json, unpack
 from vhagar_check.convention import with_convention
 from vhagar_check.errors import Rejected
 from vhagar_check.exact import Exact
 from vhagar_check.intervals import confidence_interval
 from vhagar_check.layers import Floats, Network
+from vhagar_check.maps import Recorded, read_maps
 from vhagar_check.model import read_model
 from vhagar_check.perturbations import pieces
 from vhagar_check.pieces import Domain, Piece
@@ -73,6 +76,7 @@ class Verdict:
     ties: set[int | None] = field(default_factory=set)
     proofs: int = 0
     nodes: int = 0
+    recorded: Recorded | None = None  # the perturbation, where it is maps of the certificate's own
     convention: str = ""
 
 
@@ -87,6 +91,7 @@ def check(certificate: Path, model: Path, workers: int = 1) -> Verdict:
 def _check(certificate: Path, model: Path, workers: int) -> Verdict:
     blocks = scan(certificate)
     case = _Case(certificate, model, blocks)
+    blocks = [block for block in blocks if block.tag != "MAPS"]
     lowers, ties = case.check_witnesses()
     values, count = _evaluate(case, blocks, workers)
     uppers = case.upper_bounds(values)
@@ -112,6 +117,7 @@ def _check(certificate: Path, model: Path, workers: int) -> Verdict:
         ties,
         count,
         case.tree.count,
+        case.recorded,
         case.convention,
     )
 
@@ -131,7 +137,10 @@ class _Case:
         self.model_hash = hashlib.sha256(data).hexdigest()
         with certificate.open("rb") as file:
             head = parse_json(unpack(file, blocks[0]))
+            maps = [unpack(file, block) for block in blocks[1:2] if block.tag == "MAPS"]
             records = b"".join(unpack(file, block) for block in blocks if block.tag == "TREE")
+        if [block.tag for block in blocks].count("MAPS") != len(maps):
+            raise Rejected("maps are not recorded once, after the header")
         if head["model"]["sha256"] not in (None, self.model_hash):
             raise Rejected(
                 f"the certificate is about another model ({head['model']['name']}, SHA-256 "
@@ -142,7 +151,7 @@ class _Case:
         self.network, self.convention = with_convention(
             read_model(data), head["model"].get("convention"), shape
         )
-        self._read_problem(head["problem"])
+        self._read_problem(head["problem"], *maps)
         self._read_claims(head["claims"])
         self.witnesses = head["witnesses"]
         roots = [Root(_goal(item["target"]), _goal(item["piece"])) for item in head["trees"]]
@@ -154,7 +163,7 @@ class _Case:
         if self.tree.count != head["nodes"]:
             raise Rejected("the tree does not have as many nodes as the header says")
 
-    def _read_problem(self, problem: Any) -> None:
+    def _read_problem(self, problem: Any, maps: bytes | None = None) -> None:
         shape = tuple(int(size) for size in problem["input_shape"])
         low, high = (float(end) for end in problem["input_range"])
         if shape != self.network.input_shape or not -math.inf < low < high < math.inf:
@@ -162,7 +171,9 @@ class _Case:
         self.domain = Domain(shape, low, high)
         self.perturbation: str | None = problem["perturbation"]
         self.clip = bool(problem["clip"])
-        self.pieces: list[Piece] = pieces(self.perturbation, self.domain, self.clip)
+        self.recorded = None if maps is None else read_maps(maps, self.domain)
+        self.pieces: list[Piece] = pieces(self.perturbation, self.domain, self.clip, self.recorded)
+        self._clip_inputs(problem.get("clipped_pixels"))
         classes = range(self.network.classes)
         self.source, targets = problem["source"], list(problem["targets"])
         self.goals: list[int | None] = targets if self.perturbation is not None else [None]
@@ -171,6 +182,17 @@ class _Case:
             raise Rejected("the certificate's classes are not the network's")
         if bool(targets) != (self.perturbation is not None):
             raise Rejected("the certificate has targets without a perturbation, or none with one")
+
+    def _clip_inputs(self, given: Any) -> None:
+        """Put the clip of affine maps before the network; all other pieces clip by themselves."""
+        masks = clipped_pixels(given, self.domain, self.clip)
+        affine: list[Piece] = [piece for piece in self.pieces if isinstance(piece, BoxAffine)]
+        if self.clip:
+            require_clipped(affine, masks, self.domain)
+        if masks is not None and len(affine) != len(self.pieces):
+            raise Rejected("the certificate clips the images of pieces that never need it")
+        if masks is not None:
+            self.network = behind_clip(self.network, masks, self.domain)
 
     def _read_claims(self, claims: Any) -> None:
         self.claimed = {name: float(claims[name]) for name in ("lower", "upper")}

@@ -22,11 +22,16 @@ _TEXTS = [
     "rotation(10)",
     "rotation([-100,30])",
 ]
+_COMPOSED = [
+    "occlusion(1,2,2)+linf(0.1)",
+    "translation(1,-1)+brightness([-0.2,0.3])",
+    "rotation(10)+linf(0.2)",
+]
 _DOMAINS = [Domain((1, 5, 5)), Domain((2, 4, 5), -1.0, 2.0)]
 
 _CASES = [
     (piece, f"{text} clip={clip} {domain.shape}")
-    for text in _TEXTS
+    for text in _TEXTS + _COMPOSED
     for clip in ((True, False) if text.startswith(("brightness", "contrast")) else (True,))
     for domain in _DOMAINS
     for piece in parse(text).pieces(domain, clip)

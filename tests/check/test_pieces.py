@@ -31,6 +31,12 @@ TEXTS = (
     "rotation(180)",
     "rotation([-5,8])",
     "rotation([80,100])",
+    "occlusion(2,2,2)+linf(0.25)",
+    "translation([0,1],-1)+linf(1)",
+    "translation(1,-1)+brightness([-0.1,0.2])",
+    "occlusion(1,2,2)+brightness([0,0.5])",
+    "rotation(30)+brightness([0.1,0.2])",
+    "rotation(180)+linf(0.5)",
 )
 CASES = [(text, clip) for text in TEXTS for clip in (True, False)]
 RANGES = [(0.0, 1.0), (-1.0, 2.5)]
@@ -161,6 +167,13 @@ def test_parts_of_a_span() -> None:
         "contrast([0,1])",
         "translation([-1e9,1e9],[0,1e9])",
         "rotation([10,400])",
+        "linf(0.1)+linf(0.1)",
+        "occlusion(1,1,1)+contrast(2)",
+        "occlusion(1,1,1)+linf(0.1)+linf(0.1)",
+        "occlusion(1,1,1)+brightness([0,2])",
+        "rotation([10,20])+linf(0.1)",
+        "affine(1)",
+        "affine(" + 64 * "0" + ")",
         "",
         "linf(1e999)",
     ],

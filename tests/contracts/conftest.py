@@ -11,9 +11,11 @@ import pytest
 from scipy import sparse
 
 from vhagar.linear import LinearModel
-from vhagar.perturbation import AbstractPiece
+from vhagar.perturbation import AbstractPiece, AffineMap
 from vhagar.perturbation.base import Expression
+from vhagar.perturbation.box_affine import BoxAffinePiece
 from vhagar.perturbation.interpolation import rotation_matrix
+from vhagar.perturbation.moved_band import MovedBandPiece
 
 Points = tuple[np.ndarray, np.ndarray]
 
@@ -48,7 +50,16 @@ def outsiders(piece: AbstractPiece, rng: np.random.Generator) -> Iterator[tuple[
 
     kind = piece.label.split("(")[0]
     image = piece.apply(x, middle)[0]
-    if kind == "brightness":
+    if isinstance(piece, BoxAffinePiece | MovedBandPiece):
+        # Beyond whatever parameters can do to a pixel; and, where two are moved alike, apart.
+        low_end, high_end = (piece.apply(x, end[None])[0] for end in piece.parameter_bounds)
+        for pixel in (darkest, brightest):
+            reach = abs(high_end - low_end)[pixel] + step
+            yield changed(pixel, max(low_end[pixel], high_end[pixel]) + reach), True
+            yield changed(pixel, min(low_end[pixel], high_end[pixel]) - reach), True
+        if isinstance(piece, BoxAffinePiece) and piece.label == "tint":
+            yield changed(0, image[0] + step / 100), True
+    elif kind == "brightness":
         # Against the change, at the pixel that the clip touches last or first: no e explains it.
         pixel = brightest if piece.brightens else darkest
         yield changed(pixel, image[pixel] - step if piece.brightens else image[pixel] + step), True
@@ -83,6 +94,12 @@ def fractions(values: np.ndarray) -> np.ndarray:
 def image_of(piece: AbstractPiece, x: np.ndarray, parameters: np.ndarray) -> np.ndarray:
     """The image of one `x` as the definition of the perturbation says, without rounding."""
     low, high = Fraction(piece.domain.lower), Fraction(piece.domain.upper)
+    if isinstance(piece, BoxAffinePiece):
+        return _mapped(piece.map, fractions(x), fractions(parameters))
+    if isinstance(piece, MovedBandPiece):
+        exact = fractions(x)
+        moved = np.array([exact[k] if k >= 0 else low for k in piece.source], dtype=object)
+        return np.clip(moved + fractions(parameters), low, high)
     kind, facts = piece.label.split("(")[0], piece.describe(parameters)
     exact, amounts = fractions(x), fractions(parameters)
     if kind == "rotation":
@@ -100,6 +117,11 @@ def image_of(piece: AbstractPiece, x: np.ndarray, parameters: np.ndarray) -> np.
     image = exact.copy()
     image[_square(piece, facts)] += amounts
     return np.clip(image, low, high)
+
+
+def _mapped(affine: AffineMap, x: np.ndarray, parameters: np.ndarray) -> np.ndarray:
+    image = fractions(affine.matrix.toarray()) @ x + fractions(affine.offset)
+    return image + fractions(affine.directions.toarray()) @ parameters if affine.count else image
 
 
 def _square(piece: AbstractPiece, facts: dict[str, object]) -> np.ndarray:

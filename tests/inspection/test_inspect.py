@@ -130,8 +130,8 @@ def test_the_json_is_all_of_it(residual: Path, tmp_path: Path) -> None:
         "linear_units": 48, "weights": 0, "detail": "",
     }  # fmt: skip
     assert set(written) >= {
-        "model", "opset", "producer", "parameters", "operators", "input_range", "input_shape", "convention",
-        "classes", "layers", "unsupported", "notes",
+        "model", "opset", "producer", "parameters", "operators", "input_range", "input_shape",
+        "convention", "classes", "layers", "unsupported", "notes",
     }  # fmt: skip
 
 

@@ -121,9 +121,12 @@ PRODUCTS = (
     ("contrast([1.5,2])", False),
     ("contrast(1.7)", True),
     ("contrast(0.5)", True),
+    ("occlusion(1,2,2)+linf(0.3)", True),
+    ("translation(1,0)+brightness([-0.4,0.6])", True),
+    ("translation(1,0)+brightness([-0.4,0.6])", False),
 )
 NOT_IN_2 = {("brightness([-0.4,0.6])", True), ("contrast([0.5,2])", True)}
-NOT_IN_2 |= {("contrast([1.5,2])", False)}
+NOT_IN_2 |= {("contrast([1.5,2])", False), ("translation(1,0)+brightness([-0.4,0.6])", True)}
 RANGES = pytest.mark.parametrize("span", [(0.0, 1.0), (-1.0, 2.0)])
 
 
@@ -137,7 +140,8 @@ def test_the_product_network_holds_both_copies_and_the_question(
     assert len(places) == len(problem.pieces)
     seen = set()
     for k, place in enumerate(places):
-        for x, choice, x_p in points(problem, k):
+        for x, choice, unclipped in points(problem, k):
+            x_p = problem.shown(unclipped)
             # A parameter that cannot be chosen is no input.
             e = choice[:, : formula_of(problem.pieces[k]).parameters]
             outputs = run(place.onnx, np.concatenate([x, e], axis=1))
@@ -165,12 +169,13 @@ def test_two_copies_hold_the_question(
     places = export(problem, 0.2, tmp_path / "question.vnnlib", version=2)
     for k, place in enumerate(places):
         piece = problem.pieces[k]
-        for x, _, x_p in points(problem, k, 25):
+        for x, _, unclipped in points(problem, k, 25):
+            x_p = problem.shown(unclipped)
             expected = is_attack(problem, x, x_p, 0.2)
             assert expected is None or satisfies_2(place, x, x_p) == expected
             # A pair that the piece does not allow is no answer, whatever the scores.
             other = x_p + 0.02 * np.sign(np.random.default_rng(k).normal(size=x_p.shape))
-            if not piece.contains(x, other)[0]:
+            if not piece.contains(x, other)[0] and problem.network is problem.given_network:
                 assert not satisfies_2(place, x, other)
 
 

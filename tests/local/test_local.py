@@ -38,6 +38,8 @@ PERTURBATIONS = (
     ("rotation(40)", True),
     ("brightness(0.5)", True),
     ("contrast(2.5)", True),
+    ("occlusion(1,2,2)+brightness([-0.5,0.6])", True),
+    ("translation(1,0)+brightness([-0.5,0.6])", False),
 )
 
 
@@ -93,8 +95,10 @@ def test_the_margin_encloses_that_of_every_version(
         assert (result.witness is not None) == (result.verdict is Verdict.BROKEN)
         if result.witness is not None:
             flat = result.witness.x_p.reshape(1, -1)
-            pieces = problem.everywhere.pieces
-            assert any(piece.contains(problem.image[None], flat)[0] for piece in pieces)
+            pieces, at = problem.everywhere.pieces, result.witness.piece_number
+            choice = np.array([result.witness.choice])
+            again = problem.everywhere.shown(pieces[at].apply(problem.image[None], choice))
+            np.testing.assert_array_equal(flat, again)
             assert margins(problem, flat)[0] <= 0
             np.testing.assert_array_equal(result.witness.x.reshape(-1), problem.image)
         verdicts.add(result.verdict)

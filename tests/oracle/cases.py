@@ -13,10 +13,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from vhagar import Problem
+from vhagar.perturbation import Perturbation
 
 from .networks import BRANCHED, FLAVOURS, Network, Shape, Wish
 
 Rng = np.random.Generator
+Span = tuple[float, float]
 
 SCALES = (0.01, 1.0, 100.0)
 _IMAGES: tuple[Shape, ...] = ((1, 2, 2), (1, 2, 3), (1, 1, 4), (2, 1, 2), (1, 3, 2))
@@ -57,9 +59,11 @@ class Case:
     def __str__(self) -> str:
         return f"{self.number}: {self.kind}, {self.flavour}, weights {self.scale:g}"
 
+    seed = 7
+
     def problem(self) -> Problem:
         """The problem, the same every time."""
-        rng = np.random.default_rng([8 if self.branched else 7, self.number])
+        rng = np.random.default_rng([self.seed + self.branched, self.number])
         # Left to chance, most problems would have nothing to attack.
         for _ in range(1 if self.flavour == "infeasible" else 6):
             problem = self._draw(rng)
@@ -68,8 +72,15 @@ class Case:
                 return between(problem, *change)
         return problem
 
+    @property
+    def _shapes(self) -> tuple[Shape, ...]:
+        return _IMAGES if self.kind in _OF_IMAGES else _IMAGES + _FLAT
+
+    def _perturbation(self, rng: Rng, shape: Shape, span: Span) -> Perturbation | str:
+        return KINDS[self.kind](rng, shape, span[1] - span[0])
+
     def _draw(self, rng: Rng) -> Problem:
-        shapes = _IMAGES if self.kind in _OF_IMAGES else _IMAGES + _FLAT
+        shapes = self._shapes
         shape = shapes[rng.integers(len(shapes))]
         classes = int(rng.integers(3, 5))
         source = int(rng.integers(classes))
@@ -78,12 +89,15 @@ class Case:
         wish = Wish(rng, shape, classes, self.scale, source, targets)
         return Problem(
             self._flavours[self.flavour](wish),
-            KINDS[self.kind](rng, shape, high - low),
+            self._perturbation(rng, shape, (low, high)),
             source,
             None if rng.random() < 0.2 else targets,
-            clip=bool(rng.random() < 0.5),
+            clip=self._clip(rng),
             input_range=(low, high),
         )
+
+    def _clip(self, rng: Rng) -> bool:
+        return bool(rng.random() < 0.5)
 
 
 def change_in(problem: Problem, rng: Rng) -> tuple[int, int] | None:

@@ -14,7 +14,10 @@ from fractions import Fraction
 import numpy as np
 
 from vhagar.perturbation import (
+    AffineMap,
+    AffinePerturbation,
     Brightness,
+    Composition,
     Contrast,
     Domain,
     Linf,
@@ -55,8 +58,39 @@ def images(perturbation: Perturbation, domain: Domain, clip: bool) -> Iterator[I
             yield _brightened(span, domain, clip)
         case Contrast(span=(low, high)) if low == high:
             yield stretched((Fraction(low), Fraction(low)), domain, clip)
+        case AffinePerturbation():
+            for affine in perturbation.maps(domain):
+                yield _mapped(affine, domain, clip)
+        case Composition(first=first, second=second):
+            # Brightness on top is clipped once, at the end; linf stays inside by itself.
+            for below in images(first, domain, False):
+                for above in images(second, domain, clip):
+                    yield _one_after_another(below, above)
         case _:
             raise NotImplementedError(f"write down what {perturbation} means")
+
+
+def _mapped(affine: AffineMap, domain: Domain, clip: bool) -> Image:
+    """Every number of the map as it is."""
+    rows = np.hstack([affine.matrix.toarray(), affine.directions.toarray()]).tolist()
+    ends = list(zip(affine.lower.tolist(), affine.upper.tolist(), strict=True))
+
+    def image(model: RationalModel, x: Pixels) -> Pixels:
+        values = [*x, *(model.variable(Fraction(low), Fraction(high)) for low, high in ends)]
+        moved = [
+            model.combination([Fraction(weight) for weight in row], values, Fraction(shift))
+            for row, shift in zip(rows, affine.offset.tolist(), strict=True)
+        ]
+        return _clipped(model, moved, domain, clip)
+
+    return image
+
+
+def _one_after_another(below: Image, above: Image) -> Image:
+    def image(model: RationalModel, x: Pixels) -> Pixels:
+        return above(model, below(model, x))
+
+    return image
 
 
 def stretched(factors: tuple[Fraction, Fraction], domain: Domain, clip: bool) -> Image:

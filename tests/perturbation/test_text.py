@@ -11,6 +11,7 @@ from vhagar.errors import InvalidInput
 from vhagar.perturbation import (
     PERTURBATIONS,
     Brightness,
+    Composition,
     Contrast,
     Domain,
     Linf,
@@ -19,11 +20,13 @@ from vhagar.perturbation import (
     Perturbation,
     Rotation,
     Translation,
+    compose,
     parse,
 )
 
 DIGIT = Domain((1, 28, 28))
 
+COMPOSED = compose(Translation((0, 1), 1), Brightness((-0.1, 1)))
 FORMS = [
     ("linf(0.1)", Linf(0.1)),
     ("linf([0,0.1])", Linf((0, 0.1))),
@@ -43,6 +46,9 @@ FORMS = [
     ("rotation([5,10])", Rotation((5, 10))),
     ("rotation([-7.5,1e-3])", Rotation([-7.5, 1e-3])),
     ("rotation(-22.5)", Rotation(-22.5)),
+    ("occlusion(14,14,3)+linf(0.05)", compose(Occlusion(14, 14, 3), Linf(0.05))),
+    ("translation([0,1],1) + brightness([-1e-1,+1E+0])", COMPOSED),
+    ("rotation(10)+linf(1e-3)", compose(Rotation(10), Linf(1e-3))),
 ]
 
 # What is written, and the words that the error must contain.
@@ -92,6 +98,14 @@ REFUSED = [
     ("", "is not a perturbation"),
     ("linf", "linf(e)"),
     ("linf(0.1))", "cannot read"),
+    ("linf(0.1)+linf(0.1)", "cannot be composed"),
+    ("occlusion(1,1,1)+contrast([1,2])", "cannot be composed"),
+    ("rotation([1,2])+linf(0.1)", "only one angle"),
+    ("occlusion(1,1,1)+linf(2)", "[0,1]"),
+    ("occlusion(1,1,1)+blur(2)", "'occlusion(1,1,1)+blur(2)' is not a perturbation"),
+    ("occlusion(0,1,1)+linf(0.1)", "row of occlusion(0,1,1)"),
+    ("occlusion(1,1,1)+linf(0.1)+linf(0.1)", "cannot read"),
+    ("mine.py:own", "names a perturbation in a file"),
 ]
 
 
@@ -108,7 +122,7 @@ def test_spaces_and_case_do_not_matter(text: str) -> None:
 
 
 def test_every_perturbation_is_written_somewhere_above() -> None:
-    assert {type(built) for _, built in FORMS} == set(PERTURBATIONS)
+    assert {type(built) for _, built in FORMS} == {*PERTURBATIONS, Composition}
     refused = {text.split("(")[0] for text, _ in REFUSED}
     assert refused >= {kind.name for kind in PERTURBATIONS}
 

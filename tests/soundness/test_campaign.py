@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from . import corruption, midsize, numerics, tiny
+from . import affine, corruption, midsize, numerics, tiny
 from .bombs import BOMBS, costs
 from .campaign import PARTS, summary
 from .damage import DAMAGE
@@ -22,7 +22,13 @@ _CHUNKS = 5
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     share = metafunc.config.getoption("--soundness-share")
-    counts = {"tiny_case": 54, "hard_case": 40, "larger_case": 3, "chunk": _CHUNKS}
+    counts = {
+        "tiny_case": 54,
+        "affine_case": 24,
+        "hard_case": 40,
+        "larger_case": 3,
+        "chunk": _CHUNKS,
+    }
     for name, count in counts.items():
         if name in metafunc.fixturenames:
             many = count if name == "chunk" else max(1, round(count * share))
@@ -31,6 +37,10 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 def test_tiny_problems(tiny_case: int, tmp_path: Path) -> None:
     assert tiny.look(tiny_case, tmp_path).wrong == []
+
+
+def test_tiny_problems_about_affine_maps(affine_case: int, tmp_path: Path) -> None:
+    assert affine.look(affine_case, tmp_path).wrong == []
 
 
 def test_hard_arithmetic(hard_case: int, tmp_path: Path) -> None:

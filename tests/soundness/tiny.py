@@ -81,7 +81,19 @@ def look(number: int, folder: Path, known: Told | None = None) -> Finding:
     Where the truth is known from before, only the certificate and its engine are looked at.
     """
     what, problem = tiny_problem(number)
-    finding = Finding("tiny", number, ", ".join(what.values()), facts=dict(what))
+    return judged("tiny", number, what, problem, folder, known)
+
+
+def judged(
+    part: str,
+    number: int,
+    what: dict[str, str],
+    problem: Problem,
+    folder: Path,
+    known: Told | None = None,
+) -> Finding:
+    """What comes of one problem."""
+    finding = Finding(part, number, ", ".join(what.values()), facts=dict(what))
     seconds = _SECONDS_OF_RANGES if what["kind"] in _OF_RANGES else _SECONDS
     truths = _from_words(known) if known is not None else _computed(problem, finding)
     finding.facts["exact"] = all(truth.exact for truth in truths.values())

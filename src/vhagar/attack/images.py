@@ -12,14 +12,17 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from vhagar.device import Tensor, require_torch
 from vhagar.perturbation import AbstractPiece
 from vhagar.perturbation.affine import AffinePiece
 from vhagar.perturbation.band import BandPiece
+from vhagar.perturbation.box_affine import BoxAffinePiece
 from vhagar.perturbation.brightness import BrightnessPiece
 from vhagar.perturbation.contrast import ContrastPiece
 from vhagar.perturbation.interpolation import GRID_SNAP, offsets
+from vhagar.perturbation.moved_band import MovedBandPiece
 from vhagar.perturbation.rotation_range import RotationPiece
 
 _Apply = Callable[[Tensor, Tensor], Tensor]
@@ -38,10 +41,13 @@ class TorchPiece:
     def project(self, x: Tensor, parameters: Tensor) -> Tensor:
         """Parameters in their box that lose no gradient to the clip, where that can be had."""
         torch = require_torch()
-        if isinstance(self.piece, BandPiece):
+        domain = self.piece.domain
+        if isinstance(self.piece, BandPiece | MovedBandPiece):
             # A pixel pushed beyond the domain would not feel a gradient that leads it back.
-            domain, mask = self.piece.domain, torch.as_tensor(self.piece.mask, device=x.device)
-            moving = x[:, mask]
+            if isinstance(self.piece, BandPiece):
+                moving = x[:, torch.as_tensor(self.piece.mask, device=x.device)]
+            else:
+                moving = _moved(self.piece, x)
             parameters = (moving + parameters).clamp(domain.lower, domain.upper) - moving
         return torch.minimum(torch.maximum(parameters, self.lower), self.upper)
 
@@ -60,13 +66,51 @@ def torch_piece(piece: AbstractPiece, tensor: MakeTensor) -> TorchPiece:
 
 def _affine(piece: AffinePiece, tensor: MakeTensor) -> _Apply:
     torch = require_torch()
-    entries = piece.matrix.tocoo()
+    matrix, offset = _sparse(piece.matrix, tensor), tensor(piece.offset)
+    return lambda x, parameters: torch.sparse.mm(matrix, x.T).T + offset
+
+
+def _sparse(matrix: sparse.csr_array, tensor: MakeTensor) -> Tensor:
+    torch = require_torch()
+    entries = matrix.tocoo()
     places = torch.as_tensor(np.stack([entries.row, entries.col]).astype(np.int64))
-    weights, offset = tensor(entries.data), tensor(piece.offset)
-    matrix = torch.sparse_coo_tensor(
+    weights = tensor(entries.data)
+    return torch.sparse_coo_tensor(
         places.to(weights.device), weights, entries.shape, check_invariants=True
     ).coalesce()
-    return lambda x, parameters: torch.sparse.mm(matrix, x.T).T + offset
+
+
+def _box_affine(piece: BoxAffinePiece, tensor: MakeTensor) -> _Apply:
+    torch = require_torch()
+    matrix, directions = (
+        _sparse(part, tensor) for part in (piece.map.matrix, piece.map.directions)
+    )
+    offset, low, high = (tensor(part) for part in (piece.map.offset, *piece.parameter_bounds))
+
+    def apply(x: Tensor, parameters: Tensor) -> Tensor:
+        image = torch.sparse.mm(matrix, x.T).T + offset
+        if not piece.map.count:
+            return image
+        inside = torch.minimum(torch.maximum(parameters, low), high)
+        return image + torch.sparse.mm(directions, inside.T).T
+
+    return apply
+
+
+def _moved_band(piece: MovedBandPiece, tensor: MakeTensor) -> _Apply:
+    domain = piece.domain
+
+    def apply(x: Tensor, parameters: Tensor) -> Tensor:
+        change = parameters.clamp(-piece.limit, piece.limit)
+        return (_moved(piece, x) + change).clamp(domain.lower, domain.upper)
+
+    return apply
+
+
+def _moved(piece: MovedBandPiece, x: Tensor) -> Tensor:
+    torch = require_torch()
+    source = torch.as_tensor(piece.source, device=x.device)
+    return torch.where(source >= 0, x[:, source.clamp(min=0)], piece.domain.lower)
 
 
 def _band(piece: BandPiece, tensor: MakeTensor) -> _Apply:
@@ -153,6 +197,8 @@ def _sampled(piece: AbstractPiece, tensor: MakeTensor) -> _Apply:
 # In order: the first that fits is taken.
 _ADAPTERS: tuple[tuple[type[AbstractPiece], Any], ...] = (
     (AffinePiece, _affine),
+    (BoxAffinePiece, _box_affine),
+    (MovedBandPiece, _moved_band),
     (BandPiece, _band),
     (BrightnessPiece, _brightness),
     (ContrastPiece, _contrast),

@@ -134,6 +134,7 @@ def _random(arguments: argparse.Namespace) -> AbstractEngine:
 
 def _run(arguments: argparse.Namespace) -> Outcome:
     from vhagar.network import read_onnx
+    from vhagar.perturbation.loading import named
     from vhagar.problem import Problem
     from vhagar.report.session import Outputs, run
 
@@ -142,7 +143,7 @@ def _run(arguments: argparse.Namespace) -> Outcome:
     engine = arguments.make_engine(arguments)
     problem = Problem(
         read_onnx(arguments.model, **types.conventions(arguments)),
-        arguments.perturbation,
+        named(arguments.perturbation),
         arguments.source,
         arguments.target,
         arguments.clip,

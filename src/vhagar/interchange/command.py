@@ -54,11 +54,12 @@ def run(arguments: argparse.Namespace) -> int:
     """Write the files; returns the exit code."""
     from vhagar.interchange.export import export
     from vhagar.network import read_onnx
+    from vhagar.perturbation.loading import named
     from vhagar.problem import Problem
 
     problem = Problem(
         read_onnx(arguments.model, **types.conventions(arguments)),
-        arguments.perturbation,
+        named(arguments.perturbation),
         arguments.source,
         arguments.target,
         arguments.clip,

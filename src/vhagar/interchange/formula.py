@@ -18,8 +18,10 @@ from vhagar.errors import InvalidInput
 from vhagar.perturbation import AbstractPiece
 from vhagar.perturbation.affine import AffinePiece
 from vhagar.perturbation.band import BandPiece
+from vhagar.perturbation.box_affine import BoxAffinePiece
 from vhagar.perturbation.brightness import BrightnessPiece
 from vhagar.perturbation.contrast import ContrastPiece
+from vhagar.perturbation.moved_band import MovedBandPiece
 
 Array = NDArray[np.float64]
 
@@ -101,6 +103,21 @@ def _contrast(piece: ContrastPiece) -> Formula:
     )
 
 
+def _box_affine(piece: BoxAffinePiece) -> Formula:
+    own, clip = piece.map, piece.to_clip() is not None
+    return Formula(own.matrix, own.directions, own.offset, own.lower, own.upper, clip=clip)
+
+
+def _moved_band(piece: MovedBandPiece) -> Formula:
+    size = piece.domain.size
+    kept = np.flatnonzero(piece.source >= 0)
+    places = (kept, piece.source[kept])
+    matrix = sparse.csr_array((np.ones(len(kept)), places), shape=(size, size))
+    offset = np.where(piece.source < 0, piece.domain.lower, 0.0)
+    same = sparse.csr_array(sparse.eye_array(size, format="csr"))
+    return Formula(matrix, same, offset, *piece.parameter_bounds, clip=True)
+
+
 def _no_directions(piece: AbstractPiece) -> sparse.csr_array:
     return sparse.csr_array((piece.domain.size, 0))
 
@@ -110,4 +127,6 @@ _FORMULAS: dict[type[AbstractPiece], Callable[[Any], Formula]] = {
     BandPiece: _band,
     BrightnessPiece: _brightness,
     ContrastPiece: _contrast,
+    BoxAffinePiece: _box_affine,
+    MovedBandPiece: _moved_band,
 }

@@ -183,7 +183,7 @@ def _alone(
     low, high = (number(end) for end in sorted(ends.tolist()))
     if formula.clip:
         # Clipping the change is then the same as staying inside: no change at all is allowed.
-        if not (ends.min() <= 0 <= ends.max() and _is_a_pixel(formula, k)):
+        if not (ends.min() <= 0 <= ends.max() and _stays_inside(domain, formula, k)):
             raise InvalidInput(
                 "a parameter that takes a pixel out of the input range for certain is more than "
                 "VNN-LIB 2.0 can say; use --format 1 (a product network)"
@@ -194,9 +194,12 @@ def _alone(
     yield f"(<= (- {image} {moved}) {high})"
 
 
-def _is_a_pixel(formula: Formula, k: int) -> bool:
-    row = sparse.csr_array(formula.matrix[[k]])
-    return bool(row.nnz == 1 and row.data[0] == 1 and formula.offset[k] == 0)
+def _stays_inside(domain: Domain, formula: Formula, k: int) -> bool:
+    """Whether `A x + c` of one pixel never leaves the input range."""
+    weights = sparse.csr_array(formula.matrix[[k]]).data
+    ends = np.array([weights * domain.lower, weights * domain.upper])
+    low, high = (float(part.sum()) + formula.offset[k] for part in (ends.min(0), ends.max(0)))
+    return bool(domain.lower <= low and high <= domain.upper)
 
 
 def _together(

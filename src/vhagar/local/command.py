@@ -81,6 +81,7 @@ def run(arguments: argparse.Namespace) -> int:
     from vhagar.local.run import verify_local
     from vhagar.network import read_onnx
     from vhagar.perturbation import Domain
+    from vhagar.perturbation.loading import named
     from vhagar.report.session import Outputs
 
     if (arguments.epsilon is None) == (arguments.perturbation is None):
@@ -90,7 +91,7 @@ def run(arguments: argparse.Namespace) -> int:
     domain = Domain(network.input_shape, *arguments.input_range)
     problem = LocalProblem(
         network,
-        arguments.perturbation or f"linf({arguments.epsilon!r})",
+        named(arguments.perturbation or f"linf({arguments.epsilon!r})"),
         read_image(arguments.image, domain, arguments.index),
         arguments.source,
         arguments.target,

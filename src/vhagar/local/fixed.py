@@ -19,6 +19,7 @@ from vhagar.interchange.product import INPUT, OUTPUT, clipped, copied, graph_aro
 from vhagar.network import AbstractLayer, AbstractLinear, Network, Relu, SparseAffine
 from vhagar.perturbation import AbstractPiece, Domain
 from vhagar.perturbation.band import BandPiece
+from vhagar.perturbation.moved_band import MovedBandPiece
 
 Array = NDArray[np.float64]
 
@@ -53,13 +54,13 @@ def fixed_images(piece: AbstractPiece, x: Array) -> FixedImages:
     formula = formula_of(piece)
     low, high = formula.lower, formula.upper
     clip = formula.clip
-    if isinstance(piece, BandPiece):
+    fixed, directions = _at(formula, x, piece.domain)
+    if isinstance(piece, BandPiece | MovedBandPiece):
         # Each pixel has a parameter of its own, whose range can end where the domain does.
-        moving = x[piece.mask]
+        moving = fixed[piece.mask] if isinstance(piece, BandPiece) else fixed
         low = np.maximum(low, piece.domain.lower - moving)
         high = np.minimum(high, piece.domain.upper - moving)
         clip = False
-    fixed, directions = _at(formula, x, piece.domain)
     width = high - low
     size = abs(formula.matrix) @ abs(x) + abs(formula.offset) + abs(x)
     size = size + abs(directions) @ (abs(low) + abs(high) + width) + piece.domain.magnitude

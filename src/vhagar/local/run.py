@@ -94,7 +94,7 @@ class _Search:
 
     def _cases(self) -> Iterator[_Case]:
         everywhere = self.problem.everywhere
-        network = everywhere.network
+        network = everywhere.given_network  # the images are clipped before it
         for number, piece in enumerate(everywhere.pieces):
             images = fixed_images(piece, self.problem.image)
             rounding = score_rounding(network, images)
@@ -201,7 +201,7 @@ class _Search:
         return max(size - case.lower, 0.0)
 
     def _searched(self, case: _Case, shift: float, timeout: float | None) -> Result:
-        network = behind(self.problem.everywhere.network, case.images, case.target, shift)
+        network = behind(self.problem.everywhere.given_network, case.images, case.target, shift)
         question = Problem(network, None, case.target)
         result = verify(question, timeout=timeout, options=self.options)
         # One rounding for the difference, and what the images' own rounding can do.

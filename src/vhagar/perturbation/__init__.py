@@ -2,18 +2,24 @@
 
 from vhagar.perturbation.base import AbstractPiece, Domain, Perturbation, Support
 from vhagar.perturbation.brightness import Brightness
+from vhagar.perturbation.composition import Composition, compose
 from vhagar.perturbation.contrast import Contrast
 from vhagar.perturbation.linf import Linf
+from vhagar.perturbation.maps import AffineMap, affine_map
 from vhagar.perturbation.occlusion import Occlusion
 from vhagar.perturbation.parse import PERTURBATIONS, parse
 from vhagar.perturbation.patch import Patch
 from vhagar.perturbation.rotation import Rotation
 from vhagar.perturbation.translation import Translation
+from vhagar.perturbation.user import AffinePerturbation, UserPerturbation
 
 __all__ = [
     "PERTURBATIONS",
     "AbstractPiece",
+    "AffineMap",
+    "AffinePerturbation",
     "Brightness",
+    "Composition",
     "Contrast",
     "Domain",
     "Linf",
@@ -23,5 +29,8 @@ __all__ = [
     "Rotation",
     "Support",
     "Translation",
+    "UserPerturbation",
+    "affine_map",
+    "compose",
     "parse",
 ]

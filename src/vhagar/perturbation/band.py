@@ -41,12 +41,12 @@ class BandPiece(AbstractPiece):
 
     def _pulled_inside(self, x: Array, moved: Array) -> Array:
         """Undo the rounding of `x + change` where it went beyond the limit by an ulp."""
-        return np.where(_within(x, moved, self.limit), moved, np.nextafter(moved, x))
+        return np.where(within(x, moved, self.limit), moved, np.nextafter(moved, x))
 
     def contains(self, x: Array, x_p: Array) -> NDArray[np.bool_]:
         low, high = self.domain.lower, self.domain.upper
         inside = (x >= low) & (x <= high) & (x_p >= low) & (x_p <= high)
-        close = np.where(self.mask, _within(x, x_p, self.limit), x_p == x)
+        close = np.where(self.mask, within(x, x_p, self.limit), x_p == x)
         return np.asarray((inside & close).all(axis=1))
 
     def image_bounds(self) -> tuple[Array, Array]:
@@ -112,7 +112,7 @@ class BandPiece(AbstractPiece):
         return {**dict(self.facts), "largest change": largest}
 
 
-def _within(x: Array, y: Array, limit: float) -> NDArray[np.bool_]:
+def within(x: Array, y: Array, limit: float) -> NDArray[np.bool_]:
     """`abs(y - x) <= limit` in exact arithmetic: the difference with its rounding error."""
     difference = y - x
     back = difference - y

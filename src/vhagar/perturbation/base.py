@@ -187,6 +187,13 @@ class AbstractPiece(ABC):
         every = np.ones(self.domain.size, dtype=np.bool_)
         return every, every
 
+    def to_clip(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]] | None:
+        """Which images are to be clipped from below and from above, by the network; None: none.
+
+        Everything else here is about the image before that clip.
+        """
+        return None
+
     def pixel_corners(self) -> PixelCorners | None:
         """The corners of a clipped pixel's two parts, the same for every pixel; None without."""
         return None
@@ -277,6 +284,12 @@ class Perturbation(ABC):
     """A perturbation with its range. `str` gives the textual form that `parse` reads."""
 
     name: ClassVar[str]
+    # Whether the textual form says it all; a certificate keeps the maps of those that it does not.
+    by_text: bool = True
+
+    def settled(self, domain: Domain) -> Perturbation:
+        """The same over a domain, with whatever a user's code has to say asked for once."""
+        return self
 
     @abstractmethod
     def pieces(self, domain: Domain, clip: bool = True) -> tuple[AbstractPiece, ...]:

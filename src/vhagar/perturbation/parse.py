@@ -7,6 +7,7 @@ import re
 from vhagar.errors import InvalidInput
 from vhagar.perturbation.base import Perturbation
 from vhagar.perturbation.brightness import Brightness
+from vhagar.perturbation.composition import compose
 from vhagar.perturbation.contrast import Contrast
 from vhagar.perturbation.linf import Linf
 from vhagar.perturbation.occlusion import Occlusion
@@ -28,16 +29,36 @@ PERTURBATIONS: dict[type[Perturbation], str] = {
 
 _NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
 _ARGUMENT = re.compile(rf"\s*(?:({_NUMBER})|\[\s*({_NUMBER})\s*,\s*({_NUMBER})\s*\])\s*(?:,|$)")
+# A plus sign between two calls; those in numbers are elsewhere.
+_BETWEEN = re.compile(r"(?<=\))\s*\+")
 _CALL = re.compile(r"\s*([A-Za-z_]\w*)\s*\((.*)\)\s*", re.DOTALL)
 
 
 def parse(text: str) -> Perturbation:
-    """Read `name(argument,...)`; an argument is a number or an interval `[low,high]`."""
-    call = _CALL.fullmatch(text)
+    """Read `name(argument,...)` or two of them with a `+`, the first to come first.
+
+    An argument is a number or an interval `[low,high]`.
+    """
+    parts = _BETWEEN.split(text)
+    if len(parts) == 2:
+        return compose(_parse_one(parts[0], text), _parse_one(parts[1], text))
+    return _parse_one(text, text)
+
+
+def _parse_one(part: str, text: str) -> Perturbation:
+    call = _CALL.fullmatch(part)
     kinds = {kind.name: kind for kind in PERTURBATIONS}
     if call is None or call[1].lower() not in kinds:
         forms = ", ".join(PERTURBATIONS.values())
-        raise InvalidInput(f"{text!r} is not a perturbation; write one of: {forms}")
+        if ".py:" in text:
+            raise InvalidInput(
+                f"{text!r} names a perturbation in a file; those are for the commands that ask one "
+                "question, and for Python: a study can only have perturbations that are texts"
+            )
+        raise InvalidInput(
+            f"{text!r} is not a perturbation; write one of: {forms}; or two of them, such as "
+            "occlusion(i,j,w)+linf(e)"
+        )
     kind = kinds[call[1].lower()]
     arguments = _arguments(call[2], text)
     try:

@@ -61,6 +61,8 @@ def details(result: Result, problem: Problem) -> list[tuple[str, str]]:
         )
     if result.witness is not None:
         rows.append(("witness", witness_words(result.witness, problem.source)))
+    if problem.map_fingerprint is not None:
+        rows.append(("map", f"its numbers have SHA-256 {problem.map_fingerprint}"))
     if result.certificate is not None:
         command = check_command(result.certificate, problem)
         rows.append(("proof", f"{result.certificate}, which this checks: {command}"))

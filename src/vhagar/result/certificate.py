@@ -19,8 +19,12 @@ from enum import IntEnum
 from pathlib import Path
 from typing import Any, BinaryIO
 
+import numpy as np
+
 import vhagar
 from vhagar.errors import VhagarError
+from vhagar.network.clipping import ClippedNetwork
+from vhagar.perturbation.maps import canonical_maps
 from vhagar.problem import Problem
 from vhagar.result.serialize import open_in_one_step
 from vhagar.result.tracker import Tracker
@@ -28,7 +32,14 @@ from vhagar.result.witness import Witness
 
 MAGIC, FORMAT = b"VHAGCERT", 1
 # What a block holds at most, before it is compressed.
-LARGEST = {b"HEAD": 2**26, b"TREE": 2**24, b"REGN": 2**28, b"PROF": 2**24, b"END ": 32}
+LARGEST = {
+    b"HEAD": 2**26,
+    b"MAPS": 2**28,
+    b"TREE": 2**24,
+    b"REGN": 2**28,
+    b"PROF": 2**24,
+    b"END ": 32,
+}
 # Blocks that can be divided are: nobody needs more memory than this to write or to read one.
 _HANDY_BLOCK = 2**22
 _LEVEL = 6
@@ -80,11 +91,17 @@ def write_certificate(
     head: dict[str, Any],
     nodes: bytes | bytearray,
     regions: Iterable[RegionProofs],
+    maps: bytes | None = None,
 ) -> None:
-    """Write the file in one step; `nodes` are the records of all nodes that are no roots."""
+    """Write the file in one step; `nodes` are the records of all nodes that are no roots.
+
+    `maps` are those of a perturbation that its text does not tell.
+    """
     with open_in_one_step(path) as file:
         container = Container(file)
         container.block(b"HEAD", _json(head))
+        if maps is not None:
+            container.block(b"MAPS", maps)
         step = _HANDY_BLOCK // NODE.size * NODE.size
         for begin in range(0, len(nodes), step):
             container.block(b"TREE", bytes(nodes[begin : begin + step]))
@@ -179,15 +196,32 @@ def _model(problem: Problem) -> dict[str, Any]:
 
 
 def _problem(problem: Problem) -> dict[str, Any]:
-    perturbation = problem.perturbation
+    perturbation, network = problem.perturbation, problem.network
+    sides = (network.below, network.above) if isinstance(network, ClippedNetwork) else None
     return {
-        "perturbation": None if perturbation is None else str(perturbation),
+        "perturbation": None if perturbation is None else _text(problem),
         "clip": problem.clip,
+        "clipped_pixels": sides and [np.flatnonzero(side).tolist() for side in sides],
         "source": problem.source,
         "targets": list(problem.targets),
         "input_range": [problem.domain.lower, problem.domain.upper],
         "input_shape": list(problem.network.input_shape),
     }
+
+
+def _text(problem: Problem) -> str:
+    """The textual form; for maps that have none, what they are called by their numbers."""
+    found = problem.map_fingerprint
+    return str(problem.perturbation) if found is None else f"affine({found})"
+
+
+def maps_of(problem: Problem) -> bytes | None:
+    """The block of the maps that the perturbation's text does not tell; None without any."""
+    maps = problem.recorded_maps
+    if not maps:
+        return None
+    about = [{"label": each.label, "parameters": list(each.names)} for each in maps]
+    return with_json({"name": str(problem.perturbation), "maps": about}, canonical_maps(maps))
 
 
 def _claims(tracker: Tracker) -> dict[str, Any]:

@@ -138,6 +138,7 @@ def _problem(problem: Problem) -> dict[str, Any]:
         "input_shape": problem.network.input_shape,
         "classes": problem.network.classes,
         "perturbation": None if perturbation is None else str(perturbation),
+        "map_sha256": problem.map_fingerprint,
         "source": problem.source,
         "targets": problem.targets,
         "clip": problem.clip,

@@ -146,6 +146,7 @@ class WitnessCheck:
         if not piece.contains(x, x_p).all():
             return Rejection("the pair is not in the perturbation")
         image = Bounds(*(side[0] for side in piece.enclosure(x, parameters)))
+        x_p = self._problem.shown(x_p)
         found = self._confidence(image, x_p, target)
         margin = min(found.low, found.plain)
         tie = not margin > 0 and self._is_tie(found, image, target)
@@ -210,7 +211,7 @@ class WitnessCheck:
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = options.inter_op_num_threads = 1
         options.log_severity_level = 4
-        network = self._problem.network
+        network = self._problem.given_network  # what is to be clipped was clipped before
         model = network.model if network.model is not None else onnx_bytes(network)
         try:
             return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])

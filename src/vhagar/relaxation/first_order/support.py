@@ -16,6 +16,7 @@ from vhagar.device import Tensor, require_torch
 from vhagar.perturbation import AbstractPiece
 from vhagar.perturbation.affine import AffinePiece
 from vhagar.perturbation.band import BandPiece
+from vhagar.perturbation.box_affine import BoxAffinePiece
 from vhagar.perturbation.brightness import BrightnessPiece
 from vhagar.perturbation.contrast import ContrastPiece
 
@@ -153,6 +154,27 @@ def _moved(piece: AffinePiece, pixels: Pixels) -> Support:
     return support
 
 
+def _box_affine(piece: BoxAffinePiece, pixels: Pixels) -> Support | None:
+    """A sum of maxima: one for each pixel, one for each parameter."""
+    if not pixels.every:
+        return None
+    torch = require_torch()
+    low, high = piece.domain.lower, piece.domain.upper
+    own = piece.map
+    arrays = (own.matrix.toarray(), own.directions.toarray(), own.offset, own.lower, own.upper)
+    dense, moves, shift, least, most = (
+        torch.as_tensor(part, dtype=torch.float32, device=pixels.device) for part in arrays
+    )
+
+    def support(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        joint, pull = a + b @ dense, b @ moves
+        x, e = torch.where(joint > 0, high, low), torch.where(pull > 0, most, least)
+        value = (joint * x).sum(dim=1) + (pull * e).sum(dim=1) + b @ shift
+        return value, x, x @ dense.T + e @ moves.T + shift
+
+    return support
+
+
 def _scalar(piece: BrightnessPiece | ContrastPiece, pixels: Pixels) -> Support:
     """For one parameter the pixels are free of each other; the best parameter is at an end."""
     torch = require_torch()
@@ -220,6 +242,7 @@ def _asked(piece: AbstractPiece, pixels: Pixels) -> Support:
 _ADAPTERS: tuple[tuple[type[AbstractPiece], Any], ...] = (
     (BandPiece, _band),
     (AffinePiece, _affine),
+    (BoxAffinePiece, _box_affine),
     (BrightnessPiece, _scalar),
     (ContrastPiece, _scalar),
 )

@@ -28,6 +28,7 @@ from vhagar.result.certificate import (
     RegionProofs,
     Tree,
     head_of,
+    maps_of,
     write_certificate,
 )
 from vhagar.result.serialize import check_writable
@@ -171,7 +172,8 @@ class Record:
             raise VhagarError(self._failure)
         head = head_of(tracker, self._trees, self._count)
         records = self._records[: NODE.size * (self._count - len(self._trees))]
-        write_certificate(path, head, records, self._proven_regions())
+        maps = maps_of(tracker.problem)
+        write_certificate(path, head, records, self._proven_regions(), maps)
 
     def _proven_regions(self) -> Iterator[RegionProofs]:
         """The regions in which something was proven that a leaf rests on."""

@@ -1,0 +1,141 @@
+"""One perturbation after another: first an affine one, then brightness or linf on top of it.
+
+`x_p` is what the second makes of the first one's image; with `clip` it is clipped once, at the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import sparse
+
+from vhagar.errors import InvalidInput
+from vhagar.perturbation.affine import AffinePiece
+from vhagar.perturbation.base import AbstractPiece, Array, Domain, Perturbation
+from vhagar.perturbation.box_affine import STAYS, BoxAffinePiece
+from vhagar.perturbation.brightness import Brightness
+from vhagar.perturbation.linf import Linf
+from vhagar.perturbation.maps import AffineMap
+from vhagar.perturbation.moved_band import MovedBandPiece
+from vhagar.perturbation.occlusion import Occlusion
+from vhagar.perturbation.rotation import Rotation
+from vhagar.perturbation.translation import Translation
+from vhagar.perturbation.user import AffinePerturbation
+
+FIRST = (Occlusion, Translation, Rotation, AffinePerturbation)
+SECOND = (Brightness, Linf)
+
+
+@dataclass(frozen=True)
+class Composition(Perturbation):
+    """`first+second`, such as `occlusion(14,14,3)+linf(0.05)`."""
+
+    first: Perturbation
+    second: Perturbation
+
+    name = "composition"
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.first, FIRST) or not isinstance(self.second, SECOND):
+            raise InvalidInput(
+                f"{self.first} and {self.second} cannot be composed; first comes occlusion, "
+                "translation, rotation by one angle or a user-defined map, then brightness or linf"
+            )
+        if isinstance(self.first, Rotation) and self.first.angle[0] != self.first.angle[1]:
+            raise InvalidInput(
+                f"{self.first} turns by a range of angles; only one angle can be composed"
+            )
+
+    @property
+    def by_text(self) -> bool:  # type: ignore[override]
+        return self.first.by_text
+
+    def settled(self, domain: Domain) -> Composition:
+        return Composition(self.first.settled(domain), self.second)
+
+    def pieces(self, domain: Domain, clip: bool = True) -> tuple[AbstractPiece, ...]:
+        self.second.pieces(domain, clip)  # its parameters are checked
+        return tuple(self._pieces(domain, clip))
+
+    def _pieces(self, domain: Domain, clip: bool) -> Iterator[AbstractPiece]:
+        for piece in self.first.pieces(domain, False):
+            label = f"{piece.label}+{self.second}"
+            start, facts = _as_map(piece)
+            if isinstance(self.second, Linf):
+                source = _whole_pixels(piece)
+                if source is not None:
+                    yield MovedBandPiece(domain, label, self.second.limit, source, facts)
+                    continue
+                if not clip:
+                    raise InvalidInput(
+                        f"linf keeps within the input range, so {self} is clipped to it; "
+                        "leave out --no-clip (clip=False)"
+                    )
+            if clip:
+                self._require_inside(piece)
+            yield BoxAffinePiece(domain, label, self._on_top(start, label), clip, facts)
+
+    def _require_inside(self, piece: AbstractPiece) -> None:
+        """Where both parts would have to be clipped, once at the end is not the same."""
+        low, high = piece.image_bounds()
+        room = STAYS * piece.domain.width
+        if low.min() < piece.domain.lower - room or high.max() > piece.domain.upper + room:
+            unclipped = "" if isinstance(self.second, Linf) else ", or pass --no-clip (clip=False)"
+            raise InvalidInput(
+                f"{self.first} leaves the input range, so it would be clipped before and after "
+                f"{self.second}; compose a map that stays inside{unclipped}"
+            )
+
+    def _on_top(self, start: AffineMap, label: str) -> AffineMap:
+        size = start.size
+        if isinstance(self.second, Brightness):
+            added, names = np.ones((size, 1)), ("brightness",)
+            low, high = (np.array([end]) for end in self.second.span)
+        else:
+            assert isinstance(self.second, Linf)
+            added, names = sparse.eye_array(size), tuple(f"change {k}" for k in range(size))
+            low, high = (np.full(size, sign * self.second.limit) for sign in (-1, 1))
+        return AffineMap(
+            start.matrix,
+            sparse.csr_array(sparse.hstack([start.directions, added], format="csr")),
+            start.offset,
+            np.concatenate([start.lower, low]),
+            np.concatenate([start.upper, high]),
+            (*start.names, *names),
+            label,
+        )
+
+    def arguments(self) -> tuple[str, ...]:
+        return str(self.first), str(self.second)
+
+    def __str__(self) -> str:
+        return f"{self.first}+{self.second}"
+
+
+def compose(first: Perturbation, second: Perturbation) -> Composition:
+    """First an affine perturbation, then brightness or linf."""
+    return Composition(first, second)
+
+
+def _as_map(piece: AbstractPiece) -> tuple[AffineMap, tuple[tuple[str, object], ...]]:
+    if isinstance(piece, BoxAffinePiece):
+        return piece.map, piece.facts
+    assert isinstance(piece, AffinePiece)  # what comes first is one of the two
+    nothing: Array = np.zeros(0)
+    still = sparse.csr_array((piece.domain.size, 0))
+    return AffineMap(piece.matrix, still, piece.offset, nothing, nothing), piece.facts
+
+
+def _whole_pixels(piece: AbstractPiece) -> np.ndarray | None:
+    """Which pixel each one of the image is, -1 for black; None where that is not all to it."""
+    if not isinstance(piece, AffinePiece) or not piece.exact_apply:
+        return None
+    entries = np.diff(piece.matrix.indptr)
+    taken = piece.matrix.indices
+    if (entries > 1).any() or len(np.unique(taken)) != len(taken):
+        return None
+    source = np.full(piece.domain.size, -1, dtype=np.int64)
+    source[entries == 1] = taken
+    return source

@@ -1,0 +1,56 @@
+"""User-defined maps and compositions: every engine against the exact optimum.
+
+`pytest tests/oracle --oracle-cases 10000` looks at more problems, a tenth of them of these.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+
+import pytest
+
+from vhagar import Options, Problem, verify
+from vhagar.network.clipping import ClippedNetwork
+from vhagar.search import ENGINES
+
+from .affine_cases import AFFINE_KINDS, ROUND, AffineCase
+from .exact import Truth, exact_optimum
+from .test_engines import RELATIVE_GAP, TIMEOUT, require_sound
+
+ENGINE_OPTIONS = {
+    **{name: Options(engine=name) for name in ENGINES},
+    "mip, lambda": Options(engine="mip", formulation="lambda"),
+}
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "case" in metafunc.fixturenames:
+        count = max(len(AFFINE_KINDS), metafunc.config.getoption("--oracle-cases") // 10)
+        pairs = [(AffineCase(k), engine) for k in range(count) for engine in ENGINE_OPTIONS]
+        metafunc.parametrize(("case", "engine"), pairs, ids=str)
+
+
+@cache
+def problem_of(case: AffineCase) -> Problem:
+    return case.problem()
+
+
+@cache
+def truth_of(case: AffineCase) -> dict[int | None, Truth]:
+    return exact_optimum(problem_of(case))
+
+
+def test_the_interval_holds_the_optimum(case: AffineCase, engine: str) -> None:
+    options = replace(ENGINE_OPTIONS[engine], relative_gap=RELATIVE_GAP, processes=False)
+    result = verify(problem_of(case), timeout=TIMEOUT, options=options)
+    require_sound(problem_of(case), truth_of(case), result)
+
+
+def test_the_cases_are_of_every_sort() -> None:
+    problems = [problem_of(AffineCase(number)) for number in range(min(ROUND, 64))]
+    assert {AffineCase(number).kind for number in range(64)} == set(AFFINE_KINDS)
+    clipped = [isinstance(problem.network, ClippedNetwork) for problem in problems]
+    assert any(clipped)
+    assert not all(clipped)
+    assert any(not problem.clip for problem in problems)
