@@ -306,7 +306,7 @@ def test_the_command_line_says_it_and_the_json_records_it(
     path, found = save(perceptron(build)), tmp_path / "found.json"
     words = ["verify", str(path), "--perturbation", "occlusion(1,1,2)", "--source", "0"]
     words += ["--image-shape", "3,4,5", "--mean", "-0.1,0.45,0.7", "--std", "0.2,0.5,1.5"]
-    words += ["--layout", "hwc", "--timeout", "5", "--json", str(found)]
+    words += ["--layout", "hwc", "--timeout", "60", "--json", str(found)]
     assert main(words) == 0
     written = json.loads(found.read_text())
     assert written["problem"]["convention"] == {

@@ -1,16 +1,16 @@
 """Answers a local question with any engine, one piece and one target after the other.
 
-First whether the input can be pushed there at all: the class to be pushed into gets a head start
-just above what rounding can do, and the engine proves that it is not confident even so, or finds
-parameters, which the witness check of the question about all inputs then judges. What time is left
-goes to the margins, with a head start with which some version is ahead.
+The range of a single parameter is split first, with interval arithmetic on the parts. Then the
+engine is asked. First whether the input can be pushed there at all: the class to be pushed into
+gets a head start just above what rounding can do, and the engine proves that it is not confident
+even so, or finds parameters, which the witness check of the question about all inputs then judges.
+What time is left goes to the margins, with a head start with which some version is ahead.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -19,6 +19,8 @@ from numpy.typing import NDArray
 from vhagar.local.fixed import FixedImages, behind, fixed_images, score_rounding
 from vhagar.local.problem import LocalProblem, LocalResult, Verdict
 from vhagar.options import Options
+from vhagar.perturbation import AbstractPiece
+from vhagar.perturbation.scalar import AbstractScalarPiece
 from vhagar.pipeline import verify
 from vhagar.problem import Problem
 from vhagar.relaxation import Bounds, confidence_bounds, network_bounds
@@ -30,6 +32,8 @@ Array = NDArray[np.float64]
 
 # Of the largest score: the head start with which the first question is asked.
 _HEAD_START = 1e-7
+# Into so many parts the range of a single parameter is split before neurons are.
+_MOST_PARTS = 128
 # Of the largest score: smaller margins need not be known as precisely as larger ones.
 _SMALL_MARGIN = 1e-3
 
@@ -63,9 +67,10 @@ def verify_local(
 
 @dataclass(eq=False)
 class _Case:
-    """One piece and one target. `lower <= the largest confidence in the target <= upper`."""
+    """A part of a piece and a target: `lower <= the largest confidence in the target <= upper`."""
 
     piece: int
+    part: AbstractPiece
     target: int
     images: FixedImages
     rounding: float
@@ -90,16 +95,17 @@ class _Search:
 
     def __post_init__(self) -> None:
         self._check = WitnessCheck(self.problem.everywhere)
-        self.cases = list(self._cases())
+        pieces = enumerate(self.problem.everywhere.pieces)
+        self.cases = [case for number, piece in pieces for case in self._cases(number, piece)]
 
-    def _cases(self) -> Iterator[_Case]:
-        everywhere = self.problem.everywhere
-        network = everywhere.given_network  # the images are clipped before it
-        for number, piece in enumerate(everywhere.pieces):
-            images = fixed_images(piece, self.problem.image)
-            rounding = score_rounding(network, images)
-            for target in everywhere.targets:
-                yield _Case(number, target, images, 2 * float(rounding.max()))
+    def _cases(self, number: int, part: AbstractPiece) -> list[_Case]:
+        """One for each target, about a part of a piece."""
+        images = fixed_images(part, self.problem.image)
+        # The images are clipped before the network.
+        rounding = score_rounding(self.problem.everywhere.given_network, images)
+        room = 2 * float(rounding.max())
+        targets = self.problem.everywhere.targets
+        return [_Case(number, part, target, images, room) for target in targets]
 
     @property
     def lower(self) -> float:
@@ -118,8 +124,8 @@ class _Search:
 
     def run(self) -> None:
         try:
-            for case in self.cases:
-                self._look(case)
+            for number in range(len(self.problem.everywhere.pieces)):
+                self._begin(number)
             # The likeliest first: what is broken is broken by one of them.
             self.cases.sort(key=lambda case: -case.upper)
             self._ask([case for case in self.cases if case.upper >= 0], small=True)
@@ -129,46 +135,64 @@ class _Search:
         except KeyboardInterrupt:
             self.interrupted = True
 
-    def _look(self, case: _Case) -> None:
-        """What interval arithmetic and one evaluation in the middle say."""
-        images = case.images
-        self._offer(case, np.full(images.parameters, 0.5))
+    def _begin(self, number: int) -> None:
+        """Look at a piece; one with a single parameter is split until that decides, if it can."""
+        waiting = [[case for case in self.cases if case.piece == number]]
+        self._look(waiting[0])
+        while len(waiting) < _MOST_PARTS and self.witness is None:
+            waiting.sort(key=lambda cases: max(case.upper for case in cases))
+            worst = waiting[-1]
+            part = worst[0].part
+            halves = part.split() if isinstance(part, AbstractScalarPiece) else ()
+            done = max(case.upper for case in worst) < 0 or time.monotonic() > self.deadline
+            if done or not halves:
+                return
+            fresh = [self._cases(number, half) for half in halves]
+            for cases in fresh:
+                self._look(cases)
+            waiting[-1:] = fresh
+            gone = set(map(id, worst))
+            kept = [case for case in self.cases if id(case) not in gone]
+            self.cases = kept + [case for cases in fresh for case in cases]
+
+    def _look(self, cases: list[_Case]) -> None:
+        """What interval arithmetic and one evaluation in the middle say of a part's cases."""
+        images = cases[0].images
+        self._offer(cases, np.full(images.parameters, 0.5))
         ones, room = np.ones(images.parameters), 4 * images.rounding
         low = images.centre + images.directions.minimum(0) @ ones - room
         high = images.centre + images.directions.maximum(0) @ ones + room
         if images.clip:
-            low, high = (
-                np.clip(end, images.domain.lower, images.domain.upper) for end in (low, high)
-            )
-        case.offer_upper(self._confidence(Bounds(low, high), case.target)[1])
+            ends = images.domain.lower, images.domain.upper
+            low, high = np.clip(low, *ends), np.clip(high, *ends)
+        for case, (_, most) in zip(cases, self._confidences(Bounds(low, high), cases), strict=True):
+            case.offer_upper(most)
 
-    def _confidence(self, box: Bounds, label: int) -> tuple[float, float]:
-        """Bounds on the confidence in a class over a box of images."""
+    def _confidences(self, box: Bounds, cases: list[_Case]) -> list[tuple[float, float]]:
+        """Bounds on the confidence in each case's target over a box of images."""
         network = self.problem.everywhere.network
         hidden = box if len(network.layers) == 1 else network_bounds(network, box)[-2]
-        low, high = (float(side.min()) for side in confidence_bounds(network, hidden, label))
-        return low, high
+        both = (confidence_bounds(network, hidden, case.target) for case in cases)
+        return [(float(low.min()), float(high.min())) for low, high in both]
 
-    def _offer(self, case: _Case, u: Array) -> None:
-        """Evaluate a version, and have it judged if it seems to belong to the target."""
+    def _offer(self, cases: list[_Case], u: Array) -> None:
+        """Evaluate a version, and have it judged where it seems to belong to a target."""
         everywhere, x = self.problem.everywhere, self.problem.image[None]
-        piece = everywhere.pieces[case.piece]
-        choice = np.zeros(len(piece.parameter_bounds[0]))
-        if case.images.parameters:
-            choice = piece.project(case.images.choice(u))
-        elif len(choice):
-            choice = piece.parameter_bounds[0]  # nothing to choose
+        piece, images = everywhere.pieces[cases[0].piece], cases[0].images
+        choice = piece.parameter_bounds[0]  # where there is nothing to choose
+        if images.parameters:
+            choice = piece.project(images.choice(u))
         image = Bounds(*(side[0] for side in piece.enclosure(x, choice[None])))
-        least, most = self._confidence(image, case.target)
-        case.offer_lower(least)
-        if most < 0 or (self.witness is not None and _margin(self.witness) >= most):
-            return
-        judged = self._check(case.target, self.problem.image, piece, choice)
-        if isinstance(judged, Rejection):
-            self.notes.append(f"a version seemed to belong to {case.target}: {judged.reason}")
-        else:
-            self.witness = judged
-            case.offer_lower(_margin(judged))
+        for case, (least, most) in zip(cases, self._confidences(image, cases), strict=True):
+            case.offer_lower(least)
+            if most < 0 or (self.witness is not None and _margin(self.witness) >= most):
+                continue
+            judged = self._check(case.target, self.problem.image, piece, choice)
+            if isinstance(judged, Rejection):
+                self.notes.append(f"a version seemed to belong to {case.target}: {judged.reason}")
+            else:
+                self.witness = judged
+                case.offer_lower(_margin(judged))
 
     def _ask(self, cases: list[_Case], small: bool) -> None:
         for place, case in enumerate(cases):
@@ -177,7 +201,8 @@ class _Search:
                 return
             if self._is_settled(case, small):
                 continue
-            share = None if math.isinf(left) else left / (len(cases) - place)
+            # Less than a little is lost on preparations.
+            share = None if math.isinf(left) else max(left / (len(cases) - place), min(left, 3.0))
             result = self._searched(case, self._head_start(case, small), share)
             if result.status is Status.INTERRUPTED:
                 self.interrupted = True
@@ -208,7 +233,7 @@ class _Search:
         room = case.rounding + 2.0**-50 * (abs(result.upper) + shift)
         case.offer_upper(result.upper - shift + room)
         if result.witness is not None:
-            self._offer(case, result.witness.x.reshape(-1))
+            self._offer([case], result.witness.x.reshape(-1))
         self.notes += result.notes
         return result
 
