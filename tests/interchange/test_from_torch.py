@@ -16,7 +16,7 @@ from torch import nn
 import vhagar
 from vhagar import InvalidInput, InvalidNetwork, UnsupportedOperator, from_torch
 from vhagar.interchange import torch_module
-from vhagar.interchange.aten import Value
+from vhagar.interchange.aten_values import Value
 from vhagar_check import check
 
 from .modules import CHAINS, GRAPHS, SHAPE, made, perceptron

@@ -16,7 +16,8 @@ import numpy as np
 
 from vhagar.device import require_torch
 from vhagar.errors import InvalidInput, InvalidNetwork, Refusal, UnsupportedOperator
-from vhagar.interchange.aten import CONVERTERS, TAILS, Value
+from vhagar.interchange.aten import CONVERTERS, TAILS
+from vhagar.interchange.aten_values import Value
 from vhagar.interchange.onnx_graph import OnnxGraph
 from vhagar.network.conventions import Numbers
 from vhagar.network.network import Network
