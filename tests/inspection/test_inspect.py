@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -139,6 +140,22 @@ def test_the_json_is_all_of_it(residual: Path, tmp_path: Path) -> None:
 def test_bundled_networks(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["inspect", str(path)]) == 0
     assert "linear units carry" not in capsys.readouterr().out
+
+
+def test_the_documentation_is_up_to_date(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    document = (EXAMPLES.parent / "docs" / "command-line.md").read_text()
+    monkeypatch.chdir(EXAMPLES.parent)
+    assert main(["inspect", "examples/mnist_conv2.onnx"]) == 0
+    assert f"```\n{capsys.readouterr().out}```" in document
+    with pytest.raises(SystemExit):
+        main(["inspect", "--help"])
+    options = set(re.findall(r"^  (--[a-z-]+)", capsys.readouterr().out, re.MULTILINE))
+    assert options == {"--input-range", "--json"}
+    section = document.split("## `vhagar inspect`")[1].split("\n## ")[0]
+    for option in options:
+        assert re.search(rf"^\| `{option}[ `]", section, re.MULTILINE), option
 
 
 def test_bad_input(residual: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -199,6 +199,19 @@ def test_batch_of_one_and_symbolic_batch(build: type, check: Callable, batch: in
     check(FLAT["Gemm"](build(IMAGE, batch=batch).add("Reshape", [batch == 1 or -1, 126])))
 
 
+def test_defaults_are_float32_as_all_attributes(build: type, save: Callable) -> None:
+    """Written out or left out, 0.01 is the float32 next to it: to the last bit the same network."""
+    batch = np.array([[-1.0, -3.0]])
+    left_out = read_onnx(save(build((2,)).add("LeakyRelu"))).forward(batch)
+    written = read_onnx(save(build((2,)).add("LeakyRelu", alpha=0.01))).forward(batch)
+    assert (left_out == written).all()
+    assert (written == batch * float(np.float32(0.01))).all()
+    normal = [np.ones(2), np.zeros(2), np.zeros(2), np.full(2, 1e-4)]
+    left_out = read_onnx(save(build((2,)).add("BatchNormalization", *normal))).forward(batch)
+    builder = build((2,)).add("BatchNormalization", *normal, epsilon=1e-5)
+    assert (left_out == read_onnx(save(builder)).forward(batch)).all()
+
+
 @pytest.mark.parametrize("seed", range(40))
 def test_random_models(build: type, check: Callable, seed: int) -> None:
     """Everything at once, in random order: two or three convolutions, then one or two Gemms."""

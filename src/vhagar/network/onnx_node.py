@@ -108,7 +108,11 @@ class Node:
 
     def attributes(self, **defaults: Any) -> dict[str, Any]:
         """The node's attributes over their defaults, whose types they must have."""
-        found = dict(defaults)
+        # A default is a float32 like any attribute: 0.01 stands for the float32 next to it.
+        found = {
+            name: float(np.float32(value)) if isinstance(value, float) else value
+            for name, value in defaults.items()
+        }
         for item in self.proto.attribute:
             if item.name not in defaults:
                 raise self.refusal(f"has the attribute {item.name!r}, which is not known")

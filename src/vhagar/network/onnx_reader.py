@@ -101,7 +101,7 @@ class GraphReader:
         graph = Graph(shape)
         self.found[source] = graph.input
         nodes, output = nodes_on_the_way(self.proto), self.proto.output[0].name
-        moved = moved_relus(nodes, output)
+        moved = moved_relus(nodes)
         context = Context(
             graph,
             self._opset(),

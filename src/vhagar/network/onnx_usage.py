@@ -29,13 +29,12 @@ def tail_of(nodes: list[Any], output: str) -> frozenset[str]:
     return frozenset(names)
 
 
-def moved_relus(nodes: list[Any], output: str) -> dict[str, str]:
+def moved_relus(nodes: list[Any]) -> dict[str, str]:
     """ReLUs that only a pool of maxima uses: the name of their result, and of the pool's.
 
     Maximum and ReLU may change places; after the pool there are fewer units.
     """
     uses = Counter(name for node in nodes for name in node.input)
-    uses[output] += 1
     # For a name that is used once: the result of the pool that uses it.
     pool_of: dict[str, str] = {}
     moved = {}

@@ -99,6 +99,9 @@ def chosen_entries(b: Builder) -> Builder:
     b.follow("image").add("Where", condition, first=True)
     b.nodes[-1].input.append(relu)
     b.add("Where", ~condition, weights(3, 1, 1), first=True)
+    b.add("Where", RNG.random((8, 6)) < 0.3, np.array(0.7), first=True).add("Flatten")
+    b.add("Where", RNG.random(144) < 0.7)
+    b.nodes[-1].input[:] = [b.nodes[-1].input[1], b.nodes[-1].input[0], b.constant([0.4])]
     return scores(b, 144)
 
 

@@ -14,6 +14,7 @@ OPSETS = (8, 9, 10, 11, 12, 13, 14, 15, 17, 18, 19, 20, 21, 22)
 Builder = Any
 Model = Callable[[Builder], Builder]
 RNG = np.random.default_rng(29)
+_START = RNG.bit_generator.state
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,11 @@ class Entry:
     batch: int | str
 
     def built(self, build: type, opset: int | None = None) -> Builder:
-        """The model of an operator set; of the latest, if none is named."""
+        """The model of an operator set; of the latest, if none is named.
+
+        Its weights are the same whenever it is built.
+        """
+        RNG.bit_generator.state = _START
         return self.make(build(IMAGE, opset or self.opsets[-1], self.batch))
 
 
