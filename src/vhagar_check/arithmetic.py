@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import reduce
 
 import numpy as np
 
 from vhagar_check.graph import Constant, Node
-from vhagar_check.joined import Indices
-from vhagar_check.layers import Conv, Dense, Floats, Scale, Shape
+from vhagar_check.layers import Conv, Dense, Floats, Indices, Scale, Shape
 from vhagar_check.lowering import Operand, Value
 from vhagar_check.reading import Reader, Result, Wire, axis_of, checked, refuse_unless
 
@@ -248,13 +248,21 @@ def where(reader: Reader, node: Node) -> Wire:
     return _placed(reader, node, given[1:], places, shape)
 
 
+_PADS: dict[str, Callable[[Indices, list[tuple[int, int]]], Indices]] = {
+    "constant": lambda index, widths: np.pad(index, widths, constant_values=-1),
+    "reflect": lambda index, widths: np.pad(index, widths, mode="reflect"),
+    "edge": lambda index, widths: np.pad(index, widths, mode="edge"),
+    "wrap": lambda index, widths: np.pad(index, widths, mode="wrap"),
+}
+
+
 def pad(reader: Reader, node: Node) -> Wire:
     node.only("mode", "pads", "value")
     wire, mode = reader.wire(node), node.text("mode", "constant")
     pads, rank = reader.integers(node, "pads", 1), len(wire.shape)
     axes = reader.integers(node, "axes", 3)
     places = [axis_of(node, axis, rank) for axis in (range(rank) if axes is None else axes)]
-    if mode not in ("constant", "reflect", "edge"):
+    if mode not in _PADS:
         raise node.refused(f"pads in a way that is not understood ({mode!r})")
     if pads is None or len(pads) != 2 * len(places) or len(set(places)) != len(places):
         raise node.refused("has pads that do not fit")
@@ -276,15 +284,12 @@ def _padded(
     """Along one axis; what is less than 0 cuts off."""
     size = index.shape[axis]
     if mode != "constant" and not all(0 <= end < size for end in ends):
-        raise node.refused("repeats more of the image than there is")
+        raise node.refused("repeats more of the image than there is inside")
     more = [max(end, 0) for end in ends]
     for length in (size + sum(ends), size + sum(more)):
         checked(node, (*index.shape[:axis], length, *index.shape[axis + 1 :]), reader)
     widths = [(0, 0)] * index.ndim
     widths[axis] = more[0], more[1]
-    if mode == "constant":
-        whole = np.pad(index, widths, constant_values=-1)
-    else:
-        whole = np.pad(index, widths, mode="reflect" if mode == "reflect" else "edge")
+    whole = _PADS[mode](index, widths)
     begin = max(-ends[0], 0)
     return np.take(whole, np.arange(begin, begin + size + sum(ends)), axis=axis)

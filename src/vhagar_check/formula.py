@@ -35,21 +35,6 @@ class Decisions:
     sides: dict[int, int] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, eq=False)
-class Relus:
-    """The units of a layer that are ReLUs."""
-
-    hexagons: Hexagons
-    corners: Corners
-
-    @classmethod
-    def of(cls, hexagons: Hexagons, corners: Corners) -> Relus:
-        if hexagons.linear is None:
-            return cls(hexagons, corners)
-        relus = hexagons.relus()
-        return cls(relus, Corners.of(relus))
-
-
 class Bounds:
     """A network over one piece, and the hexagons of its neurons as far as they are known."""
 
@@ -58,17 +43,14 @@ class Bounds:
         self.piece = piece
         self.hexagons: list[Hexagons] = []
         self.corners: list[Corners] = []
-        self._relus: list[Relus] = []
 
     def append(self, hexagons: Hexagons) -> None:
         self.hexagons.append(hexagons)
         self.corners.append(Corners.of(hexagons))
-        self._relus.append(Relus.of(hexagons, self.corners[-1]))
 
     def replace(self, layer: int, hexagons: Hexagons) -> None:
         """The hexagons of a layer; those of later ones are forgotten."""
-        for known in (self.hexagons, self.corners, self._relus):
-            del known[layer:]
+        del self.hexagons[layer:], self.corners[layer:]
         self.append(hexagons)
 
     def upper(
@@ -112,16 +94,15 @@ class Bounds:
 
     def _offsets(self, layer: int, a: Floats, b: Floats, p: Floats, q: Floats) -> Floats:
         """The price of `(p, q)` for each unit."""
-        linear = self.hexagons[layer].linear
-        if linear is None:
-            return self.corners[layer].offset(a, b, p, q)
-        passed = (p[:, linear] == a[:, linear]).all() and (q[:, linear] == b[:, linear]).all()
-        if not passed:
-            return self.corners[layer].offset(a, b, p, q)
-        # A linear unit that passes on what it receives costs nothing.
-        found = np.zeros(a.shape)
-        parts = (part[:, ~linear] for part in (a, b, p, q))
-        found[:, ~linear] = self._relus[layer].corners.offset(*parts)
+        linear, corners = self.hexagons[layer].linear, self.corners[layer]
+        counts = _any(a, b, p, q)
+        if linear is not None:
+            # A linear unit that passes on what it receives costs nothing.
+            counts = counts & ~(linear & (p == a).all(axis=0) & (q == b).all(axis=0))
+        if counts.all():
+            return corners.offset(a, b, p, q)
+        units, found = np.flatnonzero(counts), np.zeros(a.shape)
+        found[:, units] = corners.take(units).offset(*(part[:, units] for part in (a, b, p, q)))
         return found
 
     def _support(self, a: Floats, b: Floats, decisions: list[Decisions]) -> Floats:
@@ -164,12 +145,14 @@ class Bounds:
         return float(self._sizes(len(self.network.stages) - 1)[-1].max())
 
     def quick(self, layer: int, a: Floats, b: Floats) -> tuple[Floats, Floats]:
-        linear, relus = self.hexagons[layer].linear, self._relus[layer]
-        if linear is None:
-            return quick_multipliers(relus.hexagons, relus.corners, a, b)
-        p, q = a.copy(), b.copy()
-        p[:, ~linear], q[:, ~linear] = quick_multipliers(
-            relus.hexagons, relus.corners, a[:, ~linear], b[:, ~linear]
+        """The quick multipliers. Many neurons see few of the layers below: the others stay 0."""
+        hexagons, corners = self.hexagons[layer], self.corners[layer]
+        counts = _any(a, b) if hexagons.linear is None else _any(a, b) & ~hexagons.linear
+        if counts.all():
+            return quick_multipliers(hexagons, corners, a, b)
+        units, p, q = np.flatnonzero(counts), a.copy(), b.copy()
+        p[:, units], q[:, units] = quick_multipliers(
+            hexagons.take(units), corners.take(units), a[:, units], b[:, units]
         )
         return p, q
 
@@ -179,6 +162,11 @@ class Bounds:
             self.upper(stage, on_s * neurons, on_t * neurons, choose)[0]
             for on_s, on_t in directions(ratio)
         ]
+
+
+def _any(*coefficients: Floats) -> Mask:
+    """The units on which some case has a coefficient."""
+    return np.asarray(np.any([part.any(axis=0) for part in coefficients], axis=0))
 
 
 def _pulled(layer: Linear, p: Floats) -> Floats:

@@ -14,7 +14,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from vhagar_check.layers import HALF_ULP, Floats, Mask
+from vhagar_check.layers import HALF_ULP, Floats, Indices, Mask
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,19 +47,17 @@ class Hexagons:
             return np.zeros(len(self.low))
         return np.where(self.linear, -np.inf, 0.0)
 
-    def relus(self) -> Hexagons:
-        """Those of the units that are ReLUs."""
-        if self.linear is None:
-            return self
-        kept = ~self.linear
+    def take(self, units: Indices) -> Hexagons:
+        """Those of some units."""
         return Hexagons(
-            self.low[kept],
-            self.high[kept],
-            self.low_p[kept],
-            self.high_p[kept],
-            self.gap_low[kept],
-            self.gap_high[kept],
+            self.low[units],
+            self.high[units],
+            self.low_p[units],
+            self.high_p[units],
+            self.gap_low[units],
+            self.gap_high[units],
             self.ratio,
+            None if self.linear is None else self.linear[units],
         )
 
     def meet(self, other: Hexagons) -> Hexagons:
@@ -136,6 +134,11 @@ class Corners:
         sides = [abs(side) for side in (h.low, h.high, h.low_p, h.high_p)]
         magnitude = np.max(sides, axis=0) * max(h.ratio, 1 / h.ratio)
         return cls(np.array(s_points), np.array(t_points), magnitude, h.floor)
+
+    def take(self, units: Indices) -> Corners:
+        """Those of some units."""
+        parts = self.s[:, units], self.t[:, units], self.magnitude[units], self.floor[units]
+        return Corners(*parts)
 
     @property
     def slack(self) -> Floats:

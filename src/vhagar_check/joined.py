@@ -6,12 +6,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from vhagar_check.exact import Exact
-from vhagar_check.layers import Array, Floats, Linear, Plain, Shape
-
-Indices = NDArray[np.int64]
+from vhagar_check.layers import Array, Floats, Indices, Linear, Plain, Shape
 
 
 @dataclass(eq=False)

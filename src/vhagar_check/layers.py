@@ -23,6 +23,7 @@ from vhagar_check.exact import Exact
 Floats = NDArray[np.float64]
 Array = NDArray[Any]
 Mask = NDArray[np.bool_]
+Indices = NDArray[np.int64]
 Shape = tuple[int, ...]
 
 HALF_ULP = 2.0**-53

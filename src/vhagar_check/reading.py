@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from vhagar_check.graph import Constant, Graph, Node
-from vhagar_check.joined import Indices, Pick
-from vhagar_check.layers import Floats, Scale, Shape
+from vhagar_check.joined import Pick
+from vhagar_check.layers import Floats, Indices, Scale, Shape
 from vhagar_check.lowering import Flow, Operand, Value
 
 

@@ -8,8 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from vhagar_check.graph import Node
-from vhagar_check.joined import Indices
-from vhagar_check.layers import Shape
+from vhagar_check.layers import Indices, Shape
 from vhagar_check.reading import Reader, axis_of, checked
 
 _MOST = 2**62
@@ -19,7 +18,7 @@ def new_shape(reader: Reader, node: Node, old: Shape) -> Shape:
     """The shape that a Reshape makes of another."""
     node.only("allowzero")
     wanted = reader.integers(node, "shape", 1)
-    if wanted is None or node.integer("allowzero", 0):
+    if wanted is None or (node.integer("allowzero", 0) and 0 in wanted):
         raise node.refused("has a shape that is not understood")
     if any(size == 0 and k >= len(old) for k, size in enumerate(wanted)):
         raise node.refused("keeps the size of an axis that there is not")

@@ -7,8 +7,8 @@ import math
 import numpy as np
 
 from vhagar_check.graph import Graph, Node
-from vhagar_check.joined import Indices, Pick
-from vhagar_check.layers import Floats, Scale
+from vhagar_check.joined import Pick
+from vhagar_check.layers import Floats, Indices, Scale
 from vhagar_check.lowering import Flow, Operand, Value
 from vhagar_check.reading import Reader, Wire, checked
 from vhagar_check.windows import over_the_image, reduced, windows

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from vhagar_check.graph import Node
-from vhagar_check.joined import Indices, Pick
-from vhagar_check.layers import Conv, Floats, Scale, Shape, Transposed
+from vhagar_check.joined import Pick
+from vhagar_check.layers import Conv, Floats, Indices, Scale, Shape, Transposed
 from vhagar_check.reading import Reader, Wire, axis_of, refuse_unless
 
 

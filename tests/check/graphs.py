@@ -82,6 +82,16 @@ def pooled_unevenly() -> bytes:
     return b.model(b.dense(b("Flatten", b("Relu", pool)), 3, 8))
 
 
+def pooled_behind() -> bytes:
+    """Rounded up, a last window would begin behind the image; it is none."""
+    b = Build(IMAGE, opset=22)
+    settings = {"kernel_shape": [2, 2], "strides": [2, 2], "pads": [0, 0, 1, 1], "ceil_mode": 1}
+    pool = b("MaxPool", "x", **settings)
+    mean = b("AveragePool", "x", **settings, count_include_pad=1)
+    both = b("Concat", b("Flatten", pool), b("Flatten", mean), axis=1)
+    return b.model(b.dense(both, 3, 36))
+
+
 def averaged() -> bytes:
     b = Build(IMAGE)
     first = b("Relu", b.conv("x", 3, 2))
@@ -244,6 +254,7 @@ GRAPHS: dict[str, Callable[[], bytes]] = {
         residual,
         pooled,
         pooled_unevenly,
+        pooled_behind,
         averaged,
         normalised,
         bent,

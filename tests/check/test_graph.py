@@ -318,3 +318,45 @@ def test_a_change_below_zero_goes_past_a_layer() -> None:
     assert (second.gap_high >= 0.1).all()
     assert second.gap_high == pytest.approx([0.1, 0.1])
     assert second.gap_low == pytest.approx([0.05, 0.05])
+
+
+def test_carried_values_are_in_the_order_of_their_making() -> None:
+    """The input first; then what was made of it, whatever needs it first."""
+    b = Build(["batch", 2])
+    late = b("Sub", "x", b.constant([3.0, 3.0]))
+    first = b("Relu", b("Neg", b("Neg", "x")))
+    again = b("Relu", b("Sub", first, b.constant([5.0, 5.0])))
+    network = read_model(b.model(b("Sum", again, first, late, "x")))
+    x = Exact.of(np.array([0.25, 0.5]))
+    one, two = activations(network, x)[:2]
+    assert [float(v) for v in one] == [0.25, 0.5, 0.25, 0.5, -2.75, -2.5]
+    assert [float(v) for v in two] == [-4.75, -4.5, 0.25, 0.5, -2.75, -2.5, 0.25, 0.5]
+
+
+def test_a_sign_that_rounding_hides_is_not_ruled_out() -> None:
+    """`x / 3 * 3 - (1 - u) x` rises with x by less than float64 can tell."""
+    b = Build(["batch", 2])
+    thirds = b("Mul", b("Div", "x", b.constant(3.0)), b.constant(3.0))
+    nearly = b("Mul", "x", b.constant(1 - 2.0**-53, np.float64))
+    network = read_model(b.model(b("Add", b("Relu", b("Sub", thirds, nearly)), "x")))
+    (piece,) = pieces("brightness([0.1,0.2])", Domain((2,), 0.0, 1.0), False)
+    h = quick_bounds(network, piece).hexagons[0]
+    (s, *_), (t, *_) = (
+        activations(network, Exact.of(np.array([value, 0.0])))[0] for value in (0.5, 0.7)
+    )
+    assert t > s
+    assert h.gap_low[0] <= t - s <= h.gap_high[0]
+
+
+def test_a_linear_unit_that_is_not_passed_on_is_paid_for() -> None:
+    b = Build(["batch", 2])
+    unlikely = b("Relu", b("Sub", "x", b.constant([9.0, 9.0])))
+    network = read_model(b.model(b("Add", unlikely, "x")))
+    (piece,) = pieces("linf(0.25)", Domain((2,), 0.0, 1.0), True)
+    bounds, ones = quick_bounds(network, piece), np.ones((1, 2))
+    nothing = bounds.upper(1, ones, 0 * ones, lambda layer, a, b: (0 * a, 0 * b))[0][0]
+    passed = bounds.upper(1, ones, 0 * ones, bounds.quick)[0][0]
+    assert nothing >= 2
+    assert passed >= 2
+    assert nothing == pytest.approx(2)
+    assert passed == pytest.approx(2)

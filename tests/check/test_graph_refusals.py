@@ -99,7 +99,7 @@ REFUSED: dict[str, tuple[Case, str]] = {
     "limits crossed": (_of("Clip", 1.0, -1.0), "above the upper"),
     "a limit that is not a number": (_of("Clip", float("nan")), "not a number"),
     "a limit of infinity": (_of("Clip", float("inf")), "not finite"),
-    "wrapped around": (_of("Pad", mode="wrap"), "wrap"),
+    "padded anyhow": (_of("Pad", mode="anyhow"), "anyhow"),
     "an empty slope": (_of("LeakyRelu", alpha=float("nan")), "finite"),
     "an unknown attribute": (_of("MaxPool", kernel_shape=[2, 2], depth=2), "not understood"),
     "a pool's empty window": (
