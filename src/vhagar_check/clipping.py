@@ -18,7 +18,7 @@ _STAYS = 2e-9
 
 
 def clipped_pixels(given: Any, domain: Domain, clip: bool) -> tuple[Mask, Mask] | None:
-    """The masks of the pixels that are clipped from below and from above, as the header has them."""
+    """Which pixels are clipped from below and from above, as the header has it."""
     if given is None:
         return None
     below, above = given

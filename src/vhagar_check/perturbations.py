@@ -84,10 +84,11 @@ def composed(first: list[Piece], text: str, domain: Domain, clip: bool) -> list[
 def _on_top(piece: Piece, name: str, span: Span, domain: Domain) -> Piece:
     size = domain.size
     if isinstance(piece, Moved):
-        matrix, black, error = Sparse.picking(piece.source), piece.source < 0, 0.0
+        matrix, black, error = Sparse.picking(piece.source), np.asarray(piece.source < 0), 0.0
     elif isinstance(piece, Turned):
         # The weights are irrational; these are right up to so much.
-        matrix, black, error = Sparse.of(piece.weights), ~piece.weights.any(axis=1), 2.0**-50
+        matrix, black = Sparse.of(piece.weights), np.asarray(~piece.weights.any(axis=1))
+        error = 2.0**-50
     else:
         raise Rejected("only what moves pixels can be composed with another perturbation")
     offset = np.where(black, domain.low, 0.0)

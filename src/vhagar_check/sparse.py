@@ -57,7 +57,7 @@ class Sparse:
 
     def times(self, values: Floats) -> Floats:
         """`matrix @ values` for one vector."""
-        return np.bincount(self.row, self.weight * values[self.column], self.shape[0])
+        return _summed(self.row, self.weight * values[self.column], self.shape[0])
 
     def absolute(self) -> Sparse:
         return Sparse(self.shape, self.row, self.column, abs(self.weight))
@@ -71,10 +71,15 @@ class Sparse:
         """The least and the largest `matrix @ v` over `low <= v <= high`."""
         ends = self.weight * low[self.column], self.weight * high[self.column]
         rows = self.shape[0]
-        least = np.bincount(self.row, np.minimum(*ends), rows)
-        return least, np.bincount(self.row, np.maximum(*ends), rows)
+        least = _summed(self.row, np.minimum(*ends), rows)
+        return least, _summed(self.row, np.maximum(*ends), rows)
 
     def exact_row(self, row: int) -> dict[int, Fraction]:
         begin, end = np.searchsorted(self.row, [row, row + 1])
         weights = map(Fraction, self.weight[begin:end].tolist())
         return dict(zip(self.column[begin:end].tolist(), weights, strict=True))
+
+
+def _summed(place: Integers, values: Floats, size: int) -> Floats:
+    """The sums of the values at each place."""
+    return np.bincount(place, values, size).astype(np.float64)

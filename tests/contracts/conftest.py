@@ -11,7 +11,7 @@ import pytest
 from scipy import sparse
 
 from vhagar.linear import LinearModel
-from vhagar.perturbation import AbstractPiece, AffineMap
+from vhagar.perturbation import AbstractPiece
 from vhagar.perturbation.base import Expression
 from vhagar.perturbation.box_affine import BoxAffinePiece
 from vhagar.perturbation.interpolation import rotation_matrix
@@ -94,12 +94,8 @@ def fractions(values: np.ndarray) -> np.ndarray:
 def image_of(piece: AbstractPiece, x: np.ndarray, parameters: np.ndarray) -> np.ndarray:
     """The image of one `x` as the definition of the perturbation says, without rounding."""
     low, high = Fraction(piece.domain.lower), Fraction(piece.domain.upper)
-    if isinstance(piece, BoxAffinePiece):
-        return _mapped(piece.map, fractions(x), fractions(parameters))
-    if isinstance(piece, MovedBandPiece):
-        exact = fractions(x)
-        moved = np.array([exact[k] if k >= 0 else low for k in piece.source], dtype=object)
-        return np.clip(moved + fractions(parameters), low, high)
+    if isinstance(piece, BoxAffinePiece | MovedBandPiece):
+        return _affine(piece, fractions(x), fractions(parameters))
     kind, facts = piece.label.split("(")[0], piece.describe(parameters)
     exact, amounts = fractions(x), fractions(parameters)
     if kind == "rotation":
@@ -119,7 +115,14 @@ def image_of(piece: AbstractPiece, x: np.ndarray, parameters: np.ndarray) -> np.
     return np.clip(image, low, high)
 
 
-def _mapped(affine: AffineMap, x: np.ndarray, parameters: np.ndarray) -> np.ndarray:
+def _affine(
+    piece: BoxAffinePiece | MovedBandPiece, x: np.ndarray, parameters: np.ndarray
+) -> np.ndarray:
+    if isinstance(piece, MovedBandPiece):
+        low, high = Fraction(piece.domain.lower), Fraction(piece.domain.upper)
+        moved = np.array([x[k] if k >= 0 else low for k in piece.source], dtype=object)
+        return np.clip(moved + parameters, low, high)
+    affine = piece.map
     image = fractions(affine.matrix.toarray()) @ x + fractions(affine.offset)
     return image + fractions(affine.directions.toarray()) @ parameters if affine.count else image
 

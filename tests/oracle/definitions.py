@@ -35,7 +35,9 @@ Pixels = list[Value]
 Image = Callable[[RationalModel, Pixels], Pixels]
 
 
-def images(perturbation: Perturbation, domain: Domain, clip: bool) -> Iterator[Image]:
+def images(  # noqa: PLR0912 (one branch for each perturbation)
+    perturbation: Perturbation, domain: Domain, clip: bool
+) -> Iterator[Image]:
     """The transformations of a perturbation with its range.
 
     Contrast and rotation only at a single factor or angle: see `stretched` and `turned`.

@@ -124,6 +124,7 @@ def test_numbers_and_arrays_come_back(result: Result, problem: Problem) -> None:
         "input_shape": [1, 2, 2],
         "classes": 3,
         "perturbation": "linf(0.1)",
+        "map_sha256": None,
         "source": 0,
         "targets": [1, 2],
         "clip": True,

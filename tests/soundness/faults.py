@@ -162,6 +162,24 @@ PERTURBATIONS = {
         "for end in self.span[:1] * 2))",
         201,
     ),
+    "the parameters of a map forgotten": _tested(
+        "vhagar.perturbation.box_affine",
+        "(joint * x).sum(axis=1) + (pull * parameters).sum(axis=1)",
+        "(joint * x).sum(axis=1) + 0 * (pull * parameters).sum(axis=1)",
+        "tests/check/test_maps.py::test_supports_agree",
+    ),
+    "a clip of a map forgotten": _tested(
+        "vhagar.network.clipping",
+        "ceiling = np.where(above, upper, upper + width)",
+        "ceiling = np.where(above, upper + width, upper + width)",
+        "tests/network/test_clipping.py",
+    ),
+    "black pixels that linf leaves black": _tested(
+        "vhagar.perturbation.moved_band",
+        "becomes = np.where(b > 0, top, low)",
+        "becomes = np.where(b > 0, low, low)",
+        "tests/check/test_pieces.py::test_supports_agree",
+    ),
     "a piece dropped": _one(
         "vhagar.perturbation.brightness",
         "if low < 0 < high else [(low, high)]",

@@ -7,7 +7,7 @@ perturbation exactly, whatever it is.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from scipy import sparse
@@ -16,20 +16,22 @@ from vhagar.network.layers import AbstractLayer, Array, Mask, Relu, Shape, Spars
 from vhagar.network.network import Network
 
 
+def _nowhere() -> Mask:
+    return np.zeros(0, dtype=np.bool_)
+
+
 @dataclass(frozen=True, eq=False)
 class ClippedNetwork(Network):
     """`given` behind a clip: `below` and `above` `(size,)` mark the pixels that are clipped."""
 
     given: Network | None = None
-    below: Mask | None = None
-    above: Mask | None = None
+    below: Mask = field(default_factory=_nowhere)
+    above: Mask = field(default_factory=_nowhere)
 
     @property
     def hidden_neurons(self) -> int:
         """Those that can switch."""
         assert self.given is not None
-        assert self.below is not None
-        assert self.above is not None
         return self.given.hidden_neurons + int(self.below.sum()) + int(self.above.sum())
 
 

@@ -90,6 +90,7 @@ class Composition(Perturbation):
 
     def _on_top(self, start: AffineMap, label: str) -> AffineMap:
         size = start.size
+        names: tuple[str, ...]
         if isinstance(self.second, Brightness):
             added, names = np.ones((size, 1)), ("brightness",)
             low, high = (np.array([end]) for end in self.second.span)
