@@ -84,7 +84,7 @@ def test_the_margin_encloses_that_of_every_version(
         net, x = network(seed), image(seed, span)
         targets = None if seed % 2 else [(int(net.forward(x).argmax()) + 1) % 3]
         problem = LocalProblem(net, perturbation, x, None, targets, clip, span)
-        result = verify_local(problem, options=ALONE, timeout=60)
+        result = verify_local(problem, options=ALONE)
         smallest = margins(problem, versions(problem)).min()
         # Exactly on the sound side: no version beats the proven end.
         assert result.lower <= smallest

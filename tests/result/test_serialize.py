@@ -129,6 +129,7 @@ def test_numbers_and_arrays_come_back(result: Result, problem: Problem) -> None:
         "targets": [1, 2],
         "clip": True,
         "input_range": [0.0, 1.0],
+        "convention": {"layout": "chw", "model_shape": [4], "mean": [0.5], "std": [0.25]},
     }
 
 
