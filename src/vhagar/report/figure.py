@@ -174,8 +174,10 @@ def draw(data: FigureData, path: str | Path) -> None:
     inputs = [panel for panel in (data.witness, data.image, data.difference) if panel is not None]
     with mpl.rc_context(_STYLE):
         margins: Any = ConstrainedLayoutEngine(w_pad=0.08, h_pad=0.06, wspace=0.03)
-        width = max(2.3 * len(inputs), 5.0) if data.bounds is None else 2.3 * len(inputs) + 5.6
-        figure = Figure(figsize=(width, 3.0), layout=margins)
+        size = (2.3 * len(inputs) + 5.6, 3.0)
+        if data.bounds is None:  # the pictures alone fill the height: room for title and scale
+            size = (max(2.3 * len(inputs), 5.0), 3.5)
+        figure = Figure(figsize=size, layout=margins)
         FigureCanvasAgg(figure)
         figure.suptitle(data.title, x=0.012, ha="left", fontsize=10.5, fontweight="bold")
         ratios = [1.0] * len(inputs) + ([] if data.bounds is None else [2.1])
