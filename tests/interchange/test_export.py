@@ -10,7 +10,7 @@ import numpy as np
 import onnxruntime
 import pytest
 
-from vhagar import InvalidInput, Network, Options, Problem, verify
+from vhagar import InvalidInput, Network, Options, Problem, UserPerturbation, verify
 from vhagar.cli import main
 from vhagar.interchange.export import export
 from vhagar.interchange.formula import formula_of
@@ -297,3 +297,30 @@ def test_the_package_vnnlib_reads_version_1(
         theirs = any((matrix @ y <= bound).all() for matrix, bound in found)
         ours = (np.delete(y[:4], SOURCE) >= 0.2).all() and y[4:].argmax() in targets
         assert theirs == ours
+
+
+def test_one_parameter_with_many_slopes(model: Path, tmp_path: Path) -> None:
+    slopes = np.zeros((12, 1))
+    slopes[2:7, 0] = [1.0, -2.0, 0.5, 1.0, 3.0]
+    own = UserPerturbation(directions=slopes, offset=0.05, ranges=[(-0.2, 0.3)])
+    problem = Problem(read_onnx(model), own, SOURCE, TARGETS, clip=False)
+    (place,) = export(problem, 0.0, tmp_path / "question.vnnlib", version=2)
+    relation = [one for one in assertions(place.vnnlib) if "Y" not in str(one)]
+    (piece,) = problem.pieces
+    for x, e, x_p in points(problem, 0, 20):
+
+        def related(image: np.ndarray, x: np.ndarray = x) -> bool:
+            tensors = {"X": x.reshape(1, *SHAPE), "X_p": image.reshape(1, *SHAPE)}
+
+            def value(name: str) -> float:
+                kind, indices = re.fullmatch(r"(\w+)\[([\d,]+)\]", name).groups()
+                return float(tensors[kind][tuple(map(int, indices.split(",")))])
+
+            return all(holds(one, value, 1e-9) for one in relation)
+
+        np.testing.assert_allclose(x_p, x + e * slopes.T + 0.05, atol=1e-12)
+        assert related(x_p)
+        # The last slope as if it were the first one's, and a parameter beyond its range.
+        for wrong in (np.where(slopes == 3.0, 1.0, slopes), slopes * 3):
+            other = x + e * wrong.T + 0.05
+            assert related(other) == bool(piece.contains(x, other)[0])
