@@ -453,6 +453,7 @@ def test_examples_of_the_help_can_be_parsed(capsys: pytest.CaptureFixture[str]) 
         "baseline marabou",
         "baseline dataset",
         "baseline random",
+        "local",
     ],
 )
 def test_every_option_is_documented(command: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -74,3 +74,14 @@ def test_wrong_places(tmp_path: Path) -> None:
     Image.fromarray(np.zeros((7, 7), dtype=np.uint8)).save(tmp_path / "a.png")
     with pytest.raises(InvalidInput, match="does not fit"):
         read_dataset(tmp_path, GREY)
+
+
+def test_images_with_their_channels_last_are_turned(tmp_path: Path) -> None:
+    path, domain = tmp_path / "images.npz", Domain((3, 2, 4))
+    first = np.random.default_rng(0).random((5, 3, 2, 4))
+    np.savez(path, inputs=first.transpose(0, 2, 3, 1))
+    np.testing.assert_array_equal(read_dataset(path, domain), first.reshape(5, -1))
+    # Where both readings are possible the shape is the network's.
+    square = np.random.default_rng(0).random((5, 3, 3, 3))
+    np.savez(path, inputs=square)
+    np.testing.assert_array_equal(read_dataset(path, Domain((3, 3, 3))), square.reshape(5, -1))

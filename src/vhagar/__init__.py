@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from vhagar.errors import InvalidInput, InvalidNetwork, UnsupportedOperator, VhagarError
-    from vhagar.network import Network, read_onnx, write_onnx
+    from vhagar.interchange.torch_module import from_torch
+    from vhagar.interchange.weights import load_weights
+    from vhagar.network import Network, read_onnx, save_model, write_onnx
     from vhagar.options import Options
     from vhagar.perturbation import (
         AffineMap,
@@ -65,9 +67,12 @@ _HOMES = {
     "Witness": "vhagar.result",
     "affine_map": "vhagar.perturbation",
     "compose": "vhagar.perturbation",
+    "from_torch": "vhagar.interchange.torch_module",
+    "load_weights": "vhagar.interchange.weights",
     "max_confidence": "vhagar.pipeline",
     "parse_perturbation": "vhagar.perturbation:parse",
     "read_onnx": "vhagar.network",
+    "save_model": "vhagar.network",
     "verify": "vhagar.pipeline",
     "write_onnx": "vhagar.network",
 }
@@ -100,7 +105,10 @@ __all__ = [  # noqa: RUF022 (what a newcomer needs comes first)
     "Witness",
     "affine_map",
     "compose",
+    "from_torch",
+    "load_weights",
     "parse_perturbation",
+    "save_model",
     "write_onnx",
 ]
 

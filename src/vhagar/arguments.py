@@ -3,6 +3,12 @@
 from __future__ import annotations
 
 import argparse
+from typing import Any
+
+# Their values may begin with a minus sign, which argparse would take for an option.
+SIGNED = ("--input-range", "--mean")
+# What the options of `add_conventions` are called.
+CONVENTIONS = ("layout", "image_shape", "mean", "std")
 
 
 def labels(text: str) -> list[int]:
@@ -12,6 +18,49 @@ def labels(text: str) -> list[int]:
     except ValueError:
         message = f"{text!r} is not a class or several separated by commas, such as 3 or 3,5"
         raise argparse.ArgumentTypeError(message) from None
+
+
+def sizes(text: str) -> tuple[int, ...]:
+    """`3,32,32` or `28,28`."""
+    try:
+        return tuple(int(size) for size in text.split(","))
+    except ValueError:
+        message = f"{text!r} is not a shape; write channels, rows and columns, such as 3,32,32"
+        raise argparse.ArgumentTypeError(message) from None
+
+
+def numbers(text: str) -> tuple[float, ...]:
+    """`0.5` or `0.49,0.48,0.45`."""
+    try:
+        return tuple(float(number) for number in text.split(","))
+    except ValueError:
+        message = f"{text!r} is not a number, or several separated by commas"
+        raise argparse.ArgumentTypeError(message) from None
+
+
+def add_conventions(parser: argparse.ArgumentParser) -> None:
+    """How the model takes an image; without any of them, as (channels, rows, columns)."""
+    add = parser.add_argument_group("how the model takes its input").add_argument
+    add("--layout", choices=("chw", "hwc"), help="its channels are first (default) or last")
+    add(
+        "--image-shape",
+        type=sizes,
+        metavar="C,H,W",
+        help="the image that a flat input is: channels, rows, columns; or rows, columns",
+    )
+    add(
+        "--mean",
+        type=numbers,
+        metavar="M",
+        help="subtracted from the input before the model: one number, or one for each channel",
+    )
+    add("--std", type=numbers, metavar="S", help="what the input is divided by after that")
+
+
+def conventions(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Those of the options above that were given, as `read_onnx` takes them."""
+    given = {name: getattr(arguments, name) for name in CONVENTIONS}
+    return {name: value for name, value in given.items() if value is not None}
 
 
 def seconds(text: str) -> float:

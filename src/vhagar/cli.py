@@ -17,6 +17,8 @@ from vhagar import arguments as types
 from vhagar.baseline import command as baseline
 from vhagar.errors import VhagarError
 from vhagar.inspection import command as inspection
+from vhagar.interchange import command as export
+from vhagar.local import command as local
 from vhagar.options import ATTACK_PARTS, DEVICES, MIP_PARTS, Options
 from vhagar.report import command as report
 from vhagar.sweep import command as sweep
@@ -141,7 +143,7 @@ def _verify(arguments: argparse.Namespace) -> Outcome:
     options, outputs = _options(arguments), Outputs(arguments.json, arguments.plot)
     outputs.check(arguments.model, options.certificate)
     problem = Problem(
-        read_onnx(arguments.model),
+        read_onnx(arguments.model, **types.conventions(arguments)),
         named(arguments.perturbation),
         arguments.source,
         arguments.target,
@@ -158,7 +160,7 @@ def _confidence(arguments: argparse.Namespace) -> Outcome:
 
     options, outputs = _options(arguments), Outputs(arguments.json, arguments.plot)
     outputs.check(arguments.model, options.certificate)
-    network = read_onnx(arguments.model)
+    network = read_onnx(arguments.model, **types.conventions(arguments))
     problem = Problem(network, None, arguments.label, input_range=arguments.input_range)
     return run(problem, options, arguments.timeout, outputs)
 
@@ -224,6 +226,8 @@ def _parser() -> argparse.ArgumentParser:
         ("sweep", sweep),
         ("report", report),
         ("baseline", baseline),
+        ("local", local),
+        ("export", export),
     )
     for name, room in rooms:
         room.add_arguments(
@@ -275,12 +279,43 @@ def _add_confidence(parser: argparse.ArgumentParser) -> None:
 
 def add_model(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", type=Path, metavar="MODEL", help="a ReLU classifier, as ONNX file")
+    types.add_conventions(parser)
 
 
 def add_question(parser: argparse.ArgumentParser) -> None:
+    add_classes(parser)
     add = parser.add_argument
-    add("--perturbation", required=True, metavar="P", help="for example linf(0.05); see below")
-    add("--source", required=True, type=int, metavar="C", help="the class of the inputs")
+    add(
+        "--dataset",
+        type=Path,
+        metavar="FILE",
+        help="inputs to start attacks from: an .npz file or a folder of images",
+    )
+    add(
+        "--device",
+        default=Options.device,
+        choices=DEVICES,
+        help="where attacks and first-order steps run; auto: a GPU if there is one (default)",
+    )
+
+
+def add_classes(parser: argparse.ArgumentParser, local: bool = False) -> None:
+    """Perturbation and classes; those of one image need not be said."""
+    add = parser.add_argument
+    add(
+        "--perturbation",
+        required=not local,
+        metavar="P",
+        help="for example linf(0.05); see " + ("vhagar verify --help" if local else "below"),
+    )
+    whose = "the image's class (default: what the network says)" if local else ""
+    add(
+        "--source",
+        required=not local,
+        type=int,
+        metavar="C",
+        help=whose or "the class of the inputs",
+    )
     add(
         "--target",
         type=types.labels,
@@ -294,18 +329,6 @@ def add_question(parser: argparse.ArgumentParser) -> None:
         dest="clip",
         action="store_false",
         help="let brightness, contrast and maps of your own leave the input range",
-    )
-    add(
-        "--dataset",
-        type=Path,
-        metavar="FILE",
-        help="inputs to start attacks from: an .npz file or a folder of images",
-    )
-    add(
-        "--device",
-        default=Options.device,
-        choices=DEVICES,
-        help="where attacks and first-order steps run; auto: a GPU if there is one (default)",
     )
 
 
@@ -361,13 +384,7 @@ def add_common(parser: argparse.ArgumentParser, timeout: float | None = None) ->
         metavar="S",
         help=f"stop after S seconds (default: {ends})",
     )
-    add(
-        "--input-range",
-        type=types.span,
-        default=(0.0, 1.0),
-        metavar="LO,HI",
-        help="the interval of every input entry (default: 0,1)",
-    )
+    add_input_range(parser)
     add("--json", type=Path, metavar="FILE", help="write the whole result, witness included")
     add("--plot", type=Path, metavar="FILE", help="draw witness and bounds (.png, .pdf or .svg)")
     add(
@@ -379,11 +396,21 @@ def add_common(parser: argparse.ArgumentParser, timeout: float | None = None) ->
     )
 
 
+def add_input_range(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--input-range",
+        type=types.span,
+        default=(0.0, 1.0),
+        metavar="LO,HI",
+        help="the interval of every input entry (default: 0,1)",
+    )
+
+
 def _joined(argv: Sequence[str]) -> list[str]:
     """`--input-range -1,1` as one argument: argparse would take `-1,1` for an option."""
     words: list[str] = []
     for word in argv:
-        if words and words[-1] == "--input-range":
+        if words and words[-1] in types.SIGNED:
             words[-1] += f"={word}"
         else:
             words.append(word)

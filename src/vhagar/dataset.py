@@ -41,6 +41,35 @@ def read_dataset(path: Path, domain: Domain) -> Array:
     return _fitted(_inputs_of(arrays, domain, path), domain, path)
 
 
+def read_image(path: Path, domain: Domain, index: int | None = None) -> Array:
+    """One input `(size,)`: an image, an array in an .npy file, or one of a dataset by its index."""
+    if not path.exists():
+        raise InvalidInput(f"there is no image {path}; check the path")
+    if path.is_dir() or path.suffix == ".npz":
+        inputs = read_dataset(path, domain)
+        if index is None or not 0 <= index < len(inputs):
+            raise InvalidInput(
+                f"{path} holds {len(inputs)} inputs; say which, from 0, with --index"
+            )
+        chosen: Array = inputs[index]
+        return chosen
+    if path.suffix.lower() in _IMAGES:
+        return _fitted(_image(path), domain, path).reshape(-1)
+    if path.suffix != ".npy":
+        raise InvalidInput(f"{path} is no image ({', '.join(_IMAGES)}), .npy or .npz file")
+    try:
+        values = np.load(path, allow_pickle=False)
+    except (OSError, ValueError) as error:
+        raise InvalidInput(f"cannot read {path}: {error}") from None
+    if values.dtype.kind not in "fiu":
+        raise InvalidInput(f"{path} holds {values.dtype}, not numbers")
+    if values.size != domain.size and index is not None and 0 <= index < len(values):
+        values = values[index]
+    # A batch of one is an input, too.
+    values = values[0] if values.ndim == len(domain.shape) + 1 and len(values) == 1 else values
+    return _fitted(values[None], domain, path).reshape(-1)
+
+
 def _inputs_of(arrays: dict[str, Any], domain: Domain, path: Path) -> Any:
     """The one array whose entries have the size of an input, or training and test inputs."""
     fitting = {
@@ -74,6 +103,9 @@ def _image(path: Path) -> Any:
 
 
 def _fitted(values: Any, domain: Domain, path: Path) -> Array:
+    channels_last = (*domain.shape[1:], domain.shape[0])
+    if len(domain.shape) == 3 and values.shape[1:] == channels_last != domain.shape:
+        values = np.moveaxis(values, -1, 1)
     flat = values.reshape(len(values), -1)
     if flat.shape[1] != domain.size:
         raise InvalidInput(

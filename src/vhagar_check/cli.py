@@ -78,6 +78,8 @@ def in_words(verdict: Verdict) -> str:
         f"with SHA-256 {verdict.model}:",
         "",
     ]
+    if verdict.convention:
+        lines += [f"- The model takes an input x {verdict.convention}."]
     source = verdict.source
     if verdict.perturbation is None:
         lines += [

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from vhagar_check.affine import BoxAffine
 from vhagar_check.clipping import behind_clip, clipped_pixels, require_clipped
 from vhagar_check.container import Block, parse_json, scan, split_json, unpack
+from vhagar_check.convention import with_convention
 from vhagar_check.errors import Rejected
 from vhagar_check.exact import Exact
 from vhagar_check.intervals import confidence_interval
@@ -76,6 +77,7 @@ class Verdict:
     proofs: int = 0
     nodes: int = 0
     recorded: Recorded | None = None  # the perturbation, where it is maps of the certificate's own
+    convention: str = ""
 
 
 def check(certificate: Path, model: Path, workers: int = 1) -> Verdict:
@@ -116,6 +118,7 @@ def _check(certificate: Path, model: Path, workers: int) -> Verdict:
         count,
         case.tree.count,
         case.recorded,
+        case.convention,
     )
 
 
@@ -143,7 +146,11 @@ class _Case:
                 f"the certificate is about another model ({head['model']['name']}, SHA-256 "
                 f"{head['model']['sha256']})"
             )
-        self.network: Network = read_model(data)
+        shape = tuple(int(size) for size in head["problem"]["input_shape"])
+        self.network: Network
+        self.network, self.convention = with_convention(
+            read_model(data), head["model"].get("convention"), shape
+        )
         self._read_problem(head["problem"], *maps)
         self._read_claims(head["claims"])
         self.witnesses = head["witnesses"]

@@ -132,7 +132,7 @@ def test_the_json_is_all_of_it(residual: Path, tmp_path: Path) -> None:
     }  # fmt: skip
     assert set(written) >= {
         "model", "opset", "producer", "parameters", "operators", "input_range", "input_shape",
-        "classes", "layers", "unsupported", "notes",
+        "convention", "classes", "layers", "unsupported", "notes",
     }  # fmt: skip
 
 
@@ -152,10 +152,12 @@ def test_the_documentation_is_up_to_date(
     with pytest.raises(SystemExit):
         main(["inspect", "--help"])
     options = set(re.findall(r"^  (--[a-z-]+)", capsys.readouterr().out, re.MULTILINE))
-    assert options == {"--input-range", "--json"}
+    assert options >= {"--input-range", "--json", "--layout", "--mean"}
     section = document.split("## `vhagar inspect`")[1].split("\n## ")[0]
     for option in options:
-        assert re.search(rf"^\| `{option}[ `]", section, re.MULTILINE), option
+        # How the model takes its input is said once for all commands.
+        place = document if option in ("--layout", "--image-shape", "--mean", "--std") else section
+        assert re.search(rf"^\| `{option}[ `]", place, re.MULTILINE), option
 
 
 def test_bad_input(residual: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

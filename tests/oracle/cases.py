@@ -63,7 +63,7 @@ class Case:
 
     def problem(self) -> Problem:
         """The problem, the same every time."""
-        rng = np.random.default_rng([8 if self.branched else self.seed, self.number])
+        rng = np.random.default_rng([self.seed + self.branched, self.number])
         # Left to chance, most problems would have nothing to attack.
         for _ in range(1 if self.flavour == "infeasible" else 6):
             problem = self._draw(rng)

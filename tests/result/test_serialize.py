@@ -15,6 +15,7 @@ import pytest
 import vhagar
 from vhagar.errors import InvalidInput
 from vhagar.network import Affine, Network
+from vhagar.network.conventions import Convention
 from vhagar.problem import Problem
 from vhagar.result import BoundKind, Estimate, Interval, Moment, Result, Status, Witness
 from vhagar.result.serialize import check_writable, to_dict, to_json, write_bytes, write_json
@@ -27,8 +28,9 @@ OPEN_KEYS = {"targets": "<class>", "timings": "<phase>", "witness.parameters": "
 @pytest.fixture
 def problem() -> Problem:
     weight = np.random.default_rng(0).normal(size=(3, 4))
-    network = Network((Affine(weight, np.zeros(3), (1, 2, 2), (3,)),), (1, 2, 2), "tiny")
-    return Problem(network, "linf(0.1)", 0)
+    taken = Convention((1, 2, 2), (4,), mean=(0.5,), std=(0.25,))
+    layers = (Affine(weight, np.zeros(3), (1, 2, 2), (3,)),)
+    return Problem(Network(layers, (1, 2, 2), "tiny", convention=taken), "linf(0.1)", 0)
 
 
 @pytest.fixture
@@ -91,8 +93,9 @@ def test_the_documentation_lists_exactly_the_fields(
 
 def test_the_documented_example_has_exactly_the_fields() -> None:
     (example,) = re.findall(r"```json\n(.*?)```", DOCUMENT.read_text(), re.DOTALL)
-    # No run has them all: estimates belong to random sampling.
-    elsewhere = {field for field in _documented() if field.startswith("estimate.")}
+    # No run has them all: estimates belong to random sampling, conventions to some models.
+    parts = ("estimate.", "problem.convention.")
+    elsewhere = {field for field in _documented() if field.startswith(parts)}
     assert elsewhere
     assert _fields(json.loads(example)) == _documented() - elsewhere
 
@@ -126,6 +129,7 @@ def test_numbers_and_arrays_come_back(result: Result, problem: Problem) -> None:
         "targets": [1, 2],
         "clip": True,
         "input_range": [0.0, 1.0],
+        "convention": {"layout": "chw", "model_shape": [4], "mean": [0.5], "std": [0.25]},
     }
 
 

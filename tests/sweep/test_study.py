@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from vhagar.cli import _parser
@@ -104,6 +106,24 @@ def test_from_a_file(model: str) -> None:
     assert Study.from_plain(study.plain()) == study
 
 
+def test_a_study_says_how_its_networks_take_an_image(model: str) -> None:
+    path = Path(model).parent / "mine.toml"
+    path.write_text(TOML + "\n")
+    plain = load_models(read_study(path))[0]
+    shape = list(plain.network.input_shape)
+    lines = f"image_shape = {shape}\nmean = 0.5\nstd = [0.25]\nlayout = 'hwc'\n"
+    path.write_text(lines + TOML)
+    study = read_study(path)
+    assert (study.image_shape, study.mean, study.std) == (tuple(shape), (0.5,), (0.25,))
+    assert Study.from_plain(study.plain()) == study
+    (changed,) = load_models(replace(study, layout="chw"))
+    assert changed.fingerprint != plain.fingerprint
+    x = np.random.default_rng(0).random((3, *shape))
+    np.testing.assert_allclose(
+        changed.network.forward(x), plain.network.forward((x - 0.5) / 0.25), atol=1e-9
+    )
+
+
 @pytest.mark.parametrize(
     ("line", "complaint"),
     [
@@ -118,6 +138,9 @@ def test_from_a_file(model: str) -> None:
         ("total = nan", "above 0"),
         ("clip = 1", "clip"),
         ("input_range = 3", "two numbers"),
+        ("layout = 3", "layout"),
+        ("mean = 'a'", "mean must be numbers"),
+        ("std = []", "std must be numbers"),
         ("grids = [{size = 3}]", "kind, size"),
         ("grids = [{kind = 'patch', size = 1.5}]", "whole numbers"),
         ("= what", "not a readable TOML file"),

@@ -142,7 +142,7 @@ def _run(arguments: argparse.Namespace) -> Outcome:
     outputs.check(arguments.model)
     engine = arguments.make_engine(arguments)
     problem = Problem(
-        read_onnx(arguments.model),
+        read_onnx(arguments.model, **types.conventions(arguments)),
         named(arguments.perturbation),
         arguments.source,
         arguments.target,

@@ -31,6 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(command=run)
     add = parser.add_argument
     add("model", type=Path, metavar="MODEL", help="a classifier, as ONNX file")
+    types.add_conventions(parser)
     add(
         "--input-range",
         type=types.span,
@@ -51,7 +52,7 @@ def run(arguments: argparse.Namespace) -> int:
         check_writable(arguments.json)
         if arguments.json.resolve() == arguments.model.resolve():
             raise InvalidInput(f"{arguments.json} is the model; writing it would lose that")
-    found = inspect(arguments.model, arguments.input_range)
+    found = inspect(arguments.model, arguments.input_range, **types.conventions(arguments))
     print(text(found))
     if arguments.json is not None:
         write_bytes(arguments.json, found.json().encode())

@@ -42,6 +42,7 @@ class Inspection:
     operators: dict[str, int]
     input_range: tuple[float, float]
     input_shape: tuple[int, ...]
+    convention: str | None
     classes: int | None
     layers: tuple[LayerFacts, ...]
     unsupported: tuple[Refusal, ...]
@@ -62,8 +63,13 @@ class Inspection:
         return json.dumps({**head, **asdict(self), **units}, indent=2, allow_nan=False) + "\n"
 
 
-def inspect(path: Path, input_range: tuple[float, float] = (0.0, 1.0)) -> Inspection:
-    """What a model file holds and becomes. Files that are no classifiers are errors."""
+def inspect(
+    path: Path, input_range: tuple[float, float] = (0.0, 1.0), **conventions: Any
+) -> Inspection:
+    """What a model file holds and becomes. Files that are no classifiers are errors.
+
+    The conventions are those of `read_onnx`.
+    """
     low, high = input_range
     if not (math.isfinite(low) and math.isfinite(high) and low < high):
         raise InvalidInput(f"the input range [{low}, {high}] is empty or not finite")
@@ -71,7 +77,7 @@ def inspect(path: Path, input_range: tuple[float, float] = (0.0, 1.0)) -> Inspec
     network: Network | None = None
     refusals: tuple[Refusal, ...] = ()
     try:
-        network = read_onnx(path)
+        network = read_onnx(path, **conventions)
     except UnsupportedOperator as error:
         refusals = error.refusals
     own = [one.version for one in model.opset_import if one.domain in ("", "ai.onnx")]
@@ -82,7 +88,8 @@ def inspect(path: Path, input_range: tuple[float, float] = (0.0, 1.0)) -> Inspec
         parameters=sum(math.prod(tensor.dims) for tensor in model.graph.initializer),
         operators=dict(sorted(Counter(node.op_type for node in model.graph.node).items())),
         input_range=input_range,
-        input_shape=GraphReader(model).input()[1],
+        input_shape=GraphReader(model).input()[1] if network is None else network.input_shape,
+        convention=None if network is None or not network.convention else str(network.convention),
         classes=None if network is None else network.classes,
         layers=() if network is None else tuple(_facts(layer) for layer in network.layers),
         unsupported=refusals,

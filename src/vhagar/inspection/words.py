@@ -29,6 +29,8 @@ def _head(found: Inspection) -> str:
         ("operators", ", ".join(f"{name} {count}" for name, count in found.operators.items())),
         ("input", f"{_shape(found.input_shape)}, every entry in [{low:g}, {high:g}]"),
     ]
+    if found.convention is not None:
+        lines.append(("", f"the model takes {found.convention}"))
     if found.classes is not None:
         lines.append(("output", f"{found.classes} scores"))
     return "\n".join([found.model, *(f"{_INDENT}{name:<11}{what}" for name, what in lines)])

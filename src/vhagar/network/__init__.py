@@ -5,7 +5,7 @@ from vhagar.network.layers import AbstractLayer, AbstractLinear, Affine, Relu, S
 from vhagar.network.network import Network, confidence
 from vhagar.network.onnx_operators import SUPPORTED_OPERATORS
 from vhagar.network.onnx_reader import read_onnx
-from vhagar.network.onnx_writer import onnx_bytes, write_onnx
+from vhagar.network.onnx_writer import onnx_bytes, save_model, write_onnx
 
 __all__ = [
     "SUPPORTED_OPERATORS",
@@ -19,5 +19,6 @@ __all__ = [
     "confidence",
     "onnx_bytes",
     "read_onnx",
+    "save_model",
     "write_onnx",
 ]

@@ -61,9 +61,11 @@ def clipped_input(
         network.name,
         network.model,
         network.file,
-        network,
-        below,
-        above,
+        network.convention,
+        network.notes,
+        given=network,
+        below=below,
+        above=above,
     )
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from vhagar.errors import InvalidNetwork
+from vhagar.network.conventions import Convention
 from vhagar.network.layers import AbstractLayer, Array, Relu, Shape
 
 
@@ -26,6 +27,8 @@ class Network:
 
     `model` holds the bytes of the ONNX file the network was read from; they let the witness check
     ask onnxruntime about the original. It is None for networks built in memory, and so is `file`.
+    `convention` says what happens to an input before that model takes it; the layers include it.
+    It is None where the model takes inputs as they are.
     `notes` say what a reader made of the model that its user should know.
     """
 
@@ -34,6 +37,7 @@ class Network:
     name: str = "network"
     model: bytes | None = field(default=None, repr=False)
     file: ModelFile | None = None
+    convention: Convention | None = None
     notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:

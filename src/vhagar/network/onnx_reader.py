@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,23 +19,34 @@ import numpy as np
 import onnx
 
 from vhagar.errors import InvalidInput, InvalidNetwork, Refusal, UnsupportedOperator
+from vhagar.network.conventions import Numbers, convention
 from vhagar.network.graph import Graph, Tensor
 from vhagar.network.layers import LARGEST_TENSOR, Shape
 from vhagar.network.lowering import lower
 from vhagar.network.network import ModelFile, Network
+from vhagar.network.onnx_front import with_front
 from vhagar.network.onnx_node import Context, Node, Operand, label
 from vhagar.network.onnx_operators import SUPPORTED_OPERATORS, TRANSLATORS, translate
 from vhagar.network.onnx_tensors import load_external_tensors, read_tensor
 from vhagar.network.onnx_usage import KEEP_THE_SHAPE, moved_relus, nodes_on_the_way, tail_of
 
 
-def read_onnx(path: str | Path) -> Network:
-    """Read a classifier of piecewise-linear operators from an ONNX file."""
+def read_onnx(
+    path: str | Path,
+    *,
+    layout: str = "chw",
+    image_shape: Sequence[int] | None = None,
+    mean: Numbers | None = None,
+    std: Numbers | None = None,
+) -> Network:
+    """Read a classifier of piecewise-linear operators from an ONNX file.
+
+    The options say how the model takes an image (`vhagar.network.conventions`): `layout` is "hwc"
+    where its channels are last, `image_shape` is `(channels, rows, columns)` or `(rows, columns)`
+    where its input is flat, and `mean` and `std` normalise where the model does not do so itself.
+    """
     path = Path(path)
-    model = load_model(path)
-    # What overflows here is found where layers check that their numbers are finite.
-    with np.errstate(all="ignore"):
-        network = GraphReader(model).read(path.stem)
+    network = read_model(load_model(path), path.stem, layout, image_shape, mean, std)
     file = ModelFile(path, hashlib.sha256(path.read_bytes()).hexdigest())
     return replace(network, file=file)
 
@@ -51,6 +63,20 @@ def load_model(path: Path) -> Any:
         ) from error
     load_external_tensors(model, path)
     return model
+
+
+def read_model(model: Any, name: str, *conventions: Any) -> Network:
+    """The network of a model in memory; the conventions are those of `read_onnx`, in its order."""
+    # What overflows here is found where layers check that their numbers are finite.
+    with np.errstate(all="ignore"):
+        reader = GraphReader(model)
+        input_name, shape = reader.input()
+        front = convention(shape, *conventions)
+        if front.is_plain:
+            return reader.read(name)
+        network = GraphReader(with_front(model, input_name, front)).read(name)
+        reader.notes += network.notes
+        return replace(network, model=reader.second_opinion(), convention=front)
 
 
 class GraphReader:
@@ -89,7 +115,7 @@ class GraphReader:
         if self._refusals:
             raise UnsupportedOperator(self._refusals, SUPPORTED_OPERATORS)
         layers = lower(graph, self._scores(output))
-        return Network(layers, shape, name, self._second_opinion(), notes=tuple(self.notes))
+        return Network(layers, shape, name, self.second_opinion(), notes=tuple(self.notes))
 
     def input(self) -> tuple[str, Shape]:
         """The name of the model's input and its shape, without the batch."""
@@ -189,8 +215,11 @@ class GraphReader:
             )
         return scores
 
-    def _second_opinion(self) -> bytes:
-        """The model with the same scores as the layers: without a softmax that was left out."""
+    def second_opinion(self) -> bytes:
+        """The model with the same scores as the layers: without a softmax that was left out.
+
+        To be asked for after `read`, whose notes say whether one was.
+        """
         if self.notes:
             model = onnx.ModelProto()
             model.CopyFrom(self.model)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from vhagar.network.convolution import Convolution
 from vhagar.network.layers import AbstractLayer, Affine, Relu, SparseAffine
-from vhagar.network.network import Network
+from vhagar.network.network import ModelFile, Network
 
 # Old enough for every onnxruntime that the project supports.
 _OPSET, _IR_VERSION = 17, 8
@@ -20,6 +22,19 @@ _OPSET, _IR_VERSION = 17, 8
 def write_onnx(network: Network, path: str | Path) -> None:
     """Write the network in float32, input `image` `(batch, ...)`, output `scores`."""
     Path(path).write_bytes(onnx_bytes(network))
+
+
+def save_model(network: Network, path: str | Path) -> Network:
+    """Write the model a network was made from, and return the network with that file's name.
+
+    It is the very model that onnxruntime is asked about, without the convention that the network
+    may have; certificates are about it. A network that was built layer by layer is written as
+    `write_onnx` does.
+    """
+    path = Path(path)
+    content = onnx_bytes(network) if network.model is None else network.model
+    path.write_bytes(content)
+    return replace(network, file=ModelFile(path, hashlib.sha256(content).hexdigest()))
 
 
 def onnx_bytes(network: Network) -> bytes:

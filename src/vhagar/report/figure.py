@@ -52,13 +52,13 @@ class BoundsPanel:
 
 @dataclass(frozen=True, eq=False)
 class FigureData:
-    """All that is drawn, left to right. Panels of a witness that is not there are None."""
+    """All that is drawn, left to right. Panels of what is not there are None."""
 
     title: str
     witness: InputPanel | None
     image: InputPanel | None
     difference: InputPanel | None
-    bounds: BoundsPanel
+    bounds: BoundsPanel | None
 
 
 def figure_format(path: Path) -> str:
@@ -174,14 +174,18 @@ def draw(data: FigureData, path: str | Path) -> None:
     inputs = [panel for panel in (data.witness, data.image, data.difference) if panel is not None]
     with mpl.rc_context(_STYLE):
         margins: Any = ConstrainedLayoutEngine(w_pad=0.08, h_pad=0.06, wspace=0.03)
-        figure = Figure(figsize=(2.3 * len(inputs) + 5.6, 3.0), layout=margins)
+        size = (2.3 * len(inputs) + 5.6, 3.0)
+        if data.bounds is None:  # the pictures alone fill the height: room for title and scale
+            size = (max(2.3 * len(inputs), 5.0), 3.5)
+        figure = Figure(figsize=size, layout=margins)
         FigureCanvasAgg(figure)
         figure.suptitle(data.title, x=0.012, ha="left", fontsize=10.5, fontweight="bold")
-        ratios = [1.0] * len(inputs) + [2.1]
+        ratios = [1.0] * len(inputs) + ([] if data.bounds is None else [2.1])
         axes = figure.subplots(1, len(ratios), width_ratios=ratios, squeeze=False)[0]
         for ax, panel in zip(axes, inputs, strict=False):
             _draw_input(figure, ax, panel, diverging=panel is data.difference)
-        _draw_bounds(axes[-1], data.bounds)
+        if data.bounds is not None:
+            _draw_bounds(axes[-1], data.bounds)
         content = BytesIO()
         figure.savefig(content, format=figure_format(path), dpi=200)
     write_bytes(path, content.getvalue())

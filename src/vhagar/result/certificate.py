@@ -186,10 +186,13 @@ def head_of(tracker: Tracker, trees: list[Tree], nodes: int) -> dict[str, Any]:
 
 def _model(problem: Problem) -> dict[str, Any]:
     """Networks that were built in memory have no file, and no hash."""
-    file = problem.network.file
-    if file is None:
-        return {"name": problem.network.name, "sha256": None}
-    return {"name": file.path.name, "sha256": file.sha256}
+    network = problem.network
+    found: dict[str, Any] = {"name": network.name, "sha256": None}
+    if network.file is not None:
+        found = {"name": network.file.path.name, "sha256": network.file.sha256}
+    if network.convention is not None:
+        found["convention"] = network.convention.plain()
+    return found
 
 
 def _problem(problem: Problem) -> dict[str, Any]:

@@ -143,7 +143,13 @@ def _problem(problem: Problem) -> dict[str, Any]:
         "targets": problem.targets,
         "clip": problem.clip,
         "input_range": (problem.domain.lower, problem.domain.upper),
+        "convention": _convention(problem),
     }
+
+
+def _convention(problem: Problem) -> dict[str, Any] | None:
+    convention = problem.network.convention
+    return None if convention is None else convention.plain()
 
 
 def _interval(interval: Interval) -> dict[str, Any]:

@@ -196,10 +196,11 @@ class WitnessCheck:
 
     def _float32_confidence(self, x: Array, label: int) -> float:
         kind = np.float64 if "double" in self._session_input.type else np.float32
-        image = x.reshape(1, *self._problem.network.input_shape).astype(kind)
-        (scores,) = self._session.run(None, {self._session_input.name: image})
+        network, convention = self._problem.network, self._problem.network.convention
+        image = x.reshape(1, *network.input_shape) if convention is None else convention.to_model(x)
+        (scores,) = self._session.run(None, {self._session_input.name: image.astype(kind)})
         flat = np.asarray(scores, dtype=np.float64).reshape(1, -1)
-        if flat.shape[1] != self._problem.network.classes or not np.isfinite(flat).all():
+        if flat.shape[1] != network.classes or not np.isfinite(flat).all():
             return -np.inf
         return float(confidence(flat, label)[0])
 

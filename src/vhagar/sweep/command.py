@@ -43,6 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--store", type=Path, required=True, metavar="FILE", help="where the results are kept")
     add("--resume", action="store_true", help="go on with a store, or work on it beside others")
     _add_questions(parser.add_argument_group("the study, instead of or on top of the file"))
+    types.add_conventions(parser)
     _add_work(parser.add_argument_group("how to work on it"))
 
 
@@ -158,6 +159,7 @@ def _flags(arguments: argparse.Namespace) -> dict[str, Any]:
         "sources": arguments.source,
         "targets": _targets(arguments),
         "input_range": arguments.input_range,
+        **types.conventions(arguments),
         "timeout": arguments.timeout,
         "total": arguments.total,
         "name": arguments.name,

@@ -71,7 +71,8 @@ class Study:
     `targets` is `"each"` for one problem per pair of classes, `"any"` for one problem per source
     that holds all its targets, or the classes themselves (one problem for each of them).
     `confidence` adds the question how confident the network can be in each source class at all.
-    `timeout` is for each problem and `total` for all of them together, in seconds.
+    `timeout` is for each problem and `total` for all of them together, in seconds. `layout`,
+    `image_shape`, `mean` and `std` say how the networks take an image, as for `read_onnx`.
     """
 
     networks: tuple[str, ...]
@@ -85,6 +86,10 @@ class Study:
     timeout: float | None = None
     total: float | None = None
     name: str = ""
+    layout: str = "chw"
+    image_shape: tuple[int, ...] | None = None
+    mean: tuple[float, ...] | None = None
+    std: tuple[float, ...] | None = None
 
     def __post_init__(self) -> None:
         if not self.networks:
@@ -118,12 +123,19 @@ class Study:
         if not (isinstance(ends, Sequence) and len(ends) == 2 and all(map(_is_number, ends))):
             raise InvalidInput(f"input_range must be two numbers, such as [0, 1], not {ends!r}")
         given["input_range"] = (float(ends[0]), float(ends[1]))
-        for name, kind in (("clip", bool), ("confidence", bool), ("name", str)):
+        for name, kind in (
+            ("clip", bool),
+            ("confidence", bool),
+            ("name", str),
+            ("layout", str),
+        ):
             if not isinstance(given.get(name, kind()), kind):
                 raise InvalidInput(f"{name} cannot be {given[name]!r}")
         for name in ("timeout", "total"):
             if not (given.get(name) is None or _is_number(given[name])):
                 raise InvalidInput(f"{name} must be a number of seconds, not {given[name]!r}")
+        for name in ("image_shape", "mean", "std"):
+            given[name] = _numbers(given.get(name), name)
         return cls(**given)
 
 
@@ -156,7 +168,13 @@ def load_models(study: Study) -> list[Model]:
     """The networks, read from their files, each once."""
     models: dict[str, Model] = {}
     for path in study.networks:
-        network = read_onnx(path)
+        network = read_onnx(
+            path,
+            layout=study.layout,
+            image_shape=study.image_shape,
+            mean=study.mean,
+            std=study.std,
+        )
         model = Model(path, network, fingerprint(network))
         models.setdefault(model.fingerprint, model)
     return list(models.values())
@@ -202,6 +220,15 @@ def _texts(values: Mapping[str, Any], name: str) -> tuple[str, ...]:
     if isinstance(given, str) or not all(isinstance(text, str) for text in given):
         raise InvalidInput(f"{name} must be a list of texts, not {given!r}")
     return tuple(given)
+
+
+def _numbers(given: Any, name: str) -> tuple[Any, ...] | None:
+    if given is None:
+        return None
+    values = tuple(given) if isinstance(given, list | tuple) else (given,)
+    if not values or not all(map(_is_number, values)):
+        raise InvalidInput(f"{name} must be numbers, such as [0.5, 0.5, 0.5], not {given!r}")
+    return values
 
 
 def _labels(given: Any, name: str, words: tuple[str, ...]) -> Any:

@@ -1,0 +1,1 @@
+"""Networks from elsewhere, and questions for other verifiers."""

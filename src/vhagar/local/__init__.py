@@ -1,0 +1,1 @@
+"""Local robustness: the same questions about one given input."""

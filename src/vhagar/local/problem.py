@@ -1,0 +1,101 @@
+"""The local question, and its answer."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from vhagar.errors import InvalidInput
+from vhagar.network import Network
+from vhagar.network.network import confidence
+from vhagar.perturbation import Perturbation
+from vhagar.problem import Problem
+from vhagar.result import Witness
+
+Array = NDArray[np.float64]
+
+
+class Verdict(Enum):
+    """Whether the input keeps its class; the value is the sentence's end."""
+
+    ROBUST = "is robust: every perturbed version keeps its class"
+    BROKEN = "is not robust: a perturbed version loses its class"
+    UNKNOWN = "is neither proven robust nor broken"
+
+
+@dataclass(frozen=True, eq=False, init=False)
+class LocalProblem:
+    """Does every perturbed version of `image` stay out of the targets?
+
+    The image is rounded to float32, so that it is the same in every precision. `source` is its
+    class, and may be given to be sure of it. The other arguments are those of `Problem`, which is
+    the same question about all inputs (`everywhere`).
+    """
+
+    everywhere: Problem
+    image: Array  # (size,)
+
+    def __init__(
+        self,
+        network: Network,
+        perturbation: Perturbation | str,
+        image: ArrayLike,
+        source: int | None = None,
+        targets: int | Sequence[int] | None = None,
+        clip: bool = True,
+        input_range: tuple[float, float] = (0.0, 1.0),
+    ) -> None:
+        x = np.asarray(image, dtype=np.float32).astype(np.float64).reshape(-1)
+        if x.size != network.input_size or not np.isfinite(x).all():
+            raise InvalidInput(
+                f"an image of {x.size} values does not fit the network's input "
+                f"{network.input_shape}, or is not finite"
+            )
+        scores = network.forward(x[None])
+        found = int(scores.argmax())
+        if source is None:
+            source = found
+        problem = Problem(network, perturbation, source, targets, clip, input_range)
+        x = np.clip(x, problem.domain.lower, problem.domain.upper)
+        if abs(x - np.asarray(image, dtype=np.float64).reshape(-1)).max() > 1e-6 * max(
+            1.0, problem.domain.magnitude
+        ):
+            raise InvalidInput(
+                f"the image leaves the input range [{problem.domain.lower:g},"
+                f"{problem.domain.upper:g}]; name the range with --input-range"
+            )
+        if not confidence(scores, source)[0] > 0:
+            raise InvalidInput(
+                f"the image is classified {found}, not {source}; leave the source class out, or "
+                "choose another image"
+            )
+        object.__setattr__(self, "everywhere", problem)
+        object.__setattr__(self, "image", x)
+
+
+@dataclass(frozen=True, eq=False)
+class LocalResult:
+    """The answer, and the interval of the smallest margin over all perturbed versions.
+
+    A version's margin is how far it is from belonging to a target: the confidence in the image's
+    own class where the targets are all others. It is negative, or 0 for a tie, where the version
+    does belong to one. `upper` is that of the worst version found; `lower` is proven. The witness
+    is there if and only if the verdict is BROKEN.
+    """
+
+    verdict: Verdict
+    lower: float
+    upper: float
+    witness: Witness | None
+    seconds: float
+    engine: str
+    interrupted: bool = False
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        assert not math.isnan(self.lower + self.upper) or math.isinf(self.lower)

@@ -1,0 +1,242 @@
+"""Answers a local question with any engine, one piece and one target after the other.
+
+The range of a single parameter is split first, with interval arithmetic on the parts. Then the
+engine is asked. First whether the input can be pushed there at all: the class to be pushed into
+gets a head start just above what rounding can do, and the engine proves that it is not confident
+even so, or finds parameters, which the witness check of the question about all inputs then judges.
+What time is left goes to the margins, with a head start with which some version is ahead.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vhagar.local.fixed import FixedImages, behind, fixed_images, score_rounding
+from vhagar.local.problem import LocalProblem, LocalResult, Verdict
+from vhagar.options import Options
+from vhagar.perturbation import AbstractPiece
+from vhagar.perturbation.scalar import AbstractScalarPiece
+from vhagar.pipeline import verify
+from vhagar.problem import Problem
+from vhagar.relaxation import Bounds, confidence_bounds, network_bounds
+from vhagar.result import Result, Status, Witness
+from vhagar.result.witness import Rejection, WitnessCheck
+from vhagar.search import engine_for
+
+Array = NDArray[np.float64]
+
+# Of the largest score: the head start with which the first question is asked.
+_HEAD_START = 1e-7
+# Into so many parts the range of a single parameter is split before neurons are.
+_MOST_PARTS = 128
+# Of the largest score: smaller margins need not be known as precisely as larger ones.
+_SMALL_MARGIN = 1e-3
+
+
+def verify_local(
+    problem: LocalProblem, *, timeout: float | None = None, options: Options | None = None
+) -> LocalResult:
+    """Is every perturbed version of the image still of its class, and how large is the margin?
+
+    Valid whenever it ends: when all is known, when `timeout` seconds have passed, or on Ctrl-C.
+    """
+    options = options or Options(processes=False, workers=1)
+    engine_for(options)
+    # The search among inputs that the attack is has nothing to start from here.
+    options = replace(options, attack=False, certificate=None, dataset=None)
+    started = time.monotonic()
+    deadline = math.inf if timeout is None else started + timeout
+    search = _Search(problem, options, deadline)
+    search.run()
+    return LocalResult(
+        search.verdict,
+        search.lower,
+        search.upper,
+        search.witness,
+        time.monotonic() - started,
+        options.engine,
+        search.interrupted,
+        tuple(dict.fromkeys(search.notes)),
+    )
+
+
+@dataclass(eq=False)
+class _Case:
+    """A part of a piece and a target: `lower <= the largest confidence in the target <= upper`."""
+
+    piece: int
+    part: AbstractPiece
+    target: int
+    images: FixedImages
+    rounding: float
+    lower: float = -math.inf
+    upper: float = math.inf
+
+    def offer_upper(self, value: float) -> None:
+        self.upper = min(self.upper, value)
+
+    def offer_lower(self, value: float) -> None:
+        self.lower = max(self.lower, value)
+
+
+@dataclass(eq=False)
+class _Search:
+    problem: LocalProblem
+    options: Options
+    deadline: float
+    witness: Witness | None = None
+    interrupted: bool = False
+    notes: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._check = WitnessCheck(self.problem.everywhere)
+        pieces = enumerate(self.problem.everywhere.pieces)
+        self.cases = [case for number, piece in pieces for case in self._cases(number, piece)]
+
+    def _cases(self, number: int, part: AbstractPiece) -> list[_Case]:
+        """One for each target, about a part of a piece."""
+        images = fixed_images(part, self.problem.image)
+        # The images are clipped before the network.
+        rounding = score_rounding(self.problem.everywhere.given_network, images)
+        room = 2 * float(rounding.max())
+        targets = self.problem.everywhere.targets
+        return [_Case(number, part, target, images, room) for target in targets]
+
+    @property
+    def lower(self) -> float:
+        """The smallest margin is at least this."""
+        return -max(case.upper for case in self.cases)
+
+    @property
+    def upper(self) -> float:
+        return -max(case.lower for case in self.cases)
+
+    @property
+    def verdict(self) -> Verdict:
+        if self.witness is not None:
+            return Verdict.BROKEN
+        return Verdict.ROBUST if self.lower > 0 else Verdict.UNKNOWN
+
+    def run(self) -> None:
+        try:
+            for number in range(len(self.problem.everywhere.pieces)):
+                self._begin(number)
+            # The likeliest first: what is broken is broken by one of them.
+            self.cases.sort(key=lambda case: -case.upper)
+            self._ask([case for case in self.cases if case.upper >= 0], small=True)
+            if not self.interrupted:
+                self.cases.sort(key=lambda case: -case.upper)
+                self._ask(list(self.cases), small=False)
+        except KeyboardInterrupt:
+            self.interrupted = True
+
+    def _begin(self, number: int) -> None:
+        """Look at a piece; one with a single parameter is split until that decides, if it can."""
+        waiting = [[case for case in self.cases if case.piece == number]]
+        self._look(waiting[0])
+        while len(waiting) < _MOST_PARTS and self.witness is None:
+            waiting.sort(key=lambda cases: max(case.upper for case in cases))
+            worst = waiting[-1]
+            part = worst[0].part
+            halves = part.split() if isinstance(part, AbstractScalarPiece) else ()
+            done = max(case.upper for case in worst) < 0 or time.monotonic() > self.deadline
+            if done or not halves:
+                return
+            fresh = [self._cases(number, half) for half in halves]
+            for cases in fresh:
+                self._look(cases)
+            waiting[-1:] = fresh
+            gone = set(map(id, worst))
+            kept = [case for case in self.cases if id(case) not in gone]
+            self.cases = kept + [case for cases in fresh for case in cases]
+
+    def _look(self, cases: list[_Case]) -> None:
+        """What interval arithmetic and one evaluation in the middle say of a part's cases."""
+        images = cases[0].images
+        self._offer(cases, np.full(images.parameters, 0.5))
+        ones, room = np.ones(images.parameters), 4 * images.rounding
+        low = images.centre + images.directions.minimum(0) @ ones - room
+        high = images.centre + images.directions.maximum(0) @ ones + room
+        if images.clip:
+            ends = images.domain.lower, images.domain.upper
+            low, high = np.clip(low, *ends), np.clip(high, *ends)
+        for case, (_, most) in zip(cases, self._confidences(Bounds(low, high), cases), strict=True):
+            case.offer_upper(most)
+
+    def _confidences(self, box: Bounds, cases: list[_Case]) -> list[tuple[float, float]]:
+        """Bounds on the confidence in each case's target over a box of images."""
+        network = self.problem.everywhere.network
+        hidden = box if len(network.layers) == 1 else network_bounds(network, box)[-2]
+        both = (confidence_bounds(network, hidden, case.target) for case in cases)
+        return [(float(low.min()), float(high.min())) for low, high in both]
+
+    def _offer(self, cases: list[_Case], u: Array) -> None:
+        """Evaluate a version, and have it judged where it seems to belong to a target."""
+        everywhere, x = self.problem.everywhere, self.problem.image[None]
+        piece, images = everywhere.pieces[cases[0].piece], cases[0].images
+        choice = piece.parameter_bounds[0]  # where there is nothing to choose
+        if images.parameters:
+            choice = piece.project(images.choice(u))
+        image = Bounds(*(side[0] for side in piece.enclosure(x, choice[None])))
+        for case, (least, most) in zip(cases, self._confidences(image, cases), strict=True):
+            case.offer_lower(least)
+            if most < 0 or (self.witness is not None and _margin(self.witness) >= most):
+                continue
+            judged = self._check(case.target, self.problem.image, piece, choice)
+            if isinstance(judged, Rejection):
+                self.notes.append(f"a version seemed to belong to {case.target}: {judged.reason}")
+            else:
+                self.witness = judged
+                case.offer_lower(_margin(judged))
+
+    def _ask(self, cases: list[_Case], small: bool) -> None:
+        for place, case in enumerate(cases):
+            left = self.deadline - time.monotonic()
+            if left <= 0:
+                return
+            if self._is_settled(case, small):
+                continue
+            # Less than a little is lost on preparations.
+            share = None if math.isinf(left) else max(left / (len(cases) - place), min(left, 3.0))
+            result = self._searched(case, self._head_start(case, small), share)
+            if result.status is Status.INTERRUPTED:
+                self.interrupted = True
+                return
+
+    def _is_settled(self, case: _Case, small: bool) -> bool:
+        """Whether this case can no longer change the answer, or has nothing to search."""
+        if not case.images.parameters or case.upper <= max(each.lower for each in self.cases):
+            return True
+        close = case.upper - case.lower <= self.options.relative_gap * abs(case.upper)
+        return close or (small and (self.witness is not None or case.upper < 0))
+
+    def _head_start(self, case: _Case, small: bool) -> float:
+        network = self.problem.everywhere.network
+        scores = float(abs(network.forward(self.problem.image[None])).max())
+        if small:
+            return 2 * case.rounding + _HEAD_START * scores
+        # A version of confidence `case.lower` is known. With this, the best one is ahead by about
+        # the size of the margin itself, to which the search's gap is then relative.
+        size = max(abs(case.lower), _SMALL_MARGIN * scores) + 2 * case.rounding
+        return max(size - case.lower, 0.0)
+
+    def _searched(self, case: _Case, shift: float, timeout: float | None) -> Result:
+        network = behind(self.problem.everywhere.given_network, case.images, case.target, shift)
+        question = Problem(network, None, case.target)
+        result = verify(question, timeout=timeout, options=self.options)
+        # One rounding for the difference, and what the images' own rounding can do.
+        room = case.rounding + 2.0**-50 * (abs(result.upper) + shift)
+        case.offer_upper(result.upper - shift + room)
+        if result.witness is not None:
+            self._offer([case], result.witness.x.reshape(-1))
+        self.notes += result.notes
+        return result
+
+
+def _margin(witness: Witness) -> float:
+    return witness.margin if witness.margin is not None else -math.inf

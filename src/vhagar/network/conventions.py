@@ -1,0 +1,168 @@
+"""How a question's inputs become a model's: axes, shape and normalisation.
+
+Questions are asked about raw pixels, channels first: `(channels, rows, columns)`. A model may want
+them channels last, flat, or as `(x - mean) / std`. A convention says which, and is part of the
+network: of its layers, of the second opinion on its witnesses, of results and of certificates.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vhagar.errors import InvalidInput
+
+Array = NDArray[np.float64]
+Shape = tuple[int, ...]
+Numbers = float | Sequence[float]
+
+LAYOUTS = ("chw", "hwc")
+
+
+@dataclass(frozen=True)
+class Convention:
+    """What happens to an input of `input_shape` before a model takes it as `model_shape`.
+
+    First `(x - mean) / std`, with one number for each channel (for each entry, where the input is
+    no image) or one for all; none of either means that nothing is subtracted or divided. Then, for
+    the layout "hwc", the channels go last. Then the shape is changed.
+    """
+
+    input_shape: Shape
+    model_shape: Shape
+    layout: str = "chw"
+    mean: tuple[float, ...] = ()
+    std: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.layout not in LAYOUTS:
+            raise InvalidInput(f"there is no layout {self.layout!r}; choose chw or hwc")
+        if math.prod(self.input_shape) != math.prod(self.model_shape):
+            raise InvalidInput(
+                f"an image of shape {self.input_shape} does not fill the model's input "
+                f"{self.model_shape}"
+            )
+        if self.layout == "hwc" and len(self.input_shape) != 3:
+            raise InvalidInput(
+                f"an input of shape {self.input_shape} has no channels to put last; say what image "
+                "it is with --image-shape C,H,W"
+            )
+        for name, values in (("mean", self.mean), ("std", self.std)):
+            self._check(name, values)
+
+    def _check(self, name: str, values: tuple[float, ...]) -> None:
+        if not all(math.isfinite(value) for value in values):
+            raise InvalidInput(f"the {name} must be finite, not {list(values)}")
+        if name == "std" and not all(value > 0 for value in values):
+            raise InvalidInput(f"the std divides: it must be above 0, not {list(values)}")
+        if len(values) not in (0, 1, self._groups):
+            what = "channel" if len(self.input_shape) == 3 else "entry"
+            raise InvalidInput(
+                f"the {name} needs one number, or {self._groups} for an input of shape "
+                f"{self.input_shape} (one for each {what}), not {len(values)}"
+            )
+
+    @property
+    def _groups(self) -> int:
+        """How many numbers a mean or std can have."""
+        return {2: 1}.get(len(self.input_shape), self.input_shape[0])
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the model takes the input as it is."""
+        unchanged = self.input_shape == self.model_shape and self.layout == "chw"
+        return unchanged and not self.mean and not self.std
+
+    def spread(self, values: tuple[float, ...]) -> Array:
+        """One number for each channel, for each entry, or for all: in a shape that broadcasts."""
+        rest = len(self.input_shape) - 1
+        return np.asarray(values, dtype=np.float64).reshape(-1, *(1,) * rest)
+
+    def to_model(self, x: Array) -> Array:
+        """The model's own inputs `(batch, *model_shape)` for a batch of the question's."""
+        images = np.asarray(x, dtype=np.float64).reshape(-1, *self.input_shape)
+        if self.mean:
+            images = images - self.spread(self.mean)
+        if self.std:
+            images = images / self.spread(self.std)
+        if self.layout == "hwc":
+            images = images.transpose(0, 2, 3, 1)
+        return images.reshape(-1, *self.model_shape)
+
+    def plain(self) -> dict[str, Any]:
+        """In JSON's own types."""
+        return {
+            "layout": self.layout,
+            "model_shape": list(self.model_shape),
+            "mean": list(self.mean),
+            "std": list(self.std),
+        }
+
+    def __str__(self) -> str:
+        parts = []
+        if self.mean or self.std:
+            mean, std = (_listed(values) for values in (self.mean, self.std))
+            less = f"x - {mean}" if self.mean else "x"
+            parts.append(f"({less}) / {std}" if self.std else less)
+        shape = self.input_shape
+        if self.layout == "hwc":
+            parts.append("channels last")
+            shape = (*shape[1:], shape[0])
+        if shape != self.model_shape:
+            parts.append(f"as {'x'.join(map(str, self.model_shape))} values")
+        return ", ".join(parts) or "x"
+
+
+def convention(
+    model_shape: Shape,
+    layout: str = "chw",
+    image_shape: Sequence[int] | None = None,
+    mean: Numbers | None = None,
+    std: Numbers | None = None,
+) -> Convention:
+    """The convention that a user's options mean for a model whose input has `model_shape`.
+
+    `layout` is that of the model. `image_shape` is `(channels, rows, columns)` or `(rows, columns)`
+    and needed where the model's input is flat, if it is an image.
+    """
+    if image_shape is not None:
+        shape = _image_shape(image_shape)
+        if layout == "hwc" and len(model_shape) == 3 and model_shape != (*shape[1:], shape[0]):
+            raise InvalidInput(
+                f"the model's input {model_shape} is not an image {shape} with its channels last"
+            )
+    elif layout == "hwc" and len(model_shape) == 3:
+        shape = (model_shape[2], *model_shape[:2])
+    else:
+        shape = model_shape
+    numbers = (_numbers(values, name) for values, name in ((mean, "mean"), (std, "std")))
+    return Convention(shape, model_shape, layout, *numbers)
+
+
+def _image_shape(given: Sequence[int]) -> Shape:
+    sizes = tuple(int(size) for size in given)
+    if len(sizes) not in (2, 3) or min(sizes) < 1 or sizes != tuple(given):
+        raise InvalidInput(
+            f"an image shape is channels, rows and columns, or rows and columns, not {given!r}"
+        )
+    return sizes if len(sizes) == 3 else (1, *sizes)
+
+
+def _numbers(given: Numbers | None, name: str) -> tuple[float, ...]:
+    if given is None:
+        return ()
+    values = (given,) if isinstance(given, Real) else tuple(given)  # type: ignore[arg-type]
+    if not values or not all(isinstance(value, Real) for value in values):
+        raise InvalidInput(f"the {name} must be a number or several, not {given!r}")
+    return tuple(float(value) for value in values)
+
+
+def _listed(values: tuple[float, ...]) -> str:
+    text = ",".join(f"{value:.12g}" for value in values)
+    return text if len(values) == 1 else f"[{text}]"
