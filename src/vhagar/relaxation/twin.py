@@ -156,13 +156,14 @@ class Corners:
         """`r` of every neuron for coefficients `(batch, neurons)`: the largest over its corners.
 
         `allowed` `(CORNERS, neurons)` is 0 where a corner counts and minus infinity where a
-        decision has cut it off.
+        decision has cut it off; `(CORNERS, batch, neurons)` where each row has its own decisions.
         """
         best = np.empty(a.shape)
         at_once = max(1, _BLOCK_ENTRIES // max(a.shape[1], 1))
         for begin in range(0, len(a), at_once):
             rows = slice(begin, begin + at_once)
-            self._offset(a[rows], b[rows], p[rows], q[rows], allowed, best[rows])
+            own = allowed if allowed is None or allowed.ndim == 2 else allowed[:, rows]
+            self._offset(a[rows], b[rows], p[rows], q[rows], own, best[rows])
         return best
 
     def _offset(
@@ -196,8 +197,9 @@ def through_relu(
 class Allowed:
     """What decisions leave: 0 where a corner counts, minus infinity where it is cut off.
 
-    `layers` holds `(CORNERS, neurons)` for each ReLU layer, `pixels` `(corners, size)` for a
-    piece with pixel corners; None where nothing is decided.
+    `layers` holds `(CORNERS, neurons)` for each ReLU layer, or `(CORNERS, batch, neurons)` where
+    rows differ, `pixels` `(corners, size)` for a piece with pixel corners; None where nothing is
+    decided.
     """
 
     layers: tuple[Array | None, ...]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 
 from vhagar.search.bab.explorer import Explored
-from vhagar.search.bab.node import Closed, Node
+from vhagar.search.bab.node import Closed, Node, Region
 
 Goal = int | None
 
@@ -15,15 +15,27 @@ class Frontier:
     """No node is ever lost: it is open, in a worker's hands, or closed with its bound."""
 
     def __init__(self, nodes: Iterable[Node]) -> None:
-        self._open = list(nodes)
-        heapq.heapify(self._open)
+        # A heap for each goal: its bound is its best node's, however many there are.
+        self._open: dict[Goal, list[Node]] = {}
+        self._count = 0
+        for node in nodes:
+            self._push(node)
         self._in_flight: dict[int, list[Node]] = {}
         self._closed = Closed()
         self.explored = 0
 
     def __len__(self) -> int:
         """How many nodes are open and in nobody's hands."""
-        return len(self._open)
+        return self._count
+
+    def _push(self, node: Node) -> None:
+        heapq.heappush(self._open.setdefault(node.region.target, []), node)
+        self._count += 1
+
+    def _pop(self) -> Node:
+        """The best node of all."""
+        self._count -= 1
+        return heapq.heappop(min(filter(None, self._open.values()), key=lambda heap: heap[0]))
 
     @property
     def in_flight(self) -> bool:
@@ -37,32 +49,50 @@ class Frontier:
         """The best nodes; among as many as all workers take, or twice as many, those first whose
         bases the worker has."""
         among = count * max(2, workers)
-        best = [heapq.heappop(self._open) for _ in range(min(among, len(self._open)))]
+        best = [self._pop() for _ in range(min(among, len(self)))]
         own = [node for node in best[1:] if node.maker == worker]
         others = [node for node in best[1:] if node.maker != worker]
         ordered = [best[0], *own, *others]  # the very best is never left behind
         for node in ordered[count:]:
-            heapq.heappush(self._open, node)
+            self._push(node)
         self._in_flight[worker] = ordered[:count]
         return ordered[:count]
+
+    def take_wide(
+        self, worker: int, count: int, reserve: int, suitable: Container[Region]
+    ) -> list[Node]:
+        """The best nodes of some regions, after the very best ones, which stay for others."""
+        best = [self._pop() for _ in range(min(count + reserve, len(self)))]
+        taken: list[Node] = []
+        left = best[:reserve]
+        for node in best[reserve:]:
+            (taken if node.region in suitable else left).append(node)
+        for node in left:
+            self._push(node)
+        if taken:
+            self._in_flight[worker] = taken
+        return taken
 
     def put_back(self, worker: int, explored: Explored) -> None:
         """What a worker made of its nodes."""
         self._in_flight.pop(worker, None)
         for node in explored.open:
-            heapq.heappush(self._open, node)
+            self._push(node)
         self._closed.merge(explored.closed)
         self.explored += explored.nodes
 
     def abandon(self, worker: int) -> None:
         """A worker is gone: its nodes are open again, unexplored."""
         for node in self._in_flight.pop(worker, []):
-            heapq.heappush(self._open, node)
+            self._push(node)
 
     def uppers(self, goals: Iterable[Goal]) -> dict[Goal, float]:
         """Each goal's bound: the largest of its nodes, open, in flight or closed."""
         uppers = {goal: self._closed.uppers.get(goal, 0.0) for goal in goals}
-        for nodes in (self._open, *self._in_flight.values()):
+        for goal, heap in self._open.items():
+            if heap:
+                uppers[goal] = max(uppers[goal], heap[0].upper)
+        for nodes in self._in_flight.values():
             for node in nodes:
                 goal = node.region.target
                 uppers[goal] = max(uppers[goal], node.upper)

@@ -1,0 +1,92 @@
+"""The bounding of wide frontiers as the search sees it: in a process beside its workers, or here.
+
+Nothing of torch is imported before there is something to bound.
+"""
+
+from __future__ import annotations
+
+import queue
+import time
+from typing import Any
+
+from vhagar.result import Tracker
+from vhagar.search.bab.explorer import Explored
+from vhagar.search.bab.frontier import Frontier
+from vhagar.search.bab.node import Node, first_number
+from vhagar.search.bab.wide.tasks import Suitable, WideReady, WideTask
+from vhagar.search.processes import Finished, Worker
+
+# Nodes that a task begins with.
+_NODES = 2048
+# Nodes that stay for the linear programs, for each worker, and how many more there must be for a
+# batch to be worth it.
+_RESERVED, _WORTHWHILE = 8, 64
+
+
+class WideBeside:
+    """A process that takes nodes by the thousand. It is given none before it is ready."""
+
+    def __init__(
+        self, tracker: Tracker, name: int, inbox: queue.SimpleQueue[tuple[Any, Any]]
+    ) -> None:
+        from vhagar.search.bab.wide.worker import explore_wide
+
+        self.name = name
+        self._tracker = tracker
+        self._suitable = Suitable(tracker.problem)
+        self._idle = False
+        job = (tracker.problem, tracker.options, name)
+        self._worker = Worker(name, (explore_wide, job), inbox)
+
+    def stop(self) -> None:
+        self._worker.stop()
+
+    def hand_out(self, frontier: Frontier, ceiling: float, workers: int) -> None:
+        """Give it a part of a frontier that is wide enough."""
+        reserve = _RESERVED * workers
+        if not self._idle or len(frontier) < reserve + _WORTHWHILE:
+            return
+        nodes = frontier.take_wide(self.name, _NODES, reserve, self._suitable)
+        if nodes:
+            self._worker.tell(WideTask(nodes, self._tracker.lower, ceiling))
+            self._idle = False
+
+    def hear(self, message: Any) -> None:
+        """It is done with its task, or ready for the first one, or gone."""
+        if isinstance(message, Finished):
+            self.stop()
+            self._tracker.note(f"the bounding of wide frontiers ended early: {message.error}")
+            return
+        if isinstance(message, WideReady):
+            self._tracker.device = message.device
+        self._idle = True
+
+
+class WideHere:
+    """The same in this process, a few nodes at a time, always in the same order."""
+
+    name = 1  # the search itself is 0
+
+    def __init__(self, tracker: Tracker) -> None:
+        from vhagar.device import device_words, torch_device
+        from vhagar.search.bab.wide.explorer import WideExplorer
+
+        self._tracker = tracker
+        self._suitable = Suitable(tracker.problem)
+        device = torch_device(tracker.options.device)
+        tracker.device = device_words(device)
+        self._explorer = WideExplorer(
+            tracker.problem, tracker.options, device, first_number(self.name), tracker.bounds
+        )
+
+    def take(self, frontier: Frontier, count: int) -> list[Node]:
+        """The best nodes but one."""
+        return frontier.take_wide(self.name, count, 1, self._suitable)
+
+    def explore(
+        self, nodes: list[Node], most_nodes: int, ceiling: float, deadline: float
+    ) -> Explored:
+        self._explorer.lower, self._explorer.ceiling = self._tracker.lower, ceiling
+        return self._explorer.explore(
+            nodes, most_nodes, should_stop=lambda: time.monotonic() > deadline
+        )
