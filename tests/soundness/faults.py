@@ -88,7 +88,7 @@ RELAXATION = {
     ),
     "the rounding errors not added": _one(
         _TWIN,
-        "np.nextafter(total + 2.0 * state.error + 8 * _HALF_ULP * scale, np.inf)",
+        "np.nextafter(total + 2.0 * state.error + 8 * HALF_ULP * scale, np.inf)",
         "total - 1e-8 * scale",
         18,
     ),

@@ -23,6 +23,7 @@ from vhagar.search.bab.frontier import Frontier
 from vhagar.search.bab.node import Node, Region
 from vhagar.search.bab.record import Record, recording
 from vhagar.search.bab.wide.beside import WideBeside, WideHere
+from vhagar.search.bab.wide.tasks import WideReport
 from vhagar.search.bab.workplace import CeilingTask, Task, Workplace, explore
 from vhagar.search.base import AbstractEngine
 from vhagar.search.large.size import is_large
@@ -119,9 +120,8 @@ class _Search:
             done = workplace.work(task, _QUANTUM_NODES, stop_at=deadline)
             self._put_back(0, done)
             if wide is not None and (nodes := wide.take(self._frontier, _QUANTUM_NODES)):
-                self._put_back(
-                    wide.name, wide.explore(nodes, _QUANTUM_NODES, self._ceiling.upper, deadline)
-                )
+                done = wide.explore(nodes, _QUANTUM_NODES, self._ceiling.upper, deadline)
+                self._take_report(wide.name, WideReport(done, {}))
             tracker.report()
         self._announce()
         return False
@@ -201,12 +201,17 @@ class _Search:
             self._tracker.offer_witness(message.target, message.x, piece, message.parameters)
 
     def _handle_wide(self, wide: WideBeside, message: Any) -> None:
-        if isinstance(message, Explored):
-            self._put_back(wide.name, message)
+        if isinstance(message, WideReport):
+            self._take_report(wide.name, message)
         if isinstance(message, Finished):
             self._frontier.abandon(wide.name)
             self._wide = None
         wide.hear(message)
+
+    def _take_report(self, name: int, report: WideReport) -> None:
+        self._frontier.report(name, report.explored, report.held)
+        self._tracker.count_nodes(report.explored.nodes)
+        self._announce()
 
     def _handle(self, name: Any, message: Any, workers: dict[int, Worker], idle: set[int]) -> None:
         if name == _ATTACKER:

@@ -4,11 +4,22 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Container, Iterable
+from dataclasses import dataclass, field
 
 from vhagar.search.bab.explorer import Explored
 from vhagar.search.bab.node import Closed, Node, Region
 
 Goal = int | None
+
+
+@dataclass(eq=False)
+class _Lent:
+    """All nodes that a worker was lent, should it be lost; those among them that it has not
+    reported on; and its bounds for the others' descendants that it still has."""
+
+    nodes: list[Node] = field(default_factory=list)
+    unreported: list[Node] = field(default_factory=list)
+    held: dict[Goal, float] = field(default_factory=dict)
 
 
 class Frontier:
@@ -21,6 +32,7 @@ class Frontier:
         for node in nodes:
             self._push(node)
         self._in_flight: dict[int, list[Node]] = {}
+        self._lent: dict[int, _Lent] = {}
         self._closed = Closed()
         self.explored = 0
 
@@ -39,7 +51,7 @@ class Frontier:
 
     @property
     def in_flight(self) -> bool:
-        return bool(self._in_flight)
+        return bool(self._in_flight or self._lent)
 
     def has(self, worker: int) -> bool:
         """Whether a worker has nodes of this frontier."""
@@ -58,20 +70,40 @@ class Frontier:
         self._in_flight[worker] = ordered[:count]
         return ordered[:count]
 
-    def take_wide(
-        self, worker: int, count: int, reserve: int, suitable: Container[Region]
+    def best(self) -> float:
+        """The largest bound of an open node in nobody's hands."""
+        return max((heap[0].upper for heap in self._open.values() if heap), default=0.0)
+
+    def lend(
+        self, worker: int, count: int, reserve: int, above: float, suitable: Container[Region]
     ) -> list[Node]:
-        """The best nodes of some regions, after the very best ones, which stay for others."""
+        """Nodes for a worker that keeps them and their children until it says otherwise.
+
+        They are the best ones of suitable regions with a bound above one, after the very best,
+        which stay for others.
+        """
         best = [self._pop() for _ in range(min(count + reserve, len(self)))]
         taken: list[Node] = []
         left = best[:reserve]
         for node in best[reserve:]:
-            (taken if node.region in suitable else left).append(node)
+            wanted = node.upper > above and node.region in suitable
+            (taken if wanted else left).append(node)
         for node in left:
             self._push(node)
         if taken:
-            self._in_flight[worker] = taken
+            lent = self._lent.setdefault(worker, _Lent())
+            lent.nodes += taken
+            lent.unreported += taken
         return taken
+
+    def report(self, worker: int, explored: Explored, held: dict[Goal, float]) -> None:
+        """What a worker made of all that it was lent: nodes that come back are open again, and
+        `held` bounds those that stay with it."""
+        lent = self._lent.setdefault(worker, _Lent())
+        lent.held, lent.unreported = held, []
+        if not held:
+            del self._lent[worker]
+        self.put_back(worker, explored)
 
     def put_back(self, worker: int, explored: Explored) -> None:
         """What a worker made of its nodes."""
@@ -83,7 +115,8 @@ class Frontier:
 
     def abandon(self, worker: int) -> None:
         """A worker is gone: its nodes are open again, unexplored."""
-        for node in self._in_flight.pop(worker, []):
+        lent = self._lent.pop(worker, _Lent())
+        for node in self._in_flight.pop(worker, []) + lent.nodes:
             self._push(node)
 
     def uppers(self, goals: Iterable[Goal]) -> dict[Goal, float]:
@@ -92,7 +125,11 @@ class Frontier:
         for goal, heap in self._open.items():
             if heap:
                 uppers[goal] = max(uppers[goal], heap[0].upper)
-        for nodes in self._in_flight.values():
+        for lent in self._lent.values():
+            for goal, upper in lent.held.items():
+                uppers[goal] = max(uppers[goal], upper)
+        unreported = (lent.unreported for lent in self._lent.values())
+        for nodes in (*self._in_flight.values(), *unreported):
             for node in nodes:
                 goal = node.region.target
                 uppers[goal] = max(uppers[goal], node.upper)

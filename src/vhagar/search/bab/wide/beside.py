@@ -13,14 +13,15 @@ from vhagar.result import Tracker
 from vhagar.search.bab.explorer import Explored
 from vhagar.search.bab.frontier import Frontier
 from vhagar.search.bab.node import Node, first_number
-from vhagar.search.bab.wide.tasks import Suitable, WideReady, WideTask
+from vhagar.search.bab.wide.tasks import Suitable, WideReady, WideReport, WideTask
 from vhagar.search.processes import Finished, Worker
 
-# Nodes that a task begins with.
-_NODES = 2048
-# Nodes that stay for the linear programs, for each worker, and how many more there must be for a
-# batch to be worth it.
-_RESERVED, _WORTHWHILE = 8, 64
+# The most nodes that a task brings.
+_NODES = 1024
+# For each worker: nodes that stay for the linear programs, and nodes that come back for them.
+_RESERVED, _RETURNED = 8, 4
+# How many nodes there must be for the first batch to be worth it.
+_WORTHWHILE = 64
 
 
 class WideBeside:
@@ -35,6 +36,7 @@ class WideBeside:
         self._tracker = tracker
         self._suitable = Suitable(tracker.problem)
         self._idle = False
+        self._held: dict[int | None, float] = {}
         job = (tracker.problem, tracker.options, name)
         self._worker = Worker(name, (explore_wide, job), inbox)
 
@@ -42,23 +44,29 @@ class WideBeside:
         self._worker.stop()
 
     def hand_out(self, frontier: Frontier, ceiling: float, workers: int) -> None:
-        """Give it a part of a frontier that is wide enough."""
-        reserve = _RESERVED * workers
-        if not self._idle or len(frontier) < reserve + _WORTHWHILE:
+        """Have it go on, with more nodes where the best ones are not its own, and give some back
+        where they are."""
+        if not self._idle:
             return
-        nodes = frontier.take_wide(self.name, _NODES, reserve, self._suitable)
-        if nodes:
-            self._worker.tell(WideTask(nodes, self._tracker.lower, ceiling))
+        reserve, nodes = _RESERVED * workers, list[Node]()
+        best = max(self._held.values(), default=0.0)
+        if len(frontier) >= reserve + (0 if self._held else _WORTHWHILE):
+            nodes = frontier.lend(self.name, _NODES, reserve, best, self._suitable)
+        if nodes or self._held:
+            wanted = _RETURNED * workers if best > frontier.best() else 0
+            self._worker.tell(WideTask(nodes, self._tracker.lower, ceiling, wanted))
             self._idle = False
 
     def hear(self, message: Any) -> None:
-        """It is done with its task, or ready for the first one, or gone."""
+        """It has done its task, or is ready for the first one, or gone."""
         if isinstance(message, Finished):
             self.stop()
             self._tracker.note(f"the bounding of wide frontiers ended early: {message.error}")
             return
         if isinstance(message, WideReady):
             self._tracker.device = message.device
+        if isinstance(message, WideReport):
+            self._held = message.held
         self._idle = True
 
 
@@ -81,7 +89,7 @@ class WideHere:
 
     def take(self, frontier: Frontier, count: int) -> list[Node]:
         """The best nodes but one."""
-        return frontier.take_wide(self.name, count, 1, self._suitable)
+        return frontier.lend(self.name, count, 1, 0.0, self._suitable)
 
     def explore(
         self, nodes: list[Node], most_nodes: int, ceiling: float, deadline: float

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
 import math
 import time
 from collections.abc import Callable
@@ -20,6 +19,7 @@ from vhagar.relaxation.memory import BoundsMemory
 from vhagar.search.bab.explorer import Explored, Limits
 from vhagar.search.bab.node import Closed, Node, Region
 from vhagar.search.bab.regions import RecentlyUsed, Regions
+from vhagar.search.bab.wide.heap import NodeHeap
 from vhagar.search.bab.wide.region import WideRegion
 from vhagar.search.bab.wide.states import States
 from vhagar.search.bab.wide.steps import Iterates
@@ -33,16 +33,15 @@ _STATES_SHARE = 0.1
 @dataclass(frozen=True)
 class Effort:
     """Nodes of a generation, steps for a child, steps for a node whose parent's end is not known,
-    states that are kept, and open nodes that are enough."""
+    and states that are kept."""
 
     batch: int
-    steps: int = 200
+    steps: int = 400
     first_steps: int = 800
     most_states: int = 2**17
-    most_open: int = 2**13
 
 
-_EFFORTS = {"cuda": Effort(2048), "cpu": Effort(32, most_states=2**12, most_open=512)}
+_EFFORTS = {"cuda": Effort(512), "cpu": Effort(8, most_states=2**12)}
 
 
 @dataclass(eq=False)
@@ -93,24 +92,33 @@ class WideExplorer:
         should_stop: Callable[[], bool] = lambda: False,
     ) -> Explored:
         """The best of the given nodes and of their children, until enough is done."""
-        frontier, stuck, closed = list(nodes), list[Node](), Closed()
-        heapq.heapify(frontier)
+        heap = NodeHeap(nodes)
+        stuck, closed, done = self.work(heap, most_nodes, seconds, should_stop)
+        return Explored(heap.nodes() + stuck, closed, done)
+
+    def work(
+        self,
+        heap: NodeHeap,
+        most_nodes: int,
+        seconds: float = math.inf,
+        should_stop: Callable[[], bool] = lambda: False,
+    ) -> tuple[list[Node], Closed, int]:
+        """The same with nodes that stay in a heap: those that cannot be branched here, the bounds
+        of the closed ones, and how many were looked at."""
+        stuck, closed = list[Node](), Closed()
         done, begun = 0, time.monotonic()
-        while frontier and done < most_nodes and len(frontier) < self._effort.most_open:
+        while len(heap) and done < most_nodes:
             if done and (time.monotonic() - begun > seconds or should_stop()):
                 break
-            count = min(self._effort.batch, most_nodes - done, 1 + len(frontier) // 2)
-            best = [heapq.heappop(frontier) for _ in range(count)]
+            best = heap.pop(min(self._effort.batch, most_nodes - done, 1 + len(heap) // 2))
             best = [node for node in best if not self._close_if_settled(node, closed)]
             done += len(best)
             for region in dict.fromkeys(node.region for node in best):
                 own = [node for node in best if node.region == region]
                 children, left = self._generation(region, own)
                 stuck += left
-                for child in children:
-                    if not self._close_if_settled(child, closed):
-                        heapq.heappush(frontier, child)
-        return Explored(frontier + stuck, closed, done)
+                heap.push(node for node in children if not self._close_if_settled(node, closed))
+        return stuck, closed, done
 
     def _close_if_settled(self, node: Node, closed: Closed) -> bool:
         upper = min(node.upper, self.ceiling)
@@ -162,25 +170,27 @@ class WideExplorer:
         torch = require_torch()
         region = place.region
         iterates, codes = self._states_of(place, nodes)
-        uppers = torch.tensor([node.upper for node in nodes], device=self._device)
+        uppers = torch.tensor(
+            [node.upper for node in nodes], dtype=torch.float32, device=self._device
+        )
         most = (uppers - self._limits.cutoff(self.lower)).clamp(min=0)
         branching = region.branch(iterates, most)
-        places = branching.place.tolist()
-        stuck = [node for node, at in zip(nodes, places, strict=True) if at < 0]
-        chosen = torch.nonzero(branching.place >= 0)[:, 0]
+        has_one = branching.places >= 0
+        stuck = [node for node, has in zip(nodes, has_one.tolist(), strict=True) if not has]
+        chosen = torch.nonzero(has_one)[:, 0]
         if not len(chosen):
             return [], stuck
         parents = [nodes[k] for k in chosen.tolist()]
-        at = branching.place[chosen]
+        at = branching.places[chosen]
         decided = torch.cat([_decided(region, codes[chosen], at, side) for side in (False, True)])
         start = iterates.take(chosen.repeat(2))
         ended, mean = region.steps.run(start, region.upper(decided), self._effort.steps)
-        proven = region.formula.uppers(region.steps.duals(mean), decided.cpu().numpy())
+        proven = region.formula.uppers(region.steps.duals(mean, torch.float64), decided)
         known = np.array([node.upper for node in parents] * 2)
         found = np.minimum(known, proven)
-        floor = np.maximum(found, self._limits.cutoff(self.lower))
-        decreases = torch.as_tensor(known - floor, dtype=torch.float32, device=self._device)
-        region.learn(at, branching.promises[chosen], decreases.clamp(min=0).reshape(2, -1).T)
+        gained = known - np.maximum(found, self._limits.cutoff(self.lower))
+        decreases = torch.as_tensor(gained, dtype=torch.float32, device=self._device).clamp(min=0)
+        region.learn(at, branching.promises[chosen], decreases.reshape(2, -1).T)
         children = self._nodes(region, parents, at.tolist(), found.tolist())
         place.states.keep([child.number for child in children], ended, decided)
         return children, stuck

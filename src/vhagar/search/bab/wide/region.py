@@ -26,13 +26,13 @@ _PRIOR = 2.0
 
 @dataclass(frozen=True, eq=False)
 class Branching:
-    """Of every node the sign to decide next: `place` `(nodes,)` counts the neurons of all layers of
+    """Of every node the sign to decide next: `places` `(nodes,)` count the neurons of all layers of
     the first copy and then of the second; -1 where the point leaves nothing to decide.
 
     `promises` `(nodes, 2)` are those of the negative and the positive child.
     """
 
-    place: Tensor
+    places: Tensor
     promises: Tensor
 
 
@@ -47,7 +47,7 @@ class WideRegion:
         self._sizes = [len(hexagons) for hexagons in bounds.hexagons]
         self.neurons = sum(self._sizes)
         self.steps = PrimalDual(model.arrays, model.delta, device)
-        self.formula = WideBound(context, score_size, threads)
+        self.formula = WideBound(context, score_size, device, threads)
         weights = model.weights
         starts = np.concatenate([[0], np.cumsum(self._sizes)]).astype(np.int64)
         self._starts = starts
@@ -116,7 +116,7 @@ class WideRegion:
         """
         torch = require_torch()
         weights = self.steps.primal(iterates.x, self._columns).clamp_(min=0)
-        worth = self._worth(self._multipliers(iterates.y))
+        worth = self._worth(self.steps.duals(iterates.y, torch.float32))
         masses = []
         for sign in (1.0, -1.0):
             parts = [
@@ -161,9 +161,6 @@ class WideRegion:
         torch = require_torch()
         found = torch.zeros((len(values), self.neurons), device=self._device)
         return found.index_add_(1, self._owner, values)
-
-    def _multipliers(self, y: Tensor) -> Tensor:
-        return y * self._tensor(self.steps.row_scale, require_torch().float32)
 
     def _worth(self, duals: Tensor) -> Tensor:
         """How much the bound rises with each neuron's value, `(nodes, both copies' neurons)`."""

@@ -15,14 +15,17 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from vhagar.device import Tensor, full_precision, require_torch
+from vhagar.device import Tensor, fast_products, full_precision, require_torch
 from vhagar.linear import LinearArrays
+from vhagar.search.bab.wide.move import move
 
 Array = NDArray[np.float64]
 
 # How much longer dual steps are than primal ones, and how far past its step an iterate goes.
 _BALANCE, _RELAXATION = 0.15, 1.8
 _BALANCING_ROUNDS, _NORM_ROUNDS = 10, 60
+# Of the steps, those at first whose products may be rounded like TF32's.
+_ROUGH_SHARE = 0.75
 # A matrix with at most so many entries is multiplied as a dense one where that is a GPU's job.
 _MOST_DENSE = 2**28
 
@@ -46,7 +49,7 @@ class PrimalDual:
     of the columns."""
 
     def __init__(self, arrays: LinearArrays, objective: int, device: Any) -> None:
-        matrix, self.row_scale, self._column_scale = _balanced(sparse.csr_array(arrays.matrix))
+        matrix, self._row_scale, self._column_scale = _balanced(sparse.csr_array(arrays.matrix))
         norm = _norm(matrix)
         self._primal_step = 0.95 / (norm * _BALANCE)
         self._dual_step = 0.95 * _BALANCE / norm
@@ -56,13 +59,13 @@ class PrimalDual:
         self._cost = float(self._column_scale[objective])
         self._lower = self._tensor(arrays.column_lower / self._column_scale)
         self.upper = self._tensor(arrays.column_upper / self._column_scale)
-        self._row_lower = self._tensor(arrays.row_lower * self.row_scale)
-        self._row_upper = self._tensor(arrays.row_upper * self.row_scale)
+        self._row_lower = self._tensor(arrays.row_lower * self._row_scale)
+        self._row_upper = self._tensor(arrays.row_upper * self._row_scale)
 
     @property
     def sizes(self) -> tuple[int, int]:
         """The numbers of columns and of rows."""
-        return len(self._column_scale), len(self.row_scale)
+        return len(self._column_scale), len(self._row_scale)
 
     def _tensor(self, values: Array) -> Tensor:
         torch = require_torch()
@@ -70,17 +73,17 @@ class PrimalDual:
 
     def iterates(self, primal: Array, duals: Array) -> Iterates:
         """One node's points `(columns,)` and `(rows,)` in own units, as a batch of one."""
-        x, y = primal / self._column_scale, duals / self.row_scale
+        x, y = primal / self._column_scale, duals / self._row_scale
         return Iterates(self._tensor(x)[None], self._tensor(y)[None])
 
     def primal(self, x: Tensor, columns: Tensor) -> Tensor:
         """Some columns in the model's units."""
         return x[:, columns] * self._tensor(self._column_scale)[columns]
 
-    def duals(self, y: Tensor) -> Array:
-        """Multipliers of the rows, `(nodes, rows)`, in the model's units and in float64."""
-        found: Array = y.cpu().numpy().astype(np.float64) * self.row_scale
-        return found
+    def duals(self, y: Tensor, kind: Any) -> Tensor:
+        """Multipliers of the rows, `(nodes, rows)`, in the model's units and that precision."""
+        scale = require_torch().as_tensor(self._row_scale, dtype=kind, device=self._device)
+        return y.to(kind) * scale
 
     def run(self, start: Iterates, upper: Tensor, steps: int) -> tuple[Iterates, Tensor]:
         """Where the steps lead, and the mean dual point of the second half of them.
@@ -89,22 +92,26 @@ class PrimalDual:
         """
         torch = require_torch()
         x, y = start.x.clone(), start.y.clone()
-        mean = torch.zeros_like(y)
-        counted = max(1, steps - steps // 2)
-        with full_precision():
-            for k in range(steps):
-                slope = self._product.back(y)
-                slope[:, self._objective] -= self._cost
-                moved = torch.add(x, slope, alpha=-self._primal_step)
-                moved = torch.clamp(moved, self._lower, upper)
-                change = moved - x
-                x.add_(change, alpha=_RELAXATION)
-                aim = self._product.forth(moved.add_(change)).add_(y, alpha=1 / self._dual_step)
-                excess = aim - torch.clamp(aim, self._row_lower, self._row_upper)
-                y.lerp_(excess.mul_(self._dual_step), _RELAXATION)
-                if k >= steps - counted:
-                    mean.add_(y)
-        return Iterates(x, y), mean.div_(counted)
+        sum_ = torch.zeros_like(y)
+        rough = int(_ROUGH_SHARE * steps)
+        counted = max(1, steps // 2)
+        for begin, end in ((0, rough), (rough, steps)):
+            with fast_products() if end == rough else full_precision():
+                for k in range(begin, end):
+                    self._step(x, y, upper)
+                    if k >= steps - counted:
+                        sum_.add_(y)
+        return Iterates(x, y), sum_.div_(counted)
+
+    def _step(self, x: Tensor, y: Tensor, upper: Tensor) -> None:
+        """One step of all nodes, in place."""
+        torch = require_torch()
+        slope = self._product.back(y)
+        slope[:, self._objective] -= self._cost
+        ahead = move(x, slope, self._lower, upper, self._primal_step, _RELAXATION)
+        aim = self._product.forth(ahead).add_(y, alpha=1 / self._dual_step)
+        excess = aim - torch.clamp(aim, self._row_lower, self._row_upper)
+        y.lerp_(excess.mul_(self._dual_step), _RELAXATION)
 
 
 class _Product:

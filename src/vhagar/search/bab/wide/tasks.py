@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from vhagar.problem import Problem
+from vhagar.search.bab.explorer import Explored
 from vhagar.search.bab.node import Node, Region
 
 
@@ -22,11 +23,13 @@ class Suitable:
 
 @dataclass(frozen=True, eq=False)
 class WideTask:
-    """Nodes to explore, the best confidence known and the largest possible."""
+    """More nodes to explore, the best confidence known and the largest possible, and how many of
+    the best nodes are wanted back for linear programs."""
 
     nodes: list[Node]
     lower: float
     ceiling: float
+    wanted: int = 0
 
 
 @dataclass(frozen=True)
@@ -34,3 +37,12 @@ class WideReady:
     """The process has found its device."""
 
     device: str
+
+
+@dataclass(frozen=True, eq=False)
+class WideReport:
+    """What became of all nodes that were given so far: those that come back, and the largest bound
+    of each goal among those that stay. `explored.open` are those that come back."""
+
+    explored: Explored
+    held: dict[int | None, float]

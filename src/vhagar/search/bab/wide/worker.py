@@ -7,9 +7,11 @@ import os
 from vhagar.device import device_words, torch_device
 from vhagar.options import Options
 from vhagar.problem import Problem
+from vhagar.search.bab.explorer import Explored
 from vhagar.search.bab.node import first_number
 from vhagar.search.bab.wide.explorer import WideExplorer
-from vhagar.search.bab.wide.tasks import WideReady, WideTask
+from vhagar.search.bab.wide.heap import NodeHeap
+from vhagar.search.bab.wide.tasks import WideReady, WideReport, WideTask
 from vhagar.search.processes import Channel
 
 # How long a task takes, nearly.
@@ -26,8 +28,12 @@ def explore_wide(argument: tuple[Problem, Options, int], channel: Channel) -> No
     explorer = WideExplorer(problem, options, device, first_number(worker), threads=threads)
     explorer.warm_up()
     channel.send(WideReady(device_words(device)))
+    heap = NodeHeap()
     while True:
         task: WideTask = channel.receive()
         explorer.lower = max(explorer.lower, task.lower)
         explorer.ceiling = min(explorer.ceiling, task.ceiling)
-        channel.send(explorer.explore(task.nodes, 10**9, _SECONDS))
+        heap.push(task.nodes)
+        stuck, closed, done = explorer.work(heap, 10**9, _SECONDS)
+        back = stuck + heap.pop(task.wanted)
+        channel.send(WideReport(Explored(back, closed, done), heap.uppers()))
