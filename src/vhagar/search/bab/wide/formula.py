@@ -132,9 +132,7 @@ class _Backwards:
 
     def _tensor(self, values: Any) -> Tensor:
         torch = require_torch()
-        return torch.as_tensor(
-            np.ascontiguousarray(values), dtype=torch.float64, device=self._device
-        )
+        return torch.tensor(np.asarray(values), dtype=torch.float64, device=self._device)
 
     def total(self, duals: Tensor) -> Tensor:
         """The weight on the source's rows."""
@@ -207,7 +205,7 @@ class _Relu:
         # The codes that cut each corner off: those of the other side.
         s, t = corners.s, corners.t
         bits = 1 * (s < 0) + 2 * (s > 0) + 4 * (t < 0) + 8 * (t > 0)
-        self._cut = torch.as_tensor(bits.astype(np.uint8), device=self.on.device)
+        self._cut = torch.tensor(bits.astype(np.uint8), device=self.on.device)
 
     def offset(
         self, a: Tensor, b: Tensor, p: Tensor, q: Tensor, codes: Tensor

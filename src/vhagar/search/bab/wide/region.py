@@ -70,7 +70,7 @@ class WideRegion:
         self._seen = torch.zeros((2, 2 * self.neurons), device=device)
 
     def _tensor(self, values: Any, kind: Any) -> Tensor:
-        return require_torch().as_tensor(values, dtype=kind, device=self._device)
+        return require_torch().tensor(np.asarray(values), dtype=kind, device=self._device)
 
     def start(self) -> Iterates | None:
         """Where the undecided root's LP ends; None where it ends nowhere."""

@@ -13,7 +13,10 @@ class Suitable:
     """Which regions may be explored in batches: those decided by the signs of neurons alone."""
 
     def __init__(self, problem: Problem) -> None:
-        self._roots = [piece.convex and piece.pixel_corners() is None for piece in problem.pieces]
+        some = problem.network.hidden_neurons > 0
+        self._roots = [
+            some and piece.convex and piece.pixel_corners() is None for piece in problem.pieces
+        ]
 
     def __contains__(self, region: object) -> bool:
         if not isinstance(region, Region):
