@@ -81,9 +81,9 @@ class Suite:
     timeout: float
     workers: int
     seed: int
-    device: str
     confidence_timeout: float
     store: Store
+    device: str = "auto"
 
     @cache  # noqa: B019 (one suite lives as long as the program)
     def network(self, name: str) -> Network:
@@ -216,9 +216,9 @@ def main(given: Sequence[str] | None = None) -> int:
         arguments.timeout,
         arguments.workers,
         arguments.seed,
-        arguments.device,
         arguments.confidence_timeout,
         Store(arguments.out),
+        arguments.device,
     )
     runs = run_all(suite, instances, engines, lambda run: print(one_line(run), flush=True))
     print()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from vhagar.errors import InvalidInput, VhagarError
@@ -54,22 +54,13 @@ def device_words(device: Any) -> str:
     return str(device.type)
 
 
-def full_precision() -> AbstractContextManager[None]:
-    """Float32 products as float32: no TF32 in matrix products and convolutions."""
-    return _tf32(allowed=False)
-
-
-def fast_products() -> AbstractContextManager[None]:
-    """Float32 products of numbers that may be rounded to eleven bits first, where that is fast."""
-    return _tf32(allowed=True)
-
-
 @contextmanager
-def _tf32(allowed: bool) -> Iterator[None]:
+def full_precision() -> Iterator[None]:
+    """Float32 products as float32: no TF32 in matrix products and convolutions."""
     torch = require_torch()
     matmul, cudnn = torch.backends.cuda.matmul, torch.backends.cudnn
     before = matmul.allow_tf32, cudnn.allow_tf32
-    matmul.allow_tf32 = cudnn.allow_tf32 = allowed
+    matmul.allow_tf32 = cudnn.allow_tf32 = False
     try:
         yield
     finally:

@@ -65,7 +65,8 @@ class Limits:
 
     def settled(self, upper: float, lower: float) -> bool:
         """Whether a node with that bound is as good as closed."""
-        return upper - lower <= max(self._relative_gap * upper, self._negligible)
+        gap = max(self._relative_gap * upper, self._negligible)
+        return upper - lower <= gap
 
     def cutoff(self, lower: float) -> float:
         """Nodes with a bound below this are closed."""

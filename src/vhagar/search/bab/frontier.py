@@ -45,9 +45,10 @@ class Frontier:
         self._count += 1
 
     def _pop(self) -> Node:
-        """The best node of all."""
+        """The best node of all; among equals that of the younger goal."""
         self._count -= 1
-        return heapq.heappop(min(filter(None, self._open.values()), key=lambda heap: heap[0]))
+        heaps = [heap for heap in reversed(self._open.values()) if heap]
+        return heapq.heappop(min(heaps, key=lambda heap: heap[0]))
 
     @property
     def in_flight(self) -> bool:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from vhagar.device import Tensor, fast_products, full_precision, require_torch
+from vhagar.device import Tensor, full_precision, require_torch
 from vhagar.linear import LinearArrays
 from vhagar.search.bab.wide.move import move
 
@@ -24,8 +24,6 @@ Array = NDArray[np.float64]
 # How much longer dual steps are than primal ones, and how far past its step an iterate goes.
 _BALANCE, _RELAXATION = 0.15, 1.8
 _BALANCING_ROUNDS, _NORM_ROUNDS = 10, 60
-# Of the steps, those at first whose products may be rounded like TF32's.
-_ROUGH_SHARE = 0.75
 # A matrix with at most so many entries is multiplied as a dense one where that is a GPU's job.
 _MOST_DENSE = 2**28
 
@@ -93,14 +91,12 @@ class PrimalDual:
         torch = require_torch()
         x, y = start.x.clone(), start.y.clone()
         sum_ = torch.zeros_like(y)
-        rough = int(_ROUGH_SHARE * steps)
         counted = max(1, steps // 2)
-        for begin, end in ((0, rough), (rough, steps)):
-            with fast_products() if end == rough else full_precision():
-                for k in range(begin, end):
-                    self._step(x, y, upper)
-                    if k >= steps - counted:
-                        sum_.add_(y)
+        with full_precision():  # rounded like TF32's, products cost more bound than they save time
+            for k in range(steps):
+                self._step(x, y, upper)
+                if k >= steps - counted:
+                    sum_.add_(y)
         return Iterates(x, y), sum_.div_(counted)
 
     def _step(self, x: Tensor, y: Tensor, upper: Tensor) -> None:
