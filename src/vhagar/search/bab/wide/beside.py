@@ -17,11 +17,13 @@ from vhagar.search.bab.wide.tasks import Suitable, WideReady, WideReport, WideTa
 from vhagar.search.processes import Finished, Worker
 
 # The most nodes that a task brings.
-_NODES = 1024
+_NODES = 512
 # For each worker: nodes that stay for the linear programs, and nodes that come back for them.
 _RESERVED, _RETURNED = 8, 4
 # How many nodes there must be for the first batch to be worth it.
 _WORTHWHILE = 64
+# After so many tasks in a row of which nothing stayed, there are no more.
+_MOST_FRUITLESS = 3
 
 
 class WideBeside:
@@ -37,6 +39,7 @@ class WideBeside:
         self._suitable = Suitable(tracker.problem)
         self._idle = False
         self._held: dict[int | None, float] = {}
+        self._fruitless = 0
         job = (tracker.problem, tracker.options, name)
         self._worker = Worker(name, (explore_wide, job), inbox)
 
@@ -67,7 +70,8 @@ class WideBeside:
             self._tracker.device = message.device
         if isinstance(message, WideReport):
             self._held = message.held
-        self._idle = True
+            self._fruitless = 0 if message.held else self._fruitless + 1
+        self._idle = self._fruitless < _MOST_FRUITLESS
 
 
 class WideHere:

@@ -20,6 +20,7 @@ from vhagar.search.bab.explorer import Explored, Limits
 from vhagar.search.bab.node import Closed, Node, Region
 from vhagar.search.bab.regions import RecentlyUsed, Regions
 from vhagar.search.bab.wide.heap import NodeHeap
+from vhagar.search.bab.wide.place import Place
 from vhagar.search.bab.wide.region import WideRegion
 from vhagar.search.bab.wide.states import States
 from vhagar.search.bab.wide.steps import Iterates
@@ -28,6 +29,8 @@ from vhagar.search.bab.wide.tasks import Suitable
 _MOST_REGIONS = 8
 # Of the memory that may be used, what the states of a region take.
 _STATES_SHARE = 0.1
+# Of its gap: a node whose bound the steps miss by more is left to linear programs.
+_FAR = 0.5
 
 
 @dataclass(frozen=True)
@@ -42,15 +45,6 @@ class Effort:
 
 
 _EFFORTS = {"cuda": Effort(512), "cpu": Effort(8, most_states=2**12)}
-
-
-@dataclass(eq=False)
-class _Place:
-    """A region on the device, and where its nodes' steps ended."""
-
-    region: WideRegion
-    root: Iterates
-    states: States
 
 
 class WideExplorer:
@@ -140,15 +134,18 @@ class WideExplorer:
         children = [child for part in parts for child in part[0]]
         return children, [node for part in parts for node in part[1]]
 
-    def _place(self, region: Region) -> _Place | None:
+    def _place(self, region: Region) -> Place | None:
         if region not in self._places:
             context = self._regions[region].context
             size = score_size(self._problem, context.bounds)
             wide = WideRegion(context, size, self._device, self._threads)
             root = wide.start()
-            self._places[region] = None if root is None else _Place(wide, root, self._states(wide))
+            steps = self._effort.first_steps
+            self._places[region] = (
+                None if root is None else Place(wide, root, self._states(wide), steps)
+            )
         self._places.move_to_end(region)
-        found: _Place | None = self._places[region]
+        found: Place | None = self._places[region]
         return found
 
     def _states(self, region: WideRegion) -> States:
@@ -166,17 +163,19 @@ class WideExplorer:
                     raise
                 capacity //= 2
 
-    def _children(self, place: _Place, nodes: list[Node]) -> tuple[list[Node], list[Node]]:
+    def _children(self, place: Place, nodes: list[Node]) -> tuple[list[Node], list[Node]]:
         torch = require_torch()
         region = place.region
-        iterates, codes = self._states_of(place, nodes)
+        nodes, iterates, codes, far = self._arrive(place, nodes)
+        if not nodes:
+            return [], far
         uppers = torch.tensor(
             [node.upper for node in nodes], dtype=torch.float32, device=self._device
         )
         most = (uppers - self._limits.cutoff(self.lower)).clamp(min=0)
         branching = region.branch(iterates, most)
         has_one = branching.places >= 0
-        stuck = [node for node, has in zip(nodes, has_one.tolist(), strict=True) if not has]
+        stuck = far + [n for n, has in zip(nodes, has_one.tolist(), strict=True) if not has]
         chosen = torch.nonzero(has_one)[:, 0]
         if not len(chosen):
             return [], stuck
@@ -194,6 +193,27 @@ class WideExplorer:
         children = self._nodes(region, parents, at.tolist(), found.tolist())
         place.states.keep([child.number for child in children], ended, decided)
         return children, stuck
+
+    def _arrive(
+        self, place: Place, nodes: list[Node]
+    ) -> tuple[list[Node], Iterates, Tensor, list[Node]]:
+        """Nodes with their iterates and codes, and those that steps do not come close to.
+
+        Where a node's end is not known, that of the root is where its steps begin.
+        """
+        torch = require_torch()
+        kept = [node for node in nodes if node.number in place.states]
+        strange = [node for node in nodes if node.number not in place.states]
+        iterates, codes = place.states.take([node.number for node in kept])
+        if not strange:
+            return kept, iterates, codes, []
+        ended, own, distance = place.arrivals(strange, self._limits.cutoff(self.lower))
+        near = np.flatnonzero(distance <= _FAR)
+        index = torch.as_tensor(near, device=self._device)
+        arrived = [strange[k] for k in near.tolist()]
+        far = [strange[k] for k in np.flatnonzero(~(distance <= _FAR)).tolist()]
+        joined = iterates.followed_by(ended.take(index))
+        return kept + arrived, joined, torch.cat([codes, own[index]]), far
 
     def _nodes(
         self, region: WideRegion, parents: list[Node], places: list[int], uppers: list[float]
@@ -214,33 +234,6 @@ class WideExplorer:
                     )
                 )
         return children
-
-    def _states_of(self, place: _Place, nodes: list[Node]) -> tuple[Iterates, Tensor]:
-        """Where each node's steps ended; those that are not known go on from the root's end."""
-        region, states = place.region, place.states
-        strange = [node for node in nodes if node.number not in states]
-        if strange:
-            codes = region.codes([node.decisions for node in strange])
-            many = torch_zeros(len(strange), self._device)
-            start = place.root.take(many)
-            steps = self._effort.first_steps if codes.any() else 1
-            ended, _ = region.steps.run(start, region.upper(codes), steps)
-            if len(strange) == len(nodes):
-                return ended, codes
-            states.keep([node.number for node in strange], ended, codes)
-        missing = [node for node in nodes if node.number not in states]
-        if missing:  # the ring is too small for all of them
-            codes = region.codes([node.decisions for node in nodes])
-            start = place.root.take(torch_zeros(len(nodes), self._device))
-            ended, _ = region.steps.run(start, region.upper(codes), self._effort.first_steps)
-            return ended, codes
-        return states.take([node.number for node in nodes])
-
-
-def torch_zeros(count: int, device: Any) -> Tensor:
-    """So many times the index 0."""
-    torch = require_torch()
-    return torch.zeros(count, dtype=torch.int64, device=device)
 
 
 def _decided(region: WideRegion, codes: Tensor, place: Tensor, positive: bool) -> Tensor:

@@ -22,7 +22,7 @@ from vhagar.search.bab.wide.move import move
 Array = NDArray[np.float64]
 
 # How much longer dual steps are than primal ones, and how far past its step an iterate goes.
-_BALANCE, _RELAXATION = 0.15, 1.8
+BALANCE, _RELAXATION = 0.15, 1.8
 _BALANCING_ROUNDS, _NORM_ROUNDS = 10, 60
 # A matrix with at most so many entries is multiplied as a dense one where that is a GPU's job.
 _MOST_DENSE = 2**28
@@ -41,6 +41,14 @@ class Iterates:
     def take(self, index: Tensor) -> Iterates:
         return Iterates(self.x[index], self.y[index])
 
+    def repeated(self, count: int) -> Iterates:
+        """One node's points, so many times."""
+        return Iterates(self.x.repeat(count, 1), self.y.repeat(count, 1))
+
+    def followed_by(self, other: Iterates) -> Iterates:
+        torch = require_torch()
+        return Iterates(torch.cat([self.x, other.x]), torch.cat([self.y, other.y]))
+
 
 class PrimalDual:
     """Maximises one column of a model. All nodes share the matrix, the rows and the lower bounds
@@ -48,9 +56,8 @@ class PrimalDual:
 
     def __init__(self, arrays: LinearArrays, objective: int, device: Any) -> None:
         matrix, self._row_scale, self._column_scale = _balanced(sparse.csr_array(arrays.matrix))
-        norm = _norm(matrix)
-        self._primal_step = 0.95 / (norm * _BALANCE)
-        self._dual_step = 0.95 * _BALANCE / norm
+        self._norm = _norm(matrix)
+        self.balance(BALANCE)
         self._device = device
         self._product = _Product(matrix, device)
         self._objective = objective
@@ -59,6 +66,11 @@ class PrimalDual:
         self.upper = self._tensor(arrays.column_upper / self._column_scale)
         self._row_lower = self._tensor(arrays.row_lower * self._row_scale)
         self._row_upper = self._tensor(arrays.row_upper * self._row_scale)
+
+    def balance(self, ratio: float) -> None:
+        """How much longer dual steps are than primal ones; any ratio converges in the end."""
+        self._primal_step = 0.95 / (self._norm * ratio)
+        self._dual_step = 0.95 * ratio / self._norm
 
     @property
     def sizes(self) -> tuple[int, int]:
