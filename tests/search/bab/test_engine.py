@@ -177,6 +177,19 @@ def test_an_error_with_many_nodes_loses_none(
     assert result.notes == ("the bounding of wide frontiers ended early: ValueError: no idea",)
 
 
+def test_a_process_that_holds_up_the_search_loses_its_nodes_to_others(
+    problem: Problem, alone: Result, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(beside, "_RESERVED", 0)
+    monkeypatch.setattr(beside, "_WORTHWHILE", 1)
+    monkeypatch.setattr(beside.WideBeside, "_lags", lambda self, own, others: bool(self._held))
+    options = replace(TOGETHER, wide=True, device="cpu")
+    result = verify(problem, timeout=PATIENCE, options=options)
+    assert result.status is Status.CLOSED
+    assert agree(result, alone)
+    assert not result.notes
+
+
 def test_many_nodes_at_once_find_the_same(
     problem: Problem, alone: Result, monkeypatch: pytest.MonkeyPatch, children_of: ChildrenOf
 ) -> None:

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -22,6 +23,7 @@ from vhagar.relaxation.layerwise import quick_bounds
 from vhagar.search.bab.context import Context
 from vhagar.search.bab.node import Closed, Node, Region
 from vhagar.search.bab.simplex import LpStatus
+from vhagar.search.bab.wide import beside
 from vhagar.search.bab.wide import explorer as exploring
 from vhagar.search.bab.wide.explorer import Effort, WideExplorer
 from vhagar.search.bab.wide.formula import WideBound, coded
@@ -281,6 +283,23 @@ def test_the_engine_closes_with_batches(processes: bool) -> None:
     assert result.upper == pytest.approx(plain.upper, rel=3e-3, abs=1e-6)
     assert not result.notes
     assert result.device == "cpu"
+
+
+def test_who_is_behind_for_long_lags(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 100.0
+    monkeypatch.setattr(beside.time, "monotonic", lambda: now)
+    keeper = object.__new__(beside.WideBeside)
+    keeper._tracker = SimpleNamespace(lower=1.0)  # type: ignore[assignment]
+    keeper._in_time = now
+    for seconds, own, others, expected in (
+        (5.0, 3.0, 2.0, False),
+        (5.0, 3.0, 2.0, True),  # ten seconds behind by half of the gap
+        (0.0, 3.0, 2.9, False),  # by little
+        (7.0, 3.0, 2.0, False),
+        (0.0, 3.0, 4.0, False),
+    ):
+        now += seconds
+        assert keeper._lags(own, others) is expected
 
 
 def test_batches_are_for_gpus_and_not_for_certificates(tmp_path: Path) -> None:

@@ -24,6 +24,8 @@ _RESERVED, _RETURNED = 8, 4
 _WORTHWHILE = 64
 # After so many tasks in a row of which nothing stayed, there are no more.
 _MOST_FRUITLESS = 3
+# And none if its nodes' bounds are larger than all others by that part of the gap for so long.
+_LAG, _PATIENCE = 0.15, 8.0
 
 
 class WideBeside:
@@ -40,6 +42,7 @@ class WideBeside:
         self._idle = False
         self._held: dict[int | None, float] = {}
         self._fruitless = 0
+        self._in_time = time.monotonic()
         job = (tracker.problem, tracker.options, name)
         self._worker = Worker(name, (explore_wide, job), inbox)
 
@@ -53,12 +56,23 @@ class WideBeside:
             return
         reserve, nodes = _RESERVED * workers, list[Node]()
         best = max(self._held.values(), default=0.0)
+        if self._lags(best, frontier.best()):
+            # Linear programs do better here, and best from the nodes that they know.
+            frontier.abandon(self.name)
+            self._held, self._idle = {}, False
+            return
         if len(frontier) >= reserve + (0 if self._held else _WORTHWHILE):
             nodes = frontier.lend(self.name, _NODES, reserve, best, self._suitable)
         if nodes or self._held:
             wanted = _RETURNED * workers if best > frontier.best() else 0
             self._worker.tell(WideTask(nodes, self._tracker.lower, ceiling, wanted))
             self._idle = False
+
+    def _lags(self, own: float, others: float) -> bool:
+        """Whether its nodes have held up the search for a while."""
+        if own - others <= _LAG * (own - self._tracker.lower):
+            self._in_time = time.monotonic()
+        return time.monotonic() - self._in_time > _PATIENCE
 
     def hear(self, message: Any) -> None:
         """It has done its task, or is ready for the first one, or gone."""
@@ -68,6 +82,7 @@ class WideBeside:
             return
         if isinstance(message, WideReady):
             self._tracker.device = message.device
+            self._in_time = time.monotonic()
         if isinstance(message, WideReport):
             self._held = message.held
             self._fruitless = 0 if message.held else self._fruitless + 1

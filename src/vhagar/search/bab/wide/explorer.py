@@ -75,8 +75,9 @@ class WideExplorer:
     def warm_up(self) -> None:
         """Prepare the first piece: what it takes is better spent before there is work."""
         region = Region(self._problem.goals[0], 0)
-        if region in self._suitable:
-            self._place(region)
+        place = self._place(region) if region in self._suitable else None
+        if place is not None:  # kernels are compiled when they run first
+            place.region.steps.run(place.root, place.region.upper(place.region.codes([()])), 1)
 
     def explore(
         self,

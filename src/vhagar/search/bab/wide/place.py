@@ -25,7 +25,7 @@ class Place:
     def __init__(self, region: WideRegion, root: Iterates, states: States, steps: int) -> None:
         self.region = region
         self.states = states
-        self._root = root
+        self.root = root
         self._steps = steps
         self._tuned = False
 
@@ -36,7 +36,7 @@ class Place:
         known = np.array([node.upper for node in nodes])
         if not self._tuned:
             self._tune(codes[:_TUNED_BY], known[:_TUNED_BY], cutoff)
-        ended, distance = self._root.repeated(len(nodes)), np.full(len(nodes), np.inf)
+        ended, distance = self.root.repeated(len(nodes)), np.full(len(nodes), np.inf)
         for _ in range(_ROUNDS):
             ended, distance = self._round(ended, codes, known, cutoff)
             if np.median(distance) <= _CLOSE:
@@ -55,7 +55,7 @@ class Place:
         return ended, distance
 
     def _tune(self, codes: Tensor, known: Array, cutoff: float) -> None:
-        start, found = self._root.repeated(len(codes)), []
+        start, found = self.root.repeated(len(codes)), []
         for ratio in _BALANCES:
             self.region.steps.balance(ratio)
             _, distance = self._round(start, codes, known, cutoff)
