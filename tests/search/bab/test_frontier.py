@@ -112,3 +112,14 @@ def test_bounds_of_a_keeper_are_those_it_reports_last() -> None:
     assert frontier.uppers([1]) == {1: 7.0}
     assert frontier.explored == 9
     assert not frontier.in_flight
+
+
+def test_what_a_lost_keeper_had_is_open_again() -> None:
+    given = [Node(Region(1, 0), 9.0 - k, k) for k in range(5)]
+    frontier = Frontier(given)
+    frontier.lend(5, 10, 1, 0.0, [Region(1, 0)])
+    assert len(frontier) == 1
+    frontier.report(5, Explored([], Closed(), 4), {1: 7.25})
+    frontier.abandon(5)
+    assert not frontier.in_flight
+    assert {node.number for node in frontier.take(0, 5)} == {node.number for node in given}
