@@ -23,7 +23,7 @@ from table import markdown, one_line
 
 import vhagar
 from vhagar import Interval, Network, Options, Problem, Result, Status
-from vhagar.options import ATTACK_PARTS, MIP_PARTS
+from vhagar.options import ATTACK_PARTS, DEVICES, MIP_PARTS
 from vhagar.result.serialize import check_writable
 from vhagar.search import ATTACKS, ENGINES
 
@@ -83,6 +83,7 @@ class Suite:
     seed: int
     confidence_timeout: float
     store: Store
+    device: str = "auto"
 
     @cache  # noqa: B019 (one suite lives as long as the program)
     def network(self, name: str) -> Network:
@@ -96,7 +97,7 @@ class Suite:
         return self.with_workers(Options(engine=engine))
 
     def with_workers(self, options: Options) -> Options:
-        return replace(options, workers=self.workers, seed=self.seed)
+        return replace(options, workers=self.workers, seed=self.seed, device=self.device)
 
     def run(self, instance: Instance, engine: str) -> Run:
         """Run one engine on one instance, unless that was done before."""
@@ -184,6 +185,7 @@ def parser() -> argparse.ArgumentParser:
     arguments.add_argument("--timeout", type=float, default=60.0, help="seconds for each run")
     arguments.add_argument("--workers", type=int, default=os.cpu_count() or 1)
     arguments.add_argument("--seed", type=int, default=0)
+    arguments.add_argument("--device", default="auto", choices=DEVICES)
     arguments.add_argument("--only", help="numbers of instances (1,4,7), or a part of their text")
     arguments.add_argument("--out", type=Path, help="results, .csv or .json; saved as they come")
     arguments.add_argument(
@@ -216,6 +218,7 @@ def main(given: Sequence[str] | None = None) -> int:
         arguments.seed,
         arguments.confidence_timeout,
         Store(arguments.out),
+        arguments.device,
     )
     runs = run_all(suite, instances, engines, lambda run: print(one_line(run), flush=True))
     print()

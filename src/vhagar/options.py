@@ -32,6 +32,8 @@ class Options:
     `attack` says whether the attack runs beside a search that has worker processes; it may start
     from the inputs in `dataset`, an .npz file or a folder of images. `device` is where attacks
     and first-order steps run: "cpu", "cuda", or "auto", a GPU where there is one.
+    `wide` says whether the engine "bab" also bounds thousands of nodes at once by primal-dual steps
+    on that device, beside its workers; by default only where `device` is "cuda".
     `solver` names the MIP solver of the engine "mip", and `formulation` how it writes a ReLU
     ("bigm", as in the paper, or "lambda", both copies of a neuron at once). `without` names parts
     that are left out, for comparison: of the engine "mip" "dependencies", "attack" (its bound) and
@@ -49,6 +51,7 @@ class Options:
     attack: bool = True
     dataset: Path | None = None
     device: str = "auto"
+    wide: bool | None = None
     solver: str = "highs"
     formulation: str = "bigm"
     without: tuple[str, ...] = ()
@@ -71,6 +74,12 @@ class Options:
             if part not in PARTS:
                 known = ", ".join(PARTS)
                 raise InvalidInput(f"there is no part {part!r} to leave out; choose from: {known}")
+
+    @property
+    def is_wide(self) -> bool:
+        """Whether wide frontiers are bounded in batches; certificates do not hold such bounds."""
+        wanted = self.device == "cuda" if self.wide is None else self.wide
+        return wanted and self.certificate is None
 
     @property
     def worker_count(self) -> int:

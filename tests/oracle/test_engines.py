@@ -41,6 +41,7 @@ MARGIN = 2e-3
 # The engines as they are, which see every case, and other ways to run them, which take turns.
 PLAIN = {name: Options(engine=name) for name in ENGINES}
 VARIANTS = {
+    "bab, wide": Options(engine="bab", wide=True, device="cpu"),
     "mip, lambda": Options(engine="mip", formulation="lambda"),
     "mip, only": Options(engine="mip", without=MIP_PARTS),
     "mip, lambda only": Options(engine="mip", formulation="lambda", without=MIP_PARTS),

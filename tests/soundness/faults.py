@@ -88,7 +88,7 @@ RELAXATION = {
     ),
     "the rounding errors not added": _one(
         _TWIN,
-        "np.nextafter(total + 2.0 * state.error + 8 * _HALF_ULP * scale, np.inf)",
+        "np.nextafter(total + 2.0 * state.error + 8 * HALF_ULP * scale, np.inf)",
         "total - 1e-8 * scale",
         18,
     ),
@@ -247,8 +247,8 @@ SEARCH = {
         _EXPLORER,
         (
             (
-                "        return upper - self.lower <= gap",
-                "        return upper - self.lower <= upper / 2",
+                "        return upper - lower <= gap",
+                "        return upper - lower <= upper / 2",
             ),
             (
                 "closed.add(node.region.target, min(node.upper, self.ceiling))",
@@ -283,6 +283,18 @@ SEARCH = {
         _BOUND,
         "return np.concatenate([*parts, alpha, self._mu(duals)])",
         "return np.concatenate([*parts, alpha, -self._mu(duals)])",
+    ),
+    "a batch that cuts off the wrong corners": _tested(
+        "vhagar.search.bab.wide.formula",
+        "bits = 1 * (s < 0) + 2 * (s > 0)",
+        "bits = 2 * (s < 0) + 1 * (s > 0)",
+        "tests/search/bab/test_wide.py",
+    ),
+    "nodes forgotten that a worker keeps": _tested(
+        "vhagar.search.bab.frontier",
+        "lent.held, lent.unreported = held, []",
+        "lent.held, lent.unreported = dict.fromkeys(held, 0.0), []",
+        "tests/search/bab/test_frontier.py",
     ),
     "a target forgotten": _one(
         "vhagar.search.bab.engine",

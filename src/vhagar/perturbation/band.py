@@ -70,12 +70,16 @@ class BandPiece(AbstractPiece):
         above, below = min(low + step, high), max(high - step, low)
         xs = np.array([low, high, above, low, high, below])
         ps = np.array([low, high, low, above, below, high])
-        values = a[..., None] * xs + b[..., None] * ps
-        # Off the mask only the two vertices on the diagonal count.
-        values[:, ~self.mask, 2:] = -np.inf
-        best = values.argmax(axis=-1)
-        x, x_p = xs[best], ps[best]
-        value = np.take_along_axis(values, best[..., None], axis=-1)[..., 0].sum(axis=1)
+        best = a * xs[0] + b * ps[0]
+        which = np.zeros(a.shape, dtype=np.int8)
+        for k in range(1, len(xs)):
+            value = a * xs[k] + b * ps[k]
+            # Off the mask only the two vertices on the diagonal count.
+            better = value > best if k < 2 else (value > best) & self.mask
+            np.copyto(best, value, where=better)
+            np.copyto(which, np.int8(k), where=better)
+        x, x_p = xs[which], ps[which]
+        value = best.sum(axis=1)
         return Support(value, x, self.project((x_p - x)[:, self.mask]))
 
     def add_rows(self, model: LinearModel, x: Columns) -> Columns:

@@ -25,7 +25,7 @@ from vhagar.relaxation.hexagon import Hexagons
 
 Array = NDArray[np.float64]
 
-_HALF_ULP = 2.0**-53
+HALF_ULP = 2.0**-53
 # Entries of coefficients that are worked on at once.
 _BLOCK_ENTRIES = 2**14
 
@@ -101,14 +101,14 @@ def through_stage(stage: Stage, state: Backward, magnitudes: Array) -> Backward:
     for layer in reversed(stage.layers):
         bias = layer.flat_bias
         constant = constant + (p + q) @ bias
-        error = error + _unit(layer.out_size + 4) * ((abs(p) + abs(q)) @ abs(bias))
-        error = error + _HALF_ULP * abs(constant)  # that addition's own; others may cancel it
+        error = error + unit(layer.out_size + 4) * ((abs(p) + abs(q)) @ abs(bias))
+        error = error + HALF_ULP * abs(constant)  # that addition's own; others may cancel it
         spread = layer.absolute.pull(abs(p) + abs(q))
         p, q = layer.pull(p), layer.pull(q)
         # What rounding did to the coefficients is paid at the input's size. Inside a stage of
         # several layers the input's size is that of the layer's own input.
         size = magnitudes if layer is stage.layers[0] else _reach(stage, layer, magnitudes)
-        error = error + _unit(2 * layer.out_size + 8) * (spread @ size)
+        error = error + unit(2 * layer.out_size + 8) * (spread @ size)
     return Backward(p, q, constant, error)
 
 
@@ -122,9 +122,14 @@ def _reach(stage: Stage, until: AbstractLinear, magnitudes: Array) -> Array:
     return magnitudes
 
 
-def _unit(terms: int) -> float:
+def magnitudes_inside(stage: Stage, magnitudes: Array) -> list[Array]:
+    """How large the input of each of a stage's layers can be."""
+    return [_reach(stage, layer, magnitudes) for layer in stage.layers]
+
+
+def unit(terms: int) -> float:
     """The relative rounding error of a sum of that many terms, with room."""
-    return 1.05 * _HALF_ULP * (terms + 4)
+    return 1.05 * HALF_ULP * (terms + 4)
 
 
 @dataclass(frozen=True, eq=False)
@@ -191,8 +196,8 @@ def through_relu(
     offsets = corners.offset(state.a, state.b, p, q, allowed)
     size = (abs(state.a) + abs(state.b) + abs(p) + abs(q)) @ corners.magnitude
     constant = state.constant + offsets.sum(axis=1)
-    error = state.error + _unit(2 * len(corners.magnitude) + 32) * size
-    return Backward(p, q, constant, error + _HALF_ULP * abs(constant))
+    error = state.error + unit(2 * len(corners.magnitude) + 32) * size
+    return Backward(p, q, constant, error + HALF_ULP * abs(constant))
 
 
 @dataclass(frozen=True, eq=False)
@@ -215,7 +220,7 @@ def at_input(piece: AbstractPiece, state: Backward, pixels: Array | None = None)
         support = piece.support_decided(state.a, state.b, pixels)
     total = state.constant + support
     scale = abs(state.constant) + abs(total)
-    return np.nextafter(total + 2.0 * state.error + 8 * _HALF_ULP * scale, np.inf)
+    return np.nextafter(total + 2.0 * state.error + 8 * HALF_ULP * scale, np.inf)
 
 
 Choice = Callable[[int, Array, Array], tuple[Array, Array]]

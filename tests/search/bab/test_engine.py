@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import signal
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +19,8 @@ from vhagar.errors import SolverFailure
 from vhagar.network import Affine, Relu
 from vhagar.search.bab import engine
 from vhagar.search.bab.simplex import Simplex
+from vhagar.search.bab.wide import beside
+from vhagar.search.bab.wide import worker as wide_worker
 
 ChildrenOf = Callable[[int], set[int]]
 
@@ -120,13 +123,19 @@ def test_killed_workers_take_nothing_with_them(
 
 
 JOBS = """
-from vhagar.search.bab.engine import _explore
+from vhagar.search.bab.wide.tasks import WideReady
+from vhagar.search.bab.workplace import explore
 
 def fail_in_the_first(argument, channel):
     if argument[-1] == 0:
         channel.receive()
         raise ValueError("no idea")
-    _explore(argument, channel)
+    explore(argument, channel)
+
+def fail_with_many_nodes(argument, channel):
+    channel.send(WideReady("cpu"))
+    channel.receive()
+    raise ValueError("no idea")
 """
 
 
@@ -142,11 +151,56 @@ def test_an_error_in_a_worker_loses_no_node(
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     jobs = importlib.import_module("failing_jobs")
-    monkeypatch.setattr(engine, "_explore", jobs.fail_in_the_first)
+    monkeypatch.setattr(engine, "explore", jobs.fail_in_the_first)
     result = verify(problem, timeout=PATIENCE, options=TOGETHER)
     assert result.status is Status.CLOSED
     assert agree(result, alone)
     assert result.notes == ("a worker ended early: ValueError: no idea",)
+    assert children_of(os.getpid()) == before
+
+
+def test_an_error_with_many_nodes_loses_none(
+    problem: Problem, alone: Result, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a process for wide frontiers was lent is explored by others when it is gone."""
+    (tmp_path / "failing_jobs.py").write_text(JOBS)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.delitem(sys.modules, "failing_jobs", raising=False)
+    jobs = importlib.import_module("failing_jobs")
+    monkeypatch.setattr(wide_worker, "explore_wide", jobs.fail_with_many_nodes)
+    monkeypatch.setattr(beside, "_RESERVED", 0)
+    monkeypatch.setattr(beside, "_WORTHWHILE", 1)
+    result = verify(problem, timeout=PATIENCE, options=replace(TOGETHER, wide=True))
+    assert result.status is Status.CLOSED
+    assert agree(result, alone)
+    assert result.notes == ("the bounding of wide frontiers ended early: ValueError: no idea",)
+
+
+def test_a_process_that_holds_up_the_search_loses_its_nodes_to_others(
+    problem: Problem, alone: Result, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(beside, "_RESERVED", 0)
+    monkeypatch.setattr(beside, "_WORTHWHILE", 1)
+    monkeypatch.setattr(beside.WideBeside, "_lags", lambda self, own, others: bool(self._held))
+    options = replace(TOGETHER, wide=True, device="cpu")
+    result = verify(problem, timeout=PATIENCE, options=options)
+    assert result.status is Status.CLOSED
+    assert agree(result, alone)
+    assert not result.notes
+
+
+def test_many_nodes_at_once_find_the_same(
+    problem: Problem, alone: Result, monkeypatch: pytest.MonkeyPatch, children_of: ChildrenOf
+) -> None:
+    before = children_of(os.getpid())
+    monkeypatch.setattr(beside, "_RESERVED", 0)
+    monkeypatch.setattr(beside, "_WORTHWHILE", 1)
+    options = replace(TOGETHER, wide=True, device="cpu")
+    result = verify(problem, timeout=PATIENCE, options=options)
+    assert result.status is Status.CLOSED
+    assert agree(result, alone)
+    assert not result.notes
     assert children_of(os.getpid()) == before
 
 

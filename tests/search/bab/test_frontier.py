@@ -63,3 +63,63 @@ def test_the_best_node_is_taken_and_then_those_the_worker_knows() -> None:
     assert frontier.has(1)
     assert not frontier.has(0)
     assert len(frontier) == 5
+
+
+def test_what_is_lent_counts_until_it_is_back() -> None:
+    """A worker that keeps nodes reports bounds at random, gives some back, or dies."""
+    rng = np.random.default_rng(1)
+    keeper, root = 7, Region(1, 0)
+    frontier = Frontier(nodes(60, rng))
+    kept: list[Node] = []
+    lent: list[Node] = []
+    for _ in range(200):
+        best = frontier.best()
+        taken = frontier.lend(keeper, 5, 2, 0.1, [root])
+        assert all(node.region == root and node.upper > 0.1 for node in taken)
+        assert len(frontier) < 2 or frontier.best() == best  # the very best stay
+        kept, lent = kept + taken, lent + taken
+        known = [node.upper for node in kept]
+        assert frontier.uppers(TARGETS)[1] >= max(known, default=0.0)
+        if rng.random() < 0.1:
+            frontier.abandon(keeper)
+            assert frontier.uppers(TARGETS)[1] >= max((n.upper for n in lent), default=0.0)
+            kept, lent = [], []
+            assert not frontier.in_flight
+            continue
+        kept = [Node(node.region, 0.97 * node.upper, node.number) for node in kept]
+        back, kept = kept[:2], kept[2:]
+        held = {1: max(node.upper for node in kept)} if kept else {}
+        frontier.report(keeper, Explored(back, Closed(), 1), held)
+        assert frontier.in_flight == bool(kept)
+        lent = lent if kept else []
+        everything = [node.upper for node in kept + back]
+        assert frontier.uppers(TARGETS)[1] >= max(everything, default=0.0)
+
+
+def test_bounds_of_a_keeper_are_those_it_reports_last() -> None:
+    frontier = Frontier([Node(Region(1, 0), 9.0 - k, k) for k in range(3)])
+    taken = frontier.lend(5, 10, 1, 7.5, [Region(1, 0)])
+    assert [node.upper for node in taken] == [8.0]
+    assert frontier.uppers([1]) == {1: 9.0}
+    frontier.take(0, 1)
+    frontier.put_back(0, Explored([], Closed(), 1))
+    assert frontier.uppers([1]) == {1: 8.0}
+    closed = Closed()
+    closed.add(1, 2.0)
+    frontier.report(5, Explored([], closed, 4), {1: 7.25})
+    assert frontier.uppers([1]) == {1: 7.25}
+    frontier.report(5, Explored([Node(Region(1, 0), 3.0, 9)], closed, 4), {})
+    assert frontier.uppers([1]) == {1: 7.0}
+    assert frontier.explored == 9
+    assert not frontier.in_flight
+
+
+def test_what_a_lost_keeper_had_is_open_again() -> None:
+    given = [Node(Region(1, 0), 9.0 - k, k) for k in range(5)]
+    frontier = Frontier(given)
+    frontier.lend(5, 10, 1, 0.0, [Region(1, 0)])
+    assert len(frontier) == 1
+    frontier.report(5, Explored([], Closed(), 4), {1: 7.25})
+    frontier.abandon(5)
+    assert not frontier.in_flight
+    assert {node.number for node in frontier.take(0, 5)} == {node.number for node in given}

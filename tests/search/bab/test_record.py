@@ -184,7 +184,7 @@ def test_nodes_of_a_worker_that_failed_are_explored_by_another(
     monkeypatch.syspath_prepend(jobs)
     monkeypatch.setenv("PYTHONPATH", str(jobs))
     failing = importlib.import_module("jobs_that_fail").fail_in_the_first
-    monkeypatch.setattr(engine, "_explore", failing)
+    monkeypatch.setattr(engine, "explore", failing)
     result = verify(problem, timeout=PATIENCE, options=replace(alone, workers=2))
     assert result.notes == ("a worker ended early: ValueError: no idea",)
     assert result.status is Status.CLOSED

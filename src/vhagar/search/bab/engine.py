@@ -7,55 +7,36 @@ that the LPs of strong perturbations find hard to see. It is searched only while
 
 from __future__ import annotations
 
-import math
 import queue
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 from vhagar.dataset import named_dataset
 from vhagar.errors import InvalidInput
-from vhagar.options import Options
 from vhagar.problem import Problem
-from vhagar.relaxation.memory import BoundsMemory
 from vhagar.result import BoundKind, Tracker
-from vhagar.search.bab.explorer import Explored, Explorer
+from vhagar.search.bab.explorer import Explored
 from vhagar.search.bab.finder import WitnessFound
 from vhagar.search.bab.frontier import Frontier
-from vhagar.search.bab.node import Node, Region, first_number
+from vhagar.search.bab.node import Node, Region
 from vhagar.search.bab.record import Record, recording
+from vhagar.search.bab.wide.beside import WideBeside, WideHere
+from vhagar.search.bab.wide.tasks import WideReport
+from vhagar.search.bab.workplace import CeilingTask, Task, Workplace, explore
 from vhagar.search.base import AbstractEngine
-from vhagar.search.homogeneous import linear_form
 from vhagar.search.large.size import is_large
-from vhagar.search.processes import Channel, Finished, Worker, next_message
+from vhagar.search.processes import Finished, Worker, next_message
 
-# How much a worker does before it reports: nodes where results must repeat, else seconds.
-_QUANTUM_NODES, _QUANTUM_SECONDS = 10, 0.3
+# How much is done before it is reported where results must repeat.
+_QUANTUM_NODES = 10
 _MOST_HANDED_OUT = 8
 # Of all nodes, what the search for the ceiling may take where there is other work.
 _CEILING_SHARE = 0.2
 # When the attack joins, and how long it stays: seconds, and of the time that is left.
 _ATTACK_AFTER, _ATTACK_SECONDS, _ATTACK_SHARE, _LARGEST_SHARE = 1.5, 20.0, 0.15, 0.6
 _ATTACKER = "attack"
-
-
-@dataclass(frozen=True, eq=False)
-class Task:
-    """Nodes to explore, the best confidence known and the largest possible."""
-
-    nodes: list[Node]
-    lower: float
-    ceiling: float
-
-
-@dataclass(frozen=True, eq=False)
-class CeilingTask:
-    """Nodes of the search for the largest confidence."""
-
-    nodes: list[Node]
-    lower: float
 
 
 class BabEngine(AbstractEngine):
@@ -122,13 +103,15 @@ class _Search:
         self._dataset = named_dataset(tracker.options, problem.domain)
         self._attacker: Worker | None = None
         self._attack_started = False
+        self._wide: WideBeside | None = None
 
     def run_here(self, deadline: float) -> bool:
         """Everything in this process, always in the same order."""
         tracker = self._tracker
-        workplace = _Workplace(
+        workplace = Workplace(
             tracker.problem, tracker.options, self._take_witness, bounds=tracker.bounds
         )
+        wide = WideHere(tracker) if tracker.options.is_wide else None
         while len(self._frontier) and not tracker.closed:
             if time.monotonic() > deadline:
                 return True
@@ -136,6 +119,9 @@ class _Search:
             assert task is not None  # the frontier is not empty
             done = workplace.work(task, _QUANTUM_NODES, stop_at=deadline)
             self._put_back(0, done)
+            if wide is not None and (nodes := wide.take(self._frontier, _QUANTUM_NODES)):
+                done = wide.explore(nodes, _QUANTUM_NODES, self._ceiling.upper, deadline)
+                self._take_report(wide.name, WideReport(done, {}))
             tracker.report()
         self._announce()
         return False
@@ -147,14 +133,18 @@ class _Search:
         begun = time.monotonic()
         try:
             for k in range(count):
-                workers[k] = Worker(k, (_explore, (tracker.problem, tracker.options, k)), inbox)
+                workers[k] = Worker(k, (explore, (tracker.problem, tracker.options, k)), inbox)
             idle = set(workers)
+            if tracker.options.is_wide:
+                self._wide = WideBeside(tracker, count, inbox)
             while not tracker.closed:
                 if time.monotonic() > deadline:
                     return True
                 if time.monotonic() - begun > _ATTACK_AFTER:
                     self._start_attack(inbox, deadline)
                 self._hand_out(workers, idle)
+                if self._wide is not None:
+                    self._wide.hand_out(self._frontier, self._ceiling.upper, len(workers))
                 if not self._frontier.in_flight and not len(self._frontier):
                     break  # nothing left to do
                 if not workers:
@@ -167,8 +157,15 @@ class _Search:
             self._announce()
             return False
         finally:
-            for worker in [*workers.values(), *filter(None, [self._attacker])]:
-                worker.stop()
+            self._stop(workers)
+
+    def _stop(self, workers: dict[int, Worker]) -> None:
+        for worker in workers.values():
+            worker.stop()
+        if self._attacker is not None:
+            self._attacker.stop()
+        if self._wide is not None:
+            self._wide.stop()
 
     def _start_attack(self, inbox: queue.SimpleQueue[tuple[Any, Any]], deadline: float) -> None:
         """Once, and not for problems that end before it could help."""
@@ -203,9 +200,24 @@ class _Search:
             piece = self._tracker.problem.pieces[message.root]
             self._tracker.offer_witness(message.target, message.x, piece, message.parameters)
 
+    def _handle_wide(self, wide: WideBeside, message: Any) -> None:
+        if isinstance(message, WideReport):
+            self._take_report(wide.name, message)
+        if isinstance(message, Finished):
+            self._frontier.abandon(wide.name)
+            self._wide = None
+        wide.hear(message)
+
+    def _take_report(self, name: int, report: WideReport) -> None:
+        self._frontier.report(name, report.explored, report.held)
+        self._tracker.count_nodes(report.explored.nodes)
+        self._announce()
+
     def _handle(self, name: Any, message: Any, workers: dict[int, Worker], idle: set[int]) -> None:
         if name == _ATTACKER:
             self._handle_attack(message)
+        elif self._wide is not None and name == self._wide.name:
+            self._handle_wide(self._wide, message)
         elif isinstance(message, WitnessFound):
             self._take_witness(message)
         elif isinstance(message, Explored):
@@ -267,52 +279,3 @@ class _Search:
         self._tracker.offer_witness(found.target, found.x, piece, found.parameters)
         if self._attacker is not None:
             self._attacker.tell((found.target, found.root, found.x, found.parameters))
-
-
-class _Workplace:
-    """Where tasks are worked on: an explorer for each of the two searches."""
-
-    def __init__(
-        self,
-        problem: Problem,
-        options: Options,
-        send: Any,
-        first: int = 0,
-        bounds: BoundsMemory | None = None,
-    ) -> None:
-        if options.certificate is None:
-            problem = linear_form(problem)
-        self._arguments = (options, send, first, bounds)
-        self._explorer = Explorer(problem, *self._arguments)
-        self._problem = problem
-        self._confident: Explorer | None = None
-
-    def work(
-        self,
-        task: Task | CeilingTask,
-        most_nodes: int,
-        seconds: float = math.inf,
-        stop_at: float = math.inf,
-    ) -> Explored:
-        if isinstance(task, Task):
-            explorer = self._explorer
-            explorer.ceiling = min(explorer.ceiling, task.ceiling)
-        else:
-            explorer = self._ceiling_explorer()
-        explorer.lower = max(explorer.lower, task.lower)
-        return explorer.explore(
-            task.nodes, most_nodes, seconds, should_stop=lambda: time.monotonic() > stop_at
-        )
-
-    def _ceiling_explorer(self) -> Explorer:
-        if self._confident is None:
-            self._confident = Explorer(self._problem.without_perturbation(), *self._arguments)
-        return self._confident
-
-
-def _explore(argument: tuple[Problem, Options, int], channel: Channel) -> None:
-    """What runs in a worker: tasks in, reports out, until the parent ends it."""
-    problem, options, worker = argument
-    workplace = _Workplace(problem, options, channel.send, first_number(worker))
-    while True:
-        channel.send(workplace.work(channel.receive(), 10**9, _QUANTUM_SECONDS))

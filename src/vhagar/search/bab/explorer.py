@@ -52,6 +52,27 @@ class Explored:
     logged: Logged | None = None
 
 
+class Limits:
+    """When a node needs no more work."""
+
+    def __init__(self, problem: Problem, options: Options) -> None:
+        domain = problem.domain
+        box = Bounds(np.full(domain.size, domain.lower), np.full(domain.size, domain.upper))
+        # Below this an LP cannot tell a bound from 0.
+        scores = network_bounds(problem.network, box)[-1]
+        self._negligible = _RESOLUTION * float(scores.magnitude.max())
+        self._relative_gap = options.relative_gap
+
+    def settled(self, upper: float, lower: float) -> bool:
+        """Whether a node with that bound is as good as closed."""
+        gap = max(self._relative_gap * upper, self._negligible)
+        return upper - lower <= gap
+
+    def cutoff(self, lower: float) -> float:
+        """Nodes with a bound below this are closed."""
+        return lower / (1 - self._relative_gap)
+
+
 class Explorer:
     """Works on nodes until a quantum is used up. Experience and bases stay with the explorer."""
 
@@ -66,13 +87,8 @@ class Explorer:
         self.lower = 0.0
         self.ceiling = math.inf  # what is known of the largest confidence
         self._problem = problem
-        self._options = options
         self._finder = WitnessFinder(problem, send)
-        domain = problem.domain
-        box = Bounds(np.full(domain.size, domain.lower), np.full(domain.size, domain.upper))
-        # Below this an LP cannot tell a bound from 0.
-        scores = network_bounds(problem.network, box)[-1]
-        self._negligible = _RESOLUTION * float(scores.magnitude.max())
+        self._limits = Limits(problem, options)
         self._log = Log(problem, wanted=options.certificate is not None)
         self._regions = Regions(problem, bounds or BoundsMemory(), self._log.wanted)
         self._brancher = Brancher(self._next_number)
@@ -106,10 +122,6 @@ class Explorer:
             for child in children:
                 heapq.heappush(frontier, child)
         return Explored(frontier, closed, done, trouble, self._log.report())
-
-    def _settled(self, upper: float) -> bool:
-        gap = max(self._options.relative_gap * upper, self._negligible)
-        return upper - self.lower <= gap
 
     def _expand(self, node: Node, closed: Closed) -> list[Node]:
         """Bound a node; close it, or replace it by smaller ones."""
@@ -145,7 +157,7 @@ class Explorer:
     @property
     def _cutoff(self) -> float:
         """Nodes with a bound below this are closed."""
-        return self.lower / (1 - self._options.relative_gap)
+        return self._limits.cutoff(self.lower)
 
     def _split_is_due(self, context: Context, node: Node, evaluation: Evaluation) -> bool:
         """A nonconvex piece is halved where its span costs much of the gap.
@@ -196,7 +208,7 @@ class Explorer:
         return [child for child in branched.children if not self._close_if_settled(child, closed)]
 
     def _close_if_settled(self, node: Node, closed: Closed) -> bool:
-        if self._settled(min(node.upper, self.ceiling)):
+        if self._limits.settled(min(node.upper, self.ceiling), self.lower):
             closed.add(node.region.target, min(node.upper, self.ceiling))
             return True
         return False

@@ -1,0 +1,39 @@
+"""The process that explores wide frontiers beside the workers with their linear programs."""
+
+from __future__ import annotations
+
+import os
+
+from vhagar.device import device_words, torch_device
+from vhagar.options import Options
+from vhagar.problem import Problem
+from vhagar.search.bab.explorer import Explored
+from vhagar.search.bab.node import first_number
+from vhagar.search.bab.wide.explorer import WideExplorer
+from vhagar.search.bab.wide.heap import NodeHeap
+from vhagar.search.bab.wide.tasks import WideReady, WideReport, WideTask
+from vhagar.search.processes import Channel
+
+# How long a task takes, nearly.
+_SECONDS = 0.7
+# Cores for the bounds in float64, of every core there is.
+_THREADS_SHARE = 0.25
+
+
+def explore_wide(argument: tuple[Problem, Options, int], channel: Channel) -> None:
+    """What runs in the process: tasks in, reports out, until the parent ends it."""
+    problem, options, worker = argument
+    device = torch_device(options.device)
+    threads = max(1, int(_THREADS_SHARE * (os.cpu_count() or 1)))
+    explorer = WideExplorer(problem, options, device, first_number(worker), threads=threads)
+    explorer.warm_up()
+    channel.send(WideReady(device_words(device)))
+    heap = NodeHeap()
+    while True:
+        task: WideTask = channel.receive()
+        explorer.lower = max(explorer.lower, task.lower)
+        explorer.ceiling = min(explorer.ceiling, task.ceiling)
+        heap.push(task.nodes)
+        stuck, closed, done = explorer.work(heap, 10**9, _SECONDS)
+        back = stuck + heap.pop(task.wanted)
+        channel.send(WideReport(Explored(back, closed, done), heap.uppers()))
