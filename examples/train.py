@@ -26,7 +26,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from vhagar.network import AbstractLayer, Affine, Convolution, Network, Relu, write_onnx
+import vhagar
+from vhagar.network import AbstractLayer, Affine, Convolution, Network, Relu, onnx_bytes
 
 Shape = tuple[int, ...]
 
@@ -52,11 +53,13 @@ class Recipe:
 
     dataset: str
     input_shape: Shape
-    build: Callable[[Shape], nn.Sequential]
+    build: Callable[[Shape], nn.Module]
     epochs: int
     learning_rate: float = 5e-3
     weight_decay: float = 0.2
     batch_size: int = 128
+    # The price of each unit of a weight's absolute value: small weights are easier to verify.
+    sparsity: float = 0.0
     attack: PgdAttack | None = None
     flips: bool = False
     largest_shift: int = 0
@@ -114,6 +117,31 @@ def wide(input_shape: Shape, first: int, second: int) -> nn.Sequential:
     return nn.Sequential(*features, nn.Linear(width, 50), nn.ReLU(), nn.Linear(50, CLASSES))
 
 
+class PooledResidual(nn.Module):
+    """A convolution, normalised, with max pooling, and a residual block behind it.
+
+    Most of the neurons are those of the pooling: it compares four values for each that it keeps.
+    """
+
+    def __init__(self, input_shape: Shape, filters: int, channels: int) -> None:
+        super().__init__()
+        self.stem = nn.Conv2d(input_shape[0], filters, kernel_size=4, stride=2, bias=False)
+        self.normalised = nn.BatchNorm2d(filters)
+        self.down = nn.Conv2d(filters, channels, kernel_size=3, stride=3)
+        self.inner = nn.Conv2d(channels, channels, kernel_size=1)
+        self.outer = nn.Conv2d(channels, channels, kernel_size=1)
+        self.scores = nn.LazyLinear(CLASSES)
+        self.eval()
+        with torch.no_grad():
+            self(torch.zeros(1, *input_shape))
+
+    def forward(self, images: Tensor) -> Tensor:
+        pooled = functional.max_pool2d(functional.relu(self.normalised(self.stem(images))), 2)
+        features = functional.relu(self.down(pooled))
+        features = features + self.outer(functional.relu(self.inner(features)))
+        return self.scores(torch.flatten(features, 1))
+
+
 GREY = (1, 28, 28)
 COLOUR = (3, 32, 32)
 
@@ -145,6 +173,16 @@ RECIPES: dict[str, Recipe] = {
         flips=True,
         largest_shift=4,
         seed=1,
+    ),
+    "mnist_residual": Recipe(
+        "mnist",
+        GREY,
+        partial(PooledResidual, filters=20, channels=4),
+        epochs=8,
+        learning_rate=6e-3,
+        weight_decay=0.1,
+        sparsity=4e-3,
+        attack=PgdAttack(radius=0.1, steps=2),
     ),
     # One build in several sizes, the largest far beyond what linear programs can hold.
     "mnist_wide_1k": Recipe(
@@ -216,7 +254,7 @@ def perturb(model: nn.Module, pixels: Tensor, labels: Tensor, attack: PgdAttack)
     return current
 
 
-def train(recipe: Recipe, images: Images) -> nn.Sequential:
+def train(recipe: Recipe, images: Images) -> nn.Module:
     """Train with AdamW under a one-cycle schedule; the recipe's seed fixes the outcome."""
     torch.manual_seed(recipe.seed)
     torch.use_deterministic_algorithms(True)
@@ -233,15 +271,24 @@ def train(recipe: Recipe, images: Images) -> nn.Sequential:
         for chosen in torch.split(torch.randperm(len(images.labels)), recipe.batch_size):
             pixels, labels = augment(images.pixels[chosen], recipe), images.labels[chosen]
             if recipe.attack is not None:
+                model.eval()
                 pixels = perturb(model, pixels, labels, recipe.attack)
+            model.train()
             loss = functional.cross_entropy(model(pixels), labels)
+            loss = loss + recipe.sparsity * absolute_weights(model)
             optimiser.zero_grad()
             torch.autograd.backward(loss)
             optimiser.step()
             schedule.step()
             total_loss += loss.item() * len(chosen)
         print(f"epoch {epoch + 1}/{recipe.epochs}: loss {total_loss / len(images.labels):.4f}")
-    return model
+    return model.eval()
+
+
+def absolute_weights(model: nn.Module) -> Tensor:
+    """The sum of the weights' absolute values; biases and normalisations do not count."""
+    sums = [values.abs().sum() for values in model.parameters() if values.ndim > 1]
+    return torch.stack(sums).sum()
 
 
 def torch_accuracy(model: nn.Module, images: Images) -> float:
@@ -256,6 +303,15 @@ def onnx_accuracy(path: Path, images: Images) -> float:
     session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
     (scores,) = session.run(None, {session.get_inputs()[0].name: images.pixels.numpy()})
     return float(np.mean(scores.argmax(axis=1) == images.labels.numpy()))
+
+
+def to_onnx(model: nn.Module, input_shape: Shape, name: str) -> bytes:
+    """The trained model as an ONNX file."""
+    if isinstance(model, nn.Sequential):
+        return onnx_bytes(to_network(model, input_shape, name))
+    found = vhagar.from_torch(model, input_shape, name=name).model
+    assert found is not None  # it was made from one
+    return found
 
 
 def to_network(model: nn.Sequential, input_shape: Shape, name: str) -> Network:
@@ -320,7 +376,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     model = train(recipe, load_split(options.data, "train", recipe.input_shape))
     options.out.mkdir(parents=True, exist_ok=True)
     path = options.out / f"{options.network}.onnx"
-    write_onnx(to_network(model, recipe.input_shape, options.network), path)
+    path.write_bytes(to_onnx(model, recipe.input_shape, options.network))
 
     test = load_split(options.data, "test", recipe.input_shape)
     trained, exported = torch_accuracy(model, test), onnx_accuracy(path, test)
