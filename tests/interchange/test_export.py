@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -308,19 +309,40 @@ def test_one_parameter_with_many_slopes(model: Path, tmp_path: Path) -> None:
     relation = [one for one in assertions(place.vnnlib) if "Y" not in str(one)]
     (piece,) = problem.pieces
     for x, e, x_p in points(problem, 0, 20):
-
-        def related(image: np.ndarray, x: np.ndarray = x) -> bool:
-            tensors = {"X": x.reshape(1, *SHAPE), "X_p": image.reshape(1, *SHAPE)}
-
-            def value(name: str) -> float:
-                kind, indices = re.fullmatch(r"(\w+)\[([\d,]+)\]", name).groups()
-                return float(tensors[kind][tuple(map(int, indices.split(",")))])
-
-            return all(holds(one, value, 1e-9) for one in relation)
-
         np.testing.assert_allclose(x_p, x + e * slopes.T + 0.05, atol=1e-12)
-        assert related(x_p)
+        assert related(relation, x, x_p)
         # The last slope as if it were the first one's, and a parameter beyond its range.
         for wrong in (np.where(slopes == 3.0, 1.0, slopes), slopes * 3):
             other = x + e * wrong.T + 0.05
-            assert related(other) == bool(piece.contains(x, other)[0])
+            assert related(relation, x, other) == bool(piece.contains(x, other)[0])
+
+
+@pytest.mark.parametrize(("perturbation", "clip"), sorted(set(PRODUCTS) - NOT_IN_2))
+def test_the_conditions_between_two_copies_are_the_perturbation(
+    model: Path, tmp_path: Path, perturbation: str, clip: bool
+) -> None:
+    """Without the scores, which would rule out most wrong images by themselves."""
+    problem = Problem(read_onnx(model), perturbation, SOURCE, TARGETS, clip)
+    places = export(problem, 0.0, tmp_path / "question.vnnlib", version=2)
+    refused = 0
+    for k, place in enumerate(places):
+        relation = [one for one in assertions(place.vnnlib) if "Y" not in str(one)]
+        for x, _, x_p in points(problem, k, 6):
+            assert related(relation, x, x_p)
+            for pixel, change in product(range(x.size), (-0.4, -0.02, 0.02, 0.4)):
+                other = x_p.copy()
+                other[0, pixel] += change
+                expected = bool(problem.pieces[k].contains(x, other)[0])
+                assert related(relation, x, other) == expected
+                refused += not expected
+    assert refused
+
+
+def related(relation: list[Any], x: np.ndarray, x_p: np.ndarray) -> bool:
+    tensors = {"X": x.reshape(1, *SHAPE), "X_p": x_p.reshape(1, *SHAPE)}
+
+    def value(name: str) -> float:
+        kind, indices = re.fullmatch(r"(\w+)\[([\d,]+)\]", name).groups()
+        return float(tensors[kind][tuple(map(int, indices.split(",")))])
+
+    return all(holds(one, value, 1e-9) for one in relation)

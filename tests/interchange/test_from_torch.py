@@ -88,6 +88,13 @@ def test_all_unsupported_operators_are_named_at_once() -> None:
     assert "conv2d" in str(caught.value)
 
 
+def changed_under_a_view(y: torch.Tensor) -> torch.Tensor:
+    """The view sees the change in place, which the exported graph does not say."""
+    view = y[:, :2]
+    y.relu_()
+    return torch.cat([view, y[:, 2:]], 1)
+
+
 @pytest.mark.parametrize(
     ("body", "message"),
     [
@@ -99,6 +106,7 @@ def test_all_unsupported_operators_are_named_at_once() -> None:
         (lambda y: y @ y.T @ y, "both depend"),
         (lambda y: y if y.sum() > 0 else -y, "torch.export cannot trace"),
         (lambda y: y.add(y, alpha=2).expand(3, 3), "repeats"),
+        (changed_under_a_view, "differs from the module"),
     ],
 )
 def test_what_is_no_classifier_is_refused(body: Any, message: str) -> None:

@@ -110,8 +110,6 @@ class _Conversion:
         (result,) = _results(nodes)
         for node in calls:
             self._known[node] = self._convert(node, result)
-            if _name(node).endswith("_"):  # in place: whoever asks for the old value gets the new
-                self._known[node.args[0]] = self._known[node]
         output = self._known.get(result)
         if not isinstance(output, Value):
             raise InvalidNetwork("the module's result does not depend on its input")
