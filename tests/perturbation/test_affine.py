@@ -27,6 +27,7 @@ from vhagar.perturbation import (
     compose,
 )
 from vhagar.perturbation.subsumption import subsumes
+from vhagar.result.witness import Witness, WitnessCheck
 
 DOMAIN = Domain((1, 2, 3))
 
@@ -195,3 +196,16 @@ def test_a_black_pixel_may_rise_under_linf() -> None:
     found = piece.support(np.zeros((1, 6)), b)
     assert found.value == pytest.approx(0.25 + 0.0 + 2.0)
     assert piece.apply(found.x, found.parameters) @ b[0] == pytest.approx(found.value)
+
+
+def test_a_witness_is_shown_as_the_network_sees_it() -> None:
+    weight = np.zeros((2, 6))
+    weight[0, 0] = 1.0
+    score = Network((Affine(weight, np.array([0.0, 0.5]), DOMAIN.shape, (2,)),), DOMAIN.shape)
+    problem = Problem(score, UserPerturbation(offset=-2.0, pixels=[0]), 0)
+    witness = WitnessCheck(problem)(1, np.ones(6), problem.pieces[0], np.zeros(0))
+    assert isinstance(witness, Witness)
+    assert witness.x_p is not None
+    assert witness.x_p.reshape(-1).tolist() == [0, 1, 1, 1, 1, 1]
+    assert witness.confidence == pytest.approx(0.5)
+    assert witness.margin == pytest.approx(0.5)
