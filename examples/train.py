@@ -179,9 +179,9 @@ RECIPES: dict[str, Recipe] = {
         GREY,
         partial(PooledResidual, filters=20, channels=4),
         epochs=8,
-        learning_rate=6e-3,
+        learning_rate=3e-3,
         weight_decay=0.1,
-        sparsity=4e-3,
+        sparsity=2e-3,
         attack=PgdAttack(radius=0.1, steps=2),
     ),
     # One build in several sizes, the largest far beyond what linear programs can hold.

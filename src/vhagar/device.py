@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
@@ -31,6 +32,11 @@ def require_torch() -> Any:
 def has_cuda() -> bool:
     """Whether there is a GPU that torch can use."""
     return bool(require_torch().cuda.is_available())
+
+
+def cuda_is_likely() -> bool:
+    """Whether it is worth asking: NVIDIA's driver is here. Asking itself imports torch."""
+    return any(Path(place).exists() for place in ("/dev/nvidiactl", "/dev/dxg"))
 
 
 def check_device(name: str) -> None:

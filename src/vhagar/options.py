@@ -7,6 +7,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from vhagar.device import cuda_is_likely
 from vhagar.errors import InvalidInput
 
 # Where batches are computed; "auto" is a GPU where there is one.
@@ -33,7 +34,7 @@ class Options:
     from the inputs in `dataset`, an .npz file or a folder of images. `device` is where attacks
     and first-order steps run: "cpu", "cuda", or "auto", a GPU where there is one.
     `wide` says whether the engine "bab" also bounds thousands of nodes at once by primal-dual steps
-    on that device, beside its workers; by default only where `device` is "cuda".
+    on that device, beside its workers; by default only on a GPU.
     `solver` names the MIP solver of the engine "mip", and `formulation` how it writes a ReLU
     ("bigm", as in the paper, or "lambda", both copies of a neuron at once). `without` names parts
     that are left out, for comparison: of the engine "mip" "dependencies", "attack" (its bound) and
@@ -78,7 +79,9 @@ class Options:
     @property
     def is_wide(self) -> bool:
         """Whether wide frontiers are bounded in batches; certificates do not hold such bounds."""
-        wanted = self.device == "cuda" if self.wide is None else self.wide
+        wanted = self.wide
+        if wanted is None:
+            wanted = self.device == "cuda" or (self.device == "auto" and cuda_is_likely())
         return wanted and self.certificate is None
 
     @property

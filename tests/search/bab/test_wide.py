@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 import torch
 
+import vhagar.options
 from vhagar import Network, Options, Problem, Status, verify
 from vhagar.network import Affine, Relu
 from vhagar.relaxation.first_order.root import score_size
@@ -362,7 +363,12 @@ def test_who_is_behind_for_long_lags(monkeypatch: pytest.MonkeyPatch) -> None:
         assert keeper._lags(own, others) is expected
 
 
-def test_batches_are_for_gpus_and_not_for_certificates(tmp_path: Path) -> None:
+def test_batches_are_for_gpus_and_not_for_certificates(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(vhagar.options, "cuda_is_likely", lambda: True)
+    assert Options().is_wide
+    monkeypatch.setattr(vhagar.options, "cuda_is_likely", lambda: False)
     assert not Options().is_wide
     assert not Options(device="cpu").is_wide
     assert Options(device="cuda").is_wide

@@ -111,7 +111,9 @@ class _Search:
         workplace = Workplace(
             tracker.problem, tracker.options, self._take_witness, bounds=tracker.bounds
         )
-        wide = WideHere(tracker) if tracker.options.is_wide else None
+        # In one process results must repeat: no GPU by itself.
+        asked = tracker.options.wide is not None or tracker.options.device == "cuda"
+        wide = WideHere(tracker) if asked and tracker.options.is_wide else None
         while len(self._frontier) and not tracker.closed:
             if time.monotonic() > deadline:
                 return True

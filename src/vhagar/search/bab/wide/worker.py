@@ -24,6 +24,8 @@ def explore_wide(argument: tuple[Problem, Options, int], channel: Channel) -> No
     """What runs in the process: tasks in, reports out, until the parent ends it."""
     problem, options, worker = argument
     device = torch_device(options.device)
+    if options.wide is None and device.type == "cpu":
+        channel.receive()  # there is a driver and no GPU for PyTorch: nothing ever comes
     threads = max(1, int(_THREADS_SHARE * (os.cpu_count() or 1)))
     explorer = WideExplorer(problem, options, device, first_number(worker), threads=threads)
     explorer.warm_up()
