@@ -21,6 +21,7 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
+import onnx
 import onnxruntime
 import torch
 from torch import Tensor, nn
@@ -179,10 +180,9 @@ RECIPES: dict[str, Recipe] = {
         GREY,
         partial(PooledResidual, filters=20, channels=4),
         epochs=8,
-        learning_rate=3e-3,
+        learning_rate=6e-3,
         weight_decay=0.1,
-        sparsity=2e-3,
-        attack=PgdAttack(radius=0.1, steps=2),
+        sparsity=3e-3,
     ),
     # One build in several sizes, the largest far beyond what linear programs can hold.
     "mnist_wide_1k": Recipe(
@@ -311,7 +311,26 @@ def to_onnx(model: nn.Module, input_shape: Shape, name: str) -> bytes:
         return onnx_bytes(to_network(model, input_shape, name))
     found = vhagar.from_torch(model, input_shape, name=name).model
     assert found is not None  # it was made from one
-    return found
+    return for_batches(found)
+
+
+def for_batches(model: bytes) -> bytes:
+    """A model of one image, for any number of images, with the names that the others have."""
+    made = onnx.load_from_string(model)
+    graph, shapes = made.graph, {n.input[1] for n in made.graph.node if n.op_type == "Reshape"}
+    for tensor in graph.initializer:
+        if tensor.name in shapes:
+            sizes = onnx.numpy_helper.to_array(tensor)
+            tensor.CopyFrom(onnx.numpy_helper.from_array(np.array([-1, *sizes[1:]]), tensor.name))
+    names = {graph.input[0].name: "image", graph.output[0].name: "scores"}
+    for value in (graph.input[0], graph.output[0]):
+        value.name = names[value.name]
+        value.type.tensor_type.shape.dim[0].dim_param = "batch"
+    for node in graph.node:
+        for ends in (node.input, node.output):
+            ends[:] = [names.get(end, end) for end in ends]
+    onnx.checker.check_model(made)
+    return bytes(made.SerializeToString())
 
 
 def to_network(model: nn.Sequential, input_shape: Shape, name: str) -> Network:

@@ -100,8 +100,12 @@ def test_relu_keeps_an_order_and_makes_the_inactive_equal() -> None:
     known = related("<=", ">=", "?", "?")
     first = Bounds(np.zeros(4), np.array([1.0, 1.0, 0.0, 0.0]))
     second = Bounds(np.zeros(4), np.array([1.0, 1.0, 0.0, 1.0]))
-    orders = through_relu(known, first, second).orders()
+    orders = through_relu(Relu((4,)), known, first, second).orders()
     assert [order.value for order in orders if order] == ["<=", ">=", "=", "<="]
+    # A linear unit that is at most 0 may well be above another.
+    linear = Relu((4,), np.ones(4, dtype=bool))
+    orders = through_relu(linear, known, first, second).orders()
+    assert [order.value if order else None for order in orders] == ["<=", ">=", None, None]
 
 
 def test_disjoint_bounds() -> None:

@@ -89,11 +89,16 @@ class Context:
     def piece(self) -> AbstractPiece:
         return self.bounds.piece
 
+    @property
+    def is_large(self) -> bool:
+        """Whether solving a fixed linear region's LP takes long."""
+        return self.model.model.row_count > _MANY_ROWS
+
     @cached_property
     def polisher(self) -> Simplex:
         """A second simplex on the same model, so that polishing leaves the search's basis alone."""
         polisher = Simplex(self.model.arrays, self.model.delta)
-        if self.model.model.row_count > _MANY_ROWS:
+        if self.is_large:
             polisher.use_interior_point()
         return polisher
 

@@ -141,7 +141,7 @@ class Explorer:
             return []
         if not evaluation.complete:
             return self._without_lp(state, node, closed)
-        if self._finder.is_due(node.region):
+        if self._finder.is_due(context, node.region):
             self._polish(state, node, evaluation.answer, thorough=False)
         if self._split_is_due(context, node, evaluation):
             return self._split(node) or self._branch(state, node, evaluation, closed)

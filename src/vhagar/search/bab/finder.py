@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -23,8 +22,8 @@ from vhagar.search.bab.regions import RecentlyUsed
 Array = NDArray[np.float64]
 
 _ALWAYS, _EVERY = 8, 10
-# Of the time since the first look: polishing a large network's inputs must not starve the search.
-_MOST_TIME = 0.25
+# In large LPs, where polishing a point takes as long as many nodes: it must not starve the search.
+_ALWAYS_LARGE, _EVERY_LARGE = 1, 25
 _MOST_CONVEX = 64
 
 
@@ -48,15 +47,13 @@ class WitnessFinder:
         self._check = WitnessCheck(problem.asked)
         self._convex = RecentlyUsed(_MOST_CONVEX)
         self._visits: dict[tuple[int | None, int], int] = {}
-        self._begun = time.monotonic()
-        self._spent = 0.0
 
-    def is_due(self, region: Region) -> bool:
+    def is_due(self, context: Context, region: Region) -> bool:
         """The first nodes of a piece are polished each, later ones now and then."""
         key = (region.target, region.root)
         visits = self._visits[key] = self._visits.get(key, 0) + 1
-        if self._spent > _MOST_TIME * (time.monotonic() - self._begun):
-            return False
+        if context.is_large:
+            return visits <= _ALWAYS_LARGE or visits % _EVERY_LARGE == 0
         return visits <= _ALWAYS or visits % _EVERY == 0
 
     def look(
@@ -77,12 +74,10 @@ class WitnessFinder:
                 self._send(WitnessFound(region.target, region.root, x, parameters, best))
             return verdict.confidence
 
-        begun = time.monotonic()
         x, parameters = proposed(context, primal)
         with contextlib.suppress(SolverFailure):  # then there is no witness to be had here
             convex = self._convex_context(context, region, parameters, thorough)
             polish(convex, x, convex.piece.project(parameters), judge, thorough)
-        self._spent += time.monotonic() - begun
         return best
 
     def _convex_context(
