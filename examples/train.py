@@ -179,10 +179,11 @@ RECIPES: dict[str, Recipe] = {
         "mnist",
         GREY,
         partial(PooledResidual, filters=20, channels=4),
-        epochs=8,
+        epochs=6,
         learning_rate=6e-3,
         weight_decay=0.1,
-        sparsity=3e-3,
+        sparsity=1.5e-3,
+        attack=PgdAttack(radius=0.1, steps=2),
     ),
     # One build in several sizes, the largest far beyond what linear programs can hold.
     "mnist_wide_1k": Recipe(

@@ -6,12 +6,12 @@ import importlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
-
-import numpy as np
-from scipy import sparse
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from vhagar.errors import InvalidInput, VhagarError
+
+if TYPE_CHECKING:
+    from scipy import sparse
 
 # torch is imported late, as it takes a second, and carries no types here: tensors are `Any`.
 Tensor = Any
@@ -66,9 +66,9 @@ def device_words(device: Any) -> str:
 def sparse_tensor(matrix: sparse.csr_array, dtype: Any, device: Any) -> Tensor:
     """A sparse matrix in torch, for products with dense ones."""
     torch, entries = require_torch(), matrix.tocoo()
-    places = np.stack([entries.row, entries.col])
+    places = [torch.as_tensor(part, dtype=torch.int64) for part in (entries.row, entries.col)]
     return torch.sparse_coo_tensor(
-        torch.as_tensor(places, dtype=torch.int64),
+        torch.stack(places),
         torch.as_tensor(entries.data, dtype=dtype),
         matrix.shape,
         device=device,

@@ -111,7 +111,7 @@ def test_every_engine_answers(engine: str, limit: float) -> None:
     for seed in range(2):
         problem = LocalProblem(network(seed), f"linf({limit})", image(seed))
         options = Options(engine=engine, processes=False, workers=1)
-        result = verify_local(problem, options=options, timeout=20)
+        result = verify_local(problem, options=options, timeout=3 if engine == "attack" else 20)
         rng = np.random.default_rng(seed)
         (piece,) = problem.everywhere.pieces
         choices = limit * rng.choice([-1.0, 1.0], (4000, 12))

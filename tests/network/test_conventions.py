@@ -208,7 +208,7 @@ def test_certificates_of_graphs_with_a_convention(
     target = tmp_path / "proof.cert"
     problem = Problem(read_onnx(path, **options), "occlusion(2,2,2)", 0, 1)
     searching = Options(workers=1, attack=False, certificate=target, relative_gap=0.1)
-    result = verify(problem, options=searching, timeout=20)
+    result = verify(problem, options=searching, timeout=5)
     assert 0 < result.lower <= result.upper < np.inf
     verdict = check(target, path)
     assert (verdict.lower, verdict.upper) == (result.lower, result.upper)

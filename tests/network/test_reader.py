@@ -126,7 +126,8 @@ def agree(path: Path, shape: tuple[int, ...], scores: Callable[..., np.ndarray])
     assert abs(found - expected).max() <= 1e-5 * abs(expected).max()
     entering, again = network.preactivations(batch)
     assert (again == found).all()
-    assert network.hidden_neurons == sum(values.shape[1] for values in entering)
+    units = sum(values.shape[1] for values in entering)
+    assert network.hidden_neurons + network.linear_units == units
     values = batch.reshape(20, -1).astype(np.float64)
     for layer in network.layers:
         assert values.shape[1] == layer.in_size
