@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from vhagar.problem import Problem
 
 # Their values may begin with a minus sign, which argparse would take for an option.
 SIGNED = ("--input-range", "--mean")
@@ -61,6 +64,22 @@ def conventions(arguments: argparse.Namespace) -> dict[str, Any]:
     """Those of the options above that were given, as `read_onnx` takes them."""
     given = {name: getattr(arguments, name) for name in CONVENTIONS}
     return {name: value for name, value in given.items() if value is not None}
+
+
+def problem(arguments: argparse.Namespace) -> Problem:
+    """The question that a command's arguments ask."""
+    from vhagar.network import read_onnx
+    from vhagar.perturbation.loading import named
+    from vhagar.problem import Problem
+
+    return Problem(
+        read_onnx(arguments.model, **conventions(arguments)),
+        named(arguments.perturbation),
+        arguments.source,
+        arguments.target,
+        arguments.clip,
+        arguments.input_range,
+    )
 
 
 def seconds(text: str) -> float:

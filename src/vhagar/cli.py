@@ -135,21 +135,11 @@ def _complain(message: str) -> int:
 
 
 def _verify(arguments: argparse.Namespace) -> Outcome:
-    from vhagar.network import read_onnx
-    from vhagar.perturbation.loading import named
-    from vhagar.problem import Problem
     from vhagar.report.session import Outputs, run
 
     options, outputs = _options(arguments), Outputs(arguments.json, arguments.plot)
     outputs.check(arguments.model, options.certificate)
-    problem = Problem(
-        read_onnx(arguments.model, **types.conventions(arguments)),
-        named(arguments.perturbation),
-        arguments.source,
-        arguments.target,
-        arguments.clip,
-        arguments.input_range,
-    )
+    problem = types.problem(arguments)
     return run(problem, options, arguments.timeout, outputs, arguments.percent)
 
 

@@ -133,22 +133,12 @@ def _random(arguments: argparse.Namespace) -> AbstractEngine:
 
 
 def _run(arguments: argparse.Namespace) -> Outcome:
-    from vhagar.network import read_onnx
-    from vhagar.perturbation.loading import named
-    from vhagar.problem import Problem
     from vhagar.report.session import Outputs, run
 
     outputs = Outputs(arguments.json, arguments.plot)
     outputs.check(arguments.model)
     engine = arguments.make_engine(arguments)
-    problem = Problem(
-        read_onnx(arguments.model, **types.conventions(arguments)),
-        named(arguments.perturbation),
-        arguments.source,
-        arguments.target,
-        arguments.clip,
-        arguments.input_range,
-    )
+    problem = types.problem(arguments)
     options = Options(
         engine=arguments.baseline,
         relative_gap=getattr(arguments, "gap", Options.relative_gap),

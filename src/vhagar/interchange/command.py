@@ -53,18 +53,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Write the files; returns the exit code."""
     from vhagar.interchange.export import export
-    from vhagar.network import read_onnx
-    from vhagar.perturbation.loading import named
-    from vhagar.problem import Problem
 
-    problem = Problem(
-        read_onnx(arguments.model, **types.conventions(arguments)),
-        named(arguments.perturbation),
-        arguments.source,
-        arguments.target,
-        arguments.clip,
-        arguments.input_range,
-    )
+    problem = types.problem(arguments)
     found = export(problem, arguments.delta, arguments.vnnlib, arguments.onnx, arguments.format)
     for place in found:
         print(f"{place.vnnlib} about {place.onnx}")
