@@ -138,8 +138,8 @@ RELAXATION = {
     ),
     "refined by what the steps hoped for": _one(
         _LAYERWISE,
-        "found[:, undecided] = np.fmin(found[:, undecided], better)",
-        "found[:, undecided] = np.fmin(found[:, undecided], 0.7 * better)",
+        "found[:, neurons] = np.fmin(found[:, neurons], better)",
+        "found[:, neurons] = np.fmin(found[:, neurons], 0.7 * better)",
         40,
     ),
 }

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from vhagar.network import Network, Relu
 from vhagar.perturbation import AbstractPiece
+from vhagar.relaxation.cones import cone_bounds, cones, sees_little
 from vhagar.relaxation.descent import Descent
 from vhagar.relaxation.hexagon import Hexagons
 from vhagar.relaxation.interval import Bounds, layer_bounds, network_bounds
@@ -19,11 +20,17 @@ from vhagar.relaxation.twin import Choice, Corners, Stage, stages_of, twin_bound
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
+Index = NDArray[np.int64]
+Directions = tuple[tuple[float, float], ...]
 
 # Entries of one batch of start coefficients; keeps the memory of wide layers bounded.
 _BATCH_ENTRIES = 3_000_000
 # Multipliers moved in all steps of a refinement together: some seconds of work.
 _MOST_STEPPED = 12_000_000
+
+
+# Of a hexagon's directions, those about the first copy.
+_OF_ONE_COPY = 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +85,7 @@ class TwinBounds:
         directions = hexagon_directions(self.piece.ratio)
         local = local_network(self.stages[: layer + 1], len(directions))
         if local is None:
-            return hexagons_of(self._whole(layer, directions, linear), self.piece.ratio)
+            return hexagons_of(self._by_neurons(layer, linear), self.piece.ratio)
         found = local_bounds(
             local,
             self.corners,
@@ -91,23 +98,51 @@ class TwinBounds:
         )
         return hexagons_of(found, self.piece.ratio)
 
-    def _whole(
-        self, layer: int, directions: tuple[tuple[float, float], ...], linear: Mask | None
-    ) -> Array:
+    def _by_neurons(self, layer: int, linear: Mask | None) -> Array:
+        """The largest values in all directions, infinite where there is no need to know.
+
+        Where the copies are sure to agree, one of them says all.
+        """
+        size = self.stages[layer].out_size
+        found = np.full((len(hexagon_directions(self.piece.ratio)), size), np.inf)
+        wanted = np.ones(size, dtype=np.bool_) if linear is None else ~linear
+        moves = moving(self, layer)
+        alike = np.zeros(size, dtype=np.bool_) if moves is None else ~moves.any(axis=0)
+        for some, count in ((wanted & alike, _OF_ONE_COPY), (wanted & ~alike, len(found))):
+            neurons = np.flatnonzero(some)
+            directions = hexagon_directions(self.piece.ratio)[:count]
+            by = self._by_cones if sees_little(self.stages[: layer + 1], neurons) else self._whole
+            by(layer, directions, neurons, found[:count])
+        return found
+
+    def _by_cones(self, layer: int, directions: Directions, neurons: Index, found: Array) -> None:
+        """Where neurons see little of the layers below."""
+        choose = quick_local_choice(self.hexagons, self.corners)
+        for chosen, cone in cones(self.stages[: layer + 1], neurons):
+            if self._should_stop():
+                return
+            unit = np.eye(len(chosen))
+            start = (
+                np.concatenate([on_s * unit for on_s, _ in directions]),
+                np.concatenate([on_t * unit for _, on_t in directions]),
+            )
+            values = cone_bounds(
+                cone, self.corners, self.piece, start, choose, self.input_magnitude
+            )
+            found[:, chosen] = values.reshape(len(directions), -1)
+
+    def _whole(self, layer: int, directions: Directions, neurons: Index, found: Array) -> None:
         """Where neurons may see all of the layers below."""
         size = self.stages[layer].out_size
-        found = np.full((len(directions), size), np.inf)
-        wanted = np.arange(size) if linear is None else np.flatnonzero(~linear)
         rows = max(1, _BATCH_ENTRIES // max(stage.in_size for stage in self.stages))
-        for begin in range(0, len(wanted), rows):
-            chosen = wanted[begin : begin + rows]
+        for begin in range(0, len(neurons), rows):
+            chosen = neurons[begin : begin + rows]
             unit = np.zeros((len(chosen), size))
             unit[np.arange(len(chosen)), chosen] = 1.0
             for k, (on_s, on_t) in enumerate(directions):
                 if self._should_stop():
-                    return found
+                    return
                 found[k, chosen] = self.bound(layer, on_s * unit, on_t * unit)
-        return found
 
     def bound(self, layer: int, a: Array, b: Array, choice: Choice | None = None) -> Array:
         """Upper bounds on `a.y + b.y_p`, `y` what leaves stage `layer`."""
@@ -121,8 +156,11 @@ class TwinBounds:
         )
 
 
-def hexagon_directions(ratio: float) -> tuple[tuple[float, float], ...]:
-    """Coefficients of s and of t whose maxima are the six bounds of a hexagon."""
+def hexagon_directions(ratio: float) -> Directions:
+    """Coefficients of s and of t whose maxima are the six bounds of a hexagon.
+
+    The first ones are about the first copy alone.
+    """
     return ((-1, 0), (1, 0), (0, -1), (0, 1), (ratio, -1), (-ratio, 1))
 
 
@@ -140,24 +178,36 @@ def refine_layer(bounds: TwinBounds, layer: int, steps: int) -> None:
     undecided = np.flatnonzero(~hexagons.on & ~hexagons.off)
     if not len(undecided):
         return
-    unit = np.eye(len(hexagons))[undecided]
-    ratio = hexagons.ratio
-    h = hexagons
-    known = (-h.lower, h.upper, -h.lower_p, h.upper_p, -h.gap_lower, h.gap_upper)
-    found = np.stack(known)
-    directions = hexagon_directions(ratio)
-    on_s = np.concatenate([part[0] * unit for part in directions])
-    on_t = np.concatenate([part[1] * unit for part in directions])
+    on_s, on_t = _starts(hexagons, undecided)
     descent = Descent(bounds.stages[: layer + 1], bounds.corners[:layer], bounds.piece)
     descent.begin(bounds.hexagons[:layer], (on_s, on_t))
     entries = len(on_s) * sum(stage.in_size for stage in bounds.stages[1 : layer + 1])
     affordable = max(1, min(steps, _MOST_STEPPED // max(entries, 1)))
-    choice = _Rounded(bounds.hexagons[:layer], descent.run((on_s, on_t), affordable))
-    better = bounds.bound(layer, on_s, on_t, choice).reshape(len(directions), -1)
-    bounds.refined.append(Refined(layer, undecided, choice.below))
-    found[:, undecided] = np.fmin(found[:, undecided], better)  # NaN proves nothing
-    refined = hexagons_of(found, ratio)
-    bounds.replace(layer, refined.meet(hexagons).tightened())
+    refine_by(bounds, layer, undecided, descent.run((on_s, on_t), affordable))
+
+
+def refine_by(bounds: TwinBounds, layer: int, neurons: Index, choice: Choice) -> None:
+    """Tighten the hexagons of some neurons by given multipliers, `(6 * len(neurons), ...)`.
+
+    The directions are the outer index. Whatever the multipliers are, the bounds hold.
+    """
+    hexagons = bounds.hexagons[layer]
+    on_s, on_t = _starts(hexagons, neurons)
+    rounded = _Rounded(bounds.hexagons[:layer], choice)
+    better = bounds.bound(layer, on_s, on_t, rounded).reshape(-1, len(neurons))
+    h = hexagons
+    found = np.stack((-h.lower, h.upper, -h.lower_p, h.upper_p, -h.gap_lower, h.gap_upper))
+    found[:, neurons] = np.fmin(found[:, neurons], better)  # NaN proves nothing
+    bounds.refined.append(Refined(layer, neurons, rounded.below))
+    bounds.replace(layer, hexagons_of(found, h.ratio).meet(hexagons).tightened())
+
+
+def _starts(hexagons: Hexagons, neurons: Index) -> tuple[Array, Array]:
+    """Coefficients on both copies of a layer: some neurons in all directions of a hexagon."""
+    unit = np.eye(len(hexagons))[neurons]
+    directions = hexagon_directions(hexagons.ratio)
+    on_s, on_t = (np.concatenate([part[k] * unit for part in directions]) for k in (0, 1))
+    return on_s, on_t
 
 
 class _Rounded:
@@ -248,8 +298,24 @@ def _with_known_signs(bounds: TwinBounds, layer: int, found: Hexagons) -> Hexago
     This is the paper's dependency propagation: a neuron can rise only through a positive weight on
     something that can rise or a negative one on something that can fall.
     """
-    if found.ratio != 1.0:
-        return found  # the gap is not a difference then
+    moves = moving(bounds, layer)
+    if moves is None:
+        return found
+    rises, falls = moves
+    return replace(
+        found,
+        gap_lower=np.where(falls, found.gap_lower, np.maximum(found.gap_lower, 0.0)),
+        gap_upper=np.where(rises, found.gap_upper, np.minimum(found.gap_upper, 0.0)),
+    )
+
+
+def moving(bounds: TwinBounds, layer: int) -> NDArray[np.bool_] | None:
+    """Which neurons of a layer can rise, and which can fall, from the first copy to the second.
+
+    None where the second copy follows a multiple of the first: the gap is not a difference then.
+    """
+    if bounds.piece.ratio != 1.0:
+        return None
     if layer == 0:
         rises, falls = bounds.piece.changes()
     else:
@@ -262,11 +328,7 @@ def _with_known_signs(bounds: TwinBounds, layer: int, found: Hexagons) -> Hexago
         moves = np.stack([rises, falls]).astype(np.float64)
         # Sums of ones are exact.
         rises, falls = (positive.times(moves) + negative.times(moves[::-1])) > 0
-    return replace(
-        found,
-        gap_lower=np.where(falls, found.gap_lower, np.maximum(found.gap_lower, 0.0)),
-        gap_upper=np.where(rises, found.gap_upper, np.minimum(found.gap_upper, 0.0)),
-    )
+    return np.stack([rises, falls])
 
 
 def _entering(network: Network, inputs: Bounds) -> list[Bounds]:

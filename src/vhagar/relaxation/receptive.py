@@ -211,10 +211,10 @@ def tile_bounds(
         state = through_relu(seen, state, view.masked(p), view.masked(q))
     view = local.windows[0].at(place)
     state = through_stage(local.stages[0], state, input_magnitude[view.index])
-    return at_input(*_seen_part(piece, view, state))
+    return at_input(*seen_part(piece, view, state))
 
 
-def _seen_part(piece: AbstractPiece, view: View, state: Backward) -> tuple[AbstractPiece, Backward]:
+def seen_part(piece: AbstractPiece, view: View, state: Backward) -> tuple[AbstractPiece, Backward]:
     """The piece on the pixels that the tile sees, and the coefficients in their order."""
     pixels = view.index[view.inside]
     part, columns = piece.local(pixels)

@@ -1,0 +1,151 @@
+"""Bounds of neurons that see little of the layers below, whatever kinds of layers those are.
+
+Behind branches, joins and max pooling there are no windows to speak of, but still most neurons
+depend on few others. Some neurons and all that they depend on make a *cone*: a small network of its
+own, with its parts of the matrices. The bounds of a layer then cost what its cones hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from vhagar.network import AbstractLinear, SparseAffine
+from vhagar.perturbation import AbstractPiece
+from vhagar.relaxation.hexagon import Hexagons
+from vhagar.relaxation.receptive import LocalChoice, View, seen_part
+from vhagar.relaxation.twin import Backward, Corners, Stage, at_input, through_relu, through_stage
+
+Array = NDArray[np.float64]
+Index = NDArray[np.int64]
+
+# Neurons of one cone: neighbours see much the same.
+_AT_ONCE = 32
+# Where neurons see more than this part of a layer, whole layers cost no more.
+_LARGEST_PART = 0.25
+
+
+@dataclass(frozen=True, eq=False)
+class Cone:
+    """The stages as some neurons see them; `views[k]` is what they see of what enters stage k."""
+
+    stages: tuple[Stage, ...]
+    views: tuple[View, ...]
+
+
+def cones(stages: tuple[Stage, ...], neurons: Index) -> Iterator[tuple[Index, Cone]]:
+    """The neurons in groups, and each group's cone."""
+    for begin in range(0, len(neurons), _AT_ONCE):
+        chosen = neurons[begin : begin + _AT_ONCE]
+        yield chosen, cone_of(stages, chosen)
+
+
+def sees_little(stages: tuple[Stage, ...], neurons: Index) -> bool:
+    """Whether cones are worth it, judged by the first group's."""
+    if len(stages) < 2 or len(neurons) <= _AT_ONCE:
+        return False
+    first = cone_of(stages, neurons[:_AT_ONCE])
+    widest = max(range(1, len(stages)), key=lambda k: stages[k].in_size)
+    return len(first.views[widest].index) <= _LARGEST_PART * stages[widest].in_size
+
+
+def cone_of(stages: tuple[Stage, ...], neurons: Index) -> Cone:
+    """What some neurons of the last stage's outputs depend on."""
+    small, views = [], []
+    for stage in reversed(stages):
+        layers = []
+        for layer in reversed(stage.layers):
+            part, neurons = _part(layer, neurons)
+            layers.append(part)
+        small.append(Stage(tuple(layers[::-1])))
+        views.append(View(neurons, np.ones(len(neurons), dtype=np.bool_)))
+    return Cone(tuple(small[::-1]), tuple(views[::-1]))
+
+
+def _part(layer: AbstractLinear, outputs: Index) -> tuple[SparseAffine, Index]:
+    """A layer's part for some outputs, and the inputs that they depend on."""
+    rows = sparse.csr_array(layer.matrix[outputs])
+    rows.eliminate_zeros()
+    inputs = np.unique(rows.indices).astype(np.int64)
+    if not len(inputs):
+        inputs = np.zeros(1, dtype=np.int64)  # constants; a layer of no inputs is none
+    places = np.searchsorted(inputs, rows.indices)
+    shape = len(outputs), len(inputs)
+    matrix = sparse.csr_array((rows.data, places, rows.indptr), shape=shape)
+    part = SparseAffine(matrix, layer.flat_bias[outputs], shape[1:], shape[:1])
+    return part, inputs
+
+
+def cone_bounds(
+    cone: Cone,
+    corners: list[Corners],
+    piece: AbstractPiece,
+    start: tuple[Array, Array],
+    choose: LocalChoice,
+    input_magnitude: Array,
+) -> Array:
+    """The twin dual bound `(batch,)` for start coefficients on the cone's neurons."""
+    batch = len(start[0])
+    state = Backward(start[0], start[1], np.zeros(batch), np.zeros(batch))
+    for k in range(len(cone.stages) - 1, 0, -1):
+        view = cone.views[k]
+        seen = corners[k - 1].take(view.index)
+        state = through_stage(cone.stages[k], state, seen.magnitude)
+        p, q = choose(k - 1, view, state.a, state.b)
+        state = through_relu(seen, state, p, q)
+    view = cone.views[0]
+    state = through_stage(cone.stages[0], state, input_magnitude[view.index])
+    return at_input(*seen_part(piece, view, state))
+
+
+class Relaxed(Protocol):
+    """What a linear model of the two copies is made of."""
+
+    @property
+    def stages(self) -> tuple[Stage, ...]: ...
+    @property
+    def piece(self) -> AbstractPiece: ...
+    @property
+    def hexagons(self) -> list[Hexagons]: ...
+    @property
+    def corners(self) -> list[Corners]: ...
+
+
+@dataclass(frozen=True, eq=False)
+class RelaxedCone:
+    """A cone with its part of the piece and of the hexagons: for a linear model of its own.
+
+    `seen[k]` are the neurons of ReLU layer k that are part of it.
+    """
+
+    stages: tuple[Stage, ...]
+    piece: AbstractPiece
+    hexagons: list[Hexagons]
+    corners: list[Corners]
+    seen: list[Index]
+
+
+def relaxed_cone(bounds: Relaxed, layer: int, neurons: Index) -> RelaxedCone:
+    """What some neurons of a ReLU layer depend on, with what is known of it."""
+    cone = cone_of(bounds.stages[: layer + 1], neurons)
+    seen = [view.index for view in cone.views[1:]]
+    pixels = cone.views[0].index
+    piece, columns = bounds.piece.local(pixels)
+    first, *others = cone.stages[0].layers
+    rows = sparse.csr_array(first.matrix)
+    places = np.searchsorted(columns, pixels)[rows.indices]
+    shape = first.out_size, len(columns)
+    matrix = sparse.csr_array((rows.data, places, rows.indptr), shape=shape)
+    wide = SparseAffine(matrix, first.flat_bias, shape[1:], shape[:1])
+    return RelaxedCone(
+        (Stage((wide, *others)), *cone.stages[1:]),
+        piece,
+        [known.take(part) for known, part in zip(bounds.hexagons, seen, strict=False)],
+        [known.take(part) for known, part in zip(bounds.corners, seen, strict=False)],
+        seen,
+    )
