@@ -49,9 +49,8 @@ class Bounds:
         self.corners.append(Corners.of(hexagons))
 
     def replace(self, layer: int, hexagons: Hexagons) -> None:
-        """The hexagons of a layer; those of later ones are forgotten."""
-        del self.hexagons[layer:], self.corners[layer:]
-        self.append(hexagons)
+        """Better hexagons of a layer; those of later ones hold as before."""
+        self.hexagons[layer], self.corners[layer] = hexagons, Corners.of(hexagons)
 
     def upper(
         self,

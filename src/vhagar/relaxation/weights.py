@@ -57,11 +57,12 @@ def add_weights(model: LinearModel, s: Array, t: Array) -> Weights:
     return Weights(columns, owner, which, s.T[owner, which], t.T[owner, which], origin.any(axis=0))
 
 
-def add_convexity(model: LinearModel, weights: Weights) -> None:
+def add_convexity(model: LinearModel, weights: Weights) -> Columns:
     """Rows: the weights of a neuron sum to 1, or to at most 1 where the origin is a corner."""
-    if len(weights.has_origin):
-        total = weights.sums(np.ones(len(weights.column)))
-        model.add_rows([(weights.column, total)], np.where(weights.has_origin, 0.0, 1.0), 1.0)
+    if not len(weights.has_origin):
+        return np.zeros(0, dtype=np.int64)
+    total = weights.sums(np.ones(len(weights.column)))
+    return model.add_rows([(weights.column, total)], np.where(weights.has_origin, 0.0, 1.0), 1.0)
 
 
 def on_axes(s: Array, t: Array) -> tuple[Array, Array]:

@@ -1,77 +1,79 @@
-"""Tightened hexagons hold every attacked input that is as confident as the incumbent, exactly."""
+"""Hexagons tightened by LP hold every input of the perturbation, exactly."""
 
 from __future__ import annotations
 
 import math
-import time
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from vhagar.relaxation.layerwise import quick_bounds
+import vhagar
+from vhagar import Options, verify
+from vhagar.relaxation.layerwise import TwinBounds, quick_bounds
+from vhagar.search.bab import tighten
 from vhagar.search.bab.context import Context
 from vhagar.search.bab.simplex import LpAnswer, LpStatus, Simplex
-from vhagar.search.bab.tighten import tighten_layer
+from vhagar.search.bab.tighten import is_local, tighten_pairs
 
 from ...oracle.cases import KINDS
-from ...relaxation.samples import Attacked
 from ...relaxation.test_layerwise import require_inside
-from .nodes import cases_of, every_kind, exactly, found_in
+from .local import local_problem
+from .nodes import every_kind, everything
 
-Group = tuple[Context, list[Attacked], float]
 
-
-def groups(kind: str) -> list[Group]:
-    """For each piece and target: attacked inputs, and a confidence that most of them have."""
-    together: dict[int, tuple[Context, list[Attacked]]] = {}
-    for found in (found for case in cases_of(kind) for found in found_in(case, 12)):
-        together.setdefault(id(found.context), (found.context, []))[1].append(found.attacked)
-    result = []
-    for context, attacked in together.values():
-        ordered = sorted(attacked, key=lambda one: one.confidence)
-        threshold = ordered[len(ordered) // 3].confidence
-        low = float(np.nextafter(float(threshold), -math.inf))
-        result.append((context, ordered[len(ordered) // 3 :], low))
-    return result
+def tightened(bounds: TwinBounds) -> TwinBounds:
+    """Layer after layer, each on top of the tightened ones before."""
+    found = quick_bounds(bounds.network, bounds.piece)
+    for layer in range(len(found.hexagons)):
+        tighten_pairs(found, layer)
+    return found
 
 
 @every_kind
-def test_confident_attacked_inputs_stay_inside(kind: str) -> None:
-    """Layer after layer, each on top of the tightened ones before."""
-    for context, attacked, confidence in groups(kind):
-        bounds = quick_bounds(context.problem.network, context.piece)
-        for layer in range(len(bounds.hexagons)):
-            current = Context(context.problem, bounds, context.target)
-            tightened = tighten_layer(current, layer, confidence, math.inf)
-            for one in attacked:
-                require_inside(tightened, one.first.entering[layer], one.second.entering[layer])
-            bounds.replace(layer, tightened)
-        last = Context(context.problem, bounds, context.target)
-        upper = last.evaluate((), math.inf).upper
-        assert upper == math.inf or exactly(upper) >= attacked[-1].confidence
+def test_inputs_stay_inside(kind: str) -> None:
+    for found in everything(kind):
+        bounds, attacked = tightened(found.context.bounds), found.attacked
+        for layer, hexagons in enumerate(bounds.hexagons):
+            first, second = attacked.first.entering[layer], attacked.second.entering[layer]
+            require_inside(hexagons, first, second)
 
 
-def test_they_are_tighter() -> None:
-    """The tight side: over all cases together, a good part of the widths goes."""
+@pytest.mark.parametrize("seed", range(3))
+def test_they_are_tighter(seed: int) -> None:
+    """Behind the first layer, whose bounds are exact, a good part of the gaps goes."""
+    problem = local_problem(seed)
+    known = quick_bounds(problem.network, problem.pieces[0])
     before, after = 0.0, 0.0
-    for kind in KINDS:
-        for context, _, confidence in groups(kind):
-            for layer, known in enumerate(context.bounds.hexagons):
-                width = known.upper - known.lower
-                tightened = tighten_layer(context, layer, confidence, math.inf)
-                assert (tightened.lower >= known.lower).all()
-                assert (tightened.upper <= known.upper).all()
-                size = np.where(width > 0, width, 1.0)
-                before += float((width / size).sum())
-                after += float(((tightened.upper - tightened.lower) / size).sum())
-    assert after < 0.9 * before
+    for old, new in zip(known.hexagons[1:], tightened(known).hexagons[1:], strict=True):
+        for name in ("lower", "lower_p", "gap_lower"):
+            assert (getattr(new, name) >= getattr(old, name)).all()
+        for name in ("upper", "upper_p", "gap_upper"):
+            assert (getattr(new, name) <= getattr(old, name)).all()
+        before += float((old.gap_upper - old.gap_lower).sum())
+        after += float((new.gap_upper - new.gap_lower).sum())
+    assert after < 0.95 * before
 
 
-def test_a_deadline_in_the_past_changes_nothing() -> None:
-    (context, _, confidence), *_ = groups("linf")
-    known = context.bounds.hexagons[0]
-    tightened = tighten_layer(context, 0, confidence, time.monotonic() - 1)
-    np.testing.assert_array_equal(tightened.upper, known.tightened().upper)
+@pytest.mark.parametrize("seed", range(3))
+def test_an_occlusion_is_local_and_its_bound_gets_better(seed: int) -> None:
+    problem = local_problem(seed)
+    bounds = quick_bounds(problem.network, problem.pieces[0])
+    assert is_local(bounds)
+    quick = Context(problem, bounds, 1).evaluate((), math.inf).upper
+    better = Context(problem, tightened(bounds), 1).evaluate((), math.inf).upper
+    assert better < quick
+    everywhere = local_problem(seed, "linf(0.1)")
+    assert not is_local(quick_bounds(everywhere.network, everywhere.pieces[0]))
+
+
+def test_without_iterations_no_lp_is_solved(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tighten, "_ITERATIONS", 0)
+    monkeypatch.setattr(Simplex, "solve", None)
+    problem = local_problem(1)
+    bounds = quick_bounds(problem.network, problem.pieces[0])
+    for old, new in zip(bounds.hexagons, tightened(bounds).hexagons, strict=True):
+        assert (new.upper <= old.upper).all()
 
 
 def test_lies_lose_no_input(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -84,8 +86,22 @@ def test_lies_lose_no_input(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(Simplex, "solve", lie)
     for kind in KINDS:
-        for context, attacked, confidence in groups(kind):
-            for layer in range(len(context.bounds.hexagons)):
-                tightened = tighten_layer(context, layer, confidence, math.inf)
-                for one in attacked:
-                    require_inside(tightened, one.first.entering[layer], one.second.entering[layer])
+        for found in everything(kind):
+            bounds, attacked = tightened(found.context.bounds), found.attacked
+            for layer, hexagons in enumerate(bounds.hexagons):
+                first, second = attacked.first.entering[layer], attacked.second.entering[layer]
+                require_inside(hexagons, first, second)
+
+
+def test_a_certificate_of_tightened_layers_is_accepted(tmp_path: Path) -> None:
+    from vhagar_check import check
+
+    problem = local_problem(0)
+    model, path = tmp_path / "model.onnx", tmp_path / "proof.cert"
+    vhagar.save_model(problem.network, model)
+    asked = vhagar.Problem(vhagar.read_onnx(model), "occlusion(1,1,2)", 0, 1)
+    assert is_local(quick_bounds(asked.network, asked.pieces[0]))
+    options = Options(processes=False, attack=False, certificate=path)
+    result = verify(asked, timeout=20, options=options)
+    verdict = check(path, model)
+    assert verdict.upper <= result.upper * (1 + 1e-6)

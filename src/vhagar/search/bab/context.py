@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vhagar.errors import SolverFailure
+from vhagar.linear import Columns
 from vhagar.perturbation import AbstractPiece
 from vhagar.perturbation.scalar import AbstractScalarPiece
 from vhagar.problem import Problem
@@ -18,6 +19,7 @@ from vhagar.relaxation.layerwise import TwinBounds
 from vhagar.relaxation.twin import Allowed
 from vhagar.result.certificate import ProofKind
 from vhagar.search.bab.bound import NodeBound, Proof
+from vhagar.search.bab.loose import LooseRows
 from vhagar.search.bab.lp import LambdaModel
 from vhagar.search.bab.simplex import LpAnswer, LpStatus, Simplex
 
@@ -28,6 +30,8 @@ _NONE = np.zeros(0, dtype=np.int64)
 
 # From here on a fixed linear region's LP is solved sooner by an interior point method.
 _MANY_ROWS = 2500
+# Rows that were left out come back where they promise so much of a bound, for so many rounds.
+_WORTH_THE_ROWS, _MOST_ROUNDS = 0.01, 8
 # The layer of decisions about pixels.
 PIXELS = -1
 
@@ -74,15 +78,21 @@ class Evaluation:
 
 
 class Context:
-    """One piece, one target."""
+    """One piece, one target.
 
-    def __init__(self, problem: Problem, bounds: TwinBounds, target: int | None) -> None:
+    For searching, `lazily`: the LP does without rows that hardly matter.
+    """
+
+    def __init__(
+        self, problem: Problem, bounds: TwinBounds, target: int | None, lazily: bool = False
+    ) -> None:
         self.problem = problem
         self.bounds = bounds
         self.target = target
         score_size = _score_size(problem, bounds.piece)
         self.model = LambdaModel(bounds, problem.source, target, score_size)
-        self.simplex = Simplex(self.model.arrays, self.model.delta)
+        self.loose = LooseRows(bounds, self.model) if lazily else None
+        self.simplex = Simplex(self.model.arrays, self.model.delta, self._left_out)
         self.formula = NodeBound(bounds, self.model, problem.source, target, score_size)
 
     @property
@@ -109,7 +119,7 @@ class Context:
         lower, upper = model.arrays.column_lower.copy(), model.arrays.column_upper.copy()
         lower[model.lead], upper[model.lead] = lower[model.delta], upper[model.delta]
         free = replace(model.arrays, column_lower=lower, column_upper=upper)
-        return Simplex(free, model.lead)
+        return Simplex(free, model.lead, self._left_out)
 
     def challenge(
         self, decisions: tuple[Decision, ...], confidence: float, basis: Any
@@ -118,6 +128,7 @@ class Context:
         simplex, delta = self.challenger, self.model.delta
         try:
             simplex.bound_column(delta, confidence, float(self.model.arrays.column_upper[delta]))
+            self._add_rows(simplex, decisions)
             simplex.switch_off(self.switched_off(decisions))
             simplex.restore(basis)
             answer = simplex.solve()
@@ -150,15 +161,53 @@ class Context:
             nothing = LpAnswer(LpStatus.INFEASIBLE, None, None, -np.inf, 0)
             return Evaluation(-np.inf, nothing, Proof(ProofKind.EMPTY))
         try:
+            self._add_rows(self.simplex, decisions)
             self.simplex.switch_off(self.switched_off(decisions))
             self.simplex.restore(basis)
             evaluation = self._judge(self.simplex.solve(iteration_limit), allowed, known)
-            if iteration_limit is None and evaluation.doubtful:
+            if iteration_limit is not None:
+                return evaluation
+            if evaluation.doubtful:
                 self.simplex.forget()
                 evaluation = self._judge(self.simplex.solve(), allowed, known)
+            return self._with_worthy_rows(evaluation, allowed)
         except SolverFailure:  # what is known stays known
             return Evaluation(known, LpAnswer(LpStatus.DOUBTFUL, None, None, np.inf, 0))
+
+    @property
+    def _left_out(self) -> Columns:
+        return _NONE if self.loose is None else self.loose.rows
+
+    def _add_rows(self, simplex: Simplex, decisions: tuple[Decision, ...] = ()) -> None:
+        """All rows that matter by now."""
+        if self.loose is not None:
+            # Without its row a decided neuron would be decided in vain.
+            self.loose.restore_places({decision.place[:2] for decision in decisions})
+        simplex.add_all_but(self._left_out)
+
+    def _with_worthy_rows(self, evaluation: Evaluation, allowed: Allowed) -> Evaluation:
+        """The bound with all rows for which it is worth the while."""
+        for _ in range(_MOST_ROUNDS):
+            if not self.restore_rows(evaluation.answer, _WORTH_THE_ROWS * abs(evaluation.upper)):
+                break
+            self._add_rows(self.simplex)
+            again = self._judge(self.simplex.solve(), allowed, evaluation.upper)
+            if again.doubtful:
+                break
+            evaluation = replace(again, proof=again.proof or evaluation.proof)
         return evaluation
+
+    def restore_rows(self, answer: LpAnswer, worth: float = 0.0) -> bool:
+        """Whether rows that were left out promise so much, all together; the best are back then."""
+        if not self.loose or not answer.optimal:
+            return False
+        assert answer.primal is not None
+        assert answer.duals is not None
+        gains = self.loose.gains(answer.primal, self.formula.coefficients(answer.duals))
+        if not gains.sum() > worth:
+            return False
+        self.loose.restore(gains)
+        return True
 
     def _judge(self, answer: LpAnswer, allowed: Allowed, known: float) -> Evaluation:
         """The bound that an LP's answer proves, by the formula."""

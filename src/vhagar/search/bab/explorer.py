@@ -192,6 +192,8 @@ class Explorer:
         self, state: RegionState, node: Node, evaluation: Evaluation, closed: Closed
     ) -> list[Node]:
         candidates = state.candidates(evaluation.answer)
+        if not candidates and state.context.restore_rows(evaluation.answer):
+            return [replace(node, promise=0.0)]  # once more, with the rows that were left out
         if not candidates:
             self._polish(state, node, evaluation.answer, thorough=True)
             if self._close_if_settled(node, closed):
@@ -249,7 +251,7 @@ class Explorer:
     def _polish(self, state: RegionState, node: Node, answer: LpAnswer, thorough: bool) -> None:
         assert answer.primal is not None
         self.lower = self._finder.look(
-            state.context, node.region, answer.primal, self.lower, thorough
+            state.context, node.region, answer.primal, self.lower, thorough, node.decisions
         )
 
     def _next_number(self) -> int:

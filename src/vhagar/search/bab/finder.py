@@ -14,7 +14,7 @@ from vhagar.perturbation.scalar import AbstractScalarPiece
 from vhagar.problem import Problem
 from vhagar.relaxation.layerwise import quick_bounds
 from vhagar.result import Witness, WitnessCheck
-from vhagar.search.bab.context import Context
+from vhagar.search.bab.context import Context, Decision
 from vhagar.search.bab.node import Region
 from vhagar.search.bab.polish import polish, proposed
 from vhagar.search.bab.regions import RecentlyUsed
@@ -57,7 +57,13 @@ class WitnessFinder:
         return visits <= _ALWAYS or visits % _EVERY == 0
 
     def look(
-        self, context: Context, region: Region, primal: Array, known: float, thorough: bool = False
+        self,
+        context: Context,
+        region: Region,
+        primal: Array,
+        known: float,
+        thorough: bool = False,
+        decisions: tuple[Decision, ...] = (),
     ) -> float:
         """The best confidence of a witness: `known`, or better."""
         root = self._problem.asked.pieces[region.root]
@@ -77,7 +83,7 @@ class WitnessFinder:
         x, parameters = proposed(context, primal)
         with contextlib.suppress(SolverFailure):  # then there is no witness to be had here
             convex = self._convex_context(context, region, parameters, thorough)
-            polish(convex, x, convex.piece.project(parameters), judge, thorough)
+            polish(convex, x, convex.piece.project(parameters), judge, thorough, decisions)
         return best
 
     def _convex_context(

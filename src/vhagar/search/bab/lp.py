@@ -10,13 +10,15 @@ The LP only proposes multipliers. The bound is computed from them elsewhere.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from vhagar.linear import Columns, LinearModel
+from vhagar.linear import Columns, LinearArrays, LinearModel
 from vhagar.perturbation.base import Expression
+from vhagar.relaxation.cones import Relaxed
 from vhagar.relaxation.layerwise import TwinBounds
 from vhagar.relaxation.weights import Weights as CornerWeights
 from vhagar.relaxation.weights import add_convexity, add_weights
@@ -46,14 +48,16 @@ class LayerRows:
     pair_rows_p: Columns
     equal: Columns  # neurons with one row for both copies
     equal_rows: Columns
+    equal_sums: Columns  # the rows of those neurons' weights
 
 
-class LambdaModel:
-    """The lambda-LP of one piece and one target (or, without a target, of one copy)."""
+class PairModel:
+    """The lambda-LP of the network's first stages over one piece: all before ReLU layer `depth`.
 
-    def __init__(
-        self, bounds: TwinBounds, source: int, target: int | None, score_size: float
-    ) -> None:
+    `first` and `second` are what enters that layer, in both copies.
+    """
+
+    def __init__(self, bounds: Relaxed, depth: int) -> None:
         self.model = LinearModel()
         self.rows: list[LayerRows] = []
         self._weights: list[tuple[Columns, int, Columns, Array, Array]] = []
@@ -64,24 +68,23 @@ class LambdaModel:
         first, second = self.inputs.first, self.inputs.second
         self._column_keys.append(np.arange(self.model.column_count))
         self._row_keys.append(np.arange(self.model.row_count))
-        # What enters each ReLU layer, in both copies.
+        # What enters each ReLU layer before, in both copies.
         self.entering: list[tuple[Expression, Expression]] = []
-        for layer, stage in enumerate(bounds.stages[1:]):
+        for layer, stage in enumerate(bounds.stages[1 : depth + 1]):
             self.entering.append((first, second))
             first, second = self._add_layer(bounds, layer, first, second)
             matrix, bias, width = stage.matrix(), stage.bias(), self.model.column_count
             first, second = (copy.then(matrix, bias, width) for copy in (first, second))
-        # Never reached: where a bound of its own held delta, the rows would have no duals.
-        self.delta = int(self.model.add_columns(-3.0 * score_size, 3.0 * score_size)[0])
-        # The target's lead in the second copy beyond 0, for whoever asks how far it could go.
-        self.lead = int(self.model.add_columns(0.0, 0.0)[0])
-        self._add_classes(first, second, source, target)
+        self.first, self.second = first, second
         self.weights = self._collect()
-        self.layout = self._layout()
-        self.arrays = self.model.arrays(smallest=0.0)  # the simplex scales, and drops then
+
+    @cached_property
+    def arrays(self) -> LinearArrays:
+        """The finished model."""
+        return self.model.arrays(smallest=0.0)  # the simplex scales, and drops then
 
     def _add_layer(
-        self, bounds: TwinBounds, layer: int, first: Expression, second: Expression
+        self, bounds: Relaxed, layer: int, first: Expression, second: Expression
     ) -> tuple[Expression, Expression]:
         """Rows and columns of a ReLU layer; returns its post-activations in both copies."""
         hexagons = bounds.hexagons[layer]
@@ -93,12 +96,12 @@ class LambdaModel:
         equal_rows = self._tie(first, equal, of_equal, of_equal.s)
         pair_rows = self._tie(first, pairs, of_pairs, of_pairs.s)
         pair_rows_p = self._tie(second, pairs, of_pairs, of_pairs.t)
-        add_convexity(self.model, of_equal)
+        equal_sums = add_convexity(self.model, of_equal)
         add_convexity(self.model, of_pairs)
         for kind, neurons in enumerate((equal, pairs, pairs, equal, pairs)):
             # A neuron that was a pair in the whole may be equal in a part.
             self._row_keys.append(_keys(layer, neurons, np.full(len(neurons), min(kind, 3))))
-        self.rows.append(LayerRows(pairs, pair_rows, pair_rows_p, equal, equal_rows))
+        self.rows.append(LayerRows(pairs, pair_rows, pair_rows_p, equal, equal_rows, equal_sums))
         columns = np.concatenate([of_equal.column, of_pairs.column])
         neurons = np.concatenate([equal[of_equal.owner], pairs[of_pairs.owner]])
         s, t = (np.concatenate([getattr(part, n) for part in (of_equal, of_pairs)]) for n in "st")
@@ -108,7 +111,7 @@ class LambdaModel:
             self._after(second, on, columns, neurons, t),
         )
 
-    def _corner_columns(self, bounds: TwinBounds, layer: int, neurons: Columns) -> CornerWeights:
+    def _corner_columns(self, bounds: Relaxed, layer: int, neurons: Columns) -> CornerWeights:
         """One column for each different corner of these neurons, except the origin."""
         corners = bounds.corners[layer]
         found = add_weights(self.model, corners.s[:, neurons], corners.t[:, neurons])
@@ -140,6 +143,32 @@ class LambdaModel:
             (values[positive], (neurons[positive], columns[positive])), shape=(len(on), width)
         )
         return Expression(sparse.csr_array(kept + rest), np.where(on, before.constant, 0.0))
+
+    def _collect(self) -> Weights:
+        none, nothing = np.zeros(0, dtype=np.int64), np.zeros(0)
+        parts = self._weights
+        return Weights(
+            np.concatenate([none, *(part[0] for part in parts)]),
+            np.concatenate([none, *(np.full(len(part[0]), part[1]) for part in parts)]),
+            np.concatenate([none, *(part[2] for part in parts)]),
+            np.concatenate([nothing, *(part[3] for part in parts)]),
+            np.concatenate([nothing, *(part[4] for part in parts)]),
+        )
+
+
+class LambdaModel(PairModel):
+    """The lambda-LP of one piece and one target (or, without a target, of one copy)."""
+
+    def __init__(
+        self, bounds: TwinBounds, source: int, target: int | None, score_size: float
+    ) -> None:
+        super().__init__(bounds, len(bounds.stages) - 1)
+        # Never reached: where a bound of its own held delta, the rows would have no duals.
+        self.delta = int(self.model.add_columns(-3.0 * score_size, 3.0 * score_size)[0])
+        # The target's lead in the second copy beyond 0, for whoever asks how far it could go.
+        self.lead = int(self.model.add_columns(0.0, 0.0)[0])
+        self._add_classes(self.first, self.second, source, target)
+        self.layout = self._layout()
 
     def _add_classes(
         self, first: Expression, second: Expression, source: int, target: int | None
@@ -176,17 +205,6 @@ class LambdaModel:
             )
         )
         return Layout(columns, rows)
-
-    def _collect(self) -> Weights:
-        none, nothing = np.zeros(0, dtype=np.int64), np.zeros(0)
-        parts = self._weights
-        return Weights(
-            np.concatenate([none, *(part[0] for part in parts)]),
-            np.concatenate([none, *(np.full(len(part[0]), part[1]) for part in parts)]),
-            np.concatenate([none, *(part[2] for part in parts)]),
-            np.concatenate([nothing, *(part[3] for part in parts)]),
-            np.concatenate([nothing, *(part[4] for part in parts)]),
-        )
 
 
 def _keys(layer: int, neurons: Columns, which: Columns) -> Columns:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from vhagar.search.bab.context import Context
+from vhagar.search.bab.context import PIXELS, Context, Decision
 from vhagar.search.bab.simplex import LpStatus, Simplex
 
 Array = NDArray[np.float64]
@@ -29,17 +29,22 @@ Judge = Callable[[Array, Array], float | None]
 
 
 def polish(
-    context: Context, x: Array, parameters: Array, judge: Judge, thorough: bool = False
+    context: Context,
+    x: Array,
+    parameters: Array,
+    judge: Judge,
+    thorough: bool = False,
+    decisions: tuple[Decision, ...] = (),
 ) -> float:
     """Look for a witness near an input; returns the best confidence found, or 0.
 
     The context's piece must be convex once its pixels' sides are decided: then all that is left to
-    choose is in its LP. A thorough polish also tries the regions on the other side of neurons that
-    are nearly 0 at the input.
+    choose is in its LP. Of neurons that are nearly 0 at the input, `decisions` say on which side to
+    look; a thorough polish also tries their other sides.
     """
     best = judge(x, parameters) or 0.0
     for _ in range(_MOST_ROUNDS):
-        found = _best_of_regions(context, x, parameters, judge, thorough)
+        found = _best_of_regions(context, x, parameters, judge, thorough, decisions)
         if found is None:
             break
         confidence, x, parameters = found
@@ -60,7 +65,12 @@ def proposed(context: Context, primal: Array) -> tuple[Array, Array]:
 
 
 def _best_of_regions(
-    context: Context, x: Array, parameters: Array, judge: Judge, thorough: bool
+    context: Context,
+    x: Array,
+    parameters: Array,
+    judge: Judge,
+    thorough: bool,
+    decisions: tuple[Decision, ...],
 ) -> tuple[float, Array, Array] | None:
     piece, network = context.piece, context.problem.network
     x_p = piece.apply(x[None], parameters[None])
@@ -69,7 +79,7 @@ def _best_of_regions(
     size = max(float(abs(scores).max()), 1e-30)
     parts = _other_parts(context, x_p[0])
     best: tuple[float, Array, Array] | None = None
-    for states in _neighbourhood(context, first, second, thorough):
+    for states in _neighbourhood(context, first, second, thorough, decisions):
         cut = np.concatenate([_outside_region(context, states), parts])
         found = _best_of_region(context, np.unique(cut), size, judge)
         if found is not None and (best is None or found[0] > best[0]):
@@ -78,25 +88,49 @@ def _best_of_regions(
 
 
 def _neighbourhood(
-    context: Context, first: list[Array], second: list[Array], thorough: bool
+    context: Context,
+    first: list[Array],
+    second: list[Array],
+    thorough: bool,
+    decisions: tuple[Decision, ...],
 ) -> Iterator[tuple[Mask, Mask]]:
     """Activation patterns of both copies: that of the input, then those around it."""
     none = np.zeros(0)
     s, t = (np.concatenate([none, *(layer[0] for layer in copy)]) for copy in (first, second))
-    yield s > 0, t > 0
-    if not thorough:
-        return
     sizes = np.concatenate([none, *(h.magnitude for h in context.bounds.hexagons)])
     near_s, near_t = (abs(values) <= _NEARLY_ZERO * sizes for values in (s, t))
+    yield _as_decided(context, decisions, (s > 0, t > 0), (near_s, near_t))
+    if not thorough:
+        return
     if near_s.any() or near_t.any():
         yield (s > 0) | near_s, (t > 0) | near_t
         yield (s > 0) & ~near_s, (t > 0) & ~near_t
-    for k in np.flatnonzero(near_s | near_t)[:_MOST_FLIPS]:
+    flips = 0 if context.is_large else _MOST_FLIPS  # each would take as long as many nodes
+    for k in np.flatnonzero(near_s | near_t)[:flips]:
         for active_s, active_t in ((True, True), (True, False), (False, True), (False, False)):
             states = (s > 0).copy(), (t > 0).copy()
             states[0][k] = active_s if near_s[k] else states[0][k]
             states[1][k] = active_t if near_t[k] else states[1][k]
             yield states
+
+
+def _as_decided(
+    context: Context,
+    decisions: tuple[Decision, ...],
+    states: tuple[Mask, Mask],
+    near: tuple[Mask, Mask],
+) -> tuple[Mask, Mask]:
+    """The pattern in which neurons that are nearly 0 have the signs that were decided."""
+    offsets = np.cumsum([0, *(len(hexagons) for hexagons in context.bounds.hexagons)])
+    for decision in decisions:
+        if decision.layer == PIXELS:
+            continue
+        k = int(offsets[decision.layer]) + decision.neuron
+        equal = context.bounds.hexagons[decision.layer].equal[decision.neuron]
+        for copy in (0, 1) if equal else (decision.copy,):
+            if near[copy][k]:
+                states[copy][k] = decision.positive
+    return states
 
 
 def _best_of_region(

@@ -14,6 +14,7 @@ from vhagar.search.bab.branching import Candidate, Candidates
 from vhagar.search.bab.context import Context
 from vhagar.search.bab.node import Region
 from vhagar.search.bab.simplex import LpAnswer
+from vhagar.search.bab.tighten import is_local, pairs_of, tighten_pairs
 
 _MOST_REFINED, _REFINING_STEPS = 4, 60
 _MOST_CONTEXTS = 256
@@ -37,7 +38,7 @@ class RegionState:
     """One region: its LPs, and where they leave something to decide."""
 
     def __init__(self, problem: Problem, bounds: TwinBounds, target: int | None) -> None:
-        self.context = Context(problem, bounds, target)
+        self.context = Context(problem, bounds, target, lazily=target is not None)
         model = self.context.model
         self._candidates = Candidates(bounds, model.weights, model.inputs.pixels)
         self.visits = 0
@@ -47,7 +48,11 @@ class RegionState:
         assert answer.primal is not None
         assert answer.duals is not None
         coefficients = self.context.formula.coefficients(answer.duals)
-        return self._candidates.of(answer.primal, coefficients)
+        found = self._candidates.of(answer.primal, coefficients)
+        if not self.context.loose:
+            return found
+        left_out = self.context.loose.places
+        return [candidate for candidate in found if candidate.place[:2] not in left_out]
 
     def any_candidate(self, decided: set[tuple[int, int, int]]) -> Candidate | None:
         """A sign that is not decided yet, where no LP tells which matters."""
@@ -84,17 +89,28 @@ class Regions:
         def compute() -> TwinBounds:
             bounds = quick_bounds(self._problem.network, self.piece(region))
             # With many pieces the time is better spent on searching them.
-            few = len(self._problem.pieces) <= _MOST_REFINED and not region.path
-            if few and not (self._storable and _is_bulky(bounds)):
-                refine_layer(bounds, len(bounds.hexagons) - 1, _REFINING_STEPS)
+            if len(self._problem.pieces) <= _MOST_REFINED and not region.path:
+                self._refine(bounds)
             return bounds
 
         part = (region.root, region.path, self._storable)
         return self._bounds.of(self._problem, part, compute)
 
+    def _refine(self, bounds: TwinBounds) -> None:
+        local = is_local(bounds)
+        if self._storable and _is_bulky(bounds, local):
+            return
+        if not local:
+            refine_layer(bounds, len(bounds.hexagons) - 1, _REFINING_STEPS)
+            return
+        for layer in range(len(bounds.hexagons)):
+            tighten_pairs(bounds, layer)
 
-def _is_bulky(bounds: TwinBounds) -> bool:
-    """Whether the multipliers that would refine the last layer are too many for a certificate."""
+
+def _is_bulky(bounds: TwinBounds, local: bool) -> bool:
+    """Whether the multipliers of a refinement are too many for a certificate."""
     loose = [int((~layer.on & ~layer.off).sum()) for layer in bounds.hexagons]
-    entries = 6 * loose[-1] * sum(loose[:-1]) if loose else 0
+    refined = [len(pairs_of(layer)) for layer in bounds.hexagons] if local else loose
+    first = 0 if local else len(loose) - 1  # otherwise the last layer alone
+    entries = sum(6 * refined[k] * sum(loose[:k]) for k in range(max(first, 0), len(loose)))
     return 2 * 4 * entries > LARGEST[b"REGN"] // 2

@@ -7,13 +7,15 @@ from enum import Enum
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from vhagar.errors import SolverFailure
 from vhagar.linear import Columns, LinearArrays
 from vhagar.search.scaling import Scaled, powers_of_two
 
 Array = NDArray[np.float64]
+
+_NO_ROWS = np.zeros(0, dtype=np.int64)
 
 
 class LpStatus(Enum):
@@ -54,28 +56,34 @@ class LpAnswer:
 
 
 class Simplex:
-    """Maximises one column. Columns can be switched off; everything else stays."""
+    """Maximises one column. Columns can be switched off, and rows left out until they are wanted.
 
-    def __init__(self, arrays: LinearArrays, objective: int) -> None:
+    Rows go by their numbers in the model; the solver has those that are not left out, in the order
+    in which they were wanted.
+    """
+
+    def __init__(self, arrays: LinearArrays, objective: int, left_out: Columns = _NO_ROWS) -> None:
         import highspy
 
         self._arrays = arrays
         self._off: frozenset[int] = frozenset()
         self._from_nothing = True
         scaled = self._scaled = Scaled(arrays)
+        self._rows = np.setdiff1d(np.arange(len(scaled.row_lower)), left_out)
         # The objective in the model's units is this times the solver's, which minimises.
         self._unit = float(scaled.column_scale[objective])
         lp = highspy.HighsLp()
-        lp.num_col_, lp.num_row_ = len(scaled.column_lower), len(scaled.row_lower)
+        lp.num_col_, lp.num_row_ = len(scaled.column_lower), len(self._rows)
         cost = np.zeros(lp.num_col_)
         cost[objective] = -1.0
         lp.col_cost_ = cost
         lp.col_lower_, lp.col_upper_ = scaled.column_lower, scaled.column_upper
-        lp.row_lower_, lp.row_upper_ = scaled.row_lower, scaled.row_upper
+        lp.row_lower_, lp.row_upper_ = scaled.row_lower[self._rows], scaled.row_upper[self._rows]
+        matrix = scaled.matrix[self._rows]
         lp.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
-        lp.a_matrix_.start_ = scaled.matrix.indptr.astype(np.int32)
-        lp.a_matrix_.index_ = scaled.matrix.indices.astype(np.int32)
-        lp.a_matrix_.value_ = scaled.matrix.data
+        lp.a_matrix_.start_ = matrix.indptr.astype(np.int32)
+        lp.a_matrix_.index_ = matrix.indices.astype(np.int32)
+        lp.a_matrix_.value_ = matrix.data
         self._highs = highspy.Highs()
         for name, value in _OPTIONS.items():
             self._require(self._highs.setOptionValue(name, value), name)
@@ -91,8 +99,10 @@ class Simplex:
         return self._highs.getBasis()
 
     def restore(self, basis: Any) -> None:
+        """Go back to a basis, also to one from before rows were added."""
         if basis is not None and basis.valid:
-            self._require(self._highs.setBasis(basis), "setBasis")
+            missing = len(self._rows) - len(basis.row_status)
+            self._require(self._highs.setBasis(_with_basic_rows(basis, missing)), "setBasis")
             self._from_nothing = False
 
     def forget(self) -> None:
@@ -134,12 +144,33 @@ class Simplex:
             self._require(status, "changeColsBounds")
         self._off = wanted
 
+    def add_all_but(self, left_out: Columns) -> None:
+        """Add the rows that were left out so far and are not among these."""
+        if len(self._rows) + len(left_out) >= len(self._scaled.row_lower):
+            return
+        wanted = np.setdiff1d(np.arange(len(self._scaled.row_lower)), left_out)
+        new = np.setdiff1d(wanted, self._rows)
+        matrix = self._scaled.matrix[new]
+        status = self._highs.addRows(
+            len(new),
+            self._scaled.row_lower[new],
+            self._scaled.row_upper[new],
+            matrix.nnz,
+            matrix.indptr[:-1].astype(np.int32),
+            matrix.indices.astype(np.int32),
+            matrix.data,
+        )
+        self._require(status, "addRows")
+        self._rows = np.concatenate([self._rows, new])
+
     def require_rows(self, rows: Columns, lower: Array) -> None:
-        """Other lower bounds for some rows."""
-        for row, value in zip(rows, lower, strict=True):
+        """Other lower bounds for some rows, none of which was left out."""
+        places = np.flatnonzero(np.isin(self._rows, rows))
+        for place, value in zip(places.tolist(), lower, strict=True):
+            row = self._rows[place]
             low = float(value * self._scaled.row_scale[row])
             high = float(self._scaled.row_upper[row])
-            self._require(self._highs.changeRowBounds(int(row), low, high), "changeRowBounds")
+            self._require(self._highs.changeRowBounds(place, low, high), "changeRowBounds")
 
     def solve(self, iteration_limit: int | None = None, need_primal: bool = True) -> LpAnswer:
         """Run the dual simplex from where it stands."""
@@ -158,7 +189,7 @@ class Simplex:
         solution = self._highs.getSolution()
         duals = primal = None
         if solution.dual_valid:
-            duals = -np.array(solution.row_dual) * self._scaled.row_scale * self._unit
+            duals = -self._of_all_rows(solution.row_dual) * self._unit
         if need_primal and solution.value_valid:
             primal = np.array(solution.col_value) * self._scaled.column_scale
         objective = -info.objective_function_value * self._unit
@@ -167,9 +198,25 @@ class Simplex:
     def _ray(self) -> Array | None:
         answer = self._highs.getDualRay()
         ray = np.asarray(answer[-1], dtype=np.float64)
-        if len(ray) != len(self._arrays.row_lower):
-            return None
-        return ray * self._scaled.row_scale
+        return self._of_all_rows(ray) if len(ray) == len(self._rows) else None
+
+    def _of_all_rows(self, multipliers: ArrayLike) -> Array:
+        """The solver's multipliers in the model's units; 0 for rows that are left out."""
+        found = np.zeros(len(self._scaled.row_lower))
+        found[self._rows] = np.asarray(multipliers, dtype=np.float64)
+        return found * self._scaled.row_scale
+
+
+def _with_basic_rows(basis: Any, missing: int) -> Any:
+    """A basis with more rows at the end, which do not hold yet."""
+    if missing <= 0:
+        return basis
+    import highspy
+
+    wider = highspy.HighsBasis()
+    wider.col_status, wider.valid = basis.col_status, True
+    wider.row_status = [*basis.row_status, *[highspy.HighsBasisStatus.kBasic] * missing]
+    return wider
 
 
 _PERTURBATION = "dual_simplex_cost_perturbation_multiplier"

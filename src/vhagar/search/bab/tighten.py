@@ -1,83 +1,110 @@
-"""Tighter hexagons by LP: each bound of a neuron, over the inputs that can still matter.
+"""Tighter hexagons by LP, where a perturbation reaches few neurons.
 
-Only attacked inputs more confident than the best witness are of interest, so the class constraints
-and the incumbent take part: the bounds hold for those inputs, not for all. As everywhere, the LP
-proposes multipliers and the twin dual formula decides.
+Each of a neuron's six bounds is the optimum of an LP over what the neuron sees of the layers below.
+That is worth its price where most neurons have the same value in both copies: few are left to
+bound. As everywhere, the LP proposes multipliers and the formula decides.
 """
 
 from __future__ import annotations
 
-import time
-
 import numpy as np
 from numpy.typing import NDArray
 
+from vhagar.errors import SolverFailure
+from vhagar.relaxation.cones import relaxed_cone
 from vhagar.relaxation.hexagon import Hexagons
-from vhagar.search.bab.context import Context
-from vhagar.search.bab.simplex import LpStatus, Simplex
+from vhagar.relaxation.layerwise import TwinBounds, hexagon_directions, refine_by
+from vhagar.search.bab.lp import PairModel
+from vhagar.search.bab.simplex import Simplex
 
 Array = NDArray[np.float64]
+Index = NDArray[np.int64]
+
+# Of all undecided neurons, at most so many may differ in the copies.
+_LARGEST_SHARE = 0.25
+# Iterations of the simplex method for all bounds of a layer together. They are counted, not timed:
+# all workers must come to the same bounds.
+_ITERATIONS = 100_000
+# Neurons that share an LP: neighbours see much the same.
+_AT_ONCE = 32
 
 
-def tighten_layer(context: Context, layer: int, confidence: float, deadline: float) -> Hexagons:
-    """The hexagons of one layer, each bound improved where an LP can."""
-    bounds = context.bounds
-    hexagons = bounds.hexagons[layer]
-    simplex = Simplex(context.model.arrays, context.model.delta)
-    largest = float(context.model.arrays.column_upper[context.model.delta])
-    simplex.bound_column(context.model.delta, confidence, largest)
-    ratio = hexagons.ratio
-    found = {
-        (-1.0, 0.0): -hexagons.lower,
-        (1.0, 0.0): hexagons.upper.copy(),
-        (0.0, -1.0): -hexagons.lower_p,
-        (0.0, 1.0): hexagons.upper_p.copy(),
-        (ratio, -1.0): -hexagons.gap_lower,
-        (-ratio, 1.0): hexagons.gap_upper.copy(),
-    }
-    undecided = np.flatnonzero(~hexagons.on & ~hexagons.off)
-    for direction, values in found.items():
-        for neuron in undecided.tolist():
-            if time.monotonic() > deadline:
-                break
-            if hexagons.equal[neuron] and direction[1] != 0.0:
-                continue
-            values[neuron] = min(
-                values[neuron], _largest(context, simplex, layer, neuron, direction, confidence)
-            )
-    equal = hexagons.equal
-    low, high, low_p, high_p, gap_low, gap_high = found.values()
-    return Hexagons(
-        -low,
-        high,
-        np.where(equal, -low, -low_p),
-        np.where(equal, high, high_p),
-        np.where(equal, 0.0, -gap_low),
-        np.where(equal, 0.0, gap_high),
-        ratio,
-        hexagons.linear,
-    ).tightened()
+def is_local(bounds: TwinBounds) -> bool:
+    """Whether the perturbation reaches few of the undecided neurons."""
+    undecided = sum(int((~layer.on & ~layer.off).sum()) for layer in bounds.hexagons)
+    pairs = sum(len(pairs_of(layer)) for layer in bounds.hexagons)
+    return 0 < pairs <= _LARGEST_SHARE * undecided
 
 
-def _largest(
-    context: Context,
-    simplex: Simplex,
-    layer: int,
-    neuron: int,
-    direction: tuple[float, float],
-    confidence: float,
-) -> float:
-    first, second = context.model.entering[layer]
-    cost = np.zeros(len(context.model.arrays.column_lower))
-    for weight, expression in zip(direction, (first, second), strict=True):
-        row = expression.matrix[[neuron]]
-        cost[row.indices] += weight * row.data
-    simplex.aim(cost)
-    answer = simplex.solve(need_primal=False)
-    if answer.status is not LpStatus.OPTIMAL:
-        return np.inf
-    unit = np.zeros(len(context.bounds.hexagons[layer]))
-    unit[neuron] = 1.0
-    return context.formula.neuron(
-        answer.duals, layer, direction[0] * unit, direction[1] * unit, confidence
-    )
+def pairs_of(hexagons: Hexagons) -> Index:
+    """The undecided neurons that differ in the copies."""
+    return np.flatnonzero(~hexagons.on & ~hexagons.off & ~hexagons.equal)
+
+
+def tighten_pairs(bounds: TwinBounds, layer: int) -> None:
+    """Tighten the hexagons of a layer's undecided neurons that differ in the copies."""
+    pairs = pairs_of(bounds.hexagons[layer])
+    if layer < 1 or not len(pairs):
+        return  # the first layer's supports are exact
+    found = _Multipliers(bounds, layer, pairs)
+    for begin in range(0, len(pairs), _AT_ONCE):
+        found.solve(np.arange(begin, min(begin + _AT_ONCE, len(pairs))))
+    refine_by(bounds, layer, pairs, found)
+
+
+class _Multipliers:
+    """Multipliers for all bounds of some neurons, row by row as in `refine_by`.
+
+    Where an LP gives none they are 0, which proves little.
+    """
+
+    def __init__(self, bounds: TwinBounds, layer: int, neurons: Index) -> None:
+        self._bounds = bounds
+        self._layer = layer
+        self._neurons = neurons
+        self._directions = hexagon_directions(bounds.piece.ratio)
+        self._left = _ITERATIONS
+        rows = len(self._directions) * len(neurons)
+        self._p, self._q = (
+            [np.zeros((rows, len(below))) for below in bounds.hexagons[:layer]] for _ in "pq"
+        )
+
+    def __call__(self, layer: int, a: Array, b: Array) -> tuple[Array, Array]:
+        return self._p[layer], self._q[layer]
+
+    def solve(self, places: Index) -> None:
+        """The LPs of some of the neurons, one after the other from each other's bases."""
+        cone = relaxed_cone(self._bounds, self._layer, self._neurons[places])
+        model = PairModel(cone, self._layer)
+        simplex = Simplex(model.arrays, 0)
+        for k, direction in enumerate(self._directions):
+            for place, neuron in enumerate(places):
+                duals = self._duals(model, simplex, place, direction)
+                if duals is not None:
+                    self._keep(k * len(self._neurons) + neuron, model, duals, cone.seen)
+
+    def _duals(
+        self, model: PairModel, simplex: Simplex, place: int, direction: tuple[float, float]
+    ) -> Array | None:
+        if self._left <= 0:
+            return None
+        cost = np.zeros(model.model.column_count)
+        for factor, copy in zip(direction, (model.first, model.second), strict=True):
+            row = copy.matrix[[place]]
+            cost[row.indices] += factor * row.data
+        if not cost.any():
+            return None
+        try:
+            simplex.aim(cost)
+            answer = simplex.solve(self._left, need_primal=False)
+        except SolverFailure:
+            return None
+        self._left -= answer.iterations
+        return answer.duals
+
+    def _keep(self, row: int, model: PairModel, duals: Array, seen: list[Index]) -> None:
+        for layer, (rows, neurons) in enumerate(zip(model.rows, seen, strict=True)):
+            p, q = self._p[layer][row], self._q[layer][row]
+            p[neurons[rows.pairs]] = -duals[rows.pair_rows]
+            q[neurons[rows.pairs]] = -duals[rows.pair_rows_p]
+            p[neurons[rows.equal]] = -duals[rows.equal_rows]

@@ -1,0 +1,115 @@
+"""An LP without rows gives bounds that hold, and with the rows back the same as ever."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from vhagar import Options, Status, verify
+from vhagar.relaxation.layerwise import quick_bounds
+from vhagar.search.bab import loose, tighten
+from vhagar.search.bab.context import Context, Decision
+from vhagar.search.bab.regions import RegionState
+
+from ...oracle.cases import Case
+from ...oracle.exact import exact_optimum, overall
+from .local import local_problem
+from .nodes import agreeing, every_kind, everything, exactly
+
+
+@pytest.fixture
+def every_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also of small layers."""
+    monkeypatch.setattr(loose, "_FEWEST", 1)
+
+
+def contexts(seed: int) -> tuple[Context, Context]:
+    problem = local_problem(seed)
+    bounds = quick_bounds(problem.network, problem.pieces[0])
+    return Context(problem, bounds, 1, lazily=True), Context(problem, bounds, 1)
+
+
+@pytest.mark.usefixtures("every_row")
+@every_kind
+def test_bounds_hold_without_rows(kind: str) -> None:
+    rng = np.random.default_rng([51, len(kind)])
+    for found in everything(kind):
+        full = found.context
+        context = Context(full.problem, full.bounds, full.target, lazily=True)
+        for share in (0.0, 0.3, 1.0):
+            upper = context.evaluate(agreeing(found, rng, share), math.inf).upper
+            assert upper == math.inf or exactly(upper) >= found.attacked.confidence
+
+
+@pytest.mark.usefixtures("every_row")
+@pytest.mark.parametrize("seed", range(4))
+def test_all_rows_back_give_the_full_bound(seed: int) -> None:
+    lazy, full = contexts(seed)
+    assert lazy.loose
+    expected = full.evaluate((), math.inf)
+    found = lazy.evaluate((), math.inf)
+    assert found.upper >= expected.upper - 1e-6
+    while lazy.restore_rows(found.answer):
+        found = lazy.evaluate((), math.inf)
+    assert found.upper == pytest.approx(expected.upper, rel=1e-5)
+    assert found.answer.duals is not None
+    left_out = lazy.loose.rows
+    assert len(left_out)  # most of them were never missed
+    assert not found.answer.duals[left_out].any()
+
+
+@pytest.mark.usefixtures("every_row")
+def test_a_decided_neuron_has_its_row() -> None:
+    lazy, full = contexts(0)
+    assert lazy.loose
+    layer, neuron = min(lazy.loose.places)
+    for positive in (False, True):
+        decision = Decision(layer, neuron, 0, positive)
+        found = lazy.evaluate((decision,), math.inf)
+        assert (layer, neuron) not in lazy.loose.places
+        while lazy.restore_rows(found.answer):
+            found = lazy.evaluate((decision,), math.inf)
+        expected = full.evaluate((decision,), math.inf).upper
+        assert found.upper == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.mark.usefixtures("every_row")
+def test_an_old_basis_still_serves_with_more_rows() -> None:
+    lazy, full = contexts(1)
+    assert lazy.loose
+    lazy.evaluate((), math.inf)
+    old = lazy.simplex.basis()
+    lazy.loose.restore_places(lazy.loose.places)
+    found = lazy.evaluate((), math.inf, basis=old)
+    assert found.upper == pytest.approx(full.evaluate((), math.inf).upper, rel=1e-5)
+
+
+@pytest.mark.usefixtures("every_row")
+def test_nothing_is_decided_about_neurons_without_rows() -> None:
+    problem = local_problem(2)
+    state = RegionState(problem, quick_bounds(problem.network, problem.pieces[0]), 1)
+    found = state.context.evaluate((), math.inf)
+    assert state.context.loose
+    candidates = {candidate.place[:2] for candidate in state.candidates(found.answer)}
+    assert candidates
+    assert not candidates & state.context.loose.places
+
+
+@pytest.mark.usefixtures("every_row")
+@pytest.mark.parametrize("branched", [False, True])
+@pytest.mark.parametrize("number", [2, 4, 10, 12, 18, 20, 26, 28])
+def test_the_search_ends_at_the_optimum(
+    number: int, branched: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tighten, "_LARGEST_SHARE", math.inf)  # every layer by LP, too
+    problem = Case(number, branched).problem()
+    options = Options(processes=False, attack=False, relative_gap=1e-3)
+    result = verify(problem, timeout=60, options=options)
+    truth = overall(exact_optimum(problem))
+    assert Fraction(result.lower) <= truth.high
+    assert truth.low <= Fraction(result.upper)
+    if not Case(number, branched).of_ranges:
+        assert result.status in (Status.CLOSED, Status.ROBUST, Status.EXHAUSTED)
