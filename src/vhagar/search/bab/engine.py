@@ -17,6 +17,7 @@ from vhagar.dataset import named_dataset
 from vhagar.errors import InvalidInput
 from vhagar.problem import Problem
 from vhagar.result import BoundKind, Tracker
+from vhagar.search.bab.confident import confidence_within_reach
 from vhagar.search.bab.explorer import Explored
 from vhagar.search.bab.finder import WitnessFound
 from vhagar.search.bab.frontier import Frontier
@@ -72,11 +73,11 @@ class BabEngine(AbstractEngine):
 class _Ceiling:
     """How confident any input of the source class can be: an interval of its own."""
 
-    def __init__(self, problem: Problem, upper: float) -> None:
+    def __init__(self, problem: Problem, upper: float, seed: int) -> None:
         # A search for the largest confidence is its own ceiling.
         nodes = [] if problem.perturbation is None else [Node(Region(None, 0), upper, 0)]
         self.frontier = Frontier(nodes)
-        self.lower, self.upper = 0.0, upper
+        self.lower, self.upper = confidence_within_reach(problem, seed), upper
 
     def is_wanted(self, upper: float) -> bool:
         """Whether it may still come below an upper bound that is known otherwise."""
@@ -98,7 +99,7 @@ class _Search:
             for target in problem.goals
             for k, root in enumerate(range(len(problem.pieces)))
         )
-        self._ceiling = _Ceiling(problem, tracker.upper)
+        self._ceiling = _Ceiling(problem, tracker.upper, tracker.options.seed)
         # Read at once: a wrong file is an error before the search, not in its midst.
         self._dataset = named_dataset(tracker.options, problem.domain)
         self._attacker: Worker | None = None
