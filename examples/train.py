@@ -126,9 +126,9 @@ class PooledResidual(nn.Module):
 
     def __init__(self, input_shape: Shape, filters: int, channels: int) -> None:
         super().__init__()
-        self.stem = nn.Conv2d(input_shape[0], filters, kernel_size=4, stride=2, bias=False)
+        self.stem = nn.Conv2d(input_shape[0], filters, kernel_size=3, padding=1, bias=False)
         self.normalised = nn.BatchNorm2d(filters)
-        self.down = nn.Conv2d(filters, channels, kernel_size=3, stride=3)
+        self.down = nn.Conv2d(filters, channels, kernel_size=5, stride=4)
         self.inner = nn.Conv2d(channels, channels, kernel_size=1)
         self.outer = nn.Conv2d(channels, channels, kernel_size=1)
         self.scores = nn.LazyLinear(CLASSES)
@@ -178,7 +178,7 @@ RECIPES: dict[str, Recipe] = {
     "mnist_residual": Recipe(
         "mnist",
         GREY,
-        partial(PooledResidual, filters=20, channels=4),
+        partial(PooledResidual, filters=3, channels=16),
         epochs=6,
         learning_rate=6e-3,
         weight_decay=0.1,
