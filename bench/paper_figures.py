@@ -29,6 +29,7 @@ _NAMES = {
     "random": "random sampling",
     "mip": "the paper's MIP, HiGHS",
     "plain-mip": "plain MIP, HiGHS",
+    "mip-dependencies": "MIP with dependencies",
 }
 # Times at which gaps are compared, in each factor of ten; and the last beside the first, at most.
 _TIMES, _SPAN = 40, 300.0
@@ -130,7 +131,7 @@ def time_splits(records: Sequence[Record], method: str) -> list[TimeSplit]:
 
 def draw_approaches(data: Sequence[Approach], title: str, path: Path) -> None:
     """One bar for each method: red is attackable, green is robust, what is between is unknown."""
-    figure, ax = _figure(1.0 + 0.45 * len(data))
+    figure, (ax,) = new_figure(1.0 + 0.45 * len(data))
     end = 1.04 * max(one.upper for one in data)
     for place, one in enumerate(data):
         parts = ((0.0, one.lower, _ATTACKABLE), (one.lower, one.upper, _UNKNOWN))
@@ -142,12 +143,12 @@ def draw_approaches(data: Sequence[Approach], title: str, path: Path) -> None:
     ax.set_xlim(0.0, end)
     ax.set_xlabel("confidence: attackable, unknown, robust")
     ax.set_title(title, loc="left")
-    _save(figure, path)
+    save(figure, path)
 
 
 def draw_gaps(data: Sequence[GapCurve], title: str, path: Path) -> None:
     """Mean gap over time, both on logarithmic scales."""
-    figure, ax = _figure(3.4)
+    figure, (ax,) = new_figure(3.4)
     for k, one in enumerate(data):
         visible = [max(gap, 1e-3) for gap in one.gap]
         style = {"color": _COLOURS[k % len(_COLOURS)], "linestyle": _DASHES[k % len(_DASHES)]}
@@ -158,12 +159,12 @@ def draw_gaps(data: Sequence[GapCurve], title: str, path: Path) -> None:
     ax.set_ylabel("mean gap, % of the maximal confidence")
     ax.legend(frameon=False, fontsize=8)
     ax.set_title(title, loc="left")
-    _save(figure, path)
+    save(figure, path)
 
 
 def draw_split(data: Sequence[TimeSplit], title: str, path: Path) -> None:
     """One bar for each network, divided by phases."""
-    figure, ax = _figure(1.2 + 0.45 * len(data))
+    figure, (ax,) = new_figure(1.2 + 0.45 * len(data))
     phases = list(dict.fromkeys(phase for one in data for phase in one.seconds))
     for place, one in enumerate(data):
         total, left = sum(one.seconds.values()) or 1.0, 0.0
@@ -186,21 +187,24 @@ def draw_split(data: Sequence[TimeSplit], title: str, path: Path) -> None:
         bbox_to_anchor=(0.5, -0.32),
     )
     ax.set_title(title, loc="left")
-    _save(figure, path)
+    save(figure, path)
 
 
-def _figure(height: float) -> tuple[Any, Any]:
+def new_figure(height: float, panels: int = 1) -> tuple[Any, list[Any]]:
+    """A figure with panels side by side that share their scales."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(7.2, height), layout="constrained")
     FigureCanvasAgg(figure)
-    ax = figure.subplots()
-    ax.spines[["top", "right"]].set_visible(False)
-    return figure, ax
+    axes = figure.subplots(1, panels, sharex=True, sharey=True, squeeze=False)[0]
+    for ax in axes:
+        ax.spines[["top", "right"]].set_visible(False)
+    return figure, list(axes)
 
 
-def _save(figure: Any, path: Path) -> None:
+def save(figure: Any, path: Path) -> None:
+    """As PNG, in one step."""
     content = BytesIO()
     figure.savefig(content, format="png", dpi=160)
     write_bytes(path, content.getvalue())

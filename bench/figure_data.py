@@ -1,0 +1,111 @@
+"""What the figures are drawn from: files of results, read as plain data."""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from paper_figures import TimeSplit
+from paper_records import Record
+
+from vhagar import read_onnx
+from vhagar.errors import InvalidInput
+from vhagar.network.fingerprint import fingerprint
+from vhagar.report.study.data import Entry, Goal, Group, NetworkFacts, StudyData
+from vhagar.report.study.export import csv_text
+from vhagar.result import BoundKind, Moment
+from vhagar.result.serialize import write_bytes
+from vhagar.sweep.question import Question
+
+
+@dataclass(frozen=True)
+class Stage:
+    """The bounds of one variant of the paper's method over time."""
+
+    name: str
+    moments: tuple[Moment, ...]
+
+
+def stages(
+    records: Sequence[Record], row: str, pair: tuple[int, int], names: dict[str, str]
+) -> list[Stage]:
+    """The variants in the order of their names; one without a run is left out."""
+    runs = {r.method: r for r in records if r.row == row and r.pair == pair and r.moments}
+    return [
+        Stage(name, tuple(runs[method].moments)) for method, name in names.items() if method in runs
+    ]
+
+
+def facts_of(model: Path) -> NetworkFacts:
+    """What figures need to know of a network."""
+    network = read_onnx(model)
+    shape = tuple(network.input_shape)
+    return NetworkFacts(model.stem, fingerprint(network), model.name, network.classes, shape)
+
+
+def read_study(path: Path, facts_of: Callable[[str], NetworkFacts], clip: bool = True) -> StudyData:
+    """A study from the table of all results that `vhagar report --figures` writes."""
+    problems: dict[int, list[dict[str, str]]] = {}
+    for row in _rows(path):
+        problems.setdefault(int(row["problem"]), []).append(row)
+    names = dict.fromkeys(rows[0]["network"] for rows in problems.values())
+    networks = {name: facts_of(name) for name in names}
+    entries = [
+        _entry(number, rows, networks[rows[0]["network"]], clip)
+        for number, rows in problems.items()
+    ]
+    return StudyData(path.stem, tuple(networks.values()), tuple(entries))
+
+
+def _entry(number: int, rows: Sequence[dict[str, str]], facts: NetworkFacts, clip: bool) -> Entry:
+    first = rows[0]
+    perturbation, source = first["perturbation"], int(first["source"])
+    targets = tuple(int(row["target"]) for row in rows)
+    question = Question(facts.fingerprint, perturbation, source, targets, clip)
+    group = Group(facts.name, facts.fingerprint, perturbation, clip)
+    goals = tuple(
+        Goal(
+            int(row["target"]),
+            float(row["lower"]),
+            float(row["upper"]) if row["upper"] else math.inf,
+            BoundKind[row["bound"].upper()] if row["bound"] else None,
+        )
+        for row in rows
+    )
+    return Entry(number, question, group, first["status"], goals)
+
+
+_SPLIT_COLUMNS = ("engine", "problem", "part", "seconds")
+
+
+def write_splits(path: Path, splits: dict[str, list[TimeSplit]]) -> None:
+    """All splits of all engines as one table."""
+    rows = [
+        (engine, one.name, part, round(seconds, 3))
+        for engine, found in splits.items()
+        for one in found
+        for part, seconds in one.seconds.items()
+    ]
+    write_bytes(path, csv_text(_SPLIT_COLUMNS, rows).encode())
+
+
+def read_splits(path: Path) -> dict[str, list[TimeSplit]]:
+    """The splits of each engine, as they were written."""
+    found: dict[str, dict[str, dict[str, float]]] = {}
+    for row in _rows(path):
+        problems = found.setdefault(row["engine"], {})
+        problems.setdefault(row["problem"], {})[row["part"]] = float(row["seconds"])
+    return {
+        engine: [TimeSplit(name, seconds) for name, seconds in problems.items()]
+        for engine, problems in found.items()
+    }
+
+
+def _rows(path: Path) -> list[dict[str, str]]:
+    if not path.exists():
+        raise InvalidInput(f"{path} does not exist; docs/figures.md says how to make it")
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
