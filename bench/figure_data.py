@@ -46,23 +46,31 @@ def facts_of(model: Path) -> NetworkFacts:
     return NetworkFacts(model.stem, fingerprint(network), model.name, network.classes, shape)
 
 
-def read_study(path: Path, facts_of: Callable[[str], NetworkFacts], clip: bool = True) -> StudyData:
-    """A study from the table of all results that `vhagar report --figures` writes."""
+def read_study(
+    path: Path, facts_of: Callable[[str], NetworkFacts], unclipped: str | None = None
+) -> StudyData:
+    """A study from the table of all results that `vhagar report --figures` writes.
+
+    The table does not say what was clipped: `unclipped` names a kind of perturbation that was not.
+    """
     problems: dict[int, list[dict[str, str]]] = {}
     for row in _rows(path):
         problems.setdefault(int(row["problem"]), []).append(row)
     names = dict.fromkeys(rows[0]["network"] for rows in problems.values())
     networks = {name: facts_of(name) for name in names}
     entries = [
-        _entry(number, rows, networks[rows[0]["network"]], clip)
+        _entry(number, rows, networks[rows[0]["network"]], unclipped)
         for number, rows in problems.items()
     ]
     return StudyData(path.stem, tuple(networks.values()), tuple(entries))
 
 
-def _entry(number: int, rows: Sequence[dict[str, str]], facts: NetworkFacts, clip: bool) -> Entry:
+def _entry(
+    number: int, rows: Sequence[dict[str, str]], facts: NetworkFacts, unclipped: str | None
+) -> Entry:
     first = rows[0]
     perturbation, source = first["perturbation"], int(first["source"])
+    clip = perturbation.partition("(")[0] != unclipped
     targets = tuple(int(row["target"]) for row in rows)
     question = Question(facts.fingerprint, perturbation, source, targets, clip)
     group = Group(facts.name, facts.fingerprint, perturbation, clip)

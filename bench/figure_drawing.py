@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +21,8 @@ from vhagar.report.study.spatial import spatial_heatmaps
 from vhagar.result.serialize import write_bytes
 
 _GAP, _HEADING = 18.0, 34.0
+# Several heatmaps in one picture: small files, and still sharp enough to read.
+_SCALE = 1.1
 
 
 def draw_stages(data: Sequence[Stage], title: str, path: Path) -> None:
@@ -49,8 +52,15 @@ def _panel(ax: Any, stage: Stage) -> None:
 
 
 def draw_pairs(study: StudyData, measure: str, path: Path, columns: int = 2) -> None:
-    """The heatmaps of all pairs of classes, one for each network and perturbation."""
-    chosen = [one for one in pair_heatmaps(study) if one.measure == measure]
+    """The heatmaps of all pairs of classes, one for each network and perturbation.
+
+    One of which nothing is known is left out.
+    """
+    chosen = [
+        one
+        for one in pair_heatmaps(study)
+        if one.measure == measure and any(cell.upper < math.inf for cell in one.cells)
+    ]
     _write(chosen, [one.group.label for one in chosen], columns, path)
 
 
@@ -72,7 +82,7 @@ def _write(
     if not figures:
         raise InvalidInput(f"there is nothing to draw in {path.name}")
     drawings = [one.draw() for one in figures]
-    write_bytes(path, side_by_side(drawings, headings, columns).png(scale=1.4))
+    write_bytes(path, side_by_side(drawings, headings, columns).png(scale=_SCALE))
 
 
 def side_by_side(drawings: Sequence[Drawing], headings: Sequence[str], columns: int) -> Drawing:

@@ -34,7 +34,7 @@ from vhagar.result.serialize import check_writable
 # A network, a perturbation, and a pair of classes.
 Question = tuple[str, str, tuple[int, int]]
 # One problem for all approaches, and one for the stages of the paper's method.
-ALL_APPROACHES: Question = ("mnist_conv1", "occlusion(14,14,3)", (2, 3))
+ALL_APPROACHES: Question = ("mnist_3x10", "occlusion(14,14,3)", (2, 3))
 APPROACHES = ("vhagar", "mip", "plain-mip", "marabou", "dataset", "random")
 STAGES_OF: Question = ("mnist_3x10", "occlusion(14,14,3)", (2, 3))
 STAGES = ("plain-mip", "mip-dependencies", "mip")
@@ -96,8 +96,10 @@ def draw(arguments: argparse.Namespace) -> None:
     results, out = arguments.results, arguments.out
     records = RecordFile(results / "figures.csv").records()
     row, pair, title = _words(ALL_APPROACHES)
-    chosen = [one for one in records if one.method in APPROACHES]
-    draw_approaches(approaches(chosen, row, pair), title, out / "all_approaches.png")
+    chosen = [one for name in APPROACHES for one in records if one.method == name]
+    largest = max(one.maximum_upper for one in chosen)
+    bars = approaches(chosen, row, pair)
+    draw_approaches(bars, title, out / "all_approaches.png", largest)
     row, pair, title = _words(STAGES_OF)
     draw_stages(stages(records, row, pair, STAGE_NAMES), title, out / "stages.png")
     for engine, splits in read_splits(results / "time_split.csv").items():
@@ -107,7 +109,8 @@ def draw(arguments: argparse.Namespace) -> None:
     def facts(name: str) -> NetworkFacts:
         return facts_of(_model(arguments.networks, name))
 
-    draw_pairs(read_study(results / "pairs.csv", facts, clip=False), "upper", out / "pairs.png")
+    study = read_study(results / "pairs.csv", facts, unclipped="brightness")
+    draw_pairs(study, "upper", out / "pairs.png")
     study = read_study(results / "spatial.csv", facts)
     draw_spatial(study, "upper", SPATIAL_TARGETS, out / "spatial.png")
 

@@ -129,14 +129,20 @@ def time_splits(records: Sequence[Record], method: str) -> list[TimeSplit]:
     return found
 
 
-def draw_approaches(data: Sequence[Approach], title: str, path: Path) -> None:
-    """One bar for each method: red is attackable, green is robust, what is between is unknown."""
+def draw_approaches(
+    data: Sequence[Approach], title: str, path: Path, largest: float = math.inf
+) -> None:
+    """One bar for each method: red is attackable, green is robust, what is between is unknown.
+
+    Bars end at the largest confidence that there is, where that is known.
+    """
     figure, (ax,) = new_figure(1.0 + 0.45 * len(data))
-    end = 1.04 * max(one.upper for one in data)
+    end = min(1.04 * max(one.upper for one in data), largest)
     for place, one in enumerate(data):
         parts = ((0.0, one.lower, _ATTACKABLE), (one.lower, one.upper, _UNKNOWN))
         for left, right, colour in (*parts, (one.upper, end, _ROBUST)):
-            ax.barh(place, right - left, left=left, color=colour, height=0.6)
+            width = max(min(right, end) - left, 0.0)
+            ax.barh(place, width, left=left, color=colour, height=0.6)
         ax.text(end, place, f"  [{one.lower:.4g}, {one.upper:.4g}]", va="center", fontsize=8)
     ax.set_yticks(range(len(data)), [one.name for one in data])
     ax.invert_yaxis()

@@ -77,7 +77,7 @@ def test_stages_come_in_the_papers_order_and_those_without_a_run_are_left_out() 
 def test_a_study_is_read_from_its_table(tmp_path: Path) -> None:
     path = tmp_path / "pairs.csv"
     path.write_text(PAIRS)
-    study = read_study(path, facts, clip=False)
+    study = read_study(path, facts, unclipped="occlusion")
     assert [(entry.source, entry.target) for entry in study.entries] == [(0, 1), (1, 0), (1, 2)]
     assert study.entries[0].goals[0].kind is BoundKind.TWIN
     assert math.isinf(study.entries[2].upper)
@@ -85,6 +85,7 @@ def test_a_study_is_read_from_its_table(tmp_path: Path) -> None:
     assert upper.group.label == "mnist_3x10, occlusion(14,14,5) unclipped"
     assert [cell.upper for cell in upper.cells] == [2.0, 0.5, math.inf]
     assert upper.largest == 2.0
+    assert read_study(path, facts, unclipped="brightness").entries[0].group.clip
     with pytest.raises(InvalidInput, match="does not exist"):
         read_study(tmp_path / "missing.csv", facts)
 
