@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from paper_figures import TimeSplit
-from paper_records import Record
 
 from vhagar import read_onnx
 from vhagar.errors import InvalidInput
@@ -23,20 +22,32 @@ from vhagar.sweep.question import Question
 
 @dataclass(frozen=True)
 class Stage:
-    """The bounds of one variant of the paper's method over time."""
+    """The bounds of one variant of the paper's method over processor seconds."""
 
     name: str
     moments: tuple[Moment, ...]
 
 
-def stages(
-    records: Sequence[Record], row: str, pair: tuple[int, int], names: dict[str, str]
-) -> list[Stage]:
-    """The variants in the order of their names; one without a run is left out."""
-    runs = {r.method: r for r in records if r.row == row and r.pair == pair and r.moments}
-    return [
-        Stage(name, tuple(runs[method].moments)) for method, name in names.items() if method in runs
+_STAGE_COLUMNS = ("stage", "seconds", "lower", "upper")
+
+
+def write_stages(path: Path, stages: Sequence[Stage]) -> None:
+    """The bounds of all stages as one table."""
+    rows = [
+        (one.name, round(moment.seconds, 3), moment.lower, moment.upper)
+        for one in stages
+        for moment in one.moments
     ]
+    write_bytes(path, csv_text(_STAGE_COLUMNS, rows).encode())
+
+
+def read_stages(path: Path) -> list[Stage]:
+    """The stages as they were written."""
+    found: dict[str, list[Moment]] = {}
+    for row in _rows(path):
+        moment = Moment(*(float(row[name]) for name in _STAGE_COLUMNS[1:]))
+        found.setdefault(row["stage"], []).append(moment)
+    return [Stage(name, tuple(moments)) for name, moments in found.items()]
 
 
 def facts_of(model: Path) -> NetworkFacts:

@@ -47,7 +47,7 @@ def _panel(ax: Any, stage: Stage) -> None:
     ax.plot(times, upper, label="upper", color=NAMED["robust"], **style)
     ax.plot(times, lower, label="lower", color=NAMED["attackable"], **style)
     ax.set_title(f"{stage.name}\n[{lower[-1]:.3g}, {upper[-1]:.3g}]", fontsize=9)
-    ax.set_xlabel("seconds")
+    ax.set_xlabel("processor seconds")
     ax.set_ylim(bottom=0)
 
 

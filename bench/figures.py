@@ -1,12 +1,13 @@
 """The paper's figures on the bundled networks: run, split, draw. See docs/figures.md.
 
     python bench/figures.py run examples/ --out bench/results/figures.csv
+    python bench/figures.py watch examples/ --out bench/results/stages.csv --timeout 300
     python bench/figures.py split examples/ --out bench/results/time_split.csv
     python bench/figures.py draw examples/ --results bench/results --out docs/figures
 
-`run` is for the figures about one problem, `split` for those about where the time goes; the class
-pairs and the image come from `vhagar sweep`, as tables that `vhagar report --figures` writes. What
-is in a file already is not run again. `draw` runs nothing.
+`run` is for the bounds of all approaches, `watch` for the stages of the paper's method, `split` for
+where the time goes; the class pairs and the image come from `vhagar sweep`, as tables that `vhagar
+report --figures` writes. What is in a file already is not run again. `draw` runs nothing.
 """
 
 from __future__ import annotations
@@ -17,16 +18,24 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from figure_data import facts_of, read_splits, read_study, stages, write_splits
+from figure_data import (
+    facts_of,
+    read_splits,
+    read_stages,
+    read_study,
+    write_splits,
+    write_stages,
+)
 from figure_drawing import draw_pairs, draw_spatial, draw_stages
 from paper import Bench, Job, run_all
 from paper_figures import approaches, draw_approaches, draw_split
 from paper_records import RecordFile
 from paper_rows import PaperRow, network_file
-from profiling import profiled
+from profiling import profiled, watched
 from records import Store
-from suite import Suite
+from suite import MIP_DEPENDENCIES, MIPS_WITHOUT, PLAIN_MIP, Suite
 
+from vhagar import Options, Problem, read_onnx
 from vhagar.errors import InvalidInput, VhagarError
 from vhagar.report.study.data import NetworkFacts
 from vhagar.result.serialize import check_writable
@@ -37,7 +46,12 @@ Question = tuple[str, str, tuple[int, int]]
 ALL_APPROACHES: Question = ("mnist_3x10", "occlusion(14,14,3)", (2, 3))
 APPROACHES = ("vhagar", "mip", "plain-mip", "marabou", "dataset", "random")
 STAGES_OF: Question = ("mnist_3x10", "occlusion(14,14,3)", (2, 3))
-STAGES = ("plain-mip", "mip-dependencies", "mip")
+# The variants of the paper's method, by what each leaves out, in the order of its figure.
+STAGES = {
+    "(a) MIP": MIPS_WITHOUT[PLAIN_MIP],
+    "(b) with dependencies": MIPS_WITHOUT[MIP_DEPENDENCIES],
+    "(c) with bound and hints": (),
+}
 # Where the time goes is looked at on these, from class 2 to class 3.
 SPLIT_PROBLEMS = (
     ("mnist_3x10", "occlusion(14,14,5)"),
@@ -46,13 +60,10 @@ SPLIT_PROBLEMS = (
     ("mnist_conv1", "occlusion(14,14,3)"),
     ("mnist_conv1", "patch([0,1],14,14,3)"),
 )
-# What the stages are called, as in the paper's figure.
-STAGE_NAMES = dict(
-    zip(STAGES, ("(a) MIP", "(b) with dependencies", "(c) with bound and hints"), strict=True)
-)
 SPLIT_PAIR = (2, 3)
 SPLIT_ENGINES = {"bab": "vhagar", "mip": "mip"}
-SPATIAL_TARGETS = (None, 1, 2, 3)
+# Any target and the paper's three, as far as they were asked for, and the one that was.
+SPATIAL_TARGETS = (None, 1, 2, 3, 6)
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -61,19 +72,31 @@ def run(arguments: argparse.Namespace) -> None:
     networks = arguments.networks
     # For the maximal confidences alone, which are kept beside the results.
     store = Store(arguments.out.with_suffix(".runs.csv"))
-    wanted = [(ALL_APPROACHES, method) for method in APPROACHES]
-    wanted += [(STAGES_OF, method) for method in STAGES]
-    methods = arguments.methods.split(",") if arguments.methods else None
-    jobs = []
-    for (network, perturbation, pair), method in dict.fromkeys(wanted):
-        if methods is None or method in methods:
-            row = PaperRow(network, perturbation, {})
-            jobs.append(Job(row, _model(networks, network), pair, method))
-    if not jobs:
-        raise InvalidInput(f"there is no method {arguments.methods}; see APPROACHES and STAGES")
+    methods = arguments.methods.split(",") if arguments.methods else APPROACHES
+    unknown = [method for method in methods if method not in APPROACHES]
+    if unknown:
+        raise InvalidInput(f"there is no method {unknown[0]}; choose from {', '.join(APPROACHES)}")
+    network, perturbation, pair = ALL_APPROACHES
+    row, model = PaperRow(network, perturbation, {}), _model(networks, network)
+    jobs = [Job(row, model, pair, method) for method in methods]
     suite = Suite(networks, arguments.timeout, arguments.workers, 0, 60.0, store)
     bench = Bench(suite, networks, clip=False, samples=arguments.samples)
     run_all(bench, jobs, RecordFile(arguments.out), float("inf"))
+
+
+def watch(arguments: argparse.Namespace) -> None:
+    """The bounds of the stages of the paper's method over time."""
+    check_writable(arguments.out)
+    found = read_stages(arguments.out) if arguments.out.exists() else []
+    network, perturbation, pair = STAGES_OF
+    problem = Problem(read_onnx(_model(arguments.networks, network)), perturbation, *pair)
+    for name, without in STAGES.items():
+        if any(stage.name == name for stage in found):
+            continue
+        options = Options(engine="mip", without=without)
+        found.append(watched(problem, name, options, arguments.timeout))
+        write_stages(arguments.out, found)
+        print(name, found[-1].moments[-1], flush=True)
 
 
 def split(arguments: argparse.Namespace) -> None:
@@ -100,8 +123,8 @@ def draw(arguments: argparse.Namespace) -> None:
     largest = max(one.maximum_upper for one in chosen)
     bars = approaches(chosen, row, pair)
     draw_approaches(bars, title, out / "all_approaches.png", largest)
-    row, pair, title = _words(STAGES_OF)
-    draw_stages(stages(records, row, pair, STAGE_NAMES), title, out / "stages.png")
+    *_, title = _words(STAGES_OF)
+    draw_stages(read_stages(results / "stages.csv"), title, out / "stages.png")
     for engine, splits in read_splits(results / "time_split.csv").items():
         title = f"where the time goes: {SPLIT_ENGINES[engine]}"
         draw_split(splits, title, out / f"time_split_{engine}.png")
@@ -135,7 +158,8 @@ def parser() -> argparse.ArgumentParser:
     )
     commands = arguments.add_subparsers(dest="command", required=True)
     for name, action, about in (
-        ("run", run, "the bounds of all approaches and stages"),
+        ("run", run, "the bounds of all approaches"),
+        ("watch", watch, "the bounds of the paper's method over time, in three stages"),
         ("split", split, "where the time of the engines goes"),
         ("draw", draw, "all figures, from the files of results"),
     ):

@@ -1,4 +1,4 @@
-"""Where an engine's time goes: a run in one process, in processor seconds, by the engine's parts.
+"""Runs in one process, measured in processor seconds: what is known when, and where the time goes.
 
 Processor seconds, unlike those of the clock, do not depend on what else the machine does. The
 default engine attacks in a process of its own, so that its run in one process has no attack.
@@ -9,14 +9,17 @@ from __future__ import annotations
 import cProfile
 import pstats
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from figure_data import Stage
 from paper_figures import TimeSplit
 
 import vhagar
 from vhagar import Options, Problem
 from vhagar.errors import InvalidInput
+from vhagar.result import Moment
 
 # For each engine, its parts and the functions they are: a file and a name. None lies in another,
 # but for one that is also called from elsewhere: `_ONLY_FROM` says whose calls count.
@@ -37,6 +40,32 @@ PARTS: dict[str, dict[str, tuple[str, str]]] = {
 # Branching evaluates nodes as well, on trial.
 _ONLY_FROM = {("search/bab/context.py", "evaluate"): "_expand"}
 REST = "the rest"
+
+
+def watched(problem: Problem, name: str, options: Options, timeout: float) -> Stage:
+    """Run an engine on a problem, in this process, and note its bounds as they improve.
+
+    The timeout is in seconds of the clock.
+    """
+    if "attack" not in options.without:
+        import torch  # noqa: F401 (the attack needs it; loading it is no part of the search)
+
+    begun = time.process_time()
+    seen: list[Moment] = []
+
+    def note(lower: float, upper: float) -> None:
+        if not seen or (lower, upper) != (seen[-1].lower, seen[-1].upper):
+            seen.append(Moment(time.process_time() - begun, lower, upper))
+
+    result = vhagar.verify(
+        problem,
+        timeout=timeout,
+        options=replace(options, processes=False),
+        on_progress=lambda progress: note(progress.lower, progress.upper),
+    )
+    # The last moment is the end, whether or not anything changed then.
+    seen.append(Moment(time.process_time() - begun, result.lower, result.upper))
+    return Stage(name, tuple(seen))
 
 
 def profiled(

@@ -3,27 +3,38 @@
 from __future__ import annotations
 
 import cProfile
-import json
 import math
 import shutil
 import sys
+from itertools import pairwise
 from pathlib import Path
 from types import CodeType
 
+import numpy as np
 import pytest
 
-from vhagar import InvalidInput
+from vhagar import InvalidInput, Network, Options, Problem
+from vhagar.network import Affine, Relu
+from vhagar.options import MIP_PARTS
 from vhagar.report.study.data import NetworkFacts
 from vhagar.report.study.drawing import Area, Drawing, Line, Rect, Text
 from vhagar.report.study.pairs import pair_heatmaps
 from vhagar.report.study.spatial import spatial_heatmaps
-from vhagar.result import BoundKind
+from vhagar.result import BoundKind, Moment
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "bench"))  # scripts, not a package
 
 import figures
 import profiling
-from figure_data import facts_of, read_splits, read_study, stages, write_splits
+from figure_data import (
+    Stage,
+    facts_of,
+    read_splits,
+    read_stages,
+    read_study,
+    write_splits,
+    write_stages,
+)
 from figure_drawing import draw_stages, side_by_side
 from paper_figures import TimeSplit
 from paper_records import Record, RecordFile
@@ -53,25 +64,43 @@ def facts(name: str) -> NetworkFacts:
     return NetworkFacts(name, "f" * 16, f"{name}.onnx", 10, (1, 28, 28))
 
 
-def record(method: str, history: list[list[float]]) -> Record:
-    network, perturbation, (source, target) = figures.STAGES_OF
+STAGES = [
+    Stage("(a) MIP", (Moment(0.5, 0.0, 9.0), Moment(1.25, 0.0, 8.0))),
+    Stage("(b) with dependencies", (Moment(1.0, 2.0, 3.0),)),
+]
+
+
+def record(method: str) -> Record:
+    network, perturbation, (source, target) = figures.ALL_APPROACHES
     return Record(
         *(network, perturbation, False, source, target, method, 60.0, 2, 0),
-        *("timeout", "twin", history[-1][1], history[-1][2], 60.0, 9.0, 9.5),
-        history=json.dumps(history),
+        *("timeout", "twin", 1.0, 20.0, 60.0, 9.0, 9.5),
     )
 
 
-def test_stages_come_in_the_papers_order_and_those_without_a_run_are_left_out() -> None:
-    records = [record("mip", [[1, 2, 3]]), record("plain-mip", [[1, 0, 9], [2, 0, 8]])]
-    row, pair, title = figures._words(figures.STAGES_OF)
-    assert title == f"{row}, class 2 to 3"
-    found = stages(records, row, pair, figures.STAGE_NAMES)
-    assert [one.name for one in found] == ["(a) MIP", "(c) with bound and hints"]
-    assert [moment.upper for moment in found[0].moments] == [9, 8]
-    assert stages(records, row, (0, 1), figures.STAGE_NAMES) == []
+def test_stages_are_written_and_read(tmp_path: Path) -> None:
+    write_stages(tmp_path / "stages.csv", STAGES)
+    assert read_stages(tmp_path / "stages.csv") == STAGES
     with pytest.raises(InvalidInput, match="no run to draw"):
-        draw_stages([], "this", Path("nowhere.png"))
+        draw_stages([], "this", tmp_path / "none.png")
+
+
+def test_a_watched_run_only_ever_tightens() -> None:
+    network = Network(
+        (
+            Affine(np.array([[1.0, -1.0]]), np.zeros(1), (2,), (1,)),
+            Relu((1,)),
+            Affine(np.array([[1.0], [0.0]]), np.array([0.0, 0.25]), (1,), (2,)),
+        ),
+        (2,),
+    )
+    problem = Problem(network, "linf(0.125)", 0, 1)
+    stage = profiling.watched(problem, "all", Options(engine="mip", without=MIP_PARTS), 60.0)
+    assert stage.name == "all"
+    assert stage.moments[-1].lower <= 0.25 <= stage.moments[-1].upper <= 0.26
+    for before, after in pairwise(stage.moments):
+        assert before.seconds <= after.seconds
+        assert before.lower <= after.lower <= after.upper <= before.upper
 
 
 def test_a_study_is_read_from_its_table(tmp_path: Path) -> None:
@@ -195,8 +224,9 @@ def test_all_figures_are_drawn_from_files(tmp_path: Path) -> None:
     (results / "spatial.csv").write_text(SPATIAL)
     write_splits(results / "time_split.csv", {"bab": [TimeSplit("a", {"b": 1.0, "c": 2.0})]})
     file = RecordFile(results / "figures.csv")
-    for method in figures.STAGES:
-        file.add(record(method, [[1, 0, 9], [2, 1, 5]]))
+    for method in ("random", "vhagar"):
+        file.add(record(method))
+    write_stages(results / "stages.csv", STAGES)
     out = tmp_path / "out"
     out.mkdir()
     given = ["draw", str(EXAMPLES), "--results", str(results), "--out", str(out)]
