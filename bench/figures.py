@@ -55,10 +55,8 @@ STAGES = {
 # Where the time goes is looked at on these, from class 2 to class 3.
 SPLIT_PROBLEMS = (
     ("mnist_3x10", "occlusion(14,14,5)"),
-    ("mnist_3x10", "linf(0.05)"),
-    ("mnist_3x50_pgd", "occlusion(14,14,3)"),
     ("mnist_conv1", "occlusion(14,14,3)"),
-    ("mnist_conv1", "patch([0,1],14,14,3)"),
+    ("mnist_3x50_pgd", "occlusion(14,14,3)"),
 )
 SPLIT_PAIR = (2, 3)
 SPLIT_ENGINES = {"bab": "vhagar", "mip": "mip"}
