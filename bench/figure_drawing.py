@@ -65,13 +65,17 @@ def draw_pairs(study: StudyData, measure: str, path: Path, columns: int = 2) -> 
 
 
 def draw_spatial(
-    study: StudyData, measure: str, targets: Sequence[int | None], path: Path, columns: int = 2
+    study: StudyData,
+    measures: Sequence[str],
+    targets: Sequence[int | None],
+    path: Path,
+    columns: int = 2,
 ) -> None:
     """The heatmaps over the image for these targets; None is any target."""
     chosen = [
         one
         for one in spatial_heatmaps(study)
-        if one.measure == measure and one.map.target in targets
+        if one.measure in measures and one.map.target in targets
     ]
     _write(chosen, [one.map.kind_label for one in chosen], columns, path)
 

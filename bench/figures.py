@@ -133,7 +133,7 @@ def draw(arguments: argparse.Namespace) -> None:
     study = read_study(results / "pairs.csv", facts, unclipped="brightness")
     draw_pairs(study, "upper", out / "pairs.png")
     study = read_study(results / "spatial.csv", facts)
-    draw_spatial(study, "upper", SPATIAL_TARGETS, out / "spatial.png")
+    draw_spatial(study, ("lower", "upper"), SPATIAL_TARGETS, out / "spatial.png")
 
 
 def _words(question: Question) -> tuple[str, tuple[int, int], str]:

@@ -185,13 +185,8 @@ def draw_split(data: Sequence[TimeSplit], title: str, path: Path) -> None:
     ax.invert_yaxis()
     ax.set_xlim(0, 100)
     ax.set_xlabel("% of the time")
-    ax.legend(
-        frameon=False,
-        fontsize=8,
-        ncols=len(phases),
-        loc="upper center",
-        bbox_to_anchor=(0.5, -0.32),
-    )
+    # Below everything, over the whole width: long names of problems leave the axes little of it.
+    figure.legend(frameon=False, fontsize=8, ncols=len(phases), loc="outside lower center")
     ax.set_title(title, loc="left")
     save(figure, path)
 
