@@ -24,7 +24,7 @@ from paper_records import Record, RecordFile, thinned
 from paper_report import write_report
 from paper_rows import PaperRow, chosen, data_file, network_file, pairs_of, read_rows
 from records import Store
-from suite import PLAIN_MIP, Suite
+from suite import MIPS_WITHOUT, Suite
 
 import vhagar
 from vhagar import Interval, Options, Problem, Status
@@ -36,7 +36,7 @@ from vhagar.search import ATTACKS, ENGINES, AbstractEngine
 # Ours is what users get; the baselines; and every engine by its name.
 OURS = "vhagar"
 BASELINES = ("marabou", "dataset", "random")
-METHODS = (OURS, *BASELINES, *ENGINES, PLAIN_MIP, *ATTACKS)
+METHODS = (OURS, *BASELINES, *ENGINES, *MIPS_WITHOUT, *ATTACKS)
 NOT_APPLICABLE = "not applicable"
 
 

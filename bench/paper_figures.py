@@ -29,6 +29,7 @@ _NAMES = {
     "random": "random sampling",
     "mip": "the paper's MIP, HiGHS",
     "plain-mip": "plain MIP, HiGHS",
+    "mip-dependencies": "MIP with dependencies",
 }
 # Times at which gaps are compared, in each factor of ten; and the last beside the first, at most.
 _TIMES, _SPAN = 40, 300.0
@@ -128,26 +129,32 @@ def time_splits(records: Sequence[Record], method: str) -> list[TimeSplit]:
     return found
 
 
-def draw_approaches(data: Sequence[Approach], title: str, path: Path) -> None:
-    """One bar for each method: red is attackable, green is robust, what is between is unknown."""
-    figure, ax = _figure(1.0 + 0.45 * len(data))
-    end = 1.04 * max(one.upper for one in data)
+def draw_approaches(
+    data: Sequence[Approach], title: str, path: Path, largest: float = math.inf
+) -> None:
+    """One bar for each method: red is attackable, green is robust, what is between is unknown.
+
+    Bars end at the largest confidence that there is, where that is known.
+    """
+    figure, (ax,) = new_figure(1.0 + 0.45 * len(data))
+    end = min(1.04 * max(one.upper for one in data), largest)
     for place, one in enumerate(data):
         parts = ((0.0, one.lower, _ATTACKABLE), (one.lower, one.upper, _UNKNOWN))
         for left, right, colour in (*parts, (one.upper, end, _ROBUST)):
-            ax.barh(place, right - left, left=left, color=colour, height=0.6)
+            width = max(min(right, end) - left, 0.0)
+            ax.barh(place, width, left=left, color=colour, height=0.6)
         ax.text(end, place, f"  [{one.lower:.4g}, {one.upper:.4g}]", va="center", fontsize=8)
     ax.set_yticks(range(len(data)), [one.name for one in data])
     ax.invert_yaxis()
     ax.set_xlim(0.0, end)
     ax.set_xlabel("confidence: attackable, unknown, robust")
     ax.set_title(title, loc="left")
-    _save(figure, path)
+    save(figure, path)
 
 
 def draw_gaps(data: Sequence[GapCurve], title: str, path: Path) -> None:
     """Mean gap over time, both on logarithmic scales."""
-    figure, ax = _figure(3.4)
+    figure, (ax,) = new_figure(3.4)
     for k, one in enumerate(data):
         visible = [max(gap, 1e-3) for gap in one.gap]
         style = {"color": _COLOURS[k % len(_COLOURS)], "linestyle": _DASHES[k % len(_DASHES)]}
@@ -158,12 +165,12 @@ def draw_gaps(data: Sequence[GapCurve], title: str, path: Path) -> None:
     ax.set_ylabel("mean gap, % of the maximal confidence")
     ax.legend(frameon=False, fontsize=8)
     ax.set_title(title, loc="left")
-    _save(figure, path)
+    save(figure, path)
 
 
 def draw_split(data: Sequence[TimeSplit], title: str, path: Path) -> None:
     """One bar for each network, divided by phases."""
-    figure, ax = _figure(1.2 + 0.45 * len(data))
+    figure, (ax,) = new_figure(1.2 + 0.45 * len(data))
     phases = list(dict.fromkeys(phase for one in data for phase in one.seconds))
     for place, one in enumerate(data):
         total, left = sum(one.seconds.values()) or 1.0, 0.0
@@ -178,29 +185,27 @@ def draw_split(data: Sequence[TimeSplit], title: str, path: Path) -> None:
     ax.invert_yaxis()
     ax.set_xlim(0, 100)
     ax.set_xlabel("% of the time")
-    ax.legend(
-        frameon=False,
-        fontsize=8,
-        ncols=len(phases),
-        loc="upper center",
-        bbox_to_anchor=(0.5, -0.32),
-    )
+    # Below everything, over the whole width: long names of problems leave the axes little of it.
+    figure.legend(frameon=False, fontsize=8, ncols=len(phases), loc="outside lower center")
     ax.set_title(title, loc="left")
-    _save(figure, path)
+    save(figure, path)
 
 
-def _figure(height: float) -> tuple[Any, Any]:
+def new_figure(height: float, panels: int = 1) -> tuple[Any, list[Any]]:
+    """A figure with panels side by side that share their scales."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(7.2, height), layout="constrained")
     FigureCanvasAgg(figure)
-    ax = figure.subplots()
-    ax.spines[["top", "right"]].set_visible(False)
-    return figure, ax
+    axes = figure.subplots(1, panels, sharex=True, sharey=True, squeeze=False)[0]
+    for ax in axes:
+        ax.spines[["top", "right"]].set_visible(False)
+    return figure, list(axes)
 
 
-def _save(figure: Any, path: Path) -> None:
+def save(figure: Any, path: Path) -> None:
+    """As PNG, in one step."""
     content = BytesIO()
     figure.savefig(content, format="png", dpi=160)
     write_bytes(path, content.getvalue())
