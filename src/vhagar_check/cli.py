@@ -66,8 +66,17 @@ def run(arguments: argparse.Namespace) -> int:
     except Rejected as rejection:
         print(f"REFUSED: {rejection}", file=sys.stderr)
         return REFUSED
-    print(in_words(verdict))
+    _say(in_words(verdict))
     return PROVED
+
+
+def _say(text: str) -> None:
+    """Print, also to a reader who stops listening, such as `head`: the verdict stands."""
+    try:
+        print(text, flush=True)
+    except BrokenPipeError:
+        # What is left unwritten would be an error again when the interpreter ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def in_words(verdict: Verdict) -> str:

@@ -6,6 +6,8 @@ import io
 import itertools
 import json
 import math
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -88,6 +90,17 @@ def test_a_search_that_was_cut_short_has_a_proof(model: Path, tmp_path: Path) ->
     found = verify(problem, options=Options(workers=1, certificate=path), timeout=0.3)
     verdict = check(path, model)
     assert verdict.upper == found.upper
+
+
+def test_a_reader_who_stops_listening_changes_nothing(model: Path, tmp_path: Path) -> None:
+    _, path = certified(model, tmp_path, "occlusion(1,1,2)")
+    command = [sys.executable, "-m", "vhagar_check", str(path), "--model", str(model)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        complaints = process.stderr.read()
+    assert (process.returncode, complaints) == (0, b"")
 
 
 def test_several_processes_come_to_the_same_verdict(
