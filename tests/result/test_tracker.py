@@ -203,6 +203,16 @@ def test_phases_add_up_and_notes_are_said_once() -> None:
     assert result.status is Status.TIMEOUT
 
 
+def test_a_phase_within_another_counts_for_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    tracker = tracker_with()
+    clock = iter([0.0, 1.0, 4.0, 10.0])
+    with monkeypatch.context() as context:
+        context.setattr("vhagar.result.tracker.time.monotonic", lambda: next(clock))
+        with tracker.phase("search"), tracker.phase("prepare"):
+            pass
+    assert tracker.result().timings == {"prepare": 3.0, "search": 7.0}
+
+
 def test_with_a_certificate_bounds_leave_room_for_its_checker() -> None:
     tracker = tracker_with(1.0, certificate=Path("some"))
     assert tracker.goal_upper(1) == pytest.approx(1 + 2e-9, abs=1e-11)

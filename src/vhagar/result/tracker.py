@@ -213,14 +213,15 @@ class Tracker:
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
-        """Time what happens inside under a name."""
-        outer, begun = self.phase_name, time.monotonic()
+        """Time what happens inside under a name; phases within phases count for themselves."""
+        outer, begun, before = self.phase_name, time.monotonic(), sum(self._timings.values())
         self.phase_name = name
         try:
             yield
         finally:
-            spent = time.monotonic() - begun
-            self._timings[name] = self._timings.get(name, 0.0) + spent
+            inner = sum(self._timings.values()) - before
+            spent = time.monotonic() - begun - inner
+            self._timings[name] = self._timings.get(name, 0.0) + max(spent, 0.0)
             self.phase_name = outer
 
     def _intervals(self) -> dict[int, Interval]:
