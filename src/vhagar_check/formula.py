@@ -72,6 +72,7 @@ class Bounds:
         self, stage: int, a: Floats, b: Floats, choose: Choose, decisions: list[Decisions]
     ) -> tuple[Floats, Floats]:
         constant, error = np.zeros(len(a)), np.zeros(len(a))
+        empty = np.zeros(len(a), dtype=np.bool_)
         for k in range(stage, 0, -1):
             a, b, constant, error = self._through_stage(k, a, b, constant, error)
             p, q = choose(k - 1, a, b)
@@ -82,6 +83,7 @@ class Bounds:
                     if layer == k - 1:
                         numbers = (part[row, neuron] for part in (a, b, p, q))
                         offsets[row, neuron] = corners.decided(neuron, signs, *numbers)
+                        empty[row] |= np.isneginf(corners.decided(neuron, signs, 0, 0, 0, 0))
             size = (abs(a) + abs(b) + abs(p) + abs(q)) @ corners.magnitude
             constant = constant + offsets.sum(axis=1)
             error = error + gamma(2 * a.shape[1] + 48) * size + HALF_ULP * abs(constant)
@@ -89,7 +91,10 @@ class Bounds:
         a, b, constant, error = self._through_stage(0, a, b, constant, error)
         total = constant + self._support(a, b, decisions)
         room = 1.001 * error + 8 * HALF_ULP * (abs(constant) + abs(total)) + TINY
-        return np.where(np.isneginf(constant), -np.inf, total + room), 2 * room
+        # Multipliers can be so large that a sum is infinite: then they prove nothing. Only where
+        # decisions leave no point is there nothing to bound.
+        found = np.where(np.isfinite(total + room), total + room, np.inf)
+        return np.where(empty, -np.inf, found), 2 * room
 
     def _offsets(self, layer: int, a: Floats, b: Floats, p: Floats, q: Floats) -> Floats:
         """The price of `(p, q)` for each unit."""

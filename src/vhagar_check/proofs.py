@@ -114,6 +114,8 @@ def _refine(bounds: Bounds, status: Status, layer: int, neurons: Any, reader: _N
         loose = int((below >= PAIR).sum())
         pair = (reader.take("<f4", count * loose) for _ in "pq")
         tables.append([part.reshape(count, loose).astype(np.float64) for part in pair])
+    if not all(np.isfinite(part).all() for table in tables for part in table):
+        raise Rejected("a region is refined by numbers that are not finite")
     ratio = bounds.piece.ratio
     units = np.eye(size)[chosen]
     sides = []

@@ -171,6 +171,21 @@ def honest(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.mark.parametrize("number", [np.inf, -np.inf, np.nan])
+def test_a_refinement_by_no_numbers_is_refused(model: Path, honest: Path, number: float) -> None:
+    """The multipliers of refined layers come last in a region's block."""
+
+    def change(blocks: list[tuple[str, bytes]], head: dict[str, Any]) -> None:
+        k = next(k for k, (tag, _) in enumerate(blocks) if tag == "REGN")
+        raw = blocks[k][1]
+        about = json.loads(raw[4 : 4 + int.from_bytes(raw[:4], "little")])
+        assert about["refined"]
+        blocks[k] = "REGN", raw[:-4] + np.float32(number).tobytes()
+
+    with pytest.raises(Rejected, match="not finite"):
+        check(forged(honest, change), model)
+
+
 def verdict_on(path: Path, model: Path, change: Change) -> Verdict:
     return check(forged(path, change), model)
 

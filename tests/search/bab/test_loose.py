@@ -8,7 +8,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from vhagar import Options, Status, verify
+from vhagar import Network, Options, Problem, Status, verify
+from vhagar.network import Affine, Relu
 from vhagar.relaxation.layerwise import quick_bounds
 from vhagar.search.bab import loose, tighten
 from vhagar.search.bab.context import Context, Decision
@@ -16,6 +17,7 @@ from vhagar.search.bab.regions import RegionState
 
 from ...oracle.cases import Case
 from ...oracle.exact import exact_optimum, overall
+from ...oracle.test_engines import require_tight
 from .local import local_problem
 from .nodes import agreeing, every_kind, everything, exactly
 
@@ -111,5 +113,37 @@ def test_the_search_ends_at_the_optimum(
     truth = overall(exact_optimum(problem))
     assert Fraction(result.lower) <= truth.high
     assert truth.low <= Fraction(result.upper)
-    if not Case(number, branched).of_ranges:
-        assert result.status in (Status.CLOSED, Status.ROBUST, Status.EXHAUSTED)
+    require_tight(Case(number, branched), result)
+
+
+def test_a_neuron_inside_its_triangle_is_not_settled() -> None:
+    """Its row is missing, and nothing else is left to decide: the row must come back."""
+    count = 40  # neurons that are the same in both copies; only the first of them matters
+    first = np.zeros((count + 3, 3))
+    first[:count, 0] = 2.0
+    first[count:] = np.eye(3)
+    bias = np.concatenate([np.full(count, -1.0), np.ones(3)])
+    last = np.zeros((6, count + 3))
+    last[1, [0, -1]], last[2, [0, -1]] = [-1, -1], [1, -1]
+    last[3, [-3, -1]], last[4, [-3, -1]], last[5, [-2, -1]] = [-1, -1], [1, -1], [-4, -5]
+    shift = np.array([0, -0.2, -0.8, -0.1, -0.9, 2.0]) - last[:, count:].sum(axis=1)
+    network = Network(
+        (
+            Affine(first, bias, (1, 1, 3), (count + 3,)),
+            Relu((count + 3,)),
+            Affine(last, shift, (count + 3,), (6,)),
+        ),
+        (1, 1, 3),
+    )
+    problem = Problem(network, "occlusion(1,2,1)", 0, 5)
+    result = verify(problem, timeout=60, options=Options(processes=False, attack=False))
+    assert result.status is Status.CLOSED
+    assert result.upper == pytest.approx(11 / 15, rel=0.01)
+
+
+def test_a_basis_with_too_many_rows_is_passed_over() -> None:
+    lazy, full = contexts(1)
+    expected = full.evaluate((), math.inf).upper
+    found = lazy.evaluate((), math.inf, basis=full.simplex.basis())
+    assert found.complete
+    assert found.upper >= expected - 1e-6

@@ -67,8 +67,8 @@ def test_an_occlusion_is_local_and_its_bound_gets_better(seed: int) -> None:
     assert not is_local(quick_bounds(everywhere.network, everywhere.pieces[0]))
 
 
-def test_without_iterations_no_lp_is_solved(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tighten, "_ITERATIONS", 0)
+def test_without_work_no_lp_is_solved(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tighten, "_WORK", 0)
     monkeypatch.setattr(Simplex, "solve", None)
     problem = local_problem(1)
     bounds = quick_bounds(problem.network, problem.pieces[0])

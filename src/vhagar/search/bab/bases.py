@@ -29,11 +29,14 @@ class Basis:
 
     solver: Any
     layout: Layout
+    in_order: bool = True  # whether its rows are those of the layout, one by one
 
     def fitted(self, layout: Layout) -> Any:
         """The basis for a model of another layout; None where they have too little in common."""
         if layout is self.layout:
             return self.solver
+        if not self.in_order:
+            return None
         import highspy
 
         status = highspy.HighsBasisStatus

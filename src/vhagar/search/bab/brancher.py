@@ -63,7 +63,8 @@ class Brancher:
     def keep(self, basis: Any, context: Context) -> int:
         """Remember a basis; returns the number it goes by."""
         number = self._next_number()
-        self._bases[number] = Basis(basis, context.model.layout)
+        in_order = context.simplex.has_rows_in_order
+        self._bases[number] = Basis(basis, context.model.layout, in_order)
         return number
 
     def _start(self, number: int | None, context: Context) -> Any:

@@ -197,17 +197,18 @@ class Context:
             evaluation = replace(again, proof=again.proof or evaluation.proof)
         return evaluation
 
-    def restore_rows(self, answer: LpAnswer, worth: float = 0.0) -> bool:
-        """Whether rows that were left out promise so much, all together; the best are back then."""
+    def restore_rows(self, answer: LpAnswer, worth: float = 0.0, exactly: bool = False) -> bool:
+        """Whether rows that were left out promise so much, all together; the best are back then.
+
+        `exactly` asks for all that the solution has any use of the lack of.
+        """
         if not self.loose or not answer.optimal:
             return False
         assert answer.primal is not None
         assert answer.duals is not None
-        gains = self.loose.gains(answer.primal, self.formula.coefficients(answer.duals))
-        if not gains.sum() > worth:
-            return False
-        self.loose.restore(gains)
-        return True
+        coefficients = self.formula.coefficients(answer.duals)
+        gains = self.loose.gains(answer.primal, coefficients, exactly)
+        return bool(gains.sum() > worth) and self.loose.restore(gains)
 
     def _judge(self, answer: LpAnswer, allowed: Allowed, known: float) -> Evaluation:
         """The bound that an LP's answer proves, by the formula."""

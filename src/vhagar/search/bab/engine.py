@@ -75,9 +75,10 @@ class _Ceiling:
 
     def __init__(self, problem: Problem, upper: float, seed: int) -> None:
         # A search for the largest confidence is its own ceiling.
-        nodes = [] if problem.perturbation is None else [Node(Region(None, 0), upper, 0)]
-        self.frontier = Frontier(nodes)
-        self.lower, self.upper = confidence_within_reach(problem, seed), upper
+        wanted = problem.perturbation is not None
+        self.frontier = Frontier([Node(Region(None, 0), upper, 0)] if wanted else [])
+        self.lower = confidence_within_reach(problem, seed) if wanted else 0.0
+        self.upper = upper
 
     def is_wanted(self, upper: float) -> bool:
         """Whether it may still come below an upper bound that is known otherwise."""

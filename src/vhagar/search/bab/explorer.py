@@ -192,7 +192,7 @@ class Explorer:
         self, state: RegionState, node: Node, evaluation: Evaluation, closed: Closed
     ) -> list[Node]:
         candidates = state.candidates(evaluation.answer)
-        if not candidates and state.context.restore_rows(evaluation.answer):
+        if not candidates and state.context.restore_rows(evaluation.answer, exactly=True):
             return [replace(node, promise=0.0)]  # once more, with the rows that were left out
         if not candidates:
             self._polish(state, node, evaluation.answer, thorough=True)

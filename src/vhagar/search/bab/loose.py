@@ -27,7 +27,7 @@ _FEWEST = 32
 _OUTSIDE = 1e-7
 # Of the largest gain: rows with less stay out, for they often follow from those that come back.
 _SMALLEST_GAIN = 0.1
-_NEXT_TO_NOTHING = 1e-12
+_NEXT_TO_NOTHING, _LARGEST_GAIN = 1e-12, 1e100
 # Of a layer's mean coefficient: multipliers are not unique, so none is taken for less.
 _SMALLEST_COEFFICIENT = 0.1
 
@@ -74,8 +74,11 @@ class LooseRows:
         out = self._left_out
         return set(zip(self._layer[out].tolist(), self._neuron[out].tolist(), strict=True))
 
-    def gains(self, primal: Array, coefficients: Coefficients) -> Array:
-        """What a solution gains by the lack of each row, if nothing else could adapt."""
+    def gains(self, primal: Array, coefficients: Coefficients, exactly: bool = False) -> Array:
+        """What a solution gains by the lack of each row, if nothing else could adapt.
+
+        That is by how much it leaves the neuron's triangle, or, `exactly`, ReLU itself.
+        """
         lambdas, count = np.maximum(primal[self._column], 0.0), len(self._rows)
         believed = np.bincount(self._owner, lambdas * self._value, count)
         after = np.bincount(self._owner, lambdas * np.maximum(self._value, 0.0), count)
@@ -84,8 +87,11 @@ class LooseRows:
         span = self._upper - self._lower
         most = self._upper * (before - self._lower) / span
         outside = np.maximum(np.maximum(before, 0.0) - after, after - most)
+        if exactly:
+            outside = abs(np.maximum(before, 0.0) - after)
         counts = self._left_out & (outside > _OUTSIDE * span)
-        return np.where(counts, outside * self._worth(coefficients), 0.0)
+        gains = np.where(counts, outside * self._worth(coefficients), 0.0)
+        return np.minimum(gains, _LARGEST_GAIN)
 
     def _worth(self, coefficients: Coefficients) -> Array:
         """How much the bound rises with each neuron's value."""
@@ -97,9 +103,11 @@ class LooseRows:
         # What nothing depends on while rows are missing may matter once they are back.
         return np.maximum(worth, _NEXT_TO_NOTHING)
 
-    def restore(self, gains: Array) -> None:
-        """Leave those out no longer whose lack a solution gains most by."""
+    def restore(self, gains: Array) -> bool:
+        """Leave those out no longer whose lack a solution gains most by; whether there are any."""
+        before = len(self)
         self._left_out &= gains <= _SMALLEST_GAIN * gains.max(initial=0.0)
+        return len(self) < before
 
     def restore_places(self, places: set[Place]) -> None:
         """Leave those of certain neurons out no longer."""

@@ -99,9 +99,12 @@ def _neighbourhood(
     s, t = (np.concatenate([none, *(layer[0] for layer in copy)]) for copy in (first, second))
     sizes = np.concatenate([none, *(h.magnitude for h in context.bounds.hexagons)])
     near_s, near_t = (abs(values) <= _NEARLY_ZERO * sizes for values in (s, t))
-    yield _as_decided(context, decisions, (s > 0, t > 0), (near_s, near_t))
+    decided = _as_decided(context, decisions, (s > 0, t > 0), (near_s, near_t))
+    yield decided
     if not thorough:
         return
+    if ((s > 0) != decided[0]).any() or ((t > 0) != decided[1]).any():
+        yield s > 0, t > 0
     if near_s.any() or near_t.any():
         yield (s > 0) | near_s, (t > 0) | near_t
         yield (s > 0) & ~near_s, (t > 0) & ~near_t

@@ -94,14 +94,22 @@ class Simplex:
         if status.name == "kError":
             raise SolverFailure(f"HiGHS answered {status.name} to {call}")
 
+    @property
+    def has_rows_in_order(self) -> bool:
+        """Whether the solver's rows are in the model's order: none was added later."""
+        return bool((np.diff(self._rows) > 0).all())
+
     def basis(self) -> Any:
         """The current basis, to come back to."""
         return self._highs.getBasis()
 
     def restore(self, basis: Any) -> None:
-        """Go back to a basis, also to one from before rows were added."""
-        if basis is not None and basis.valid:
-            missing = len(self._rows) - len(basis.row_status)
+        """Go back to a basis, also to one from before rows were added.
+
+        One that has more rows than there are here is of no use.
+        """
+        missing = 0 if basis is None else len(self._rows) - len(basis.row_status)
+        if basis is not None and basis.valid and missing >= 0:
             self._require(self._highs.setBasis(_with_basic_rows(basis, missing)), "setBasis")
             self._from_nothing = False
 

@@ -22,9 +22,11 @@ Index = NDArray[np.int64]
 
 # Of all undecided neurons, at most so many may differ in the copies.
 _LARGEST_SHARE = 0.25
-# Iterations of the simplex method for all bounds of a layer together. They are counted, not timed:
-# all workers must come to the same bounds.
-_ITERATIONS = 100_000
+# What all LPs of a layer may cost together: iterations of the simplex method times entries of the
+# matrix, some seconds of work. It is counted, not timed: all workers must come to the same bounds.
+_WORK = 10**9
+# Entries of all multipliers of a layer's bounds: where there would be more, it stays as it is.
+_MOST_MULTIPLIERS = 2 * 10**7
 # Neurons that share an LP: neighbours see much the same.
 _AT_ONCE = 32
 
@@ -46,6 +48,9 @@ def tighten_pairs(bounds: TwinBounds, layer: int) -> None:
     pairs = pairs_of(bounds.hexagons[layer])
     if layer < 1 or not len(pairs):
         return  # the first layer's supports are exact
+    below = sum(len(hexagons) for hexagons in bounds.hexagons[:layer])
+    if len(hexagon_directions(bounds.piece.ratio)) * len(pairs) * below > _MOST_MULTIPLIERS:
+        return
     found = _Multipliers(bounds, layer, pairs)
     for begin in range(0, len(pairs), _AT_ONCE):
         found.solve(np.arange(begin, min(begin + _AT_ONCE, len(pairs))))
@@ -63,7 +68,7 @@ class _Multipliers:
         self._layer = layer
         self._neurons = neurons
         self._directions = hexagon_directions(bounds.piece.ratio)
-        self._left = _ITERATIONS
+        self._left = _WORK
         rows = len(self._directions) * len(neurons)
         self._p, self._q = (
             [np.zeros((rows, len(below))) for below in bounds.hexagons[:layer]] for _ in "pq"
@@ -77,7 +82,8 @@ class _Multipliers:
         cone = relaxed_cone(self._bounds, self._layer, self._neurons[places])
         model = PairModel(cone, self._layer)
         simplex = Simplex(model.arrays, 0)
-        for k, direction in enumerate(self._directions):
+        # Those about the gap first: they matter most.
+        for k, direction in reversed(list(enumerate(self._directions))):
             for place, neuron in enumerate(places):
                 duals = self._duals(model, simplex, place, direction)
                 if duals is not None:
@@ -86,7 +92,8 @@ class _Multipliers:
     def _duals(
         self, model: PairModel, simplex: Simplex, place: int, direction: tuple[float, float]
     ) -> Array | None:
-        if self._left <= 0:
+        price = model.arrays.matrix.nnz + 1
+        if self._left < price:
             return None
         cost = np.zeros(model.model.column_count)
         for factor, copy in zip(direction, (model.first, model.second), strict=True):
@@ -96,10 +103,10 @@ class _Multipliers:
             return None
         try:
             simplex.aim(cost)
-            answer = simplex.solve(self._left, need_primal=False)
+            answer = simplex.solve(self._left // price, need_primal=False)
         except SolverFailure:
             return None
-        self._left -= answer.iterations
+        self._left -= (answer.iterations + 1) * price
         return answer.duals
 
     def _keep(self, row: int, model: PairModel, duals: Array, seen: list[Index]) -> None:
