@@ -207,3 +207,25 @@ def test_confidences_lie_in_their_interval() -> None:
         x = Exact.of(np.where(rng.random(16) < 0.5, low, high))
         scores = net.exact_scores(x).fractions()
         assert least <= scores[1] - max(scores[0], scores[2]) <= most
+
+
+@pytest.mark.parametrize("decided", [False, True])
+@pytest.mark.parametrize("size", [1e150, 1e300, 1.7e308])
+def test_multipliers_too_large_to_sum_prove_nothing(size: float, decided: bool) -> None:
+    """Sums that overflow, to either side, are no bounds; only an empty case has minus infinity."""
+    rng = np.random.default_rng(31)
+    net = network(rng)
+    (piece,) = pieces("linf(0.25)", Domain(SHAPE, 0.0, 1.0), True)
+    bounds = quick_bounds(net, piece)
+    a, b = np.array([[1.0, -1.0, 0.0]]), np.array([[-1.0, 1.0, 0.0]])
+    cases = [Decisions({(1, 0): {0: 1}})] if decided else [Decisions()]
+    for _ in range(30):
+        huge = [size * rng.choice([-1.0, 1.0], (1, count)) for count in (18, 18, 5, 5)]
+
+        def choose(layer: int, p: np.ndarray, q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            return huge[2 * layer], huge[2 * layer + 1]  # noqa: B023
+
+        with np.errstate(all="ignore"):
+            (value,), _ = bounds.upper(2, a, b, choose, cases)
+        # The same input in both copies makes the bounded number 0.
+        assert value >= 0
