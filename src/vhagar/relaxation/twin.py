@@ -13,7 +13,7 @@ gets a tight one. Everything is float64 with the rounding error bounded and adde
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -234,13 +234,11 @@ def twin_bound(
     choose: Choice,
     input_magnitude: Array,
     allowed: Allowed | None = None,
-    inner: tuple[int, Array, Array] | None = None,
 ) -> Array:
     """The bound `(batch,)` on `start[0].y + start[1].y_p`, `y` the output of the last stage given.
 
     `stages` ends where the start coefficients live: `len(corners) == len(stages) - 1`. `choose`
-    gives `(p, q)` for a ReLU layer's index and its coefficients `(a, b)`. `inner` adds coefficients
-    on the pre-activations of one ReLU layer to what is bounded.
+    gives `(p, q)` for a ReLU layer's index and its coefficients `(a, b)`.
     """
     batch = len(start[0])
     state = Backward(start[0], start[1], np.zeros(batch), np.zeros(batch))
@@ -249,7 +247,5 @@ def twin_bound(
         p, q = choose(k - 1, state.a, state.b)
         mask = None if allowed is None else allowed.layers[k - 1]
         state = through_relu(corners[k - 1], state, p, q, mask)
-        if inner is not None and inner[0] == k - 1:
-            state = replace(state, a=state.a + inner[1], b=state.b + inner[2])
     state = through_stage(stages[0], state, input_magnitude)
     return at_input(piece, state, None if allowed is None else allowed.pixels)

@@ -12,7 +12,6 @@ from vhagar.search.bab.bound import Proof
 from vhagar.search.bab.simplex import LpStatus
 
 from ...oracle.cases import KINDS
-from ...oracle.exact import rationals
 from ...relaxation.samples import Rng
 from .nodes import Found, agreeing, every_kind, everything, exactly, with_one_reversed
 from .proven import duals_of as rows_of
@@ -138,20 +137,3 @@ def test_an_empty_node_is_proved_empty() -> None:
             proved += evaluation.upper == -math.inf
     assert claimed > 0
     assert proved >= 0.9 * claimed
-
-
-@every_kind
-def test_a_neurons_bound_holds_for_any_duals(kind: str) -> None:
-    """`neuron` bounds over the attacked inputs that are confident enough."""
-    rng = np.random.default_rng([17, len(kind)])
-    for found in everything(kind):
-        context, attacked = found.context, found.attacked
-        threshold = float(np.nextafter(float(attacked.confidence), -math.inf))
-        honest = context.evaluate((), math.inf).answer.duals
-        for layer, hexagons in enumerate(context.bounds.hexagons):
-            on_s, on_t = rng.normal(size=(2, len(hexagons)))
-            s, t = attacked.first.entering[layer], attacked.second.entering[layer]
-            value = rationals(on_s) @ s + rationals(on_t) @ t
-            for duals in duals_of(found, rng, honest):
-                upper = context.formula.neuron(duals, layer, on_s, on_t, threshold)
-                assert upper == math.inf or exactly(upper) >= value

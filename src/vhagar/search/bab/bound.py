@@ -120,26 +120,11 @@ class NodeBound:
     def _mu(self, duals: Array) -> Array:
         return np.maximum(-duals[self._model.target_rows], 0.0)
 
-    def neuron(
-        self, duals: Array | None, layer: int, on_s: Array, on_t: Array, confidence: float
-    ) -> float:
-        """An upper bound on `on_s.s + on_t.t` at a ReLU layer, over the attacked inputs that are
-        at least as confident as given; infinite where the duals prove nothing."""
-        if duals is None or not np.isfinite(duals).all():
-            return math.inf
-        alpha = self._alpha(duals)
-        inner = (layer, on_s[None], on_t[None])
-        everything = Allowed((None,) * len(self._bounds.corners))
-        bound = self._evaluate(duals, alpha, everything, inner)
-        paid = confidence * float(alpha.sum())
-        return bound - paid + self._rounding * (abs(bound) + abs(paid))
-
     def _evaluate(
         self,
         duals: Array,
         alpha: Array,
         allowed: Allowed,
-        inner: tuple[int, Array, Array] | None = None,
         part: AbstractPiece | None = None,
     ) -> float:
         mu = self._mu(duals)
@@ -152,7 +137,6 @@ class NodeBound:
                 self._choice(duals),
                 self._bounds.input_magnitude,
                 allowed,
-                inner,
             )
         # The sums of alpha and mu are rounded, and alpha sums to 1 only up to rounding.
         size = float(alpha.sum() + mu.sum()) * self._score_size

@@ -68,10 +68,7 @@ class PairModel:
         first, second = self.inputs.first, self.inputs.second
         self._column_keys.append(np.arange(self.model.column_count))
         self._row_keys.append(np.arange(self.model.row_count))
-        # What enters each ReLU layer before, in both copies.
-        self.entering: list[tuple[Expression, Expression]] = []
         for layer, stage in enumerate(bounds.stages[1 : depth + 1]):
-            self.entering.append((first, second))
             first, second = self._add_layer(bounds, layer, first, second)
             matrix, bias, width = stage.matrix(), stage.bias(), self.model.column_count
             first, second = (copy.then(matrix, bias, width) for copy in (first, second))
