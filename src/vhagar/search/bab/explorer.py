@@ -192,22 +192,31 @@ class Explorer:
         self, state: RegionState, node: Node, evaluation: Evaluation, closed: Closed
     ) -> list[Node]:
         candidates = state.candidates(evaluation.answer)
-        if not candidates and state.context.restore_rows(evaluation.answer, exactly=True):
-            return [replace(node, promise=0.0)]  # once more, with the rows that were left out
         if not candidates:
-            self._polish(state, node, evaluation.answer, thorough=True)
-            if self._close_if_settled(node, closed):
-                return []
-            children = self._split(node)
-            if not children:  # the LP is exact here: what is missing is a witness, not a bound
-                closed.add(node.region.target, node.upper)
-            return children
+            return self._settled_by_lp(state, node, evaluation.answer, closed)
         known = Known(self.lower, self._cutoff, self.ceiling)
         branched = self._brancher.children(state, node, evaluation, candidates, known)
         self._log.decided(node, branched.children)
         for child, proof in zip(branched.children, branched.proofs, strict=True):
             self._log.proved(child, proof, state.context)
         return [child for child in branched.children if not self._close_if_settled(child, closed)]
+
+    def _settled_by_lp(
+        self, state: RegionState, node: Node, answer: LpAnswer, closed: Closed
+    ) -> list[Node]:
+        """Nothing is left to decide but what rows that were left out would bring up."""
+        again = [replace(node, promise=0.0)]
+        if state.context.restore_rows(answer):
+            return again
+        self._polish(state, node, answer, thorough=True)
+        if self._close_if_settled(node, closed):
+            return []
+        children = self._split(node)
+        if not children and state.context.restore_rows(answer, exactly=True):
+            return again
+        if not children:  # the LP is exact here: what is missing is a witness, not a bound
+            closed.add(node.region.target, node.upper)
+        return children
 
     def _close_if_settled(self, node: Node, closed: Closed) -> bool:
         if self._limits.settled(min(node.upper, self.ceiling), self.lower):

@@ -16,6 +16,9 @@ from vhagar.search.scaling import Scaled, powers_of_two
 Array = NDArray[np.float64]
 
 _NO_ROWS = np.zeros(0, dtype=np.int64)
+# Now and then the interior point method takes a hundred times as long as usual: a point is not
+# worth that.
+_PATIENCE = 3.0
 
 
 class LpStatus(Enum):
@@ -68,6 +71,7 @@ class Simplex:
         self._arrays = arrays
         self._off: frozenset[int] = frozenset()
         self._from_nothing = True
+        self._patience: float | None = None  # seconds for a solve, where there is a limit
         scaled = self._scaled = Scaled(arrays)
         self._rows = np.setdiff1d(np.arange(len(scaled.row_lower)), left_out)
         # The objective in the model's units is this times the solver's, which minimises.
@@ -123,6 +127,7 @@ class Simplex:
         sooner without a basis. The duals of such a solution prove little."""
         for name, value in (("solver", "ipm"), ("presolve", "on"), ("run_crossover", "off")):
             self._require(self._highs.setOptionValue(name, value), name)
+        self._patience = _PATIENCE
 
     def aim(self, cost: Array) -> None:
         """Maximise another linear function of the columns, from the basis at hand."""
@@ -188,6 +193,8 @@ class Simplex:
         # gain: they must be undone afterwards, and spoil the duals of an unfinished solve.
         self._highs.setOptionValue(_PERTURBATION, 1.0 if self._from_nothing else 0.0)
         self._from_nothing = False
+        if self._patience is not None:  # the solver's clock runs on from solve to solve
+            self._highs.setOptionValue("time_limit", self._highs.getRunTime() + self._patience)
         self._highs.run()
         status = _STATUSES.get(self._highs.getModelStatus().name, LpStatus.DOUBTFUL)
         info = self._highs.getInfo()
