@@ -91,16 +91,17 @@ def test_a_killed_worker_changes_nothing(pairs: Study, tmp_path: Path) -> None:
             self, number: int, question: Question, lower: float, upper: float | None
         ) -> None:
             workers = _workers()
-            if not killed and workers:
-                os.kill(min(workers), signal.SIGKILL)
+            # A worker may have sent its answer already: it is tried on the first three problems.
+            if number not in killed and len(killed) < 3 and workers:
                 killed.append(number)
+                os.kill(min(workers), signal.SIGKILL)
 
     undisturbed = run_sweep(pairs, tmp_path / "local.db", settings=Settings(jobs=1))
     store = run_sweep(pairs, tmp_path / "ray.db", settings=replace(RAY, jobs=1), watch=Kill())
-    (number,) = killed
-    whats = [row["what"] for row in store.rows("events", number)]
+    assert killed
+    whats = [row["what"] for number in killed for row in store.rows("events", number)]
     assert "lost" in whats
-    assert whats.count("started") >= 2
+    assert whats.count("started") > len(killed)
     assert store.counts() == undisturbed.counts()
     for key, (lower, upper) in _answers(undisturbed).items():
         again = _answers(store)[key]
