@@ -16,7 +16,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--oracle-cases",
         type=int,
-        default=64,
+        default=48,
         help="how many random problems every engine must get right (default: %(default)s)",
     )
     parser.addoption(
