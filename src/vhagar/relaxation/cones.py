@@ -18,10 +18,9 @@ from scipy import sparse
 from vhagar.network import AbstractLinear, SparseAffine
 from vhagar.perturbation import AbstractPiece
 from vhagar.relaxation.hexagon import Hexagons
-from vhagar.relaxation.receptive import LocalChoice, View, seen_part
-from vhagar.relaxation.twin import Backward, Corners, Stage, at_input, through_relu, through_stage
+from vhagar.relaxation.receptive import View
+from vhagar.relaxation.twin import Corners, Stage
 
-Array = NDArray[np.float64]
 Index = NDArray[np.int64]
 
 # Neurons of one cone: neighbours see much the same.
@@ -79,28 +78,6 @@ def _part(layer: AbstractLinear, outputs: Index) -> tuple[SparseAffine, Index]:
     matrix = sparse.csr_array((rows.data, places, rows.indptr), shape=shape)
     part = SparseAffine(matrix, layer.flat_bias[outputs], shape[1:], shape[:1])
     return part, inputs
-
-
-def cone_bounds(
-    cone: Cone,
-    corners: list[Corners],
-    piece: AbstractPiece,
-    start: tuple[Array, Array],
-    choose: LocalChoice,
-    input_magnitude: Array,
-) -> Array:
-    """The twin dual bound `(batch,)` for start coefficients on the cone's neurons."""
-    batch = len(start[0])
-    state = Backward(start[0], start[1], np.zeros(batch), np.zeros(batch))
-    for k in range(len(cone.stages) - 1, 0, -1):
-        view = cone.views[k]
-        seen = corners[k - 1].take(view.index)
-        state = through_stage(cone.stages[k], state, seen.magnitude)
-        p, q = choose(k - 1, view, state.a, state.b)
-        state = through_relu(seen, state, p, q)
-    view = cone.views[0]
-    state = through_stage(cone.stages[0], state, input_magnitude[view.index])
-    return at_input(*seen_part(piece, view, state))
 
 
 class Relaxed(Protocol):

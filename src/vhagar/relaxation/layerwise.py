@@ -10,11 +10,16 @@ from numpy.typing import NDArray
 
 from vhagar.network import Network, Relu
 from vhagar.perturbation import AbstractPiece
-from vhagar.relaxation.cones import cone_bounds, cones, sees_little
+from vhagar.relaxation.cones import cones, sees_little
 from vhagar.relaxation.descent import Descent
 from vhagar.relaxation.hexagon import Hexagons
 from vhagar.relaxation.interval import Bounds, layer_bounds, network_bounds
-from vhagar.relaxation.receptive import local_bounds, local_network, quick_local_choice
+from vhagar.relaxation.receptive import (
+    local_bounds,
+    local_network,
+    quick_local_choice,
+    seen_bounds,
+)
 from vhagar.relaxation.slopes import quick_choice
 from vhagar.relaxation.twin import Choice, Corners, Stage, stages_of, twin_bound
 
@@ -126,9 +131,8 @@ class TwinBounds:
                 np.concatenate([on_s * unit for on_s, _ in directions]),
                 np.concatenate([on_t * unit for _, on_t in directions]),
             )
-            values = cone_bounds(
-                cone, self.corners, self.piece, start, choose, self.input_magnitude
-            )
+            seen = cone.stages, cone.views, self.corners, self.piece
+            values = seen_bounds(*seen, start, choose, self.input_magnitude)
             found[:, chosen] = values.reshape(len(directions), -1)
 
     def _whole(self, layer: int, directions: Directions, neurons: Index, found: Array) -> None:

@@ -200,21 +200,34 @@ def tile_bounds(
     choose: LocalChoice,
     input_magnitude: Array,
 ) -> Array:
+    views = tuple(window.at(place) for window in local.windows)
+    return seen_bounds(local.stages, views, corners, piece, start, choose, input_magnitude)
+
+
+def seen_bounds(
+    stages: tuple[Stage, ...],
+    views: tuple[View, ...],
+    corners: list[Corners],
+    piece: AbstractPiece,
+    start: tuple[Array, ...],
+    choose: LocalChoice,
+    input_magnitude: Array,
+) -> Array:
+    """The twin dual bound `(batch,)` through stages of which `views[k]` is what enters stage k."""
     rows = len(start[0])
     state = Backward(start[0], start[1], np.zeros(rows), np.zeros(rows))
-    for k in range(len(local.stages) - 1, 0, -1):
-        view = local.windows[k].at(place)
+    for k in range(len(stages) - 1, 0, -1):
+        view = views[k]
         seen = corners[k - 1].take(view.index)
-        state = through_stage(local.stages[k], state, seen.magnitude)
+        state = through_stage(stages[k], state, seen.magnitude)
         state = replace(state, a=view.masked(state.a), b=view.masked(state.b))
         p, q = choose(k - 1, view, state.a, state.b)
         state = through_relu(seen, state, view.masked(p), view.masked(q))
-    view = local.windows[0].at(place)
-    state = through_stage(local.stages[0], state, input_magnitude[view.index])
-    return at_input(*seen_part(piece, view, state))
+    state = through_stage(stages[0], state, input_magnitude[views[0].index])
+    return at_input(*_seen_part(piece, views[0], state))
 
 
-def seen_part(piece: AbstractPiece, view: View, state: Backward) -> tuple[AbstractPiece, Backward]:
+def _seen_part(piece: AbstractPiece, view: View, state: Backward) -> tuple[AbstractPiece, Backward]:
     """The piece on the pixels that the tile sees, and the coefficients in their order."""
     pixels = view.index[view.inside]
     part, columns = piece.local(pixels)
