@@ -13,8 +13,8 @@ from paper_figures import TimeSplit
 from vhagar import read_onnx
 from vhagar.errors import InvalidInput
 from vhagar.network.fingerprint import fingerprint
-from vhagar.report.study.data import Entry, Goal, Group, NetworkFacts, StudyData
-from vhagar.report.study.export import csv_text
+from vhagar.report.data import Entry, Goal, Group, NetworkFacts, StudyData
+from vhagar.report.export import csv_text
 from vhagar.result import BoundKind, Moment
 from vhagar.result.serialize import write_bytes
 from vhagar.sweep.question import Question

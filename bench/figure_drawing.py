@@ -11,13 +11,13 @@ from typing import Any
 from figure_data import Stage
 from paper_figures import new_figure, save
 
+from vhagar.drawing.colours import NAMED
+from vhagar.drawing.figure import AbstractFigure
+from vhagar.drawing.shapes import Area, Drawing, Line, Shape, Text
 from vhagar.errors import InvalidInput
-from vhagar.report.study.colours import NAMED
-from vhagar.report.study.data import StudyData
-from vhagar.report.study.drawing import Area, Drawing, Line, Shape, Text
-from vhagar.report.study.figure import AbstractFigure
-from vhagar.report.study.pairs import pair_heatmaps
-from vhagar.report.study.spatial import spatial_heatmaps
+from vhagar.report.data import StudyData
+from vhagar.report.pairs import pair_heatmaps
+from vhagar.report.spatial import spatial_heatmaps
 from vhagar.result.serialize import write_bytes
 
 _GAP, _HEADING = 18.0, 34.0

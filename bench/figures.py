@@ -37,7 +37,7 @@ from suite import MIP_DEPENDENCIES, MIPS_WITHOUT, PLAIN_MIP, Suite
 
 from vhagar import Options, Problem, read_onnx
 from vhagar.errors import InvalidInput, VhagarError
-from vhagar.report.study.data import NetworkFacts
+from vhagar.report.data import NetworkFacts
 from vhagar.result.serialize import check_writable
 
 # A network, a perturbation, and a pair of classes.

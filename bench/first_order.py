@@ -20,12 +20,12 @@ import torch
 
 import vhagar
 from vhagar import Problem
-from vhagar.device import torch_device
 from vhagar.relaxation.first_order.build import maps_of, whole_dual
 from vhagar.relaxation.first_order.dual import Steps
 from vhagar.relaxation.first_order.goal import ConfidenceGoal
 from vhagar.relaxation.first_order.refine import first_order_bounds
 from vhagar.relaxation.layerwise import TwinBounds, quick_bounds
+from vhagar.runtime.devices import torch_device
 
 
 def timed(work: Callable[[], Any], device: torch.device) -> float:

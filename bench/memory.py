@@ -16,8 +16,8 @@ import time
 
 import vhagar
 from vhagar import Options, Problem
-from vhagar.search.bab.explorer import Explorer
-from vhagar.search.bab.node import Node, Region
+from vhagar.search.node import Node, Region
+from vhagar.search.node_solver import Explorer
 
 
 def resident() -> float:

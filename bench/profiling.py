@@ -25,20 +25,20 @@ from vhagar.result import Moment
 # but for one that is also called from elsewhere: `_ONLY_FROM` says whose calls count.
 PARTS: dict[str, dict[str, tuple[str, str]]] = {
     "bab": {
-        "bounds of neurons": ("search/bab/regions.py", "__getitem__"),
-        "bounds of nodes": ("search/bab/context.py", "evaluate"),
-        "branching": ("search/bab/brancher.py", "children"),
-        "witnesses": ("search/bab/explorer.py", "_polish"),
+        "bounds of neurons": ("search/region_cache.py", "__getitem__"),
+        "bounds of nodes": ("relaxation/lp/region_model.py", "evaluate"),
+        "branching": ("search/branch.py", "children"),
+        "witnesses": ("search/node_solver.py", "_polish"),
     },
     "mip": {
-        "attack": ("search/mip/attacking.py", "attack_first"),
+        "attack": ("search/mip/attack_phase.py", "attack_first"),
         "bounds of neurons": ("search/mip/preparation.py", "tighten"),
         "dependencies": ("search/mip/preparation.py", "_relate"),
         "search": ("search/mip/target.py", "run"),
     },
 }
 # Branching evaluates nodes as well, on trial.
-_ONLY_FROM = {("search/bab/context.py", "evaluate"): "_expand"}
+_ONLY_FROM = {("relaxation/lp/region_model.py", "evaluate"): "_expand"}
 REST = "the rest"
 
 

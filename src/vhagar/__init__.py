@@ -10,14 +10,18 @@ print(result.lower, result.upper, result.status)
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
+
+from vhagar.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from vhagar.errors import InvalidInput, InvalidNetwork, UnsupportedOperator, VhagarError
-    from vhagar.interchange.torch_module import from_torch
-    from vhagar.interchange.weights import load_weights
     from vhagar.network import Network, read_onnx, save_model, write_onnx
+    from vhagar.network.torch.module import from_torch
+    from vhagar.network.torch.weights import load_weights
     from vhagar.options import Options
     from vhagar.perturbation import (
         AffineMap,
@@ -34,15 +38,17 @@ if TYPE_CHECKING:
         compose,
     )
     from vhagar.perturbation import parse as parse_perturbation
-    from vhagar.pipeline import max_confidence, verify
     from vhagar.problem import Problem
     from vhagar.result import Interval, Progress, Result, Status, Witness
+    from vhagar.verify import max_confidence, verify
 
-__version__ = "0.1.0"
-
-# Where each public name lives. They are imported when first asked for, so that `import vhagar` and
-# `vhagar --help` stay instant.
+# The public names and where they live; those that a newcomer needs come first. They are imported
+# when first asked for, so that `import vhagar` and `vhagar --help` stay instant.
 _HOMES = {
+    "read_onnx": "vhagar.network",
+    "Problem": "vhagar.problem",
+    "verify": "vhagar.verify",
+    "max_confidence": "vhagar.verify",
     "AffineMap": "vhagar.perturbation",
     "AffinePerturbation": "vhagar.perturbation",
     "Brightness": "vhagar.perturbation",
@@ -55,7 +61,6 @@ _HOMES = {
     "Occlusion": "vhagar.perturbation",
     "Options": "vhagar.options",
     "Patch": "vhagar.perturbation",
-    "Problem": "vhagar.problem",
     "Progress": "vhagar.result",
     "Result": "vhagar.result",
     "Rotation": "vhagar.perturbation",
@@ -67,50 +72,14 @@ _HOMES = {
     "Witness": "vhagar.result",
     "affine_map": "vhagar.perturbation",
     "compose": "vhagar.perturbation",
-    "from_torch": "vhagar.interchange.torch_module",
-    "load_weights": "vhagar.interchange.weights",
-    "max_confidence": "vhagar.pipeline",
+    "from_torch": "vhagar.network.torch.module",
+    "load_weights": "vhagar.network.torch.weights",
     "parse_perturbation": "vhagar.perturbation:parse",
-    "read_onnx": "vhagar.network",
     "save_model": "vhagar.network",
-    "verify": "vhagar.pipeline",
     "write_onnx": "vhagar.network",
 }
 
-__all__ = [  # noqa: RUF022 (what a newcomer needs comes first)
-    "read_onnx",
-    "Problem",
-    "verify",
-    "max_confidence",
-    "AffineMap",
-    "AffinePerturbation",
-    "Brightness",
-    "Contrast",
-    "Interval",
-    "InvalidInput",
-    "InvalidNetwork",
-    "Linf",
-    "Network",
-    "Occlusion",
-    "Options",
-    "Patch",
-    "Progress",
-    "Result",
-    "Rotation",
-    "Status",
-    "Translation",
-    "UnsupportedOperator",
-    "UserPerturbation",
-    "VhagarError",
-    "Witness",
-    "affine_map",
-    "compose",
-    "from_torch",
-    "load_weights",
-    "parse_perturbation",
-    "save_model",
-    "write_onnx",
-]
+__all__ = list(_HOMES)
 
 
 def __getattr__(name: str) -> Any:
@@ -119,3 +88,21 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'vhagar' has no attribute {name!r}")
     module, _, original = home.partition(":")
     return getattr(import_module(module), original or name)
+
+
+def __dir__() -> list[str]:
+    return [*_HOMES, "__version__"]
+
+
+class _Package(ModuleType):
+    """Keeps public functions apart from modules of the same name, such as `vhagar.verify`.
+
+    Importing a module makes it an attribute of its package, where it would hide the function.
+    """
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if not (name in _HOMES and isinstance(value, ModuleType)):
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package

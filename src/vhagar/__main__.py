@@ -2,6 +2,6 @@
 
 import sys
 
-from vhagar.cli import main
+from vhagar.cli.main import main
 
 sys.exit(main())

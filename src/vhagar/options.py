@@ -7,8 +7,8 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from vhagar.device import cuda_is_likely
 from vhagar.errors import InvalidInput
+from vhagar.runtime.devices import cuda_is_likely
 
 # Where batches are computed; "auto" is a GPU where there is one.
 DEVICES = ("auto", "cpu", "cuda")

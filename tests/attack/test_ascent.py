@@ -10,9 +10,9 @@ from vhagar.attack import Attack, AttackOptions
 from vhagar.attack.ascent import ascend
 from vhagar.attack.batch import Batch, Group
 from vhagar.attack.model import TorchNetwork
-from vhagar.device import torch_device
 from vhagar.network import confidence
 from vhagar.result import Witness
+from vhagar.runtime.devices import torch_device
 
 _BOTH = pytest.mark.parametrize("lagrangian", [True, False])
 

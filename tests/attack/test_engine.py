@@ -16,7 +16,7 @@ from vhagar.attack.engine import own_job
 from vhagar.attack.worker import AttackJob
 from vhagar.errors import InvalidInput
 from vhagar.options import ATTACK_PARTS
-from vhagar.search.bab import engine
+from vhagar.search import branch_and_bound as engine
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 

@@ -9,7 +9,7 @@ import torch
 from vhagar.attack import images
 from vhagar.attack.images import torch_piece
 from vhagar.perturbation import PERTURBATIONS, AbstractPiece, Domain, parse
-from vhagar.perturbation.band import BandPiece
+from vhagar.perturbation.linf_ball import LinfBallPiece
 
 _TEXTS = [
     "linf(0.1)",
@@ -103,7 +103,7 @@ def test_projection_is_into_the_box(piece: AbstractPiece) -> None:
     far = adapter.project(x, 10 * parameters - 3)
     low, high = piece.parameter_bounds
     assert ((far >= _tensor(low)) & (far <= _tensor(high))).all()
-    if isinstance(piece, BandPiece):
+    if isinstance(piece, LinfBallPiece):
         moved = x[:, torch.tensor(piece.mask)] + far
         room = 1e-12
         assert (moved >= piece.domain.lower - room).all()

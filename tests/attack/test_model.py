@@ -9,8 +9,8 @@ import torch
 from vhagar import Network
 from vhagar.attack import model as attack_model
 from vhagar.attack.model import TorchNetwork, leads
-from vhagar.device import torch_device
 from vhagar.network import Relu, SparseAffine, confidence
+from vhagar.runtime.devices import torch_device
 
 
 @pytest.mark.parametrize(("double", "close"), [(False, 1e-4), (True, 1e-12)])

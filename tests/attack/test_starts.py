@@ -8,9 +8,9 @@ import pytest
 from vhagar import Network, Problem
 from vhagar.attack.model import TorchNetwork
 from vhagar.attack.starts import checked_dataset, hyper_input, more_starts
-from vhagar.device import torch_device
 from vhagar.errors import InvalidInput
 from vhagar.network import confidence
+from vhagar.runtime.devices import torch_device
 
 
 def _model(problem: Problem) -> TorchNetwork:

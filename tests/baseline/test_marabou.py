@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 
 from vhagar import InvalidInput, Network, Options, Problem, Result, Status, verify
-from vhagar.baseline import MarabouEngine, crew, marabou, solver
+from vhagar.baseline import MarabouEngine, marabou, pool, solver
 from vhagar.baseline.solver import Answer, Candidate, Task, Verdict, answer
 from vhagar.errors import SolverUnavailable
 from vhagar.result import BoundKind
-from vhagar.search.processes import Finished
+from vhagar.runtime.processes import Finished
 
 from ..oracle.cases import Case
 from ..oracle.exact import exact_confidence_of, exact_optimum, overall
@@ -54,7 +54,7 @@ def scripted(monkeypatch: pytest.MonkeyPatch) -> Callable[[Oracle], list[Task]]:
             def stop(self) -> None:
                 pass
 
-        monkeypatch.setattr(crew, "Worker", Worker)
+        monkeypatch.setattr(pool, "Worker", Worker)
         monkeypatch.setattr(marabou, "require_marabou", lambda: None)
         return asked
 

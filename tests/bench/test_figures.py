@@ -14,12 +14,12 @@ import numpy as np
 import pytest
 
 from vhagar import InvalidInput, Network, Options, Problem
+from vhagar.drawing.shapes import Area, Drawing, Line, Rect, Text
 from vhagar.network import Affine, Relu
 from vhagar.options import MIP_PARTS
-from vhagar.report.study.data import NetworkFacts
-from vhagar.report.study.drawing import Area, Drawing, Line, Rect, Text
-from vhagar.report.study.pairs import pair_heatmaps
-from vhagar.report.study.spatial import spatial_heatmaps
+from vhagar.report.data import NetworkFacts
+from vhagar.report.pairs import pair_heatmaps
+from vhagar.report.spatial import spatial_heatmaps
 from vhagar.result import BoundKind, Moment
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "bench"))  # scripts, not a package
@@ -151,9 +151,9 @@ def test_splits_are_written_and_read(tmp_path: Path) -> None:
 def _calls(profile: cProfile.Profile, folder: Path) -> None:
     """Functions of the names that a profile of the default engine looks for."""
     code = {
-        "search/bab/context.py": "def evaluate(): tick(2)",
-        "search/bab/brancher.py": "def children(): tick(3); evaluate()",
-        "search/bab/explorer.py": "def _polish(): tick(5)\n"
+        "relaxation/lp/region_model.py": "def evaluate(): tick(2)",
+        "search/branch.py": "def children(): tick(3); evaluate()",
+        "search/node_solver.py": "def _polish(): tick(5)\n"
         "def _expand(): evaluate(); children(); _polish(); tick(7)",
     }
     names: dict[str, object] = {"tick": _CLOCK.tick}

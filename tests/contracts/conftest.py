@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from vhagar.linear import LinearModel
 from vhagar.perturbation import AbstractPiece
 from vhagar.perturbation.base import Expression
 from vhagar.perturbation.box_affine import BoxAffinePiece
 from vhagar.perturbation.interpolation import rotation_matrix
-from vhagar.perturbation.moved_band import MovedBandPiece
+from vhagar.perturbation.shifted_linf_ball import ShiftedLinfBallPiece
+from vhagar.solver.linear_model import LinearModel
 
 Points = tuple[np.ndarray, np.ndarray]
 
@@ -50,7 +50,7 @@ def outsiders(piece: AbstractPiece, rng: np.random.Generator) -> Iterator[tuple[
 
     kind = piece.label.split("(")[0]
     image = piece.apply(x, middle)[0]
-    if isinstance(piece, BoxAffinePiece | MovedBandPiece):
+    if isinstance(piece, BoxAffinePiece | ShiftedLinfBallPiece):
         # Beyond whatever parameters can do to a pixel; and, where two are moved alike, apart.
         low_end, high_end = (piece.apply(x, end[None])[0] for end in piece.parameter_bounds)
         for pixel in (darkest, brightest):
@@ -94,7 +94,7 @@ def fractions(values: np.ndarray) -> np.ndarray:
 def image_of(piece: AbstractPiece, x: np.ndarray, parameters: np.ndarray) -> np.ndarray:
     """The image of one `x` as the definition of the perturbation says, without rounding."""
     low, high = Fraction(piece.domain.lower), Fraction(piece.domain.upper)
-    if isinstance(piece, BoxAffinePiece | MovedBandPiece):
+    if isinstance(piece, BoxAffinePiece | ShiftedLinfBallPiece):
         return _affine(piece, fractions(x), fractions(parameters))
     kind, facts = piece.label.split("(")[0], piece.describe(parameters)
     exact, amounts = fractions(x), fractions(parameters)
@@ -116,9 +116,9 @@ def image_of(piece: AbstractPiece, x: np.ndarray, parameters: np.ndarray) -> np.
 
 
 def _affine(
-    piece: BoxAffinePiece | MovedBandPiece, x: np.ndarray, parameters: np.ndarray
+    piece: BoxAffinePiece | ShiftedLinfBallPiece, x: np.ndarray, parameters: np.ndarray
 ) -> np.ndarray:
-    if isinstance(piece, MovedBandPiece):
+    if isinstance(piece, ShiftedLinfBallPiece):
         low, high = Fraction(piece.domain.lower), Fraction(piece.domain.upper)
         moved = np.array([x[k] if k >= 0 else low for k in piece.source], dtype=object)
         return np.clip(moved + parameters, low, high)

@@ -1,4 +1,4 @@
-"""What every piece of every perturbation promises, checked by one table of cases.
+"""What every piece of every perturbation gains, checked by one table of cases.
 
 The sound side (a support is an upper bound, an enclosure encloses) is compared in rational
 arithmetic, without any tolerance. Only the tight side is approximate.
@@ -31,8 +31,8 @@ from vhagar.perturbation import (
     UserPerturbation,
     compose,
 )
-from vhagar.perturbation.moved_band import MovedBandPiece
 from vhagar.perturbation.scalar import AbstractScalarPiece
+from vhagar.perturbation.shifted_linf_ball import ShiftedLinfBallPiece
 
 DOMAINS = {
     "grey": Domain((1, 4, 4)),
@@ -271,7 +271,7 @@ def test_image_bounds_and_enclosures_hold_the_exact_image(
             assert (
                 (tools.fractions(low) <= true_image) & (true_image <= tools.fractions(high))
             ).all(), piece.label
-            if piece.label.startswith(("linf", "patch")) or isinstance(piece, MovedBandPiece):
+            if piece.label.startswith(("linf", "patch")) or isinstance(piece, ShiftedLinfBallPiece):
                 # Any change within the limit is allowed, so the float image is exact as it is.
                 assert (start == image).all()
                 assert (end == image).all()

@@ -16,8 +16,8 @@ from vhagar.dependency import (
     Watch,
     find_dependencies,
 )
-from vhagar.linear import LinearArrays
 from vhagar.perturbation import AbstractPiece, Domain, parse
+from vhagar.solver.linear_model import LinearArrays
 
 from .exact import the_piece
 

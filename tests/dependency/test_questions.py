@@ -17,12 +17,12 @@ from vhagar.dependency import (
     highs,
 )
 from vhagar.dependency.question import can_exceed
-from vhagar.linear import LinearModel
 from vhagar.network import Affine, Relu
 from vhagar.perturbation import Domain, parse
 from vhagar.relaxation import Bounds
-from vhagar.search.mip.backends import SolveStatus
-from vhagar.search.mip.backends.highs import HighsModel
+from vhagar.solver.backends import SolveStatus
+from vhagar.solver.backends.highs import HighsModel
+from vhagar.solver.linear_model import LinearModel
 
 from ..relaxation.samples import pairs
 from .exact import the_piece, violations

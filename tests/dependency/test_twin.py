@@ -10,10 +10,10 @@ import pytest
 from vhagar import Network
 from vhagar.dependency import DependencyOptions, Relations, add_copies, find_dependencies
 from vhagar.dependency.relation import no_pairs
-from vhagar.linear import LinearArrays, LinearModel
 from vhagar.perturbation import AbstractPiece, Domain, parse
-from vhagar.search.mip.backends import SolveStatus
-from vhagar.search.mip.backends.highs import HighsModel
+from vhagar.solver.backends import SolveStatus
+from vhagar.solver.backends.highs import HighsModel
+from vhagar.solver.linear_model import LinearArrays, LinearModel
 
 from .exact import convolutional_network, dense_network
 

@@ -21,9 +21,9 @@ from vhagar.dependency import (
     add_copies,
     find_dependencies,
 )
-from vhagar.linear import LinearModel
 from vhagar.network import Affine, Convolution, Relu
 from vhagar.perturbation import AbstractPiece, Domain, parse
+from vhagar.solver.linear_model import LinearModel
 
 from .exact import the_piece
 

@@ -12,14 +12,14 @@ import pytest
 from PIL import Image
 
 from vhagar import InvalidInput, Network, Options
-from vhagar.cli import main
+from vhagar.cli.main import main
 from vhagar.dataset import read_image
-from vhagar.local.fixed import behind, fixed_images
 from vhagar.local.problem import LocalProblem, Verdict
 from vhagar.local.run import verify_local
 from vhagar.network import Affine, Convolution, Relu, read_onnx, write_onnx
 from vhagar.network.network import confidence
 from vhagar.perturbation import Domain
+from vhagar.reduction.fixed_image import behind, fixed_images
 
 SHAPE = (1, 3, 4)
 ALONE = Options(processes=False, workers=1)

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from vhagar import InvalidInput, Options, Problem, read_onnx, verify
-from vhagar.cli import main
+from vhagar.cli.main import main
 from vhagar.network.conventions import Convention, convention
 from vhagar.perturbation import parse
 from vhagar.result.certificate import Container

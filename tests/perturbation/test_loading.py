@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from vhagar.cli import main
+from vhagar.cli.main import main
 from vhagar.errors import InvalidInput
 from vhagar.perturbation import Composition, Domain, Linf, UserPerturbation
 from vhagar.perturbation.loading import named

@@ -10,11 +10,11 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from vhagar.linear import LinearModel
 from vhagar.perturbation import Domain, Rotation
-from vhagar.perturbation.arcs import Arc, arc_between
 from vhagar.perturbation.interpolation import GRID_SNAP, offsets, rotation_matrix
 from vhagar.perturbation.rotation_range import RotationPiece, turn_by
+from vhagar.perturbation.rotation_weights import Arc, arc_between
+from vhagar.solver.linear_model import LinearModel
 
 PLANES = [(4, 4), (5, 5), (3, 6), (5, 2), (1, 4), (1, 1), (7, 8)]
 SPANS = [

@@ -138,9 +138,9 @@ def test_the_width_of_the_range_counts_exactly() -> None:
         x = np.full((1, 16), 0.7)
         x_p = np.full((1, 16), 0.7)
         x_p[0, [0, 1, 4, 5]] = -0.1
-        from vhagar.perturbation.band import BandPiece
+        from vhagar.perturbation.linf_ball import LinfBallPiece
 
-        band = BandPiece(domain, "", float(limit), np.ones(16, dtype=bool))
+        band = LinfBallPiece(domain, "", float(limit), np.ones(16, dtype=bool))
         assert not wide or bool(band.contains(x, x_p)[0])
 
 

@@ -12,9 +12,9 @@ from vhagar import Network, Problem
 from vhagar.network import AbstractLinear, Affine, Convolution, Relu, SparseAffine
 from vhagar.perturbation import AbstractPiece, Domain, Rotation, parse
 from vhagar.perturbation.affine import AffinePiece
-from vhagar.perturbation.band import BandPiece
 from vhagar.perturbation.brightness import BrightnessPiece
 from vhagar.perturbation.contrast import ContrastPiece
+from vhagar.perturbation.linf_ball import LinfBallPiece
 
 from ..oracle.exact import rationals
 
@@ -192,7 +192,7 @@ def pair_at(piece: AbstractPiece, x: np.ndarray, parameters: np.ndarray) -> Pair
 
 
 def _exact_image(piece: AbstractPiece, x: np.ndarray, parameters: np.ndarray) -> np.ndarray:
-    if isinstance(piece, BandPiece):
+    if isinstance(piece, LinfBallPiece):
         return rationals(piece.apply(x[None], parameters[None])[0])  # it never rounds
     if isinstance(piece, AffinePiece):
         return rationals(piece.matrix.toarray()) @ rationals(x) + rationals(piece.offset)

@@ -7,9 +7,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from vhagar.linear import LinearModel
 from vhagar.relaxation.hexagon import Hexagons
 from vhagar.relaxation.weights import Weights, add_convexity, add_weights
+from vhagar.solver.linear_model import LinearModel
 
 from .test_hexagon import exact_corners, random_hexagon
 

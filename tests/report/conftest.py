@@ -1,111 +1,116 @@
-"""Results made by hand: the reports are about what results say, not about finding them."""
+"""Studies made by hand: reports are about what results say, not about finding them."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import pytest
 
-from vhagar.network import Affine, Network
-from vhagar.problem import Problem
-from vhagar.result import BoundKind, Interval, Moment, Progress, Result, Status, Witness
+from vhagar.report.data import Entry, Event, Goal, Group, NetworkFacts, Run, StudyData
+from vhagar.result import BoundKind, Moment, Witness
+from vhagar.sweep.question import Question
 
-
-def _network(shape: tuple[int, ...]) -> Network:
-    weight = np.random.default_rng(0).normal(size=(4, int(np.prod(shape))))
-    return Network((Affine(weight, np.zeros(4), shape, (4,)),), shape, "tiny")
-
-
-@pytest.fixture
-def make_problem() -> Callable[..., Problem]:
-    """A problem with four classes; class 2 is the source."""
-
-    def make(
-        perturbation: str | None = "linf(0.1)",
-        targets: Any = 3,
-        shape: tuple[int, ...] = (1, 3, 3),
-        clip: bool = True,
-    ) -> Problem:
-        return Problem(_network(shape), perturbation, 2, targets, clip)
-
-    return make
+PRINTS = {"one": "1" * 64, "two": "2" * 64}
 
 
 @pytest.fixture
 def make_witness() -> Callable[..., Witness]:
-    """A witness of an attack from class 2, or only an input of class 2 where `target` is None."""
-
-    def make(
-        confidence: float = 16.2134,
-        target: int | None = 3,
-        tie: bool = False,
-        x: Any = None,
-        x_p: Any = None,
-    ) -> Witness:
-        x = np.linspace(0.0, 0.8, 9).reshape(1, 3, 3) if x is None else np.asarray(x, float)
-        scores = np.array([0.0, 0.0, confidence, 0.0])
+    def make(confidence: float, target: int | None = 1, colour: bool = False) -> Witness:
+        shape = (3, 4, 4) if colour else (1, 4, 4)
+        x = np.linspace(0, 1, int(np.prod(shape))).reshape(shape)
+        scores = np.array([confidence, 0.0, -1.0])
         if target is None:
             return Witness(x, scores, confidence)
-        x_p = x + 0.1 if x_p is None else np.asarray(x_p, float)
-        margin = 0.0 if tie else 0.015625
-        parameters: dict[str, object] = {"largest change": 0.1}
-        return Witness(
-            x, scores, confidence, target, x_p, scores, margin, tie, "linf(0.1)", parameters
-        )
+        x_p = x.copy()
+        x_p[:, :2, :2] = 0.0
+        return Witness(x, scores, confidence, target, x_p, -scores, 0.25, False, "a square", {})
 
     return make
 
 
 @pytest.fixture
-def make_result() -> Callable[..., Result]:
-    """A result; `lower` is the witness's confidence."""
+def make_entry(make_witness: Callable[..., Witness]) -> Callable[..., Entry]:
+    """An entry; `goals` gives `(lower, upper)` by target."""
+    counter = iter(range(1, 10_000))
 
     def make(
-        upper: float,
-        status: Status,
-        witness: Witness | None = None,
-        targets: dict[int, Interval] | None = None,
-        notes: tuple[str, ...] = (),
-        history: tuple[Moment, ...] | None = None,
-        max_confidence: Interval | None = None,
-    ) -> Result:
-        lower = 0.0 if witness is None else witness.confidence
-        return Result(
-            lower=lower,
-            upper=upper,
-            status=status,
-            kind=BoundKind.SOLVER,
-            seconds=100.0,
-            targets=targets or {3: Interval(lower, upper, BoundKind.SOLVER)},
-            witness=witness,
-            history=history or (Moment(0.0, 0.0, 60.5), Moment(100.0, lower, upper)),
-            timings={"search": 100.0},
-            engine="mip",
-            notes=notes,
-            max_confidence=max_confidence,
+        goals: dict[int | None, tuple[float, float]],
+        source: int = 0,
+        perturbation: str | None = "linf(0.1)",
+        network: str = "one",
+        status: str = "timeout",
+        certificate: str | None = None,
+    ) -> Entry:
+        targets = tuple(target for target in goals if target is not None)
+        found = tuple(
+            Goal(target, lower, upper, BoundKind.TWIN if math.isfinite(upper) else None)
+            for target, (lower, upper) in goals.items()
         )
-
-    return make
-
-
-@pytest.fixture
-def make_progress() -> Callable[..., Progress]:
-    """Progress; `targets` gives `(lower, upper)` by class."""
-
-    def make(
-        lower: float,
-        upper: float,
-        seconds: float = 1.0,
-        targets: dict[int, tuple[float, float]] | None = None,
-        phase: str = "search",
-        initial_upper: float = 60.0,
-    ) -> Progress:
-        known = {3: (lower, upper)} if targets is None else targets
-        intervals = {
-            target: Interval(low, high, BoundKind.SOLVER) for target, (low, high) in known.items()
+        witnesses = {
+            target: make_witness(lower, target) for target, (lower, _) in goals.items() if lower > 0
         }
-        return Progress(seconds, lower, upper, phase, intervals, initial_upper)
+        upper = max(goal.upper for goal in found)
+        history = (
+            (Moment(0.0, 0.0, 60.0), Moment(1.5, max(goal.lower for goal in found), upper))
+            if math.isfinite(upper)
+            else ()
+        )
+        return Entry(
+            next(counter),
+            Question(PRINTS[network], perturbation, source, targets),
+            Group(network, PRINTS[network], perturbation),
+            status,
+            found,
+            history,
+            witnesses,
+            5.0,
+            17,
+            "bab",
+            "0.1.0",
+            ("a note",),
+            certificate,
+        )
 
     return make
+
+
+@pytest.fixture
+def make_study() -> Callable[..., StudyData]:
+    def make(*entries: Entry) -> StudyData:
+        networks = tuple(
+            NetworkFacts(name, PRINTS[name], f"{name}.onnx", 3, (1, 4, 4))
+            for name in dict.fromkeys(entry.group.network for entry in entries)
+        )
+        events = tuple(
+            Event(entry.number, 1000.0 + k, what, lower, upper)
+            for k, entry in enumerate(entries)
+            for what, lower, upper in (
+                ("started", 0.0, math.inf),
+                ("finished", entry.lower, entry.upper),
+            )
+        )
+        run = Run(1000.0, 1000.0 + len(entries), "0.1.0", "Linux", "local, 2 at a time")
+        return StudyData("by hand", networks, entries, (run,), events)
+
+    return make
+
+
+@pytest.fixture
+def study(make_entry: Callable[..., Entry], make_study: Callable[..., StudyData]) -> StudyData:
+    """Two networks, two perturbations, a grid, maximal confidences, and something unfinished."""
+    entries = [
+        make_entry({None: (20.0, 20.5)}, source=0, perturbation=None, status="closed"),
+        make_entry({1: (2.0, 3.0)}, certificate="proof-7.json"),
+        make_entry({2: (0.0, 0.0)}, status="robust"),
+        make_entry({0: (1.5, 9.0)}, source=1),
+        make_entry({2: (0.0, math.inf)}, source=1, status="open"),
+        make_entry({1: (4.0, 4.001)}, network="two", status="closed"),
+        make_entry({2: (0.5, 1.0)}, network="two"),
+        make_entry({0: (0.1, 1.0)}, source=1, network="two"),
+    ]
+    for k, (row, column) in enumerate(((1, 1), (1, 3), (3, 1), (3, 3))):
+        square = f"occlusion({row},{column},2)"
+        entries.append(make_entry({1: (0.5 * k, 1.0 + k), 2: (0.25, 2.0)}, perturbation=square))
+    return make_study(*entries)

@@ -12,12 +12,12 @@ import pytest
 from vhagar import Options, Problem
 from vhagar.errors import VhagarError
 from vhagar.network import Affine, Network
+from vhagar.relaxation.lp.proof_kind import ProofKind
 from vhagar.result import BoundKind, Tracker, certificate
 from vhagar.result.certificate import (
     NODE,
     NodeKind,
     NodeProof,
-    ProofKind,
     RegionProofs,
     Tree,
     head_of,

@@ -31,15 +31,15 @@ _TWIN = "vhagar.relaxation.twin"
 _HEXAGON = "vhagar.relaxation.hexagon"
 _LAYERWISE = "vhagar.relaxation.layerwise"
 _INTERVAL = "vhagar.relaxation.interval"
-_BOUND = "vhagar.search.bab.bound"
-_CONTEXT = "vhagar.search.bab.context"
-_EXPLORER = "vhagar.search.bab.explorer"
+_BOUND = "vhagar.relaxation.lp.node_bound"
+_CONTEXT = "vhagar.relaxation.lp.region_model"
+_EXPLORER = "vhagar.search.node_solver"
 _TRACKER = "vhagar.result.tracker"
 _WITNESS = "vhagar.result.witness"
-_HIGHS = "vhagar.search.mip.backends.highs"
+_HIGHS = "vhagar.solver.backends.highs"
 _TARGET = "vhagar.search.mip.target"
 _ENCODING = "vhagar.search.mip.encoding"
-_TRAPS = "tests/search/mip/test_highs_traps.py"
+_TRAPS = "tests/solver/test_highs_traps.py"
 
 RELAXATION = {
     "a bound tightened too far": _one(
@@ -131,7 +131,7 @@ RELAXATION = {
         "weights = layer.mapped(lambda weight: np.maximum(weight, 0)).times(",
     ),
     "the confidence of another class as the first bound": _one(
-        "vhagar.pipeline",
+        "vhagar.verify",
         "box, problem.source)",
         "box, (problem.source + 1) % 3)",
         232,
@@ -175,7 +175,7 @@ PERTURBATIONS = {
         "tests/network/test_clipping.py",
     ),
     "black pixels that linf leaves black": _tested(
-        "vhagar.perturbation.moved_band",
+        "vhagar.perturbation.shifted_linf_ball",
         "becomes = np.where(b > 0, top, low)",
         "becomes = np.where(b > 0, low, low)",
         "tests/perturbation/test_affine.py::test_a_black_pixel_may_rise_under_linf",
@@ -195,7 +195,7 @@ PERTURBATIONS = {
         196,
     ),
     "a vertex of the band forgotten": Fault(
-        "vhagar.perturbation.band",
+        "vhagar.perturbation.linf_ball",
         (
             (
                 "xs = np.array([low, high, above, low, high, below])",
@@ -223,7 +223,7 @@ PERTURBATIONS = {
 }
 SEARCH = {
     "a lost node": _one(
-        "vhagar.search.bab.frontier",
+        "vhagar.search.frontier",
         "for node in explored.open:",
         "for node in explored.open[1:]:",
         3,
@@ -257,7 +257,7 @@ SEARCH = {
         ),
     ),
     "the ceiling of half the searches": _one(
-        "vhagar.search.bab.engine",
+        "vhagar.search.branch_and_bound",
         "self.upper = min(self.upper, self.frontier.uppers([None])[None])",
         "self.upper = 0.5 * min(self.upper, self.frontier.uppers([None])[None])",
         1,
@@ -266,7 +266,7 @@ SEARCH = {
         _CONTEXT,
         "            if ray is None:\n                return Evaluation(known, answer)",
         "            if ray is None:\n                return Evaluation(-np.inf, answer)",
-        "tests/search/bab/test_lying_simplex.py::test_lies_cost_no_soundness",
+        "tests/search/test_lying_simplex.py::test_lies_cost_no_soundness",
     ),
     "a contradiction that is none": _one(
         _BOUND,
@@ -285,19 +285,19 @@ SEARCH = {
         "return np.concatenate([*parts, alpha, -self._mu(duals)])",
     ),
     "a batch that cuts off the wrong corners": _tested(
-        "vhagar.search.bab.wide.formula",
+        "vhagar.search.bounders.gpu.formula",
         "bits = 1 * (s < 0) + 2 * (s > 0)",
         "bits = 2 * (s < 0) + 1 * (s > 0)",
-        "tests/search/bab/test_wide.py",
+        "tests/search/bounders/test_gpu.py",
     ),
     "nodes forgotten that a worker keeps": _tested(
-        "vhagar.search.bab.frontier",
+        "vhagar.search.frontier",
         "lent.held, lent.unreported = held, []",
         "lent.held, lent.unreported = dict.fromkeys(held, 0.0), []",
-        "tests/search/bab/test_frontier.py",
+        "tests/search/test_frontier.py",
     ),
     "a target forgotten": _one(
-        "vhagar.search.bab.engine",
+        "vhagar.search.branch_and_bound",
         "for target in problem.goals\n",
         "for target in problem.goals[:1]\n",
         232,
@@ -305,7 +305,7 @@ SEARCH = {
         46,
     ),
     "a piece forgotten": _one(
-        "vhagar.search.bab.engine",
+        "vhagar.search.branch_and_bound",
         "enumerate(range(len(problem.pieces)))",
         "enumerate(range(len(problem.pieces[:1])))",
         236,
@@ -353,19 +353,19 @@ RESULT = {
         'str(target): {"lower": tracker.goal_lower(target), "upper": tracker.goal_lower(target)}',
     ),
     "a certificate with the decisions of the sibling": _one(
-        "vhagar.search.bab.record",
+        "vhagar.search.proof_tree",
         "fields = (NodeKind.DECISION, decision.copy, positive, 0, *place, 0.0)",
         "fields = (NodeKind.DECISION, 1 - decision.copy, positive, 0, *place, 0.0)",
     ),
     "a certificate with the proof of another node": _one(
-        "vhagar.search.bab.record",
+        "vhagar.search.proof_tree",
         "self._proof[self._leaves[ceiling][proven.node]] = len(self._kind) - 1",
         "self._proof[self._leaves[ceiling][proven.node]] = max(len(self._kind) - 2, 0)",
     ),
 }
 MIP = {
     "the solver's tolerances not added": Fault(
-        "vhagar.search.mip.backends.base",
+        "vhagar.solver.backends.base",
         (("        return TOLERANCE * ranges * unit", "        return -1e-6 * unit"),),
         (18, 14, 40, 196),
         "mip",
@@ -405,7 +405,7 @@ TRAPS = {
         f"{_TRAPS}::test_the_bound_of_a_pure_lp_is_its_optimum_not_zero",
     ),
     "trap: the bound of an infeasible model": Fault(
-        "vhagar.search.mip.backends.base",
+        "vhagar.solver.backends.base",
         (
             ("if status in (SolveStatus.OPTIMAL, SolveStatus.STOPPED):", "if True:"),
             (
@@ -440,7 +440,7 @@ TRAPS = {
         f"{_TRAPS}::test_a_refused_call_is_a_failure_not_a_no_op",
     ),
     "trap: a repeated index changes nothing": Fault(
-        "vhagar.search.bab.simplex",
+        "vhagar.solver.simplex",
         (
             (
                 "np.array(sorted(wanted ^ self._off), dtype=np.int32)",
@@ -453,7 +453,7 @@ TRAPS = {
         _HIGHS,
         "        solver.setSolution(start)  # whatever it answers",
         "        pass",
-        "tests/search/mip/test_backends.py::test_a_partial_start_is_taken_up[highs]",
+        "tests/solver/test_backends.py::test_a_partial_start_is_taken_up[highs]",
     ),
 }
 FAULTS: dict[str, Fault] = {**RELAXATION, **PERTURBATIONS, **SEARCH, **RESULT, **MIP, **TRAPS}

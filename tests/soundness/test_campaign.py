@@ -90,6 +90,15 @@ def test_every_planted_fault_is_caught(half: int) -> None:
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.parametrize("name", FAULTS)
+def test_every_fault_fits_the_source(name: str) -> None:
+    """Planting a fault takes a while; that its place is still there is quickly seen."""
+    fault, root = FAULTS[name], Path(__file__).parents[2]
+    source = (root / "src" / (fault.module.replace(".", "/") + ".py")).read_text()
+    assert [source.count(old) for old, _ in fault.changes] == [1] * len(fault.changes)
+    assert fault.test is None or (root / fault.test.split("::")[0]).exists()
+
+
 def test_there_are_enough_of_everything() -> None:
     assert len(FAULTS) >= 30
     assert len(DAMAGE) + len(FORGERIES) >= 40

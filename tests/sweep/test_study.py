@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from vhagar.cli import _parser
+from vhagar.cli.main import _parser
+from vhagar.cli.sweep import described_study
 from vhagar.errors import InvalidInput
 from vhagar.perturbation import Domain
-from vhagar.sweep.command import described_study
 from vhagar.sweep.study import Grid, Study, load_models, questions, read_study
 
 IMAGE = Domain((1, 28, 28))

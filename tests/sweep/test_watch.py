@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from vhagar.cli.sweep_live import LiveSweepWatch
+from vhagar.cli.sweep_plain import PlainSweepWatch
 from vhagar.sweep import Store
 from vhagar.sweep import watch as watch_module
-from vhagar.sweep.live import LiveSweepWatch
-from vhagar.sweep.plain import PlainSweepWatch
 from vhagar.sweep.question import Question
 from vhagar.sweep.watch import Pace, State, ending_words, words
 

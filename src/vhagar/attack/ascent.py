@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from vhagar.attack.batch import Batch, State
 from vhagar.attack.options import AttackOptions
-from vhagar.device import Tensor, require_torch
+from vhagar.runtime.devices import Tensor, require_torch
 
 Array = NDArray[np.float64]
 

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from vhagar.attack.images import torch_piece
 from vhagar.attack.keeper import Attack
 from vhagar.attack.model import TorchNetwork, leads
-from vhagar.device import Tensor, require_torch
 from vhagar.problem import Problem
+from vhagar.runtime.devices import Tensor, require_torch
 
 Array = NDArray[np.float64]
 

@@ -13,11 +13,11 @@ from vhagar.attack.options import AttackOptions
 from vhagar.attack.run import attack
 from vhagar.attack.worker import AttackJob, attack_beside
 from vhagar.dataset import named_dataset
+from vhagar.engine import AbstractEngine
 from vhagar.errors import InvalidInput
 from vhagar.options import ATTACK_PARTS, Options
 from vhagar.result import Tracker
-from vhagar.search.base import AbstractEngine
-from vhagar.search.processes import Finished, Worker, next_message
+from vhagar.runtime.processes import Finished, Worker, next_message
 
 # Seconds, and of the time: what the last reports of workers may take.
 _LAST_WORDS, _LAST_WORDS_SHARE = 0.2, 0.08

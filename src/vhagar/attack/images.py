@@ -14,16 +14,16 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from vhagar.device import Tensor, require_torch
 from vhagar.perturbation import AbstractPiece
 from vhagar.perturbation.affine import AffinePiece
-from vhagar.perturbation.band import BandPiece
 from vhagar.perturbation.box_affine import BoxAffinePiece
 from vhagar.perturbation.brightness import BrightnessPiece
 from vhagar.perturbation.contrast import ContrastPiece
 from vhagar.perturbation.interpolation import GRID_SNAP, offsets
-from vhagar.perturbation.moved_band import MovedBandPiece
+from vhagar.perturbation.linf_ball import LinfBallPiece
 from vhagar.perturbation.rotation_range import RotationPiece
+from vhagar.perturbation.shifted_linf_ball import ShiftedLinfBallPiece
+from vhagar.runtime.devices import Tensor, require_torch
 
 _Apply = Callable[[Tensor, Tensor], Tensor]
 MakeTensor = Callable[[Any], Tensor]
@@ -42,9 +42,9 @@ class TorchPiece:
         """Parameters in their box that lose no gradient to the clip, where that can be had."""
         torch = require_torch()
         domain = self.piece.domain
-        if isinstance(self.piece, BandPiece | MovedBandPiece):
+        if isinstance(self.piece, LinfBallPiece | ShiftedLinfBallPiece):
             # A pixel pushed beyond the domain would not feel a gradient that leads it back.
-            if isinstance(self.piece, BandPiece):
+            if isinstance(self.piece, LinfBallPiece):
                 moving = x[:, torch.as_tensor(self.piece.mask, device=x.device)]
             else:
                 moving = _moved(self.piece, x)
@@ -97,7 +97,7 @@ def _box_affine(piece: BoxAffinePiece, tensor: MakeTensor) -> _Apply:
     return apply
 
 
-def _moved_band(piece: MovedBandPiece, tensor: MakeTensor) -> _Apply:
+def _moved_band(piece: ShiftedLinfBallPiece, tensor: MakeTensor) -> _Apply:
     domain = piece.domain
 
     def apply(x: Tensor, parameters: Tensor) -> Tensor:
@@ -107,13 +107,13 @@ def _moved_band(piece: MovedBandPiece, tensor: MakeTensor) -> _Apply:
     return apply
 
 
-def _moved(piece: MovedBandPiece, x: Tensor) -> Tensor:
+def _moved(piece: ShiftedLinfBallPiece, x: Tensor) -> Tensor:
     torch = require_torch()
     source = torch.as_tensor(piece.source, device=x.device)
     return torch.where(source >= 0, x[:, source.clamp(min=0)], piece.domain.lower)
 
 
-def _band(piece: BandPiece, tensor: MakeTensor) -> _Apply:
+def _band(piece: LinfBallPiece, tensor: MakeTensor) -> _Apply:
     torch = require_torch()
     domain = piece.domain
     columns = torch.as_tensor(np.flatnonzero(piece.mask))
@@ -198,8 +198,8 @@ def _sampled(piece: AbstractPiece, tensor: MakeTensor) -> _Apply:
 _ADAPTERS: tuple[tuple[type[AbstractPiece], Any], ...] = (
     (AffinePiece, _affine),
     (BoxAffinePiece, _box_affine),
-    (MovedBandPiece, _moved_band),
-    (BandPiece, _band),
+    (ShiftedLinfBallPiece, _moved_band),
+    (LinfBallPiece, _band),
     (BrightnessPiece, _brightness),
     (ContrastPiece, _contrast),
     (RotationPiece, _rotation),

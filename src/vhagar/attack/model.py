@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from vhagar.device import Tensor, require_torch, sparse_tensor
 from vhagar.errors import VhagarError
 from vhagar.network import (
     AbstractLayer,
@@ -15,6 +14,7 @@ from vhagar.network import (
     Relu,
     SparseAffine,
 )
+from vhagar.runtime.devices import Tensor, require_torch, sparse_tensor
 
 # Entries of a sparse layer that is written out: dense products are faster.
 _LARGEST_DENSE = 2**20

@@ -18,12 +18,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vhagar.attack.keeper import Attack, Keeper
+from vhagar.attack.polish import polish, proposed
 from vhagar.errors import SolverFailure
 from vhagar.perturbation import AbstractPiece
 from vhagar.perturbation.scalar import AbstractScalarPiece
 from vhagar.relaxation.layerwise import TwinBounds, quick_bounds
-from vhagar.search.bab.context import Context
-from vhagar.search.bab.polish import polish, proposed
+from vhagar.relaxation.lp.region_model import RegionModel
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -47,7 +47,9 @@ class Regions:
         self._problem = keeper.problem
         self._rng = rng
         self._bounds: OrderedDict[tuple[int, float | None], TwinBounds] = OrderedDict()
-        self._contexts: OrderedDict[tuple[int | None, int, float | None], Context] = OrderedDict()
+        self._region_models: OrderedDict[tuple[int | None, int, float | None], RegionModel] = (
+            OrderedDict()
+        )
 
     def polished(self, goal: int | None, root: int, x: Array, parameters: Array) -> Attack | None:
         """The best attack of the region of an input, and of those it leads to."""
@@ -70,7 +72,7 @@ class Regions:
             return self._dive(self._context(goal, root, parameters), goal, root)
         return None
 
-    def _dive(self, context: Context, goal: int | None, root: int) -> Attack | None:
+    def _dive(self, context: RegionModel, goal: int | None, root: int) -> Attack | None:
         cut = np.zeros(0, dtype=np.int64)
         for _ in range(_MOST_LEVELS):
             context.simplex.switch_off(cut)
@@ -84,7 +86,7 @@ class Regions:
             cut = np.union1d(cut, more)
         return self.polished(goal, root, *proposal)
 
-    def _disliked(self, context: Context, primal: Array) -> NDArray[np.int64]:
+    def _disliked(self, context: RegionModel, primal: Array) -> NDArray[np.int64]:
         """The columns on the other side of the open signs that are clearest in an LP solution."""
         weights = context.model.weights
         place, size = _places(context)
@@ -133,7 +135,7 @@ class Regions:
 
     def _from_lp(
         self,
-        context: Context,
+        context: RegionModel,
         goal: int | None,
         root: int,
         cut: NDArray[np.int64],
@@ -145,7 +147,7 @@ class Regions:
             return None
         return self.polished(goal, root, *proposed(context, answer.primal))
 
-    def _outside(self, context: Context, x: Array, parameters: Array) -> NDArray[np.int64]:
+    def _outside(self, context: RegionModel, x: Array, parameters: Array) -> NDArray[np.int64]:
         """The columns on the other side of the signs that are kept."""
         weights, network = context.model.weights, self._problem.network
         x_p = context.piece.apply(x[None], parameters[None])
@@ -171,17 +173,17 @@ class Regions:
         size = np.exp(self._rng.uniform(np.log(_NEAREST_VALUE), 0.0))
         return piece.project(parameters + size * (high - low) * self._rng.normal())
 
-    def _context(self, goal: int | None, root: int, parameters: Array) -> Context:
+    def _context(self, goal: int | None, root: int, parameters: Array) -> RegionModel:
         piece = self._problem.pieces[root]
         value = float(parameters[0]) if _parameter_is_fixed(piece) else None
         key = (goal, root, value)
-        if key not in self._contexts:
+        if key not in self._region_models:
             bounds = self._bounds_of(root, value)
-            self._contexts[key] = Context(self._problem, bounds, goal)
-        self._contexts.move_to_end(key)
-        if len(self._contexts) > _MOST_CONTEXTS:
-            self._contexts.popitem(last=False)
-        return self._contexts[key]
+            self._region_models[key] = RegionModel(self._problem, bounds, goal)
+        self._region_models.move_to_end(key)
+        if len(self._region_models) > _MOST_CONTEXTS:
+            self._region_models.popitem(last=False)
+        return self._region_models[key]
 
     def _bounds_of(self, root: int, value: float | None) -> TwinBounds:
         """Bounds of a piece, the same for every goal."""
@@ -196,7 +198,7 @@ class Regions:
         return self._bounds[key]
 
 
-def _places(context: Context) -> tuple[NDArray[np.int64], int]:
+def _places(context: RegionModel) -> tuple[NDArray[np.int64], int]:
     """For each weight column its neuron, counted through all layers; and how many there are."""
     weights = context.model.weights
     ends = np.cumsum([0, *(len(layer) for layer in context.bounds.hexagons)])

@@ -28,9 +28,9 @@ from vhagar.attack.tournament import (
     from_relaxations,
     tournament,
 )
-from vhagar.device import require_torch, torch_device
 from vhagar.errors import InvalidInput, VhagarError
 from vhagar.problem import Problem
+from vhagar.runtime.devices import require_torch, torch_device
 
 Array = NDArray[np.float64]
 

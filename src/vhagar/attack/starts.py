@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from vhagar.attack.model import TorchNetwork, leads
-from vhagar.device import require_torch
 from vhagar.errors import InvalidInput
 from vhagar.network import confidence
 from vhagar.perturbation import Domain
 from vhagar.problem import Problem
+from vhagar.runtime.devices import require_torch
 
 Array = NDArray[np.float64]
 

@@ -6,11 +6,11 @@ import time
 
 import numpy as np
 
-from vhagar.baseline.local import LocalAttack
+from vhagar.baseline.local_attack import LocalAttack
 from vhagar.dataset import named_dataset
+from vhagar.engine import AbstractEngine
 from vhagar.errors import InvalidInput
 from vhagar.result import Rejection, Tracker
-from vhagar.search.base import AbstractEngine
 
 # Inputs looked at between two looks at the clock.
 _CHUNK = 512

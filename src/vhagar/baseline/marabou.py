@@ -10,12 +10,12 @@ import math
 import time
 
 from vhagar.baseline.bisection import Bisection
-from vhagar.baseline.crew import Crew, Place
+from vhagar.baseline.pool import MarabouPool, Place
 from vhagar.baseline.query import check_linear
 from vhagar.baseline.solver import Answer, Verdict, require_marabou
+from vhagar.engine import AbstractEngine
 from vhagar.errors import InvalidInput
 from vhagar.result import BoundKind, Rejection, Tracker
-from vhagar.search.base import AbstractEngine
 
 # Of the whole time: what one question may take at first, and at least. The paper does not say.
 _SHARE_OF_QUESTION, _LEAST_SECONDS = 1 / 6, 2.0
@@ -73,7 +73,7 @@ class _Search:
     def __init__(self, tracker: Tracker, deadline: float) -> None:
         self._tracker = tracker
         self._deadline = deadline
-        self._crew = Crew(tracker.problem)
+        self._pool = MarabouPool(tracker.problem)
         pieces = range(len(tracker.problem.pieces))
         self._bounds: dict[Place, float] = {
             (target, root): math.inf for target in tracker.problem.targets for root in pieces
@@ -84,24 +84,24 @@ class _Search:
         waiting = [place for place, bound in self._bounds.items() if bound > delta]
         at_once = min(len(waiting), self._tracker.options.worker_count)
         threads = self._tracker.options.worker_count // max(at_once, 1)
-        crew = self._crew
-        while (waiting or crew.busy) and self._tracker.lower < delta:
-            while waiting and crew.busy < at_once:
+        pool = self._pool
+        while (waiting or pool.busy) and self._tracker.lower < delta:
+            while waiting and pool.busy < at_once:
                 # Each question has its own time, from when it is asked.
                 end = min(time.monotonic() + limit, self._deadline)
-                crew.ask(waiting.pop(0), delta, threads, end)
-            heard = crew.hear()
+                pool.ask(waiting.pop(0), delta, threads, end)
+            heard = pool.hear()
             if heard is None:
                 self._tracker.report()
             else:
                 self._take(*heard, delta)
             if time.monotonic() >= self._deadline:
                 break
-        crew.drop_questions()
+        pool.drop_questions()
         return self._tracker.lower >= delta or all(b <= delta for b in self._bounds.values())
 
     def end(self) -> None:
-        self._crew.end()
+        self._pool.end()
 
     def _take(self, place: Place, answer: Answer | str, delta: float) -> None:
         if isinstance(answer, str):

@@ -16,12 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vhagar.errors import InvalidInput
-from vhagar.linear import Columns, LinearArrays, LinearModel
 from vhagar.network import AbstractLinear, Network, Relu
 from vhagar.perturbation import AbstractPiece
 from vhagar.perturbation.brightness import BrightnessPiece
 from vhagar.perturbation.contrast import ContrastPiece
 from vhagar.problem import Problem
+from vhagar.solver.linear_model import Columns, LinearArrays, LinearModel
 
 Array = NDArray[np.float64]
 

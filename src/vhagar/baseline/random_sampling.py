@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vhagar.baseline.defaults import LEVEL, SAMPLES, SPREAD
-from vhagar.baseline.local import CHUNK, LocalAttack
+from vhagar.baseline.local_attack import CHUNK, LocalAttack
+from vhagar.engine import AbstractEngine
 from vhagar.errors import InvalidInput
 from vhagar.perturbation import Domain
 from vhagar.relaxation import Bounds, largest_confidence
 from vhagar.result import Estimate, Tracker
-from vhagar.search.base import AbstractEngine
 
 Array = NDArray[np.float64]
 

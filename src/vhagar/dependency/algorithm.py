@@ -31,9 +31,9 @@ from vhagar.dependency.solver import Backend, highs
 from vhagar.dependency.statistics import LayerStatistics, count
 from vhagar.dependency.twin import add_copies
 from vhagar.errors import InvalidInput
-from vhagar.linear import LinearArrays, LinearModel
 from vhagar.network import AbstractLayer, AbstractLinear, Network, Relu
 from vhagar.perturbation import AbstractPiece
+from vhagar.solver.linear_model import LinearArrays, LinearModel
 
 # A sampled gap, or one between bounds, must be this part of the values' range to count.
 _VISIBLE = 1e-6

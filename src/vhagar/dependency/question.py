@@ -20,7 +20,7 @@ from scipy import sparse
 from vhagar.dependency.relation import Array
 from vhagar.dependency.solver import Backend, Watch
 from vhagar.errors import SolverFailure
-from vhagar.linear import LinearArrays
+from vhagar.solver.linear_model import LinearArrays
 
 # How far below 0 a neuron still counts as active in a question, as a part of its range: then no
 # solver within its tolerances can cut off a neuron that is.

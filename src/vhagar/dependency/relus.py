@@ -13,10 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from vhagar.linear import Columns, LinearModel
 from vhagar.relaxation import Bounds
 from vhagar.relaxation.hexagon import Hexagons
 from vhagar.relaxation.weights import Weights, add_convexity, add_weights
+from vhagar.solver.linear_model import Columns, LinearModel
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]

@@ -10,7 +10,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from vhagar.linear import LinearArrays
+from vhagar.solver.linear_model import LinearArrays
 
 Array = NDArray[np.float64]
 
@@ -46,7 +46,7 @@ Backend = Callable[[LinearArrays, int], Maximiser]
 
 class _HighsMaximiser:
     def __init__(self, arrays: LinearArrays, objective: int) -> None:
-        from vhagar.search.mip.backends.highs import HighsModel
+        from vhagar.solver.backends.highs import HighsModel
 
         self._model = HighsModel(arrays, objective)
 
@@ -55,7 +55,7 @@ class _HighsMaximiser:
         return self._model.outward
 
     def maximise(self, watch: Watch) -> float:
-        from vhagar.search.mip.backends import SolveStatus
+        from vhagar.solver.backends import SolveStatus
 
         solved = self._model.solve(
             time_limit=watch.time_limit,

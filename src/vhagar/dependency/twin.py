@@ -15,11 +15,11 @@ import numpy as np
 from vhagar.dependency.ranges import Ranges
 from vhagar.dependency.relation import Relations
 from vhagar.dependency.relus import Neurons, add_outputs, add_pairs, add_relu
-from vhagar.linear import Columns, LinearModel
 from vhagar.network import AbstractLayer, AbstractLinear, Network, Relu
 from vhagar.perturbation import AbstractPiece
 from vhagar.relaxation import Bounds
 from vhagar.relaxation.hexagon import Hexagons
+from vhagar.solver.linear_model import Columns, LinearModel
 
 
 @dataclass(frozen=True, eq=False)

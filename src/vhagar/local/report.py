@@ -7,12 +7,12 @@ import math
 from pathlib import Path
 from typing import Any
 
-import vhagar
 from vhagar.local.problem import LocalProblem, LocalResult, Verdict
 from vhagar.network.network import confidence
-from vhagar.report.figure import FigureData, InputPanel, draw, largest_change, picture
-from vhagar.report.numbers import down, up
+from vhagar.result.figure import FigureData, InputPanel, draw, largest_change, picture
+from vhagar.result.numbers import down, up
 from vhagar.result.serialize import write_bytes
+from vhagar.version import __version__
 
 
 def sentence(problem: LocalProblem, result: LocalResult) -> str:
@@ -48,7 +48,7 @@ def to_dict(problem: LocalProblem, result: LocalResult) -> dict[str, Any]:
     taken = network.convention
     return {
         "schema": 1,
-        "vhagar": vhagar.__version__,
+        "vhagar": __version__,
         "question": "local",
         "network": network.name,
         "input_shape": list(network.input_shape),

@@ -16,17 +16,17 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from vhagar.local.fixed import FixedImages, behind, fixed_images, score_rounding
 from vhagar.local.problem import LocalProblem, LocalResult, Verdict
 from vhagar.options import Options
 from vhagar.perturbation import AbstractPiece
 from vhagar.perturbation.scalar import AbstractScalarPiece
-from vhagar.pipeline import verify
 from vhagar.problem import Problem
+from vhagar.reduction.fixed_image import FixedImages, behind, fixed_images, score_rounding
 from vhagar.relaxation import Bounds, confidence_bounds, network_bounds
 from vhagar.result import Result, Status, Witness
 from vhagar.result.witness import Rejection, WitnessCheck
 from vhagar.search import engine_for
+from vhagar.verify import verify
 
 Array = NDArray[np.float64]
 

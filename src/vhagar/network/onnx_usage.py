@@ -12,7 +12,7 @@ _SAME_NUMBERS = ("Identity", "Dropout", "Reshape", "Flatten", "Squeeze", "Unsque
 KEEP_THE_SHAPE = frozenset((
     "Acos", "Asin", "Atan", "BatchNormalization", "Celu", "Cos", "Div", "Elu", "Erf", "Exp",
     "Gelu", "HardSigmoid", "HardSwish", "InstanceNormalization", "LRN", "LayerNormalization",
-    "Log", "LogSoftmax", "LpNormalization", "Mish", "Mul", "Pow", "Selu", "Sigmoid", "Sign",
+    "ProofLog", "LogSoftmax", "LpNormalization", "Mish", "Mul", "Pow", "Selu", "Sigmoid", "Sign",
     "Sin", "Softmax", "Softplus", "Softsign", "Sqrt", "Tanh", "ThresholdedRelu",
 ))  # fmt: skip
 

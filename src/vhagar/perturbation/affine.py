@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from vhagar.linear import Columns, LinearModel
 from vhagar.perturbation.base import AbstractPiece, Array, Domain, Expression, Support
+from vhagar.solver.linear_model import Columns, LinearModel
 
 
 @dataclass(frozen=True, eq=False)

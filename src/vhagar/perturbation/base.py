@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from vhagar.errors import InvalidInput
-from vhagar.linear import Columns, LinearModel
+from vhagar.solver.linear_model import Columns, LinearModel
 
 Array = NDArray[np.float64]
 Shape = tuple[int, ...]

@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from vhagar.linear import Columns, LinearModel
 from vhagar.perturbation.base import AbstractPiece, Array, Domain, Expression, RelaxedInput, Support
 from vhagar.perturbation.explaining import explain
 from vhagar.perturbation.maps import AffineMap
+from vhagar.solver.linear_model import Columns, LinearModel
 
 Mask = NDArray[np.bool_]
 

@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from vhagar.linear import Columns, LinearModel
 from vhagar.perturbation.base import Array, Domain, Expression, Perturbation, PixelCorners, Support
 from vhagar.perturbation.ranges import GivenRange, Range, as_range, interval_text, require_within
 from vhagar.perturbation.scalar import AbstractScalarPiece
+from vhagar.solver.linear_model import Columns, LinearModel
 
 
 @dataclass(frozen=True)

@@ -18,9 +18,9 @@ from vhagar.perturbation.box_affine import STAYS, BoxAffinePiece
 from vhagar.perturbation.brightness import Brightness
 from vhagar.perturbation.linf import Linf
 from vhagar.perturbation.maps import AffineMap
-from vhagar.perturbation.moved_band import MovedBandPiece
 from vhagar.perturbation.occlusion import Occlusion
 from vhagar.perturbation.rotation import Rotation
+from vhagar.perturbation.shifted_linf_ball import ShiftedLinfBallPiece
 from vhagar.perturbation.translation import Translation
 from vhagar.perturbation.user import AffinePerturbation
 
@@ -66,7 +66,7 @@ class Composition(Perturbation):
             if isinstance(self.second, Linf):
                 source = _whole_pixels(piece)
                 if source is not None:
-                    yield MovedBandPiece(domain, label, self.second.limit, source, facts)
+                    yield ShiftedLinfBallPiece(domain, label, self.second.limit, source, facts)
                     continue
                 if not clip:
                     raise InvalidInput(

@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from vhagar.errors import InvalidInput
-from vhagar.linear import Array as LinearArray
-from vhagar.linear import Columns, LinearModel, Products
 from vhagar.perturbation.base import (
     ROUNDING,
     Array,
@@ -29,6 +27,8 @@ from vhagar.perturbation.base import (
 from vhagar.perturbation.brightness import better
 from vhagar.perturbation.ranges import GivenRange, Range, as_range, interval_text, require_within
 from vhagar.perturbation.scalar import AbstractScalarPiece
+from vhagar.solver.linear_model import Array as LinearArray
+from vhagar.solver.linear_model import Columns, LinearModel, Products
 
 # The largest factor, and the inverse of the smallest: beyond any use, and no product overflows.
 _LARGEST = 1e6

@@ -8,8 +8,8 @@ from numbers import Real
 import numpy as np
 
 from vhagar.errors import InvalidInput
-from vhagar.perturbation.band import BandPiece
 from vhagar.perturbation.base import Domain, Perturbation
+from vhagar.perturbation.linf_ball import LinfBallPiece
 from vhagar.perturbation.ranges import GivenRange, as_range, number, require_within
 
 
@@ -34,10 +34,10 @@ class Linf(Perturbation):
     def __init__(self, limit: GivenRange) -> None:
         object.__setattr__(self, "limit", limit_of(limit, "the limit of linf"))
 
-    def pieces(self, domain: Domain, clip: bool = True) -> tuple[BandPiece, ...]:
+    def pieces(self, domain: Domain, clip: bool = True) -> tuple[LinfBallPiece, ...]:
         require_within((0.0, self.limit), 0.0, domain.width, "the limit of linf")
         mask = np.ones(domain.size, dtype=np.bool_)
-        return (BandPiece(domain, str(self), self.limit, mask),)
+        return (LinfBallPiece(domain, str(self), self.limit, mask),)
 
     def arguments(self) -> tuple[str, ...]:
         return (number(self.limit),)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import product
 
-from vhagar.perturbation.band import BandPiece
 from vhagar.perturbation.base import Domain, Perturbation
 from vhagar.perturbation.linf import limit_of
+from vhagar.perturbation.linf_ball import LinfBallPiece
 from vhagar.perturbation.ranges import (
     GivenRange,
     as_integer_range,
@@ -42,18 +42,18 @@ class Patch(Perturbation):
         object.__setattr__(self, "column", as_integer_range(column, "the column of patch"))
         object.__setattr__(self, "width", as_integer_range(width, "the width of patch"))
 
-    def pieces(self, domain: Domain, clip: bool = True) -> tuple[BandPiece, ...]:
+    def pieces(self, domain: Domain, clip: bool = True) -> tuple[LinfBallPiece, ...]:
         require_within((0.0, self.limit), 0.0, domain.width, "the limit of patch")
         require_inside(domain, str(self), self.row, self.column, self.width)
         corners = product(integers(self.row), integers(self.column))
         return tuple(self._piece(domain, i, j) for i, j in corners)
 
-    def _piece(self, domain: Domain, row: int, column: int) -> BandPiece:
+    def _piece(self, domain: Domain, row: int, column: int) -> LinfBallPiece:
         width = self.width[1]
         mask = square_mask(domain, row, column, width)
         facts = (("row", row), ("column", column), ("width", width))
         label = f"patch({interval_text((0, self.limit))},{row},{column},{width})"
-        return BandPiece(domain, label, self.limit, mask, facts)
+        return LinfBallPiece(domain, label, self.limit, mask, facts)
 
     def arguments(self) -> tuple[str, ...]:
         squares = (span_text(part) for part in (self.row, self.column, self.width))

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vhagar.perturbation.angles import radius
 from vhagar.perturbation.base import AbstractPiece, Domain, Perturbation
 from vhagar.perturbation.ranges import GivenRange, as_range, require_within, span_text
+from vhagar.perturbation.recover_angle import radius
 from vhagar.perturbation.rotation_range import RotationPiece, turn_by
 
 # A range is cut so that within a piece the outermost pixel, if it were at least this far out, moves

@@ -17,13 +17,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from vhagar.linear import Columns, LinearModel
 from vhagar.perturbation.affine import AffinePiece
-from vhagar.perturbation.angles import best_angle, explaining_angle, radius
-from vhagar.perturbation.arcs import Arc, arc_between
 from vhagar.perturbation.base import Array, Domain, Expression, Support
 from vhagar.perturbation.interpolation import offsets, rotation_matrix
+from vhagar.perturbation.recover_angle import best_angle, explaining_angle, radius
+from vhagar.perturbation.rotation_weights import Arc, arc_between
 from vhagar.perturbation.scalar import AbstractScalarPiece
+from vhagar.solver.linear_model import Columns, LinearModel
 
 # The support is bounded arc by arc; on each the outermost pixel moves by about this much.
 _ARC = 0.125

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from vhagar.linear import LinearModel
 from vhagar.perturbation.base import AbstractPiece, Array, Domain, Expression, RelaxedInput
 from vhagar.perturbation.ranges import Range
+from vhagar.solver.linear_model import LinearModel
 
 
 @dataclass(frozen=True, eq=False)

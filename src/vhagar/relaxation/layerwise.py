@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from vhagar.network import Network, Relu
 from vhagar.perturbation import AbstractPiece
 from vhagar.relaxation.cones import cones, sees_little
-from vhagar.relaxation.descent import Descent
+from vhagar.relaxation.dual_ascent import DualAscent
 from vhagar.relaxation.hexagon import Hexagons
 from vhagar.relaxation.interval import Bounds, layer_bounds, network_bounds
 from vhagar.relaxation.receptive import (
@@ -42,8 +42,8 @@ _OF_ONE_COPY = 2
 class Refined:
     """How a layer's bounds were refined: multipliers that prove them, in float32.
 
-    `below` holds, for each layer below, `p` and `q` of its loose neurons, each
-    `(6 * len(neurons), loose)`; those that are on have `p = a, q = b`, those that are off 0.
+    `below` holds, for each layer below, `p` and `q` of its undecided neurons, each
+    `(6 * len(neurons), undecided)`; those that are on have `p = a, q = b`, those that are off 0.
     """
 
     layer: int
@@ -183,7 +183,7 @@ def refine_layer(bounds: TwinBounds, layer: int, steps: int) -> None:
     if not len(undecided):
         return
     on_s, on_t = _starts(hexagons, undecided)
-    descent = Descent(bounds.stages[: layer + 1], bounds.corners[:layer], bounds.piece)
+    descent = DualAscent(bounds.stages[: layer + 1], bounds.corners[:layer], bounds.piece)
     descent.begin(bounds.hexagons[:layer], (on_s, on_t))
     entries = len(on_s) * sum(stage.in_size for stage in bounds.stages[1 : layer + 1])
     affordable = max(1, min(steps, _MOST_STEPPED // max(entries, 1)))
@@ -215,7 +215,7 @@ def _starts(hexagons: Hexagons, neurons: Index) -> tuple[Array, Array]:
 
 
 class _Rounded:
-    """A choice in numbers that can be kept: float32 for loose neurons, exact for all others."""
+    """A choice in numbers that can be kept: float32 for undecided neurons, exact for all others."""
 
     def __init__(self, hexagons: list[Hexagons], choice: Choice) -> None:
         self._hexagons = hexagons
@@ -226,8 +226,8 @@ class _Rounded:
     def __call__(self, layer: int, a: Array, b: Array) -> tuple[Array, Array]:
         on, off = self._hexagons[layer].on, self._hexagons[layer].off
         p, q = (_float32(part) for part in self._choice(layer, a, b))
-        loose = ~on & ~off
-        self.below[layer] = p[:, loose], q[:, loose]
+        undecided = ~on & ~off
+        self.below[layer] = p[:, undecided], q[:, undecided]
         return np.where(on, a, np.where(off, 0.0, p)), np.where(on, b, np.where(off, 0.0, q))
 
 

@@ -19,7 +19,6 @@ from vhagar.network import Convolution
 from vhagar.perturbation import AbstractPiece
 from vhagar.relaxation.hexagon import Hexagons
 from vhagar.relaxation.slopes import quick_slopes
-from vhagar.relaxation.threads import in_threads
 from vhagar.relaxation.twin import (
     Backward,
     Corners,
@@ -28,6 +27,7 @@ from vhagar.relaxation.twin import (
     through_relu,
     through_stage,
 )
+from vhagar.runtime.threads import in_threads
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]

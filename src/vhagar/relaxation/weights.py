@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from vhagar.linear import Columns, LinearModel
+from vhagar.solver.linear_model import Columns, LinearModel
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]

@@ -1,1 +1,1 @@
-"""Results for people: sentences, the live display, plain lines, and the figure."""
+"""A study's results as figures, files, and one page: store -> plain data -> figure -> page."""

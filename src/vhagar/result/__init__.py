@@ -1,8 +1,9 @@
 """Results: the interval, the witness (re-checked, fails closed), and how they are kept."""
 
 from vhagar.result.known import Known, Suggestion
-from vhagar.result.result import BoundKind, Estimate, Interval, Moment, Progress, Result, Status
+from vhagar.result.result import Result
 from vhagar.result.tracker import Tracker
+from vhagar.result.values import BoundKind, Estimate, Interval, Moment, Progress, Status
 from vhagar.result.witness import Rejection, Witness, WitnessCheck
 
 __all__ = [

@@ -21,14 +21,15 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-import vhagar
 from vhagar.errors import VhagarError
 from vhagar.network.clipping import ClippedNetwork
 from vhagar.perturbation.maps import canonical_maps
 from vhagar.problem import Problem
+from vhagar.relaxation.lp.proof_kind import ProofKind
 from vhagar.result.serialize import open_in_one_step
 from vhagar.result.tracker import Tracker
 from vhagar.result.witness import Witness
+from vhagar.version import __version__
 
 MAGIC, FORMAT = b"VHAGCERT", 1
 # What a block holds at most, before it is compressed.
@@ -53,15 +54,6 @@ class NodeKind(IntEnum):
 
     DECISION = 0
     SPLIT = 1
-
-
-class ProofKind(IntEnum):
-    """Why a node's bound holds."""
-
-    QUICK = 0  # the margin's shift, with the quick slopes
-    MULTIPLIERS = 1
-    CONTRADICTION = 2  # multipliers by which a number that is at least 0 would be negative
-    EMPTY = 3  # the decisions leave a neuron no corner
 
 
 @dataclass(frozen=True)
@@ -174,7 +166,7 @@ def head_of(tracker: Tracker, trees: list[Tree], nodes: int) -> dict[str, Any]:
     witnesses = filter(None, map(tracker.witness, problem.goals))
     return {
         "format": FORMAT,
-        "producer": f"vhagar {vhagar.__version__}",
+        "producer": f"vhagar {__version__}",
         "model": _model(problem),
         "problem": _problem(problem),
         "claims": _claims(tracker),

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from vhagar.perturbation import AbstractPiece
 from vhagar.problem import Problem
-from vhagar.result.result import BoundKind
 from vhagar.result.tracker import Tracker
+from vhagar.result.values import BoundKind
 from vhagar.result.witness import Witness, WitnessCheck
 
 Array = NDArray[np.float64]

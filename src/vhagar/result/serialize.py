@@ -15,21 +15,21 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-import vhagar
 from vhagar.errors import InvalidInput
 from vhagar.problem import Problem
-from vhagar.result.result import Interval, Result
+from vhagar.result.values import AbstractResult, Interval
 from vhagar.result.witness import Witness
+from vhagar.version import __version__
 
 # Raised when a field changes its meaning or goes away; a new field does not raise it.
 SCHEMA = 1
 
 
-def to_dict(result: Result, problem: Problem) -> dict[str, Any]:
+def to_dict(result: AbstractResult, problem: Problem) -> dict[str, Any]:
     """The whole result in plain JSON types: no NaN, no infinity, arrays as nested lists."""
     fields = {
         "schema": SCHEMA,
-        "vhagar": vhagar.__version__,
+        "vhagar": __version__,
         "problem": _problem(problem),
         "lower": result.lower,
         "upper": result.upper,
@@ -60,14 +60,14 @@ def to_dict(result: Result, problem: Problem) -> dict[str, Any]:
     return plain
 
 
-def to_json(result: Result, problem: Problem) -> str:
+def to_json(result: AbstractResult, problem: Problem) -> str:
     """The text of a JSON file, one top-level field per line."""
     fields = to_dict(result, problem)
     lines = (f"  {json.dumps(key)}: {_compact(value)}" for key, value in fields.items())
     return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
-def write_json(result: Result, problem: Problem, path: str | Path) -> None:
+def write_json(result: AbstractResult, problem: Problem, path: str | Path) -> None:
     """Write the file in one step: whoever reads it finds the old one or all of the new one."""
     write_bytes(Path(path), to_json(result, problem).encode())
 
@@ -160,7 +160,7 @@ def _interval(interval: Interval) -> dict[str, Any]:
     }
 
 
-def _certificate(result: Result, problem: Problem) -> dict[str, Any] | None:
+def _certificate(result: AbstractResult, problem: Problem) -> dict[str, Any] | None:
     if result.certificate is None:
         return None
     return {

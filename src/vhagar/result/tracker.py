@@ -20,14 +20,14 @@ from vhagar.options import Options
 from vhagar.perturbation import AbstractPiece
 from vhagar.problem import Problem
 from vhagar.relaxation import Bounds, network_bounds
-from vhagar.relaxation.memory import BoundsMemory
-from vhagar.result.result import (
+from vhagar.relaxation.bounds_cache import BoundsCache
+from vhagar.result.result import Result
+from vhagar.result.values import (
     BoundKind,
     Estimate,
     Interval,
     Moment,
     Progress,
-    Result,
     Status,
 )
 from vhagar.result.witness import Rejection, Witness, WitnessCheck
@@ -57,11 +57,11 @@ class Tracker:
         problem: Problem,
         options: Options,
         on_progress: OnProgress | None = None,
-        bounds: BoundsMemory | None = None,
+        bounds: BoundsCache | None = None,
     ) -> None:
         self.problem = problem
         self.options = options
-        self.bounds = bounds or BoundsMemory()
+        self.bounds = bounds or BoundsCache()
         self.started = time.monotonic()
         self.phase_name = "start"
         self.device = "cpu"

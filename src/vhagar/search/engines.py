@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from importlib import import_module
 
-from vhagar.device import check_device
+from vhagar.engine import AbstractEngine
 from vhagar.errors import InvalidInput
 from vhagar.options import Options
-from vhagar.search.bab.engine import BabEngine
-from vhagar.search.base import AbstractEngine
-from vhagar.search.large.engine import LargeEngine
-from vhagar.search.mip.backends import backend_named, check_solver_name
+from vhagar.runtime.devices import check_device
+from vhagar.search.bounders.first_order import LargeEngine
+from vhagar.search.branch_and_bound import BabEngine
 from vhagar.search.mip.engine import MipEngine
+from vhagar.solver.backends import backend_named, check_solver_name
 
 # A new engine is one more line.
 ENGINES: dict[str, type[AbstractEngine]] = {

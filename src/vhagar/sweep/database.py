@@ -9,9 +9,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import vhagar
 from vhagar.errors import InvalidInput
 from vhagar.sweep.schema import SCHEMA_VERSION, TABLES
+from vhagar.version import __version__
 
 # Others may be writing: wait for them rather than fail.
 _BUSY_SECONDS = 60.0
@@ -50,7 +50,7 @@ class Database:
         found = self.fact("schema") if "facts" in tables else None
         if found != str(SCHEMA_VERSION):
             raise InvalidInput(
-                f"{self.path} is not a store that vhagar {vhagar.__version__} can read "
+                f"{self.path} is not a store that vhagar {__version__} can read "
                 f"(schema {found}, not {SCHEMA_VERSION})"
             )
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import queue
 from typing import Any
 
-from vhagar.search.processes import Finished, Worker
+from vhagar.runtime.processes import Finished, Worker
 from vhagar.sweep.executor import AbstractExecutor, Improved, Lost, Message, Task
-from vhagar.sweep.work import serve
+from vhagar.sweep.worker import serve
 
 
 class LocalExecutor(AbstractExecutor):

@@ -17,10 +17,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import vhagar
 from vhagar.errors import InvalidInput
 from vhagar.sweep.executor import AbstractExecutor, Improved, Lost, Message, Task
-from vhagar.sweep.work import Workbench
+from vhagar.sweep.worker import TaskWorker
 
 _CONNECT_SECONDS = 10.0
 _NO_RAY = 'Ray is not installed; pip install "vhagar[ray]"'
@@ -30,7 +29,7 @@ class _Actor:
     """What runs in the cluster."""
 
     def __init__(self) -> None:
-        self._bench = Workbench()
+        self._bench = TaskWorker()
 
     def work(self, task: Task) -> Iterator[Message]:
         """Messages as they come: the search runs in a thread of its own beside this generator."""
@@ -76,7 +75,7 @@ class RayExecutor(AbstractExecutor):
             settings["address"] = address
         else:
             # The package may be a checkout on sys.path: local workers find it all the same.
-            root = str(Path(vhagar.__file__).resolve().parent.parent)
+            root = str(Path(__file__).resolve().parents[2])
             paths = [root, os.environ.get("PYTHONPATH", "")]
             variables = {
                 "PYTHONPATH": os.pathsep.join(filter(None, paths)),

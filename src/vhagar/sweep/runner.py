@@ -11,7 +11,6 @@ from pathlib import Path
 from vhagar.errors import InvalidInput
 from vhagar.perturbation import Domain
 from vhagar.search import engine_for
-from vhagar.sweep.carry import Carrier
 from vhagar.sweep.executor import AbstractExecutor, Completed, Failed, Improved, Lost, Task
 from vhagar.sweep.executors import executor_for
 from vhagar.sweep.question import Question
@@ -20,6 +19,7 @@ from vhagar.sweep.settings import Settings
 from vhagar.sweep.snapshot import Snapshot
 from vhagar.sweep.store import Claimed, Store
 from vhagar.sweep.study import Model, Study, load_models, questions
+from vhagar.sweep.transfer import Transfer
 from vhagar.sweep.watch import AbstractSweepWatch, Silent, State
 
 # Results go to the store at least this often, and the claims are renewed: seconds.
@@ -110,7 +110,7 @@ class _Sweep:
         self._store, self._study, self._settings, self._watch = store, study, settings, watch
         self._networks = {model.fingerprint: model.network for model in models}
         self._names = {model.fingerprint: model.network.name for model in models}
-        self._carrier = Carrier(store, self._networks)
+        self._carrier = Transfer(store, self._networks)
         self._running: dict[int, _Running] = {}
         self._deadline = math.inf
         self._flushed = self._renewed = self._looked = -math.inf

@@ -16,15 +16,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import vhagar
 from vhagar.errors import InvalidInput
-from vhagar.sweep import ledger
+from vhagar.sweep import bounds_store as ledger
 from vhagar.sweep.claims import is_gone, machine, owner_name
 from vhagar.sweep.database import Database
 from vhagar.sweep.question import Question
 from vhagar.sweep.rows import target_of
 from vhagar.sweep.snapshot import Ending, Snapshot
 from vhagar.sweep.study import Model, Study
+from vhagar.version import __version__
 
 # How long a claim holds without being renewed, in seconds.
 LEASE = 15.0
@@ -126,7 +126,7 @@ class Store:
 
     def other_versions(self) -> list[str]:
         """Versions of vhagar, other than this one, that worked on the study."""
-        return sorted({row["version"] for row in self.rows("runs")} - {vhagar.__version__})
+        return sorted({row["version"] for row in self.rows("runs")} - {__version__})
 
     def begin_run(self, settings: Mapping[str, Any]) -> None:
         """From now on this process works on the study."""
@@ -134,7 +134,7 @@ class Store:
             cursor = self._db.execute(
                 "INSERT INTO runs (owner, started, version, machine, settings) "
                 "VALUES (?, ?, ?, ?, ?)",
-                *(self.owner, time.time(), vhagar.__version__, machine()),
+                *(self.owner, time.time(), __version__, machine()),
                 json.dumps(dict(settings)),
             )
             self._run = int(cursor.lastrowid or 0)

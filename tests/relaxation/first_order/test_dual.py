@@ -9,7 +9,6 @@ import pytest
 import torch
 
 from vhagar import Network, Problem
-from vhagar import device as devices
 from vhagar.network import Affine, Convolution, Relu
 from vhagar.perturbation import Domain
 from vhagar.relaxation.first_order import refine as refining
@@ -20,11 +19,12 @@ from vhagar.relaxation.first_order.goal import ConfidenceGoal, FixedGoal
 from vhagar.relaxation.first_order.refine import Multipliers, first_order_bounds, refine
 from vhagar.relaxation.first_order.root import confidence_bounds, root_bounds
 from vhagar.relaxation.layerwise import TwinBounds, quick_bounds
+from vhagar.relaxation.lp.region_model import PIXELS, Decision, RegionModel
 from vhagar.relaxation.receptive import local_network, tile_bounds
-from vhagar.search.bab.context import PIXELS, Context, Decision
-from vhagar.search.bab.simplex import LpStatus
+from vhagar.runtime import devices
+from vhagar.solver.simplex import LpStatus
 
-from ...search.bab.nodes import agreeing, every_kind, everything
+from ...search.nodes import agreeing, every_kind, everything
 from ..samples import BUILDS, PERTURBATIONS, ExactNetwork, domain_of, network_of, pairs, pieces_of
 
 CPU = torch.device("cpu")
@@ -41,7 +41,7 @@ def codes_of(bounds: TwinBounds, decisions: tuple[Decision, ...]) -> list[torch.
     return [torch.as_tensor(code) for code in codes]
 
 
-def node_dual(context: Context, decisions: tuple[Decision, ...]) -> tuple[Dual, ConfidenceGoal]:
+def node_dual(context: RegionModel, decisions: tuple[Decision, ...]) -> tuple[Dual, ConfidenceGoal]:
     bounds, problem = context.bounds, context.problem
     dual = whole_dual(
         bounds,
@@ -121,7 +121,7 @@ def test_steps_come_close_to_the_linear_program() -> None:
         layers += [Affine(weight, bias, shape, (out,)), Relu((out,))]
     problem = Problem(Network(tuple(layers[:-1]), (1, 3, 4)), "occlusion(1,1,2)", 0, 1)
     bounds = quick_bounds(problem.network, problem.pieces[0])
-    exact = Context(problem, bounds, 1)
+    exact = RegionModel(problem, bounds, 1)
     quick, best = exact.quick_upper(), exact.evaluate((), np.inf).upper
     found = root_bounds(problem, bounds, [1], CPU, Steps(400, 0.03, 0.01))[1]
     assert best <= found + 1e-9

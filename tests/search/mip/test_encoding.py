@@ -10,10 +10,10 @@ from vhagar.dependency import find_dependencies
 from vhagar.network import Affine, Convolution, Relu
 from vhagar.network.network import confidence
 from vhagar.perturbation import PERTURBATIONS, AbstractPiece
-from vhagar.search.mip.backends import SolveStatus
-from vhagar.search.mip.backends.highs import HighsModel
 from vhagar.search.mip.encoding import Encoding, Knowledge, encode, known_ranges
 from vhagar.search.mip.hexagons import hexagons_of
+from vhagar.solver.backends import SolveStatus
+from vhagar.solver.backends.highs import HighsModel
 
 SHAPE = (2, 3, 3)
 SOURCE, TARGET = 1, 2

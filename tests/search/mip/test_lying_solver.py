@@ -12,10 +12,10 @@ import pytest
 from vhagar import Options, Problem, Result, Status, verify
 from vhagar.errors import SolverFailure, SolverUnavailable
 from vhagar.result import Tracker
-from vhagar.search.mip.backends import Solved, SolveStatus
-from vhagar.search.mip.backends.highs import HighsModel
 from vhagar.search.mip.engine import _take
 from vhagar.search.mip.messages import SolverMissing
+from vhagar.solver.backends import Solved, SolveStatus
+from vhagar.solver.backends.highs import HighsModel
 
 OPTIMUM = 0.25  # of the fixture `problem`
 # Without the attack, whose witnesses would spoil the lies.

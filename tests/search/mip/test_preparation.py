@@ -17,15 +17,15 @@ from vhagar import Network, Options, Problem, verify
 from vhagar.dependency import find_dependencies
 from vhagar.errors import SolverUnavailable
 from vhagar.network import Affine, Relu
-from vhagar.search.mip import crew as crews
-from vhagar.search.mip.crew import (
-    BoundNeuron,
-    LoneCrew,
-    ProcessCrew,
-    RelatePiece,
-    Workplace,
-)
+from vhagar.search.mip import pool as crews
 from vhagar.search.mip.encoding import Knowledge
+from vhagar.search.mip.pool import (
+    BoundNeuron,
+    BoundsWorker,
+    ProcessPool,
+    RelatePiece,
+    SerialPool,
+)
 from vhagar.search.mip.preparation import prepare
 
 OPTIONS = Options(engine="mip", processes=False)
@@ -44,11 +44,11 @@ def deep_network(seed: int = 0, classes: int = 3) -> Network:
     return Network(tuple(layers[:-1]), (1, 2, 3))
 
 
-class Recorder(LoneCrew):
+class Recorder(SerialPool):
     """Keeps what it is asked for."""
 
     def __init__(self, problem: Problem, options: Options = OPTIONS) -> None:
-        super().__init__(Workplace(problem, options), lambda: False)
+        super().__init__(BoundsWorker(problem, options), lambda: False)
         self.asked: list[Any] = []
 
     def answers(self, tasks: Sequence[Any], deadline: float) -> Iterator[tuple[Any, Any]]:
@@ -58,8 +58,8 @@ class Recorder(LoneCrew):
 
 
 def prepared(problem: Problem, options: Options = OPTIONS) -> tuple[Recorder, dict[Any, Knowledge]]:
-    crew = Recorder(problem, options)
-    return crew, prepare(problem, options, crew, time.monotonic() + 100)
+    pool = Recorder(problem, options)
+    return pool, prepare(problem, options, pool, time.monotonic() + 100)
 
 
 PERTURBED = (
@@ -102,14 +102,14 @@ def test_what_is_known_holds_for_every_pair(text: str, clip: bool, seed: int) ->
 
 
 def test_bounds_are_computed_once_for_all_targets_and_pieces() -> None:
-    crew, known = prepared(Problem(deep_network(), "occlusion(1,[1,3],1)", 0))
-    asked = [task for task in crew.asked if isinstance(task, BoundNeuron)]
+    pool, known = prepared(Problem(deep_network(), "occlusion(1,[1,3],1)", 0))
+    asked = [task for task in pool.asked if isinstance(task, BoundNeuron)]
     places = Counter((task.copy, task.position, task.neuron) for task in asked)
     assert asked
     assert max(places.values()) == 1
     assert {task.copy for task in asked} == {0}  # the images fill the input range together
     assert len({id(knowledge.bounds) for knowledge in known.values()}) == 1
-    related = [task.root for task in crew.asked if isinstance(task, RelatePiece)]
+    related = [task.root for task in pool.asked if isinstance(task, RelatePiece)]
     assert related == [0, 1, 2]
 
 
@@ -119,8 +119,8 @@ def test_a_copy_with_other_inputs_is_asked_about_where_it_sees_them() -> None:
     second = Affine(np.eye(2), np.array([-0.5, -0.5]), (2,), (2,))
     last = Affine(np.array([[1.0, -1], [-1, 1]]), np.zeros(2), (2,), (2,))
     network = Network((first, Relu((2,)), second, Relu((2,)), last), (1, 1, 4))
-    crew, known = prepared(Problem(network, "occlusion(1,1,1)", 0))
-    asked = [(task.copy, task.neuron) for task in crew.asked if isinstance(task, BoundNeuron)]
+    pool, known = prepared(Problem(network, "occlusion(1,1,1)", 0))
+    asked = [(task.copy, task.neuron) for task in pool.asked if isinstance(task, BoundNeuron)]
     assert asked == [(0, 0), (0, 1)]  # black pixels make the first neuron's sign known
     bounds = known[0].bounds
     assert bounds is not None
@@ -142,24 +142,24 @@ def test_only_what_is_wanted_is_computed(
 ) -> None:
     problem = Problem(deep_network(), "linf(0.2)", 0)
     options = Options(engine="mip", without=without, formulation=formulation, processes=False)
-    crew, known = prepared(problem, options)
+    pool, known = prepared(problem, options)
     assert (known[0].relations is not None, known[0].hexagons is not None) == wanted
     assert known[0].bounds is not None
-    assert any(isinstance(task, RelatePiece) for task in crew.asked) == any(wanted)
+    assert any(isinstance(task, RelatePiece) for task in pool.asked) == any(wanted)
 
 
 def test_without_a_perturbation_there_is_one_copy() -> None:
-    crew, known = prepared(Problem(deep_network(), None, 0))
+    pool, known = prepared(Problem(deep_network(), None, 0))
     assert list(known) == [None]
-    assert {type(task) for task in crew.asked} == {BoundNeuron}
+    assert {type(task) for task in pool.asked} == {BoundNeuron}
 
 
 def test_without_time_nothing_is_asked_but_everything_is_there() -> None:
     problem = Problem(deep_network(), "occlusion(1,[1,3],1)", 0)
-    crew = Recorder(problem)
-    known = prepare(problem, OPTIONS, crew, time.monotonic() - 1)
-    assert not any(isinstance(task, BoundNeuron) for task in crew.asked)
-    assert all(task.seconds == 0 for task in crew.asked)
+    pool = Recorder(problem)
+    known = prepare(problem, OPTIONS, pool, time.monotonic() - 1)
+    assert not any(isinstance(task, BoundNeuron) for task in pool.asked)
+    assert all(task.seconds == 0 for task in pool.asked)
     assert [known[root].relations is not None for root in range(3)] == [True] * 3
 
 
@@ -177,22 +177,22 @@ def test_dependencies_are_found_once_for_all_targets(monkeypatch: pytest.MonkeyP
     assert found == list(problem.pieces)
 
 
-def process_crew(problem: Problem, size: int = 2) -> tuple[ProcessCrew, list[Any]]:
+def process_crew(problem: Problem, size: int = 2) -> tuple[ProcessPool, list[Any]]:
     others: list[Any] = []
     inbox: queue.SimpleQueue[tuple[Any, Any]] = queue.SimpleQueue()
     inbox.put(("somebody else", "hello"))
     heard = lambda name, message: others.append((name, message))  # noqa: E731
-    return ProcessCrew(problem, OPTIONS, size, inbox, heard, others.append), others
+    return ProcessPool(problem, OPTIONS, size, inbox, heard, others.append), others
 
 
 def test_processes_find_the_same() -> None:
     problem = Problem(deep_network(), "occlusion(1,[1,3],1)", 0)
     _, alone = prepared(problem)
-    crew, others = process_crew(problem)
+    pool, others = process_crew(problem)
     try:
-        known = prepare(problem, OPTIONS, crew, time.monotonic() + 200)
+        known = prepare(problem, OPTIONS, pool, time.monotonic() + 200)
     finally:
-        crew.stop()
+        pool.stop()
     assert ("somebody else", "hello") in others
     for root in range(3):
         ours, theirs = known[root], alone[root]
@@ -206,26 +206,26 @@ def test_processes_find_the_same() -> None:
 
 def test_whoever_is_stuck_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     problem = Problem(deep_network(), "linf(0.2)", 0)
-    crew, _ = process_crew(problem, size=1)
+    pool, _ = process_crew(problem, size=1)
     task = RelatePiece(0, (), 60.0)  # type: ignore[arg-type]
     try:
         monkeypatch.setattr(crews, "_PATIENCE", 0.0)
-        before = set(crew._workers)
-        assert list(crew.answers([task], time.monotonic() + 0.01)) == []
-        assert len(crew._workers) == 1
-        assert not before & set(crew._workers)
+        before = set(pool._workers)
+        assert list(pool.answers([task], time.monotonic() + 0.01)) == []
+        assert len(pool._workers) == 1
+        assert not before & set(pool._workers)
     finally:
-        crew.stop()
+        pool.stop()
 
 
 def test_a_worker_that_fails_is_noted_and_the_rest_goes_on() -> None:
     problem = Problem(deep_network(), "linf(0.2)", 0)
-    crew, others = process_crew(problem, size=2)
+    pool, others = process_crew(problem, size=2)
     try:
         tasks = [RelatePiece(root, _bounds(problem), 1.0) for root in (99, 0)]
-        found = list(crew.answers(tasks, time.monotonic() + 60))
+        found = list(pool.answers(tasks, time.monotonic() + 60))
     finally:
-        crew.stop()
+        pool.stop()
     assert [task.root for task, _ in found] == [0]
     assert any("IndexError" in str(note) for note in others)
 
@@ -239,14 +239,14 @@ def test_a_solver_that_is_missing_ends_the_preparation(monkeypatch: pytest.Monke
     problem = Problem(deep_network(), "linf(0.2)", 0)
     inbox: queue.SimpleQueue[tuple[Any, Any]] = queue.SimpleQueue()
     options = Options(engine="mip", solver="abacus")
-    crew = ProcessCrew(problem, options, 1, inbox, lambda *_: None, lambda _: None)
+    pool = ProcessPool(problem, options, 1, inbox, lambda *_: None, lambda _: None)
     try:
         # A wrong name is an error of another kind, and ends the worker.
-        assert list(crew.answers([RelatePiece(0, _bounds(problem), 1.0)], math.inf)) == []
-        inbox.put((("crew", 7), crews.SolverMissing("no licence")))
-        crew._hired = 7
-        crew._hire()
+        assert list(pool.answers([RelatePiece(0, _bounds(problem), 1.0)], math.inf)) == []
+        inbox.put((("pool", 7), crews.SolverMissing("no licence")))
+        pool._hired = 7
+        pool._hire()
         with pytest.raises(SolverUnavailable, match="no licence"):
-            list(crew.answers([RelatePiece(0, _bounds(problem), 1.0)], math.inf))
+            list(pool.answers([RelatePiece(0, _bounds(problem), 1.0)], math.inf))
     finally:
-        crew.stop()
+        pool.stop()

@@ -10,10 +10,10 @@ import pytest
 
 from vhagar import Network, Options, Problem
 from vhagar.network import Affine
-from vhagar.search.mip.backends import Solved, SolveStatus
-from vhagar.search.mip.backends.highs import HighsModel
 from vhagar.search.mip.messages import CandidateFound, Message, UpperFound
 from vhagar.search.mip.target import TargetSearch
+from vhagar.solver.backends import Solved, SolveStatus
+from vhagar.solver.backends.highs import HighsModel
 
 
 def search_of(problem: Problem, messages: list[Message], gap: float = 1e-3) -> TargetSearch:

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vhagar.device import Tensor, require_torch
 from vhagar.relaxation.first_order.dual import Dual
 from vhagar.relaxation.first_order.fused import Cells
 from vhagar.relaxation.first_order.maps import AbstractMap, map_of
@@ -17,6 +16,7 @@ from vhagar.relaxation.hexagon import Hexagons
 from vhagar.relaxation.layerwise import TwinBounds
 from vhagar.relaxation.receptive import LocalNetwork, View
 from vhagar.relaxation.twin import Stage
+from vhagar.runtime.devices import Tensor, require_torch
 
 Array = NDArray[np.float64]
 

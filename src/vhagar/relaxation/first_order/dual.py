@@ -12,12 +12,12 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from vhagar.device import Tensor, full_precision, require_torch
 from vhagar.relaxation.first_order.fused import Adam, Cells, Free, offset, step
 from vhagar.relaxation.first_order.goal import AbstractGoal
 from vhagar.relaxation.first_order.maps import AbstractMap
 from vhagar.relaxation.first_order.starts import quick_free
 from vhagar.relaxation.first_order.support import Support
+from vhagar.runtime.devices import Tensor, full_precision, require_torch
 
 _HALF_ULP = 2.0**-24
 # Convolutions may be computed by other sums than the plain one.

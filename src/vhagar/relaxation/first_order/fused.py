@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from vhagar.device import Tensor, require_torch
+from vhagar.runtime.devices import Tensor, require_torch
 
 # Entries of a block: some twenty buffers of this many float32 numbers fit into a core's cache.
 _BLOCK_ENTRIES = 2**14

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
-from vhagar.device import Tensor, require_torch
 from vhagar.relaxation.first_order.fused import Adam
+from vhagar.runtime.devices import Tensor, require_torch
 
 
 class AbstractGoal(ABC):

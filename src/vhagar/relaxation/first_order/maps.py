@@ -8,9 +8,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any
 
-from vhagar.device import Tensor, require_torch, sparse_tensor
 from vhagar.network import AbstractLinear, Convolution, SparseAffine
 from vhagar.relaxation.twin import Stage
+from vhagar.runtime.devices import Tensor, require_torch, sparse_tensor
 
 # Entries of a matrix that is small; far fewer on a CPU, which has few operations to spare.
 _SMALL = {"cpu": 2**14, "cuda": 2**21}

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vhagar.device import in_parts, require_torch
 from vhagar.network import Network
 from vhagar.perturbation import AbstractPiece
 from vhagar.relaxation.first_order.build import local_dual, maps_of, whole_dual
@@ -25,8 +24,9 @@ from vhagar.relaxation.layerwise import (
     plain_hexagons,
 )
 from vhagar.relaxation.receptive import LocalNetwork, View, local_network, tile_bounds
-from vhagar.relaxation.threads import in_threads
 from vhagar.relaxation.twin import Choice
+from vhagar.runtime.devices import in_parts, require_torch
+from vhagar.runtime.threads import in_threads
 
 Array = NDArray[np.float64]
 

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vhagar.device import require_torch
 from vhagar.problem import Problem
 from vhagar.relaxation.first_order.build import maps_of, whole_dual
 from vhagar.relaxation.first_order.dual import Steps
@@ -17,6 +16,7 @@ from vhagar.relaxation.first_order.goal import ConfidenceGoal
 from vhagar.relaxation.first_order.refine import Multipliers
 from vhagar.relaxation.interval import Bounds, network_bounds
 from vhagar.relaxation.layerwise import TwinBounds
+from vhagar.runtime.devices import require_torch
 
 Array = NDArray[np.float64]
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from vhagar.device import Tensor, require_torch
 from vhagar.relaxation.first_order.fused import Cells, offset
+from vhagar.runtime.devices import Tensor, require_torch
 
 
 def quick_free(cells: Cells, a: Tensor, b: Tensor) -> Tensor:

@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from vhagar.device import Tensor, require_torch
 from vhagar.perturbation import AbstractPiece
 from vhagar.perturbation.affine import AffinePiece
-from vhagar.perturbation.band import BandPiece
 from vhagar.perturbation.box_affine import BoxAffinePiece
 from vhagar.perturbation.brightness import BrightnessPiece
 from vhagar.perturbation.contrast import ContrastPiece
+from vhagar.perturbation.linf_ball import LinfBallPiece
+from vhagar.runtime.devices import Tensor, require_torch
 
 # Coefficients `(rows, pixels)` to the value `(rows,)` and the pair where it is attained.
 Support = Callable[[Tensor, Tensor], tuple[Tensor, Tensor, Tensor]]
@@ -99,7 +99,7 @@ def _best_of(
     return best, x, x_p
 
 
-def _band(piece: BandPiece, pixels: Pixels) -> Support:
+def _band(piece: LinfBallPiece, pixels: Pixels) -> Support:
     low, high = piece.domain.lower, piece.domain.upper
     step = min(piece.limit, piece.domain.width)
     above, below = min(low + step, high), max(high - step, low)
@@ -240,7 +240,7 @@ def _asked(piece: AbstractPiece, pixels: Pixels) -> Support:
 
 # In order: the first that fits is taken.
 _ADAPTERS: tuple[tuple[type[AbstractPiece], Any], ...] = (
-    (BandPiece, _band),
+    (LinfBallPiece, _band),
     (AffinePiece, _affine),
     (BoxAffinePiece, _box_affine),
     (BrightnessPiece, _scalar),

@@ -26,13 +26,13 @@ from vhagar.dependency import (
     no_pairs,
     ranges_of,
 )
-from vhagar.linear import Columns, LinearArrays, LinearModel
 from vhagar.network import Network, Relu
 from vhagar.perturbation import AbstractPiece
 from vhagar.perturbation.affine import identity_piece
 from vhagar.problem import Problem
 from vhagar.relaxation import Bounds, confidence_bounds
 from vhagar.relaxation.hexagon import Hexagons
+from vhagar.solver.linear_model import Columns, LinearArrays, LinearModel
 
 Array = NDArray[np.float64]
 

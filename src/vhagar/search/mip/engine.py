@@ -11,13 +11,13 @@ from dataclasses import replace
 from typing import Any
 
 from vhagar.dataset import named_dataset
+from vhagar.engine import AbstractEngine
 from vhagar.errors import SolverFailure, SolverUnavailable
 from vhagar.options import Options
 from vhagar.problem import Problem
 from vhagar.result import BoundKind, Tracker
-from vhagar.search.base import AbstractEngine
-from vhagar.search.mip.attacking import AttackBeside, attack_first
-from vhagar.search.mip.crew import LoneCrew, ProcessCrew, Workplace
+from vhagar.runtime.processes import Channel, Finished, Worker, next_message
+from vhagar.search.mip.attack_phase import AttackBeside, attack_first
 from vhagar.search.mip.messages import (
     CandidateFound,
     Message,
@@ -25,9 +25,9 @@ from vhagar.search.mip.messages import (
     SolverMissing,
     UpperFound,
 )
+from vhagar.search.mip.pool import BoundsWorker, ProcessPool, SerialPool
 from vhagar.search.mip.preparation import Prepared, prepare
 from vhagar.search.mip.target import TargetSearch, stopwatch
-from vhagar.search.processes import Channel, Finished, Worker, next_message
 
 Inbox = queue.SimpleQueue[tuple[Any, Any]]
 
@@ -51,8 +51,8 @@ def _run_here(tracker: Tracker, deadline: float) -> bool:
 
     with tracker.phase("prepare"):
         attacked = attack_first(tracker, deadline)
-        crew = LoneCrew(Workplace(problem, options), late)
-        prepared = replace(attacked, pieces=prepare(problem, options, crew, deadline))
+        pool = SerialPool(BoundsWorker(problem, options), late)
+        prepared = replace(attacked, pieces=prepare(problem, options, pool, deadline))
     for goal in problem.goals:
 
         def stop(goal: int | None = goal) -> bool:
@@ -107,15 +107,15 @@ def _prepare_in_processes(tracker: Tracker, deadline: float, inbox: Inbox) -> Pr
     problem, options = tracker.problem, tracker.options
     attack = AttackBeside(tracker, deadline, inbox)
     size = max(options.worker_count - attack.running, 1)
-    crew = None
+    pool = None
     try:
-        crew = ProcessCrew(problem, options, size, inbox, attack.hear, tracker.note)
-        pieces = prepare(problem, options, crew, deadline)
+        pool = ProcessPool(problem, options, size, inbox, attack.hear, tracker.note)
+        pieces = prepare(problem, options, pool, deadline)
         return replace(attack.ended(), pieces=pieces)
     finally:
         attack.stop()
-        if crew is not None:
-            crew.stop()
+        if pool is not None:
+            pool.stop()
 
 
 def _note_failure(tracker: Tracker, goal: int | None, error: str) -> None:

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from vhagar.perturbation import AbstractPiece
 from vhagar.perturbation.scalar import AbstractScalarPiece
 from vhagar.problem import Problem
-from vhagar.search.mip.backends import SolveStatus
-from vhagar.search.mip.backends.highs import HighsModel
 from vhagar.search.mip.encoding import Encoding, encode
+from vhagar.solver.backends import SolveStatus
+from vhagar.solver.backends.highs import HighsModel
 
 Array = NDArray[np.float64]
 

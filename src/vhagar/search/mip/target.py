@@ -23,13 +23,13 @@ from vhagar.perturbation import AbstractPiece
 from vhagar.problem import Problem
 from vhagar.relaxation import Bounds, largest_confidence
 from vhagar.result import Witness, WitnessCheck
-from vhagar.search.mip.backends import AbstractModel, Solved, SolveStatus, backend_named
 from vhagar.search.mip.encoding import Encoding, Knowledge, encode, known_ranges
 from vhagar.search.mip.hexagons import hexagons_of
+from vhagar.search.mip.infeasibility_check import shortfall
 from vhagar.search.mip.messages import CandidateFound, Message, NodesSearched, UpperFound
 from vhagar.search.mip.polish import Candidate, Polish, first_accepted
 from vhagar.search.mip.preparation import UNPREPARED, Prepared
-from vhagar.search.mip.shortfall import shortfall
+from vhagar.solver.backends import AbstractModel, Solved, SolveStatus, backend_named
 
 Array = NDArray[np.float64]
 
@@ -156,7 +156,7 @@ class TargetSearch:
         hints = self._prepared.hints.get(self._goal)
         if hints is None or not self._backend.capabilities.partial_start:
             return None
-        from vhagar.search.mip.attacker import start_of
+        from vhagar.search.mip.attack_worker import start_of
 
         return start_of(encoding, hints)
 

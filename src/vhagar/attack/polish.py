@@ -1,0 +1,186 @@
+"""The primal heuristic: from an LP's input to the best input of its linear region.
+
+The network's own forward pass at the input says which neurons are active in both copies. With all
+of them decided the lambda-LP is exact: its optimum is the most confident attacked input of the
+region. A small margin is asked for, so that float32 agrees.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vhagar.relaxation.lp.region_model import PIXELS, Decision, RegionModel
+from vhagar.solver.simplex import LpStatus, Simplex
+
+Array = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+# Margins to ask for, as parts of the largest score.
+_MARGINS = (1e-6, 1e-5, 1e-4, 1e-3)
+_MOST_ROUNDS = 4
+# Of a neuron's range: what a thorough polish takes for 0, and how many such neurons it flips.
+_NEARLY_ZERO, _MOST_FLIPS = 1e-6, 12
+
+# Judges an input and parameters; returns the confidence if it is a witness.
+Judge = Callable[[Array, Array], float | None]
+
+
+def polish(
+    context: RegionModel,
+    x: Array,
+    parameters: Array,
+    judge: Judge,
+    thorough: bool = False,
+    decisions: tuple[Decision, ...] = (),
+) -> float:
+    """Look for a witness near an input; returns the best confidence found, or 0.
+
+    The context's piece must be convex once its pixels' sides are decided: then all that is left to
+    choose is in its LP. Of neurons that are nearly 0 at the input, `decisions` say on which side to
+    look; a thorough polish also tries their other sides.
+    """
+    best = judge(x, parameters) or 0.0
+    for _ in range(_MOST_ROUNDS):
+        found = _best_of_regions(context, x, parameters, judge, thorough, decisions)
+        if found is None:
+            break
+        confidence, x, parameters = found
+        if confidence <= best * (1 + 1e-6):
+            break
+        best = confidence
+    return best
+
+
+def proposed(context: RegionModel, primal: Array) -> tuple[Array, Array]:
+    """The input of an LP solution, and parameters that go with it."""
+    inputs, domain = context.model.inputs, context.problem.domain
+    x = np.clip(inputs.x.value(primal), domain.lower, domain.upper)
+    if inputs.parameters is not None:
+        return x, context.piece.project(inputs.parameters.value(primal))
+    assert inputs.x_p is not None  # one of the two is always there
+    return x, context.piece.recover(x, inputs.x_p.value(primal))
+
+
+def _best_of_regions(
+    context: RegionModel,
+    x: Array,
+    parameters: Array,
+    judge: Judge,
+    thorough: bool,
+    decisions: tuple[Decision, ...],
+) -> tuple[float, Array, Array] | None:
+    piece, network = context.piece, context.problem.network
+    x_p = piece.apply(x[None], parameters[None])
+    first, scores = network.preactivations(x[None])
+    second, _ = network.preactivations(x_p)
+    size = max(float(abs(scores).max()), 1e-30)
+    parts = _other_parts(context, x_p[0])
+    best: tuple[float, Array, Array] | None = None
+    for states in _neighbourhood(context, first, second, thorough, decisions):
+        cut = np.concatenate([_outside_region(context, states), parts])
+        found = _best_of_region(context, np.unique(cut), size, judge)
+        if found is not None and (best is None or found[0] > best[0]):
+            best = found
+    return best
+
+
+def _neighbourhood(
+    context: RegionModel,
+    first: list[Array],
+    second: list[Array],
+    thorough: bool,
+    decisions: tuple[Decision, ...],
+) -> Iterator[tuple[Mask, Mask]]:
+    """Activation patterns of both copies: that of the input, then those around it."""
+    none = np.zeros(0)
+    s, t = (np.concatenate([none, *(layer[0] for layer in copy)]) for copy in (first, second))
+    sizes = np.concatenate([none, *(h.magnitude for h in context.bounds.hexagons)])
+    near_s, near_t = (abs(values) <= _NEARLY_ZERO * sizes for values in (s, t))
+    decided = _as_decided(context, decisions, (s > 0, t > 0), (near_s, near_t))
+    yield decided
+    if not thorough:
+        return
+    if ((s > 0) != decided[0]).any() or ((t > 0) != decided[1]).any():
+        yield s > 0, t > 0
+    if near_s.any() or near_t.any():
+        yield (s > 0) | near_s, (t > 0) | near_t
+        yield (s > 0) & ~near_s, (t > 0) & ~near_t
+    flips = 0 if context.is_large else _MOST_FLIPS  # each would take as long as many nodes
+    for k in np.flatnonzero(near_s | near_t)[:flips]:
+        for active_s, active_t in ((True, True), (True, False), (False, True), (False, False)):
+            states = (s > 0).copy(), (t > 0).copy()
+            states[0][k] = active_s if near_s[k] else states[0][k]
+            states[1][k] = active_t if near_t[k] else states[1][k]
+            yield states
+
+
+def _as_decided(
+    context: RegionModel,
+    decisions: tuple[Decision, ...],
+    states: tuple[Mask, Mask],
+    near: tuple[Mask, Mask],
+) -> tuple[Mask, Mask]:
+    """The pattern in which neurons that are nearly 0 have the signs that were decided."""
+    offsets = np.cumsum([0, *(len(hexagons) for hexagons in context.bounds.hexagons)])
+    for decision in decisions:
+        if decision.layer == PIXELS:
+            continue
+        k = int(offsets[decision.layer]) + decision.neuron
+        equal = context.bounds.hexagons[decision.layer].equal[decision.neuron]
+        for copy in (0, 1) if equal else (decision.copy,):
+            if near[copy][k]:
+                states[copy][k] = decision.positive
+    return states
+
+
+def _best_of_region(
+    context: RegionModel, cut: NDArray[np.int64], size: float, judge: Judge
+) -> tuple[float, Array, Array] | None:
+    context.polisher.switch_off(cut)
+    for margin in _MARGINS:
+        answer = _solve_with_margin(context, context.polisher, margin * size)
+        if answer is None:
+            break
+        confidence = judge(*answer)
+        if confidence is not None:
+            return confidence, *answer
+    # Where no margin is to be had, a tie may be.
+    answer = _solve_with_margin(context, context.polisher, 0.0)
+    confidence = None if answer is None else judge(*answer)
+    return None if answer is None or confidence is None else (confidence, *answer)
+
+
+def _solve_with_margin(
+    context: RegionModel, simplex: Simplex, margin: float
+) -> tuple[Array, Array] | None:
+    rows = context.model.target_rows
+    simplex.require_rows(rows, context.model.arrays.row_lower[rows] + margin)
+    answer = simplex.solve()
+    if answer.status is not LpStatus.OPTIMAL or answer.primal is None:
+        return None
+    return proposed(context, answer.primal)
+
+
+def _outside_region(context: RegionModel, states: tuple[Mask, Mask]) -> NDArray[np.int64]:
+    """The lambda columns of corners on the other side of some neuron's sign."""
+    weights = context.model.weights
+    sizes = [len(hexagons) for hexagons in context.bounds.hexagons]
+    offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    place = offsets[weights.layer] + weights.neuron
+    cut = np.zeros(len(weights.column), dtype=np.bool_)
+    for values, active in zip((weights.s, weights.t), states, strict=True):
+        cut |= np.where(active[place], values < 0, values > 0)
+    return weights.column[cut]
+
+
+def _other_parts(context: RegionModel, x_p: Array) -> NDArray[np.int64]:
+    """The columns of corners on the other side of some pixel's clip."""
+    corners, columns = context.piece.pixel_corners(), context.model.inputs.pixels
+    if corners is None or columns is None:
+        return np.zeros(0, dtype=np.int64)
+    clipped = x_p == corners.x_p[0]
+    sides = corners.side[1:]
+    return columns[np.where(clipped[:, None], sides < 0, sides > 0)]

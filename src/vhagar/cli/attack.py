@@ -1,0 +1,38 @@
+"""`vhagar attack`: its arguments. It runs as `vhagar verify` does, with another engine."""
+
+from __future__ import annotations
+
+import argparse
+
+from vhagar.cli import arguments as types
+from vhagar.cli import verify
+from vhagar.options import ATTACK_PARTS, Options
+
+HELP = "the lower bound only: the most confident input that can be attacked"
+
+DESCRIPTION = """\
+Find the most confident input of the source class that the perturbation pushes into a target class:
+the lower bound of `verify` and its picture, without a proof that there is none more confident.
+"""
+
+EPILOG = """\
+example:
+  vhagar attack model.onnx --perturbation "linf(0.1)" --source 2 --target 3 --plot attack.png
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The arguments of `vhagar attack`."""
+    parser.set_defaults(command=verify.run, percent=False, gap=Options.relative_gap)
+    types.add_model(parser)
+    types.add_question(parser)
+    parser.add_argument(
+        "--paper",
+        dest="engine",
+        action="store_const",
+        const="paper-attack",
+        default="attack",
+        help="the paper's algorithm as published, without additions",
+    )
+    types.add_without(parser, "the attack", ", ".join(ATTACK_PARTS))
+    types.add_common(parser, timeout=10.0)

@@ -1,0 +1,145 @@
+"""`vhagar baseline`: its arguments, and what they start."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from vhagar.baseline.defaults import SAMPLES, SPREAD
+from vhagar.cli import arguments as types
+from vhagar.options import Options
+
+if TYPE_CHECKING:
+    from vhagar.cli.session import Outcome
+    from vhagar.search import AbstractEngine
+
+HELP = "what others would answer: Marabou, or sampling"
+
+DESCRIPTION = """\
+The same question, asked of what the verifier is compared with. The answer has the same form; how
+far it can be trusted is said beside it.
+"""
+
+EPILOG = """\
+examples:
+  vhagar baseline marabou model.onnx --perturbation "occlusion(14,14,3)" --source 2 --target 3 \\
+    --timeout 600
+  vhagar baseline dataset model.onnx --perturbation "linf(0.1)" --source 2 --target 3 \\
+    --dataset mnist.npz
+  vhagar baseline random model.onnx --perturbation "linf(0.1)" --source 2 --samples 10000
+"""
+
+_MARABOU = """\
+Marabou says whether the network is delta-globally robust, and a binary search over delta gives an
+interval. The upper end hangs on Marabou's word; inputs that it finds are checked as ours are.
+"""
+
+_DATASET = """\
+The most confident input of a dataset that the perturbation turns: a lower bound, and no more.
+"""
+
+_RANDOM = """\
+The mean over random inputs of what their confidence is, if the perturbation turns them, or 0; with
+the half-width of Hoeffding's inequality. It says little about the largest confidence.
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The arguments of `vhagar baseline`: one more command for each baseline."""
+    commands = parser.add_subparsers(title="baselines", metavar="BASELINE", required=True)
+    for name, text, description, add in (
+        ("marabou", "a binary search with an SMT-based verifier", _MARABOU, _add_marabou),
+        ("dataset", "the most confident input of a dataset", _DATASET, _add_dataset),
+        ("random", "the mean over random inputs", _RANDOM, _add_random),
+    ):
+        one = commands.add_parser(name, help=text, description=description, epilog=EPILOG)
+        one.set_defaults(baseline=name)
+        add(one)
+
+
+def _add_marabou(parser: argparse.ArgumentParser) -> None:
+    _add_shared(parser, _marabou, timeout=600.0)
+    parser.add_argument(
+        "--query-timeout",
+        type=types.seconds,
+        metavar="S",
+        help="seconds for one question, doubled when nothing else is left to ask (default: a sixth "
+        "of the whole)",
+    )
+    parser.add_argument(
+        "--gap",
+        type=float,
+        default=Options.relative_gap,
+        metavar="G",
+        help="relative gap at which the interval counts as closed (default: %(default)s)",
+    )
+
+
+def _add_dataset(parser: argparse.ArgumentParser) -> None:
+    _add_shared(parser, _dataset, timeout=None)
+
+
+def _add_random(parser: argparse.ArgumentParser) -> None:
+    _add_shared(parser, _random, timeout=None)
+    add = parser.add_argument
+    add("--samples", type=int, default=SAMPLES, metavar="N", help="how many (default: %(default)s)")
+    add(
+        "--spread",
+        type=float,
+        default=SPREAD,
+        metavar="D",
+        help="standard deviation, in widths of the input range (default: %(default)s)",
+    )
+    add(
+        "--ceiling",
+        type=float,
+        metavar="C",
+        help="a proven bound on the confidence, such as the upper end of `vhagar confidence`; the "
+        "half-width is in proportion to it (default: by interval arithmetic)",
+    )
+
+
+def _add_shared(
+    parser: argparse.ArgumentParser,
+    make: Callable[[argparse.Namespace], AbstractEngine],
+    timeout: float | None,
+) -> None:
+    parser.set_defaults(command=_run, make_engine=make)
+    types.add_model(parser)
+    types.add_question(parser)
+    types.add_common(parser, timeout=timeout)
+
+
+def _marabou(arguments: argparse.Namespace) -> AbstractEngine:
+    from vhagar.baseline.marabou import MarabouEngine
+
+    return MarabouEngine(arguments.query_timeout)
+
+
+def _dataset(arguments: argparse.Namespace) -> AbstractEngine:
+    from vhagar.baseline.dataset_sampling import DatasetEngine
+
+    return DatasetEngine()
+
+
+def _random(arguments: argparse.Namespace) -> AbstractEngine:
+    from vhagar.baseline.random_sampling import RandomEngine
+
+    return RandomEngine(arguments.samples, arguments.spread, ceiling=arguments.ceiling)
+
+
+def _run(arguments: argparse.Namespace) -> Outcome:
+    from vhagar.cli.session import Outputs, run_session
+
+    outputs = Outputs(arguments.json, arguments.plot)
+    outputs.check(arguments.model)
+    engine = arguments.make_engine(arguments)
+    problem = types.problem(arguments)
+    options = Options(
+        engine=arguments.baseline,
+        relative_gap=getattr(arguments, "gap", Options.relative_gap),
+        seed=arguments.seed,
+        dataset=arguments.dataset,
+    )
+    return run_session(problem, options, arguments.timeout, outputs, engine=engine)

@@ -1,0 +1,46 @@
+"""`vhagar confidence`: its arguments, and what they start."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from vhagar.cli import arguments as types
+
+if TYPE_CHECKING:
+    from vhagar.cli.session import Outcome
+
+HELP = "how confident can the network be in a class at all?"
+
+DESCRIPTION = """\
+How confident can the network be in a class at all? No robustness bound of the class exceeds that.
+"""
+
+EPILOG = """\
+example:
+  vhagar confidence model.onnx --class 2 --timeout 60 --json confidence.json
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The arguments of `vhagar confidence`."""
+    parser.set_defaults(command=run)
+    types.add_model(parser)
+    parser.add_argument(
+        "--class", dest="label", required=True, type=int, metavar="C", help="the class"
+    )
+    types.add_engine(parser)
+    types.add_common(parser)
+
+
+def run(arguments: argparse.Namespace) -> Outcome:
+    """Search, show and write."""
+    from vhagar.cli.session import Outputs, run_session
+    from vhagar.network import read_onnx
+    from vhagar.problem import Problem
+
+    options, outputs = types.search_options(arguments), Outputs(arguments.json, arguments.plot)
+    outputs.check(arguments.model, options.certificate)
+    network = read_onnx(arguments.model, **types.conventions(arguments))
+    problem = Problem(network, None, arguments.label, input_range=arguments.input_range)
+    return run_session(problem, options, arguments.timeout, outputs)

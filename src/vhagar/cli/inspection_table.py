@@ -1,0 +1,79 @@
+"""An inspection as text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from vhagar.network.inspection import Inspection, LayerFacts
+
+_INDENT = "  "
+
+
+def text(found: Inspection) -> str:
+    """What `vhagar inspect` prints, without a last line break."""
+    parts = [_head(found)]
+    if found.layers:
+        parts += [_layers(found.layers), _totals(found)]
+    if found.unsupported:
+        parts.append(_unsupported(found))
+    if found.notes:
+        parts.append("notes\n" + "\n".join(f"{_INDENT}{note}" for note in found.notes))
+    return "\n\n".join(parts)
+
+
+def _head(found: Inspection) -> str:
+    low, high = found.input_range
+    lines = [
+        ("file", ", ".join(filter(None, [f"operator set {found.opset}", found.producer]))),
+        ("", f"{found.parameters:,} parameters"),
+        ("operators", ", ".join(f"{name} {count}" for name, count in found.operators.items())),
+        ("input", f"{_shape(found.input_shape)}, every entry in [{low:g}, {high:g}]"),
+    ]
+    if found.convention is not None:
+        lines.append(("", f"the model takes {found.convention}"))
+    if found.classes is not None:
+        lines.append(("output", f"{found.classes} scores"))
+    return "\n".join([found.model, *(f"{_INDENT}{name:<11}{what}" for name, what in lines)])
+
+
+def _layers(layers: Sequence[LayerFacts]) -> str:
+    title = ("", "layer", "shape", "ReLU units", "linear units", "weights", "")
+    rows: list[tuple[str, ...]] = [title]
+    for number, layer in enumerate(layers, start=1):
+        shape = _shape(layer.out_shape)
+        if layer.in_shape != layer.out_shape:
+            shape = f"{_shape(layer.in_shape)} -> {shape}"
+        counts = (layer.relu_units, layer.linear_units, layer.weights)
+        numbers = (f"{count:,}" if count else "" for count in counts)
+        rows.append((str(number), layer.kind, shape, *numbers, layer.detail))
+    widths = [max(len(row[k]) for row in rows) for k in range(7)]
+    lines = []
+    for row in rows:
+        cells = [
+            cell.ljust(width) if k in (1, 2, 6) else cell.rjust(width)
+            for k, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        lines.append((_INDENT + "  ".join(cells)).rstrip())
+    return "\n".join(lines)
+
+
+def _totals(found: Inspection) -> str:
+    layers = sum(layer.kind == "Relu" for layer in found.layers)
+    lines = [f"{layers} ReLU layer{'s' * (layers != 1)} with {found.relu_units:,} ReLU units"]
+    if found.linear_units:
+        lines.append(f"{found.linear_units:,} linear units carry values past a ReLU layer")
+    return "\n".join(_INDENT + line for line in lines)
+
+
+def _unsupported(found: Inspection) -> str:
+    count = len(found.unsupported)
+    title = f"not supported: {count} node{'s' * (count != 1)}"
+    width = max(len(one.operator) for one in found.unsupported)
+    lines = [
+        f"{_INDENT}{one.operator:<{width}}  {one.node}: {one.reason}" for one in found.unsupported
+    ]
+    return "\n".join([title, *lines])
+
+
+def _shape(sizes: Sequence[int]) -> str:
+    return " x ".join(f"{size:,}" for size in sizes)

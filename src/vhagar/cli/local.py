@@ -1,0 +1,124 @@
+"""`vhagar local`: its arguments, and the answer on the screen."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from vhagar.cli import arguments as types
+from vhagar.errors import InvalidInput
+from vhagar.options import Options
+
+HELP = "is every perturbed version of one image still of its class?"
+
+DESCRIPTION = """\
+Local robustness, the special case of one given input: is every perturbed version of it still of its
+class, and how large is the smallest margin?
+"""
+
+EPILOG = """\
+examples:
+  vhagar local model.onnx --image digit.png --epsilon 0.02
+  vhagar local model.onnx --image test.npz --index 7 --perturbation "occlusion([1,20],[1,20],5)"
+
+exit codes:
+  0    answered, also when the time was up before anything was proven
+  2    bad input, or a file that cannot be read or written
+  130  interrupted (Ctrl-C or SIGTERM); what is known so far is printed
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The arguments of `vhagar local`."""
+    parser.set_defaults(command=run)
+    types.add_model(parser)
+    add = parser.add_argument
+    add(
+        "--image",
+        required=True,
+        type=Path,
+        metavar="FILE",
+        help="the input: an image, an .npy file, or with --index an .npz file or a folder",
+    )
+    add("--index", type=int, metavar="N", help="which input of the file, from 0")
+    add("--epsilon", type=float, metavar="E", help='the same as --perturbation "linf(E)"')
+    types.add_classes(parser, local=True)
+    types.add_input_range(parser)
+    add(
+        "--engine",
+        default=Options.engine,
+        metavar="E",
+        help="search engine (default: %(default)s)",
+    )
+    add(
+        "--solver",
+        default=Options.solver,
+        metavar="S",
+        help="MIP solver of --engine mip: highs, scip or gurobi (default: %(default)s)",
+    )
+    add(
+        "--gap",
+        type=float,
+        default=Options.relative_gap,
+        metavar="G",
+        help="relative gap at which a margin counts as known (default: %(default)s)",
+    )
+    add("--timeout", type=types.seconds, metavar="S", help="stop after S seconds")
+    add("--json", type=Path, metavar="FILE", help="write the whole answer, witness included")
+    add("--plot", type=Path, metavar="FILE", help="draw image and witness (.png, .pdf or .svg)")
+    add("--seed", type=types.seed, default=Options.seed, metavar="N", help="(%(default)s)")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Answer, write and say; returns the exit code."""
+    from vhagar.cli.session import Outputs
+    from vhagar.dataset import read_image
+    from vhagar.local.problem import LocalProblem
+    from vhagar.local.report import margin_text, sentence, write_json, write_plot
+    from vhagar.local.run import verify_local
+    from vhagar.network import read_onnx
+    from vhagar.perturbation import Domain
+    from vhagar.perturbation.loading import named
+
+    if (arguments.epsilon is None) == (arguments.perturbation is None):
+        raise InvalidInput("give either --epsilon or --perturbation")
+    Outputs(arguments.json, arguments.plot).check(arguments.model)
+    network = read_onnx(arguments.model, **types.conventions(arguments))
+    domain = Domain(network.input_shape, *arguments.input_range)
+    problem = LocalProblem(
+        network,
+        named(arguments.perturbation or f"linf({arguments.epsilon!r})"),
+        read_image(arguments.image, domain, arguments.index),
+        arguments.source,
+        arguments.target,
+        arguments.clip,
+        arguments.input_range,
+    )
+    options = Options(
+        engine=arguments.engine,
+        solver=arguments.solver,
+        relative_gap=arguments.gap,
+        seed=arguments.seed,
+        processes=False,
+        workers=1,
+    )
+    result = verify_local(problem, timeout=arguments.timeout, options=options)
+    failures = 0
+    for path, write in ((arguments.json, write_json), (arguments.plot, write_plot)):
+        if path is None:
+            continue
+        try:
+            write(problem, result, path)
+            print(f"wrote    {path}")
+        except Exception as error:  # nothing that goes wrong here may cost the answer
+            print(f"vhagar: error: cannot write {path}: {error}", file=sys.stderr)
+            failures += 1
+    for note in result.notes:
+        print(f"note     {note}")
+    print(f"margin   {margin_text(result)} (the smallest over all perturbed versions)")
+    print(f"time     {result.seconds:.1f} s with {result.engine}")
+    print(sentence(problem, result))
+    if failures:
+        return 2
+    return 130 if result.interrupted else 0

@@ -1,0 +1,136 @@
+"""The command line: arguments -> Problem -> verify -> output.
+
+Nothing heavy is imported before the arguments are understood, so that `--help` is instant.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from vhagar.cli import (
+    arguments as types,
+)
+from vhagar.cli import attack, baseline, confidence, export, inspect, local, report, sweep, verify
+from vhagar.errors import VhagarError
+from vhagar.version import __version__
+from vhagar_check import cli as check
+
+if TYPE_CHECKING:
+    from vhagar.cli.session import Outcome
+
+EXIT_ANSWERED = 0
+EXIT_BAD_INPUT = 2
+EXIT_INTERRUPTED = 130
+
+_DESCRIPTION = """\
+Verify the global robustness of neural networks. The answer is an interval, valid at every moment.
+"""
+
+_EPILOG = """\
+examples:
+  vhagar verify model.onnx --perturbation "occlusion(14,14,3)" --source 2 --target 3
+  vhagar attack model.onnx --perturbation "linf(0.1)" --source 2 --plot attack.png
+  vhagar confidence model.onnx --class 2 --timeout 60
+  vhagar inspect model.onnx
+  vhagar check proof.cert --model model.onnx
+  vhagar sweep study.toml --store study.db
+  vhagar report study.db -o report.html
+
+exit codes:
+  0    answered, also when the time was up before the interval was closed
+  1    inspect: the model uses operators that are not supported
+  2    bad input, or a file that cannot be read or written
+  130  interrupted (Ctrl-C or SIGTERM); the interval so far is printed
+"""
+
+
+# A new command is one more file and one more line.
+COMMANDS: dict[str, Any] = {
+    "verify": verify,
+    "attack": attack,
+    "confidence": confidence,
+    "inspect": inspect,
+    "check": check,
+    "sweep": sweep,
+    "report": report,
+    "baseline": baseline,
+    "local": local,
+    "export": export,
+}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line; returns the exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a file's name may be anything
+    arguments = _parser().parse_args(_joined(sys.argv[1:] if argv is None else argv))
+    from vhagar.cli.interrupts import interrupts
+
+    try:
+        with interrupts():
+            return _exit_code(arguments.command(arguments))
+    except VhagarError as error:
+        return _complain(str(error))
+    except KeyboardInterrupt:
+        print("vhagar: interrupted", file=sys.stderr)
+        return EXIT_INTERRUPTED
+
+
+def _exit_code(outcome: Outcome | int) -> int:
+    from vhagar.result import Status
+
+    if isinstance(outcome, int):
+        return outcome
+
+    for failure in outcome.failures:
+        _complain(failure)
+    if outcome.failures:
+        return EXIT_BAD_INPUT
+    return EXIT_INTERRUPTED if outcome.result.status is Status.INTERRUPTED else EXIT_ANSWERED
+
+
+def _complain(message: str) -> int:
+    print(f"vhagar: error: {message}", file=sys.stderr)
+    return EXIT_BAD_INPUT
+
+
+class _Parser(argparse.ArgumentParser):
+    """Its errors look like all others of the program."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(
+            formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False, **settings
+        )
+
+    def error(self, message: str) -> NoReturn:
+        self.print_usage(sys.stderr)
+        raise SystemExit(_complain(message))
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(prog="vhagar", description=_DESCRIPTION, epilog=_EPILOG)
+    parser.add_argument("--version", action="version", version=f"vhagar {__version__}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for name, command in COMMANDS.items():
+        command.add_arguments(
+            commands.add_parser(
+                name, help=command.HELP, description=command.DESCRIPTION, epilog=command.EPILOG
+            )
+        )
+    return parser
+
+
+def _joined(argv: Sequence[str]) -> list[str]:
+    """`--input-range -1,1` as one argument: argparse would take `-1,1` for an option."""
+    words: list[str] = []
+    for word in argv:
+        if words and words[-1] in types.SIGNED:
+            words[-1] += f"={word}"
+        else:
+            words.append(word)
+    return words

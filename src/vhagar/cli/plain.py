@@ -1,0 +1,106 @@
+"""Plain lines for pipes and log files: no control codes, and few enough to keep."""
+
+from __future__ import annotations
+
+import math
+import os
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from vhagar.cli.screen import AbstractScreen, AbstractWatch
+from vhagar.problem import Problem
+from vhagar.result import Progress, Result
+from vhagar.result.numbers import interval, seconds
+from vhagar.result.words import headline, interval_words, outcome
+
+# Changes are printed at most this often (seconds), and without any a sign of life this often.
+_BETWEEN_CHANGES = 1.0
+_BETWEEN_SIGNS_OF_LIFE = 30.0
+
+
+class PlainScreen(AbstractScreen):
+    """Prints to the standard output. A reader that has gone away counts as Ctrl-C."""
+
+    def __init__(self) -> None:
+        self.reader_gone = False
+
+    @contextmanager
+    def watch(self, problem: Problem, timeout: float | None) -> Iterator[AbstractWatch]:
+        limit = "" if timeout is None else f", at most {seconds(timeout)}"
+        self.line(f"{headline(problem)}{limit}")
+        watch = PlainWatch(self, problem)
+        try:
+            yield watch
+        except KeyboardInterrupt:
+            watch.last_words()
+            raise
+
+    def conclude(self, rows: Sequence[tuple[str, str]], sentence: str) -> None:
+        for label, text in rows:
+            self.line(f"{label + ':':10}{text}")
+        self.line(sentence)
+
+    def line(self, text: str) -> None:
+        if self.reader_gone:
+            return
+        try:
+            print(text, flush=True)
+        except BrokenPipeError:
+            self.reader_gone = True
+            # Python flushes the standard output once more at exit; that must not fail again.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+class PlainWatch(AbstractWatch):
+    """Prints what changed, at most once a second; a target's first witness at once."""
+
+    def __init__(self, screen: PlainScreen, problem: Problem) -> None:
+        self._screen = screen
+        self._problem = problem
+        self._last: Progress | None = None
+        self._printed: Progress | None = None
+        self._printed_at = -math.inf
+        self._attacked: set[int] = set()
+
+    def __call__(self, progress: Progress) -> None:
+        self._last = progress
+        attacked = {target for target, known in progress.targets.items() if known.lower > 0}
+        fresh = sorted(attacked - self._attacked)
+        self._attacked |= attacked
+        wait = _BETWEEN_CHANGES if self._changed(progress) else _BETWEEN_SIGNS_OF_LIFE
+        now = time.monotonic()
+        if fresh or now - self._printed_at >= wait:
+            self._printed, self._printed_at = progress, now
+            news = "".join(f", first witness for target {target}" for target in fresh)
+            self._screen.line(_progress_line(progress) + news)
+        if self._screen.reader_gone:
+            raise KeyboardInterrupt  # nobody is listening any more
+
+    def _changed(self, progress: Progress) -> bool:
+        seen = self._printed
+        return seen is None or (seen.lower, seen.upper, seen.phase) != (
+            progress.lower,
+            progress.upper,
+            progress.phase,
+        )
+
+    def finish(self, result: Result) -> None:
+        if len(result.targets) > 1:
+            for target, known in result.targets.items():
+                low, high = interval(known.lower, known.upper)
+                self._screen.line(f"{f'target {target}:':10}[{low}, {high}]")
+        self._screen.line(f"{'interval:':10}{interval_words(result.lower, result.upper)}")
+        self._screen.line(f"{'status:':10}{outcome(result, self._problem)}")
+
+    def last_words(self) -> None:
+        """The interval of a search that could not even end in order."""
+        if self._last is not None:
+            words = interval_words(self._last.lower, self._last.upper)
+            self._screen.line(f"{'interval:':10}{words}")
+
+
+def _progress_line(progress: Progress) -> str:
+    words = interval_words(progress.lower, progress.upper)
+    return f"{seconds(progress.seconds):>10}  {progress.phase:8}  {words}"

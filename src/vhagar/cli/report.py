@@ -1,0 +1,53 @@
+"""`vhagar report`: its arguments, and what they start."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+HELP = "the results of a sweep as one page, and as figures"
+
+DESCRIPTION = """\
+Write the results of a sweep as one HTML page that needs nothing from anywhere else. It can be read
+while the sweep is going on: then it says what is known by now.
+"""
+
+EPILOG = """\
+examples:
+  vhagar report study.db -o report.html
+  vhagar report study.db -o report.html --figures figures --formats csv,svg
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The arguments of `vhagar report`."""
+    parser.set_defaults(command=run)
+    add = parser.add_argument
+    add("store", type=Path, metavar="STORE", help="the store of a sweep")
+    add("-o", "--output", type=Path, metavar="FILE", help="the page (default: STORE's name.html)")
+    add("--figures", type=Path, metavar="FOLDER", help="write every figure there, too")
+    add(
+        "--formats",
+        type=lambda text: text.split(","),
+        default=["csv", "svg", "png"],
+        metavar="F,...",
+        help="of the figures: csv, svg, png (default: all)",
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Write the page and the figures; returns the exit code."""
+    from vhagar.report.data import read_store
+    from vhagar.report.export import export
+    from vhagar.report.page import write_page
+    from vhagar.result.serialize import check_writable
+
+    output = arguments.output or arguments.store.with_suffix(".html")
+    study = read_store(arguments.store)
+    check_writable(output)
+    write_page(study, output)
+    print(f"wrote {output}")
+    if arguments.figures is not None:
+        written = export(study, arguments.figures, arguments.formats)
+        print(f"wrote {len(written)} files to {arguments.figures}")
+    return 0

@@ -1,0 +1,143 @@
+"""One run as the user sees it: search, write the files, say the answer."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from vhagar.cli.screen import AbstractScreen, is_terminal
+from vhagar.dataset import named_dataset
+from vhagar.errors import InvalidInput
+from vhagar.options import Options
+from vhagar.problem import Problem
+from vhagar.result import Result, Status
+from vhagar.result.figure import draw, figure_format, witness_data
+from vhagar.result.serialize import check_writable, write_json
+from vhagar.result.words import details, final_sentence
+from vhagar.search import AbstractEngine, engine_for
+from vhagar.verify import verify
+
+# With percentages, the question itself may use this part of the time; what is left then goes to
+# the maximal confidence.
+_SHARE_OF_QUESTION = 0.75
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """Files to write, each of them optional."""
+
+    json: Path | None = None
+    plot: Path | None = None
+
+    def check(self, model: Path, certificate: Path | None = None) -> None:
+        """Nobody should compute for an hour to learn that a folder does not exist."""
+        taken = {model.resolve()}
+        for path in (certificate, self.json, self.plot):
+            if path is not None:
+                check_writable(path)
+                if path.resolve() in taken:
+                    raise InvalidInput(f"{path} is named twice; writing it would lose the other")
+                taken.add(path.resolve())
+        if self.plot is not None:
+            figure_format(self.plot)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What the run came to, and what went wrong with its files."""
+
+    result: Result
+    failures: tuple[str, ...]
+
+
+def run_session(
+    problem: Problem,
+    options: Options,
+    timeout: float | None = None,
+    outputs: Outputs = Outputs(),  # noqa: B008 (frozen)
+    percent: bool = False,
+    engine: AbstractEngine | None = None,
+) -> Outcome:
+    """Search, show, write, and conclude. `engine` searches instead of the options' one."""
+    # What is wrong with the options is found before anything is shown.
+    if engine is None:
+        engine_for(options)
+    named_dataset(options, problem.domain)
+    screen = open_screen()
+    if percent:
+        result = _search_with_percent(screen, problem, options, timeout)
+    else:
+        result = _search(screen, problem, options, timeout, engine)
+    failures = _deliver(screen, result, problem, outputs)
+    if options.certificate is not None and result.certificate is None:
+        failures = (f"there is no certificate {options.certificate}", *failures)
+    return Outcome(result, failures)
+
+
+def _search(
+    screen: AbstractScreen,
+    problem: Problem,
+    options: Options,
+    timeout: float | None,
+    engine: AbstractEngine | None = None,
+) -> Result:
+    with screen.watch(problem, timeout) as watch:
+        result = verify(problem, timeout=timeout, on_progress=watch, options=options, engine=engine)
+        watch.finish(result)
+    return result
+
+
+def _search_with_percent(
+    screen: AbstractScreen, problem: Problem, options: Options, timeout: float | None
+) -> Result:
+    """The question comes before the maximal confidence: should somebody interrupt, it counts."""
+    begun = time.monotonic()
+    share = None if timeout is None else _SHARE_OF_QUESTION * timeout
+    result = _search(screen, problem, options, share)
+    if result.status is Status.INTERRUPTED:
+        return replace(result, notes=(*result.notes, "the maximal confidence was not computed"))
+    domain = problem.domain
+    ends = (domain.lower, domain.upper)
+    reference = Problem(problem.network, None, problem.source, input_range=ends)
+    left = None if timeout is None else max(begun + timeout - time.monotonic(), 0.0)
+    # The certificate is about the question, not about what it is measured by.
+    largest = _search(screen, reference, replace(options, certificate=None), left)
+    status = Status.INTERRUPTED if largest.status is Status.INTERRUPTED else result.status
+    notes = (*result.notes, *largest.notes)
+    return replace(result, status=status, notes=notes, max_confidence=largest.interval)
+
+
+def _deliver(
+    screen: AbstractScreen, result: Result, problem: Problem, outputs: Outputs
+) -> tuple[str, ...]:
+    """Write the files, then say the answer, whatever happens to the files."""
+    writers: list[tuple[Path | None, Callable[[Path], None]]] = [
+        (outputs.json, lambda path: write_json(result, problem, path)),
+        (outputs.plot, lambda path: draw(witness_data(result, problem), path)),
+    ]
+    rows, failures = details(result, problem), []
+    try:
+        for path, write in writers:
+            if path is None:
+                continue
+            try:
+                write(path)
+                rows.append(("wrote", str(path)))
+            except Exception as error:  # nothing that goes wrong here may cost the answer
+                failures.append(f"cannot write {path}: {error}")
+    finally:
+        screen.conclude(rows, final_sentence(result, problem))
+    return tuple(failures)
+
+
+def open_screen() -> AbstractScreen:
+    """The screen that suits the standard output."""
+    if is_terminal():
+        from vhagar.cli.terminal import LiveScreen
+
+        return LiveScreen()
+    from vhagar.cli.plain import PlainScreen
+
+    return PlainScreen()

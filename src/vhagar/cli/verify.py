@@ -1,0 +1,63 @@
+"""`vhagar verify`: its arguments, and what they start."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from vhagar.cli import arguments as types
+
+if TYPE_CHECKING:
+    from vhagar.cli.session import Outcome
+
+HELP = "how confident can an input be and still be attackable?"
+
+DESCRIPTION = """\
+How confident can an input of the source class be and still be pushed into a target class by the
+perturbation? The answer is an interval around that confidence: inputs above its upper end are
+proven robust, and its lower end is the confidence of a concrete input that is not.
+"""
+
+EPILOG = """\
+perturbations (an argument is a number or an interval [lo,hi]; rows and columns start at 1):
+  linf(e)               every pixel changes by at most e
+  brightness([lo,hi])   one number is added to every pixel
+  contrast([lo,hi])     every pixel is multiplied by one number
+  occlusion(i,j,w)      a black square of width w at row i, column j
+  patch([0,e],i,j,w)    the pixels of such a square change by at most e each
+  translation(tx,ty)    the image moves
+  rotation(theta)       the image turns, in degrees
+  occlusion(i,j,w)+linf(e)
+                        occlusion, translation or one rotation, then linf or brightness on top
+  FILE.py:NAME          your own (docs/perturbations.md); the file is executed
+
+examples:
+  vhagar verify model.onnx --perturbation "occlusion(14,14,3)" --source 2 --target 3
+  vhagar verify model.onnx --perturbation "linf(0.05)" --source 2 --target 3,5 --timeout 600
+  vhagar verify model.onnx --perturbation "contrast([1,1.5])" --source 0 --no-clip --percent
+  vhagar verify model.onnx --perturbation "patch([0,1],14,14,3)" --source 7 --plot witness.png
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The arguments of `vhagar verify`."""
+    parser.set_defaults(command=run)
+    types.add_model(parser)
+    types.add_question(parser)
+    parser.add_argument(
+        "--percent",
+        action="store_true",
+        help="compute the maximal confidence too, and state the bounds as percentages of it",
+    )
+    types.add_engine(parser)
+    types.add_common(parser)
+
+
+def run(arguments: argparse.Namespace) -> Outcome:
+    """Verify, show and write."""
+    from vhagar.cli.session import Outputs, run_session
+
+    options, outputs = types.search_options(arguments), Outputs(arguments.json, arguments.plot)
+    outputs.check(arguments.model, options.certificate)
+    problem = types.problem(arguments)
+    return run_session(problem, options, arguments.timeout, outputs, arguments.percent)

@@ -1,0 +1,1 @@
+"""Shapes, colours and figures as plain data. Knows nothing of results."""

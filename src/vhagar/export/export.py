@@ -1,0 +1,102 @@
+"""Questions for other verifiers: VNN-LIB and ONNX files, one pair for each piece."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+
+from vhagar.errors import InvalidInput
+from vhagar.export.product import product_model
+from vhagar.export.vnnlib import number, version_1, version_2
+from vhagar.network.onnx_copy import standalone
+from vhagar.perturbation.formula import formula_of
+from vhagar.problem import Problem
+from vhagar.result.serialize import check_writable, write_bytes
+from vhagar.version import __version__
+
+FORMATS = (1, 2)
+
+
+@dataclass(frozen=True)
+class Exported:
+    """One question: its text, and the model it is about."""
+
+    vnnlib: Path
+    onnx: Path
+
+
+def export(
+    problem: Problem,
+    delta: float,
+    vnnlib: str | Path,
+    onnx: str | Path | None = None,
+    version: int = 1,
+) -> list[Exported]:
+    """Write the question "is the network `delta`-globally robust?" for other verifiers.
+
+    It is, if and only if every file is unsatisfiable. There is one for each piece of the
+    perturbation, numbered where there are several. `version` is that of VNN-LIB: 1 is about a
+    product network for each piece, 2 about two copies of one network. `onnx` names the models'
+    file; without, it is the VNN-LIB file's name with another ending.
+    """
+    if problem.perturbation is None:
+        raise InvalidInput("only a question with a perturbation can be exported")
+    if version not in FORMATS:
+        raise InvalidInput(f"there is no VNN-LIB {version}; choose 1 or 2")
+    if not (math.isfinite(delta) and delta >= 0):
+        raise InvalidInput(f"delta is a confidence: a number from 0 on, not {delta}")
+    text = Path(vnnlib)
+    model = text.with_suffix(".onnx") if onnx is None else Path(onnx)
+    formulas = [formula_of(piece) for piece in problem.pieces]
+    for path in (text, model):
+        check_writable(path)
+    found = []
+    for k, formula in enumerate(formulas):
+        place = Exported(_numbered(text, k, len(formulas)), _numbered(model, k, len(formulas)))
+        if version == 2:  # one model for all of them
+            place = Exported(place.vnnlib, model)
+        domain, network = problem.domain, problem.given_network
+        write = version_1 if version == 1 else version_2
+        content = write(
+            _notes(problem, k, delta, place.onnx, version),
+            domain,
+            formula,
+            network.classes,
+            problem.source,
+            problem.targets,
+            delta,
+        )
+        if version == 1:
+            about = product_model(network, problem.source, formula, domain)
+            write_bytes(place.onnx, about.SerializeToString())
+        write_bytes(place.vnnlib, content.encode())
+        found.append(place)
+    if version == 2:
+        write_bytes(model, standalone(problem.given_network).SerializeToString())
+    return found
+
+
+def _numbered(path: Path, k: int, count: int) -> Path:
+    return path if count == 1 else path.with_name(f"{path.stem}_{k + 1}{path.suffix}")
+
+
+def _notes(problem: Problem, k: int, delta: float, model: Path, version: int) -> list[str]:
+    piece, targets = problem.pieces[k], ", ".join(map(str, problem.targets))
+    clip = "clipped" if problem.clip else "not clipped"
+    notes = [
+        f"written by vhagar {__version__}",
+        f"network: {problem.network.name}, in {model.name}",
+        f"perturbation: {problem.perturbation} ({clip} to the input range)",
+        f"piece {k + 1} of {len(problem.pieces)}: {piece.label}",
+        f"satisfiable if and only if an input of class {problem.source} with a confidence of at",
+        f"least {number(delta)} is pushed into class {targets} by this piece; a tie counts",
+    ]
+    if version == 1:
+        notes += [
+            f"X: {problem.domain.size} pixels, then the perturbation's parameters",
+            f"Y: by how much class {problem.source} leads over each class at the input, then the",
+            "scores of the perturbed input",
+        ]
+    # What a user named may hold anything; a comment is one line.
+    return [" ".join(note.split()) for note in notes]

@@ -1,0 +1,223 @@
+"""The question "is it delta-globally robust?" as VNN-LIB text.
+
+A file is satisfiable if and only if some input of the source class, with a confidence of at least
+delta, is pushed into a target class (a tie counts). Version 1.0 is about the product network of
+`product`; version 2.0 about two copies of the network itself, with the perturbation as conditions
+between their inputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from scipy import sparse
+
+from vhagar.errors import InvalidInput
+from vhagar.perturbation import Domain
+from vhagar.perturbation.formula import Formula
+
+
+def number(value: float) -> str:
+    """A decimal number that reads back as the same float64; VNN-LIB 2.0 knows no exponents."""
+    text: str = np.format_float_positional(value, trim="0")
+    return text
+
+
+def version_1(
+    notes: Sequence[str],
+    domain: Domain,
+    formula: Formula,
+    classes: int,
+    source: int,
+    targets: Sequence[int],
+    delta: float,
+) -> str:
+    """VNN-LIB 1.0 about the product network."""
+    low = np.concatenate([np.full(domain.size, domain.lower), formula.lower])
+    high = np.concatenate([np.full(domain.size, domain.upper), formula.upper])
+    lines = [f"; {note}" for note in notes]
+    lines += [f"(declare-const X_{k} Real)" for k in range(len(low))]
+    lines += [f"(declare-const Y_{k} Real)" for k in range(2 * classes)]
+    for k, (least, most) in enumerate(zip(low.tolist(), high.tolist(), strict=True)):
+        lines += [f"(assert (>= X_{k} {number(least)}))", f"(assert (<= X_{k} {number(most)}))"]
+    margins = [f"(>= Y_{k} {number(delta)})" for k in range(classes) if k != source]
+    # Each target's case says all about the outputs: parsers mix up what stands beside an `or`.
+    cases = [
+        [
+            *margins,
+            *(f"(>= Y_{classes + target} Y_{classes + k})" for k in range(classes) if k != target),
+        ]
+        for target in targets
+    ]
+    lines += _assert_any(cases)
+    return "\n".join(lines) + "\n"
+
+
+def version_2(
+    notes: Sequence[str],
+    domain: Domain,
+    formula: Formula,
+    classes: int,
+    source: int,
+    targets: Sequence[int],
+    delta: float,
+) -> str:
+    """VNN-LIB 2.0 about two copies of the network."""
+    shape = ",".join(map(str, (1, *domain.shape)))
+    lines = [f"; {note}" for note in notes]
+    lines += [
+        "(vnnlib-version <2.0>)",
+        "(declare-network original",
+        f"  (declare-input X real [{shape}])",
+        f"  (declare-output Y real [1,{classes}])",
+        ")",
+        "(declare-network perturbed",
+        "  (equal-to original)",
+        f"  (declare-input X_p real [{shape}])",
+        f"  (declare-output Y_p real [1,{classes}])",
+        ")",
+    ]
+    for k in range(domain.size):
+        x = _entry("X", domain, k)
+        lines.append(f"(assert (>= {x} {number(domain.lower)}))")
+        lines.append(f"(assert (<= {x} {number(domain.upper)}))")
+    lines += [f"(assert {condition})" for condition in _relation(domain, formula)]
+    for k in range(classes):
+        if k != source:
+            lines.append(f"(assert (>= (- Y[0,{source}] Y[0,{k}]) {number(delta)}))")
+    wins = [
+        [f"(>= Y_p[0,{target}] Y_p[0,{k}])" for k in range(classes) if k != target]
+        for target in targets
+    ]
+    lines += _assert_any(wins)
+    return "\n".join(lines) + "\n"
+
+
+def _assert_any(alternatives: list[list[str]]) -> list[str]:
+    """One of several lists of conditions holds as a whole."""
+    if len(alternatives) == 1:
+        return [f"(assert {condition})" for condition in alternatives[0]]
+    cases = [f"(and {' '.join(case)})" if len(case) > 1 else case[0] for case in alternatives]
+    return ["(assert (or", *(f"  {case}" for case in cases), "))"]
+
+
+def _entry(name: str, domain: Domain, flat: int) -> str:
+    place = (0, *(int(k) for k in np.unravel_index(flat, domain.shape)))
+    return f"{name}[{','.join(map(str, place))}]"
+
+
+def _relation(domain: Domain, formula: Formula) -> Iterator[str]:
+    """Conditions between `X` and `X_p`, without a variable for the parameters."""
+    if formula.product:
+        raise InvalidInput(
+            "a range of contrasts multiplies a parameter and the pixels, for which VNN-LIB 2.0 has "
+            "no variable; use --format 1 (a product network), or one factor instead of a range"
+        )
+    owner = _parameter_of_each_pixel(formula)
+    shared = np.bincount(owner[owner >= 0], minlength=formula.parameters)
+    first: dict[int, int] = {}
+    for k in range(domain.size):
+        moved = _moved(domain, formula, k)
+        image, parameter = _entry("X_p", domain, k), int(owner[k])
+        if parameter < 0:
+            yield from _without_parameter(domain, formula, image, moved)
+        elif shared[parameter] == 1:
+            yield from _alone(domain, formula, image, moved, k, parameter)
+        elif formula.clip:
+            raise InvalidInput(
+                "one parameter that moves several pixels until they are clipped needs a variable, "
+                "which VNN-LIB 2.0 does not have; use --format 1 (a product network), --no-clip, "
+                "or one value instead of a range"
+            )
+        else:
+            yield from _together(domain, formula, k, parameter, first)
+
+
+def _parameter_of_each_pixel(formula: Formula) -> np.ndarray:
+    """Which parameter moves each pixel, -1 for none."""
+    counts = np.diff(formula.directions.indptr)
+    if (counts > 1).any():
+        raise InvalidInput(
+            "several parameters that move one pixel need variables, which VNN-LIB 2.0 does not "
+            "have; use --format 1 (a product network)"
+        )
+    owner = np.full(len(counts), -1)
+    owner[counts == 1] = formula.directions.indices
+    return owner
+
+
+def _moved(domain: Domain, formula: Formula, k: int) -> str:
+    """`A x + c` of one pixel."""
+    row = sparse.csr_array(formula.matrix[[k]])
+    terms = [
+        _entry("X", domain, int(j)) if a == 1 else f"(* {number(a)} {_entry('X', domain, int(j))})"
+        for j, a in zip(row.indices, row.data.tolist(), strict=True)
+        if a != 0
+    ]
+    if formula.offset[k] or not terms:
+        terms.append(number(float(formula.offset[k])))
+    return terms[0] if len(terms) == 1 else f"(+ {' '.join(terms)})"
+
+
+def _without_parameter(domain: Domain, formula: Formula, image: str, moved: str) -> Iterator[str]:
+    if not formula.clip:
+        yield f"(== {image} {moved})"
+        return
+    low, high = number(domain.lower), number(domain.upper)
+    yield f"(>= {image} {low})"
+    yield f"(<= {image} {high})"
+    yield (
+        f"(or (== {image} {moved}) (and (== {image} {high}) (>= {moved} {high})) "
+        f"(and (== {image} {low}) (<= {moved} {low})))"
+    )
+
+
+def _alone(
+    domain: Domain, formula: Formula, image: str, moved: str, k: int, parameter: int
+) -> Iterator[str]:
+    """A pixel with a parameter of its own changes freely between two ends."""
+    ends = formula.directions[[k]].data[0] * np.array(
+        [formula.lower[parameter], formula.upper[parameter]]
+    )
+    low, high = (number(end) for end in sorted(ends.tolist()))
+    if formula.clip:
+        # Clipping the change is then the same as staying inside: no change at all is allowed.
+        if not (ends.min() <= 0 <= ends.max() and _stays_inside(domain, formula, k)):
+            raise InvalidInput(
+                "a parameter that takes a pixel out of the input range for certain is more than "
+                "VNN-LIB 2.0 can say; use --format 1 (a product network)"
+            )
+        yield f"(>= {image} {number(domain.lower)})"
+        yield f"(<= {image} {number(domain.upper)})"
+    yield f"(>= (- {image} {moved}) {low})"
+    yield f"(<= (- {image} {moved}) {high})"
+
+
+def _stays_inside(domain: Domain, formula: Formula, k: int) -> bool:
+    """Whether `A x + c` of one pixel never leaves the input range."""
+    weights = sparse.csr_array(formula.matrix[[k]]).data
+    ends = np.array([weights * domain.lower, weights * domain.upper])
+    low, high = (float(part.sum()) + formula.offset[k] for part in (ends.min(0), ends.max(0)))
+    return bool(domain.lower <= low and high <= domain.upper)
+
+
+def _together(
+    domain: Domain, formula: Formula, k: int, parameter: int, first: dict[int, int]
+) -> Iterator[str]:
+    """Pixels that one parameter moves: the first is bounded, the others follow it."""
+    change = f"(- {_entry('X_p', domain, k)} {_moved(domain, formula, k)})"
+    slope = float(formula.directions[[k]].data[0])
+    if parameter not in first:
+        first[parameter] = k
+        ends = slope * np.array([formula.lower[parameter], formula.upper[parameter]])
+        yield f"(>= {change} {number(ends.min())})"
+        yield f"(<= {change} {number(ends.max())})"
+        return
+    leader = first[parameter]
+    other = f"(- {_entry('X_p', domain, leader)} {_moved(domain, formula, leader)})"
+    other_slope = float(formula.directions[[leader]].data[0])
+    if slope == other_slope:
+        yield f"(== {change} {other})"
+    else:
+        yield f"(== (* {number(other_slope)} {change}) (* {number(slope)} {other}))"

@@ -1,1 +1,0 @@
-"""What a model file holds and what becomes of it."""

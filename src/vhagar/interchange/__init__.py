@@ -1,1 +1,0 @@
-"""Networks from elsewhere, and questions for other verifiers."""

@@ -1,0 +1,72 @@
+"""Copies of an ONNX model inside a larger one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import onnx
+from onnx import helper
+
+from vhagar.network.network import Network
+from vhagar.network.onnx_front import with_front
+from vhagar.network.onnx_graph import OnnxGraph
+from vhagar.network.onnx_writer import onnx_bytes
+
+INPUT, OUTPUT = "input", "output"
+
+
+def standalone(network: Network) -> Any:
+    """The model that takes the question's own inputs: with its convention, if it has one."""
+    content = onnx_bytes(network) if network.model is None else network.model
+    model = onnx.load_from_string(content)
+    if network.convention is None:
+        return model
+    return with_front(model, input_of(model).name, network.convention, own_precision=True)
+
+
+def input_of(model: Any) -> Any:
+    """The model's one input; old files list constants among them."""
+    constants = {tensor.name for tensor in model.graph.initializer}
+    (found,) = (value for value in model.graph.input if value.name not in constants)
+    return found
+
+
+def graph_around(model: Any) -> OnnxGraph:
+    """A graph with the model's versions, precision and constants, for copies of its nodes."""
+    version = max(one.version for one in model.opset_import if one.domain in ("", "ai.onnx"))
+    kind = input_of(model).type.tensor_type.elem_type
+    graph = OnnxGraph(helper.tensor_dtype_to_np_dtype(kind), version)
+    graph.tensors += [_renamed(tensor, "model_") for tensor in model.graph.initializer]
+    return graph
+
+
+def clipped(graph: OnnxGraph, moved: str, lower: float, upper: float) -> str:
+    """The values kept in a range, by ReLUs, which every verifier knows."""
+    low, high = (graph.constant([[end]]) for end in (lower, upper))
+    above = graph.add("Relu", graph.add("Sub", moved, low))
+    beyond = graph.add("Relu", graph.add("Sub", moved, high))
+    return graph.add("Add", graph.add("Sub", above, beyond), low)
+
+
+def copied(graph: OnnxGraph, model: Any, image: str, prefix: str) -> str:
+    """A copy of the model's nodes that works on `image`; returns its output's name."""
+    shared = {tensor.name: f"model_{tensor.name}" for tensor in model.graph.initializer}
+    names = {"": "", input_of(model).name: image, **shared}
+    for number, node in enumerate(model.graph.node):
+        copy = onnx.NodeProto()
+        copy.CopyFrom(node)
+        copy.name = f"{prefix}{number}_{node.name}"  # many files leave the names out
+        for place, name in enumerate(node.input):
+            copy.input[place] = names[name]
+        for place, name in enumerate(node.output):
+            names[name] = f"{prefix}{name}" if name else ""
+            copy.output[place] = names[name]
+        graph.nodes.append(copy)
+    return names[model.graph.output[0].name]
+
+
+def _renamed(tensor: Any, prefix: str) -> Any:
+    copy = onnx.TensorProto()
+    copy.CopyFrom(tensor)
+    copy.name = f"{prefix}{tensor.name}"
+    return copy

@@ -1,0 +1,1 @@
+"""PyTorch modules and weights as networks."""

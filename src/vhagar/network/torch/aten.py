@@ -1,0 +1,164 @@
+"""What each ATen operator is in ONNX: one converter for each, in the table `CONVERTERS`.
+
+A converter gets the graph, the operator's arguments (by the names of its schema, defaults filled
+in, data as `Value` and constants as tensors) and the shape of its result, and returns its result.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from vhagar.errors import InvalidNetwork
+from vhagar.network.onnx_graph import OnnxGraph
+from vhagar.network.torch import aten_layers as layers
+from vhagar.network.torch import aten_shapes as shapes
+from vhagar.network.torch.aten_values import (
+    Arguments,
+    Converter,
+    Shape,
+    Value,
+    constant,
+    numbers,
+    operand,
+)
+
+
+def _same(kind: str, **attributes: Any) -> Converter:
+    """An operator on one tensor that ONNX has under another name."""
+
+    def convert(graph: OnnxGraph, given: Arguments, shape: Shape) -> Value:
+        return Value(graph.add(kind, given["self"].name, **attributes), shape)
+
+    return convert
+
+
+def _identity(graph: OnnxGraph, given: Arguments, shape: Shape) -> Value:
+    value: Value = given["input"] if "input" in given else given["self"]
+    return value
+
+
+def _dropout(graph: OnnxGraph, given: Arguments, shape: Shape) -> Value:
+    if given["train"]:
+        raise InvalidNetwork("a dropout is in training mode even after eval()")
+    return _identity(graph, given, shape)
+
+
+def _clip(graph: OnnxGraph, given: Arguments, shape: Shape) -> Value:
+    low = given.get("min", given.get("min_val"))
+    high = given.get("max", given.get("max_val"))
+    if isinstance(low, Value) or isinstance(high, Value):
+        raise InvalidNetwork("a clamp whose ends depend on the input")
+    names = ["" if end is None else graph.constant(float(end)) for end in (low, high)]
+    return Value(graph.add("Clip", given["self"].name, *names), shape)
+
+
+def _relu6(graph: OnnxGraph, given: Arguments, shape: Shape) -> Value:
+    return _clip(graph, {**given, "min": 0.0, "max": 6.0}, shape)
+
+
+def _leaky_relu(graph: OnnxGraph, given: Arguments, shape: Shape) -> Value:
+    slope = float(given["negative_slope"])
+    return Value(graph.add("LeakyRelu", given["self"].name, alpha=slope), shape)
+
+
+def _prelu(graph: OnnxGraph, given: Arguments, shape: Shape) -> Value:
+    weight = numbers(constant(given["weight"], "prelu"))
+    if weight.ndim == 1:  # one for each channel
+        weight = weight.reshape(-1, *(1,) * (len(shape) - 2))
+    return Value(graph.add("PRelu", given["self"].name, graph.constant(weight)), shape)
+
+
+def _binary(kind: str) -> Converter:
+    def convert(graph: OnnxGraph, given: Arguments, shape: Shape) -> Value:
+        if given.get("rounding_mode") is not None:
+            raise InvalidNetwork("a division that rounds")
+        second = operand(graph, given["other"])
+        if given.get("alpha", 1) != 1:
+            second = graph.add("Mul", second, graph.constant(float(given["alpha"])))
+        return Value(graph.add(kind, operand(graph, given["self"]), second), shape)
+
+    return convert
+
+
+def _reversed_sub(graph: OnnxGraph, given: Arguments, shape: Shape) -> Value:
+    swapped = {**given, "self": given["other"], "other": given["self"]}
+    return _binary("Sub")(graph, swapped, shape)  # type: ignore[no-any-return]
+
+
+CONVERTERS: dict[str, Converter] = {
+    "_adaptive_avg_pool2d": layers.adaptive_pool("AveragePool"),
+    "_log_softmax": _identity,  # as the last operator only; see torch_module
+    "_native_batch_norm_legit_no_training": layers.batch_norm,
+    "_prelu_kernel": _prelu,
+    "_softmax": _identity,
+    "_to_copy": _identity,
+    "_unsafe_view": shapes.reshape,
+    "abs": _same("Abs"),
+    "adaptive_avg_pool2d": layers.adaptive_pool("AveragePool"),
+    "adaptive_max_pool2d": layers.adaptive_pool("MaxPool"),
+    "add": _binary("Add"),
+    "add_": _binary("Add"),
+    "addmm": layers.addmm,
+    "alias": _identity,
+    "amax": shapes.reduce("ReduceMax"),
+    "avg_pool2d": layers.average_pool,
+    "batch_norm": layers.batch_norm,
+    "cat": shapes.concat,
+    "chunk": shapes.split,
+    "clamp": _clip,
+    "clamp_max": _clip,
+    "clamp_min": _clip,
+    "clip": _clip,
+    "clone": _identity,
+    "constant_pad_nd": shapes.pad,
+    "contiguous": _identity,
+    "conv2d": layers.convolution,
+    "convolution": layers.convolution,
+    "detach": _identity,
+    "detach_": _identity,
+    "div": _binary("Div"),
+    "dropout": _dropout,
+    "expand": shapes.expand,
+    "feature_dropout": _dropout,
+    "flatten": shapes.reshape,
+    "hardtanh": _clip,
+    "hardtanh_": _clip,
+    "leaky_relu": _leaky_relu,
+    "leaky_relu_": _leaky_relu,
+    "linear": layers.linear,
+    "log_softmax": _identity,
+    "matmul": layers.matmul,
+    "max_pool2d": layers.max_pool,
+    "max_pool2d_with_indices": layers.max_pool,
+    "maximum": _binary("Max"),
+    "mean": shapes.reduce("ReduceMean"),
+    "minimum": _binary("Min"),
+    "mm": layers.matmul,
+    "mul": _binary("Mul"),
+    "neg": _same("Neg"),
+    "numpy_T": shapes.permute,
+    "pad": shapes.pad,
+    "permute": shapes.permute,
+    "prelu": _prelu,
+    "relu": _same("Relu"),
+    "relu6": _relu6,
+    "relu6_": _relu6,
+    "relu_": _same("Relu"),
+    "reshape": shapes.reshape,
+    "rsub": _reversed_sub,
+    "select": shapes.select,
+    "slice": shapes.sliced,
+    "softmax": _identity,
+    "split": shapes.split,
+    "split_with_sizes": shapes.split,
+    "squeeze": shapes.reshape,
+    "sub": _binary("Sub"),
+    "t": shapes.permute,
+    "transpose": shapes.permute,
+    "unflatten": shapes.reshape,
+    "unsqueeze": shapes.reshape,
+    "view": shapes.reshape,
+}
+
+# They keep the order of the scores, so the network goes without them.
+TAILS = ("_softmax", "softmax", "_log_softmax", "log_softmax")

@@ -1,0 +1,150 @@
+"""Linear layers, normalisation and pools of ATen, in ONNX."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from vhagar.errors import InvalidNetwork
+from vhagar.network.onnx_graph import OnnxGraph
+from vhagar.network.torch.aten_values import (
+    Arguments,
+    Converter,
+    Shape,
+    Value,
+    constant,
+    numbers,
+    operand,
+)
+
+
+def linear(graph: OnnxGraph, given: Arguments, shape: Shape) -> Value:
+    weight = constant(given["weight"], "linear")
+    return _product(graph, given["input"], weight.T, given["bias"], shape)
+
+
+def addmm(graph: OnnxGraph, given: Arguments, shape: Shape) -> Value:
+    if (given["beta"], given["alpha"]) != (1, 1):
+        raise InvalidNetwork("an addmm with alpha or beta other than 1")
+    return _product(graph, given["mat1"], constant(given["mat2"], "addmm"), given["self"], shape)
+
+
+def matmul(graph: OnnxGraph, given: Arguments, shape: Shape) -> Value:
+    second = given["mat2"] if "mat2" in given else given["other"]
+    return _product(graph, given["self"], constant(second, "matmul"), None, shape)
+
+
+def _product(graph: OnnxGraph, x: Value, weight: Any, bias: Any, shape: Shape) -> Value:
+    if not isinstance(x, Value) or isinstance(bias, Value):
+        raise InvalidNetwork("a matrix product whose data is not on its left alone")
+    if len(x.shape) == 2 and bias is not None:
+        names = [x.name, operand(graph, weight), operand(graph, bias)]
+        return Value(graph.add("Gemm", *names), shape)
+    product = graph.add("MatMul", x.name, operand(graph, weight))
+    if bias is not None:
+        product = graph.add("Add", product, operand(graph, bias))
+    return Value(product, shape)
+
+
+def convolution(graph: OnnxGraph, given: Arguments, shape: Shape) -> Value:
+    if given.get("transposed"):
+        raise InvalidNetwork("a transposed convolution")
+    weight = constant(given["weight"], "convolution")
+    if weight.ndim != 4:
+        raise InvalidNetwork("a convolution that is not two-dimensional")
+    padding = given["padding"]
+    # "same" and "valid" are words; unequal padding goes below and to the right, as in torch.
+    if isinstance(padding, str):
+        spans = [
+            d * (k - 1) for d, k in zip(_pair(given["dilation"]), weight.shape[2:], strict=True)
+        ]
+        before = [span // 2 if padding == "same" else 0 for span in spans]
+        after = [span - span // 2 if padding == "same" else 0 for span in spans]
+    else:
+        before = after = _pair(padding)
+    inputs = [given["input"].name, operand(graph, weight)]
+    if given["bias"] is not None:
+        inputs.append(operand(graph, given["bias"]))
+    name = graph.add(
+        "Conv",
+        *inputs,
+        kernel_shape=list(weight.shape[2:]),
+        strides=_pair(given["stride"]),
+        pads=[*before, *after],
+        dilations=_pair(given["dilation"]),
+        group=given["groups"],
+    )
+    return Value(name, shape)
+
+
+def _pair(given: Any) -> list[int]:
+    sizes = [given] if isinstance(given, int) else list(given)
+    return sizes * 2 if len(sizes) == 1 else sizes
+
+
+def batch_norm(graph: OnnxGraph, given: Arguments, shape: Any) -> Any:
+    if given.get("training"):
+        raise InvalidNetwork("a batch normalisation is in training mode even after eval()")
+    mean, variance = given["running_mean"], given["running_var"]
+    if mean is None or variance is None:
+        raise InvalidNetwork("a batch normalisation without running statistics depends on a batch")
+    several = not shape or not isinstance(shape[0], int)
+    size = len(mean)
+    scale = np.ones(size) if given["weight"] is None else numbers(given["weight"])
+    bias = np.zeros(size) if given["bias"] is None else numbers(given["bias"])
+    parts = (graph.constant(part) for part in (scale, bias, numbers(mean), numbers(variance)))
+    name = graph.add("BatchNormalization", given["input"].name, *parts, epsilon=float(given["eps"]))
+    value = Value(name, shape[0] if several else shape)
+    return [value, None, None] if several else value
+
+
+def max_pool(graph: OnnxGraph, given: Arguments, shape: Any) -> Any:
+    several = not isinstance(shape[0], int)
+    kernel = _pair(given["kernel_size"])
+    name = graph.add(
+        "MaxPool",
+        given["self"].name,
+        kernel_shape=kernel,
+        strides=_pair(given["stride"]) if given["stride"] else kernel,
+        pads=_pair(given["padding"]) * 2,
+        dilations=_pair(given["dilation"]),
+        ceil_mode=int(given["ceil_mode"]),
+    )
+    value = Value(name, shape[0] if several else shape)
+    return [value, None] if several else value
+
+
+def average_pool(graph: OnnxGraph, given: Arguments, shape: Shape) -> Value:
+    if given["divisor_override"] is not None:
+        raise InvalidNetwork("an average pool with a divisor of its own")
+    kernel = _pair(given["kernel_size"])
+    name = graph.add(
+        "AveragePool",
+        given["self"].name,
+        kernel_shape=kernel,
+        strides=_pair(given["stride"]) if given["stride"] else kernel,
+        pads=_pair(given["padding"]) * 2,
+        ceil_mode=int(given["ceil_mode"]),
+        count_include_pad=int(given["count_include_pad"]),
+    )
+    return Value(name, shape)
+
+
+def adaptive_pool(kind: str) -> Converter:
+    def convert(graph: OnnxGraph, given: Arguments, shape: Any) -> Any:
+        several = not isinstance(shape[0], int)
+        result = shape[0] if several else shape
+        sizes = given["self"].shape[-2:]
+        if any(size % wanted for size, wanted in zip(sizes, result[-2:], strict=True)):
+            raise InvalidNetwork(
+                f"an adaptive pool from {sizes} to {result[-2:]}, which does not divide it"
+            )
+        if result[-2:] == (1, 1):
+            name = graph.add(f"Global{kind}", given["self"].name)
+        else:
+            kernel = [size // wanted for size, wanted in zip(sizes, result[-2:], strict=True)]
+            name = graph.add(kind, given["self"].name, kernel_shape=kernel, strides=kernel)
+        return [Value(name, result), None] if several else Value(name, result)
+
+    return convert

@@ -1,0 +1,45 @@
+"""What converters of ATen operators work with: values, constants and arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from vhagar.errors import InvalidNetwork
+from vhagar.network.onnx_graph import OnnxGraph
+
+Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Value:
+    """A tensor that depends on the input."""
+
+    name: str
+    shape: Shape
+
+
+Arguments = dict[str, Any]
+Converter = Callable[[OnnxGraph, Arguments, Any], Any]
+
+
+def operand(graph: OnnxGraph, given: Any) -> str:
+    """A value by its name; a tensor or a number as a constant."""
+    if isinstance(given, Value):
+        return given.name
+    array = given.detach().cpu().numpy() if hasattr(given, "detach") else np.asarray(given)
+    return graph.constant(array.astype(graph.dtype))
+
+
+def numbers(given: Any) -> Any:
+    return given.detach().cpu().numpy().astype(np.float64)
+
+
+def constant(given: Any, what: str) -> Any:
+    """What must not depend on the input."""
+    if isinstance(given, Value):
+        raise InvalidNetwork(f"a {what} multiplies two tensors that both depend on the input")
+    return given

@@ -1,0 +1,246 @@
+"""PyTorch modules as networks: exported, converted to ONNX, read, and compared with the module.
+
+The way over ONNX gives every later step what it has for a file: the witness check's second opinion,
+a model to save, certificates about it. Nothing is unpickled here, and no other way is tried where
+`torch.export` fails.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from vhagar.errors import InvalidInput, InvalidNetwork, Refusal, UnsupportedOperator
+from vhagar.network.conventions import Numbers
+from vhagar.network.network import Network
+from vhagar.network.onnx_graph import OnnxGraph
+from vhagar.network.onnx_reader import read_model
+from vhagar.network.torch.aten import CONVERTERS, TAILS
+from vhagar.network.torch.aten_values import Value
+from vhagar.runtime.devices import require_torch
+
+_SAMPLES = 16
+# Of the largest score: what the order of float32 operations may change, and more.
+_TOLERANCE = 1e-4
+
+
+def from_torch(
+    module: Any,
+    input_shape: Sequence[int],
+    *,
+    name: str | None = None,
+    layout: str = "chw",
+    image_shape: Sequence[int] | None = None,
+    mean: Numbers | None = None,
+    std: Numbers | None = None,
+) -> Network:
+    """The network of a `torch.nn.Module` in evaluation mode.
+
+    `input_shape` is that of one input, without a batch. The other options are those of `read_onnx`.
+    A softmax or log-softmax at the end is left out: confidence is a difference of scores. The
+    network is compared with the module on random inputs; one that differs is an error.
+    """
+    torch = require_torch()
+    if not isinstance(module, torch.nn.Module):
+        raise InvalidInput(f"from_torch takes a torch.nn.Module, not {type(module).__name__}")
+    shape = tuple(int(size) for size in input_shape)
+    name = name or type(module).__name__
+    with _evaluating(module):
+        dtype = _precision(module, torch)
+        conversion = _Conversion(_exported(module, shape, dtype, torch), torch)
+        model = conversion.model(name)
+        network = read_model(model, name, layout, image_shape, mean, std)
+        plain = read_model(model, name)
+        _compare(module, plain, shape, conversion.tail, dtype, torch)
+    return network
+
+
+@contextmanager
+def _evaluating(module: Any) -> Iterator[None]:
+    """Every part in evaluation mode, and afterwards as it was."""
+    modes = [(part, part.training) for part in module.modules()]
+    module.eval()
+    try:
+        yield
+    finally:
+        for part, training in modes:
+            part.training = training
+
+
+def _precision(module: Any, torch: Any) -> Any:
+    kinds = {part.dtype for part in module.parameters() if part.is_floating_point()}
+    if len(kinds) > 1 or kinds - {torch.float32, torch.float64}:
+        raise InvalidInput(f"the module's precision is {kinds}; convert it with .float()")
+    return kinds.pop() if kinds else torch.float32
+
+
+def _exported(module: Any, shape: tuple[int, ...], dtype: Any, torch: Any) -> Any:
+    device = next((part.device for part in module.parameters()), torch.device("cpu"))
+    try:
+        with torch.no_grad():
+            return torch.export.export(
+                module, (torch.zeros(1, *shape, dtype=dtype, device=device),)
+            )
+    except Exception as error:  # torch raises classes of its own for what it cannot trace
+        first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise InvalidNetwork(
+            f"torch.export cannot trace the module for an input of shape {(1, *shape)}: {first}"
+        ) from error
+
+
+class _Conversion:
+    """Walks an exported graph. What depends on no input is computed, the rest is converted."""
+
+    def __init__(self, exported: Any, torch: Any) -> None:
+        self._torch = torch
+        self._exported = exported
+        self._known: dict[Any, Any] = {}
+        self.tail: str | None = None
+        self.graph = OnnxGraph()
+
+    def model(self, name: str) -> Any:
+        nodes = list(self._exported.graph.nodes)
+        source = self._placeholders(nodes)
+        calls = [node for node in nodes if node.op == "call_function"]
+        self._refuse_unknown(calls)
+        (result,) = _results(nodes)
+        for node in calls:
+            self._known[node] = self._convert(node, result)
+        output = self._known.get(result)
+        if not isinstance(output, Value):
+            raise InvalidNetwork("the module's result does not depend on its input")
+        if len(output.shape) != 2:
+            raise InvalidNetwork(
+                f"the module's result has shape {output.shape}, not (1, classes); "
+                "is a Flatten missing at the end?"
+            )
+        scores = self.graph.add("Identity", output.name)
+        return self.graph.model(name, source, (scores, output.shape))
+
+    def _placeholders(self, nodes: list[Any]) -> tuple[str, tuple[int, ...]]:
+        stored = {**self._exported.state_dict, **self._exported.constants}
+        specs = {spec.arg.name: spec for spec in self._exported.graph_signature.input_specs}
+        inputs = []
+        for node in nodes:
+            if node.op != "placeholder":
+                continue
+            target = specs[node.name].target
+            if target is None:
+                inputs.append(node)
+            else:
+                self._known[node] = stored[target]
+        if len(inputs) != 1:
+            raise InvalidNetwork(f"the module takes {len(inputs)} tensors; a classifier takes one")
+        (node,) = inputs
+        shape = _shape(node)
+        double = node.meta["val"].dtype == self._torch.float64
+        self.graph = OnnxGraph(np.float64 if double else np.float32)
+        self._known[node] = Value("image", shape)
+        return "image", shape
+
+    def _refuse_unknown(self, calls: list[Any]) -> None:
+        """All operators that cannot be converted, at once."""
+        fixed = set(self._known) - {key for key, v in self._known.items() if isinstance(v, Value)}
+        unknown: dict[str, str] = {}
+        for node in calls:
+            if fixed.issuperset(node.all_input_nodes):
+                fixed.add(node)
+            elif node.target is not operator.getitem and _name(node) not in CONVERTERS:
+                unknown.setdefault(_name(node), node.name)
+        if unknown:
+            reason = "cannot be converted from PyTorch"
+            refusals = [Refusal(name, node, reason) for name, node in unknown.items()]
+            raise UnsupportedOperator(refusals, tuple(sorted(CONVERTERS)))
+
+    def _convert(self, node: Any, result: Any) -> Any:
+        look = self._torch.fx.node.map_arg
+        args, kwargs = (look(part, self._known.__getitem__) for part in (node.args, node.kwargs))
+        if not any(isinstance(self._known[part], Value | list) for part in node.all_input_nodes):
+            with self._torch.no_grad():
+                return node.target(*args, **kwargs)  # nothing of the input in it: a constant
+        if node.target is operator.getitem:
+            return args[0][args[1]]
+        name = _name(node)
+        if name in TAILS:
+            self._take_tail(node, name, result)
+        given = _arguments(node, args, kwargs)
+        try:
+            return CONVERTERS[name](self.graph, given, _shape(node))
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise InvalidNetwork(
+                f"the operator {name} at {node.name!r} is used in a way that is not understood "
+                f"({error!r})"
+            ) from error
+        except InvalidNetwork as error:
+            raise InvalidNetwork(
+                f"the module cannot be converted: {error} ({name} at {node.name!r})"
+            ) from error
+
+    def _take_tail(self, node: Any, name: str, result: Any) -> None:
+        shape = _shape(node)
+        if node is not result or node.args[1] % len(shape) != len(shape) - 1:
+            raise InvalidNetwork(
+                f"a {name.strip('_')} that is not the last operator, over the classes, "
+                "is not piecewise linear"
+            )
+        self.tail = name.strip("_")
+
+
+def _results(nodes: list[Any]) -> tuple[Any]:
+    (output,) = (node for node in nodes if node.op == "output")
+    results = output.args[0]
+    if len(results) != 1:
+        raise InvalidNetwork(f"the module has {len(results)} results; a classifier has one")
+    return (results[0],)
+
+
+def _name(node: Any) -> str:
+    """The operator's name without its overload, such as `conv2d`."""
+    schema = getattr(node.target, "_schema", None)
+    return str(node.target) if schema is None else str(schema.name).removeprefix("aten::")
+
+
+def _arguments(node: Any, args: Any, kwargs: Any) -> dict[str, Any]:
+    """Arguments by the names of the operator's schema."""
+    schema = node.target._schema.arguments
+    found = {item.name: item.default_value for item in schema if item.has_default_value()}
+    found.update({item.name: value for item, value in zip(schema, args, strict=False)})
+    return {**found, **kwargs}
+
+
+def _shape(node: Any) -> Any:
+    """The shape of a node's result, or of each of several."""
+    value = node.meta["val"]
+    if isinstance(value, list | tuple):
+        return [() if item is None else tuple(map(int, item.shape)) for item in value]
+    return tuple(map(int, value.shape))
+
+
+def _compare(
+    module: Any, network: Network, shape: tuple[int, ...], tail: str | None, dtype: Any, torch: Any
+) -> None:
+    rng = np.random.default_rng(0)
+    inputs = np.concatenate(
+        [rng.random((_SAMPLES, *shape)), rng.normal(scale=3.0, size=(_SAMPLES, *shape))]
+    ).astype(np.float32)
+    device = next((part.device for part in module.parameters()), torch.device("cpu"))
+    with torch.no_grad():
+        # One by one: a module may be written for one input at a time.
+        theirs = torch.cat(
+            [module(torch.tensor(x[None], dtype=dtype, device=device)).cpu() for x in inputs]
+        )
+    ours = torch.tensor(network.forward(inputs.astype(np.float64)))
+    if tail is not None:
+        ours = getattr(torch.nn.functional, tail)(ours, dim=-1)
+    theirs = theirs.double().reshape(ours.shape)
+    error = float((ours - theirs).abs().max())
+    largest = max(float(theirs.abs().max()), 1e-6)
+    if not error <= _TOLERANCE * largest:
+        raise InvalidNetwork(
+            f"the converted network differs from the module by {error:.3g} on scores of up to "
+            f"{largest:.3g}; does the module depend on the batch, on chance or on its last input?"
+        )

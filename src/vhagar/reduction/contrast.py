@@ -1,0 +1,187 @@
+"""Contrast without clipping as a linear question.
+
+With every bias multiplied by a number `h`, a ReLU network is homogeneous: for a factor `e > 0`,
+`N(e x, e h) = e N(x, h)`. So the image `e x` has the scores `N(e x, 1) = e N(x, 1/e)`: which class
+wins is the same at `(x, 1/e)`. The two copies then see the same `x`, and differ in `h` alone, which
+is 1 in the first and `1/e` in the second. Nothing is multiplied with anything any more: the pairs
+form a convex set, where `e x` itself is bilinear.
+
+`h` is one more input, and a linear unit carries it past every ReLU layer.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from vhagar.network import AbstractLayer, AbstractLinear, Network, Relu, SparseAffine
+from vhagar.perturbation import AbstractPiece, Contrast, Domain
+from vhagar.perturbation.base import Array, Expression, RelaxedInput, Support
+from vhagar.perturbation.contrast import ContrastPiece
+from vhagar.problem import Problem
+from vhagar.solver.linear_model import Columns, LinearModel
+
+# Entries of the sparse matrices that convolutions become.
+_MOST_ENTRIES = 2**22
+
+
+@dataclass(frozen=True, eq=False)
+class BiasPiece(AbstractPiece):
+    """`(x, 1)` and `(x, h)`, with `h` in a span: the last input scales the biases.
+
+    The domain is that of `x` and `h` together; in the first copy `h` is 1.
+    """
+
+    domain: Domain
+    label: str
+    span: tuple[float, float]
+    convex = True
+    exact_apply = True
+
+    @property
+    def parameter_bounds(self) -> tuple[Array, Array]:
+        return np.array([self.span[0]]), np.array([self.span[1]])
+
+    def apply(self, x: Array, parameters: Array) -> Array:
+        return np.concatenate([x[:, :-1], self.project(parameters)], axis=1)
+
+    def contains(self, x: Array, x_p: Array) -> NDArray[np.bool_]:
+        low, high = self.domain.lower, self.domain.upper
+        inside = ((x >= low) & (x <= high)).all(axis=1) & (x[:, -1] == 1.0)
+        same = (x[:, :-1] == x_p[:, :-1]).all(axis=1)
+        h = x_p[:, -1]
+        return np.asarray(inside & same & (h >= self.span[0]) & (h <= self.span[1]))
+
+    def image_bounds(self) -> tuple[Array, Array]:
+        low, high = (
+            np.full(self.domain.size, end) for end in (self.domain.lower, self.domain.upper)
+        )
+        low[-1], high[-1] = self.span
+        return low, high
+
+    def changes(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        last = np.arange(self.domain.size) == self.domain.size - 1
+        return last & (self.span[1] > 1), last & (self.span[0] < 1)
+
+    def recover(self, x: Array, x_p: Array) -> Array:
+        return self.project(x_p[-1:])
+
+    def describe(self, parameters: Array) -> dict[str, object]:
+        return {"h": float(parameters[0])}
+
+    def _support(self, a: Array, b: Array) -> Support:
+        joint = a + b
+        x = np.where(joint > 0, self.domain.upper, self.domain.lower)
+        x[:, -1] = 1.0
+        h = np.where(b[:, -1:] > 0, self.span[1], self.span[0])
+        value = (joint[:, :-1] * x[:, :-1]).sum(axis=1) + a[:, -1] + b[:, -1] * h[:, 0]
+        return Support(value, x, h)
+
+    def _columns(self, model: LinearModel) -> tuple[Columns, Columns]:
+        size = self.domain.size
+        low, high = (np.full(size, end) for end in (self.domain.lower, self.domain.upper))
+        low[-1] = high[-1] = 1.0
+        return model.add_columns(low, high), model.add_columns(*self.span)
+
+    def add_rows(self, model: LinearModel, x: Columns) -> Columns:
+        one = x[-1:]
+        model.add_rows([(one, 1.0)], 1.0, 1.0)
+        return np.concatenate([x[:-1], model.add_columns(*self.span)])
+
+    def _relaxed(self, model: LinearModel) -> tuple[Expression, Expression, Expression]:
+        x, h = self._columns(model)
+        pick = sparse.eye_array(model.column_count, format="csr")
+        zero = np.zeros(len(x))
+        image = Expression(pick[np.concatenate([x[:-1], h])], zero)
+        return Expression(pick[x], zero), image, Expression(pick[h], np.zeros(1))
+
+    def relax(self, model: LinearModel) -> tuple[Expression, Expression]:
+        return self._relaxed(model)[:2]
+
+    def relax_stage(
+        self, model: LinearModel, matrix: sparse.csr_array, bias: Array
+    ) -> RelaxedInput:
+        x, x_p, parameters = self._relaxed(model)
+        first, second = (part.then(matrix, bias, model.column_count) for part in (x, x_p))
+        return RelaxedInput(x, x_p, parameters, first, second)
+
+
+class HomogeneousProblem(Problem):
+    """The same question about the network whose biases are scaled by one more input."""
+
+    def __init__(self, given: Problem) -> None:
+        store, domain = object.__setattr__, given.domain
+        store(self, "given", given)
+        store(self, "network", homogeneous_network(given.network))
+        store(self, "perturbation", given.perturbation)
+        store(self, "source", given.source)
+        store(self, "targets", given.targets)
+        store(self, "clip", given.clip)
+        store(self, "domain", Domain((domain.size + 1,), domain.lower, domain.upper))
+
+    given: Problem
+
+    @cached_property
+    def pieces(self) -> tuple[AbstractPiece, ...]:
+        return tuple(self._scaled(piece) for piece in self.given.pieces)
+
+    def _scaled(self, piece: AbstractPiece) -> BiasPiece:
+        assert isinstance(piece, ContrastPiece)
+        low, high = piece.span
+        # 1/e, rounded outward: more factors than asked for do no harm to an upper bound.
+        span = float(np.nextafter(1 / high, 0)), float(np.nextafter(1 / low, np.inf))
+        span = (1.0 if high == 1.0 else span[0], 1.0 if low == 1.0 else span[1])
+        return BiasPiece(self.domain, piece.label, span)
+
+    def without_perturbation(self) -> Problem:
+        return self.given.without_perturbation()
+
+    @property
+    def asked(self) -> Problem:
+        return self.given
+
+    def restored(self, root: int, x: Array, parameters: Array) -> tuple[Array, Array]:
+        return x[:-1], self.given.pieces[root].project(1.0 / parameters)
+
+
+def linear_form(problem: Problem) -> Problem:
+    """The problem, as a linear question where it can be one; nothing else about it changes."""
+    domain, contrast = problem.domain, isinstance(problem.perturbation, Contrast)
+    bilinear = any(isinstance(p, ContrastPiece) and not p.fixed for p in problem.pieces)
+    clips = any(isinstance(p, ContrastPiece) and p.clips for p in problem.pieces)
+    # With another range black is not 0, or 1 is not among the inputs.
+    if not contrast or clips or not bilinear or (domain.lower, domain.upper) != (0.0, 1.0):
+        return problem
+    linear = [layer for layer in problem.network.layers if isinstance(layer, AbstractLinear)]
+    fits = sum(layer.out_size * layer.fan_in for layer in linear) <= _MOST_ENTRIES
+    ends_linear = isinstance(problem.network.layers[-1], AbstractLinear)
+    return HomogeneousProblem(problem) if fits and ends_linear else problem
+
+
+def homogeneous_network(network: Network) -> Network:
+    """The network with one more input, by which every bias is multiplied."""
+    layers: list[AbstractLayer] = []
+    for position, layer in enumerate(network.layers):
+        last = position == len(network.layers) - 1
+        if isinstance(layer, AbstractLinear):
+            layers.append(_with_bias_input(layer, carries=not last))
+        else:
+            assert isinstance(layer, Relu)
+            known = (
+                np.zeros(layer.in_size, dtype=np.bool_) if layer.linear is None else layer.linear
+            )
+            layers.append(Relu((layer.in_size + 1,), np.append(known, True)))
+    return Network(tuple(layers), (network.input_size + 1,), network.name)
+
+
+def _with_bias_input(layer: AbstractLinear, carries: bool) -> SparseAffine:
+    blocks = [[layer.matrix, sparse.csr_array(layer.flat_bias[:, None])]]
+    if carries:
+        blocks.append([None, sparse.csr_array(np.ones((1, 1)))])
+    weight = sparse.csr_array(sparse.block_array(blocks, format="csr"))
+    rows = weight.shape[0]
+    return SparseAffine(weight, np.zeros(rows), (layer.in_size + 1,), (rows,))

@@ -1,0 +1,134 @@
+"""A network behind a perturbation of one fixed input: a network of the parameters alone.
+
+With the input fixed, what a piece makes of it is an affine function of its parameters, perhaps
+clipped. Scaled to the unit cube, they are the input of a new network, whose first layers are that
+function. Whether the input can be pushed into a class is then how confident the new network can be
+in it, a question that every engine answers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from vhagar.network import AbstractLayer, AbstractLinear, Network, Relu, SparseAffine
+from vhagar.network.onnx_copy import INPUT, OUTPUT, clipped, copied, graph_around, standalone
+from vhagar.perturbation import AbstractPiece, Domain
+from vhagar.perturbation.formula import Formula, formula_of
+from vhagar.perturbation.linf_ball import LinfBallPiece
+from vhagar.perturbation.shifted_linf_ball import ShiftedLinfBallPiece
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class FixedImages:
+    """What a piece makes of one input: `centre + directions @ u`, `u` in the unit cube.
+
+    It is clipped to the domain where `clip` says so. `rounding` is more than what float64 has done
+    to each entry. Parameters are `start + width * u`.
+    """
+
+    domain: Domain
+    centre: Array
+    directions: sparse.csr_array
+    clip: bool
+    rounding: Array
+    start: Array
+    width: Array
+
+    @property
+    def parameters(self) -> int:
+        return len(self.start)
+
+    def choice(self, u: Array) -> Array:
+        """The piece's parameters at a point of the unit cube."""
+        return self.start + self.width * u
+
+
+def fixed_images(piece: AbstractPiece, x: Array) -> FixedImages:
+    """The images of one flat input under a piece; an error where they are not such a function."""
+    formula = formula_of(piece)
+    low, high = formula.lower, formula.upper
+    clip = formula.clip
+    fixed, directions = _at(formula, x, piece.domain)
+    if isinstance(piece, LinfBallPiece | ShiftedLinfBallPiece):
+        # Each pixel has a parameter of its own, whose range can end where the domain does.
+        moving = fixed[piece.mask] if isinstance(piece, LinfBallPiece) else fixed
+        low = np.maximum(low, piece.domain.lower - moving)
+        high = np.minimum(high, piece.domain.upper - moving)
+        clip = False
+    width = high - low
+    size = abs(formula.matrix) @ abs(x) + abs(formula.offset) + abs(x)
+    size = size + abs(directions) @ (abs(low) + abs(high) + width) + piece.domain.magnitude
+    terms = np.diff(formula.matrix.indptr) + np.diff(directions.indptr) + 8
+    return FixedImages(
+        piece.domain,
+        fixed + directions @ low,
+        sparse.csr_array(directions * width[None]),
+        clip,
+        2.0**-51 * terms * size + np.finfo(np.float64).tiny,
+        low,
+        width,
+    )
+
+
+def _at(formula: Formula, x: Array, domain: Domain) -> tuple[Array, sparse.csr_array]:
+    if formula.product:  # linear in the factor, as the pixels are fixed
+        return formula.offset, sparse.csr_array((x - domain.lower)[:, None])
+    return formula.matrix @ x + formula.offset, formula.directions
+
+
+def behind(network: Network, images: FixedImages, label: int, shift: float) -> Network:
+    """The network of the parameters, in which `label` scores `shift` more."""
+    size, classes = images.domain.size, network.classes
+    layers: list[AbstractLayer] = []
+    if images.clip:
+        ends = (images.domain.lower, images.domain.upper)
+        both = sparse.csr_array(sparse.vstack([images.directions] * 2))
+        start = np.concatenate([images.centre - end for end in ends])
+        layers.append(SparseAffine(both, start, (images.parameters,), (2 * size,)))
+        layers.append(Relu((2 * size,)))
+        same = sparse.eye_array(size)
+        join = sparse.csr_array(sparse.hstack([same, -same]))
+        layers.append(SparseAffine(join, np.full(size, ends[0]), (2 * size,), (size,)))
+    else:
+        layers.append(SparseAffine(images.directions, images.centre, (images.parameters,), (size,)))
+    layers += network.layers
+    lead = np.zeros(classes)
+    lead[label] = shift
+    same = sparse.csr_array(sparse.eye_array(classes))
+    layers.append(SparseAffine(same, lead, (classes,), (classes,)))
+    return Network(
+        tuple(layers),
+        (images.parameters,),
+        network.name,
+        _model(network, images, lead),
+    )
+
+
+def _model(network: Network, images: FixedImages, lead: Array) -> bytes:
+    """The same for onnxruntime, around the original model."""
+    model = standalone(network)
+    graph = graph_around(model)
+    moved = graph.add("MatMul", INPUT, graph.constant(images.directions.toarray().T))
+    moved = graph.add("Add", moved, graph.constant(images.centre[None]))
+    if images.clip:
+        moved = clipped(graph, moved, images.domain.lower, images.domain.upper)
+    scores = copied(graph, model, graph.reshape(moved, (1, *network.input_shape)), "copy_")
+    flat = graph.reshape(scores, (1, network.classes))
+    graph.add("Add", flat, graph.constant(lead[None]), output=OUTPUT)
+    ends = (INPUT, (1, images.parameters)), (OUTPUT, (1, network.classes))
+    return bytes(graph.model(network.name, *ends, model).SerializeToString())
+
+
+def score_rounding(network: Network, images: FixedImages) -> Array:
+    """How far each score can be from that of the exact image, ReLU being 1-Lipschitz."""
+    error = 4 * images.rounding  # the clip's two differences, and the sums of the bounds below
+    for layer in network.layers:
+        if isinstance(layer, AbstractLinear):
+            error = layer.absolute.times(error[None])[0] * (1 + 2.0**-20)
+    return error

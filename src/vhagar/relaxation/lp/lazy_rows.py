@@ -1,0 +1,123 @@
+"""Rows that an LP does without until they matter.
+
+Where a perturbation changes only a part of the input, most neurons have the same value in both
+copies, and what they contribute to the bound nearly cancels. Without the rows that tie them to the
+layers below, free between 0 and their largest value, the bound is hardly worse, and the LP many
+times smaller. So it starts without these rows. Where a solution makes use of that freedom and gains
+by it, they come back.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vhagar.relaxation.layerwise import TwinBounds
+from vhagar.relaxation.lp.lambda_model import PairModel
+from vhagar.relaxation.lp.node_bound import Coefficients
+from vhagar.solver.linear_model import Columns
+
+Array = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+Place = tuple[int, int]  # a ReLU layer and a neuron in it
+
+# A layer with fewer such rows keeps them: leaving them out would save nothing.
+_FEWEST = 32
+# Of a neuron's range: how far outside its triangle a solution must be.
+_OUTSIDE = 1e-7
+# Of the largest gain: rows with less stay out, for they often follow from those that come back.
+_SMALLEST_GAIN = 0.1
+_NEXT_TO_NOTHING, _LARGEST_GAIN = 1e-12, 1e100
+# Of a layer's mean coefficient: multipliers are not unique, so none is taken for less.
+_SMALLEST_COEFFICIENT = 0.1
+
+
+class LazyRows:
+    """The rows of a model that are left out: of neurons that are the same in both copies."""
+
+    def __init__(self, bounds: TwinBounds, model: PairModel) -> None:
+        layers = [
+            (layer, rows.equal, rows.equal_rows, rows.equal_sums)
+            for layer, rows in enumerate(model.rows)
+            if len(rows.equal) >= _FEWEST
+        ]
+        none = np.zeros(0, dtype=np.int64)
+        self._rows = np.concatenate([none, *(rows for _, _, rows, _ in layers)])
+        self._sums = np.concatenate([none, *(sums for _, _, _, sums in layers)])
+        self._neuron = np.concatenate([none, *(neurons for _, neurons, _, _ in layers)])
+        counts = [len(neurons) for _, neurons, _, _ in layers]
+        self._layer = np.repeat(np.array([layer for layer, *_ in layers], dtype=np.int64), counts)
+        places = zip(self._layer.tolist(), self._neuron.tolist(), strict=True)
+        self._number = {place: k for k, place in enumerate(places)}
+        self._left_out = np.ones(len(self._rows), dtype=np.bool_)
+        self._lower, self._upper = _ranges(bounds, self._layer, self._neuron)
+        self._matrix = model.arrays.matrix[self._rows]
+        self._constant = model.arrays.row_lower[self._rows]
+        weights = model.weights
+        places = zip(weights.layer.tolist(), weights.neuron.tolist(), strict=True)
+        owner = np.array([self._number.get(place, -1) for place in places], dtype=np.int64)
+        own = owner >= 0
+        self._owner, self._column, self._value = owner[own], weights.column[own], weights.s[own]
+
+    def __len__(self) -> int:
+        return int(self._left_out.sum())
+
+    @property
+    def rows(self) -> Columns:
+        """Their numbers in the model, and those of the rows of the neurons' weights: a weight
+        between 0 and 1 says enough of a neuron that is free."""
+        return np.concatenate([self._rows[self._left_out], self._sums[self._left_out]])
+
+    @property
+    def places(self) -> set[Place]:
+        """The neurons that they belong to."""
+        out = self._left_out
+        return set(zip(self._layer[out].tolist(), self._neuron[out].tolist(), strict=True))
+
+    def gains(self, primal: Array, coefficients: Coefficients, exactly: bool = False) -> Array:
+        """What a solution gains by the lack of each row, if nothing else could adapt.
+
+        That is by how much it leaves the neuron's triangle, or, `exactly`, ReLU itself.
+        """
+        lambdas, count = np.maximum(primal[self._column], 0.0), len(self._rows)
+        believed = np.bincount(self._owner, lambdas * self._value, count)
+        after = np.bincount(self._owner, lambdas * np.maximum(self._value, 0.0), count)
+        # A row says that what enters a neuron is what its corners' weights make of it.
+        before = believed + self._matrix @ primal - self._constant
+        span = self._upper - self._lower
+        most = self._upper * (before - self._lower) / span
+        outside = np.maximum(np.maximum(before, 0.0) - after, after - most)
+        if exactly:
+            outside = abs(np.maximum(before, 0.0) - after)
+        counts = self._left_out & (outside > _OUTSIDE * span)
+        gains = np.where(counts, outside * self._worth(coefficients), 0.0)
+        return np.minimum(gains, _LARGEST_GAIN)
+
+    def _worth(self, coefficients: Coefficients) -> Array:
+        """How much the bound rises with each neuron's value."""
+        worth = np.zeros(len(self._rows))
+        for layer in np.unique(self._layer):
+            own = self._layer == layer
+            on_both = abs(sum(coefficients.layers[layer]))[self._neuron[own]]
+            worth[own] = np.maximum(on_both, _SMALLEST_COEFFICIENT * on_both.mean())
+        # What nothing depends on while rows are missing may matter once they are back.
+        return np.maximum(worth, _NEXT_TO_NOTHING)
+
+    def restore(self, gains: Array) -> bool:
+        """Leave those out no longer whose lack a solution gains most by; whether there are any."""
+        before = len(self)
+        self._left_out &= gains <= _SMALLEST_GAIN * gains.max(initial=0.0)
+        return len(self) < before
+
+    def restore_places(self, places: set[Place]) -> None:
+        """Leave those of certain neurons out no longer."""
+        self._left_out[[self._number[place] for place in places if place in self._number]] = False
+
+
+def _ranges(bounds: TwinBounds, layers: Columns, neurons: Columns) -> tuple[Array, Array]:
+    lower, upper = np.zeros(len(layers)), np.zeros(len(layers))
+    for layer in np.unique(layers):
+        own = layers == layer
+        values = bounds.corners[layer].s[:, neurons[own]]
+        lower[own], upper[own] = values.min(axis=0), values.max(axis=0)
+    return lower, upper

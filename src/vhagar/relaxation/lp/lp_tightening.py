@@ -1,0 +1,117 @@
+"""Tighter hexagons by LP, where a perturbation reaches few neurons.
+
+Each of a neuron's six bounds is the optimum of an LP over what the neuron sees of the layers below.
+That is worth its price where most neurons have the same value in both copies: few are left to
+bound. As everywhere, the LP proposes multipliers and the formula decides.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vhagar.errors import SolverFailure
+from vhagar.relaxation.cones import relaxed_cone
+from vhagar.relaxation.hexagon import Hexagons
+from vhagar.relaxation.layerwise import TwinBounds, hexagon_directions, refine_by
+from vhagar.relaxation.lp.lambda_model import PairModel
+from vhagar.solver.simplex import Simplex
+
+Array = NDArray[np.float64]
+Index = NDArray[np.int64]
+
+# Of all undecided neurons, at most so many may differ in the copies.
+_LARGEST_SHARE = 0.25
+# What all LPs of a layer may cost together: iterations of the simplex method times entries of the
+# matrix, some seconds of work. It is counted, not timed: all workers must come to the same bounds.
+_WORK = 10**9
+# Entries of all multipliers of a layer's bounds: where there would be more, it stays as it is.
+_MOST_MULTIPLIERS = 2 * 10**7
+# Neurons that share an LP: neighbours see much the same.
+_AT_ONCE = 32
+
+
+def is_local(bounds: TwinBounds) -> bool:
+    """Whether the perturbation reaches few of the undecided neurons."""
+    undecided = sum(int((~layer.on & ~layer.off).sum()) for layer in bounds.hexagons)
+    pairs = sum(len(pairs_of(layer)) for layer in bounds.hexagons)
+    return 0 < pairs <= _LARGEST_SHARE * undecided
+
+
+def pairs_of(hexagons: Hexagons) -> Index:
+    """The undecided neurons that differ in the copies."""
+    return np.flatnonzero(~hexagons.on & ~hexagons.off & ~hexagons.equal)
+
+
+def tighten_pairs(bounds: TwinBounds, layer: int) -> None:
+    """Tighten the hexagons of a layer's undecided neurons that differ in the copies."""
+    pairs = pairs_of(bounds.hexagons[layer])
+    if layer < 1 or not len(pairs):
+        return  # the first layer's supports are exact
+    below = sum(len(hexagons) for hexagons in bounds.hexagons[:layer])
+    if len(hexagon_directions(bounds.piece.ratio)) * len(pairs) * below > _MOST_MULTIPLIERS:
+        return
+    found = _Multipliers(bounds, layer, pairs)
+    for begin in range(0, len(pairs), _AT_ONCE):
+        found.solve(np.arange(begin, min(begin + _AT_ONCE, len(pairs))))
+    refine_by(bounds, layer, pairs, found)
+
+
+class _Multipliers:
+    """Multipliers for all bounds of some neurons, row by row as in `refine_by`.
+
+    Where an LP gives none they are 0, which proves little.
+    """
+
+    def __init__(self, bounds: TwinBounds, layer: int, neurons: Index) -> None:
+        self._bounds = bounds
+        self._layer = layer
+        self._neurons = neurons
+        self._directions = hexagon_directions(bounds.piece.ratio)
+        self._left = _WORK
+        rows = len(self._directions) * len(neurons)
+        self._p, self._q = (
+            [np.zeros((rows, len(below))) for below in bounds.hexagons[:layer]] for _ in "pq"
+        )
+
+    def __call__(self, layer: int, a: Array, b: Array) -> tuple[Array, Array]:
+        return self._p[layer], self._q[layer]
+
+    def solve(self, places: Index) -> None:
+        """The LPs of some of the neurons, one after the other from each other's bases."""
+        cone = relaxed_cone(self._bounds, self._layer, self._neurons[places])
+        model = PairModel(cone, self._layer)
+        simplex = Simplex(model.arrays, 0)
+        # Those about the gap first: they matter most.
+        for k, direction in reversed(list(enumerate(self._directions))):
+            for place, neuron in enumerate(places):
+                duals = self._duals(model, simplex, place, direction)
+                if duals is not None:
+                    self._keep(k * len(self._neurons) + neuron, model, duals, cone.seen)
+
+    def _duals(
+        self, model: PairModel, simplex: Simplex, place: int, direction: tuple[float, float]
+    ) -> Array | None:
+        price = model.arrays.matrix.nnz + 1
+        if self._left < price:
+            return None
+        cost = np.zeros(model.model.column_count)
+        for factor, copy in zip(direction, (model.first, model.second), strict=True):
+            row = copy.matrix[[place]]
+            cost[row.indices] += factor * row.data
+        if not cost.any():
+            return None
+        try:
+            simplex.aim(cost)
+            answer = simplex.solve(self._left // price, need_primal=False)
+        except SolverFailure:
+            return None
+        self._left -= (answer.iterations + 1) * price
+        return answer.duals
+
+    def _keep(self, row: int, model: PairModel, duals: Array, seen: list[Index]) -> None:
+        for layer, (rows, neurons) in enumerate(zip(model.rows, seen, strict=True)):
+            p, q = self._p[layer][row], self._q[layer][row]
+            p[neurons[rows.pairs]] = -duals[rows.pair_rows]
+            q[neurons[rows.pairs]] = -duals[rows.pair_rows_p]
+            p[neurons[rows.equal]] = -duals[rows.equal_rows]

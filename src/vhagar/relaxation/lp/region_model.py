@@ -1,0 +1,304 @@
+"""All that the nodes of one piece and one target share: bounds, the LP, the formula."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vhagar.errors import SolverFailure
+from vhagar.perturbation import AbstractPiece
+from vhagar.perturbation.scalar import AbstractScalarPiece
+from vhagar.problem import Problem
+from vhagar.relaxation import Bounds, network_bounds
+from vhagar.relaxation.layerwise import TwinBounds
+from vhagar.relaxation.lp.lambda_model import LambdaModel
+from vhagar.relaxation.lp.lazy_rows import LazyRows
+from vhagar.relaxation.lp.node_bound import NodeBound, Proof
+from vhagar.relaxation.lp.proof_kind import ProofKind
+from vhagar.relaxation.twin import Allowed
+from vhagar.solver.linear_model import Columns
+from vhagar.solver.simplex import LpAnswer, LpStatus, Simplex
+
+Array = NDArray[np.float64]
+
+_NONE = np.zeros(0, dtype=np.int64)
+
+
+# From here on a fixed linear region's LP is solved sooner by an interior point method.
+_MANY_ROWS = 2500
+# Omitted rows come back where they would lower the bound by this share, for so many rounds.
+_WORTH_THE_ROWS, _MOST_ROUNDS = 0.01, 8
+# The layer of decisions about pixels.
+PIXELS = -1
+
+
+@dataclass(frozen=True, order=True)
+class Decision:
+    """One copy of one neuron has a sign: `positive` means its pre-activation is at least 0.
+
+    In layer `PIXELS` it is about a pixel, and `positive` means that it is clipped.
+    """
+
+    layer: int
+    neuron: int
+    copy: int  # 0 for x, 1 for x_p; equal neurons use 0
+    positive: bool
+
+    @property
+    def place(self) -> tuple[int, int, int]:
+        return self.layer, self.neuron, self.copy
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """A node's bound, and the LP's answer it came from.
+
+    `proof` is what the bound rests on; None where a bound that was known before is no worse.
+    """
+
+    upper: float
+    answer: LpAnswer
+    proof: Proof | None = None
+
+    @property
+    def complete(self) -> bool:
+        """Whether the LP gave a point and multipliers to go on from."""
+        return self.answer.optimal
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether the LP neither gave something to go on from nor proved the node empty."""
+        if self.answer.status is LpStatus.INFEASIBLE:
+            return self.upper > -np.inf
+        return not self.complete
+
+
+class RegionModel:
+    """One piece, one target.
+
+    For searching, `lazily`: the LP does without rows that hardly matter.
+    """
+
+    def __init__(
+        self, problem: Problem, bounds: TwinBounds, target: int | None, lazily: bool = False
+    ) -> None:
+        self.problem = problem
+        self.bounds = bounds
+        self.target = target
+        score_size = _score_size(problem, bounds.piece)
+        self.model = LambdaModel(bounds, problem.source, target, score_size)
+        self.lazy_rows = LazyRows(bounds, self.model) if lazily else None
+        self.simplex = Simplex(self.model.arrays, self.model.delta, self._left_out)
+        self.formula = NodeBound(bounds, self.model, problem.source, target, score_size)
+
+    @property
+    def piece(self) -> AbstractPiece:
+        return self.bounds.piece
+
+    @property
+    def is_large(self) -> bool:
+        """Whether solving a fixed linear region's LP takes long."""
+        return self.model.model.row_count > _MANY_ROWS
+
+    @cached_property
+    def polisher(self) -> Simplex:
+        """A second simplex on the same model, so that polishing leaves the search's basis alone."""
+        polisher = Simplex(self.model.arrays, self.model.delta)
+        if self.is_large:
+            polisher.use_interior_point()
+        return polisher
+
+    @cached_property
+    def challenger(self) -> Simplex:
+        """The same model, asked for the target's largest lead instead of the confidence."""
+        model = self.model
+        lower, upper = model.arrays.column_lower.copy(), model.arrays.column_upper.copy()
+        lower[model.lead], upper[model.lead] = lower[model.delta], upper[model.delta]
+        free = replace(model.arrays, column_lower=lower, column_upper=upper)
+        return Simplex(free, model.lead, self._left_out)
+
+    def challenge(
+        self, decisions: tuple[Decision, ...], confidence: float, basis: Any
+    ) -> LpAnswer | None:
+        """How far the target could lead where the source leads by that much in the first copy."""
+        simplex, delta = self.challenger, self.model.delta
+        try:
+            simplex.bound_column(delta, confidence, float(self.model.arrays.column_upper[delta]))
+            self._add_rows(simplex, decisions)
+            simplex.switch_off(self.switched_off(decisions))
+            simplex.restore(basis)
+            answer = simplex.solve()
+        except SolverFailure:
+            return None
+        return answer if answer.optimal else None
+
+    def quick_upper(self) -> float:
+        """A bound without an LP: how far the margin between source and target can shift.
+
+        `delta` is at most the source's lead over the target, which at the perturbed input is at
+        most 0; so it is at most the difference of the two leads.
+        """
+        if self.target is None:
+            return float("inf")
+        lead = np.zeros((1, self.problem.network.classes))
+        lead[0, self.problem.source], lead[0, self.target] = 1.0, -1.0
+        return float(self.bounds.bound(len(self.bounds.stages) - 1, lead, -lead)[0])
+
+    def evaluate(
+        self,
+        decisions: tuple[Decision, ...],
+        known: float,
+        iteration_limit: int | None = None,
+        basis: Any = None,
+    ) -> Evaluation:
+        """Bound a node. `known` is a bound that is valid already."""
+        allowed = self.allowed(decisions)
+        if allowed is None:
+            nothing = LpAnswer(LpStatus.INFEASIBLE, None, None, -np.inf, 0)
+            return Evaluation(-np.inf, nothing, Proof(ProofKind.EMPTY))
+        try:
+            self._add_rows(self.simplex, decisions)
+            self.simplex.switch_off(self.switched_off(decisions))
+            self.simplex.restore(basis)
+            evaluation = self._judge(self.simplex.solve(iteration_limit), allowed, known)
+            if iteration_limit is not None:
+                return evaluation
+            if evaluation.doubtful:
+                self.simplex.forget()
+                evaluation = self._judge(self.simplex.solve(), allowed, known)
+            return self._with_worthy_rows(evaluation, allowed)
+        except SolverFailure:  # what is known stays known
+            return Evaluation(known, LpAnswer(LpStatus.DOUBTFUL, None, None, np.inf, 0))
+
+    @property
+    def _left_out(self) -> Columns:
+        return _NONE if self.lazy_rows is None else self.lazy_rows.rows
+
+    def _add_rows(self, simplex: Simplex, decisions: tuple[Decision, ...] = ()) -> None:
+        """All rows that matter by now."""
+        if self.lazy_rows is not None:
+            # Without its row a decided neuron would be decided in vain.
+            self.lazy_rows.restore_places({decision.place[:2] for decision in decisions})
+        simplex.add_all_but(self._left_out)
+
+    def _with_worthy_rows(self, evaluation: Evaluation, allowed: Allowed) -> Evaluation:
+        """The bound with all rows for which it is worth the while."""
+        for _ in range(_MOST_ROUNDS):
+            if not self.restore_rows(evaluation.answer, _WORTH_THE_ROWS * abs(evaluation.upper)):
+                break
+            self._add_rows(self.simplex)
+            again = self._judge(self.simplex.solve(), allowed, evaluation.upper)
+            if again.doubtful:
+                break
+            evaluation = replace(again, proof=again.proof or evaluation.proof)
+        return evaluation
+
+    def restore_rows(self, answer: LpAnswer, worth: float = 0.0, exactly: bool = False) -> bool:
+        """Restore the omitted rows that would lower the bound most; whether all are worth so much.
+
+        `exactly` restores every omitted row that the solution violates.
+        """
+        if not self.lazy_rows or not answer.optimal:
+            return False
+        assert answer.primal is not None
+        assert answer.duals is not None
+        coefficients = self.formula.coefficients(answer.duals)
+        gains = self.lazy_rows.gains(answer.primal, coefficients, exactly)
+        return bool(gains.sum() > worth) and self.lazy_rows.restore(gains)
+
+    def _judge(self, answer: LpAnswer, allowed: Allowed, known: float) -> Evaluation:
+        """The bound that an LP's answer proves, by the formula."""
+        if answer.status is LpStatus.INFEASIBLE:
+            ray = self.formula.contradiction(answer.duals, allowed)
+            if ray is None:
+                return Evaluation(known, answer)
+            return Evaluation(-np.inf, answer, Proof(ProofKind.CONTRADICTION, ray))
+        upper = self.formula.upper(answer.duals, allowed)
+        if upper >= known:
+            return Evaluation(known, answer)
+        return Evaluation(upper, answer, Proof(ProofKind.MULTIPLIERS, answer.duals))
+
+    def cost_of_span(self, decisions: tuple[Decision, ...], duals: Array | None) -> float | None:
+        """How much smaller a node's bound would be at the middle of the piece's span alone.
+
+        None for pieces where that says little about the worth of a split.
+        """
+        middle, allowed = self._middle, self.allowed(decisions)
+        if middle is None or allowed is None:
+            return None
+        return self.formula.upper(duals, allowed) - self.formula.upper(duals, allowed, middle)
+
+    @cached_property
+    def _middle(self) -> AbstractPiece | None:
+        return self.piece.middle() if isinstance(self.piece, AbstractScalarPiece) else None
+
+    def allowed(self, decisions: tuple[Decision, ...]) -> Allowed | None:
+        """Which corners the decisions leave; None where a neuron has none left."""
+        layers: list[Array | None] = [None] * len(self.bounds.corners)
+        pixels: Array | None = None
+        for decision in decisions:
+            if decision.layer == PIXELS and not len(self._sides):
+                continue  # a part of the piece that does not clip
+            if decision.layer == PIXELS:
+                pixels = (
+                    np.zeros((len(self._sides), self.piece.domain.size))
+                    if pixels is None
+                    else pixels
+                )
+                mask, values = pixels, self._sides
+            else:
+                corners = self.bounds.corners[decision.layer]
+                known = layers[decision.layer]
+                mask = np.zeros(corners.s.shape) if known is None else known
+                layers[decision.layer] = mask
+                values = (corners.s if decision.copy == 0 else corners.t)[:, decision.neuron]
+            mask[values < 0 if decision.positive else values > 0, decision.neuron] = -np.inf
+            if np.isneginf(mask[:, decision.neuron]).all():
+                return None
+        return Allowed(tuple(layers), pixels)
+
+    @cached_property
+    def _sides(self) -> Array:
+        """To which part of a clipped pixel its corners belong; empty without pixel corners."""
+        corners = self.piece.pixel_corners()
+        return np.zeros(0) if corners is None else corners.side.astype(np.float64)
+
+    def switched_off(self, decisions: tuple[Decision, ...]) -> NDArray[np.int64]:
+        """The lambda columns that the decisions fix at 0."""
+        found = [self._cut_columns(decision) for decision in decisions]
+        return np.unique(np.concatenate(found)) if found else np.zeros(0, dtype=np.int64)
+
+    def _cut_columns(self, decision: Decision) -> NDArray[np.int64]:
+        if decision.layer == PIXELS:
+            if self.model.inputs.pixels is None:
+                return _NONE
+            sides = self._sides[1:]  # the first corner has no column, and belongs to both parts
+            cut = sides < 0 if decision.positive else sides > 0
+            return np.asarray(self.model.inputs.pixels[decision.neuron][cut])
+        # A neuron that a smaller piece has made linear has no columns left to cut.
+        columns = self._columns_of.get((decision.layer, decision.neuron), _NONE)
+        weights = self.model.weights
+        values = (weights.s if decision.copy == 0 else weights.t)[columns]
+        return weights.column[columns[values < 0 if decision.positive else values > 0]]
+
+    @cached_property
+    def _columns_of(self) -> dict[tuple[int, int], NDArray[np.int64]]:
+        weights = self.model.weights
+        found: dict[tuple[int, int], list[int]] = {}
+        for k, place in enumerate(
+            zip(weights.layer.tolist(), weights.neuron.tolist(), strict=True)
+        ):
+            found.setdefault(place, []).append(k)
+        return {place: np.array(columns) for place, columns in found.items()}
+
+
+def _score_size(problem: Problem, piece: AbstractPiece) -> float:
+    """How large a score can be in either copy."""
+    domain = problem.domain
+    box = Bounds(np.full(domain.size, domain.lower), np.full(domain.size, domain.upper))
+    boxes = (box, Bounds(*piece.image_bounds()))
+    return max(float(network_bounds(problem.network, b)[-1].magnitude.max()) for b in boxes)

@@ -1,0 +1,144 @@
+"""Witnesses as pictures: the input, what the perturbation makes of it, and the difference."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vhagar.drawing.colours import diverging_pixels
+from vhagar.drawing.figure import AbstractFigure, Cell, slug
+from vhagar.drawing.shapes import Drawing, Line, Picture, Rect, Shape, Text
+from vhagar.report.data import Entry
+from vhagar.result import Witness
+from vhagar.result.figure import largest_change, picture
+from vhagar.result.numbers import down
+
+Array = NDArray[np.float64]
+_SIDE, _SPACE, _TOP = 118.0, 14.0, 40.0
+
+
+@dataclass(frozen=True, eq=False)
+class WitnessFigure(AbstractFigure):
+    """One witness. Images `(rows, columns)` or `(rows, columns, 3)`; other inputs `(1, size)`."""
+
+    number: int
+    label: str
+    source: int
+    witness: Witness
+    low: float
+    high: float
+
+    @property
+    def title(self) -> str:  # type: ignore[override]
+        return f"witness: {self.label}"
+
+    @property
+    def name(self) -> str:
+        return slug("witness", self.number, self.label)
+
+    def columns(self) -> Sequence[str]:
+        return ("entry", "x", "x_p")
+
+    def rows(self) -> Sequence[Sequence[Cell]]:
+        x = self.witness.x.reshape(-1)
+        x_p = self.witness.x_p
+        other = [None] * x.size if x_p is None else x_p.reshape(-1).tolist()
+        return list(zip(range(x.size), x.tolist(), other, strict=True))
+
+    def pictures(self) -> list[tuple[str, NDArray[np.uint8]]]:
+        """The pictures with their headings; only the input where nothing is attacked."""
+        found = [("input", self._shades(self.witness.x))]
+        if self.witness.x_p is not None:
+            found.append(("perturbed", self._shades(self.witness.x_p)))
+            change = self.change()
+            reach = float(abs(change).max())
+            found.append(("difference", diverging_pixels(change, reach)))
+        return found
+
+    def change(self) -> Array:
+        """The difference; of a colour image's channels the one that changes most."""
+        assert self.witness.x_p is not None
+        change = largest_change(picture(self.witness.x_p) - picture(self.witness.x))
+        return change if change.ndim == 2 else change[None]
+
+    def _shades(self, x: Array) -> NDArray[np.uint8]:
+        values = picture(x)
+        values = values if values.ndim > 1 else values[None]
+        share = np.clip((values - self.low) / (self.high - self.low), 0.0, 1.0)
+        return np.round(255 * share).astype(np.uint8)
+
+    def draw(self) -> Drawing:
+        shapes: list[Shape] = []
+        pictures = self.pictures()
+        for k, (heading, pixels) in enumerate(pictures):
+            x = _SPACE + k * (_SIDE + _SPACE)
+            rgb = pixels if pixels.ndim == 3 else np.repeat(pixels[..., None], 3, axis=2)
+            above, below = self._captions(heading)
+            shapes += [
+                Text(x, 16, heading, 13, bold=True),
+                Text(x, 32, above, 11.5, fill="muted"),
+                Picture(x, _TOP, _SIDE, _SIDE, rgb),
+                Rect(x, _TOP, _SIDE, _SIDE, "none", "grid"),
+                Text(x, _TOP + _SIDE + 16, below, 11.5, fill="muted"),
+            ]
+        left = _SPACE + len(pictures) * (_SIDE + _SPACE) + 10
+        shapes += self._scores(left, 150.0)
+        return Drawing(left + 176, _TOP + _SIDE + 28, self.title, shapes)
+
+    def _captions(self, heading: str) -> tuple[str, str]:
+        """What is written above and below a picture."""
+        witness = self.witness
+        if heading == "input":
+            return f"class {self.source}", f"confidence {down(witness.confidence)}"
+        if heading == "perturbed":
+            return f"class {witness.target}", "an exact tie" if witness.tie else ""
+        return "", f"largest {abs(self.change()).max():.3g}"
+
+    def _scores(self, left: float, width: float) -> list[Shape]:
+        """Both copies' scores, class by class, as bars."""
+        rows = [self.witness.scores]
+        if self.witness.scores_p is not None:
+            rows.append(self.witness.scores_p)
+        values = np.stack(rows)
+        low, high = min(float(values.min()), 0.0), max(float(values.max()), 0.0)
+        reach = (high - low) or 1.0
+        zero = left + 16 + width * (0.0 - low) / reach
+        step = min((_SIDE + 4) / values.shape[1], 24.0)
+        bar = max((step - 2) / len(rows), 1.0)
+        shapes: list[Shape] = [
+            Text(left, 16, "scores", 13, bold=True),
+            Rect(left + 52, 24, 8, 8, "robust"),
+            Text(left + 63, 32, "input", 10.5, fill="muted"),
+        ]
+        if len(rows) > 1:
+            shapes += [
+                Rect(left + 98, 24, 8, 8, "attackable"),
+                Text(left + 109, 32, "perturbed", 10.5, fill="muted"),
+            ]
+        for label in range(values.shape[1]):
+            y = _TOP + label * step
+            shapes.append(Text(left + 8, y + step / 2 + 3, str(label), 10, "end", "muted"))
+            for k, colour in enumerate(("robust", "attackable")[: len(rows)]):
+                score = float(values[k, label])
+                x = min(zero, zero + width * score / reach)
+                length = max(abs(width * score / reach), 0.5)
+                tip = f"score of class {label}: {score:.4g}"
+                shapes.append(Rect(x, y + k * bar, length, bar, colour, tip=tip))
+        shapes.append(Line([(zero, _TOP - 2), (zero, _TOP + step * values.shape[1])], "muted"))
+        return shapes
+
+
+def witness_figure(entry: Entry) -> WitnessFigure | None:
+    """The picture of an entry's best witness, if there is one."""
+    witness = entry.witness
+    if witness is None:
+        return None
+    shown = [witness.x] if witness.x_p is None else [witness.x, witness.x_p]
+    low, high = entry.question.input_range
+    low = min(low, *(float(array.min()) for array in shown))
+    high = max(high, *(float(array.max()) for array in shown))
+    label = f"{entry.group.label}, {entry.pair}"
+    return WitnessFigure(entry.number, label, entry.source, witness, low, high)

@@ -1,0 +1,69 @@
+"""Pieces of HTML. Whatever comes from outside goes through `text`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from html import escape
+
+from vhagar.drawing.figure import AbstractFigure
+
+
+def text(value: object) -> str:
+    return escape(str(value))
+
+
+def block(identifier: str, heading: str, *parts: str) -> str:
+    """A section of the page."""
+    return (
+        f'<section class="block" id="{identifier}"><h2>{text(heading)}</h2>{"".join(parts)}'
+        "</section>"
+    )
+
+
+def paragraph(words: str, kind: str = "note") -> str:
+    return f'<p class="{kind}">{text(words)}</p>'
+
+
+def bullets(lines: Iterable[str]) -> str:
+    return f'<ul class="plain">{"".join(f"<li>{text(line)}</li>" for line in lines)}</ul>'
+
+
+def figure(data: AbstractFigure, caption: str = "") -> str:
+    """A figure, perhaps with a line above it."""
+    above = f"<figcaption>{text(caption)}</figcaption>" if caption else ""
+    return f"<figure>{above}{data.draw().svg()}</figure>"
+
+
+def select(name: str, label: str, choices: Sequence[tuple[str, str]]) -> str:
+    """A list to choose from: values and what is shown for them. One choice needs no list."""
+    options = "".join(f'<option value="{text(key)}">{text(word)}</option>' for key, word in choices)
+    hidden = " hidden" if len(choices) < 2 else ""
+    return f'<label{hidden}>{text(label)} <select data-name="{name}">{options}</select></label>'
+
+
+def buttons(name: str, choices: Sequence[str], chosen: str) -> str:
+    """A few buttons of which one is pressed."""
+    found = "".join(
+        f'<button type="button" data-value="{text(word)}" '
+        f'aria-pressed="{"true" if word == chosen else "false"}">{text(word)}</button>'
+        for word in choices
+    )
+    return f'<span class="choice" data-name="{name}" role="group">{found}</span>'
+
+
+def pick(kind: str, controls: Sequence[str], items: Sequence[str], missing: str = "") -> str:
+    """A set of figures of which one is shown at a time."""
+    nothing = f'<p class="note missing" hidden>{text(missing)}</p>' if missing else ""
+    return (
+        f'<div data-pick class="{kind}"><div class="controls">{"".join(controls)}</div>'
+        f'<div class="pick">{"".join(items)}</div>{nothing}</div>'
+    )
+
+
+def key(entries: Sequence[tuple[str, str]]) -> str:
+    """What colours mean."""
+    found = "".join(
+        f'<span class="key"><i style="background:var(--{colour})"></i>{text(word)}</span>'
+        for colour, word in entries
+    )
+    return f"<p>{found}</p>"

@@ -1,0 +1,298 @@
+"""The page: one HTML file that needs nothing from anywhere else."""
+
+from __future__ import annotations
+
+import time
+from importlib import resources
+from pathlib import Path
+
+from vhagar.report.compare import MOST_COMPARISONS, comparisons
+from vhagar.report.data import StudyData
+from vhagar.report.html import (
+    block,
+    bullets,
+    buttons,
+    figure,
+    key,
+    paragraph,
+    pick,
+    select,
+    text,
+)
+from vhagar.report.pairs import (
+    MEASURES,
+    PairCell,
+    PairHeatmap,
+    cell_words,
+    most_robust,
+    pair_heatmaps,
+    ranked,
+)
+from vhagar.report.problems import MOST_CARDS, card_html, problem_html, shown_problems
+from vhagar.report.sentences import how, summary, tiles
+from vhagar.report.spatial import spatial_heatmaps
+from vhagar.report.table import table_html
+from vhagar.report.timeline import study_over_time
+from vhagar.result.serialize import write_bytes
+from vhagar.version import __version__
+
+_MOST_RANKED = 5
+_FIRST_CARDS = 18  # the same number is in style.css
+_MEANING = key(
+    [
+        ("attackable", "attackable: an input this confident was found"),
+        ("unknown", "not known"),
+        ("robust", "robust: proven"),
+    ]
+)
+
+
+def write_page(study: StudyData, path: str | Path) -> None:
+    """Write the page of a study."""
+    write_bytes(Path(path), page(study).encode())
+
+
+def page(study: StudyData) -> str:
+    """The page as text."""
+    sections = [
+        ("pairs", "Pairs", _pairs(study)),
+        ("spatial", "Image", _spatial(study)),
+        ("compare", "Compare", _compare(study)),
+        ("gallery", "Witnesses", _gallery(study)),
+        ("problems", "Problem", _problems(study)),
+        ("time", "Time", _time(study)),
+        ("table", "Table", _table(study)),
+        ("how", "How", _how(study)),
+    ]
+    shown = [(name, word, content) for name, word, content in sections if content]
+    links = "".join(f'<a href="#{name}">{word}</a>' for name, word, _ in shown)
+    folder = resources.files("vhagar.report")
+    style, script = ((folder / name).read_text("utf-8") for name in ("style.css", "script.js"))
+    name = study.name or "study"
+    return (
+        '<!doctype html><html lang="en" class="no-js"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        '<meta name="color-scheme" content="light dark"><link rel="icon" href="data:,">'
+        f"<title>{text(name)} - robustness report</title><style>{style}</style></head><body>"
+        f'<nav><strong>VHAGaR</strong>{links}<button id="theme" type="button">light/dark</button>'
+        f"</nav><main>{_head(study, name)}{''.join(content for _, _, content in shown)}"
+        f"{_footer()}</main><script>{script}</script></body></html>\n"
+    )
+
+
+def _head(study: StudyData, name: str) -> str:
+    numbers = "".join(
+        f'<div class="tile"><b>{text(number)}</b><span>{text(what)}</span></div>'
+        for number, what in tiles(study)
+    )
+    return (
+        f'<header><h1>{text(name)}</h1><p class="lead">{text(" ".join(summary(study)))}</p>'
+        f'<div class="tiles">{numbers}</div></header>'
+    )
+
+
+def _pairs(study: StudyData) -> str:
+    heatmaps = pair_heatmaps(study)
+    if not heatmaps:
+        return ""
+    groups = list(dict.fromkeys(heatmap.group for heatmap in heatmaps))
+    choices = [(str(groups.index(group)), group.label) for group in groups]
+    items = [
+        f'<div data-group="{groups.index(heatmap.group)}" data-measure="{heatmap.measure}" '
+        f'class="beside">{figure(heatmap)}{_ranking(heatmap)}</div>'
+        for heatmap in heatmaps
+    ]
+    return block(
+        "pairs",
+        "Every pair of classes",
+        paragraph(
+            "How confident can an input of the source class be and still be pushed into the target "
+            "class? Dark pairs are weak. Choose a cell to see its problem."
+        ),
+        pick(
+            "pairs",
+            [select("group", "for", choices), buttons("measure", list(MEASURES), "upper")],
+            items,
+        ),
+    )
+
+
+def _ranking(heatmap: PairHeatmap) -> str:
+    """The ends of the scale in words."""
+    cells = ranked(heatmap.cells)
+    several = min(_MOST_RANKED, len(cells) // 2)
+    parts = [
+        f"<h3>{heading}</h3><ol>{''.join(map(_ranked_item, found))}</ol>"
+        for heading, found in (
+            ("weakest pairs", cells[:several]),
+            ("most robust pairs", most_robust(heatmap.cells)[:several]),
+        )
+    ]
+    return f"<aside>{''.join(parts)}</aside>"
+
+
+def _ranked_item(cell: PairCell) -> str:
+    name = f"{cell.source} to {cell.target}"
+    return f'<li><a href="#problem-{cell.number}">{name}</a> {text(cell_words(cell))}</li>'
+
+
+def _spatial(study: StudyData) -> str:
+    heatmaps = spatial_heatmaps(study)
+    if not heatmaps:
+        return ""
+    maps = list(dict.fromkeys(heatmap.map for heatmap in heatmaps))
+    kinds = list(dict.fromkeys(one.kind_label for one in maps))
+    goals = list(dict.fromkeys(one.pair for one in maps))
+    items = [
+        f'<div data-kind="{text(one.kind_label)}" data-goal="{text(one.pair)}" class="three">'
+        f"{''.join(figure(heatmap) for heatmap in heatmaps if heatmap.map is one)}</div>"
+        for one in maps
+    ]
+    return block(
+        "spatial",
+        "Over the image",
+        paragraph(
+            "Where does a square do the most harm? Each pixel has the largest bound among the "
+            "squares that cover it. Rows and columns count from 1."
+        ),
+        pick(
+            "",
+            [
+                select("kind", "squares", [(kind, kind) for kind in kinds]),
+                select("goal", "class", [(goal, goal) for goal in goals]),
+            ],
+            items,
+            "The study does not ask about this.",
+        ),
+    )
+
+
+def _compare(study: StudyData) -> str:
+    found = comparisons(study)
+    if not found:
+        return ""
+    heatmaps = {(one.group, one.measure): one for one in pair_heatmaps(study)}
+    items = [
+        f'<div data-pair="{k}"><p class="note">{text(one.sentence)}</p><div class="three">'
+        f"{figure(heatmaps[one.first, 'upper'], f'A: {one.first.label}')}"
+        f"{figure(heatmaps[one.second, 'upper'], f'B: {one.second.label}')}"
+        f"{figure(one, 'the smaller bound, where it is proven')}</div></div>"
+        for k, one in enumerate(found)
+    ]
+    choices = [(str(k), one.title) for k, one in enumerate(found)]
+    more = f" The first {MOST_COMPARISONS} are shown." if len(found) == MOST_COMPARISONS else ""
+    return block(
+        "compare",
+        "Side by side",
+        paragraph(
+            "Two networks, or two perturbations, pair by pair. The smaller bound is the more "
+            f"robust one; it is proven where the intervals do not meet.{more}"
+        ),
+        pick("", [select("pair", "compare", choices)], items),
+    )
+
+
+def _gallery(study: StudyData) -> str:
+    found = [entry for entry in study.entries if entry.witness is not None]
+    entries = [entry for entry in found if entry.question.targets] or found
+    if not entries:
+        return ""
+    confident = sorted(entries, key=lambda entry: -entry.lower)[:MOST_CARDS]
+    shown = "" if len(entries) <= MOST_CARDS else f" The {MOST_CARDS} most confident are shown."
+    return block(
+        "gallery",
+        "Witnesses",
+        paragraph(
+            "Inputs that are attacked, most confident first: the input, and what the perturbation "
+            f"makes of it. Choose one to see it closely.{shown}"
+        ),
+        f'<div class="cards">{"".join(card_html(entry) for entry in confident)}</div>',
+        f'<p><button type="button" id="more-cards">show all {len(confident)}</button></p>'
+        if len(confident) > _FIRST_CARDS
+        else "",
+    )
+
+
+def _problems(study: StudyData) -> str:
+    entries = shown_problems(study)
+    if not entries:
+        return ""
+    options = "".join(
+        f'<option value="problem-{entry.number}">{text(entry.group.label)}, {text(entry.pair)}'
+        "</option>"
+        for entry in entries
+    )
+    rest = len(study.entries) - len(entries)
+    left_out = f" {rest} more robust ones are in the table only." if rest else ""
+    return block(
+        "problems",
+        "One problem",
+        '<div class="controls"><label class="problem-picker">problem '
+        f'<select id="problem-picker">{options}</select></label></div>',
+        paragraph(left_out) if left_out else "",
+        _MEANING,
+        f'<div class="pick">{"".join(problem_html(entry, study) for entry in entries)}</div>',
+    )
+
+
+def _time(study: StudyData) -> str:
+    data = study_over_time(study)
+    if not data.seconds:
+        return ""
+    return block(
+        "time",
+        "How the study went",
+        paragraph(
+            "The share of answered questions, and the mean gap as a part of the upper bound, over "
+            "the time in which somebody worked on the study."
+        ),
+        figure(data),
+    )
+
+
+def _table(study: StudyData) -> str:
+    return block(
+        "table",
+        "All results",
+        paragraph("Printed ends are rounded outward. Click a head to sort."),
+        '<div class="controls"><label>show <input type="search" id="filter" '
+        'placeholder="for example linf closed"></label></div>',
+        _MEANING,
+        table_html(study),
+    )
+
+
+def _how(study: StudyData) -> str:
+    networks = "".join(
+        f"<tr><td>{text(facts.name)}</td><td>{text(facts.file)}</td>"
+        f"<td>{'x'.join(map(str, facts.input_shape))}</td><td class=number>{facts.classes}</td>"
+        f"<td>{text(facts.fingerprint[:16])}</td></tr>"
+        for facts in study.networks
+    )
+    runs = "".join(
+        f"<tr><td>{_clock(run.started)}</td><td>{'-' if run.ended is None else _clock(run.ended)}"
+        f"</td><td>{text(run.version)}</td><td>{text(run.executor)}</td>"
+        f"<td>{text(run.machine)}</td></tr>"
+        for run in study.runs
+    )
+    return block(
+        "how",
+        "What was proved, and how",
+        bullets(how(study)),
+        '<div class="scroll" tabindex="0"><table><thead><tr><th>network</th><th>file</th>'
+        "<th>input</th><th>classes</th><th>fingerprint</th></tr></thead>"
+        f"<tbody>{networks}</tbody></table></div><p></p>"
+        '<div class="scroll" tabindex="0"><table><thead><tr><th>from</th><th>to</th><th>vhagar</th>'
+        f"<th>work</th><th>machine</th></tr></thead><tbody>{runs}</tbody></table></div>",
+    )
+
+
+def _clock(seconds: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(seconds))
+
+
+def _footer() -> str:
+    return (
+        f"<footer>Written by vhagar {text(__version__)}. Lower ends are witnesses, upper "
+        "ends are proofs; every number on this page is rounded to the safe side.</footer>"
+    )

@@ -1,0 +1,211 @@
+"""Class-pair heatmaps: sources down, targets across, one colour for each bound."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from vhagar.drawing.colours import ramp, text_on
+from vhagar.drawing.figure import AbstractFigure, Cell, slug
+from vhagar.drawing.legend import legend
+from vhagar.drawing.shapes import Drawing, Rect, Shape, Text
+from vhagar.report.data import Entry, Goal, Group, StudyData
+from vhagar.result.numbers import down, interval
+
+MEASURES = {
+    "lower": "an input this confident can be attacked",
+    "upper": "more confident inputs are proven robust",
+    "gap": "what is not known: upper minus lower",
+}
+_CELL, _LEFT, _TOP = 46.0, 58.0, 62.0
+
+
+@dataclass(frozen=True)
+class PairCell:
+    """One pair of classes; the number of the problem that it comes from."""
+
+    source: int
+    target: int
+    lower: float
+    upper: float
+    number: int
+
+    def value(self, measure: str) -> float:
+        """A bound, or the gap between them; not a number where it is not known."""
+        return measured(self.lower, self.upper, measure)
+
+
+def measured(lower: float, upper: float, measure: str) -> float:
+    """A bound, or the gap; not a number where nothing is known yet."""
+    if math.isinf(upper) and lower == 0:
+        return math.nan
+    found = {"lower": lower, "upper": upper, "gap": upper - lower}[measure]
+    return found if math.isfinite(found) else math.nan
+
+
+@dataclass(frozen=True)
+class PairHeatmap(AbstractFigure):
+    """One bound of all pairs of classes, for one network under one perturbation."""
+
+    group: Group
+    measure: str
+    sources: tuple[int, ...]
+    targets: tuple[int, ...]
+    cells: tuple[PairCell, ...]
+    largest: float  # the end of the scale, which the lower and the upper bounds share
+
+    @property
+    def title(self) -> str:  # type: ignore[override]
+        return f"{self.group.label}: {self.measure}, {MEASURES[self.measure]}"
+
+    @property
+    def name(self) -> str:
+        return slug("pairs", self.group.label, self.group.fingerprint[:6], self.measure)
+
+    def columns(self) -> Sequence[str]:
+        return ("network", "perturbation", "source", "target", "lower", "upper", "gap")
+
+    def rows(self) -> Sequence[Sequence[Cell]]:
+        return [
+            (
+                self.group.network,
+                self.group.perturbation,
+                cell.source,
+                cell.target,
+                cell.lower,
+                *(_known(cell.value(measure)) for measure in ("upper", "gap")),
+            )
+            for cell in self.cells
+        ]
+
+    def draw(self) -> Drawing:
+        width = _LEFT + _CELL * len(self.targets) + 8
+        bottom = _TOP + _CELL * len(self.sources)
+        shapes: list[Shape] = [
+            Text(
+                _LEFT,
+                20,
+                f"{self.measure} bound" if self.measure != "gap" else "gap",
+                15,
+                bold=True,
+            ),
+            Text(_LEFT, 37, MEASURES[self.measure], 12, fill="muted"),
+            Text(
+                16,
+                _TOP + _CELL * len(self.sources) / 2,
+                "source",
+                12,
+                "middle",
+                "muted",
+                turned=True,
+            ),
+            Text(
+                _LEFT + _CELL * len(self.targets) / 2, bottom + 34, "target", 12, "middle", "muted"
+            ),
+        ]
+        for k, source in enumerate(self.sources):
+            shapes.append(Text(_LEFT - 10, _TOP + _CELL * (k + 0.5) + 4, str(source), 13, "end"))
+        for k, target in enumerate(self.targets):
+            shapes.append(Text(_LEFT + _CELL * (k + 0.5), bottom + 17, str(target), 13, "middle"))
+        found = {(cell.source, cell.target): cell for cell in self.cells}
+        for i, source in enumerate(self.sources):
+            for j, target in enumerate(self.targets):
+                x, y = _LEFT + _CELL * j, _TOP + _CELL * i
+                shapes += self._cell(x, y, found.get((source, target)), source == target)
+        shapes += legend(_LEFT, bottom + 50, max(width - _LEFT - 8, 220), self.largest)
+        return Drawing(max(width, 360), bottom + 92, self.title, shapes)
+
+    def _cell(self, x: float, y: float, cell: PairCell | None, diagonal: bool) -> list[Shape]:
+        size = _CELL - 2
+        if cell is None:
+            return [] if diagonal else [Rect(x, y, size, size, "empty", round=3, tip="not asked")]
+        value = cell.value(self.measure)
+        tip = f"{cell.source} to {cell.target}: {cell_words(cell)}"
+        link = f"#problem-{cell.number}"
+        if math.isnan(value):
+            box = Rect(x, y, size, size, "empty", "grid", tip, link, 3)
+            return [box, Text(x + size / 2, y + size / 2 + 4, "?", 13, "middle", "muted")]
+        fill = ramp(value / self.largest if self.largest > 0 else 0.0)
+        return [
+            Rect(x, y, size, size, fill, None, tip, link, 3),
+            Text(
+                x + size / 2,
+                y + size / 2 + 4.5,
+                short(value, self.measure == "lower"),
+                13,
+                "middle",
+                text_on(fill),
+            ),
+        ]
+
+
+def short(value: float, downward: bool) -> str:
+    """A number that fits into a cell, in four characters, rounded to the safe side."""
+    if value == 0:
+        return "0"
+    if value >= 1000:
+        return f"{value:.0e}".replace("e+0", "e")
+    decimals = 0 if value >= 100 else 1 if value >= 10 else 2
+    rounding = math.floor if downward else math.ceil
+    return f"{rounding(value * 10**decimals) / 10**decimals:.{decimals}f}"
+
+
+def cell_words(cell: PairCell) -> str:
+    if not math.isfinite(cell.upper):
+        return f"at least {down(cell.lower)}, no upper bound yet"
+    if cell.upper == 0:
+        return "robust, whatever the confidence"
+    low, high = interval(cell.lower, cell.upper)
+    return f"between {low} and {high}"
+
+
+def _known(value: float) -> float | None:
+    return None if math.isnan(value) else value
+
+
+def pair_cells(entries: Sequence[Entry]) -> tuple[PairCell, ...]:
+    """The pairs that entries are about; where several are about one pair, the tightest bounds."""
+    found: dict[tuple[int, int], PairCell] = {}
+    for entry in entries:
+        for goal in entry.goals:
+            if goal.target is None:
+                continue
+            key = (entry.source, goal.target)
+            found[key] = _met(found.get(key), entry, goal)
+    return tuple(found[key] for key in sorted(found))
+
+
+def _met(known: PairCell | None, entry: Entry, goal: Goal) -> PairCell:
+    assert goal.target is not None
+    if known is None:
+        return PairCell(entry.source, goal.target, goal.lower, goal.upper, entry.number)
+    lower, upper = max(known.lower, goal.lower), min(known.upper, goal.upper)
+    # A problem about this pair alone says more about it.
+    number = entry.number if entry.target is not None else known.number
+    return PairCell(entry.source, goal.target, lower, upper, number)
+
+
+def ranked(cells: Sequence[PairCell]) -> list[PairCell]:
+    """The weakest pairs first: by what was found, then by what is proven."""
+    return sorted(cells, key=lambda cell: (-cell.lower, -cell.upper))
+
+
+def most_robust(cells: Sequence[PairCell]) -> list[PairCell]:
+    """The pairs with the smallest proven bounds first."""
+    return sorted(cells, key=lambda cell: (cell.upper, cell.lower))
+
+
+def pair_heatmaps(study: StudyData) -> list[PairHeatmap]:
+    """All of them: for each network and perturbation with at least two pairs, each measure."""
+    cells = {group: pair_cells(study.of(group)) for group in study.groups}
+    cells = {group: found for group, found in cells.items() if len(found) > 1}
+    uppers = [cell.value("upper") for found in cells.values() for cell in found]
+    largest = max((upper for upper in uppers if not math.isnan(upper)), default=0.0)
+    heatmaps = []
+    for group, found in cells.items():
+        sources = tuple(sorted({cell.source for cell in found}))
+        targets = tuple(sorted({cell.target for cell in found}))
+        for measure in MEASURES:
+            heatmaps.append(PairHeatmap(group, measure, sources, targets, found, largest))
+    return heatmaps

@@ -1,0 +1,161 @@
+"""A study in plain English. Numbers are rounded outward, so every sentence is true as printed."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections import Counter
+from collections.abc import Sequence
+
+from vhagar.report.data import Entry, StudyData
+from vhagar.result.numbers import down, interval, span, up
+
+_ANSWERED = ("closed", "robust")
+
+
+def answered(study: StudyData) -> list[Entry]:
+    """The entries whose interval is closed."""
+    return [entry for entry in study.entries if entry.status in _ANSWERED]
+
+
+def summary(study: StudyData) -> list[str]:
+    """What the study found, in a few sentences."""
+    total, done = len(study.entries), len(answered(study))
+    subject = _subject(study)
+    robust = [entry for entry in study.entries if entry.upper == 0]
+    sentences = [f"{_many(total, 'question')} about {subject}."]
+    if done:
+        words = f"{done} of them {'is' if done == 1 else 'are'} answered: the interval is closed"
+        if robust:
+            words += f", and for {len(robust)} nothing can be attacked, whatever the confidence"
+        sentences.append(f"{words}.")
+    else:
+        sentences.append("None is answered in full: every interval is still open.")
+    still_open = [entry for entry in study.entries if entry.status == "open"]
+    if still_open:
+        sentences.append(f"{_many(len(still_open), 'question')} not finished yet.")
+    attacks = [entry for entry in study.entries if entry.group.perturbation is not None]
+    sentences += _weakest(attacks)
+    sentences += _strongest(attacks)
+    return sentences
+
+
+def _subject(study: StudyData) -> str:
+    networks = [facts.name for facts in study.networks]
+    perturbations = list(dict.fromkeys(str(group.perturbation) for group in study.groups))
+    about = _some(networks, "networks")
+    return about + (f" under {_some(perturbations, 'perturbations')}" if perturbations else "")
+
+
+def _some(names: Sequence[str], noun: str) -> str:
+    if len(names) <= 3:
+        return " and ".join(names)
+    return f"{len(names)} {noun}"
+
+
+def _weakest(entries: Sequence[Entry]) -> list[str]:
+    """The most confident input that can be attacked."""
+    worst = max(entries, key=lambda entry: entry.lower, default=None)
+    if worst is None or worst.witness is None:
+        return []
+    fate = "brought to a tie with" if worst.witness.tie else "pushed into"
+    return [
+        f"The most confident input found that can be attacked is one of class {worst.source} with "
+        f"confidence {down(worst.lower)}: {worst.question.perturbation} has it {fate} class "
+        f"{worst.witness.target}."
+    ]
+
+
+def _strongest(entries: Sequence[Entry]) -> list[str]:
+    """The smallest bound that is proven."""
+    known = [entry for entry in entries if math.isfinite(entry.upper)]
+    best = min(known, key=lambda entry: entry.upper, default=None)
+    if best is None:
+        return []
+    goal = "its class" if best.target is None else f"clear of class {best.target}"
+    if best.upper == 0:
+        return [
+            f"Most robust: every input of class {best.source} keeps {goal} under "
+            f"{best.question.perturbation}, whatever its confidence."
+        ]
+    return [
+        f"Most robust: every input of class {best.source} with confidence above {up(best.upper)} "
+        f"keeps {goal} under {best.question.perturbation}."
+    ]
+
+
+def tiles(study: StudyData) -> list[tuple[str, str]]:
+    """A few numbers at a glance: the number, and what it is."""
+    entries = study.entries
+    gaps = [entry.relative_gap for entry in entries]
+    median = 100 * statistics.median(gaps) if gaps else 0.0
+    witnesses = sum(entry.witness is not None for entry in entries)
+    work = sum(entry.seconds for entry in entries)
+    return [
+        (str(len(entries)), "questions"),
+        (str(len(answered(study))), "answered"),
+        (f"{math.ceil(10 * median) / 10:g} %", "median gap"),
+        (str(witnesses), "with a witness"),
+        (_duration(work), "of search"),
+    ]
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    minutes = seconds / 60
+    return f"{minutes:.0f} min" if minutes < 100 else f"{minutes / 60:.1f} h"
+
+
+def answer(entry: Entry) -> str:
+    """The answer to one question, as a sentence."""
+    question, source = entry.question, entry.source
+    if question.perturbation is None:
+        return f"The maximal confidence in class {source} {_is_between(entry)}."
+    keeps = "keeps its class" if entry.target is None else f"keeps clear of class {entry.target}"
+    under = f"under {question.perturbation}{'' if question.clip else ' without clipping'}"
+    if entry.upper == 0:
+        return f"Every input of class {source}, whatever its confidence, {keeps} {under}."
+    if not math.isfinite(entry.upper):
+        found = (
+            "" if entry.lower == 0 else f"; one with confidence {down(entry.lower)} can be attacked"
+        )
+        return f"Nothing is proven yet about class {source} {under}{found}."
+    low, high = interval(entry.lower, entry.upper)
+    proven = f"Every input of class {source} with confidence above {high} {keeps} {under}"
+    if entry.witness is None:
+        return f"{proven}. No input that can be attacked was found."
+    fate = "is brought to a tie with" if entry.witness.tie else "is pushed into"
+    return f"{proven}. One with confidence {low} {fate} class {entry.witness.target}."
+
+
+def _is_between(entry: Entry) -> str:
+    if not math.isfinite(entry.upper):
+        return f"is at least {down(entry.lower)}"
+    return f"is {span(entry.lower, entry.upper)}"
+
+
+def how(study: StudyData) -> list[str]:
+    """What the bounds rest on."""
+    kinds = Counter(entry.kind.value for entry in study.entries if entry.kind is not None)
+    sentences = [f"{_many(count, 'upper bound')}: {kind}." for kind, count in kinds.most_common()]
+    witnesses = sum(len(entry.witnesses) for entry in study.entries)
+    sentences.append(
+        f"{_many(witnesses, 'lower bound')}: a witness each, re-checked by a separate forward pass "
+        "with its rounding error bounded, and by onnxruntime on the model file itself."
+    )
+    carried = sum(entry.carried for entry in study.entries)
+    if carried:
+        sentences.append(
+            f"{_many(carried, 'result')} carried over between perturbations of which one contains "
+            "the other: witnesses to the larger one, where they were checked again, and upper "
+            "bounds to the smaller one."
+        )
+    certificates = sum(entry.certificate is not None for entry in study.entries)
+    if certificates:
+        sentences.append(f"{_many(certificates, 'certificate')}, named in the table.")
+    return sentences
+
+
+def _many(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"

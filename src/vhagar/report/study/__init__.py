@@ -1,1 +1,0 @@
-"""A study's results as figures, files, and one page: store -> plain data -> figure -> page."""

@@ -1,0 +1,128 @@
+"""All problems as one table: for the page, and for other programs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from vhagar.drawing.figure import Cell
+from vhagar.report.data import Entry, StudyData
+from vhagar.report.html import text
+from vhagar.result.numbers import interval
+
+COLUMNS = (
+    *("problem", "network", "perturbation", "source", "target", "lower", "upper", "gap", "percent"),
+    *("status", "seconds", "nodes", "bound", "engine", "version", "certificate"),
+)
+
+
+def table_rows(study: StudyData) -> list[list[Cell]]:
+    """One row for each target of each problem, with all digits; None for what is not known."""
+    rows: list[list[Cell]] = []
+    for entry in study.entries:
+        for goal in entry.goals:
+            finite = math.isfinite(goal.upper)
+            rows.append(
+                [
+                    *(entry.number, entry.group.network, entry.question.perturbation),
+                    *(entry.source, goal.target, goal.lower),
+                    goal.upper if finite else None,
+                    goal.gap if finite else None,
+                    _percent(entry, study),
+                    *(entry.status, entry.seconds, entry.nodes),
+                    None if goal.kind is None else goal.kind.name.lower(),
+                    *(entry.engine, entry.version, entry.certificate),
+                ]
+            )
+    return rows
+
+
+def _percent(entry: Entry, study: StudyData) -> float | None:
+    """The upper end in percent of the maximal confidence, where that was asked."""
+    reference = study.confidence(entry)
+    if reference is None or reference.lower <= 0 or not math.isfinite(entry.upper):
+        return None
+    return min(100 * entry.upper / reference.lower, 100.0)
+
+
+def table_html(study: StudyData) -> str:
+    """One row for each problem, sortable."""
+    certificates = any(entry.certificate is not None for entry in study.entries)
+    percents = any(_percent(entry, study) is not None for entry in study.entries)
+    heads: list[tuple[str, bool]] = [
+        ("network", False),
+        ("perturbation", False),
+        ("source", True),
+        ("target", True),
+        ("lower", True),
+        ("upper", True),
+        ("gap %", True),
+        ("interval", False),
+        *([("% of max", True)] if percents else []),
+        ("status", False),
+        ("s", True),
+        ("nodes", True),
+        *([("certificate", False)] if certificates else []),
+    ]
+    cells = "".join(
+        f"<th{' class=number' if number else ''}><button type=button>{text(head)}</button></th>"
+        for head, number in heads
+    )
+    largest = max((e.upper for e in study.entries if math.isfinite(e.upper)), default=1.0)
+    body = "".join(
+        f"<tr>{''.join(_cells(entry, study, largest, percents, certificates))}</tr>"
+        for entry in study.entries
+    )
+    return (
+        '<div class="scroll" tabindex="0"><table class="sortable"><thead><tr>'
+        f"{cells}</tr></thead><tbody>{body}</tbody></table></div>"
+    )
+
+
+def _cells(
+    entry: Entry, study: StudyData, largest: float, percents: bool, certificates: bool
+) -> Sequence[str]:
+    low, high = interval(entry.lower, entry.upper)
+    gap = 100 * entry.relative_gap
+    target = entry.target if entry.question.targets else "none"
+    found = [
+        f"<td>{text(entry.group.network)}</td>",
+        f"<td>{text(entry.question.perturbation or 'none: maximal confidence')}</td>",
+        _number(entry.source, str(entry.source)),
+        _number(-1 if entry.target is None else entry.target, "any" if target is None else target),
+        _number(entry.lower, f'<a href="#problem-{entry.number}">{text(low)}</a>', raw=True),
+        _number(_plain(entry.upper), high),
+        _number(gap, f"{gap:.1f}"),
+        f"<td>{_bar(entry, largest)}</td>",
+    ]
+    if percents:
+        share = _percent(entry, study)
+        found.append(
+            _number(-1 if share is None else share, "" if share is None else f"{share:.1f}")
+        )
+    found += [
+        f"<td>{text(entry.status)}</td>",
+        _number(entry.seconds, f"{entry.seconds:.1f}"),
+        _number(entry.nodes, str(entry.nodes)),
+    ]
+    if certificates:
+        found.append(f"<td>{text(entry.certificate or '')}</td>")
+    return found
+
+
+def _number(value: float, shown: object, raw: bool = False) -> str:
+    inside = shown if raw else text(shown)
+    return f'<td class="number" data-value="{value!r}">{inside}</td>'
+
+
+def _plain(value: float) -> float:
+    return value if math.isfinite(value) else 1e308
+
+
+def _bar(entry: Entry, largest: float) -> str:
+    """The interval from 0 to the study's largest bound, on a square-root scale."""
+    if not math.isfinite(entry.upper):
+        return '<span class="bar"><i style="width:100%"></i></span>'
+    low, high = (math.sqrt(end / (largest or 1.0)) for end in (entry.lower, entry.upper))
+    parts = "".join(f'<i style="width:{100 * share:.1f}%"></i>' for share in (high, low))
+    return f'<span class="bar">{parts}</span>'

@@ -1,0 +1,110 @@
+"""Bounds over time, of the problems of a study and of the whole."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from vhagar.drawing.figure import AbstractFigure, Cell
+from vhagar.drawing.shapes import Drawing, Line, Shape, Text
+from vhagar.report.data import Entry, StudyData
+from vhagar.result.timeline import BoundsOverTime, Frame
+
+_WIDE = 720.0
+
+
+@dataclass(frozen=True)
+class StudyOverTime(AbstractFigure):
+    """How the study went: at each moment, the share of answered problems and the mean gap.
+
+    Gaps are parts of the upper ends: 1 where nothing is known, 0 where the interval is closed.
+    """
+
+    seconds: tuple[float, ...]
+    answered: tuple[float, ...]
+    gaps: tuple[float, ...]
+
+    title = "the study over time: problems answered, and the mean gap"
+    name = "study-over-time"
+
+    def columns(self) -> Sequence[str]:
+        return ("seconds", "answered", "mean gap")
+
+    def rows(self) -> Sequence[Sequence[Cell]]:
+        return list(zip(self.seconds, self.answered, self.gaps, strict=True))
+
+    def draw(self) -> Drawing:
+        end = max(self.seconds[-1], 1e-3) if self.seconds else 1.0
+        frame = Frame(_WIDE, 220.0, end, 1.0)
+        shapes: list[Shape] = [*frame.axes("seconds of work", "share", percent=True)]
+        for values, colour, word in (
+            (self.answered, "robust", "answered"),
+            (self.gaps, "attackable", "mean gap"),
+        ):
+            if not values:
+                continue
+            line = frame.steps(list(zip(self.seconds, values, strict=True)))
+            shapes.append(Line(line, colour, 2.2))
+            x, y = line[-1]
+            shapes.append(Text(x + 5, y + 4, word, 12, fill=colour, bold=True))
+        return Drawing(_WIDE + 6, 220.0, self.title, shapes)
+
+
+def bounds_over_time(entry: Entry) -> BoundsOverTime:
+    """Of one problem."""
+    uppers = [moment.upper for moment in entry.history]
+    final = uppers[-1] if uppers else 0.0
+    highest = max(uppers, default=1.0)
+    ceiling = min(highest, 4 * final) if final > 0 else highest
+    return BoundsOverTime(
+        entry.number, f"{entry.group.label}, {entry.pair}", entry.history, 1.05 * ceiling or 1.0
+    )
+
+
+def study_over_time(study: StudyData, points: int = 200) -> StudyOverTime:
+    """From the history of all problems. Pauses between runs do not count."""
+    clock, last, moments = 0.0, None, []
+    running = _running_spans(study)
+    gaps = {entry.number: 1.0 for entry in study.entries}
+    done: set[int] = set()
+    total = len(gaps) or 1
+    gap_sum = float(len(gaps))
+    for event in study.events:
+        if last is not None:
+            clock += _overlap(last, event.time, running)
+        last = event.time
+        new = _relative_gap(event.lower, event.upper)
+        gap_sum += new - gaps.get(event.number, 1.0)
+        gaps[event.number] = new
+        if event.what == "finished":
+            done.add(event.number)
+        moments.append((clock, len(done) / total, max(gap_sum, 0.0) / total))
+    thin = moments[:: max(len(moments) // points, 1)]
+    if moments and thin[-1] != moments[-1]:
+        thin.append(moments[-1])
+    columns = list(zip(*thin, strict=True)) or [(), (), ()]
+    return StudyOverTime(tuple(columns[0]), tuple(columns[1]), tuple(columns[2]))
+
+
+def _relative_gap(lower: float, upper: float) -> float:
+    if not math.isfinite(upper):
+        return 1.0
+    return (upper - lower) / upper if upper > 0 else 0.0
+
+
+def _running_spans(study: StudyData) -> list[tuple[float, float]]:
+    """When at least one process was at work; one that was killed, until its last event."""
+    latest = max((event.time for event in study.events), default=0.0)
+    return sorted((run.started, run.ended or latest) for run in study.runs)
+
+
+def _overlap(start: float, end: float, spans: Sequence[tuple[float, float]]) -> float:
+    """How much of a stretch of time was work."""
+    covered, reached = 0.0, start
+    for begin, stop in spans:
+        low, high = max(begin, reached), min(stop, end)
+        if high > low:
+            covered += high - low
+            reached = high
+    return covered

@@ -1,0 +1,285 @@
+"""The figure of `--plot`: the witness, its image, their difference, and the bounds over time.
+
+AbstractResult -> plain data (`witness_data`) -> picture (`draw`); the data is what is tested.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vhagar.errors import InvalidInput
+from vhagar.problem import Problem
+from vhagar.result.numbers import down, interval, span, up
+from vhagar.result.serialize import write_bytes
+from vhagar.result.values import AbstractResult, Status
+from vhagar.result.witness import Witness
+from vhagar.result.words import headline, outcome
+
+Array = NDArray[np.float64]
+
+FORMATS = ("png", "pdf", "svg")
+
+
+@dataclass(frozen=True, eq=False)
+class InputPanel:
+    """One input: `(rows, columns)` grey, `(rows, columns, 3)` colour, or `(size,)` no image."""
+
+    title: str
+    values: Array
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, eq=False)
+class BoundsPanel:
+    """The interval over time. `ceiling` is where the axis ends, below the first bounds if they
+    would squeeze the rest into a line."""
+
+    title: str
+    seconds: Array
+    lower: Array
+    upper: Array
+    ceiling: float
+    lower_text: str
+    upper_text: str
+
+
+@dataclass(frozen=True, eq=False)
+class FigureData:
+    """All that is drawn, left to right. Panels of what is not there are None."""
+
+    title: str
+    witness: InputPanel | None
+    image: InputPanel | None
+    difference: InputPanel | None
+    bounds: BoundsPanel | None
+
+
+def figure_format(path: Path) -> str:
+    """The format that a file's name asks for."""
+    suffix = path.suffix.lower().removeprefix(".")
+    if suffix not in FORMATS:
+        raise InvalidInput(
+            f"cannot tell the format of the plot {path}; end its name with .png, .pdf or .svg"
+        )
+    return suffix
+
+
+def witness_data(result: AbstractResult, problem: Problem) -> FigureData:
+    """What the figure shows, as plain data."""
+    witness, image, difference = _input_panels(result.witness, problem)
+    return FigureData(headline(problem), witness, image, difference, _bounds(result, problem))
+
+
+def _input_panels(
+    witness: Witness | None, problem: Problem
+) -> tuple[InputPanel | None, InputPanel | None, InputPanel | None]:
+    if witness is None:
+        return None, None, None
+    # One scale for both: without clipping the perturbed input may leave the domain.
+    shown = [witness.x] if witness.x_p is None else [witness.x, witness.x_p]
+    low = min(problem.domain.lower, *(float(array.min()) for array in shown))
+    high = max(problem.domain.upper, *(float(array.max()) for array in shown))
+    title = f"classified {problem.source}\nconfidence {down(witness.confidence)}"
+    first = InputPanel(title, picture(witness.x), low, high)
+    if witness.x_p is None or witness.margin is None:
+        return first, None, None
+    fate = "an exact tie with" if witness.tie else "classified"
+    title = f"perturbed: {fate} {witness.target}\nmargin {down(witness.margin)}"
+    second = InputPanel(title, picture(witness.x_p), low, high)
+    change = largest_change(picture(witness.x_p) - picture(witness.x))
+    reach = float(abs(change).max()) or 1.0
+    title = f"difference\nlargest change {abs(change).max():.3g}"
+    return first, second, InputPanel(title, change, -reach, reach)
+
+
+def picture(x: Array) -> Array:
+    """An input as an image where it is one, else flat."""
+    if x.ndim == 2:
+        return x
+    if x.ndim == 3 and x.shape[0] == 1:
+        return x.reshape(x.shape[1:])
+    if x.ndim == 3 and x.shape[0] == 3:
+        return x.transpose(1, 2, 0)
+    return x.reshape(-1)
+
+
+def largest_change(difference: Array) -> Array:
+    """Of a colour image's channels the one that changes most, with its sign."""
+    if difference.ndim < 3:
+        return difference
+    strongest = abs(difference).argmax(axis=-1)
+    change: Array = np.take_along_axis(difference, strongest[..., None], axis=-1)[..., 0]
+    return change
+
+
+def _bounds(result: AbstractResult, problem: Problem) -> BoundsPanel:
+    moments = [moment for moment in result.history if math.isfinite(moment.upper)]
+    upper = np.array([moment.upper for moment in moments])
+    ending = outcome(result, problem)
+    if result.witness is None and result.status is not Status.ROBUST:
+        what = "attackable input" if problem.targets else f"input classified {problem.source}"
+        ending += f"; no {what} was found"
+    return BoundsPanel(
+        f"interval {span(result.lower, result.upper)}\n{ending}",
+        np.array([moment.seconds for moment in moments]),
+        np.array([moment.lower for moment in moments]),
+        upper,
+        _ceiling(upper),
+        *interval(result.lower, result.upper),
+    )
+
+
+def _ceiling(upper: Array) -> float:
+    """Above the highest bound, unless that is far above the final one."""
+    if upper.size == 0:
+        return 1.0
+    highest, final = float(upper.max()) or 1.0, float(upper[-1])
+    return 1.05 * (min(highest, 4 * final) if final > 0 else highest)
+
+
+_STYLE = {
+    "font.size": 9,
+    "axes.titlesize": 9,
+    "axes.linewidth": 0.6,
+    "axes.edgecolor": "#888888",
+    "axes.labelcolor": "#444444",
+    "xtick.color": "#888888",
+    "ytick.color": "#888888",
+    "xtick.labelcolor": "#444444",
+    "ytick.labelcolor": "#444444",
+    "xtick.major.width": 0.6,
+    "ytick.major.width": 0.6,
+}
+# As in the terminal: what is attackable, what is not known, what is robust.
+_ATTACKABLE, _UNKNOWN, _ROBUST = "#b23a2e", "#f2e2b5", "#2f7d55"
+_SLATE = "#5b6b7a"
+_MOST_BARS = 64
+
+
+def draw(data: FigureData, path: str | Path) -> None:
+    """Draw the data and write it to a file; its name's ending is the format."""
+    import matplotlib as mpl
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
+
+    path = Path(path)
+    inputs = [panel for panel in (data.witness, data.image, data.difference) if panel is not None]
+    with mpl.rc_context(_STYLE):
+        margins: Any = ConstrainedLayoutEngine(w_pad=0.08, h_pad=0.06, wspace=0.03)
+        size = (2.3 * len(inputs) + 5.6, 3.0)
+        if data.bounds is None:  # the pictures alone fill the height: room for title and scale
+            size = (max(2.3 * len(inputs), 5.0), 3.5)
+        figure = Figure(figsize=size, layout=margins)
+        FigureCanvasAgg(figure)
+        figure.suptitle(data.title, x=0.012, ha="left", fontsize=10.5, fontweight="bold")
+        ratios = [1.0] * len(inputs) + ([] if data.bounds is None else [2.1])
+        axes = figure.subplots(1, len(ratios), width_ratios=ratios, squeeze=False)[0]
+        for ax, panel in zip(axes, inputs, strict=False):
+            _draw_input(figure, ax, panel, diverging=panel is data.difference)
+        if data.bounds is not None:
+            _draw_bounds(axes[-1], data.bounds)
+        content = BytesIO()
+        figure.savefig(content, format=figure_format(path), dpi=200)
+    write_bytes(path, content.getvalue())
+
+
+def _draw_input(figure: Any, ax: Any, panel: InputPanel, diverging: bool) -> None:
+    ax.set_title(panel.title, linespacing=1.4)
+    if panel.values.ndim == 1:
+        _draw_vector(ax, panel)
+        return
+    ax.set_xticks([])
+    ax.set_yticks([])
+    if panel.values.ndim == 3:
+        ax.imshow((panel.values - panel.low) / (panel.high - panel.low), interpolation="nearest")
+        return
+    shade = ax.imshow(
+        panel.values,
+        cmap="RdBu_r" if diverging else "gray",
+        vmin=panel.low,
+        vmax=panel.high,
+        interpolation="nearest",
+    )
+    if diverging:
+        ticks = [panel.low, 0.0, panel.high]
+        below = ax.inset_axes((0.0, -0.11, 1.0, 0.05))  # so that all images keep one size
+        bar = figure.colorbar(shade, cax=below, orientation="horizontal", ticks=ticks)
+        bar.outline.set_linewidth(0.4)
+        bar.ax.set_xticklabels([f"{tick:.3g}" for tick in ticks])
+
+
+def _draw_vector(ax: Any, panel: InputPanel) -> None:
+    """Inputs that are no image, as bars."""
+    size = panel.values.size
+    if size <= _MOST_BARS:
+        ax.bar(np.arange(size), panel.values, color=_SLATE)
+    else:
+        ax.stairs(panel.values, np.arange(size + 1) - 0.5, fill=True, color=_SLATE)
+    ax.axhline(0.0, color="#888888", linewidth=0.6)
+    ax.set_xlim(-0.6, size - 0.4)
+    margin = 0.04 * (panel.high - panel.low)
+    ax.set_ylim(panel.low - margin, panel.high + margin)
+    ax.set_xlabel("input entry")
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.xaxis.get_major_locator().set_params(integer=True, nbins=5)
+
+
+def _draw_bounds(ax: Any, panel: BoundsPanel) -> None:
+    ax.set_title(panel.title, linespacing=1.4)
+    ax.set_xlabel("seconds")
+    ax.set_ylabel("confidence")
+    ax.spines[["top", "right"]].set_visible(False)
+    if panel.seconds.size == 0:
+        return
+    start, end = _time_axis(ax, panel)
+    seconds = np.clip(panel.seconds, start, end)
+    ax.fill_between(seconds, panel.lower, panel.upper, step="post", color=_UNKNOWN, linewidth=0)
+    ax.step(seconds, panel.upper, where="post", color=_ROBUST, linewidth=1.6, clip_on=True)
+    ax.step(seconds, panel.lower, where="post", color=_ATTACKABLE, linewidth=1.6, clip_on=False)
+    ax.set_ylim(0.0, panel.ceiling)
+    if panel.upper[0] > panel.ceiling:
+        _label_first_bound(ax, panel)
+    apart = panel.upper[-1] - panel.lower[-1] > 0.1 * panel.ceiling
+    _label(ax, end, panel.upper[-1], panel.upper_text, _ROBUST, "center" if apart else "bottom")
+    _label(ax, end, panel.lower[-1], panel.lower_text, _ATTACKABLE, "center" if apart else "top")
+
+
+def _label(ax: Any, x: float, y: float, text: str, colour: str, align: str) -> None:
+    """The final value, at the end of its line."""
+    place = {"textcoords": "offset points", "ha": "left", "va": align, "annotation_clip": False}
+    ax.annotate(text, (x, y), (5, 0), color=colour, fontweight="bold", **place)
+
+
+def _label_first_bound(ax: Any, panel: BoundsPanel) -> None:
+    """The first bound is off the scale: say it in the corner that the curve leaves free."""
+    enters = panel.seconds[np.argmax(panel.upper <= panel.ceiling)]
+    (place, _) = ax.transAxes.inverted().transform(ax.transData.transform((enters, 0.0)))
+    x, side = (0.98, "right") if place < 0.5 else (0.02, "left")
+    text = f"first bound {up(float(panel.upper[0]))}"
+    ax.text(x, 0.96, text, transform=ax.transAxes, ha=side, va="top", color="#444444")
+
+
+def _time_axis(ax: Any, panel: BoundsPanel) -> tuple[float, float]:
+    """Logarithmic where most of what can be seen happens in a small part of the time."""
+    from matplotlib.ticker import LogLocator, StrMethodFormatter
+
+    gaps = np.minimum(panel.upper, panel.ceiling) - panel.lower
+    halfway = panel.seconds[np.argmax(gaps <= (gaps[0] + gaps[-1]) / 2)]
+    start, end = 0.0, max(float(panel.seconds[-1]), 1e-3)
+    if end > 5 and halfway < end / 15:
+        begins = panel.seconds[np.argmax(gaps < gaps[0])]
+        start = max(float(panel.seconds[0]), float(begins) / 3, end / 1000)
+        ax.set_xscale("log")
+        ax.xaxis.set_major_locator(LogLocator())
+        ax.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+    ax.set_xlim(start, end)
+    return start, end

@@ -1,0 +1,90 @@
+"""Results in notebooks: what `_repr_html_` shows."""
+
+from __future__ import annotations
+
+import math
+from html import escape
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vhagar.drawing.colours import diverging_pixels
+from vhagar.drawing.png import data_uri
+from vhagar.result.figure import largest_change, picture
+from vhagar.result.numbers import down, gap, interval, seconds
+from vhagar.result.timeline import BoundsOverTime
+from vhagar.result.values import AbstractResult
+from vhagar.result.witness import Witness
+
+_MOST_TARGETS = 12
+# For light and dark notebooks alike.
+_COLOURS = (
+    "--ink:currentColor;--muted:#808a96;--grid:#80808040;"
+    "--attackable:#d55e00;--robust:#0072b2;--unknown:#e6c35c66"
+)
+
+
+def result_html(result: AbstractResult) -> str:
+    """A result as a piece of a page: the interval, the witness, the bounds over time."""
+    low, high = interval(result.lower, result.upper)
+    head = f"<b>[{low}, {high}]</b> {escape(result.status.value)}, after {seconds(result.seconds)}"
+    parts = [f"<p>{head}; gap {escape(gap(result.lower, result.upper))}</p>"]
+    if math.isfinite(result.upper):
+        parts.append(f"<p><small>upper end: {escape(result.kind.value)}</small></p>")
+    row = _over_time(result)
+    if result.witness is not None:
+        row += _witness(result.witness)
+    parts.append(f'<div style="display:flex;flex-wrap:wrap;gap:1em;{_COLOURS}">{row}</div>')
+    if len(result.targets) > 1:
+        parts.append(_targets(result))
+    parts += [f"<p><small>note: {escape(note)}</small></p>" for note in result.notes]
+    return f"<div>{''.join(parts)}</div>"
+
+
+def _over_time(result: AbstractResult) -> str:
+    moments = tuple(moment for moment in result.history if math.isfinite(moment.upper))
+    highest = max((moment.upper for moment in moments), default=1.0)
+    ceiling = min(highest, 4 * result.upper) if result.upper > 0 else highest
+    drawing = BoundsOverTime(0, "this result", moments, 1.05 * ceiling or 1.0).draw()
+    return f'<div style="width:26em">{drawing.svg()}</div>'
+
+
+def _witness(witness: Witness) -> str:
+    shown = [("input", witness.x, f"confidence {down(witness.confidence)}")]
+    if witness.x_p is not None:
+        shown.append(("perturbed", witness.x_p, f"classified {witness.target}"))
+    low = min(0.0, *(float(x.min()) for _, x, _ in shown))
+    high = max(1.0, *(float(x.max()) for _, x, _ in shown))
+    images = []
+    for heading, x, caption in shown:
+        shades = np.round(255 * (_flat(picture(x)) - low) / (high - low)).astype(np.uint8)
+        images.append(_image(heading, shades, caption))
+    if witness.x_p is not None:
+        change = _flat(largest_change(picture(witness.x_p) - picture(witness.x)))
+        reach = float(abs(change).max())
+        images.append(_image("difference", diverging_pixels(change, reach), f"up to {reach:.3g}"))
+    return "".join(images)
+
+
+def _flat(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """An input that is no image, as a line of pixels."""
+    return values if values.ndim > 1 else values[None]
+
+
+def _image(heading: str, pixels: NDArray[np.uint8], caption: str) -> str:
+    style = "width:9em;height:9em;image-rendering:pixelated;display:block"
+    return (
+        f"<div><b>{heading}</b><img alt='{heading}' style='{style}' src='{data_uri(pixels)}'>"
+        f"<small>{escape(caption)}</small></div>"
+    )
+
+
+def _targets(result: AbstractResult) -> str:
+    ranked = sorted(result.targets.items(), key=lambda item: (-item[1].upper, -item[1].lower))
+    rows = "".join(
+        "<tr><td>to {}</td><td>{}</td><td>{}</td></tr>".format(
+            target, *interval(known.lower, known.upper)
+        )
+        for target, known in ranked[:_MOST_TARGETS]
+    )
+    return f"<table><tr><th></th><th>lower</th><th>upper</th></tr>{rows}</table>"

@@ -1,0 +1,132 @@
+"""What results are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from pathlib import Path
+
+from vhagar.result.witness import Witness
+
+
+class Status(Enum):
+    """How a run ended; the value is the message."""
+
+    CLOSED = "the interval is closed"
+    ROBUST = "nothing can be attacked"
+    TIMEOUT = "the time was up"
+    INTERRUPTED = "the run was interrupted"
+    EXHAUSTED = "the engine can tighten the interval no further"
+
+
+class BoundKind(Enum):
+    """Where an upper bound comes from; the value is the explanation."""
+
+    INTERVAL = "interval arithmetic, rounded outward"
+    TWIN = "twin dual formula, rounded outward"
+    SOLVER = "dual bound of the MIP solver, with its tolerances added outward"
+    MARABOU = "Marabou's answer that there is nothing above, taken on trust"
+
+
+@dataclass(frozen=True)
+class Interval:
+    """`lower <= delta* <= upper`, and what kind of bound `upper` is."""
+
+    lower: float
+    upper: float
+    kind: BoundKind
+
+    @property
+    def gap(self) -> float:
+        return self.upper - self.lower
+
+
+@dataclass(frozen=True)
+class Moment:
+    """The interval at one time, in seconds since the start."""
+
+    seconds: float
+    lower: float
+    upper: float
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What random sampling says of the *mean* over inputs: no bound on the largest.
+
+    The mean over all inputs of the distribution lies within `half_width` of `mean`, except with
+    probability `level`. `samples` is how many inputs of the source class were drawn.
+    """
+
+    mean: float
+    half_width: float
+    samples: int
+    level: float
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What `on_progress` receives: the interval now, and what the verifier is doing.
+
+    `witnesses` holds the best one of each goal: a target class, or None where nothing is attacked.
+    `kind` says what kind of bound `upper` is.
+    """
+
+    seconds: float
+    lower: float
+    upper: float
+    phase: str
+    targets: dict[int, Interval]
+    initial_upper: float
+    witnesses: Mapping[int | None, Witness] = field(default_factory=dict)
+    kind: BoundKind = BoundKind.INTERVAL
+
+
+@dataclass(frozen=True, eq=False)
+class AbstractResult:
+    """The interval around the maximal globally non-robust bound, and all that supports it.
+
+    `lower` is the confidence of `witness` (0 without one); `upper` is a dual bound. `targets` holds
+    an interval for each target class; one that was left open cannot exceed `upper`. `nodes` is how
+    many nodes of search trees were looked at, in all targets together; `device` is what computed.
+    `certificate` is the file that proves the interval, where one was asked for and written.
+    `estimate` is there for random sampling only (see `vhagar.baseline`).
+    """
+
+    lower: float
+    upper: float
+    status: Status
+    kind: BoundKind
+    seconds: float
+    targets: dict[int, Interval]
+    witness: Witness | None
+    history: tuple[Moment, ...]
+    timings: dict[str, float]
+    engine: str
+    device: str = "cpu"
+    nodes: int = 0
+    notes: tuple[str, ...] = ()
+    max_confidence: Interval | None = field(default=None)
+    certificate: Path | None = None
+    estimate: Estimate | None = field(default=None)
+
+    @property
+    def interval(self) -> Interval:
+        return Interval(self.lower, self.upper, self.kind)
+
+    @property
+    def percent(self) -> tuple[float, float] | None:
+        """The bounds as percentages of the maximal confidence, rounded outward.
+
+        None as long as `max_confidence` is not known (see `vhagar.max_confidence`).
+        """
+        reference = self.max_confidence
+        if reference is None:
+            return None
+        low = 100 * self.lower / reference.upper if reference.upper > 0 else 0.0
+        high = 100 * self.upper / reference.lower if reference.lower > 0 else 100.0
+        # Two operations were rounded, each by at most half an ulp.
+        low, high = low * (1 - 2.0**-51), high * (1 + 2.0**-51)
+        # The robust bound can never exceed the maximal confidence itself.
+        return low, (min(high, 100.0) if self.upper > 0 else 0.0)

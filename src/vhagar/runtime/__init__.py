@@ -1,0 +1,1 @@
+"""Processes, threads and devices: what work runs on. Knows nothing of networks."""

@@ -1,0 +1,166 @@
+"""Searches in processes of their own.
+
+A worker is a fresh interpreter that reads one pickled job from its standard input and writes
+pickled messages to its standard output. Unlike multiprocessing this never imports the caller's main
+module, so scripts need no guard, and a worker can be ended at once whatever a solver is doing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pickle
+import queue
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True, eq=False)
+class Channel:
+    """The worker's end of the line to its parent."""
+
+    send: Callable[[Any], None]
+    receive: Callable[[], Any]
+
+
+# A job: a module-level function and its first argument. It is called with a `Channel` besides.
+Job = tuple[Callable[[Any, Channel], None], Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Finished:
+    """A worker's last message. `error` says what went wrong, if anything did."""
+
+    error: str | None
+
+
+# How long to wait for messages before looking around.
+_HEARTBEAT = 0.25
+
+
+def next_message(
+    inbox: queue.SimpleQueue[tuple[Any, Any]], deadline: float
+) -> tuple[Any, Any] | None:
+    """A worker's name and what it says; None after a moment of silence, or at the deadline."""
+    left = deadline - time.monotonic()
+    try:
+        return inbox.get(timeout=max(0.0, min(left, _HEARTBEAT)))
+    except queue.Empty:
+        return None
+
+
+class Worker:
+    """A running job. Its messages, tagged with its name, go to a shared queue."""
+
+    def __init__(self, name: Any, job: Job, inbox: queue.SimpleQueue[tuple[Any, Any]]) -> None:
+        self.name = name
+        self._inbox = inbox
+        # The package may be a checkout on sys.path: the worker finds it all the same.
+        root = str(Path(__file__).resolve().parents[2])
+        paths = [root, os.environ.get("PYTHONPATH", "")]
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
+        # One core each: linear algebra must not start threads of its own.
+        environment |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+        with _sigint_blocked():
+            self._process = subprocess.Popen(
+                [sys.executable, "-c", "from vhagar.runtime.processes import work; work()"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                env=environment,
+            )
+        self._outbox: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        self.tell(job)
+        self._threads = [
+            threading.Thread(target=target, daemon=True) for target in (self._write, self._read)
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def tell(self, message: Any) -> None:
+        """Send the worker a message. Never blocks, however busy the worker is."""
+        # Pickled at once: what is sent may change afterwards, were it only by a cached property.
+        self._outbox.put(pickle.dumps(message))
+
+    def _write(self) -> None:
+        assert self._process.stdin is not None
+        with contextlib.suppress(OSError), self._process.stdin as pipe:
+            while (message := self._outbox.get()) is not None:
+                pipe.write(message)
+                pipe.flush()
+
+    def _read(self) -> None:
+        """Pass on messages until the worker ends."""
+        assert self._process.stdout is not None
+        last: Any = Finished("the worker ended without a word")
+        try:
+            while True:
+                message = pickle.load(self._process.stdout)
+                if isinstance(message, Finished):
+                    last = message
+                    break
+                self._inbox.put((self.name, message))
+        except (EOFError, OSError, pickle.UnpicklingError):
+            pass  # ended or killed: `last` says so
+        self._inbox.put((self.name, last))
+
+    def stop(self) -> None:
+        """End the worker now."""
+        self._process.kill()
+        self._process.wait()
+        self._outbox.put(None)  # the end
+        for thread in self._threads:
+            thread.join()
+        if self._process.stdout is not None:
+            self._process.stdout.close()
+
+
+@contextlib.contextmanager
+def _sigint_blocked() -> Iterator[None]:
+    """A worker inherits this: Ctrl-C must not meet it while it is still importing."""
+    if sys.platform == "win32":
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _end_with(parent: int) -> None:
+    """A parent that was killed stops nobody: its workers end by themselves."""
+    while os.getppid() == parent:
+        time.sleep(0.5)
+    os._exit(1)
+
+
+def work() -> None:
+    """The worker's side: one job in, messages out."""
+    # Ctrl-C reaches the whole process group; the parent alone decides what it means.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
+    # Solvers print; messages must not be mixed with that.
+    channel = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+
+    def send(message: Any) -> None:
+        pickle.dump(message, channel)
+        channel.flush()
+
+    error = None
+    try:
+        function, argument = pickle.load(sys.stdin.buffer)
+        function(argument, Channel(send, lambda: pickle.load(sys.stdin.buffer)))
+    except (BrokenPipeError, EOFError):
+        os._exit(1)  # the parent is gone
+    except Exception as problem:
+        error = f"{type(problem).__name__}: {problem}"
+    with contextlib.suppress(BrokenPipeError):
+        send(Finished(error))

@@ -1,0 +1,1 @@
+"""What bounds nodes of the search besides its linear programs."""

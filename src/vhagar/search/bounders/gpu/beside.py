@@ -1,0 +1,119 @@
+"""The bounding of wide frontiers as the search sees it: in a process beside its workers, or here.
+
+Nothing of torch is imported before there is something to bound.
+"""
+
+from __future__ import annotations
+
+import queue
+import time
+from typing import Any
+
+from vhagar.result import Tracker
+from vhagar.runtime.processes import Finished, Worker
+from vhagar.search.bounders.gpu.tasks import Suitable, WideReady, WideReport, WideTask
+from vhagar.search.frontier import Frontier
+from vhagar.search.node import Node, first_number
+from vhagar.search.node_solver import Explored
+
+# The most nodes that a task brings.
+_NODES = 512
+# For each worker: nodes that stay for the linear programs, and nodes that come back for them.
+_RESERVED, _RETURNED = 8, 4
+# How many nodes there must be for the first batch to be worth it.
+_WORTHWHILE = 64
+# After so many tasks in a row of which nothing stayed, there are no more.
+_MOST_FRUITLESS = 3
+# And none if its nodes' bounds are larger than all others by that part of the gap for so long.
+_LAG, _PATIENCE = 0.15, 8.0
+
+
+class WideBeside:
+    """A process that takes nodes by the thousand. It is given none before it is ready."""
+
+    def __init__(
+        self, tracker: Tracker, name: int, inbox: queue.SimpleQueue[tuple[Any, Any]]
+    ) -> None:
+        from vhagar.search.bounders.gpu.worker import explore_wide
+
+        self.name = name
+        self._tracker = tracker
+        self._suitable = Suitable(tracker.problem)
+        self._idle = False
+        self._held: dict[int | None, float] = {}
+        self._fruitless = 0
+        self._in_time = time.monotonic()
+        job = (tracker.problem, tracker.options, name)
+        self._worker = Worker(name, (explore_wide, job), inbox)
+
+    def stop(self) -> None:
+        self._worker.stop()
+
+    def hand_out(self, frontier: Frontier, ceiling: float, workers: int) -> None:
+        """Have it go on, with more nodes where the best ones are not its own, and give some back
+        where they are."""
+        if not self._idle:
+            return
+        reserve, nodes = _RESERVED * workers, list[Node]()
+        best = max(self._held.values(), default=0.0)
+        if self._lags(best, frontier.best()):
+            # Linear programs do better here, and best from the nodes that they know.
+            frontier.abandon(self.name)
+            self._held, self._idle = {}, False
+            return
+        if len(frontier) >= reserve + (0 if self._held else _WORTHWHILE):
+            nodes = frontier.lend(self.name, _NODES, reserve, best, self._suitable)
+        if nodes or self._held:
+            wanted = _RETURNED * workers if best > frontier.best() else 0
+            self._worker.tell(WideTask(nodes, self._tracker.lower, ceiling, wanted))
+            self._idle = False
+
+    def _lags(self, own: float, others: float) -> bool:
+        """Whether its nodes have held up the search for a while."""
+        if own - others <= _LAG * (own - self._tracker.lower):
+            self._in_time = time.monotonic()
+        return time.monotonic() - self._in_time > _PATIENCE
+
+    def hear(self, message: Any) -> None:
+        """It has done its task, or is ready for the first one, or gone."""
+        if isinstance(message, Finished):
+            self.stop()
+            self._tracker.note(f"the bounding of wide frontiers ended early: {message.error}")
+            return
+        if isinstance(message, WideReady):
+            self._tracker.device = message.device
+            self._in_time = time.monotonic()
+        if isinstance(message, WideReport):
+            self._held = message.held
+            self._fruitless = 0 if message.held else self._fruitless + 1
+        self._idle = self._fruitless < _MOST_FRUITLESS
+
+
+class WideHere:
+    """The same in this process, a few nodes at a time, always in the same order."""
+
+    name = 1  # the search itself is 0
+
+    def __init__(self, tracker: Tracker) -> None:
+        from vhagar.runtime.devices import device_words, torch_device
+        from vhagar.search.bounders.gpu.explorer import WideExplorer
+
+        self._tracker = tracker
+        self._suitable = Suitable(tracker.problem)
+        device = torch_device(tracker.options.device)
+        tracker.device = device_words(device)
+        self._node_solver = WideExplorer(
+            tracker.problem, tracker.options, device, first_number(self.name), tracker.bounds
+        )
+
+    def take(self, frontier: Frontier, count: int) -> list[Node]:
+        """The best nodes but one."""
+        return frontier.lend(self.name, count, 1, 0.0, self._suitable)
+
+    def explore(
+        self, nodes: list[Node], most_nodes: int, ceiling: float, deadline: float
+    ) -> Explored:
+        self._node_solver.lower, self._node_solver.ceiling = self._tracker.lower, ceiling
+        return self._node_solver.explore(
+            nodes, most_nodes, should_stop=lambda: time.monotonic() > deadline
+        )

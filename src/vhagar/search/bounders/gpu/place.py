@@ -1,0 +1,64 @@
+"""A region on the device with what its nodes have in common: where their steps begin, and how."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vhagar.runtime.devices import Tensor, require_torch
+from vhagar.search.bounders.gpu.region import WideRegion
+from vhagar.search.bounders.gpu.states import States
+from vhagar.search.bounders.gpu.steps import BALANCE, Iterates
+from vhagar.search.node import Node
+
+Array = NDArray[np.float64]
+
+# Ways to balance primal and dual steps; the one that brings the first nodes closest is taken.
+_BALANCES, _TUNED_BY = (BALANCE, 0.05, 0.5, 1.5), 16
+# Arrivals have so many rounds, unless half of them are that close to their bounds, of their gaps.
+_ROUNDS, _CLOSE = 4, 0.1
+
+
+class Place:
+    """Where nodes of a region arrive, and where the steps of those that were here ended."""
+
+    def __init__(self, region: WideRegion, root: Iterates, states: States, steps: int) -> None:
+        self.region = region
+        self.states = states
+        self.root = root
+        self._steps = steps
+        self._tuned = False
+
+    def arrivals(self, nodes: list[Node], cutoff: float) -> tuple[Iterates, Tensor, Array]:
+        """Steps of nodes from the root's end: where they end, the nodes' codes, and by how much
+        their bounds are larger than those that were known, of the nodes' gaps."""
+        codes = self.region.codes([node.decisions for node in nodes])
+        known = np.array([node.upper for node in nodes])
+        if not self._tuned:
+            self._tune(codes[:_TUNED_BY], known[:_TUNED_BY], cutoff)
+        ended, distance = self.root.repeated(len(nodes)), np.full(len(nodes), np.inf)
+        for _ in range(_ROUNDS):
+            ended, distance = self._round(ended, codes, known, cutoff)
+            if np.median(distance) <= _CLOSE:
+                break
+        return ended, codes, distance
+
+    def _round(
+        self, start: Iterates, codes: Tensor, known: Array, cutoff: float
+    ) -> tuple[Iterates, Array]:
+        torch, region = require_torch(), self.region
+        ended, mean = region.steps.run(start, region.upper(codes), self._steps)
+        proven = region.formula.uppers(region.steps.duals(mean, torch.float64), codes)
+        gap = np.maximum(known - cutoff, 1e-9 * abs(known) + 1e-300)
+        with np.errstate(over="ignore"):
+            distance: Array = (np.maximum(proven, cutoff) - known) / gap
+        return ended, distance
+
+    def _tune(self, codes: Tensor, known: Array, cutoff: float) -> None:
+        start, found = self.root.repeated(len(codes)), []
+        for ratio in _BALANCES:
+            self.region.steps.balance(ratio)
+            _, distance = self._round(start, codes, known, cutoff)
+            found.append(float(np.clip(distance, -1.0, 3.0).mean()))
+        self.region.steps.balance(_BALANCES[int(np.argmin(found))])
+        self._tuned = True

@@ -1,0 +1,51 @@
+"""What the search and the process for wide frontiers say to each other, and about which nodes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from vhagar.problem import Problem
+from vhagar.search.node import Node, Region
+from vhagar.search.node_solver import Explored
+
+
+class Suitable:
+    """Which regions may be explored in batches: those decided by the signs of neurons alone."""
+
+    def __init__(self, problem: Problem) -> None:
+        some = problem.network.hidden_neurons > 0
+        self._roots = [
+            some and piece.convex and piece.pixel_corners() is None for piece in problem.pieces
+        ]
+
+    def __contains__(self, region: object) -> bool:
+        if not isinstance(region, Region):
+            return False
+        return self._roots[region.root] and not region.path and region.target is not None
+
+
+@dataclass(frozen=True, eq=False)
+class WideTask:
+    """More nodes to explore, the best confidence known and the largest possible, and how many of
+    the best nodes are wanted back for linear programs."""
+
+    nodes: list[Node]
+    lower: float
+    ceiling: float
+    wanted: int = 0
+
+
+@dataclass(frozen=True)
+class WideReady:
+    """The process has found its device."""
+
+    device: str
+
+
+@dataclass(frozen=True, eq=False)
+class WideReport:
+    """What became of all nodes that were given so far: those that come back, and the largest bound
+    of each goal among those that stay. `explored.open` are those that come back."""
+
+    explored: Explored
+    held: dict[int | None, float]

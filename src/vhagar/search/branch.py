@@ -1,0 +1,179 @@
+"""Branches a node: chooses a sign to decide, and makes the two children.
+
+Where the bound makes no use of the target's constraints, it is a bound on the confidence alone: the
+relaxation of the second copy lets the target win for free. Deciding what lowers the bound most
+would then only find the largest confidence there is. What brings such a node closer to its end is
+decided by a challenge: how far could the target lead if the source led by so much?
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from vhagar.relaxation.lp.node_bound import Proof
+from vhagar.relaxation.lp.region_model import Decision, Evaluation, RegionModel
+from vhagar.search.node import Node, Region
+from vhagar.search.pseudocosts import Candidate, Child, Chosen, Pseudocosts, choose
+from vhagar.search.region_cache import RecentlyUsed, RegionState
+from vhagar.solver.basis import Basis
+
+# Iterations that a trial may take, and all trials: some at first, then a part of the nodes' own.
+_TRIAL_ITERATIONS = 2000
+_TRIALS_AT_FIRST, _TRIALS_LATER = 50_000, 0.5
+_MOST_BASES = 4096
+# A challenge asks for a confidence so far between the lower and the node's upper bound.
+_GOAL = 0.5
+# A sign that is expected to close so much of a node's gap needs no challenge, and one that closes
+# less is left to a challenge that does so many times better.
+_GOOD, _BETTER = 0.25, 2.0
+
+
+@dataclass(frozen=True)
+class Known:
+    """The best confidence, the bound below which nodes are closed, and the largest confidence."""
+
+    lower: float
+    cutoff: float
+    ceiling: float
+
+
+@dataclass(frozen=True, eq=False)
+class Branched:
+    """The negative and the positive child, and what each one's bound rests on if it was solved."""
+
+    children: list[Node]
+    proofs: tuple[Proof | None, Proof | None] = (None, None)
+
+
+class Brancher:
+    """Keeps what was learnt from earlier branchings, and the bases of LPs to come back to."""
+
+    def __init__(self, next_number: Callable[[], int]) -> None:
+        self._next_number = next_number
+        self._bases = RecentlyUsed(_MOST_BASES)
+        self._experience: dict[int | None, Pseudocosts] = {}
+        self._iterations = self._trial_iterations = 0
+
+    def basis_of(self, node: Node, context: RegionModel) -> Any:
+        """Where the node's LP may start."""
+        return self._start(node.basis, context)
+
+    def keep(self, basis: Any, context: RegionModel) -> int:
+        """Remember a basis; returns the number it goes by."""
+        number = self._next_number()
+        in_order = context.simplex.has_rows_in_order
+        self._bases[number] = Basis(basis, context.model.layout, in_order)
+        return number
+
+    def _start(self, number: int | None, context: RegionModel) -> Any:
+        known: Basis | None = self._bases.get(number)
+        return None if known is None else known.fitted(context.model.layout)
+
+    def learn(self, node: Node, evaluation: Evaluation, cutoff: float) -> None:
+        """A node was evaluated: what it took, and whether it kept what it promised."""
+        self._iterations += evaluation.answer.iterations
+        if node.predicted_gain:
+            decision = node.decisions[-1]
+            decrease = node.upper - max(evaluation.upper, cutoff)
+            pseudocosts = self._pseudocosts_of(node.region)
+            pseudocosts.learn(decision.place, decision.positive, decrease, node.predicted_gain)
+
+    def children(
+        self,
+        state: RegionState,
+        node: Node,
+        evaluation: Evaluation,
+        candidates: list[Candidate],
+        known: Known,
+    ) -> Branched:
+        """The children of the best candidate."""
+        context = state.context
+        basis = context.simplex.basis()
+        challenged = self._challenged(state, node, evaluation, candidates, known)
+        if challenged is not None:
+            # The bound will hardly move: that is no pseudocosts to learn from.
+            challenge = self.keep(context.challenger.basis(), context)
+            children = self.decided(node, challenged, self.keep(basis, context))
+            return Branched(
+                [replace(child, predicted_gain=0.0, challenge=challenge) for child in children]
+            )
+        chosen = self._choose(state, node, candidates, known.cutoff, basis)
+        solved = chosen.children
+        if solved is None:
+            return Branched(self.decided(node, chosen.candidate, self.keep(basis, context)))
+        children = [
+            replace(
+                child,
+                upper=min(node.upper, answer.upper),
+                basis=self.keep(answer.basis, context),
+                predicted_gain=0.0,
+            )
+            for child, answer in zip(self.decided(node, chosen.candidate), solved, strict=True)
+        ]
+        return Branched(children, (solved[0].proof, solved[1].proof))
+
+    def decided(self, node: Node, candidate: Candidate, basis: int | None = None) -> list[Node]:
+        """The two children, the negative one first."""
+        return [
+            replace(
+                node,
+                number=self._next_number(),
+                decisions=(*node.decisions, Decision(*candidate.place, positive)),
+                basis=basis,
+                predicted_gain=candidate.gains[positive],
+            )
+            for positive in (False, True)
+        ]
+
+    def _choose(
+        self,
+        state: RegionState,
+        node: Node,
+        candidates: list[Candidate],
+        cutoff: float,
+        basis: Any,
+    ) -> Chosen:
+        context = state.context
+
+        def trial(candidate: Candidate) -> tuple[Child, Child] | None:
+            if self._trial_iterations > _TRIALS_AT_FIRST + _TRIALS_LATER * self._iterations:
+                return None
+            found = []
+            for child in self.decided(node, candidate):
+                tried = context.evaluate(child.decisions, node.upper, _TRIAL_ITERATIONS, basis)
+                self._trial_iterations += tried.answer.iterations
+                found.append(Child(tried.upper, context.simplex.basis(), tried.proof))
+            return found[0], found[1]
+
+        return choose(candidates, self._pseudocosts_of(node.region), node.upper, cutoff, trial)
+
+    def _challenged(
+        self,
+        state: RegionState,
+        node: Node,
+        evaluation: Evaluation,
+        candidates: list[Candidate],
+        known: Known,
+    ) -> Candidate | None:
+        """What a challenge would decide, where that is better than lowering the bound."""
+        context = state.context
+        if not context.formula.ignores_target(evaluation.answer.duals):
+            return None
+        gap, pseudocosts = node.upper - known.cutoff, self._pseudocosts_of(node.region)
+        progress = max(min(pseudocosts.estimate(c, gap)) for c in candidates) / gap
+        if progress > _GOOD or node.region.target is None:
+            return None
+        goal = known.lower + _GOAL * (min(node.upper, known.ceiling) - known.lower)
+        answer = context.challenge(node.decisions, goal, self._start(node.challenge, context))
+        if answer is None:
+            return None
+        self._iterations += answer.iterations
+        found = state.candidates(answer)
+        if not found or min(found[0].gains) < _BETTER * progress * answer.objective:
+            return None
+        return found[0]
+
+    def _pseudocosts_of(self, region: Region) -> Pseudocosts:
+        return self._experience.setdefault(region.target, Pseudocosts())

@@ -1,0 +1,285 @@
+"""One frontier over all pieces and targets, one incumbent, and workers that explore it.
+
+Beside it there is a small second search: for the largest confidence that any input reaches in the
+source class. No attacked input exceeds it, so it is a ceiling for every target and piece, and one
+that the LPs of strong perturbations find hard to see. It is searched only while it can still help.
+"""
+
+from __future__ import annotations
+
+import queue
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from vhagar.dataset import named_dataset
+from vhagar.engine import AbstractEngine
+from vhagar.errors import InvalidInput
+from vhagar.problem import Problem
+from vhagar.result import BoundKind, Tracker
+from vhagar.runtime.processes import Finished, Worker, next_message
+from vhagar.search.bounders.gpu.beside import WideBeside, WideHere
+from vhagar.search.bounders.gpu.tasks import WideReport
+from vhagar.search.bounders.size import is_large
+from vhagar.search.confidence_probe import confidence_within_reach
+from vhagar.search.frontier import Frontier
+from vhagar.search.node import Node, Region
+from vhagar.search.node_solver import Explored
+from vhagar.search.primal_heuristic import WitnessFound
+from vhagar.search.proof_tree import ProofTree, recording
+from vhagar.search.worker import CeilingTask, SearchWorker, Task, explore
+
+# How much is done before it is reported where results must repeat.
+_QUANTUM_NODES = 10
+_MOST_HANDED_OUT = 8
+# Of all nodes, what the search for the ceiling may take where there is other work.
+_CEILING_SHARE = 0.2
+# When the attack joins, and how long it stays: seconds, and of the time that is left.
+_ATTACK_AFTER, _ATTACK_SECONDS, _ATTACK_SHARE, _LARGEST_SHARE = 1.5, 20.0, 0.15, 0.6
+_ATTACKER = "attack"
+
+
+class BabEngine(AbstractEngine):
+    """Branch and bound on the lambda-LP; networks too large for that are bounded at their roots."""
+
+    writes_certificates = True
+
+    def __init__(self) -> None:
+        self._tree: ProofTree | None = None
+
+    @contextmanager
+    def certifying(self, tracker: Tracker) -> Iterator[None]:
+        if tracker.options.certificate is not None and is_large(tracker.problem):
+            raise InvalidInput(
+                f"a network of {tracker.problem.network.hidden_neurons} hidden neurons is bounded "
+                "without a search, and that is not certified yet; leave out the certificate"
+            )
+        with recording(tracker) as self._tree:
+            yield
+
+    def run(self, tracker: Tracker, deadline: float) -> bool:
+        if is_large(tracker.problem):
+            from vhagar.search.bounders.first_order import LargeEngine
+
+            return LargeEngine().run(tracker, deadline)
+        search = _Search(tracker, self._tree)
+        workers = tracker.options.worker_count
+        if workers > 1 and tracker.options.processes:
+            return search.run_in_processes(workers, deadline)
+        return search.run_here(deadline)
+
+
+class _Ceiling:
+    """How confident any input of the source class can be: an interval of its own."""
+
+    def __init__(self, problem: Problem, upper: float, seed: int) -> None:
+        # A search for the largest confidence is its own ceiling.
+        wanted = problem.perturbation is not None
+        self.frontier = Frontier([Node(Region(None, 0), upper, 0)] if wanted else [])
+        self.lower = confidence_within_reach(problem, seed) if wanted else 0.0
+        self.upper = upper
+
+    def is_wanted(self, upper: float) -> bool:
+        """Whether it may still come below an upper bound that is known otherwise."""
+        return len(self.frontier) > 0 and self.lower < upper
+
+    def update(self) -> None:
+        self.upper = min(self.upper, self.frontier.uppers([None])[None])
+
+
+class _Search:
+    """The frontiers and their bookkeeping; the same with and without processes."""
+
+    def __init__(self, tracker: Tracker, tree: ProofTree | None) -> None:
+        self._tracker = tracker
+        self._tree = tree
+        problem = tracker.problem
+        self._frontier = Frontier(
+            Node(Region(target, root), tracker.goal_upper(target), -k)
+            for target in problem.goals
+            for k, root in enumerate(range(len(problem.pieces)))
+        )
+        self._ceiling = _Ceiling(problem, tracker.upper, tracker.options.seed)
+        # Read at once: a wrong file is an error before the search, not in its midst.
+        self._dataset = named_dataset(tracker.options, problem.domain)
+        self._attacker: Worker | None = None
+        self._attack_started = False
+        self._wide: WideBeside | None = None
+
+    def run_here(self, deadline: float) -> bool:
+        """Everything in this process, always in the same order."""
+        tracker = self._tracker
+        worker = SearchWorker(
+            tracker.problem, tracker.options, self._take_witness, bounds=tracker.bounds
+        )
+        # In one process results must repeat: no GPU by itself.
+        asked = tracker.options.wide is not None or tracker.options.device == "cuda"
+        wide = WideHere(tracker) if asked and tracker.options.is_wide else None
+        while len(self._frontier) and not tracker.closed:
+            if time.monotonic() > deadline:
+                return True
+            task = self._next_task(0, 1)
+            assert task is not None  # the frontier is not empty
+            done = worker.work(task, _QUANTUM_NODES, stop_at=deadline)
+            self._put_back(0, done)
+            if wide is not None and (nodes := wide.take(self._frontier, _QUANTUM_NODES)):
+                done = wide.explore(nodes, _QUANTUM_NODES, self._ceiling.upper, deadline)
+                self._take_report(wide.name, WideReport(done, {}))
+            tracker.report()
+        self._announce()
+        return False
+
+    def run_in_processes(self, count: int, deadline: float) -> bool:
+        tracker = self._tracker
+        inbox: queue.SimpleQueue[tuple[Any, Any]] = queue.SimpleQueue()
+        workers: dict[int, Worker] = {}
+        begun = time.monotonic()
+        try:
+            for k in range(count):
+                workers[k] = Worker(k, (explore, (tracker.problem, tracker.options, k)), inbox)
+            idle = set(workers)
+            if tracker.options.is_wide:
+                self._wide = WideBeside(tracker, count, inbox)
+            while not tracker.closed:
+                if time.monotonic() > deadline:
+                    return True
+                if time.monotonic() - begun > _ATTACK_AFTER:
+                    self._start_attack(inbox, deadline)
+                self._hand_out(workers, idle)
+                if self._wide is not None:
+                    self._wide.hand_out(self._frontier, self._ceiling.upper, len(workers))
+                if not self._frontier.in_flight and not len(self._frontier):
+                    break  # nothing left to do
+                if not workers:
+                    break  # nobody left to do it
+                heard = next_message(inbox, deadline)
+                if heard is None:
+                    tracker.report()
+                    continue
+                self._handle(*heard, workers, idle)
+            self._announce()
+            return False
+        finally:
+            self._stop(workers)
+
+    def _stop(self, workers: dict[int, Worker]) -> None:
+        for worker in workers.values():
+            worker.stop()
+        if self._attacker is not None:
+            self._attacker.stop()
+        if self._wide is not None:
+            self._wide.stop()
+
+    def _start_attack(self, inbox: queue.SimpleQueue[tuple[Any, Any]], deadline: float) -> None:
+        """Once, and not for problems that end before it could help."""
+        tracker = self._tracker
+        wanted = tracker.options.attack and tracker.problem.perturbation is not None
+        if self._attack_started or not wanted:
+            return
+        from vhagar.attack.options import AttackOptions
+        from vhagar.attack.worker import AttackJob, attack_beside
+
+        self._attack_started = True
+        # Beside many workers, one more process takes little from them.
+        shares = max(1.0, tracker.options.worker_count / 2)
+        left = min(_ATTACK_SHARE * shares, _LARGEST_SHARE) * (deadline - time.monotonic())
+        # Networks that linear programs can hold are too small for a GPU to be worth its start.
+        options = AttackOptions(
+            seed=tracker.options.seed,
+            device="cuda" if tracker.options.device == "cuda" else "cpu",
+        )
+        seconds = min(left, shares * _ATTACK_SECONDS)
+        job = AttackJob(tracker.problem, options, seconds, self._dataset)
+        self._attacker = Worker(_ATTACKER, (attack_beside, job), inbox)
+
+    def _handle_attack(self, message: Any) -> None:
+        if isinstance(message, Finished):
+            if self._attacker is not None:
+                self._attacker.stop()
+            self._attacker = None
+            if message.error is not None:
+                self._tracker.note(f"the attack ended early: {message.error}")
+        else:
+            piece = self._tracker.problem.pieces[message.root]
+            self._tracker.offer_witness(message.target, message.x, piece, message.parameters)
+
+    def _handle_wide(self, wide: WideBeside, message: Any) -> None:
+        if isinstance(message, WideReport):
+            self._take_report(wide.name, message)
+        if isinstance(message, Finished):
+            self._frontier.abandon(wide.name)
+            self._wide = None
+        wide.hear(message)
+
+    def _take_report(self, name: int, report: WideReport) -> None:
+        self._frontier.report(name, report.explored, report.held)
+        self._tracker.count_nodes(report.explored.nodes)
+        self._announce()
+
+    def _handle(self, name: Any, message: Any, workers: dict[int, Worker], idle: set[int]) -> None:
+        if name == _ATTACKER:
+            self._handle_attack(message)
+        elif self._wide is not None and name == self._wide.name:
+            self._handle_wide(self._wide, message)
+        elif isinstance(message, WitnessFound):
+            self._take_witness(message)
+        elif isinstance(message, Explored):
+            self._put_back(name, message)
+            idle.add(name)
+        elif isinstance(message, Finished):
+            self._frontier.abandon(name)
+            self._ceiling.frontier.abandon(name)
+            idle.discard(name)
+            workers.pop(name).stop()
+            self._tracker.note(f"a worker ended early: {message.error}")
+
+    def _hand_out(self, workers: dict[int, Worker], idle: set[int]) -> None:
+        for name in sorted(idle):
+            task = self._next_task(name, len(workers))
+            if task is None:
+                return
+            workers[name].tell(task)
+            idle.discard(name)
+
+    def _next_task(self, worker: int, workers: int) -> Task | CeilingTask | None:
+        ceiling, frontier = self._ceiling, self._frontier
+        # A fair share while there are few nodes, so that nobody starves.
+        share = max(1, min(_MOST_HANDED_OUT, len(frontier) // workers))
+        idle = not len(frontier)
+        share_left = ceiling.frontier.explored < _CEILING_SHARE * frontier.explored
+        if (idle or share_left) and ceiling.is_wanted(self._tracker.upper):
+            return CeilingTask(ceiling.frontier.take(worker, _MOST_HANDED_OUT), ceiling.lower)
+        if idle:
+            return None
+        return Task(frontier.take(worker, share, workers), self._tracker.lower, ceiling.upper)
+
+    def _put_back(self, name: int, explored: Explored) -> None:
+        in_ceiling = self._ceiling.frontier.has(name)
+        if self._tree is not None:
+            # Before anything is announced: Ctrl-C in between must not leave a claim without proof.
+            self._tree.add(explored.logged, in_ceiling)
+        if in_ceiling:
+            self._ceiling.frontier.put_back(name, explored)
+            self._ceiling.update()
+        else:
+            self._frontier.put_back(name, explored)
+        self._tracker.count_nodes(explored.nodes)
+        if explored.trouble is not None:
+            self._tracker.note(f"a part of the search failed: {explored.trouble}")
+        self._announce()
+
+    def _announce(self) -> None:
+        uppers = self._frontier.uppers(self._tracker.problem.goals)
+        for target, upper in uppers.items():
+            self._tracker.offer_upper(target, min(upper, self._ceiling.upper), BoundKind.TWIN)
+
+    def _take_witness(self, found: WitnessFound) -> None:
+        if found.target is None and self._tracker.problem.perturbation is not None:
+            # No attack: it only says when the ceiling cannot come lower.
+            self._ceiling.lower = max(self._ceiling.lower, found.confidence)
+            return
+        piece = self._tracker.problem.pieces[found.root]
+        self._tracker.offer_witness(found.target, found.x, piece, found.parameters)
+        if self._attacker is not None:
+            self._attacker.tell((found.target, found.root, found.x, found.parameters))

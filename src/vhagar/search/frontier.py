@@ -1,0 +1,137 @@
+"""The open nodes of a search, those that workers have, and the bounds of those that are done."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Container, Iterable
+from dataclasses import dataclass, field
+
+from vhagar.search.node import Closed, Node, Region
+from vhagar.search.node_solver import Explored
+
+Goal = int | None
+
+
+@dataclass(eq=False)
+class _Lent:
+    """All nodes that a worker was lent, should it be lost; those among them that it has not
+    reported on; and its bounds for the others' descendants that it still has."""
+
+    nodes: list[Node] = field(default_factory=list)
+    unreported: list[Node] = field(default_factory=list)
+    held: dict[Goal, float] = field(default_factory=dict)
+
+
+class Frontier:
+    """No node is ever lost: it is open, in a worker's hands, or closed with its bound."""
+
+    def __init__(self, nodes: Iterable[Node]) -> None:
+        # A heap for each goal: its bound is its best node's, however many there are.
+        self._open: dict[Goal, list[Node]] = {}
+        self._count = 0
+        for node in nodes:
+            self._push(node)
+        self._in_flight: dict[int, list[Node]] = {}
+        self._lent: dict[int, _Lent] = {}
+        self._closed = Closed()
+        self.explored = 0
+
+    def __len__(self) -> int:
+        """How many nodes are open and in nobody's hands."""
+        return self._count
+
+    def _push(self, node: Node) -> None:
+        heapq.heappush(self._open.setdefault(node.region.target, []), node)
+        self._count += 1
+
+    def _pop(self) -> Node:
+        """The best node of all; among equals that of the younger goal."""
+        self._count -= 1
+        heaps = [heap for heap in reversed(self._open.values()) if heap]
+        return heapq.heappop(min(heaps, key=lambda heap: heap[0]))
+
+    @property
+    def in_flight(self) -> bool:
+        return bool(self._in_flight or self._lent)
+
+    def has(self, worker: int) -> bool:
+        """Whether a worker has nodes of this frontier."""
+        return worker in self._in_flight
+
+    def take(self, worker: int, count: int, workers: int = 1) -> list[Node]:
+        """The best nodes; among as many as all workers take, or twice as many, those first whose
+        bases the worker has."""
+        among = count * max(2, workers)
+        best = [self._pop() for _ in range(min(among, len(self)))]
+        own = [node for node in best[1:] if node.maker == worker]
+        others = [node for node in best[1:] if node.maker != worker]
+        ordered = [best[0], *own, *others]  # the very best is never left behind
+        for node in ordered[count:]:
+            self._push(node)
+        self._in_flight[worker] = ordered[:count]
+        return ordered[:count]
+
+    def best(self) -> float:
+        """The largest bound of an open node in nobody's hands."""
+        return max((heap[0].upper for heap in self._open.values() if heap), default=0.0)
+
+    def lend(
+        self, worker: int, count: int, reserve: int, above: float, suitable: Container[Region]
+    ) -> list[Node]:
+        """Nodes for a worker that keeps them and their children until it says otherwise.
+
+        They are the best ones of suitable regions with a bound above one, after the very best,
+        which stay for others.
+        """
+        best = [self._pop() for _ in range(min(count + reserve, len(self)))]
+        taken: list[Node] = []
+        left = best[:reserve]
+        for node in best[reserve:]:
+            wanted = node.upper > above and node.region in suitable
+            (taken if wanted else left).append(node)
+        for node in left:
+            self._push(node)
+        if taken:
+            lent = self._lent.setdefault(worker, _Lent())
+            lent.nodes += taken
+            lent.unreported += taken
+        return taken
+
+    def report(self, worker: int, explored: Explored, held: dict[Goal, float]) -> None:
+        """What a worker made of all that it was lent: nodes that come back are open again, and
+        `held` bounds those that stay with it."""
+        lent = self._lent.setdefault(worker, _Lent())
+        lent.held, lent.unreported = held, []
+        if not held:
+            del self._lent[worker]
+        self.put_back(worker, explored)
+
+    def put_back(self, worker: int, explored: Explored) -> None:
+        """What a worker made of its nodes."""
+        self._in_flight.pop(worker, None)
+        for node in explored.open:
+            self._push(node)
+        self._closed.merge(explored.closed)
+        self.explored += explored.nodes
+
+    def abandon(self, worker: int) -> None:
+        """A worker is gone: its nodes are open again, unexplored."""
+        lent = self._lent.pop(worker, _Lent())
+        for node in self._in_flight.pop(worker, []) + lent.nodes:
+            self._push(node)
+
+    def uppers(self, goals: Iterable[Goal]) -> dict[Goal, float]:
+        """Each goal's bound: the largest of its nodes, open, in flight or closed."""
+        uppers = {goal: self._closed.uppers.get(goal, 0.0) for goal in goals}
+        for goal, heap in self._open.items():
+            if heap:
+                uppers[goal] = max(uppers[goal], heap[0].upper)
+        for lent in self._lent.values():
+            for goal, upper in lent.held.items():
+                uppers[goal] = max(uppers[goal], upper)
+        unreported = (lent.unreported for lent in self._lent.values())
+        for nodes in (*self._in_flight.values(), *unreported):
+            for node in nodes:
+                goal = node.region.target
+                uppers[goal] = max(uppers[goal], node.upper)
+        return uppers

@@ -1,0 +1,71 @@
+"""A second opinion on a model that a solver calls infeasible.
+
+    max v   subject to   score[source] - score[j] - least >= v      for every j != source, at x
+                         score[target] - score[j] + room  >= v      for every j != target, at x_p
+                         x_p a perturbation of x
+
+Every input and its image is feasible here, for v may be as negative as the scores are large. The
+model was infeasible if v is negative throughout, and a bound on v, unlike the mere word of a
+solver, has its tolerances added. (HiGHS's presolve was seen to call a feasible LP infeasible when a
+column's bound exceeded what its row implied by a relative amount near the tolerance.)
+
+Where the room is larger than the tolerances, even a bound that is not negative says something: the
+v of an attacked input is at least the smaller of `confidence - least` and the room.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy import sparse
+
+from vhagar.search.mip.encoding import Encoding
+from vhagar.solver.linear_model import Array, Columns, LinearArrays
+
+# Bounds within a solver's tolerance of what the rows imply are what presolve stumbled over: v's are
+# clearly wider.
+_ROOMY = 1.25
+# The room in multiples of what the tolerances add to a bound.
+_ROOM = 4.0
+
+
+@dataclass(frozen=True, eq=False)
+class Shortfall:
+    """The model, the column of v, and the rows of the target, which are still to be given room."""
+
+    arrays: LinearArrays
+    v: int
+    target_rows: Columns
+
+    def room(self, outward: float) -> tuple[float, Array]:
+        """The room, for a solver that moves its bounds by `outward`, and the rows' lower bounds."""
+        if not len(self.target_rows):
+            return np.inf, np.zeros(0)
+        # On top of what the rows have: some of that stands for coefficients that were dropped.
+        return _ROOM * outward, self.arrays.row_lower[self.target_rows] - _ROOM * outward
+
+
+def shortfall(encoding: Encoding, least: float) -> Shortfall:
+    """The model that asks by how much a confidence of `least` is missed."""
+    arrays, count = encoding.arrays, len(encoding.arrays.column_lower)
+    rows = np.concatenate([encoding.source_rows, encoding.target_rows])
+    lower, upper = arrays.column_lower.copy(), arrays.column_upper.copy()
+    row_lower = arrays.row_lower.copy()
+    # What is asked for moves from the column to the rows that it stands in.
+    lower[encoding.delta] = upper[encoding.delta] = 0.0
+    asked = row_lower[encoding.source_rows] + least
+    row_lower[encoding.source_rows] = np.nextafter(asked, -np.inf)
+    activity = abs(arrays.matrix)[rows] @ np.maximum(abs(lower), abs(upper))
+    reach = _ROOMY * float((activity + abs(row_lower[rows])).max())
+    entries = (np.full(len(rows), -1.0), (rows, np.zeros(len(rows), dtype=np.int64)))
+    v = sparse.csr_array(entries, shape=(arrays.matrix.shape[0], 1))
+    found = replace(
+        arrays,
+        column_lower=np.append(lower, -reach),
+        column_upper=np.append(upper, reach),
+        integer=np.append(arrays.integer, False),
+        matrix=sparse.csr_array(sparse.hstack([arrays.matrix, v], format="csr")),
+        row_lower=row_lower,
+    )
+    return Shortfall(found, count, encoding.target_rows)

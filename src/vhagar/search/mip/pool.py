@@ -1,0 +1,214 @@
+"""Work that is shared by all targets, done by processes or here, one task at a time."""
+
+from __future__ import annotations
+
+import math
+import queue
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from vhagar.dependency import (
+    ConcreteBounds,
+    DependencyOptions,
+    Relations,
+    find_dependencies,
+)
+from vhagar.errors import SolverUnavailable
+from vhagar.options import Options
+from vhagar.problem import Problem
+from vhagar.relaxation import Bounds
+from vhagar.relaxation.hexagon import Hexagons
+from vhagar.runtime.processes import Channel, Finished, Worker, next_message
+from vhagar.search.mip.encoding import known_ranges
+from vhagar.search.mip.hexagons import REFINING_STEPS, hexagons_of
+from vhagar.search.mip.messages import SolverMissing
+from vhagar.search.mip.neuron_bounds import LayerModel
+from vhagar.solver.backends import backend_named
+
+ShouldStop = Callable[[], bool]
+
+
+@dataclass(frozen=True, eq=False)
+class BoundNeuron:
+    """Bound one value leaving a linear layer, of a copy with inputs in a box, by LP and MIP."""
+
+    copy: int
+    position: int
+    neuron: int
+    box: Bounds
+    layers: Sequence[Bounds]  # up to that position
+    seconds: float
+
+
+@dataclass(frozen=True, eq=False)
+class RelatePiece:
+    """Find the relations between the copies of a piece, and its hexagons where they are wanted."""
+
+    root: int
+    bounds: ConcreteBounds
+    seconds: float
+
+
+@dataclass(frozen=True, eq=False)
+class Related:
+    relations: tuple[Relations, ...] | None
+    hexagons: list[Hexagons] | None
+
+
+Task = BoundNeuron | RelatePiece
+
+# With less time than this for a piece, no solver is asked about it and nothing is refined.
+_WORTH_ASKING = 0.5
+# Seconds that a worker may be late with its answer.
+_PATIENCE = 2.0
+
+
+class BoundsWorker:
+    """Where tasks are worked on. Models are kept while they are of use."""
+
+    def __init__(self, problem: Problem, options: Options) -> None:
+        self._problem = problem
+        self._options = options
+        self._backend = backend_named(options.solver)
+        self._model: tuple[tuple[int, int], LayerModel] | None = None
+
+    def work(self, task: Task, should_stop: ShouldStop = lambda: False) -> Any:
+        """The answer to a task: a pair of bounds, or `Related`."""
+        if isinstance(task, BoundNeuron):
+            model = self._model_of(task)
+            return model.bounds(task.neuron, task.seconds, self._options.seed, should_stop)
+        return self._relate(task, should_stop)
+
+    def _model_of(self, task: BoundNeuron) -> LayerModel:
+        key = task.copy, task.position
+        if self._model is None or self._model[0] != key:
+            network = self._problem.network
+            model = LayerModel(self._backend, network, task.box, task.layers, task.position)
+            self._model = key, model
+        return self._model[1]
+
+    def _relate(self, task: RelatePiece, should_stop: ShouldStop) -> Related:
+        network, piece = self._problem.network, self._problem.pieces[task.root]
+        patient = task.seconds >= _WORTH_ASKING
+        ranges = known_ranges(network, piece, task.bounds)
+        relations = hexagons = None
+        if "dependencies" not in self._options.without:
+            relations = find_dependencies(
+                network,
+                piece,
+                (ranges.first[1:], ranges.second[1:]),
+                DependencyOptions(optimise=patient, seed=self._options.seed),
+                deadline=time.monotonic() + task.seconds,
+                clock=lambda: math.inf if should_stop() else time.monotonic(),
+            ).layers
+        if self._options.formulation == "lambda":
+            steps = REFINING_STEPS if patient else 0
+            hexagons = hexagons_of(network, piece, ranges, relations, steps)
+        return Related(relations, hexagons)
+
+
+class AbstractPool(ABC):
+    """Works on tasks. `size` is how many at a time."""
+
+    size: int
+
+    @abstractmethod
+    def answers(self, tasks: Sequence[Task], deadline: float) -> Iterator[tuple[Task, Any]]:
+        """Each task with its answer, in any order; those not done at the deadline are left out."""
+
+
+class SerialPool(AbstractPool):
+    """Everything in this process."""
+
+    size = 1
+
+    def __init__(self, worker: BoundsWorker, should_stop: ShouldStop) -> None:
+        self._worker = worker
+        self._should_stop = should_stop
+
+    def answers(self, tasks: Sequence[Task], deadline: float) -> Iterator[tuple[Task, Any]]:
+        for task in tasks:
+            left = deadline - time.monotonic()
+            if self._should_stop() or (left <= 0 and isinstance(task, BoundNeuron)):
+                return
+            limited = replace(task, seconds=max(min(task.seconds, left), 0.0))
+            yield limited, self._worker.work(limited, self._should_stop)
+
+
+class ProcessPool(AbstractPool):
+    """Worker processes. Messages of others in the same inbox go to `on_other`."""
+
+    def __init__(
+        self,
+        problem: Problem,
+        options: Options,
+        size: int,
+        inbox: queue.SimpleQueue[tuple[Any, Any]],
+        on_other: Callable[[Any, Any], None],
+        on_trouble: Callable[[str], None],
+    ) -> None:
+        self.size = size
+        self._job = (_serve, (problem, options))
+        self._inbox = inbox
+        self._on_other = on_other
+        self._on_trouble = on_trouble
+        self._hired = 0
+        self._workers: dict[Any, Worker] = {}
+        for _ in range(size):
+            self._hire()
+
+    def _hire(self) -> None:
+        name = ("pool", self._hired)
+        self._hired += 1
+        self._workers[name] = Worker(name, self._job, self._inbox)
+
+    def stop(self) -> None:
+        for worker in self._workers.values():
+            worker.stop()
+        self._workers = {}
+
+    def answers(self, tasks: Sequence[Task], deadline: float) -> Iterator[tuple[Task, Any]]:
+        waiting, busy = list(tasks)[::-1], dict[Any, Task]()
+        # Tasks know their own time; who has begun one in time may finish it.
+        patience = deadline + _PATIENCE
+        while self._workers and time.monotonic() < patience:
+            if time.monotonic() >= deadline:
+                waiting = []
+            for name in [name for name in self._workers if name not in busy]:
+                if waiting:
+                    busy[name] = waiting.pop()
+                    self._workers[name].tell(busy[name])
+            if not busy:
+                return
+            heard = next_message(self._inbox, patience)
+            if heard is None:
+                self._on_other(None, None)
+                continue
+            name, message = heard
+            if name not in self._workers:
+                self._on_other(name, message)
+            elif isinstance(message, SolverMissing):
+                raise SolverUnavailable(message.reason)
+            elif isinstance(message, Finished):
+                self._workers.pop(name).stop()
+                busy.pop(name, None)
+                self._on_trouble(f"a part of the preparation failed: {message.error}")
+            else:
+                yield busy.pop(name), message
+        # Whoever is still at work is stuck.
+        for name in busy:
+            self._workers.pop(name).stop()
+            self._hire()
+
+
+def _serve(argument: tuple[Problem, Options], channel: Channel) -> None:
+    """What runs in a worker: tasks in, answers out, until the parent ends it."""
+    try:
+        worker = BoundsWorker(*argument)
+        while True:
+            channel.send(worker.work(channel.receive()))
+    except SolverUnavailable as missing:
+        channel.send(SolverMissing(str(missing)))

@@ -1,0 +1,75 @@
+"""Nodes of the search tree: what was decided, and a bound. They hold no copy of any model."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+from vhagar.relaxation.lp.region_model import Decision
+
+
+@dataclass(frozen=True)
+class Region:
+    """A target, a piece of the perturbation, and the path of splits that led to a part of it.
+
+    Without a target nothing is attacked: the largest confidence is looked for.
+    """
+
+    target: int | None
+    root: int
+    path: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Node:
+    """A part of the search space with an upper bound on its `delta`.
+
+    `basis` names that of its own LP or its parent's, and `challenge` that of its parent's
+    challenge, where a worker still has them; they are only hints. `predicted_gain` is by how much
+    its last decision was expected to lower the bound, as long as that has not been observed.
+    """
+
+    region: Region
+    upper: float
+    number: int
+    decisions: tuple[Decision, ...] = ()
+    basis: int | None = None
+    challenge: int | None = None
+    predicted_gain: float = 0.0
+
+    def __post_init__(self) -> None:
+        if math.isnan(self.upper):  # what is no number proves nothing
+            object.__setattr__(self, "upper", math.inf)
+
+    def __lt__(self, other: Node) -> bool:
+        """The most promising first; among equals the younger, which is deeper."""
+        return (-self.upper, -self.number) < (-other.upper, -other.number)
+
+    @property
+    def maker(self) -> int:
+        """The worker that made the node."""
+        return (self.number >> _NUMBERS) - 1
+
+
+# Each worker numbers its nodes from a start of its own, so that numbers never collide.
+_NUMBERS = 40
+
+
+def first_number(worker: int) -> int:
+    """Where a worker's numbers begin."""
+    return (worker + 1) << _NUMBERS
+
+
+@dataclass(eq=False)
+class Closed:
+    """The largest bounds of the nodes that are done, for each target."""
+
+    uppers: dict[int | None, float] = field(default_factory=dict)
+
+    def add(self, target: int | None, upper: float) -> None:
+        upper = math.inf if math.isnan(upper) else upper
+        self.uppers[target] = max(self.uppers.get(target, 0.0), upper, 0.0)
+
+    def merge(self, other: Closed) -> None:
+        for target, upper in other.uppers.items():
+            self.add(target, upper)

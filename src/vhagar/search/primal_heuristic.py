@@ -1,0 +1,108 @@
+"""Looks for witnesses beside the search, starting from the inputs of its LPs."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vhagar.attack.polish import polish, proposed
+from vhagar.errors import SolverFailure
+from vhagar.perturbation.scalar import AbstractScalarPiece
+from vhagar.problem import Problem
+from vhagar.relaxation.layerwise import quick_bounds
+from vhagar.relaxation.lp.region_model import Decision, RegionModel
+from vhagar.result import Witness, WitnessCheck
+from vhagar.search.node import Region
+from vhagar.search.region_cache import RecentlyUsed
+
+Array = NDArray[np.float64]
+
+_ALWAYS, _EVERY = 8, 10
+# In large LPs, where polishing a point takes as long as many nodes: it must not starve the search.
+_ALWAYS_LARGE, _EVERY_LARGE = 1, 25
+_MOST_CONVEX = 64
+
+
+@dataclass(frozen=True, eq=False)
+class WitnessFound:
+    """A candidate that passed the check here; the keeper of the interval checks it again."""
+
+    target: int | None
+    root: int
+    x: Array
+    parameters: Array
+    confidence: float
+
+
+class PrimalHeuristic:
+    """Polishes the inputs of LPs, and sends what is better than all that was known."""
+
+    def __init__(self, problem: Problem, send: Callable[[WitnessFound], None]) -> None:
+        self._problem = problem
+        self._send = send
+        self._check = WitnessCheck(problem.asked)
+        self._convex = RecentlyUsed(_MOST_CONVEX)
+        self._visits: dict[tuple[int | None, int], int] = {}
+
+    def is_due(self, context: RegionModel, region: Region) -> bool:
+        """The first nodes of a piece are polished each, later ones now and then."""
+        key = (region.target, region.root)
+        visits = self._visits[key] = self._visits.get(key, 0) + 1
+        if context.is_large:
+            return visits <= _ALWAYS_LARGE or visits % _EVERY_LARGE == 0
+        return visits <= _ALWAYS or visits % _EVERY == 0
+
+    def look(
+        self,
+        context: RegionModel,
+        region: Region,
+        primal: Array,
+        known: float,
+        thorough: bool = False,
+        decisions: tuple[Decision, ...] = (),
+    ) -> float:
+        """The best confidence of a witness: `known`, or better."""
+        root = self._problem.asked.pieces[region.root]
+        best = known
+
+        def judge(x: Array, parameters: Array) -> float | None:
+            nonlocal best
+            x, parameters = self._problem.restored(region.root, x, parameters)
+            verdict = self._check(region.target, x, root, parameters)
+            if not isinstance(verdict, Witness):
+                return None
+            if verdict.confidence > best:
+                best = verdict.confidence
+                self._send(WitnessFound(region.target, region.root, x, parameters, best))
+            return verdict.confidence
+
+        x, parameters = proposed(context, primal)
+        with contextlib.suppress(SolverFailure):  # then there is no witness to be had here
+            convex = self._convex_context(context, region, parameters, thorough)
+            polish(convex, x, convex.piece.project(parameters), judge, thorough, decisions)
+        return best
+
+    def _convex_context(
+        self, context: RegionModel, region: Region, parameters: Array, exactly: bool
+    ) -> RegionModel:
+        """Where a parameter makes a piece nonconvex, the same piece with that parameter fixed.
+
+        Exactly as given, or at the nearer end of its span: the best attack is often there, and the
+        neighbouring parts share it.
+        """
+        piece = context.piece
+        if piece.convex or not isinstance(piece, AbstractScalarPiece):
+            return context
+        value = float(parameters[0])
+        if not exactly:
+            value = min(piece.span, key=lambda end: abs(end - value))
+        key = (region.target, region.root, value)
+        if key not in self._convex:
+            bounds = quick_bounds(self._problem.network, replace(piece, span=(value, value)))
+            self._convex[key] = RegionModel(self._problem, bounds, region.target)
+        found: RegionModel = self._convex[key]
+        return found

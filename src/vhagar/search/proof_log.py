@@ -1,0 +1,148 @@
+"""What a worker writes down of its part of the search, where a certificate is asked for.
+
+It travels with the report on the nodes: what a lost worker did not report is in no certificate,
+and its nodes are explored again by another.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from vhagar.perturbation.scalar import AbstractScalarPiece
+from vhagar.problem import Problem
+from vhagar.relaxation.layerwise import TwinBounds
+from vhagar.relaxation.lp.node_bound import Proof
+from vhagar.relaxation.lp.proof_kind import ProofKind
+from vhagar.relaxation.lp.region_model import Decision, RegionModel
+from vhagar.result.certificate import with_json
+from vhagar.search.node import Node, Region
+
+# Nodes go by their numbers, except roots, whose numbers repeat: those by their target and piece.
+NodeName = int | tuple[int | None, int]
+
+
+def name_of(node: Node) -> NodeName:
+    """What a node is called in a log."""
+    return node.number if node.number > 0 else (node.region.target, node.region.root)
+
+
+@dataclass(frozen=True)
+class RegionName:
+    """A part of a piece, and a digest of what its bounds make of the neurons.
+
+    All workers compute the same bounds. Should one not, its proofs keep the bounds they rest on.
+    """
+
+    root: int
+    path: tuple[int, ...]
+    digest: bytes
+
+
+@dataclass(frozen=True, eq=False)
+class Branching:
+    """A node has two children now, which differ in a decision or in their part of the span.
+
+    `decision` is that of the positive child; without one the span was split at `at`.
+    """
+
+    parent: NodeName
+    children: tuple[NodeName, NodeName]
+    decision: Decision | None
+    at: float = 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class Proven:
+    """A node has a better bound than any of its ancestors, for this reason."""
+
+    node: NodeName
+    region: RegionName
+    kind: ProofKind
+    numbers: bytes
+
+
+@dataclass(frozen=True, eq=False)
+class ProofEvents:
+    """What happened, in order, and the regions that are named for the first time."""
+
+    events: list[Branching | Proven] = field(default_factory=list)
+    regions: dict[RegionName, bytes] = field(default_factory=dict)
+
+
+class ProofLog:
+    """Collects what happens between two reports. Where nobody wants it, it does nothing."""
+
+    def __init__(self, problem: Problem, wanted: bool) -> None:
+        self.wanted = wanted
+        self._problem = problem
+        self._names: WeakKeyDictionary[TwinBounds, RegionName] = WeakKeyDictionary()
+        self._told: set[RegionName] = set()
+        self._logged = ProofEvents()
+
+    def report(self) -> ProofEvents | None:
+        """What happened since the last report."""
+        found, self._logged = self._logged, ProofEvents()
+        return found if self.wanted else None
+
+    def proved(self, node: Node, proof: Proof | None, context: RegionModel) -> None:
+        """A node's bound has become better; without a proof it has not."""
+        if not self.wanted or proof is None:
+            return
+        region = self._region(node.region, context.bounds)
+        numbers = context.formula.numbers(proof).astype("<f8").tobytes()
+        self._logged.events.append(Proven(name_of(node), region, proof.kind, numbers))
+
+    def decided(self, parent: Node, children: list[Node]) -> None:
+        """A node is replaced by its negative and its positive child."""
+        self._branched(parent, children, children[1].decisions[-1] if self.wanted else None)
+
+    def split(self, parent: Node, children: list[Node], at: float) -> None:
+        """A node is replaced by the parts of its piece below and above a parameter."""
+        self._branched(parent, children, None, at)
+
+    def _branched(
+        self, parent: Node, children: list[Node], decision: Decision | None, at: float = 0.0
+    ) -> None:
+        if not self.wanted:
+            return
+        first, second = map(name_of, children)
+        self._logged.events.append(Branching(name_of(parent), (first, second), decision, at))
+
+    def _region(self, region: Region, bounds: TwinBounds) -> RegionName:
+        if bounds not in self._names:
+            block = region_block(self._problem, region, bounds)
+            name = RegionName(region.root, region.path, hashlib.sha256(block).digest())
+            self._names[bounds] = name
+            if name not in self._told:
+                self._told.add(name)
+                self._logged.regions[name] = block
+        return self._names[bounds]
+
+
+def region_block(problem: Problem, region: Region, bounds: TwinBounds) -> bytes:
+    """A region as certificates have it: which neurons are what, and how bounds were refined."""
+    piece, hexagons = bounds.piece, bounds.hexagons
+    head = {
+        "piece": None if problem.perturbation is None else region.root,
+        "span": list(piece.span) if isinstance(piece, AbstractScalarPiece) else None,
+        "layers": [len(layer) for layer in hexagons],
+        "refined": [
+            {"layer": refined.layer, "neurons": refined.neurons.tolist()}
+            for refined in bounds.refined
+        ],
+    }
+    states = [
+        np.where(layer.off, 0, np.where(layer.on, 1, np.where(layer.equal, 3, 2)))
+        for layer in hexagons
+    ]
+    multipliers = [
+        part.astype("<f4").tobytes()
+        for refined in bounds.refined
+        for both in refined.below
+        for part in both
+    ]
+    return with_json(head, *(state.astype(np.uint8).tobytes() for state in states), *multipliers)

@@ -1,0 +1,212 @@
+"""The search tree and its proofs, kept for the certificate while the search goes on.
+
+Proofs go to a scratch file at once; in memory each node takes a few dozen bytes. What is added is
+in order: parents before their children. So the tree is a certificate's as it stands, whenever the
+search ends.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from array import array
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vhagar.errors import InvalidInput, VhagarError
+from vhagar.problem import Problem
+from vhagar.relaxation.lp.proof_kind import ProofKind
+from vhagar.result import Tracker
+from vhagar.result.certificate import (
+    NODE,
+    NodeKind,
+    NodeProof,
+    RegionProofs,
+    Tree,
+    head_of,
+    maps_of,
+    write_certificate,
+)
+from vhagar.result.serialize import check_writable
+from vhagar.search.proof_log import Branching, NodeName, ProofEvents, Proven, RegionName
+
+_NONE = -1
+
+
+@contextmanager
+def recording(tracker: Tracker) -> Iterator[ProofTree | None]:
+    """A tree for the certificate, if one is asked for; it is written however the search ends.
+
+    A search that fails leaves nothing behind.
+    """
+    if tracker.options.certificate is None:
+        yield None
+        return
+    with _scratch_beside(Path(tracker.options.certificate)) as scratch:
+        tree = ProofTree(tracker.problem, scratch)
+        try:
+            yield tree
+        except KeyboardInterrupt:
+            _write(tree, tracker)
+            raise
+        _write(tree, tracker)
+
+
+def _write(tree: ProofTree, tracker: Tracker) -> None:
+    """Nothing that goes wrong here may cost the answer."""
+    assert tracker.options.certificate is not None
+    path = Path(tracker.options.certificate)
+    try:
+        with tracker.phase("certificate"):
+            tree.write(path, tracker)
+        tracker.certificate = path
+    except (OSError, VhagarError) as error:
+        tracker.note(f"the certificate could not be written: {error}")
+
+
+@contextmanager
+def _scratch_beside(path: Path) -> Iterator[IO[bytes]]:
+    """A file without a name on the disk where the certificate will be: it is gone when closed."""
+    check_writable(path)
+    folder = path.resolve().parent if path.is_file() or not path.exists() else None
+    try:
+        scratch = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 (closed below)
+    except OSError as error:
+        raise InvalidInput(f"cannot write beside {path}: {error.strerror}") from error
+    with scratch:
+        yield scratch
+
+
+class ProofTree:
+    """All trees of a search, and that for the largest confidence where there is one beside it."""
+
+    def __init__(self, problem: Problem, scratch: IO[bytes]) -> None:
+        self._scratch = scratch
+        self._failure: str | None = None
+        attacks = problem.perturbation is not None
+        self._trees = [
+            Tree(target, root if attacks else None)
+            for target in problem.goals
+            for root in range(len(problem.pieces))
+        ]
+        # In each of the two searches, by name; only leaves are looked up.
+        self._leaves: tuple[dict[NodeName, int], dict[NodeName, int]] = ({}, {})
+        for number, tree in enumerate(self._trees):
+            self._leaves[0][tree.target, tree.piece or 0] = number
+        if attacks:
+            self._leaves[1][None, 0] = len(self._trees)
+            self._trees.append(Tree(None, None))
+        self._records = bytearray()
+        count = len(self._trees)
+        self._tree = array("I", range(count))
+        self._parent = array("q", [_NONE] * count)
+        self._proof = array("q", [_NONE] * count)  # each node's best
+        # Ctrl-C may come at any time: a node counts when all of it and of its sibling is there.
+        self._count = count
+        # Of each proof: its region, its kind, and where its numbers are.
+        self._region, self._kind, self._offset = array("I"), array("B"), array("q")
+        # Of each region: where its block is, and how long the numbers of its proofs are.
+        self._regions: dict[tuple[bool, RegionName], int] = {}
+        self._blocks: list[tuple[int, int]] = []
+        self._lengths: list[int] = []
+
+    def add(self, logged: ProofEvents | None, ceiling: bool) -> None:
+        """What a worker reports. `ceiling` says in which of the two searches it happened."""
+        if logged is None or self._failure is not None:
+            return
+        try:
+            for name, block in logged.regions.items():
+                self._add_region((ceiling, name), block)
+            for event in logged.events:
+                if isinstance(event, Branching):
+                    self._add_children(event, ceiling)
+                else:
+                    self._add_proof(event, ceiling)
+        except OSError as error:
+            self._failure = f"{error.strerror or error} while the search went on"
+
+    def _add_region(self, name: tuple[bool, RegionName], block: bytes) -> None:
+        if name not in self._regions:
+            self._blocks.append((self._keep(block), len(block)))
+            self._lengths.append(0)
+            self._regions[name] = len(self._blocks) - 1
+
+    def _add_children(self, branching: Branching, ceiling: bool) -> None:
+        leaves = self._leaves[ceiling]
+        parent = leaves.pop(branching.parent)
+        decision = branching.decision
+        for positive, name in enumerate(branching.children):
+            if decision is None:
+                fields = (NodeKind.SPLIT, 0, positive, 0, 0, 0, branching.at)
+            else:
+                place = (decision.layer, decision.neuron)
+                fields = (NodeKind.DECISION, decision.copy, positive, 0, *place, 0.0)
+            leaves[name] = len(self._tree)
+            self._records += NODE.pack(parent, *fields)
+            self._parent.append(parent)
+            self._proof.append(_NONE)
+            self._tree.append(self._tree[parent])
+        self._count += 2
+
+    def _add_proof(self, proven: Proven, ceiling: bool) -> None:
+        region = self._regions[ceiling, proven.region]
+        if proven.numbers:
+            self._lengths[region] = len(proven.numbers)
+        self._offset.append(self._keep(proven.numbers))
+        self._region.append(region)
+        self._kind.append(proven.kind)
+        self._proof[self._leaves[ceiling][proven.node]] = len(self._kind) - 1
+
+    def _keep(self, content: bytes) -> int:
+        offset = self._scratch.seek(0, 2)
+        self._scratch.write(content)
+        return offset
+
+    def write(self, path: Path, tracker: Tracker) -> None:
+        """Write the certificate of what the tracker states now."""
+        if self._failure is not None:
+            raise VhagarError(self._failure)
+        head = head_of(tracker, self._trees, self._count)
+        records = self._records[: NODE.size * (self._count - len(self._trees))]
+        maps = maps_of(tracker.problem)
+        write_certificate(path, head, records, self._proven_regions(), maps)
+
+    def _proven_regions(self) -> Iterator[RegionProofs]:
+        """The regions in which something was proven that a leaf rests on."""
+        nodes = self._needed()
+        regions = np.array(self._region)[np.array(self._proof)[nodes]]
+        for region in np.unique(regions).tolist():
+            offset, length = self._blocks[region]
+            yield self._read(offset, length), self._proofs(nodes[regions == region].tolist())
+
+    def _proofs(self, nodes: list[int]) -> Iterator[NodeProof]:
+        for node in sorted(nodes, key=lambda node: (self._tree[node], node)):
+            proof = self._proof[node]
+            kind = ProofKind(self._kind[proof])
+            has_numbers = kind in (ProofKind.MULTIPLIERS, ProofKind.CONTRADICTION)
+            length = self._lengths[self._region[proof]] if has_numbers else 0
+            yield NodeProof(self._tree[node], node, kind, self._read(self._offset[proof], length))
+
+    def _needed(self) -> NDArray[np.int64]:
+        """The nodes whose proofs count: for every leaf, itself or its nearest ancestor with one.
+
+        A node's proof is better than those of its ancestors, so no other one matters.
+        """
+        parents = np.array(self._parent[: self._count])
+        leaves = np.ones(self._count, dtype=np.bool_)
+        leaves[parents[parents >= 0]] = False
+        nearest: list[int] = []
+        for node in range(self._count):
+            parent = self._parent[node]
+            inherited = _NONE if parent == _NONE else nearest[parent]
+            nearest.append(inherited if self._proof[node] == _NONE else node)
+        found: NDArray[np.int64] = np.unique(np.array(nearest, dtype=np.int64)[leaves])
+        return found[found >= 0]
+
+    def _read(self, offset: int, length: int) -> bytes:
+        self._scratch.seek(offset)
+        return self._scratch.read(length)

@@ -1,0 +1,116 @@
+"""What is kept of the regions of a search: their bounds, their LPs, and parts of their pieces."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import Any
+
+from vhagar.perturbation import AbstractPiece
+from vhagar.problem import Problem
+from vhagar.relaxation.bounds_cache import BoundsCache
+from vhagar.relaxation.layerwise import TwinBounds, quick_bounds, refine_layer
+from vhagar.relaxation.lp.lp_tightening import is_local, pairs_of, tighten_pairs
+from vhagar.relaxation.lp.region_model import RegionModel
+from vhagar.result.certificate import LARGEST
+from vhagar.search.node import Region
+from vhagar.search.pseudocosts import Candidate, Candidates
+from vhagar.solver.simplex import LpAnswer
+
+_MOST_REFINED, _REFINING_STEPS = 4, 60
+_MOST_CONTEXTS = 256
+
+
+class RecentlyUsed(OrderedDict[Any, Any]):
+    """Keeps the most recent entries."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__()
+        self._most = most
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        super().__setitem__(key, value)
+        self.move_to_end(key)
+        if len(self) > self._most:
+            self.popitem(last=False)
+
+
+class RegionState:
+    """One region: its LPs, and where they leave something to decide."""
+
+    def __init__(self, problem: Problem, bounds: TwinBounds, target: int | None) -> None:
+        self.context = RegionModel(problem, bounds, target, lazily=target is not None)
+        model = self.context.model
+        self._candidates = Candidates(bounds, model.weights, model.inputs.pixels)
+        self.visits = 0
+
+    def candidates(self, answer: LpAnswer) -> list[Candidate]:
+        """The signs that an LP's solution leaves undecided."""
+        assert answer.primal is not None
+        assert answer.duals is not None
+        coefficients = self.context.formula.coefficients(answer.duals)
+        found = self._candidates.of(answer.primal, coefficients)
+        if not self.context.lazy_rows:
+            return found
+        left_out = self.context.lazy_rows.places
+        return [candidate for candidate in found if candidate.place[:2] not in left_out]
+
+    def any_candidate(self, decided: set[tuple[int, int, int]]) -> Candidate | None:
+        """A sign that is not decided yet, where no LP tells which matters."""
+        return self._candidates.undecided(decided)
+
+
+class Regions:
+    """The regions of a problem that were in use most recently."""
+
+    def __init__(self, problem: Problem, bounds: BoundsCache, storable: bool = False) -> None:
+        self._problem = problem
+        self._storable = storable  # whether bounds must fit into a certificate
+        self._states = RecentlyUsed(_MOST_CONTEXTS)
+        self._bounds = bounds
+
+    def __getitem__(self, region: Region) -> RegionState:
+        if region not in self._states:
+            bounds = self._bounds_of(region)
+            self._states[region] = RegionState(self._problem, bounds, region.target)
+        self._states.move_to_end(region)
+        found: RegionState = self._states[region]
+        return found
+
+    def piece(self, region: Region) -> AbstractPiece:
+        """The part of the perturbation that a region is about."""
+        piece = self._problem.pieces[region.root]
+        for part in region.path:
+            piece = piece.split()[part]
+        return piece
+
+    def _bounds_of(self, region: Region) -> TwinBounds:
+        """All targets share a piece's bounds, and all sources."""
+
+        def compute() -> TwinBounds:
+            bounds = quick_bounds(self._problem.network, self.piece(region))
+            # With many pieces the time is better spent on searching them.
+            if len(self._problem.pieces) <= _MOST_REFINED and not region.path:
+                self._refine(bounds)
+            return bounds
+
+        part = (region.root, region.path, self._storable)
+        return self._bounds.of(self._problem, part, compute)
+
+    def _refine(self, bounds: TwinBounds) -> None:
+        local = is_local(bounds)
+        if self._storable and _is_bulky(bounds, local):
+            return
+        if not local:
+            refine_layer(bounds, len(bounds.hexagons) - 1, _REFINING_STEPS)
+            return
+        for layer in range(len(bounds.hexagons)):
+            tighten_pairs(bounds, layer)
+
+
+def _is_bulky(bounds: TwinBounds, local: bool) -> bool:
+    """Whether the multipliers of a refinement are too many for a certificate."""
+    undecided = [int((~layer.on & ~layer.off).sum()) for layer in bounds.hexagons]
+    refined = [len(pairs_of(layer)) for layer in bounds.hexagons] if local else undecided
+    first = 0 if local else len(undecided) - 1  # otherwise the last layer alone
+    entries = sum(6 * refined[k] * sum(undecided[:k]) for k in range(max(first, 0), len(undecided)))
+    return 2 * 4 * entries > LARGEST[b"REGN"] // 2

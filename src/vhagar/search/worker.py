@@ -1,0 +1,84 @@
+"""Where the nodes of a search are worked on: in this process, or in workers of their own."""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from vhagar.options import Options
+from vhagar.problem import Problem
+from vhagar.reduction.contrast import linear_form
+from vhagar.relaxation.bounds_cache import BoundsCache
+from vhagar.runtime.processes import Channel
+from vhagar.search.node import Node, first_number
+from vhagar.search.node_solver import Explored, NodeSolver
+
+_QUANTUM_SECONDS = 0.3
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """Nodes to explore, the best confidence known and the largest possible."""
+
+    nodes: list[Node]
+    lower: float
+    ceiling: float
+
+
+@dataclass(frozen=True, eq=False)
+class CeilingTask:
+    """Nodes of the search for the largest confidence."""
+
+    nodes: list[Node]
+    lower: float
+
+
+class SearchWorker:
+    """Where tasks are worked on: a node solver for each of the two searches."""
+
+    def __init__(
+        self,
+        problem: Problem,
+        options: Options,
+        send: Any,
+        first: int = 0,
+        bounds: BoundsCache | None = None,
+    ) -> None:
+        if options.certificate is None:
+            problem = linear_form(problem)
+        self._arguments = (options, send, first, bounds)
+        self._node_solver = NodeSolver(problem, *self._arguments)
+        self._problem = problem
+        self._confident: NodeSolver | None = None
+
+    def work(
+        self,
+        task: Task | CeilingTask,
+        most_nodes: int,
+        seconds: float = math.inf,
+        stop_at: float = math.inf,
+    ) -> Explored:
+        if isinstance(task, Task):
+            solver = self._node_solver
+            solver.ceiling = min(solver.ceiling, task.ceiling)
+        else:
+            solver = self._ceiling_solver()
+        solver.lower = max(solver.lower, task.lower)
+        return solver.explore(
+            task.nodes, most_nodes, seconds, should_stop=lambda: time.monotonic() > stop_at
+        )
+
+    def _ceiling_solver(self) -> NodeSolver:
+        if self._confident is None:
+            self._confident = NodeSolver(self._problem.without_perturbation(), *self._arguments)
+        return self._confident
+
+
+def explore(argument: tuple[Problem, Options, int], channel: Channel) -> None:
+    """What runs in a worker: tasks in, reports out, until the parent ends it."""
+    problem, options, number = argument
+    worker = SearchWorker(problem, options, channel.send, first_number(number))
+    while True:
+        channel.send(worker.work(channel.receive(), 10**9, _QUANTUM_SECONDS))

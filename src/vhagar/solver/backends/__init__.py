@@ -1,0 +1,43 @@
+"""The table of MIP solvers, and what they have in common."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from vhagar.errors import InvalidInput
+from vhagar.solver.backends.base import AbstractModel, Capabilities, Solved
+from vhagar.solver.backends.status import STATUSES, SolveStatus
+
+__all__ = [
+    "BACKENDS",
+    "STATUSES",
+    "AbstractModel",
+    "Capabilities",
+    "SolveStatus",
+    "Solved",
+    "backend_named",
+    "check_solver_name",
+]
+
+# A new solver is one more file, and one more line. They are imported when asked for.
+BACKENDS = {
+    "highs": "HighsModel",
+    "scip": "ScipModel",
+    "gurobi": "GurobiModel",
+}
+
+
+def check_solver_name(name: str) -> None:
+    """Complain if there is no such solver, installed or not."""
+    if name not in BACKENDS:
+        known = ", ".join(BACKENDS)
+        raise InvalidInput(f"there is no solver {name!r}; choose one of: {known}")
+
+
+def backend_named(name: str) -> type[AbstractModel]:
+    """The solver of that name; complains if its package is not installed."""
+    check_solver_name(name)
+    module = import_module(f"vhagar.solver.backends.{name}")
+    found: type[AbstractModel] = getattr(module, BACKENDS[name])
+    found.require_package()
+    return found

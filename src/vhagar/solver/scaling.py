@@ -1,0 +1,58 @@
+"""Scaling by powers of two, which changes nothing but the units.
+
+Every column then lies in [-1, 1] and every row's largest coefficient near 1, whatever the weights
+of the network: a solver's absolute tolerances mean the same for every model.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vhagar.solver.linear_model import LinearArrays
+
+Array = NDArray[np.float64]
+
+# Solvers drop coefficients up to about 1e-9, silently but for a warning; SCIP takes them for 0.
+SMALLEST_COEFFICIENT = 2e-9
+
+
+class Scaled:
+    """A model in units of its own: `column = column_scale * scaled column`, rows times `row_scale`.
+
+    Coefficients too small for a solver are dropped, and the rows widened by what they can
+    contribute: `reach`.
+    """
+
+    def __init__(self, arrays: LinearArrays) -> None:
+        largest = np.maximum(abs(arrays.column_lower), abs(arrays.column_upper))
+        self.column_scale = powers_of_two(largest)
+        self.column_scale[arrays.integer] = 1.0
+        matrix = arrays.matrix.copy()
+        lengths = np.diff(matrix.indptr)
+        # A column fixed at 0 contributes nothing, and must not be what a row is scaled by.
+        relevant = np.where(largest > 0, self.column_scale, 0.0)
+        matrix.data = matrix.data * relevant[matrix.indices]
+        peaks = np.zeros(matrix.shape[0])
+        np.maximum.at(peaks, np.repeat(np.arange(len(peaks)), lengths), abs(matrix.data))
+        self.row_scale = 1.0 / powers_of_two(peaks)
+        matrix.data = matrix.data * np.repeat(self.row_scale, lengths)
+        tiny = abs(matrix)
+        tiny.data = np.where(tiny.data < SMALLEST_COEFFICIENT, tiny.data, 0.0)
+        # The scaled columns lie in [-1, 1].
+        self.reach: Array = 2.0 * np.asarray(tiny.sum(axis=1)).reshape(-1)
+        matrix.data[abs(matrix.data) < SMALLEST_COEFFICIENT] = 0.0
+        matrix.eliminate_zeros()
+        self.matrix = matrix
+        self.column_lower = arrays.column_lower / self.column_scale
+        self.column_upper = arrays.column_upper / self.column_scale
+        self.row_lower = arrays.row_lower * self.row_scale - self.reach
+        self.row_upper = arrays.row_upper * self.row_scale + self.reach
+
+
+def powers_of_two(values: Array) -> Array:
+    """The smallest power of two that is at least each value; 1 for zeros."""
+    safe = np.where((values > 0) & np.isfinite(values), values, 1.0)
+    mantissa, exponent = np.frexp(safe)
+    exponent = np.where(mantissa == 0.5, exponent - 1, exponent)
+    return np.ldexp(1.0, exponent)

@@ -1,0 +1,253 @@
+"""HiGHS's dual simplex on a model whose column bounds change from node to node."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from vhagar.errors import SolverFailure
+from vhagar.solver.linear_model import Columns, LinearArrays
+from vhagar.solver.scaling import Scaled, powers_of_two
+
+Array = NDArray[np.float64]
+
+_NO_ROWS = np.zeros(0, dtype=np.int64)
+# Now and then the interior point method takes a hundred times as long as usual: a point is not
+# worth that.
+_PATIENCE = 3.0
+
+
+class LpStatus(Enum):
+    """What the simplex method says. Nothing depends on it being true."""
+
+    OPTIMAL = "optimal"
+    INFEASIBLE = "infeasible"
+    LIMIT = "stopped at an iteration limit"
+    DOUBTFUL = "in numerical trouble"
+
+
+@dataclass(frozen=True, eq=False)
+class LpAnswer:
+    """`duals` belong to an optimal or nearly optimal basis, or are a ray that shows infeasibility.
+
+    The sign is such that `cost - matrix' duals` are the reduced costs of the maximisation. A
+    `primal` with entries that are no finite numbers is no point at all, and such `duals` are no
+    multipliers: None.
+    """
+
+    status: LpStatus
+    duals: Array | None
+    primal: Array | None
+    objective: float
+    iterations: int
+
+    def __post_init__(self) -> None:
+        for name in ("primal", "duals"):
+            values = getattr(self, name)
+            if values is not None and not np.isfinite(values).all():
+                object.__setattr__(self, name, None)
+
+    @property
+    def optimal(self) -> bool:
+        """Whether there is a solution with its multipliers."""
+        found = self.primal is not None and self.duals is not None
+        return found and self.status is LpStatus.OPTIMAL
+
+
+class Simplex:
+    """Maximises one column. Columns can be switched off, and rows left out until they are wanted.
+
+    Rows go by their numbers in the model; the solver has those that are not left out, in the order
+    in which they were wanted.
+    """
+
+    def __init__(self, arrays: LinearArrays, objective: int, left_out: Columns = _NO_ROWS) -> None:
+        import highspy
+
+        self._arrays = arrays
+        self._off: frozenset[int] = frozenset()
+        self._from_nothing = True
+        self._patience: float | None = None  # seconds for a solve, where there is a limit
+        scaled = self._scaled = Scaled(arrays)
+        self._rows = np.setdiff1d(np.arange(len(scaled.row_lower)), left_out)
+        # The objective in the model's units is this times the solver's, which minimises.
+        self._unit = float(scaled.column_scale[objective])
+        lp = highspy.HighsLp()
+        lp.num_col_, lp.num_row_ = len(scaled.column_lower), len(self._rows)
+        cost = np.zeros(lp.num_col_)
+        cost[objective] = -1.0
+        lp.col_cost_ = cost
+        lp.col_lower_, lp.col_upper_ = scaled.column_lower, scaled.column_upper
+        lp.row_lower_, lp.row_upper_ = scaled.row_lower[self._rows], scaled.row_upper[self._rows]
+        matrix = scaled.matrix[self._rows]
+        lp.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
+        lp.a_matrix_.start_ = matrix.indptr.astype(np.int32)
+        lp.a_matrix_.index_ = matrix.indices.astype(np.int32)
+        lp.a_matrix_.value_ = matrix.data
+        self._highs = highspy.Highs()
+        for name, value in _OPTIONS.items():
+            self._require(self._highs.setOptionValue(name, value), name)
+        self._require(self._highs.passModel(lp), "passModel")
+        self._infinite_iterations = 2**31 - 1
+
+    def _require(self, status: Any, call: str) -> None:
+        if status.name == "kError":
+            raise SolverFailure(f"HiGHS answered {status.name} to {call}")
+
+    @property
+    def has_rows_in_order(self) -> bool:
+        """Whether the solver's rows are in the model's order: none was added later."""
+        return bool((np.diff(self._rows) > 0).all())
+
+    def basis(self) -> Any:
+        """The current basis, to come back to."""
+        return self._highs.getBasis()
+
+    def restore(self, basis: Any) -> None:
+        """Go back to a basis, also to one from before rows were added.
+
+        One that has more rows than there are here is of no use.
+        """
+        missing = 0 if basis is None else len(self._rows) - len(basis.row_status)
+        if basis is not None and basis.valid and missing >= 0:
+            self._require(self._highs.setBasis(_with_basic_rows(basis, missing)), "setBasis")
+            self._from_nothing = False
+
+    def forget(self) -> None:
+        """Start over from no basis at all: after numerical trouble the basis is suspect."""
+        self._require(self._highs.clearSolver(), "clearSolver")
+        self._from_nothing = True
+
+    def use_interior_point(self) -> None:
+        """For points alone: a large model that changes much from one time to the next is solved
+        sooner without a basis. The duals of such a solution prove little."""
+        for name, value in (("solver", "ipm"), ("presolve", "on"), ("run_crossover", "off")):
+            self._require(self._highs.setOptionValue(name, value), name)
+        self._patience = _PATIENCE
+
+    def aim(self, cost: Array) -> None:
+        """Maximise another linear function of the columns, from the basis at hand."""
+        every = np.arange(len(cost), dtype=np.int32)
+        scaled = cost * self._scaled.column_scale
+        self._unit = float(powers_of_two(abs(scaled).max(keepdims=True))[0])
+        status = self._highs.changeColsCost(len(cost), every, -scaled / self._unit)
+        self._require(status, "changeColsCost")
+        # The basis stays primal feasible: the primal method goes on from it.
+        self._require(self._highs.setOptionValue("simplex_strategy", 4), "simplex_strategy")
+
+    def bound_column(self, column: int, lower: float, upper: float) -> None:
+        scale = float(self._scaled.column_scale[column])
+        status = self._highs.changeColBounds(column, lower / scale, upper / scale)
+        self._require(status, "changeColBounds")
+
+    def switch_off(self, columns: Columns) -> None:
+        """Fix exactly these columns at 0; those switched off before come back."""
+        wanted = frozenset(columns.tolist())
+        changed = np.array(sorted(wanted ^ self._off), dtype=np.int32)
+        if len(changed):
+            upper = np.array(
+                [0.0 if int(k) in wanted else self._scaled.column_upper[k] for k in changed]
+            )
+            lower = self._scaled.column_lower[changed]
+            status = self._highs.changeColsBounds(len(changed), changed, lower, upper)
+            self._require(status, "changeColsBounds")
+        self._off = wanted
+
+    def add_all_but(self, left_out: Columns) -> None:
+        """Add the rows that were left out so far and are not among these."""
+        if len(self._rows) + len(left_out) >= len(self._scaled.row_lower):
+            return
+        wanted = np.setdiff1d(np.arange(len(self._scaled.row_lower)), left_out)
+        new = np.setdiff1d(wanted, self._rows)
+        matrix = self._scaled.matrix[new]
+        status = self._highs.addRows(
+            len(new),
+            self._scaled.row_lower[new],
+            self._scaled.row_upper[new],
+            matrix.nnz,
+            matrix.indptr[:-1].astype(np.int32),
+            matrix.indices.astype(np.int32),
+            matrix.data,
+        )
+        self._require(status, "addRows")
+        self._rows = np.concatenate([self._rows, new])
+
+    def require_rows(self, rows: Columns, lower: Array) -> None:
+        """Other lower bounds for some rows, none of which was left out."""
+        places = np.flatnonzero(np.isin(self._rows, rows))
+        for place, value in zip(places.tolist(), lower, strict=True):
+            row = self._rows[place]
+            low = float(value * self._scaled.row_scale[row])
+            high = float(self._scaled.row_upper[row])
+            self._require(self._highs.changeRowBounds(place, low, high), "changeRowBounds")
+
+    def solve(self, iteration_limit: int | None = None, need_primal: bool = True) -> LpAnswer:
+        """Run the dual simplex from where it stands."""
+        limit = self._infinite_iterations if iteration_limit is None else iteration_limit
+        self._highs.setOptionValue("simplex_iteration_limit", limit)
+        # Perturbed costs help a start from nothing. From a good basis they cost more than they
+        # gain: they must be undone afterwards, and spoil the duals of an unfinished solve.
+        self._highs.setOptionValue(_PERTURBATION, 1.0 if self._from_nothing else 0.0)
+        self._from_nothing = False
+        if self._patience is not None:  # the solver's clock runs on from solve to solve
+            self._highs.setOptionValue("time_limit", self._highs.getRunTime() + self._patience)
+        self._highs.run()
+        status = _STATUSES.get(self._highs.getModelStatus().name, LpStatus.DOUBTFUL)
+        info = self._highs.getInfo()
+        iterations = int(info.simplex_iteration_count)
+        if status is LpStatus.INFEASIBLE:
+            return LpAnswer(status, self._ray(), None, -np.inf, iterations)
+        solution = self._highs.getSolution()
+        duals = primal = None
+        if solution.dual_valid:
+            duals = -self._of_all_rows(solution.row_dual) * self._unit
+        if need_primal and solution.value_valid:
+            primal = np.array(solution.col_value) * self._scaled.column_scale
+        objective = -info.objective_function_value * self._unit
+        return LpAnswer(status, duals, primal, objective, iterations)
+
+    def _ray(self) -> Array | None:
+        answer = self._highs.getDualRay()
+        ray = np.asarray(answer[-1], dtype=np.float64)
+        return self._of_all_rows(ray) if len(ray) == len(self._rows) else None
+
+    def _of_all_rows(self, multipliers: ArrayLike) -> Array:
+        """The solver's multipliers in the model's units; 0 for rows that are left out."""
+        found = np.zeros(len(self._scaled.row_lower))
+        found[self._rows] = np.asarray(multipliers, dtype=np.float64)
+        return found * self._scaled.row_scale
+
+
+def _with_basic_rows(basis: Any, missing: int) -> Any:
+    """A basis with more rows at the end, which do not hold yet."""
+    if missing <= 0:
+        return basis
+    import highspy
+
+    wider = highspy.HighsBasis()
+    wider.col_status, wider.valid = basis.col_status, True
+    wider.row_status = [*basis.row_status, *[highspy.HighsBasisStatus.kBasic] * missing]
+    return wider
+
+
+_PERTURBATION = "dual_simplex_cost_perturbation_multiplier"
+_OPTIONS: dict[str, Any] = {
+    "output_flag": False,
+    "threads": 1,
+    "parallel": "off",
+    "presolve": "off",
+    "solver": "simplex",
+    "simplex_strategy": 1,  # dual
+    # The model is scaled already; doing it again at every node costs more than it gains.
+    "simplex_scale_strategy": 0,
+}
+
+_STATUSES = {
+    "kOptimal": LpStatus.OPTIMAL,
+    "kInfeasible": LpStatus.INFEASIBLE,
+    "kIterationLimit": LpStatus.LIMIT,
+}

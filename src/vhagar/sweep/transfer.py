@@ -1,0 +1,112 @@
+"""What problems tell each other: witnesses go up to larger perturbations, upper bounds go down.
+
+A witness is a pair of inputs. It counts for another problem where that problem's own check accepts
+it, so it is tried wherever network, source and target agree, contained or not. An upper bound is
+carried over only where one perturbation is known to contain the other.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from functools import cache
+
+from vhagar.network import Network
+from vhagar.perturbation import Domain
+from vhagar.result import BoundKind, Known, Suggestion, Witness
+from vhagar.result.known import checked
+from vhagar.sweep.question import Question
+from vhagar.sweep.relations import contains
+from vhagar.sweep.rows import goal_of, suggestion_of_row
+from vhagar.sweep.snapshot import GoalBounds, Snapshot
+from vhagar.sweep.store import Store
+
+
+class Transfer:
+    """Knows which problems of a store are related, and carries results between them."""
+
+    def __init__(self, store: Store, networks: Mapping[str, Network]) -> None:
+        self._store = store
+        self._networks = networks
+        self._questions = dict(store.problems())
+        # Only problems about the same network and source can be related.
+        self._families: dict[tuple[str, int], list[int]] = defaultdict(list)
+        for number, question in self._questions.items():
+            self._families[question.network, question.source].append(number)
+        self._contains = cache(self._is_contained)
+
+    def known(self, number: int) -> Known:
+        """What a search for a problem can start from: its own results so far, and the others'."""
+        question = self._questions[number]
+        suggestions: list[Suggestion] = []
+        uppers: dict[int | None, tuple[float, BoundKind]] = {}
+        for other in [number, *self._related(number)]:
+            if self._questions[other].perturbation is not None or other == number:
+                suggestions += self._suggestions(other, question)
+            if other == number or self._contains(other, number):
+                for goal, bounds in self._uppers(other, question).items():
+                    if bounds.upper < uppers.get(goal, (float("inf"),))[0]:
+                        uppers[goal] = (bounds.upper, bounds.kind)
+        return Known(tuple(suggestions), uppers)
+
+    def spread(self, number: int) -> list[int]:
+        """Carry a finished problem's results to the others; the numbers of those that gained."""
+        gained = []
+        for other in self._related(number):
+            question = self._questions[other]
+            goals = self._uppers(number, question) if self._contains(number, other) else {}
+            witnesses = self._witnesses(number, other)
+            snapshot = Snapshot(self._spent(other), goals, witnesses)
+            if self._store.improve(other, snapshot, "carried", origin=number):
+                gained.append(other)
+        return gained
+
+    def _related(self, number: int) -> Sequence[int]:
+        question = self._questions[number]
+        family = self._families[question.network, question.source]
+        return [other for other in family if other != number]
+
+    def _is_contained(self, larger: int, smaller: int) -> bool:
+        question = self._questions[smaller]
+        network = self._networks[question.network]
+        domain = Domain(network.input_shape, *question.input_range)
+        return contains(self._questions[larger], question, domain)
+
+    def _uppers(self, origin: int, question: Question) -> dict[int | None, GoalBounds]:
+        """The origin's upper bounds by goal of the question."""
+        found: dict[int | None, GoalBounds] = {}
+        rows = {goal_of(row["target"]): row for row in self._store.rows("goals", origin)}
+        for goal in question.goals:
+            # No attacked input is more confident than any input can be.
+            row = rows.get(goal, rows.get(None))
+            if row is not None and row["upper"] is not None:
+                kind = BoundKind[row["kind"].upper()]
+                found[goal] = GoalBounds(0.0, row["upper"], kind)
+        return found
+
+    def _suggestions(self, origin: int, question: Question) -> list[Suggestion]:
+        if self._questions[origin].input_range != question.input_range:
+            return []
+        rows = self._store.rows("witnesses", origin)
+        return [suggestion_of_row(row) for row in rows if goal_of(row["target"]) in question.goals]
+
+    def _witnesses(self, origin: int, other: int) -> dict[int | None, Witness]:
+        """The origin's witnesses that the other problem accepts and that beat its own."""
+        question = self._questions[other]
+        lowers = {goal_of(row["target"]): row["lower"] for row in self._store.rows("goals", other)}
+        origins = {
+            goal_of(row["target"]): row["lower"] for row in self._store.rows("goals", origin)
+        }
+        found: dict[int | None, Witness] = {}
+        for suggestion in self._suggestions(origin, question):
+            goal = suggestion.target
+            if origins[goal] <= lowers[goal]:
+                continue
+            problem = question.problem(self._networks[question.network])
+            witness = checked(problem, suggestion)
+            if witness is not None and witness.confidence > lowers[goal]:
+                found[goal] = witness
+        return found
+
+    def _spent(self, number: int) -> float:
+        return max((row["seconds"] for row in self._store.rows("events", number)), default=0.0)

@@ -1,0 +1,99 @@
+"""What a worker does with a task, wherever it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from vhagar.errors import VhagarError
+from vhagar.network import Network
+from vhagar.relaxation.bounds_cache import BoundsCache
+from vhagar.result import Interval, Progress, Result
+from vhagar.runtime.processes import Channel
+from vhagar.sweep.executor import Completed, Failed, Improved, Message, Task
+from vhagar.sweep.snapshot import Ending, GoalBounds, Snapshot
+from vhagar.verify import verify
+
+Send = Callable[[Message], None]
+
+
+class TaskWorker:
+    """Works on tasks, one after the other, and keeps what the next one can use.
+
+    That is the networks and the bounds of their neurons, which all problems under one perturbation
+    share.
+    """
+
+    def __init__(self) -> None:
+        self._networks: dict[str, Network] = {}
+        self._bounds = BoundsCache()
+
+    def work(self, task: Task, send: Send) -> None:
+        """Work on a task and tell how it goes."""
+        listener = _Listener(task.number, send)
+        try:
+            # One network object for all tasks: what is remembered is remembered of that.
+            network = self._networks.setdefault(task.question.network, task.network)
+            result = verify(
+                task.question.problem(network),
+                timeout=task.timeout,
+                on_progress=listener,
+                options=task.options,
+                known=task.known,
+                bounds=self._bounds,
+            )
+        except VhagarError as error:
+            send(Failed(task.number, str(error)))
+            return
+        send(Completed(task.number, listener.last(result), _ending(result)))
+
+
+class _Listener:
+    """Passes on what is new."""
+
+    def __init__(self, number: int, send: Send) -> None:
+        self._number = number
+        self._send = send
+        self._seen: Snapshot | None = None
+
+    def __call__(self, progress: Progress) -> None:
+        now, seen = Snapshot.of(progress), self._seen
+        self._seen = now
+        if seen is not None and seen.goals == now.goals:
+            return
+        before = {} if seen is None else seen.goals
+        fresh = {
+            goal: witness
+            for goal, witness in now.witnesses.items()
+            if goal not in before or before[goal].lower < witness.confidence
+        }
+        self._send(Improved(self._number, replace(now, witnesses=fresh)))
+
+    def last(self, result: Result) -> Snapshot:
+        """All that is known at the end."""
+        witnesses = {} if self._seen is None else dict(self._seen.witnesses)
+        best = result.witness
+        if best is not None:
+            witnesses[best.target] = best
+        intervals: dict[int | None, Interval] = {None: result.interval}
+        if result.targets:
+            intervals = dict(result.targets.items())
+        goals = {
+            goal: GoalBounds(known.lower, known.upper, known.kind)
+            for goal, known in intervals.items()
+        }
+        return Snapshot(result.seconds, goals, witnesses)
+
+
+def _ending(result: Result) -> Ending:
+    file = getattr(result, "certificate", None)  # not every result can have one
+    name = None if file is None else Path(file).name
+    return Ending(result.status, result.seconds, result.nodes, result.engine, result.notes, name)
+
+
+def serve(_: None, channel: Channel) -> None:
+    """What runs in a local worker process: tasks in, messages out, until the parent ends it."""
+    bench = TaskWorker()
+    while True:
+        bench.work(channel.receive(), channel.send)

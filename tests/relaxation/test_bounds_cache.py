@@ -1,0 +1,114 @@
+"""Bounds that outlive a problem change nothing but the time."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from vhagar import Network, Options, Problem, Result, verify
+from vhagar.network import Affine, Relu
+from vhagar.relaxation import layerwise
+from vhagar.relaxation.bounds_cache import BoundsCache
+from vhagar.search import region_cache as regions
+
+ALONE = Options(engine="bab", workers=1, processes=False, relative_gap=0.5)
+
+
+def _network(seed: int) -> Network:
+    rng = np.random.default_rng(seed)
+    layers: list[Any] = []
+    for into, out in ((9, 6), (6, 5), (5, 4)):
+        weight = rng.normal(size=(out, into)).astype(np.float32).astype(np.float64)
+        layers += [Affine(weight, np.zeros(out), (into,), (out,)), Relu((out,))]
+    first = replace(layers[0], in_shape=(1, 3, 3))
+    return Network((first, *layers[1:-1]), (1, 3, 3))
+
+
+@pytest.fixture(scope="module")
+def network() -> Network:
+    return _network(2)
+
+
+@pytest.fixture
+def computed(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The pieces whose bounds were computed."""
+    pieces: list[Any] = []
+
+    def counting(network: Network, piece: Any) -> layerwise.TwinBounds:
+        pieces.append(piece)
+        return layerwise.quick_bounds(network, piece)
+
+    monkeypatch.setattr(regions, "quick_bounds", counting)
+    return pieces
+
+
+def _story(result: Result) -> Any:
+    """All that does not depend on the clock, to the last bit."""
+    moments = [(moment.lower, moment.upper) for moment in result.history]
+    witness = None if result.witness is None else result.witness.x.tobytes()
+    return result.status, result.nodes, moments, result.lower, result.upper, witness
+
+
+@pytest.mark.parametrize(
+    "perturbation", ["occlusion(1,1,2)", "linf(0.1)", "brightness([0,0.05])", "rotation(20)"]
+)
+def test_results_are_the_same_with_and_without(network: Network, perturbation: str) -> None:
+    memory = BoundsCache()
+    problems = [
+        Problem(network, perturbation, source, target)
+        for source, target in ((0, 1), (0, 2), (3, 1))
+    ]
+    for problem in problems:
+        alone = verify(problem, timeout=120, options=ALONE)
+        remembering = verify(problem, timeout=120, options=ALONE, bounds=memory)
+        assert _story(alone) == _story(remembering)
+
+
+def test_each_piece_is_bounded_once_for_all_pairs(network: Network, computed: list[Any]) -> None:
+    memory = BoundsCache()
+    for source, target in ((0, 1), (1, 2), (2, 0)):
+        problem = Problem(network, "occlusion(1,1,2)", source, target)
+        verify(problem, timeout=120, options=ALONE, bounds=memory)
+    # The perturbation's piece, and at most the identity's for the search of the ceiling.
+    assert 1 <= len(computed) <= 2
+
+
+def test_another_perturbation_is_another_matter(network: Network, computed: list[Any]) -> None:
+    memory = BoundsCache()
+    for text in ("linf(0.1)", "linf(0.2)"):
+        verify(Problem(network, text, 0, 1), timeout=120, options=ALONE, bounds=memory)
+    limits = {piece.limit for piece in computed if hasattr(piece, "limit")}
+    assert limits == {0.1, 0.2}
+
+
+def test_another_network_is_another_matter(network: Network) -> None:
+    memory, other = BoundsCache(), _network(3)
+    for one in (network, other, network):
+        problem = Problem(one, "linf(0.1)", 0, 1)
+        alone = verify(problem, timeout=120, options=ALONE)
+        assert _story(alone) == _story(verify(problem, timeout=120, options=ALONE, bounds=memory))
+
+
+def test_clipping_is_another_matter(network: Network) -> None:
+    memory = BoundsCache()
+    for clip in (True, False, True):
+        problem = Problem(network, "brightness([0,0.05])", 0, 1, clip)
+        alone = verify(problem, timeout=120, options=ALONE)
+        assert _story(alone) == _story(verify(problem, timeout=120, options=ALONE, bounds=memory))
+
+
+def test_only_the_most_recent_are_kept(network: Network) -> None:
+    memory = BoundsCache(most=2)
+    problem = Problem(network, "linf(0.1)", 0, 1)
+    made = []
+
+    def compute() -> Any:
+        made.append(object())
+        return made[-1]
+
+    for part in ("a", "b", "a", "c", "a", "b"):
+        memory.of(problem, part, compute)
+    assert len(made) == 4  # b went when c came, as a was in use

@@ -1,0 +1,50 @@
+"""Where batches are computed."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+import torch
+
+from vhagar import Options
+from vhagar.attack import AttackOptions
+from vhagar.errors import InvalidInput, VhagarError
+from vhagar.runtime.devices import check_device, require_torch, torch_device
+
+
+def test_missing_torch_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(VhagarError, match="pip install 'torch"):
+        require_torch()
+
+
+@pytest.mark.parametrize("options", [Options, AttackOptions])
+def test_unknown_devices_are_refused(options: type[Options | AttackOptions]) -> None:
+    with pytest.raises(InvalidInput, match="no device 'abacus'; choose from: auto, cpu, cuda"):
+        options(device="abacus")
+
+
+@pytest.mark.parametrize(
+    ("there", "name", "chosen"),
+    [
+        (False, "auto", "cpu"),
+        (False, "cpu", "cpu"),
+        (True, "auto", "cuda"),
+        (True, "cpu", "cpu"),
+        (True, "cuda", "cuda"),
+    ],
+)
+def test_a_gpu_is_taken_where_there_is_one(
+    there: bool, name: str, chosen: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: there)
+    check_device(name)
+    assert torch_device(name).type == chosen
+
+
+def test_a_gpu_that_is_not_there_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    for complain in (check_device, torch_device):
+        with pytest.raises(InvalidInput, match="no CUDA GPU here; use --device cpu, or auto"):
+            complain("cuda")

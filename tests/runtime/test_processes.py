@@ -1,0 +1,168 @@
+"""Workers: what they say arrives, and none is left behind."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import queue
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+import vhagar
+from vhagar import Network, Options, Problem, Status, verify
+from vhagar.network import Affine
+from vhagar.runtime.processes import Finished, Worker
+from vhagar.search import ENGINES
+from vhagar.search.mip import engine as mip_engine
+from vhagar.search.mip.messages import UpperFound
+from vhagar.search.mip.preparation import UNPREPARED
+
+PATIENCE = 60.0
+ChildrenOf = Callable[[int], set[int]]
+
+
+def wait_until(condition: Any, what: str) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < deadline, f"still waiting: {what}"
+        time.sleep(0.05)
+
+
+def collect(job: Any) -> list[Any]:
+    """All that a worker says until it ends."""
+    inbox: queue.SimpleQueue[tuple[Any, Any]] = queue.SimpleQueue()
+    worker = Worker("name", job, inbox)
+    try:
+        heard: list[Any] = []
+        while not heard or not isinstance(heard[-1], Finished):
+            name, message = inbox.get(timeout=PATIENCE)
+            assert name == "name"
+            heard.append(message)
+    finally:
+        worker.stop()
+    return heard
+
+
+def test_messages_arrive_in_order(problem: Problem) -> None:
+    options = Options(engine="mip")
+    *messages, last = collect((mip_engine._search, (problem, 1, options, UNPREPARED)))
+    assert last.error is None
+    values = [message.value for message in messages if isinstance(message, UpperFound)]
+    assert values
+    assert values == sorted(values, reverse=True)
+
+
+def test_an_error_in_a_worker_is_its_last_word() -> None:
+    (last,) = collect((mip_engine._search, ("no problem", 1)))
+    assert "ValueError" in last.error
+
+
+@pytest.fixture
+def jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """Jobs in a module that workers can import."""
+    (tmp_path / "jobs_of_a_test.py").write_text(_JOBS)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    return importlib.import_module("jobs_of_a_test")
+
+
+_JOBS = """
+import os, time
+
+def die(argument, channel):
+    os._exit(argument)
+
+def sleep(argument, channel):
+    channel.send(os.getpid())
+    time.sleep(argument)
+
+def print_and_send(argument, channel):
+    print("solvers print", flush=True)
+    os.write(1, b"wherever they like")
+    channel.send(argument)
+"""
+
+
+def test_a_worker_that_dies_says_so(jobs: ModuleType) -> None:
+    (last,) = collect((jobs.die, 3))
+    assert last.error == "the worker ended without a word"
+
+
+def test_what_a_worker_prints_is_no_message(jobs: ModuleType) -> None:
+    heard, last = collect((jobs.print_and_send, "a message"))
+    assert heard == "a message"
+    assert last.error is None
+
+
+def test_a_stopped_worker_is_gone(jobs: ModuleType, children_of: ChildrenOf) -> None:
+    before = children_of(os.getpid())
+    inbox: queue.SimpleQueue[tuple[Any, Any]] = queue.SimpleQueue()
+    worker = Worker("name", (jobs.sleep, 1000), inbox)
+    _, pid = inbox.get(timeout=PATIENCE)
+    assert children_of(os.getpid()) - before == {pid}
+    worker.stop()
+    assert children_of(os.getpid()) == before
+
+
+@pytest.fixture
+def three_classes(hidden: Network) -> Network:
+    """Class 2 is always far below class 1: it is settled long before class 1 is."""
+    last = Affine(np.array([[1.0], [0.0], [0.0]]), np.array([0.0, 0.25, -9.0]), (1,), (3,))
+    return Network((*hidden.layers[:-1], last), hidden.input_shape)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_targets_settled_at_different_times(
+    three_classes: Network, engine: str, children_of: ChildrenOf
+) -> None:
+    before = children_of(os.getpid())
+    problem = Problem(three_classes, "linf(0.125)", 0)
+    result = verify(problem, timeout=PATIENCE, options=Options(engine=engine, workers=2))
+    assert result.status is Status.CLOSED
+    assert result.lower <= 0.25 <= result.upper
+    assert result.targets[2].upper <= result.upper
+    assert not result.notes
+    assert children_of(os.getpid()) == before
+
+
+def test_a_worker_ends_when_its_parent_is_killed(jobs: ModuleType) -> None:
+    """Nobody is left to stop it, and it says nothing that could fail: it must notice."""
+    paths = [Path(jobs.__file__).parent, Path(vhagar.__file__).parents[1]]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, paths))}
+    with subprocess.Popen(
+        [sys.executable, "-c", _PARENT], env=environment, stdout=subprocess.PIPE, text=True
+    ) as parent:
+        assert parent.stdout is not None
+        worker = int(parent.stdout.readline())
+        assert runs(worker)
+        parent.kill()
+    wait_until(lambda: not runs(worker), "the worker's end")
+
+
+_PARENT = """
+import queue, time
+import jobs_of_a_test
+from vhagar.runtime.processes import Worker
+
+inbox = queue.SimpleQueue()
+worker = Worker("name", (jobs_of_a_test.sleep, 1000), inbox)
+print(inbox.get()[1], flush=True)
+time.sleep(1000)
+"""
+
+
+def runs(pid: int) -> bool:
+    """Whether there is such a process; one that ended without a parent leaves nothing."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True

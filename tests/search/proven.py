@@ -1,0 +1,194 @@
+"""What a certificate proves, by the engine's own formula: the bounds that were announced, exactly.
+
+Nothing of the search is used but what the certificate holds. The independent checker is another
+matter; this shows that what the search recorded is what it did.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from vhagar import Problem
+from vhagar.perturbation import AbstractPiece
+from vhagar.perturbation.scalar import AbstractScalarPiece
+from vhagar.relaxation import Bounds, largest_confidence
+from vhagar.relaxation.hexagon import Hexagons
+from vhagar.relaxation.layerwise import TwinBounds, quick_bounds
+from vhagar.relaxation.lp.region_model import Decision, RegionModel
+
+from ..result.certificates import Stored, StoredRegion, read_certificate
+
+Goal = int | None
+Span = tuple[float, float] | None
+
+
+class Proven:
+    """Evaluates the proofs of a certificate."""
+
+    def __init__(self, path: Path, problem: Problem) -> None:
+        self.problem = problem
+        self.stored: Stored = read_certificate(path, problem.network.classes)
+        self.children = self.stored.children()
+        self.proofs = self.stored.proofs()
+        self._spans: dict[int, Span] = {}
+        self._decisions: dict[int, tuple[Decision, ...]] = {}
+        self._tree: dict[int, int] = {}
+        self._region_models: dict[tuple[int, Goal], RegionModel] = {}
+        self._walk()
+
+    def leaves(self) -> list[int]:
+        return [node for node in range(self.stored.head["nodes"]) if node not in self.children]
+
+    def upper(self, goal: Goal) -> float:
+        """What is proven of a goal, before any room for rounding."""
+        roots = {(tree["target"], tree["piece"]): k for k, tree in enumerate(self.stored.trees)}
+        bounds = [self._value(k) for (target, _), k in roots.items() if target == goal]
+        ceiling = self._value(roots[None, None]) if (None, None) in roots else math.inf
+        return max(0.0, min(max(bounds), ceiling, self.largest()))
+
+    def largest(self) -> float:
+        domain = self.problem.domain
+        box = Bounds(np.full(domain.size, domain.lower), np.full(domain.size, domain.upper))
+        return largest_confidence(self.problem.network, box, self.problem.source)
+
+    def _walk(self) -> None:
+        """Every node's decisions and part of its piece; the tree must be one."""
+        for number, tree in enumerate(self.stored.trees):
+            self._decisions[number], self._tree[number] = (), number
+            piece = self._piece(tree["piece"])
+            scalar = isinstance(piece, AbstractScalarPiece)
+            self._spans[number] = piece.span if scalar else None
+        first = len(self.stored.trees)
+        for parent, children in self.children.items():
+            assert len(children) == 2
+            low, high = (self.stored.nodes[child - first] for child in children)
+            assert children[1] == children[0] + 1
+            assert parent < children[0]
+            assert (low["positive"], high["positive"], low["zero"], high["zero"]) == (0, 1, 0, 0)
+            same = ("parent", "kind", "copy", "layer", "neuron", "at")
+            assert all(low[name] == high[name] for name in same)
+            for child, record in zip(children, (low, high), strict=True):
+                self._tree[child] = self._tree[parent]
+                self._spans[child] = self._spans[parent]
+                self._decisions[child] = self._decisions[parent]
+                side = bool(record["positive"])
+                if record["kind"] == 0:
+                    place = (int(record[name]) for name in ("layer", "neuron", "copy"))
+                    decision = Decision(*place, side)
+                    assert decision.place not in {d.place for d in self._decisions[parent]}
+                    assert record["at"] == 0
+                    self._decisions[child] += (decision,)
+                else:
+                    span, at = self._spans[parent], float(record["at"])
+                    assert span is not None
+                    assert span[0] < at < span[1]
+                    self._spans[child] = (at, span[1]) if side else (span[0], at)
+
+    def _piece(self, number: int | None) -> AbstractPiece:
+        if number is None:
+            return self.problem.without_perturbation().pieces[0]
+        return self.problem.pieces[number]
+
+    def _value(self, node: int) -> float:
+        own = self._own(node) if node in self.proofs else math.inf
+        if node not in self.children:
+            return own
+        return min(own, max(self._value(child) for child in self.children[node]))
+
+    def _own(self, node: int) -> float:
+        region, proof = self.proofs[node]
+        assert proof.tree == self._tree[node]
+        tree = self.stored.trees[proof.tree]
+        assert region.head["piece"] == tree["piece"]
+        span = region.head["span"]
+        assert (None if span is None else tuple(span)) == self._spans[node]
+        context = self._context(region, tree["target"])
+        allowed = context.allowed(self._decisions[node])
+        if proof.kind == 0:
+            return context.quick_upper()
+        if proof.kind == 3:
+            assert allowed is None
+            return -math.inf
+        assert allowed is not None
+        duals, alpha = duals_of(context, proof.numbers)
+        value = context.formula._evaluate(duals, alpha, allowed)
+        if proof.kind == 1:
+            assert abs(alpha.sum() - 1) < 1e-12
+            return value
+        assert not alpha.any()
+        assert value < 0
+        return -math.inf
+
+    def _context(self, region: StoredRegion, target: Goal) -> RegionModel:
+        key = (id(region), target)
+        if key not in self._region_models:
+            piece = self._piece(region.head["piece"])
+            if region.head["span"] is not None:
+                assert isinstance(piece, AbstractScalarPiece)
+                piece = replace(piece, span=tuple(region.head["span"]))
+            problem = self.problem if target is not None else self.problem.without_perturbation()
+            self._region_models[key] = RegionModel(
+                problem, stored_bounds(problem, piece, region), target
+            )
+        return self._region_models[key]
+
+
+def stored_bounds(problem: Problem, piece: AbstractPiece, region: StoredRegion) -> TwinBounds:
+    """The bounds of a region from what is stored of it."""
+    bounds = quick_bounds(problem.network, piece)
+    for entry, below in zip(region.head["refined"], region.refined, strict=True):
+        _refine(bounds, entry["layer"], entry["neurons"], below)
+    for layer, status in zip(bounds.hexagons, region.status, strict=True):
+        assert ((status == 0) == layer.off).all()
+        assert ((status == 1) == layer.on).all()
+        assert ((status == 3) == (layer.equal & ~layer.on & ~layer.off)).all()
+    return bounds
+
+
+def _refine(
+    bounds: TwinBounds,
+    layer: int,
+    neurons: list[int],
+    below: list[tuple[np.ndarray, np.ndarray]],
+) -> None:
+    old = bounds.hexagons[layer]
+    unit, ratio = np.eye(len(old))[neurons], old.ratio
+
+    def choose(k: int, a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        on, off = bounds.hexagons[k].on, bounds.hexagons[k].off
+        p, q = np.where(on, a, 0.0), np.where(on, b, 0.0)
+        p[:, ~on & ~off], q[:, ~on & ~off] = below[k]
+        return p, q
+
+    sides = ((-1, 0), (1, 0), (0, -1), (0, 1), (ratio, -1), (-ratio, 1))
+    on_s, on_t = (np.concatenate([side[k] * unit for side in sides]) for k in (0, 1))
+    found = bounds.bound(layer, on_s, on_t, choose).reshape(6, -1)
+    known = [-old.lower, old.upper, -old.lower_p, old.upper_p, -old.gap_lower, old.gap_upper]
+    for values, better in zip(known, found, strict=True):
+        values[neurons] = np.fmin(values[neurons], better)
+    low, high, low_p, high_p, gap_low, gap_high = known
+    new = Hexagons(-low, high, -low_p, high_p, -gap_low, gap_high, ratio)
+    bounds.replace(layer, new.meet(old).tightened())
+
+
+def duals_of(context: RegionModel, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Row duals that hold exactly the stored numbers, and alpha."""
+    model = context.model
+    duals = np.zeros(len(model.arrays.row_lower))
+    rest = numbers
+    for rows in model.rows:
+        pairs, equal = len(rows.pairs), len(rows.equal)
+        duals[rows.pair_rows] = -rest[:pairs]
+        duals[rows.pair_rows_p] = -rest[pairs : 2 * pairs]
+        duals[rows.equal_rows] = -rest[2 * pairs : 2 * pairs + equal]
+        rest = rest[2 * pairs + equal :]
+    alpha, mu = rest[: len(model.source_rows)], rest[len(model.source_rows) :]
+    assert (alpha >= 0).all()
+    assert (mu >= 0).all()
+    assert len(mu) == len(model.target_rows)
+    duals[model.target_rows] = -mu
+    return duals, alpha

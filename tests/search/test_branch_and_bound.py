@@ -1,0 +1,272 @@
+"""The search as a whole: the same every time, sound with helpers, and with helpers that die."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import signal
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from vhagar import Network, Options, Problem, Progress, Result, Status, max_confidence, verify
+from vhagar.errors import SolverFailure
+from vhagar.network import Affine, Relu
+from vhagar.search import branch_and_bound as engine
+from vhagar.search.bounders.gpu import beside
+from vhagar.search.bounders.gpu import worker as wide_worker
+from vhagar.solver.simplex import Simplex
+
+ChildrenOf = Callable[[int], set[int]]
+
+ALONE = Options(engine="bab", workers=1, relative_gap=0.3)
+TOGETHER = replace(ALONE, workers=2)
+PATIENCE = 60.0
+
+
+@pytest.fixture(scope="module")
+def problem() -> Problem:
+    """Some hundred nodes, over two targets."""
+    rng = np.random.default_rng(2)
+    layers: list[Affine | Relu] = []
+    for into, out in ((6, 10), (10, 8), (8, 3)):
+        weight, bias = rng.normal(size=(out, into)), 0.5 * rng.normal(size=out)
+        layers += [Affine(_float32(weight), _float32(bias), (into,), (out,)), Relu((out,))]
+    return Problem(Network(tuple(layers[:-1]), (6,)), "linf(0.1)", 0)
+
+
+def _float32(values: np.ndarray) -> np.ndarray:
+    return values.astype(np.float32).astype(np.float64)
+
+
+@pytest.fixture(scope="module")
+def alone(problem: Problem) -> Result:
+    return verify(problem, timeout=PATIENCE, options=ALONE)
+
+
+def story(result: Result) -> Any:
+    """All that does not depend on the clock."""
+    moments = [(moment.lower, moment.upper) for moment in result.history]
+    intervals = {target: (known.lower, known.upper) for target, known in result.targets.items()}
+    return result.status, result.nodes, moments, intervals
+
+
+def agree(one: Result, other: Result) -> bool:
+    """Both hold the optimum, so they meet; target by target, too."""
+    pairs = [(one.interval, other.interval)]
+    pairs += [(one.targets[target], other.targets[target]) for target in one.targets]
+    return all(max(a.lower, b.lower) <= min(a.upper, b.upper) for a, b in pairs)
+
+
+def test_one_worker_does_the_same_every_time(problem: Problem, alone: Result) -> None:
+    assert alone.status is Status.CLOSED
+    assert alone.nodes > 20
+    assert story(verify(problem, timeout=PATIENCE, options=ALONE)) == story(alone)
+
+
+def test_one_worker_needs_no_process(
+    problem: Problem, alone: Result, children_of: ChildrenOf
+) -> None:
+    before, looks = children_of(os.getpid()), 0
+
+    def look(_: Progress) -> None:
+        nonlocal looks
+        looks += 1
+        if looks % 10 == 5:
+            assert children_of(os.getpid()) == before
+
+    no_processes = replace(ALONE, workers=7, processes=False)
+    assert story(verify(problem, on_progress=look, options=no_processes)) == story(alone)
+
+
+def test_several_workers_agree_with_one(
+    problem: Problem, alone: Result, children_of: ChildrenOf
+) -> None:
+    before = children_of(os.getpid())
+    together = verify(problem, timeout=PATIENCE, options=TOGETHER)
+    assert together.status is Status.CLOSED
+    assert agree(together, alone)
+    assert together.nodes > 0
+    assert not together.notes
+    assert children_of(os.getpid()) == before
+
+
+@pytest.mark.parametrize("killed", [1, 2])
+def test_killed_workers_take_nothing_with_them(
+    killed: int, problem: Problem, alone: Result, children_of: ChildrenOf
+) -> None:
+    """With one of two the search goes on; without any it ends, with all that was found."""
+    before = children_of(os.getpid())
+    left = killed
+
+    def kill(progress: Progress) -> None:
+        nonlocal left
+        for worker in children_of(os.getpid()) - before if progress.lower > 0 else ():
+            if left > 0:
+                os.kill(worker, signal.SIGKILL)
+                left -= 1
+
+    # Without the attack, whose process would be one of those that are killed.
+    options = replace(TOGETHER, attack=False)
+    result = verify(problem, timeout=PATIENCE, on_progress=kill, options=options)
+    assert left == 0
+    assert agree(result, alone)
+    # What the last worker reported before it died may have closed the interval.
+    assert result.status in (Status.CLOSED, *([Status.EXHAUSTED] if killed == 2 else []))
+    assert set(result.notes) == {"a worker ended early: the worker ended without a word"}
+    assert children_of(os.getpid()) == before
+
+
+JOBS = """
+from vhagar.search.bounders.gpu.tasks import WideReady
+from vhagar.search.worker import explore
+
+def fail_in_the_first(argument, channel):
+    if argument[-1] == 0:
+        channel.receive()
+        raise ValueError("no idea")
+    explore(argument, channel)
+
+def fail_with_many_nodes(argument, channel):
+    channel.send(WideReady("cpu"))
+    channel.receive()
+    raise ValueError("no idea")
+"""
+
+
+def test_an_error_in_a_worker_loses_no_node(
+    problem: Problem,
+    alone: Result,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    children_of: ChildrenOf,
+) -> None:
+    before = children_of(os.getpid())
+    (tmp_path / "failing_jobs.py").write_text(JOBS)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    jobs = importlib.import_module("failing_jobs")
+    monkeypatch.setattr(engine, "explore", jobs.fail_in_the_first)
+    result = verify(problem, timeout=PATIENCE, options=TOGETHER)
+    assert result.status is Status.CLOSED
+    assert agree(result, alone)
+    assert result.notes == ("a worker ended early: ValueError: no idea",)
+    assert children_of(os.getpid()) == before
+
+
+def test_an_error_with_many_nodes_loses_none(
+    problem: Problem, alone: Result, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a process for wide frontiers was lent is explored by others when it is gone."""
+    (tmp_path / "failing_jobs.py").write_text(JOBS)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.delitem(sys.modules, "failing_jobs", raising=False)
+    jobs = importlib.import_module("failing_jobs")
+    monkeypatch.setattr(wide_worker, "explore_wide", jobs.fail_with_many_nodes)
+    monkeypatch.setattr(beside, "_RESERVED", 0)
+    monkeypatch.setattr(beside, "_WORTHWHILE", 1)
+    result = verify(problem, timeout=PATIENCE, options=replace(TOGETHER, wide=True))
+    assert result.status is Status.CLOSED
+    assert agree(result, alone)
+    assert result.notes == ("the bounding of wide frontiers ended early: ValueError: no idea",)
+
+
+def test_a_process_that_holds_up_the_search_loses_its_nodes_to_others(
+    problem: Problem, alone: Result, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(beside, "_RESERVED", 0)
+    monkeypatch.setattr(beside, "_WORTHWHILE", 1)
+    monkeypatch.setattr(beside.WideBeside, "_lags", lambda self, own, others: bool(self._held))
+    options = replace(TOGETHER, wide=True, device="cpu")
+    result = verify(problem, timeout=PATIENCE, options=options)
+    assert result.status is Status.CLOSED
+    assert agree(result, alone)
+    assert not result.notes
+
+
+def test_many_nodes_at_once_find_the_same(
+    problem: Problem, alone: Result, monkeypatch: pytest.MonkeyPatch, children_of: ChildrenOf
+) -> None:
+    before = children_of(os.getpid())
+    monkeypatch.setattr(beside, "_RESERVED", 0)
+    monkeypatch.setattr(beside, "_WORTHWHILE", 1)
+    options = replace(TOGETHER, wide=True, device="cpu")
+    result = verify(problem, timeout=PATIENCE, options=options)
+    assert result.status is Status.CLOSED
+    assert agree(result, alone)
+    assert not result.notes
+    assert children_of(os.getpid()) == before
+
+
+@pytest.mark.parametrize("unit", [2.0**-20, 2.0**20])
+def test_units_do_not_matter(unit: float, problem: Problem, alone: Result) -> None:
+    """The same network in other units: no absolute tolerance may interfere."""
+    layers: list[Affine | Relu] = []
+    size = 1.0
+    for layer in problem.network.layers:
+        if isinstance(layer, Affine):
+            size *= unit
+            shapes = layer.in_shape, layer.out_shape
+            layers.append(Affine(unit * layer.weight, size * layer.bias, *shapes))
+        else:
+            layers.append(Relu(layer.out_shape))
+    scaled = Problem(Network(tuple(layers), (6,)), "linf(0.1)", 0)
+    result = verify(scaled, timeout=PATIENCE, options=ALONE)
+    assert result.status is Status.CLOSED
+    assert result.lower / size <= alone.upper
+    assert alone.lower <= result.upper / size
+
+
+def refusing(every: int, honest: Callable[..., Any]) -> Callable[..., Any]:
+    """Refuses service now and then; Ctrl-C ends what that keeps alive."""
+    calls = 0
+
+    def refuse(simplex: Simplex, *arguments: Any, **named: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls > 500:
+            raise KeyboardInterrupt
+        if calls % every == 0:
+            raise SolverFailure("HiGHS answered kError")
+        return honest(simplex, *arguments, **named)
+
+    return refuse
+
+
+@pytest.mark.parametrize("every", [1, 7])
+@pytest.mark.parametrize("name", ["solve", "switch_off", "restore"])
+def test_a_solver_that_refuses_leaves_the_bounds_it_had(
+    every: int, name: str, problem: Problem, alone: Result, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Simplex, name, refusing(every, getattr(Simplex, name)))
+    result = verify(problem, timeout=PATIENCE, options=ALONE)
+    assert agree(result, alone)
+    assert result.upper < result.history[0].upper  # quick bounds need no solver
+
+
+def test_a_model_that_a_solver_refuses_is_noted(
+    problem: Problem, alone: Result, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Simplex, "__init__", refusing(1, Simplex.__init__))
+    result = verify(problem, timeout=PATIENCE, options=ALONE)
+    assert agree(result, alone)
+    assert result.status is Status.EXHAUSTED
+    assert result.notes == ("a part of the search failed: HiGHS answered kError",)
+
+
+@pytest.mark.parametrize("options", [ALONE, TOGETHER])
+def test_no_attack_is_more_confident_than_any_input(problem: Problem, options: Options) -> None:
+    """Where the perturbed input is arbitrary, the largest confidence is the answer."""
+    options = replace(options, relative_gap=0.01)
+    largest = max_confidence(problem.network, 0, timeout=PATIENCE, options=options)
+    free = Problem(problem.network, "linf(1)", 0)
+    result = verify(free, timeout=PATIENCE, options=options)
+    assert result.status is largest.status is Status.CLOSED
+    assert result.lower <= largest.upper
+    assert largest.lower <= result.upper

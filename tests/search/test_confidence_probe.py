@@ -1,0 +1,41 @@
+"""A few steps uphill find an input about as confident as any."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from vhagar import Network, Problem
+from vhagar.network import Affine, Relu
+from vhagar.search.confidence_probe import confidence_within_reach
+
+from ..oracle.cases import Case
+from ..oracle.exact import exact_optimum, overall
+from .local import local_problem
+
+
+@pytest.mark.parametrize("branched", [False, True])
+@pytest.mark.parametrize("number", range(6))
+def test_it_is_the_confidence_of_some_input(number: int, branched: bool) -> None:
+    """So it is at most the largest there is; rounding is not its business."""
+    problem = Case(number, branched).problem()
+    largest = float(overall(exact_optimum(problem.without_perturbation())).high)
+    size = 1e-9 * abs(problem.network.forward(np.ones((1, problem.domain.size)))).max()
+    assert confidence_within_reach(problem, seed=0) <= largest + size
+
+
+def test_it_gets_to_the_top_of_a_linear_network() -> None:
+    weight = np.array([[3.0, -2.0], [0.0, 0.0]])
+    layers = (Affine(np.eye(2), np.ones(2), (2,), (2,)), Relu((2,)))
+    network = Network((*layers, Affine(weight, np.zeros(2), (2,), (2,))), (2,))
+    found = confidence_within_reach(Problem(network, "linf(0.1)", 0, 1), seed=3)
+    assert found == pytest.approx(3 * 2 - 2 * 1)
+
+
+def test_it_climbs() -> None:
+    problem = local_problem(0)
+    rng = np.random.default_rng(0)
+    inputs = rng.uniform(0, 1, (500, problem.domain.size))
+    scores = problem.network.forward(inputs)
+    confidence = scores[:, 0] - np.delete(scores, 0, axis=1).max(axis=1)
+    assert confidence_within_reach(problem, seed=1) > confidence.max()

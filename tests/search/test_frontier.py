@@ -1,0 +1,125 @@
+"""No node is lost, whatever workers do."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from vhagar.search.frontier import Frontier
+from vhagar.search.node import Closed, Node, Region, first_number
+from vhagar.search.node_solver import Explored
+
+TARGETS = (1, 2)
+
+
+def nodes(count: int, rng: np.random.Generator) -> list[Node]:
+    return [
+        Node(Region(int(rng.choice(TARGETS)), 0), float(rng.random()), first_number(k % 2) + k)
+        for k in range(count)
+    ]
+
+
+def test_bounds_never_forget_a_node() -> None:
+    """Workers take, report, shrink and die at random; no bound falls below a node's."""
+    rng = np.random.default_rng(0)
+    frontier = Frontier(nodes(40, rng))
+    held: dict[int, list[Node]] = {}
+    least = dict(frontier.uppers(TARGETS))
+    for _ in range(300):
+        worker = int(rng.integers(3))
+        if worker not in held:
+            if len(frontier):
+                held[worker] = frontier.take(worker, int(rng.integers(1, 6)))
+        elif rng.random() < 0.2:
+            frontier.abandon(worker)
+            del held[worker]
+        else:
+            shrunk, closed = [], Closed()
+            for node in held.pop(worker):
+                upper = 0.99 * node.upper
+                if rng.random() < 0.1:
+                    closed.add(node.region.target, upper)
+                else:
+                    shrunk.append(Node(node.region, upper, node.number))
+            frontier.put_back(worker, Explored(shrunk, closed, 1))
+        uppers = frontier.uppers(TARGETS)
+        for target in TARGETS:
+            assert uppers[target] <= least[target]
+            known = [n.upper for own in held.values() for n in own if n.region.target == target]
+            assert uppers[target] >= max(known, default=0.0)
+        least = uppers
+    for worker in list(held):
+        frontier.abandon(worker)
+    assert not frontier.in_flight
+    assert max(frontier.uppers(TARGETS).values()) > 0.0
+
+
+def test_the_best_node_is_taken_and_then_those_the_worker_knows() -> None:
+    region = Region(1, 0)
+    given = [Node(region, 10.0 - k, first_number(k % 2) + k) for k in range(8)]
+    frontier = Frontier(given)
+    taken = frontier.take(1, 3)
+    assert taken[0] is given[0]
+    assert [node.maker for node in taken[1:]] == [1, 1]
+    assert frontier.has(1)
+    assert not frontier.has(0)
+    assert len(frontier) == 5
+
+
+def test_what_is_lent_counts_until_it_is_back() -> None:
+    """A worker that keeps nodes reports bounds at random, gives some back, or dies."""
+    rng = np.random.default_rng(1)
+    keeper, root = 7, Region(1, 0)
+    frontier = Frontier(nodes(60, rng))
+    kept: list[Node] = []
+    lent: list[Node] = []
+    for _ in range(200):
+        best = frontier.best()
+        taken = frontier.lend(keeper, 5, 2, 0.1, [root])
+        assert all(node.region == root and node.upper > 0.1 for node in taken)
+        assert len(frontier) < 2 or frontier.best() == best  # the very best stay
+        kept, lent = kept + taken, lent + taken
+        known = [node.upper for node in kept]
+        assert frontier.uppers(TARGETS)[1] >= max(known, default=0.0)
+        if rng.random() < 0.1:
+            frontier.abandon(keeper)
+            assert frontier.uppers(TARGETS)[1] >= max((n.upper for n in lent), default=0.0)
+            kept, lent = [], []
+            assert not frontier.in_flight
+            continue
+        kept = [Node(node.region, 0.97 * node.upper, node.number) for node in kept]
+        back, kept = kept[:2], kept[2:]
+        held = {1: max(node.upper for node in kept)} if kept else {}
+        frontier.report(keeper, Explored(back, Closed(), 1), held)
+        assert frontier.in_flight == bool(kept)
+        lent = lent if kept else []
+        everything = [node.upper for node in kept + back]
+        assert frontier.uppers(TARGETS)[1] >= max(everything, default=0.0)
+
+
+def test_bounds_of_a_keeper_are_those_it_reports_last() -> None:
+    frontier = Frontier([Node(Region(1, 0), 9.0 - k, k) for k in range(3)])
+    taken = frontier.lend(5, 10, 1, 7.5, [Region(1, 0)])
+    assert [node.upper for node in taken] == [8.0]
+    assert frontier.uppers([1]) == {1: 9.0}
+    frontier.take(0, 1)
+    frontier.put_back(0, Explored([], Closed(), 1))
+    assert frontier.uppers([1]) == {1: 8.0}
+    closed = Closed()
+    closed.add(1, 2.0)
+    frontier.report(5, Explored([], closed, 4), {1: 7.25})
+    assert frontier.uppers([1]) == {1: 7.25}
+    frontier.report(5, Explored([Node(Region(1, 0), 3.0, 9)], closed, 4), {})
+    assert frontier.uppers([1]) == {1: 7.0}
+    assert frontier.explored == 9
+    assert not frontier.in_flight
+
+
+def test_what_a_lost_keeper_had_is_open_again() -> None:
+    given = [Node(Region(1, 0), 9.0 - k, k) for k in range(5)]
+    frontier = Frontier(given)
+    frontier.lend(5, 10, 1, 0.0, [Region(1, 0)])
+    assert len(frontier) == 1
+    frontier.report(5, Explored([], Closed(), 4), {1: 7.25})
+    frontier.abandon(5)
+    assert not frontier.in_flight
+    assert {node.number for node in frontier.take(0, 5)} == {node.number for node in given}

@@ -1,0 +1,458 @@
+"""Certificates hold what the search did: the announced bounds follow from them, however it ends."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import importlib
+import itertools
+import os
+import signal
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from vhagar import Network, Options, Problem, Progress, Result, Status, VhagarError, verify
+from vhagar.errors import InvalidInput
+from vhagar.network import Affine, Relu, read_onnx, write_onnx
+from vhagar.relaxation import Bounds, network_bounds
+from vhagar.relaxation.layerwise import quick_bounds
+from vhagar.relaxation.lp.proof_kind import ProofKind
+from vhagar.relaxation.lp.region_model import Decision, RegionModel
+from vhagar.search import branch_and_bound, proof_log, proof_tree
+from vhagar.search.node_solver import NodeSolver
+from vhagar.solver.simplex import Simplex
+
+from .proven import Proven
+from .test_branch_and_bound import JOBS, refusing
+
+ChildrenOf = Callable[[int], set[int]]
+
+PATIENCE = 600.0
+ROOM = 1e-9
+
+
+def network(*sizes: int, seed: int = 2, shape: tuple[int, ...] | None = None) -> Network:
+    rng = np.random.default_rng(seed)
+    layers: list[Affine | Relu] = []
+    for into, out in itertools.pairwise(sizes):
+        weight, bias = rng.normal(size=(out, into)), 0.5 * rng.normal(size=out)
+        weight, bias = (part.astype(np.float32).astype(np.float64) for part in (weight, bias))
+        into_shape = shape if shape and not layers else (into,)
+        layers += [Affine(weight, bias, into_shape, (out,)), Relu((out,))]
+    return Network(tuple(layers[:-1]), shape or (sizes[0],))
+
+
+@pytest.fixture(scope="module")
+def problem() -> Problem:
+    """Some hundred nodes, over two targets."""
+    return Problem(network(6, 8, 6, 3), "linf(0.1)", 0)
+
+
+@pytest.fixture
+def alone(tmp_path: Path) -> Options:
+    return Options(workers=1, relative_gap=0.3, certificate=tmp_path / "proof.cert")
+
+
+def proven(result: Result, problem: Problem) -> Proven:
+    """The certificate of a result, which proves exactly what was announced, and holds its parts."""
+    assert result.certificate is not None
+    found = Proven(result.certificate, problem)
+    head = found.stored.head
+    assert (head["claims"]["lower"], head["claims"]["upper"]) == (result.lower, result.upper)
+    for goal in problem.goals:
+        claim = head["claims"] if goal is None else head["claims"]["targets"][str(goal)]
+        known = result.interval if goal is None else result.targets[goal]
+        assert (claim["lower"], claim["upper"]) == (known.lower, known.upper)
+        upper = found.upper(goal)
+        room = ROOM * (upper + found.largest()) + score_size(problem) * 1e-12 if upper else 0.0
+        assert upper + 0.99 * room <= known.upper <= upper + 1.01 * room
+        with_witness = [witness["target"] for witness in head["witnesses"]]
+        assert with_witness.count(goal) == (known.lower > 0)
+    for witness in head["witnesses"]:
+        confirm(witness, problem)
+    return found
+
+
+def score_size(problem: Problem) -> float:
+    domain = problem.domain
+    box = Bounds(np.full(domain.size, domain.lower), np.full(domain.size, domain.upper))
+    return float(network_bounds(problem.network, box)[-1].magnitude.max())
+
+
+def confirm(witness: dict[str, Any], problem: Problem) -> None:
+    """A witness is one, from what is written of it."""
+    x = np.array(witness["x"])[None]
+    scores = problem.network.forward(x)[0]
+    others = np.delete(scores, problem.source).max()
+    assert scores[problem.source] - others == pytest.approx(witness["confidence"], rel=1e-9)
+    if witness["target"] is not None:
+        piece = problem.pieces[witness["piece"]]
+        x_p = piece.apply(x, np.array(witness["parameters"])[None])
+        assert piece.contains(x, x_p).all()
+        assert problem.network.forward(x_p)[0].argmax() == witness["target"]
+
+
+def interrupt_after(moments: int) -> Callable[[Progress], None]:
+    def count(_: Progress) -> None:
+        nonlocal moments
+        moments -= 1
+        if moments < 0:
+            raise KeyboardInterrupt
+
+    return count
+
+
+def test_a_closed_search_proves_what_it_announced(problem: Problem, alone: Options) -> None:
+    result = verify(problem, timeout=PATIENCE, options=replace(alone, relative_gap=0.01))
+    assert result.status is Status.CLOSED
+    found = proven(result, problem)
+    assert len(found.leaves()) > 20
+    assert not any(region.head["refined"] == [] for region in found.stored.regions)
+    assert {proof.kind for _, proof in found.proofs.values()} >= {1, 2}
+
+
+def test_only_proofs_that_a_leaf_rests_on_are_kept(problem: Problem, alone: Options) -> None:
+    found = proven(verify(problem, timeout=PATIENCE, options=alone), problem)
+    parents = {child: parent for parent, both in found.children.items() for child in both}
+    needed = set()
+    for leaf in found.leaves():
+        node: int | None = leaf
+        while node is not None and node not in found.proofs:
+            node = parents.get(node)
+        needed.add(node)
+    assert needed - {None} == set(found.proofs)
+
+
+@pytest.mark.parametrize("moments", [0, 3, 6, 9])
+def test_an_interrupted_search_proves_what_it_announced(
+    moments: int, problem: Problem, alone: Options
+) -> None:
+    options = replace(alone, relative_gap=0.0)
+    result = verify(problem, options=options, on_progress=interrupt_after(moments))
+    assert result.status is Status.INTERRUPTED
+    proven(result, problem)  # with 0 moments, of what interval arithmetic says
+
+
+def test_time_that_is_up_leaves_a_certificate(problem: Problem, alone: Options) -> None:
+    for timeout in (0.0, 0.3):
+        result = verify(problem, timeout=timeout, options=replace(alone, relative_gap=0.0))
+        assert result.status is Status.TIMEOUT
+        proven(result, problem)
+
+
+def test_it_is_the_same_every_time(problem: Problem, alone: Options) -> None:
+    options = replace(alone, workers=3, processes=False)
+    verify(problem, timeout=PATIENCE, options=options)
+    assert alone.certificate is not None
+    first = alone.certificate.read_bytes()
+    verify(problem, timeout=PATIENCE, options=options)
+    assert alone.certificate.read_bytes() == first
+
+
+@pytest.mark.parametrize("killed", [0, 1, 2])
+def test_workers_and_their_loss(
+    killed: int, problem: Problem, alone: Options, children_of: ChildrenOf
+) -> None:
+    """What a lost worker did not report is in no tree, and what it did stays."""
+    before, left = children_of(os.getpid()), killed
+
+    def kill(progress: Progress) -> None:
+        nonlocal left
+        for worker in children_of(os.getpid()) - before if progress.lower > 0 else ():
+            if left > 0:
+                os.kill(worker, signal.SIGKILL)
+                left -= 1
+
+    options = replace(alone, workers=2, relative_gap=0.05, attack=False)
+    result = verify(problem, timeout=PATIENCE, on_progress=kill, options=options)
+    assert left == 0
+    assert result.status is (Status.EXHAUSTED if killed == 2 else Status.CLOSED)
+    proven(result, problem)
+
+
+def test_nodes_of_a_worker_that_failed_are_explored_by_another(
+    problem: Problem, alone: Options, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jobs = tmp_path / "jobs"
+    jobs.mkdir()
+    (jobs / "jobs_that_fail.py").write_text(JOBS)
+    monkeypatch.syspath_prepend(jobs)
+    monkeypatch.setenv("PYTHONPATH", str(jobs))
+    failing = importlib.import_module("jobs_that_fail").fail_in_the_first
+    monkeypatch.setattr(branch_and_bound, "explore", failing)
+    result = verify(problem, timeout=PATIENCE, options=replace(alone, workers=2))
+    assert result.notes == ("a worker ended early: ValueError: no idea",)
+    assert result.status is Status.CLOSED
+    proven(result, problem)
+
+
+@pytest.mark.parametrize(
+    ("perturbation", "clip", "seed", "source", "has"),
+    [
+        ("contrast([0.5,1.5])", True, 1, 2, "split clip"),
+        ("contrast([0.8,1.2])", False, 2, 0, "split"),
+        ("contrast(1.5)", True, 0, 0, "clip"),
+        ("brightness([-0.3,0.3])", True, 2, 2, "split"),
+        ("brightness(0.3)", True, 2, 2, "clip"),
+        ("brightness([-0.2,0.2])", False, 2, 0, ""),
+        ("occlusion([1,2],[1,2],1)", True, 2, 0, ""),
+        ("patch([0,0.5],1,1,2)", True, 2, 0, ""),
+        ("translation([-1,1],[0,1])", True, 2, 0, ""),
+        ("rotation([-10,15])", True, 1, 2, "split"),
+        ("rotation(90)", True, 2, 0, ""),
+    ],
+)
+def test_pieces_and_splits(
+    perturbation: str, clip: bool, seed: int, source: int, has: str, alone: Options
+) -> None:
+    net = network(6, 6, 5, 3, seed=seed, shape=(1, 2, 3))
+    question = Problem(net, perturbation, source, clip=clip)
+    options = replace(alone, relative_gap=0.05)
+    result = verify(question, options=options, on_progress=interrupt_after(30))
+    found = proven(result, question)
+    pieces = {tree["piece"] for tree in found.stored.trees if tree["target"] is not None}
+    assert pieces == set(range(len(question.pieces)))
+    nodes, regions = found.stored.nodes, found.stored.regions
+    assert ("split" in has) == (1 in nodes["kind"])
+    assert ("clip" in has) == (-1 in nodes["layer"])
+    spans = {str(region.head["span"]) for region in regions if region.head["piece"] is not None}
+    assert (len(spans) > len(question.pieces)) == ("split" in has)
+
+
+def test_the_ceiling_has_a_tree(alone: Options) -> None:
+    """Where the perturbed input is arbitrary, the largest confidence decides."""
+    question = Problem(network(6, 10, 8, 3), "linf(1)", 0)
+    result = verify(question, timeout=PATIENCE, options=replace(alone, relative_gap=0.01))
+    assert result.status is Status.CLOSED
+    found = proven(result, question)
+    ceiling = found.stored.trees.index({"target": None, "piece": None})
+    assert any(proof.tree == ceiling for _, proof in found.proofs.values())
+
+
+def test_the_largest_confidence_has_a_certificate(alone: Options) -> None:
+    question = Problem(network(6, 10, 8, 3), None, 0)
+    result = verify(question, timeout=PATIENCE, options=replace(alone, relative_gap=0.01))
+    found = proven(result, question)
+    assert found.stored.trees == [{"target": None, "piece": None}]
+    assert found.stored.head["problem"]["targets"] == []
+    assert "targets" not in found.stored.head["claims"]
+
+
+def test_what_cannot_be_attacked_is_0_without_room(alone: Options) -> None:
+    """All leaves are empty: there is nothing to round."""
+    layers = (Affine(np.array([[1.0, 0.0], [0.0, 1.0]]), np.array([0.0, -9.0]), (2,), (2,)),)
+    question = Problem(Network(layers, (2,)), "linf(0.1)", 0, 1)
+    result = verify(question, options=alone)
+    assert (result.status, result.upper) == (Status.ROBUST, 0.0)
+    proven(result, question)
+
+
+@pytest.mark.parametrize("every", [1, 7])
+def test_a_solver_that_refuses(
+    every: int, problem: Problem, alone: Options, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Simplex, "solve", refusing(every, Simplex.solve))
+    found = proven(verify(problem, timeout=PATIENCE, options=alone), problem)
+    if every == 1:  # quick bounds need no solver
+        assert {proof.kind for _, proof in found.proofs.values()} == {0}
+
+
+def test_ctrl_c_while_a_report_is_taken_in(
+    problem: Problem, alone: Options, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Wherever it strikes, the tree has both children of a node or none, and proves its claim."""
+    for place in ("_add_proof", "_add_children", "_keep"):
+        for calls in (3, 12):
+            honest, left = getattr(proof_tree.ProofTree, place), calls
+
+            def strike(self: Any, *arguments: Any, honest: Any = honest) -> Any:
+                nonlocal left
+                left -= 1
+                if left == 0:
+                    raise KeyboardInterrupt
+                return honest(self, *arguments)
+
+            monkeypatch.setattr(proof_tree.ProofTree, place, strike)
+            result = verify(problem, timeout=PATIENCE, options=alone)
+            monkeypatch.undo()
+            assert left == 0
+            assert result.status is Status.INTERRUPTED
+            proven_at_least(result, problem)
+
+
+def test_ctrl_c_between_two_children(
+    problem: Problem, alone: Options, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Striking:
+        """Packs nodes until Ctrl-C."""
+
+        size, left = proof_tree.NODE.size, 20
+
+        def pack(self, *fields: Any) -> bytes:
+            self.left -= 1
+            if self.left == 0:
+                raise KeyboardInterrupt
+            return proof_tree.NODE_PACK(*fields)  # type: ignore[attr-defined]
+
+    monkeypatch.setattr(proof_tree, "NODE_PACK", proof_tree.NODE.pack, raising=False)
+    monkeypatch.setattr(proof_tree, "NODE", Striking())
+    result = verify(problem, timeout=PATIENCE, options=alone)
+    assert result.status is Status.INTERRUPTED
+    proven_at_least(result, problem)
+
+
+def proven_at_least(result: Result, problem: Problem) -> None:
+    """The certificate may know more than was announced, never less."""
+    assert result.certificate is not None
+    found = Proven(result.certificate, problem)
+    for goal in problem.goals:
+        assert goal is not None
+        assert found.upper(goal) <= result.targets[goal].upper
+
+
+def files(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_an_error_leaves_no_file_behind(
+    problem: Problem, alone: Options, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: Any) -> None:
+        raise VhagarError("no more")
+
+    monkeypatch.setattr(branch_and_bound._Search, "_announce", fail)
+    with pytest.raises(VhagarError, match="no more"):
+        verify(problem, options=alone)
+    assert files(tmp_path) == []
+
+
+def test_ctrl_c_while_it_is_written_leaves_no_file_behind(
+    problem: Problem, alone: Options, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(proof_tree.ProofTree, "_proofs", interrupt)
+    result = verify(problem, timeout=PATIENCE, options=alone)
+    assert result.status is Status.CLOSED
+    assert result.certificate is None
+    assert files(tmp_path) == []
+
+
+@pytest.mark.parametrize("name", ["_keep", "_read"])
+def test_a_full_disk_costs_the_certificate_and_not_the_answer(
+    name: str,
+    problem: Problem,
+    alone: Options,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def full(*_: Any) -> None:
+        raise OSError(errno.ENOSPC, "no space left on device")
+
+    monkeypatch.setattr(proof_tree.ProofTree, name, full)
+    result = verify(problem, timeout=PATIENCE, options=alone)
+    assert result.status is Status.CLOSED
+    assert result.certificate is None
+    (note,) = result.notes
+    assert note.startswith("the certificate could not be written: ")
+    assert "no space left on device" in note
+    assert files(tmp_path) == []
+
+
+def test_an_old_certificate_stays_until_there_is_a_new_one(
+    problem: Problem, alone: Options, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert alone.certificate is not None
+    alone.certificate.write_text("old")
+
+    def fail(*_: Any) -> None:
+        raise VhagarError("no more")
+
+    monkeypatch.setattr(proof_tree, "write_certificate", fail)
+    assert verify(problem, timeout=PATIENCE, options=alone).certificate is None
+    assert alone.certificate.read_text() == "old"
+    monkeypatch.undo()
+    proven(verify(problem, timeout=PATIENCE, options=alone), problem)
+    assert files(tmp_path) == ["proof.cert"]
+
+
+def test_nothing_is_recorded_that_nobody_asked_for(
+    problem: Problem, alone: Options, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: Any, **__: Any) -> None:
+        raise AssertionError("something was recorded")
+
+    for owner, name in (
+        (proof_tree.ProofTree, "__init__"),
+        (proof_log, "region_block"),
+        (proof_log.ProofEvents, "__reduce__"),
+    ):
+        monkeypatch.setattr(owner, name, fail)
+    monkeypatch.setattr("vhagar.relaxation.lp.node_bound.NodeBound.numbers", fail)
+    explore, reports = NodeSolver.explore, []
+
+    def watch(self: NodeSolver, *arguments: Any, **named: Any) -> Any:
+        reports.append(explore(self, *arguments, **named))
+        return reports[-1]
+
+    monkeypatch.setattr(NodeSolver, "explore", watch)
+    result = verify(problem, timeout=PATIENCE, options=replace(alone, certificate=None))
+    assert result.certificate is None
+    assert reports
+    assert all(report.logged is None for report in reports)
+
+
+def test_without_a_certificate_bounds_are_as_they_were_computed(
+    problem: Problem, alone: Options
+) -> None:
+    with_one = verify(problem, timeout=PATIENCE, options=alone)
+    without = verify(problem, timeout=PATIENCE, options=replace(alone, certificate=None))
+    assert without.nodes == with_one.nodes
+    assert without.lower == with_one.lower
+    found = proven(with_one, problem)
+    assert without.upper == max(found.upper(goal) for goal in problem.goals)
+
+
+@pytest.mark.parametrize("name", ["mip", "attack", "paper-attack"])
+def test_engines_that_prove_nothing_refuse(name: str, problem: Problem, alone: Options) -> None:
+    with pytest.raises(InvalidInput, match=f"'{name}' writes no certificates.*'bab'"):
+        verify(problem, options=replace(alone, engine=name))
+
+
+def test_a_place_that_cannot_be_written_is_found_before_the_search(
+    problem: Problem, alone: Options, tmp_path: Path
+) -> None:
+    with pytest.raises(InvalidInput, match="cannot write"):
+        verify(problem, options=replace(alone, certificate=tmp_path / "none" / "proof.cert"))
+
+
+def test_decisions_that_leave_nothing_are_a_proof_of_their_own(problem: Problem) -> None:
+    """A neuron that is always on cannot be decided to be off."""
+    bounds = quick_bounds(problem.network, problem.pieces[0])
+    always = np.flatnonzero(bounds.hexagons[0].lower > 0)
+    assert len(always)
+    context = RegionModel(problem, bounds, 1)
+    evaluation = context.evaluate((Decision(0, int(always[0]), 0, False),), np.inf)
+    assert evaluation.upper == -np.inf
+    assert evaluation.proof is not None
+    assert evaluation.proof.kind is ProofKind.EMPTY
+    assert not len(context.formula.numbers(evaluation.proof))
+
+
+def test_the_model_file_is_named_with_its_hash(
+    problem: Problem, alone: Options, tmp_path: Path
+) -> None:
+    result = verify(problem, timeout=PATIENCE, options=alone)
+    assert proven(result, problem).stored.head["model"] == {"name": "network", "sha256": None}
+    path = tmp_path / "model.onnx"
+    write_onnx(problem.network, path)
+    same = Problem(read_onnx(path), "linf(0.1)", 0)
+    found = proven(verify(same, timeout=PATIENCE, options=alone), same)
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    assert found.stored.head["model"] == {"name": "model.onnx", "sha256": digest}
