@@ -1,4 +1,4 @@
-"""What every engine is: something that feeds a tracker until a deadline."""
+"""What every engine is: something that feeds a run until a deadline."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ from abc import ABC, abstractmethod
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, ClassVar
 
-from vhagar.result import Tracker
+from vhagar.result import Run
 
 
 class AbstractEngine(ABC):
-    """Searches one problem. All that it finds goes through the tracker, which judges it."""
+    """Searches one problem. All that it finds goes through the run, which judges it."""
 
     # Whether it writes the certificate that the options may ask for.
     writes_certificates: ClassVar[bool] = False
 
-    def certifying(self, tracker: Tracker) -> AbstractContextManager[Any]:
+    def certifying(self, run: Run) -> AbstractContextManager[Any]:
         """Inside, what `run` proves is recorded; at the end, also on Ctrl-C, the certificate is
         written."""
         return nullcontext()
 
     @abstractmethod
-    def run(self, tracker: Tracker, deadline: float) -> bool:
+    def search(self, run: Run, deadline: float) -> bool:
         """Search until closed, exhausted, or `time.monotonic()` passes the deadline.
 
         Returns whether the time ran out.

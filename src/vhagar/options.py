@@ -25,7 +25,7 @@ class Options:
     """Options of `verify`.
 
     `engine` names the search engine. The interval is closed when `upper - lower` is at most
-    `relative_gap * upper`, or too small beside the first bound to matter (see `Tracker`).
+    `relative_gap * upper`, or too small beside the first bound to matter (see `Run`).
     `processes` says whether searches run in processes of their own; without, everything happens in
     the caller's process, one target after the other, which is slower and easier to debug.
     `workers` is the number of processes that share one search, all cores by default; with one

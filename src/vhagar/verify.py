@@ -14,9 +14,9 @@ from vhagar.options import Options
 from vhagar.problem import Problem
 from vhagar.relaxation import Bounds, largest_confidence
 from vhagar.relaxation.bounds_cache import BoundsCache
-from vhagar.result import BoundKind, Interval, Known, Result, Status, Tracker
+from vhagar.result import BoundKind, Interval, Known, Result, Run, Status
 from vhagar.result.known import offer_known
-from vhagar.result.tracker import OnProgress
+from vhagar.result.run import OnProgress
 from vhagar.search import AbstractEngine, engine_for
 
 
@@ -48,19 +48,19 @@ def verify(
     if timeout is not None and (math.isnan(timeout) or timeout < 0):
         raise InvalidInput(f"the timeout must be a number of seconds, not {timeout}")
     deadline = time.monotonic() + (math.inf if timeout is None else timeout)
-    tracker = Tracker(problem, options, on_progress, bounds)
+    run = Run(problem, options, on_progress, bounds)
     stopped: Status | None = None
     try:
-        with engine.certifying(tracker):
-            with tracker.phase("bounds"):
-                _offer_trivial_bounds(tracker)
-                offer_known(tracker, known or Known())
-            with tracker.phase("search"):
-                if engine.run(tracker, deadline):
+        with engine.certifying(run):
+            with run.phase("bounds"):
+                _offer_trivial_bounds(run)
+                offer_known(run, known or Known())
+            with run.phase("search"):
+                if engine.search(run, deadline):
                     stopped = Status.TIMEOUT
     except KeyboardInterrupt:
         stopped = Status.INTERRUPTED
-    return replace(tracker.result(stopped), max_confidence=max_confidence)
+    return replace(run.result(stopped), max_confidence=max_confidence)
 
 
 def max_confidence(
@@ -80,11 +80,11 @@ def max_confidence(
     return verify(problem, timeout=timeout, on_progress=on_progress, options=options)
 
 
-def _offer_trivial_bounds(tracker: Tracker) -> None:
+def _offer_trivial_bounds(run: Run) -> None:
     """No attacked input is more confident than any input can be."""
-    problem = tracker.problem
+    problem = run.problem
     domain = problem.domain
     box = Bounds(np.full(domain.size, domain.lower), np.full(domain.size, domain.upper))
     largest = largest_confidence(problem.network, box, problem.source)
     for goal in problem.goals:
-        tracker.offer_upper(goal, largest, BoundKind.INTERVAL)
+        run.interval.offer_upper(goal, largest, BoundKind.INTERVAL)

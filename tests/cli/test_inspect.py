@@ -14,7 +14,7 @@ import vhagar
 from vhagar.cli.main import main
 from vhagar.errors import InvalidInput
 from vhagar.network.inspection import inspect
-from vhagar.result import Status, Tracker
+from vhagar.result import Run, Status
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -85,7 +85,7 @@ def test_facts(residual: Path) -> None:
 def test_notes_reach_the_result(residual: Path) -> None:
     network = vhagar.read_onnx(residual)
     problem = vhagar.Problem(network, "linf(0.1)", 0, [1])
-    assert Tracker(problem, vhagar.Options()).result(Status.EXHAUSTED).notes == network.notes
+    assert Run(problem, vhagar.Options()).result(Status.EXHAUSTED).notes == network.notes
 
 
 def test_what_is_printed(residual: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -25,7 +25,7 @@ from vhagar.cli.main import _parser, main
 from vhagar.engine import AbstractEngine
 from vhagar.network import Affine, Network, Relu
 from vhagar.perturbation.parse import PERTURBATIONS
-from vhagar.result import Tracker
+from vhagar.result import Run
 from vhagar.search import ENGINES
 
 from ..result.certificates import read_certificate
@@ -60,7 +60,7 @@ def hard_model(tmp_path: Path) -> str:
     return str(_write_network(tmp_path / "hard.onnx", (200, 100, 100, 100, 10)))
 
 
-Action = Callable[[Tracker], object]
+Action = Callable[[Run], object]
 
 
 @pytest.fixture
@@ -69,8 +69,8 @@ def engine_that(monkeypatch: pytest.MonkeyPatch) -> Callable[[Action], str]:
 
     def name(action: Action) -> str:
         class Engine(AbstractEngine):
-            def run(self, tracker: Tracker, deadline: float) -> bool:
-                action(tracker)
+            def search(self, run: Run, deadline: float) -> bool:
+                action(run)
                 return False
 
         monkeypatch.setitem(ENGINES, "test", Engine)
@@ -211,7 +211,7 @@ def test_targets(given: list[str], targets: list[int], model: str, tmp_path: Pat
 def test_notes_of_both_searches_are_kept(
     model: str, tmp_path: Path, engine_that: Callable[[Action], str]
 ) -> None:
-    engine = engine_that(lambda tracker: tracker.note(f"seen {tracker.problem.perturbation}"))
+    engine = engine_that(lambda run: run.note(f"seen {run.problem.perturbation}"))
     output = ["--json", str(tmp_path / "out.json")]
     assert main(["verify", model, *VERIFY, "--engine", engine, "--percent", *output]) == 0
     notes = json.loads((tmp_path / "out.json").read_text())["notes"]
@@ -219,7 +219,7 @@ def test_notes_of_both_searches_are_kept(
 
 
 def test_options_arrive(model: str, engine_that: Callable[[Action], str]) -> None:
-    seen: list[Tracker] = []
+    seen: list[Run] = []
     chosen = [
         "--engine",
         engine_that(seen.append),
@@ -240,13 +240,13 @@ def test_options_arrive(model: str, engine_that: Callable[[Action], str]) -> Non
     ]
     perturbed = ["--perturbation", "brightness([0,0.1])", "--source", "0", "--no-clip"]
     assert main(["verify", model, *perturbed, *chosen]) == 0
-    (tracker,) = seen
-    assert (tracker.options.relative_gap, tracker.options.seed) == (0.25, 7)
-    assert tracker.options.solver == "scip"
-    assert tracker.options.formulation == "lambda"
-    assert tracker.options.without == ("hints", "attack")
-    assert (tracker.problem.domain.lower, tracker.problem.domain.upper) == (-1.0, 2.0)
-    assert tracker.problem.clip is False
+    (run,) = seen
+    assert (run.options.relative_gap, run.options.seed) == (0.25, 7)
+    assert run.options.solver == "scip"
+    assert run.options.formulation == "lambda"
+    assert run.options.without == ("hints", "attack")
+    assert (run.problem.domain.lower, run.problem.domain.upper) == (-1.0, 2.0)
+    assert run.problem.clip is False
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from vhagar import Options, Problem
 from vhagar.errors import VhagarError
 from vhagar.network import Affine, Network
 from vhagar.relaxation.lp.proof_kind import ProofKind
-from vhagar.result import BoundKind, Tracker, certificate
+from vhagar.result import BoundKind, Run, certificate
 from vhagar.result.certificate import (
     NODE,
     NodeKind,
@@ -34,12 +34,12 @@ LENGTH = 2 * 2 + 1 + 2 * (CLASSES - 1)
 
 
 @pytest.fixture
-def tracker() -> Tracker:
+def run() -> Run:
     weight = np.array([[1.0, 0, 0], [0, 1, 0], [0, 0, 1]])
     network = Network((Affine(weight, np.zeros(3), (3,), (3,)),), (3,), "tiny")
-    found = Tracker(Problem(network, "linf(0.1)", 0, [1, 2]), Options(certificate=Path("some")))
+    found = Run(Problem(network, "linf(0.1)", 0, [1, 2]), Options(certificate=Path("some")))
     for goal in (1, 2):
-        found.offer_upper(goal, 1.0, BoundKind.INTERVAL)
+        found.interval.offer_upper(goal, 1.0, BoundKind.INTERVAL)
     return found
 
 
@@ -71,8 +71,8 @@ def nodes(count: int) -> bytes:
     return b"".join(records)
 
 
-def test_what_is_written_comes_back(tracker: Tracker, tmp_path: Path) -> None:
-    head = head_of(tracker, [Tree(1, 0), Tree(2, 0)], 10)
+def test_what_is_written_comes_back(run: Run, tmp_path: Path) -> None:
+    head = head_of(run, [Tree(1, 0), Tree(2, 0)], 10)
     given: list[RegionProofs] = [(region(), proofs(3)), (region(), proofs(1))]
     write_certificate(tmp_path / "a", head, nodes(8), given)
     stored = read_certificate(tmp_path / "a", CLASSES)
@@ -91,17 +91,15 @@ def test_what_is_written_comes_back(tracker: Tracker, tmp_path: Path) -> None:
         ]
 
 
-def test_nothing_at_all_is_a_certificate_too(tracker: Tracker, tmp_path: Path) -> None:
-    write_certificate(tmp_path / "a", head_of(tracker, [Tree(1, 0), Tree(2, 0)], 2), b"", [])
+def test_nothing_at_all_is_a_certificate_too(run: Run, tmp_path: Path) -> None:
+    write_certificate(tmp_path / "a", head_of(run, [Tree(1, 0), Tree(2, 0)], 2), b"", [])
     stored = read_certificate(tmp_path / "a", CLASSES)
     assert [tag for tag, _ in stored.blocks] == [b"HEAD", b"END "]
 
 
-def test_long_parts_are_divided(
-    tracker: Tracker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_long_parts_are_divided(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(certificate, "_HANDY_BLOCK", 200)
-    head = head_of(tracker, [Tree(1, 0), Tree(2, 0)], 42)
+    head = head_of(run, [Tree(1, 0), Tree(2, 0)], 42)
     write_certificate(tmp_path / "a", head, nodes(40), [(region(), proofs(20))])
     stored = read_certificate(tmp_path / "a", CLASSES)
     assert len(stored.nodes) == 40
@@ -114,39 +112,39 @@ def test_long_parts_are_divided(
 
 
 def test_a_block_that_no_reader_takes_is_not_written(
-    tracker: Tracker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(certificate.LARGEST, b"REGN", 50)
     with pytest.raises(VhagarError, match=r"REGN would have \d+ bytes, more than 50"):
         write_certificate(
-            tmp_path / "a", head_of(tracker, [Tree(1, 0)], 1), b"", [(region(), proofs(1))]
+            tmp_path / "a", head_of(run, [Tree(1, 0)], 1), b"", [(region(), proofs(1))]
         )
     assert list(tmp_path.iterdir()) == []
 
 
-def test_claims_and_witnesses_are_the_trackers(tracker: Tracker) -> None:
+def test_claims_and_witnesses_are_the_trackers(run: Run) -> None:
     x = np.array([0.6, 0.5, 0.1])
-    tracker.offer_witness(1, x, tracker.problem.pieces[0], np.array([-0.1, 0.1, 0.0]))
-    tracker.offer_upper(2, 0.5, BoundKind.TWIN)
-    head = head_of(tracker, [], 0)
-    assert head["claims"]["lower"] == tracker.lower == tracker.goal_lower(1) > 0
-    assert head["claims"]["upper"] == tracker.upper
+    run.interval.offer_witness(1, x, run.problem.pieces[0], np.array([-0.1, 0.1, 0.0]))
+    run.interval.offer_upper(2, 0.5, BoundKind.TWIN)
+    head = head_of(run, [], 0)
+    assert head["claims"]["lower"] == run.interval.lower == run.interval.goal_lower(1) > 0
+    assert head["claims"]["upper"] == run.interval.upper
     assert head["claims"]["targets"] == {
-        str(goal): {"lower": tracker.goal_lower(goal), "upper": tracker.goal_upper(goal)}
+        str(goal): {"lower": run.interval.goal_lower(goal), "upper": run.interval.goal_upper(goal)}
         for goal in (1, 2)
     }
     (witness,) = head["witnesses"]
     assert (witness["target"], witness["piece"]) == (1, 0)
     np.testing.assert_array_equal(witness["x"], x.astype(np.float32).astype(np.float64))
     np.testing.assert_array_equal(witness["parameters"], [-0.1, 0.1, 0.0])
-    assert witness["confidence"] == tracker.lower
+    assert witness["confidence"] == run.interval.lower
 
 
 def test_where_no_bound_is_known_nothing_is_claimed() -> None:
     weight = np.eye(2)
     problem = Problem(Network((Affine(weight, np.zeros(2), (2,), (2,)),), (2,)), "linf(0.1)", 0)
     with pytest.raises(VhagarError, match="nothing to prove"):
-        head_of(Tracker(problem, Options(certificate=Path("some"))), [], 0)
+        head_of(Run(problem, Options(certificate=Path("some"))), [], 0)
 
 
 def test_a_node_takes_24_bytes() -> None:

@@ -34,7 +34,7 @@ _INTERVAL = "vhagar.relaxation.interval"
 _BOUND = "vhagar.relaxation.lp.node_bound"
 _CONTEXT = "vhagar.relaxation.lp.region_model"
 _EXPLORER = "vhagar.search.node_solver"
-_TRACKER = "vhagar.result.tracker"
+_KEEPER = "vhagar.result.interval_keeper"
 _WITNESS = "vhagar.result.witness"
 _HIGHS = "vhagar.solver.backends.highs"
 _TARGET = "vhagar.search.mip.target"
@@ -340,17 +340,17 @@ RESULT = {
         "return Witness(self._shaped(x), found.scores, 1.001 * low)",
     ),
     "a bound of one target for all": _one(
-        _TRACKER,
+        _KEEPER,
         "        self._uppers[goal][kind] = value\n",
-        "        for each in self.problem.goals:\n            self._uppers[each][kind] = value\n",
+        "        for each in self._problem.goals:\n            self._uppers[each][kind] = value\n",
         232,
         248,
         46,
     ),
     "a certificate that claims more than was found": _one(
         "vhagar.result.certificate",
-        'str(target): {"lower": tracker.goal_lower(target), "upper": tracker.goal_upper(target)}',
-        'str(target): {"lower": tracker.goal_lower(target), "upper": tracker.goal_lower(target)}',
+        '"upper": interval.goal_upper(target)',
+        '"upper": interval.goal_lower(target)',
     ),
     "a certificate with the decisions of the sibling": _one(
         "vhagar.search.proof_tree",

@@ -16,7 +16,7 @@ from vhagar.dataset import named_dataset
 from vhagar.engine import AbstractEngine
 from vhagar.errors import InvalidInput
 from vhagar.options import ATTACK_PARTS, Options
-from vhagar.result import Tracker
+from vhagar.result import Run
 from vhagar.runtime.processes import Finished, Worker, next_message
 
 # Seconds, and of the time: what the last reports of workers may take.
@@ -28,17 +28,17 @@ _PAPER_INPUTS = 1_000
 class AttackEngine(AbstractEngine):
     """The attack with all its additions, until the time is up."""
 
-    def run(self, tracker: Tracker, deadline: float) -> bool:
-        options = _as_asked(self._options(tracker.options.seed), tracker.options)
+    def search(self, run: Run, deadline: float) -> bool:
+        options = _as_asked(self._options(run.options.seed), run.options)
         if deadline == math.inf and options.rounds is None:
             raise InvalidInput("the attack would never end: give a timeout")
-        dataset = named_dataset(tracker.options, tracker.problem.domain)
+        dataset = named_dataset(run.options, run.problem.domain)
         left = None if deadline == math.inf else max(deadline - time.monotonic(), 0.0)
-        job = AttackJob(tracker.problem, options, left, dataset)
-        workers = tracker.options.worker_count
-        if workers > 1 and tracker.options.processes:
-            return _run_in_processes(tracker, job, workers, deadline)
-        return _run_here(tracker, job, deadline)
+        job = AttackJob(run.problem, options, left, dataset)
+        workers = run.options.worker_count
+        if workers > 1 and run.options.processes:
+            return _run_in_processes(run, job, workers, deadline)
+        return _run_here(run, job, deadline)
 
     def _options(self, seed: int) -> AttackOptions:
         return AttackOptions(seed=seed)
@@ -59,39 +59,39 @@ def _as_asked(options: AttackOptions, asked: Options) -> AttackOptions:
     return replace(options, device=asked.device, **dict.fromkeys(gone, False))
 
 
-def _run_here(tracker: Tracker, job: AttackJob, deadline: float) -> bool:
+def _run_here(run: Run, job: AttackJob, deadline: float) -> bool:
     attack(
         job.problem,
         timeout=job.timeout,
         options=job.options,
         dataset=job.dataset,
-        on_attack=lambda found: _offer(tracker, found),
-        should_stop=lambda: tracker.closed,
+        on_attack=lambda found: _offer(run, found),
+        should_stop=lambda: run.interval.closed,
     )
     return time.monotonic() > deadline
 
 
-def _run_in_processes(tracker: Tracker, job: AttackJob, count: int, deadline: float) -> bool:
+def _run_in_processes(run: Run, job: AttackJob, count: int, deadline: float) -> bool:
     """Several attacks with different seeds, each of which hears of what the others find."""
     inbox: queue.SimpleQueue[tuple[int, Any]] = queue.SimpleQueue()
     workers: dict[int, Worker] = {}
     try:
         for k in range(count):
             workers[k] = Worker(k, (attack_beside, own_job(job, k)), inbox)
-        while workers and not tracker.closed:
+        while workers and not run.interval.closed:
             if time.monotonic() > deadline:
                 return True
             heard = next_message(inbox, deadline)
             if heard is None:
-                tracker.report()
+                run.report()
                 continue
             name, message = heard
             if isinstance(message, Finished):
                 workers.pop(name).stop()
                 if message.error is not None:
-                    tracker.note(f"an attack ended early: {message.error}")
+                    run.note(f"an attack ended early: {message.error}")
             else:
-                _offer(tracker, message)
+                _offer(run, message)
                 found = (message.target, message.root, message.x, message.parameters)
                 for other, worker in workers.items():
                     if other != name:
@@ -117,6 +117,6 @@ def own_job(job: AttackJob, worker: int) -> AttackJob:
     return replace(job, options=own, timeout=timeout)
 
 
-def _offer(tracker: Tracker, found: Attack) -> None:
-    piece = tracker.problem.pieces[found.root]
-    tracker.offer_witness(found.target, found.x, piece, found.parameters)
+def _offer(run: Run, found: Attack) -> None:
+    piece = run.problem.pieces[found.root]
+    run.interval.offer_witness(found.target, found.x, piece, found.parameters)

@@ -10,7 +10,7 @@ from vhagar.baseline.local_attack import LocalAttack
 from vhagar.dataset import named_dataset
 from vhagar.engine import AbstractEngine
 from vhagar.errors import InvalidInput
-from vhagar.result import Rejection, Tracker
+from vhagar.result import Rejection, Run
 
 # Inputs looked at between two looks at the clock.
 _CHUNK = 512
@@ -19,9 +19,9 @@ _CHUNK = 512
 class DatasetEngine(AbstractEngine):
     """Raises `lower` only. The inputs are those of `Options.dataset`."""
 
-    def run(self, tracker: Tracker, deadline: float) -> bool:
-        problem = tracker.problem
-        dataset = named_dataset(tracker.options, problem.domain)
+    def search(self, run: Run, deadline: float) -> bool:
+        problem = run.problem
+        dataset = named_dataset(run.options, problem.domain)
         if dataset is None:
             raise InvalidInput("dataset sampling needs a dataset: name it with --dataset")
         if not problem.targets:
@@ -29,19 +29,17 @@ class DatasetEngine(AbstractEngine):
         local = LocalAttack(problem)
         sure = local.confidences(dataset)
         own = int((sure > 0).sum())
-        tracker.note(
-            f"{own} of {len(dataset)} inputs of the dataset are classified {problem.source}"
-        )
+        run.note(f"{own} of {len(dataset)} inputs of the dataset are classified {problem.source}")
         # The most confident first: the first that can be attacked is the answer.
         order = np.argsort(-sure, kind="stable")[:own]
         for start in range(0, own, _CHUNK):
             if time.monotonic() >= deadline:
-                tracker.note(f"the time was up after {start} of them, the most confident ones")
+                run.note(f"the time was up after {start} of them, the most confident ones")
                 return True
             inputs = dataset[order[start : start + _CHUNK]]
             for found in local.attacks(inputs):
                 piece, x = problem.pieces[found.root], inputs[found.row]
-                verdict = tracker.offer_witness(found.target, x, piece, found.parameters)
+                verdict = run.interval.offer_witness(found.target, x, piece, found.parameters)
                 if not isinstance(verdict, Rejection):
                     return False
         return False

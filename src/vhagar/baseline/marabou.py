@@ -15,7 +15,7 @@ from vhagar.baseline.query import check_linear
 from vhagar.baseline.solver import Answer, Verdict, require_marabou
 from vhagar.engine import AbstractEngine
 from vhagar.errors import InvalidInput
-from vhagar.result import BoundKind, Rejection, Tracker
+from vhagar.result import BoundKind, Rejection, Run
 
 # Of the whole time: what one question may take at first, and at least. The paper does not say.
 _SHARE_OF_QUESTION, _LEAST_SECONDS = 1 / 6, 2.0
@@ -32,32 +32,30 @@ class MarabouEngine(AbstractEngine):
         require_marabou()
         self._query_timeout = query_timeout
 
-    def run(self, tracker: Tracker, deadline: float) -> bool:
-        if not tracker.problem.targets:
+    def search(self, run: Run, deadline: float) -> bool:
+        if not run.problem.targets:
             raise InvalidInput("the baseline marabou answers questions about a perturbation only")
-        for piece in tracker.problem.pieces:
+        for piece in run.problem.pieces:
             check_linear(piece)
         limit = self._query_timeout or _first_limit(deadline - time.monotonic())
-        search, bisection = _Search(tracker, deadline), Bisection()
+        search, bisection = _Search(run, deadline), Bisection()
         try:
-            return _bisect(tracker, search, bisection, limit, deadline)
+            return _bisect(run, search, bisection, limit, deadline)
         finally:
             search.end()
 
 
-def _bisect(
-    tracker: Tracker, search: _Search, bisection: Bisection, limit: float, deadline: float
-) -> bool:
-    while not tracker.closed and time.monotonic() < deadline:
-        delta = bisection.next(tracker.lower, tracker.upper)
-        if not tracker.lower < delta < tracker.upper:
+def _bisect(run: Run, search: _Search, bisection: Bisection, limit: float, deadline: float) -> bool:
+    while not run.interval.closed and time.monotonic() < deadline:
+        delta = bisection.next(run.interval.lower, run.interval.upper)
+        if not run.interval.lower < delta < run.interval.upper:
             return False  # nothing lies between neighbouring numbers
-        before = tracker.lower, tracker.upper
+        before = run.interval.lower, run.interval.upper
         if not search.ask(delta, limit * bisection.patience):
             bisection.unanswered(delta)
-        elif (tracker.lower, tracker.upper) == before:
+        elif (run.interval.lower, run.interval.upper) == before:
             return False  # a witness has refuted an answer: no other is believed
-    return not tracker.closed
+    return not run.interval.closed
 
 
 def _first_limit(left: float) -> float:
@@ -70,60 +68,62 @@ class _Search:
     A piece proven robust above some delta is so above every larger one.
     """
 
-    def __init__(self, tracker: Tracker, deadline: float) -> None:
-        self._tracker = tracker
+    def __init__(self, run: Run, deadline: float) -> None:
+        self._run = run
         self._deadline = deadline
-        self._pool = MarabouPool(tracker.problem)
-        pieces = range(len(tracker.problem.pieces))
+        self._pool = MarabouPool(run.problem)
+        pieces = range(len(run.problem.pieces))
         self._bounds: dict[Place, float] = {
-            (target, root): math.inf for target in tracker.problem.targets for root in pieces
+            (target, root): math.inf for target in run.problem.targets for root in pieces
         }
 
     def ask(self, delta: float, limit: float) -> bool:
         """Whether the question was answered: an input was found, or there is none anywhere."""
         waiting = [place for place, bound in self._bounds.items() if bound > delta]
-        at_once = min(len(waiting), self._tracker.options.worker_count)
-        threads = self._tracker.options.worker_count // max(at_once, 1)
+        at_once = min(len(waiting), self._run.options.worker_count)
+        threads = self._run.options.worker_count // max(at_once, 1)
         pool = self._pool
-        while (waiting or pool.busy) and self._tracker.lower < delta:
+        while (waiting or pool.busy) and self._run.interval.lower < delta:
             while waiting and pool.busy < at_once:
                 # Each question has its own time, from when it is asked.
                 end = min(time.monotonic() + limit, self._deadline)
                 pool.ask(waiting.pop(0), delta, threads, end)
             heard = pool.hear()
             if heard is None:
-                self._tracker.report()
+                self._run.report()
             else:
                 self._take(*heard, delta)
             if time.monotonic() >= self._deadline:
                 break
         pool.drop_questions()
-        return self._tracker.lower >= delta or all(b <= delta for b in self._bounds.values())
+        return self._run.interval.lower >= delta or all(b <= delta for b in self._bounds.values())
 
     def end(self) -> None:
         self._pool.end()
 
     def _take(self, place: Place, answer: Answer | str, delta: float) -> None:
         if isinstance(answer, str):
-            self._tracker.note(f"Marabou failed: {answer}")
+            self._run.note(f"Marabou failed: {answer}")
         elif answer.verdict is Verdict.NO_INPUT:
             self._bounds[place] = delta
             self._lower_upper(place[0])
         elif answer.verdict is Verdict.INPUT_FOUND:
             self._offer(place, answer)
         else:
-            self._tracker.note(f"Marabou ended without an answer ({answer.word})")
+            self._run.note(f"Marabou ended without an answer ({answer.word})")
 
     def _lower_upper(self, target: int) -> None:
         bound = max(bound for (its_own, _), bound in self._bounds.items() if its_own == target)
         if math.isfinite(bound):
-            self._tracker.offer_upper(target, bound, BoundKind.MARABOU)
+            self._run.interval.offer_upper(target, bound, BoundKind.MARABOU)
 
     def _offer(self, place: Place, found: Answer) -> None:
         target, root = place
-        piece = self._tracker.problem.pieces[root]
+        piece = self._run.problem.pieces[root]
         for candidate in found.candidates:
-            verdict = self._tracker.offer_witness(target, candidate.x, piece, candidate.parameters)
+            verdict = self._run.interval.offer_witness(
+                target, candidate.x, piece, candidate.parameters
+            )
             if not isinstance(verdict, Rejection):
                 return
-        self._tracker.note("an input that Marabou found was no witness, and was left out")
+        self._run.note("an input that Marabou found was no witness, and was left out")

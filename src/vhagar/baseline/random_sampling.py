@@ -15,7 +15,7 @@ from vhagar.engine import AbstractEngine
 from vhagar.errors import InvalidInput
 from vhagar.perturbation import Domain
 from vhagar.relaxation import Bounds, largest_confidence
-from vhagar.result import Estimate, Tracker
+from vhagar.result import Estimate, Run
 
 Array = NDArray[np.float64]
 
@@ -68,48 +68,48 @@ class RandomEngine(AbstractEngine):
         self._level = level
         self._ceiling = ceiling
 
-    def run(self, tracker: Tracker, deadline: float) -> bool:
-        problem = tracker.problem
+    def search(self, run: Run, deadline: float) -> bool:
+        problem = run.problem
         if not problem.targets:
             raise InvalidInput("random sampling answers questions about a perturbation only")
-        rng = np.random.default_rng(tracker.options.seed)
+        rng = np.random.default_rng(run.options.seed)
         local, sums = LocalAttack(problem), _Sums()
         try:
             while sums.drawn < self._samples and time.monotonic() < deadline:
                 count = min(CHUNK, self._samples - sums.drawn)
-                sums = self._more(tracker, local, rng, count, sums)
+                sums = self._more(run, local, rng, count, sums)
         finally:  # what was drawn before Ctrl-C counts
-            self._conclude(tracker, sums)
+            self._conclude(run, sums)
         return sums.drawn < self._samples
 
-    def _conclude(self, tracker: Tracker, sums: _Sums) -> None:
-        tracker.note(
-            f"{sums.own} of {sums.drawn} random inputs are classified {tracker.problem.source}"
+    def _conclude(self, run: Run, sums: _Sums) -> None:
+        run.note(
+            f"{sums.own} of {sums.drawn} random inputs are classified {run.problem.source}"
             + ("" if sums.own else ": there is no mean")
         )
         if sums.own:
-            width = self._ceiling or _largest(tracker)
+            width = self._ceiling or _largest(run)
             half = hoeffding_half_width(sums.own, width, self._level)
-            tracker.estimate = Estimate(sums.total / sums.own, half, sums.own, self._level)
+            run.estimate = Estimate(sums.total / sums.own, half, sums.own, self._level)
 
     def _more(
         self,
-        tracker: Tracker,
+        run: Run,
         local: LocalAttack,
         rng: np.random.Generator,
         count: int,
         sums: _Sums,
     ) -> _Sums:
         """An input's local bound is its confidence if it can be attacked, else 0."""
-        x = draw(tracker.problem.domain, count, self._spread, rng)
+        x = draw(run.problem.domain, count, self._spread, rng)
         sure = local.confidences(x)
         own, sure = x[sure > 0], sure[sure > 0]
         found = local.attacks(own)
         for attack in sorted(found, key=lambda attack: -sure[attack.row]):
-            if sure[attack.row] <= tracker.lower:
+            if sure[attack.row] <= run.interval.lower:
                 break
-            piece = tracker.problem.pieces[attack.root]
-            tracker.offer_witness(attack.target, own[attack.row], piece, attack.parameters)
+            piece = run.problem.pieces[attack.root]
+            run.interval.offer_witness(attack.target, own[attack.row], piece, attack.parameters)
         total = float(sum(sure[attack.row] for attack in found))
         return _Sums(sums.drawn + count, sums.own + len(own), sums.total + total)
 
@@ -121,7 +121,7 @@ def draw(domain: Domain, count: int, spread: float, rng: np.random.Generator) ->
     return np.clip(drawn, domain.lower, domain.upper)
 
 
-def _largest(tracker: Tracker) -> float:
-    domain = tracker.problem.domain
+def _largest(run: Run) -> float:
+    domain = run.problem.domain
     box = Bounds(np.full(domain.size, domain.lower), np.full(domain.size, domain.upper))
-    return largest_confidence(tracker.problem.network, box, tracker.problem.source)
+    return largest_confidence(run.problem.network, box, run.problem.source)

@@ -2,7 +2,7 @@
 
 from vhagar.result.known import Known, Suggestion
 from vhagar.result.result import Result
-from vhagar.result.tracker import Tracker
+from vhagar.result.run import Run
 from vhagar.result.values import BoundKind, Estimate, Interval, Moment, Progress, Status
 from vhagar.result.witness import Rejection, Witness, WitnessCheck
 
@@ -15,9 +15,9 @@ __all__ = [
     "Progress",
     "Rejection",
     "Result",
+    "Run",
     "Status",
     "Suggestion",
-    "Tracker",
     "Witness",
     "WitnessCheck",
 ]

@@ -26,8 +26,8 @@ from vhagar.network.clipping import ClippedNetwork
 from vhagar.perturbation.maps import canonical_maps
 from vhagar.problem import Problem
 from vhagar.relaxation.lp.proof_kind import ProofKind
+from vhagar.result.run import Run
 from vhagar.result.serialize import open_in_one_step
-from vhagar.result.tracker import Tracker
 from vhagar.result.witness import Witness
 from vhagar.version import __version__
 
@@ -158,18 +158,18 @@ def _proof_block(tree: int, proofs: list[NodeProof]) -> bytes:
     )
 
 
-def head_of(tracker: Tracker, trees: list[Tree], nodes: int) -> dict[str, Any]:
-    """What the certificate is about and what it claims: the tracker's interval as it is now."""
-    problem = tracker.problem
-    if not math.isfinite(tracker.upper):
+def head_of(run: Run, trees: list[Tree], nodes: int) -> dict[str, Any]:
+    """What the certificate is about and what it claims: the run's interval as it is now."""
+    problem = run.problem
+    if not math.isfinite(run.interval.upper):
         raise VhagarError("no upper bound is known, so there is nothing to prove")
-    witnesses = filter(None, map(tracker.witness, problem.goals))
+    witnesses = filter(None, map(run.interval.witness, problem.goals))
     return {
         "format": FORMAT,
         "producer": f"vhagar {__version__}",
         "model": _model(problem),
         "problem": _problem(problem),
-        "claims": _claims(tracker),
+        "claims": _claims(run),
         "witnesses": [_witness(witness) for witness in witnesses],
         "trees": [{"target": tree.target, "piece": tree.piece} for tree in trees],
         "nodes": nodes,
@@ -216,12 +216,16 @@ def maps_of(problem: Problem) -> bytes | None:
     return with_json({"name": str(problem.perturbation), "maps": about}, canonical_maps(maps))
 
 
-def _claims(tracker: Tracker) -> dict[str, Any]:
-    claims: dict[str, Any] = {"lower": tracker.lower, "upper": tracker.upper}
-    if tracker.problem.targets:
+def _claims(run: Run) -> dict[str, Any]:
+    interval = run.interval
+    claims: dict[str, Any] = {"lower": interval.lower, "upper": interval.upper}
+    if run.problem.targets:
         claims["targets"] = {
-            str(target): {"lower": tracker.goal_lower(target), "upper": tracker.goal_upper(target)}
-            for target in tracker.problem.targets
+            str(target): {
+                "lower": interval.goal_lower(target),
+                "upper": interval.goal_upper(target),
+            }
+            for target in run.problem.targets
         }
     return claims
 

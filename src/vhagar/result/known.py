@@ -1,6 +1,6 @@
 """What is known before a search begins: from an earlier run, or from a related problem.
 
-Inputs are only suggestions, which the tracker re-checks like any other. Upper bounds are taken on
+Inputs are only suggestions, which the run re-checks like any other. Upper bounds are taken on
 the caller's word: they must have been proven for this problem, or for one that contains it.
 """
 
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from vhagar.perturbation import AbstractPiece
 from vhagar.problem import Problem
-from vhagar.result.tracker import Tracker
+from vhagar.result.run import Run
 from vhagar.result.values import BoundKind
 from vhagar.result.witness import Witness, WitnessCheck
 
@@ -37,15 +37,15 @@ class Known:
     uppers: dict[int | None, tuple[float, BoundKind]] = field(default_factory=dict)
 
 
-def offer_known(tracker: Tracker, known: Known) -> None:
-    """Let the tracker judge the inputs, and take the bounds."""
+def offer_known(run: Run, known: Known) -> None:
+    """Let the run judge the inputs, and take the bounds."""
     for suggestion in known.suggestions:
-        for goal, x, piece, parameters in explanations(tracker.problem, suggestion):
-            tracker.offer_witness(goal, x, piece, parameters)
+        for goal, x, piece, parameters in explanations(run.problem, suggestion):
+            run.interval.offer_witness(goal, x, piece, parameters)
     for goal, (value, kind) in known.uppers.items():
         # A certificate proves what is claimed from the model alone, not from other results.
-        if goal in tracker.problem.goals and tracker.options.certificate is None:
-            tracker.offer_upper(goal, value, kind)
+        if goal in run.problem.goals and run.options.certificate is None:
+            run.interval.offer_upper(goal, value, kind)
 
 
 def checked(problem: Problem, suggestion: Suggestion) -> Witness | None:

@@ -17,7 +17,7 @@ from vhagar.dataset import named_dataset
 from vhagar.engine import AbstractEngine
 from vhagar.errors import InvalidInput
 from vhagar.problem import Problem
-from vhagar.result import BoundKind, Tracker
+from vhagar.result import BoundKind, Run
 from vhagar.runtime.processes import Finished, Worker, next_message
 from vhagar.search.bounders.gpu.beside import WideBeside, WideHere
 from vhagar.search.bounders.gpu.tasks import WideReport
@@ -49,23 +49,23 @@ class BabEngine(AbstractEngine):
         self._tree: ProofTree | None = None
 
     @contextmanager
-    def certifying(self, tracker: Tracker) -> Iterator[None]:
-        if tracker.options.certificate is not None and is_large(tracker.problem):
+    def certifying(self, run: Run) -> Iterator[None]:
+        if run.options.certificate is not None and is_large(run.problem):
             raise InvalidInput(
-                f"a network of {tracker.problem.network.hidden_neurons} hidden neurons is bounded "
+                f"a network of {run.problem.network.hidden_neurons} hidden neurons is bounded "
                 "without a search, and that is not certified yet; leave out the certificate"
             )
-        with recording(tracker) as self._tree:
+        with recording(run) as self._tree:
             yield
 
-    def run(self, tracker: Tracker, deadline: float) -> bool:
-        if is_large(tracker.problem):
+    def search(self, run: Run, deadline: float) -> bool:
+        if is_large(run.problem):
             from vhagar.search.bounders.first_order import LargeEngine
 
-            return LargeEngine().run(tracker, deadline)
-        search = _Search(tracker, self._tree)
-        workers = tracker.options.worker_count
-        if workers > 1 and tracker.options.processes:
+            return LargeEngine().search(run, deadline)
+        search = _Search(run, self._tree)
+        workers = run.options.worker_count
+        if workers > 1 and run.options.processes:
             return search.run_in_processes(workers, deadline)
         return search.run_here(deadline)
 
@@ -91,32 +91,30 @@ class _Ceiling:
 class _Search:
     """The frontiers and their bookkeeping; the same with and without processes."""
 
-    def __init__(self, tracker: Tracker, tree: ProofTree | None) -> None:
-        self._tracker = tracker
+    def __init__(self, run: Run, tree: ProofTree | None) -> None:
+        self._run = run
         self._tree = tree
-        problem = tracker.problem
+        problem = run.problem
         self._frontier = Frontier(
-            Node(Region(target, root), tracker.goal_upper(target), -k)
+            Node(Region(target, root), run.interval.goal_upper(target), -k)
             for target in problem.goals
             for k, root in enumerate(range(len(problem.pieces)))
         )
-        self._ceiling = _Ceiling(problem, tracker.upper, tracker.options.seed)
+        self._ceiling = _Ceiling(problem, run.interval.upper, run.options.seed)
         # Read at once: a wrong file is an error before the search, not in its midst.
-        self._dataset = named_dataset(tracker.options, problem.domain)
+        self._dataset = named_dataset(run.options, problem.domain)
         self._attacker: Worker | None = None
         self._attack_started = False
         self._wide: WideBeside | None = None
 
     def run_here(self, deadline: float) -> bool:
         """Everything in this process, always in the same order."""
-        tracker = self._tracker
-        worker = SearchWorker(
-            tracker.problem, tracker.options, self._take_witness, bounds=tracker.bounds
-        )
+        run = self._run
+        worker = SearchWorker(run.problem, run.options, self._take_witness, bounds=run.bounds)
         # In one process results must repeat: no GPU by itself.
-        asked = tracker.options.wide is not None or tracker.options.device == "cuda"
-        wide = WideHere(tracker) if asked and tracker.options.is_wide else None
-        while len(self._frontier) and not tracker.closed:
+        asked = run.options.wide is not None or run.options.device == "cuda"
+        wide = WideHere(run) if asked and run.options.is_wide else None
+        while len(self._frontier) and not run.interval.closed:
             if time.monotonic() > deadline:
                 return True
             task = self._next_task(0, 1)
@@ -126,22 +124,22 @@ class _Search:
             if wide is not None and (nodes := wide.take(self._frontier, _QUANTUM_NODES)):
                 done = wide.explore(nodes, _QUANTUM_NODES, self._ceiling.upper, deadline)
                 self._take_report(wide.name, WideReport(done, {}))
-            tracker.report()
+            run.report()
         self._announce()
         return False
 
     def run_in_processes(self, count: int, deadline: float) -> bool:
-        tracker = self._tracker
+        run = self._run
         inbox: queue.SimpleQueue[tuple[Any, Any]] = queue.SimpleQueue()
         workers: dict[int, Worker] = {}
         begun = time.monotonic()
         try:
             for k in range(count):
-                workers[k] = Worker(k, (explore, (tracker.problem, tracker.options, k)), inbox)
+                workers[k] = Worker(k, (explore, (run.problem, run.options, k)), inbox)
             idle = set(workers)
-            if tracker.options.is_wide:
-                self._wide = WideBeside(tracker, count, inbox)
-            while not tracker.closed:
+            if run.options.is_wide:
+                self._wide = WideBeside(run, count, inbox)
+            while not run.interval.closed:
                 if time.monotonic() > deadline:
                     return True
                 if time.monotonic() - begun > _ATTACK_AFTER:
@@ -155,7 +153,7 @@ class _Search:
                     break  # nobody left to do it
                 heard = next_message(inbox, deadline)
                 if heard is None:
-                    tracker.report()
+                    run.report()
                     continue
                 self._handle(*heard, workers, idle)
             self._announce()
@@ -173,8 +171,8 @@ class _Search:
 
     def _start_attack(self, inbox: queue.SimpleQueue[tuple[Any, Any]], deadline: float) -> None:
         """Once, and not for problems that end before it could help."""
-        tracker = self._tracker
-        wanted = tracker.options.attack and tracker.problem.perturbation is not None
+        run = self._run
+        wanted = run.options.attack and run.problem.perturbation is not None
         if self._attack_started or not wanted:
             return
         from vhagar.attack.options import AttackOptions
@@ -182,15 +180,15 @@ class _Search:
 
         self._attack_started = True
         # Beside many workers, one more process takes little from them.
-        shares = max(1.0, tracker.options.worker_count / 2)
+        shares = max(1.0, run.options.worker_count / 2)
         left = min(_ATTACK_SHARE * shares, _LARGEST_SHARE) * (deadline - time.monotonic())
         # Networks that linear programs can hold are too small for a GPU to be worth its start.
         options = AttackOptions(
-            seed=tracker.options.seed,
-            device="cuda" if tracker.options.device == "cuda" else "cpu",
+            seed=run.options.seed,
+            device="cuda" if run.options.device == "cuda" else "cpu",
         )
         seconds = min(left, shares * _ATTACK_SECONDS)
-        job = AttackJob(tracker.problem, options, seconds, self._dataset)
+        job = AttackJob(run.problem, options, seconds, self._dataset)
         self._attacker = Worker(_ATTACKER, (attack_beside, job), inbox)
 
     def _handle_attack(self, message: Any) -> None:
@@ -199,10 +197,10 @@ class _Search:
                 self._attacker.stop()
             self._attacker = None
             if message.error is not None:
-                self._tracker.note(f"the attack ended early: {message.error}")
+                self._run.note(f"the attack ended early: {message.error}")
         else:
-            piece = self._tracker.problem.pieces[message.root]
-            self._tracker.offer_witness(message.target, message.x, piece, message.parameters)
+            piece = self._run.problem.pieces[message.root]
+            self._run.interval.offer_witness(message.target, message.x, piece, message.parameters)
 
     def _handle_wide(self, wide: WideBeside, message: Any) -> None:
         if isinstance(message, WideReport):
@@ -214,7 +212,7 @@ class _Search:
 
     def _take_report(self, name: int, report: WideReport) -> None:
         self._frontier.report(name, report.explored, report.held)
-        self._tracker.count_nodes(report.explored.nodes)
+        self._run.count_nodes(report.explored.nodes)
         self._announce()
 
     def _handle(self, name: Any, message: Any, workers: dict[int, Worker], idle: set[int]) -> None:
@@ -232,7 +230,7 @@ class _Search:
             self._ceiling.frontier.abandon(name)
             idle.discard(name)
             workers.pop(name).stop()
-            self._tracker.note(f"a worker ended early: {message.error}")
+            self._run.note(f"a worker ended early: {message.error}")
 
     def _hand_out(self, workers: dict[int, Worker], idle: set[int]) -> None:
         for name in sorted(idle):
@@ -248,11 +246,11 @@ class _Search:
         share = max(1, min(_MOST_HANDED_OUT, len(frontier) // workers))
         idle = not len(frontier)
         share_left = ceiling.frontier.explored < _CEILING_SHARE * frontier.explored
-        if (idle or share_left) and ceiling.is_wanted(self._tracker.upper):
+        if (idle or share_left) and ceiling.is_wanted(self._run.interval.upper):
             return CeilingTask(ceiling.frontier.take(worker, _MOST_HANDED_OUT), ceiling.lower)
         if idle:
             return None
-        return Task(frontier.take(worker, share, workers), self._tracker.lower, ceiling.upper)
+        return Task(frontier.take(worker, share, workers), self._run.interval.lower, ceiling.upper)
 
     def _put_back(self, name: int, explored: Explored) -> None:
         in_ceiling = self._ceiling.frontier.has(name)
@@ -264,22 +262,22 @@ class _Search:
             self._ceiling.update()
         else:
             self._frontier.put_back(name, explored)
-        self._tracker.count_nodes(explored.nodes)
+        self._run.count_nodes(explored.nodes)
         if explored.trouble is not None:
-            self._tracker.note(f"a part of the search failed: {explored.trouble}")
+            self._run.note(f"a part of the search failed: {explored.trouble}")
         self._announce()
 
     def _announce(self) -> None:
-        uppers = self._frontier.uppers(self._tracker.problem.goals)
+        uppers = self._frontier.uppers(self._run.problem.goals)
         for target, upper in uppers.items():
-            self._tracker.offer_upper(target, min(upper, self._ceiling.upper), BoundKind.TWIN)
+            self._run.interval.offer_upper(target, min(upper, self._ceiling.upper), BoundKind.TWIN)
 
     def _take_witness(self, found: WitnessFound) -> None:
-        if found.target is None and self._tracker.problem.perturbation is not None:
+        if found.target is None and self._run.problem.perturbation is not None:
             # No attack: it only says when the ceiling cannot come lower.
             self._ceiling.lower = max(self._ceiling.lower, found.confidence)
             return
-        piece = self._tracker.problem.pieces[found.root]
-        self._tracker.offer_witness(found.target, found.x, piece, found.parameters)
+        piece = self._run.problem.pieces[found.root]
+        self._run.interval.offer_witness(found.target, found.x, piece, found.parameters)
         if self._attacker is not None:
             self._attacker.tell((found.target, found.root, found.x, found.parameters))

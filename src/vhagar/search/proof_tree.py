@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from vhagar.errors import InvalidInput, VhagarError
 from vhagar.problem import Problem
 from vhagar.relaxation.lp.proof_kind import ProofKind
-from vhagar.result import Tracker
+from vhagar.result import Run
 from vhagar.result.certificate import (
     NODE,
     NodeKind,
@@ -38,34 +38,34 @@ _NONE = -1
 
 
 @contextmanager
-def recording(tracker: Tracker) -> Iterator[ProofTree | None]:
+def recording(run: Run) -> Iterator[ProofTree | None]:
     """A tree for the certificate, if one is asked for; it is written however the search ends.
 
     A search that fails leaves nothing behind.
     """
-    if tracker.options.certificate is None:
+    if run.options.certificate is None:
         yield None
         return
-    with _scratch_beside(Path(tracker.options.certificate)) as scratch:
-        tree = ProofTree(tracker.problem, scratch)
+    with _scratch_beside(Path(run.options.certificate)) as scratch:
+        tree = ProofTree(run.problem, scratch)
         try:
             yield tree
         except KeyboardInterrupt:
-            _write(tree, tracker)
+            _write(tree, run)
             raise
-        _write(tree, tracker)
+        _write(tree, run)
 
 
-def _write(tree: ProofTree, tracker: Tracker) -> None:
+def _write(tree: ProofTree, run: Run) -> None:
     """Nothing that goes wrong here may cost the answer."""
-    assert tracker.options.certificate is not None
-    path = Path(tracker.options.certificate)
+    assert run.options.certificate is not None
+    path = Path(run.options.certificate)
     try:
-        with tracker.phase("certificate"):
-            tree.write(path, tracker)
-        tracker.certificate = path
+        with run.phase("certificate"):
+            tree.write(path, run)
+        run.certificate = path
     except (OSError, VhagarError) as error:
-        tracker.note(f"the certificate could not be written: {error}")
+        run.note(f"the certificate could not be written: {error}")
 
 
 @contextmanager
@@ -166,13 +166,13 @@ class ProofTree:
         self._scratch.write(content)
         return offset
 
-    def write(self, path: Path, tracker: Tracker) -> None:
-        """Write the certificate of what the tracker states now."""
+    def write(self, path: Path, run: Run) -> None:
+        """Write the certificate of what the run states now."""
         if self._failure is not None:
             raise VhagarError(self._failure)
-        head = head_of(tracker, self._trees, self._count)
+        head = head_of(run, self._trees, self._count)
         records = self._records[: NODE.size * (self._count - len(self._trees))]
-        maps = maps_of(tracker.problem)
+        maps = maps_of(run.problem)
         write_certificate(path, head, records, self._proven_regions(), maps)
 
     def _proven_regions(self) -> Iterator[RegionProofs]:

@@ -13,7 +13,7 @@ import pytest
 from vhagar import Network, Options, Problem, Status, verify
 from vhagar.attack.hints import NO_HINT, Hints
 from vhagar.options import MIP_PARTS
-from vhagar.result import Tracker
+from vhagar.result import Run
 from vhagar.runtime.processes import Finished
 from vhagar.search.mip.attack_phase import AttackBeside, attack_first
 from vhagar.search.mip.attack_worker import HintsFound, start_of
@@ -27,21 +27,21 @@ from vhagar.solver.backends.highs import HighsModel
 OPTIMUM = 0.25  # of the fixture `problem`
 
 
-def tracker_of(problem: Problem, *without: str, **more: Any) -> Tracker:
-    return Tracker(problem, Options(engine="mip", without=without, **more))
+def tracker_of(problem: Problem, *without: str, **more: Any) -> Run:
+    return Run(problem, Options(engine="mip", without=without, **more))
 
 
 def test_the_attack_is_heard_first(problem: Problem) -> None:
-    tracker = tracker_of(problem, processes=False)
-    prepared = attack_first(tracker, time.monotonic() + 60)
-    assert 0 < prepared.lower == tracker.lower <= OPTIMUM
+    run = tracker_of(problem, processes=False)
+    prepared = attack_first(run, time.monotonic() + 60)
+    assert 0 < prepared.lower == run.interval.lower <= OPTIMUM
     assert set(prepared.hints) == {1}
 
 
 def test_without_its_bound_there_are_only_hints(problem: Problem) -> None:
-    tracker = tracker_of(problem, "attack", processes=False)
-    prepared = attack_first(tracker, time.monotonic() + 60)
-    assert prepared.lower == tracker.lower == 0
+    run = tracker_of(problem, "attack", processes=False)
+    prepared = attack_first(run, time.monotonic() + 60)
+    assert prepared.lower == run.interval.lower == 0
     assert prepared.hints
 
 
@@ -53,37 +53,37 @@ def test_without_hints_there_is_only_its_bound(problem: Problem) -> None:
 
 @pytest.mark.parametrize("more", [{"without": ("attack", "hints")}, {"attack": False}])
 def test_without_both_there_is_no_attack(problem: Problem, more: dict[str, Any]) -> None:
-    tracker = Tracker(problem, Options(engine="mip", **more))
-    prepared = attack_first(tracker, math.inf)
+    run = Run(problem, Options(engine="mip", **more))
+    prepared = attack_first(run, math.inf)
     assert prepared.lower == 0
     assert not prepared.hints
-    assert not AttackBeside(tracker, math.inf, queue.SimpleQueue()).running
+    assert not AttackBeside(run, math.inf, queue.SimpleQueue()).running
 
 
 def test_nothing_is_attacked_without_a_perturbation(hidden: Network) -> None:
-    tracker = tracker_of(Problem(hidden, None, 0))
-    assert not AttackBeside(tracker, math.inf, queue.SimpleQueue()).running
+    run = tracker_of(Problem(hidden, None, 0))
+    assert not AttackBeside(run, math.inf, queue.SimpleQueue()).running
 
 
 def test_beside_it_ends_when_it_is_told(problem: Problem) -> None:
-    tracker = tracker_of(problem)
+    run = tracker_of(problem)
     inbox: queue.SimpleQueue[tuple[Any, Any]] = queue.SimpleQueue()
-    attack = AttackBeside(tracker, math.inf, inbox)
+    attack = AttackBeside(run, math.inf, inbox)
     try:
         assert attack.running
         # However long it takes to start: it is told to end once it has found something.
-        while tracker.lower == 0:
+        while run.interval.lower == 0:
             attack.hear(*inbox.get(timeout=100))
         prepared = attack.ended()
     finally:
         attack.stop()
-    assert prepared.lower == tracker.lower > 0
+    assert prepared.lower == run.interval.lower > 0
     assert not attack.running
 
 
 def test_what_others_say_is_not_for_it(problem: Problem) -> None:
-    tracker = tracker_of(problem)
-    attack = AttackBeside(tracker, math.inf, queue.SimpleQueue())
+    run = tracker_of(problem)
+    attack = AttackBeside(run, math.inf, queue.SimpleQueue())
     try:
         attack.hear("somebody", Finished("an error of somebody"))
         assert attack.running
@@ -92,7 +92,7 @@ def test_what_others_say_is_not_for_it(problem: Problem) -> None:
     finally:
         attack.stop()
     assert attack.ended().hints.keys() == {1}
-    assert tracker.result().notes == ("the attack ended early: out of memory",)
+    assert run.result().notes == ("the attack ended early: out of memory",)
 
 
 def search(problem: Problem, prepared: Prepared, messages: list[Message]) -> TargetSearch:

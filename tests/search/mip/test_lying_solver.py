@@ -11,7 +11,7 @@ import pytest
 
 from vhagar import Options, Problem, Result, Status, verify
 from vhagar.errors import SolverFailure, SolverUnavailable
-from vhagar.result import Tracker
+from vhagar.result import Run
 from vhagar.search.mip.engine import _take
 from vhagar.search.mip.messages import SolverMissing
 from vhagar.solver.backends import Solved, SolveStatus
@@ -158,4 +158,4 @@ def test_a_solver_without_a_licence_ends_the_run_with_its_reason(
         run_with(problem, solve, monkeypatch)
     # A process of its own tells its parent, which says it once.
     with pytest.raises(SolverUnavailable, match="no licence"):
-        _take(Tracker(problem, HERE, None), 1, SolverMissing("no licence"))
+        _take(Run(problem, HERE, None), 1, SolverMissing("no licence"))

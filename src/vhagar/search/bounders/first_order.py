@@ -21,7 +21,7 @@ from vhagar.relaxation.first_order.dual import Steps
 from vhagar.relaxation.first_order.refine import cores, first_order_bounds, refine
 from vhagar.relaxation.first_order.root import root_bounds
 from vhagar.relaxation.layerwise import TwinBounds, quick_bounds
-from vhagar.result import BoundKind, Tracker
+from vhagar.result import BoundKind, Run
 from vhagar.runtime.devices import device_words, require_torch, torch_device
 from vhagar.runtime.processes import Finished, Worker, next_message
 from vhagar.search.bounders.size import is_large
@@ -55,43 +55,41 @@ _CUDA_PLANS = (
 class LargeEngine(AbstractEngine):
     """First-order bounds at the roots, and the attack beside them."""
 
-    def run(self, tracker: Tracker, deadline: float) -> bool:
-        device = torch_device(tracker.options.device)
-        tracker.device = device_words(device)
-        if is_large(tracker.problem):
-            tracker.note(
-                f"{tracker.problem.network.hidden_neurons} hidden neurons are too many for linear "
-                f"programs: bounds by first-order steps on {tracker.device}, without branching"
+    def search(self, run: Run, deadline: float) -> bool:
+        device = torch_device(run.options.device)
+        run.device = device_words(device)
+        if is_large(run.problem):
+            run.note(
+                f"{run.problem.network.hidden_neurons} hidden neurons are too many for linear "
+                f"programs: bounds by first-order steps on {run.device}, without branching"
             )
-        if device.type == "cpu" and tracker.options.attack and tracker.options.processes:
+        if device.type == "cpu" and run.options.attack and run.options.processes:
             # The attack needs a core of its own; threads that wait for each other need theirs, too.
             require_torch().set_num_threads(max(1, cores() - 1))
-        with _Attack(tracker, deadline) as attack:
-            bounding = _Bounding(tracker, device, deadline, attack.hear)
+        with _Attack(run, deadline) as attack:
+            bounding = _Bounding(run, device, deadline, attack.hear)
             for plan in _CUDA_PLANS if device.type == "cuda" else _CPU_PLANS:
                 bounding.round(plan)
             attack.finish()
-        return time.monotonic() > deadline and not tracker.closed
+        return time.monotonic() > deadline and not run.interval.closed
 
 
 class _Bounding:
     """Upper bounds of all pieces and targets; one bound on the largest confidence for all."""
 
-    def __init__(
-        self, tracker: Tracker, device: Any, deadline: float, hear: Callable[[], None]
-    ) -> None:
-        self._tracker = tracker
+    def __init__(self, run: Run, device: Any, deadline: float, hear: Callable[[], None]) -> None:
+        self._run = run
         self._device = device
         self._deadline = deadline
         self._hear = hear
-        goals, roots = tracker.problem.goals, range(len(tracker.problem.pieces))
+        goals, roots = run.problem.goals, range(len(run.problem.pieces))
         self._uppers = {(goal, root): math.inf for goal in goals for root in roots}
         self._ceiling = math.inf
         self._kept: dict[int | None, TwinBounds] = {}
 
     def round(self, plan: Plan) -> None:
         """All pieces, and the ceiling: early where it bounds many pieces at once, else last."""
-        problem = self._tracker.problem
+        problem = self._run.problem
         many = len(problem.pieces) > _MOST_KEPT
         if many:
             self._lower_ceiling(plan)
@@ -104,7 +102,7 @@ class _Bounding:
 
     def _lower_ceiling(self, plan: Plan) -> None:
         """No attacked input is more confident than any input can be."""
-        problem = self._tracker.problem
+        problem = self._run.problem
         if problem.perturbation is None:
             return  # that is the question itself
         own = problem.without_perturbation()
@@ -118,7 +116,7 @@ class _Bounding:
     ) -> dict[int | None, float]:
         """Bounds for every goal; none where there is no time left."""
         self._hear()
-        if self._tracker.closed or self._is_late():
+        if self._run.interval.closed or self._is_late():
             return {}
         bounds = self._bounds(problem, root, piece)
         last = len(bounds.hexagons) - 1
@@ -147,23 +145,23 @@ class _Bounding:
         return bounds
 
     def _announce(self) -> None:
-        roots = range(len(self._tracker.problem.pieces))
-        for goal in self._tracker.problem.goals:
+        roots = range(len(self._run.problem.pieces))
+        for goal in self._run.problem.goals:
             upper = max(self._uppers[goal, root] for root in roots)
-            self._tracker.offer_upper(goal, min(upper, self._ceiling), BoundKind.TWIN)
-        self._tracker.report()
+            self._run.interval.offer_upper(goal, min(upper, self._ceiling), BoundKind.TWIN)
+        self._run.report()
 
 
 class _Attack:
     """The attack without linear programs: beside the bounds, or after them without processes."""
 
-    def __init__(self, tracker: Tracker, deadline: float) -> None:
+    def __init__(self, run: Run, deadline: float) -> None:
         from vhagar.attack.options import AttackOptions
         from vhagar.attack.worker import AttackJob
 
-        self._tracker = tracker
-        options = tracker.options
-        dataset = named_dataset(options, tracker.problem.domain)
+        self._run = run
+        options = run.options
+        dataset = named_dataset(options, run.problem.domain)
         left = deadline - time.monotonic()
         seconds = left if math.isfinite(left) else _ATTACK_SECONDS
         seconds = min(max(_ATTACK_SHARE * seconds, _ATTACK_SECONDS), 0.9 * max(seconds, 0.0))
@@ -173,7 +171,7 @@ class _Attack:
             seed=options.seed,
             device=options.device,
         )
-        self._job = AttackJob(tracker.problem, climbing, seconds, dataset)
+        self._job = AttackJob(run.problem, climbing, seconds, dataset)
         self._inbox: queue.SimpleQueue[tuple[Any, Any]] = queue.SimpleQueue()
         self._worker: Worker | None = None
         self._waiting = options.attack
@@ -181,7 +179,7 @@ class _Attack:
     def __enter__(self) -> _Attack:
         from vhagar.attack.worker import attack_beside
 
-        if self._waiting and self._tracker.options.processes:
+        if self._waiting and self._run.options.processes:
             self._worker = Worker("attack", (attack_beside, self._job), self._inbox)
         return self
 
@@ -198,15 +196,15 @@ class _Attack:
         """Wait for the rest, or do it now."""
         if not self._waiting:
             return
-        if not self._tracker.options.processes:
+        if not self._run.options.processes:
             self._run_here()
             return
         end = time.monotonic() + self._job.left + 1.0
-        while self._worker is not None and not self._tracker.closed and time.monotonic() < end:
+        while self._worker is not None and not self._run.interval.closed and time.monotonic() < end:
             heard = next_message(self._inbox, end)
             if heard is not None:
                 self._take(heard[1])
-            self._tracker.report()
+            self._run.report()
 
     def _run_here(self) -> None:
         from vhagar.attack.run import attack
@@ -217,7 +215,7 @@ class _Attack:
             options=self._job.options,
             dataset=self._job.dataset,
             on_attack=self._take,
-            should_stop=lambda: self._tracker.closed,
+            should_stop=lambda: self._run.interval.closed,
         )
 
     def _take(self, message: Any) -> None:
@@ -226,7 +224,7 @@ class _Attack:
                 self._worker.stop()
             self._worker = None
             if message.error is not None:
-                self._tracker.note(f"the attack ended early: {message.error}")
+                self._run.note(f"the attack ended early: {message.error}")
             return
-        piece = self._tracker.problem.pieces[message.root]
-        self._tracker.offer_witness(message.target, message.x, piece, message.parameters)
+        piece = self._run.problem.pieces[message.root]
+        self._run.interval.offer_witness(message.target, message.x, piece, message.parameters)

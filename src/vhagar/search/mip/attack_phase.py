@@ -11,7 +11,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from vhagar.dataset import named_dataset
-from vhagar.result import Tracker
+from vhagar.result import Run
 from vhagar.runtime.processes import Finished, Worker, next_message
 from vhagar.search.mip.preparation import UNPREPARED, Prepared
 
@@ -28,34 +28,34 @@ _LAST_WORDS = 3.0
 _NAME = "attack"
 
 
-def attack_first(tracker: Tracker, deadline: float) -> Prepared:
+def attack_first(run: Run, deadline: float) -> Prepared:
     """A short attack in this process, before anything else."""
-    if not _wanted(tracker):
+    if not _wanted(run):
         return UNPREPARED
     from vhagar.search.mip.attack_worker import attack_here
 
-    job = _job(tracker, max(min(_MOST_SHARE * (deadline - time.monotonic()), _MOST_SECONDS), 0.0))
-    found = attack_here(job, lambda one: _offer(tracker, one), lambda: tracker.closed)
-    return _prepared(tracker, found.hints)
+    job = _job(run, max(min(_MOST_SHARE * (deadline - time.monotonic()), _MOST_SECONDS), 0.0))
+    found = attack_here(job, lambda one: _offer(run, one), lambda: run.interval.closed)
+    return _prepared(run, found.hints)
 
 
 class AttackBeside:
     """The attack in a process of its own; `hear` takes its messages out of a shared inbox."""
 
     def __init__(
-        self, tracker: Tracker, deadline: float, inbox: queue.SimpleQueue[tuple[Any, Any]]
+        self, run: Run, deadline: float, inbox: queue.SimpleQueue[tuple[Any, Any]]
     ) -> None:
-        self._tracker = tracker
+        self._run = run
         self._inbox = inbox
         self._hints: dict[int | None, Any] = {}
         self._worker: Worker | None = None
         now = time.monotonic()
         left = deadline - now
         self._earliest_end = now + max(min(_LEAST_SHARE * left, _LEAST_SECONDS), 0.0)
-        if _wanted(tracker):
+        if _wanted(run):
             from vhagar.search.mip.attack_worker import attack_until_told
 
-            job = _job(tracker, max(min(_MOST_SHARE * left, _MOST_SECONDS), 0.0))
+            job = _job(run, max(min(_MOST_SHARE * left, _MOST_SECONDS), 0.0))
             self._worker = Worker(_NAME, (attack_until_told, job), inbox)
 
     @property
@@ -65,7 +65,7 @@ class AttackBeside:
     def hear(self, name: Any, message: Any) -> None:
         """A message from the inbox that nobody else knows; None is a moment of silence."""
         if name is None:
-            self._tracker.report()
+            self._run.report()
         if name != _NAME or self._worker is None:
             return
         from vhagar.search.mip.attack_worker import HintsFound
@@ -73,17 +73,17 @@ class AttackBeside:
         if isinstance(message, Finished):
             self.stop()
             if message.error is not None:
-                self._tracker.note(f"the attack ended early: {message.error}")
+                self._run.note(f"the attack ended early: {message.error}")
         elif isinstance(message, HintsFound):
             self._hints = dict(message.hints)
         else:
-            _offer(self._tracker, message)
+            _offer(self._run, message)
 
     def ended(self) -> Prepared:
         """Let it come to an end, and see what it brought."""
         told = False
         end = self._earliest_end
-        while self._worker is not None and not self._tracker.closed:
+        while self._worker is not None and not self._run.interval.closed:
             if time.monotonic() >= end and told:
                 break  # no last words
             if time.monotonic() >= end:
@@ -92,7 +92,7 @@ class AttackBeside:
             heard = next_message(self._inbox, end)
             self.hear(*(heard or (None, None)))
         self.stop()
-        return _prepared(self._tracker, self._hints)
+        return _prepared(self._run, self._hints)
 
     def stop(self) -> None:
         if self._worker is not None:
@@ -100,28 +100,28 @@ class AttackBeside:
         self._worker = None
 
 
-def _wanted(tracker: Tracker) -> bool:
-    options = tracker.options
+def _wanted(run: Run) -> bool:
+    options = run.options
     used = {"attack", "hints"} - set(options.without)
-    return options.attack and bool(used) and tracker.problem.perturbation is not None
+    return options.attack and bool(used) and run.problem.perturbation is not None
 
 
-def _job(tracker: Tracker, seconds: float) -> AttackJob:
+def _job(run: Run, seconds: float) -> AttackJob:
     from vhagar.attack.options import AttackOptions
     from vhagar.attack.worker import AttackJob
 
-    options = tracker.options
-    dataset = named_dataset(options, tracker.problem.domain)
-    return AttackJob(tracker.problem, AttackOptions(seed=options.seed), seconds, dataset)
+    options = run.options
+    dataset = named_dataset(options, run.problem.domain)
+    return AttackJob(run.problem, AttackOptions(seed=options.seed), seconds, dataset)
 
 
-def _offer(tracker: Tracker, found: Attack) -> None:
+def _offer(run: Run, found: Attack) -> None:
     """What the attack found counts, unless it runs for its hints alone."""
-    if "attack" not in tracker.options.without:
-        piece = tracker.problem.pieces[found.root]
-        tracker.offer_witness(found.target, found.x, piece, found.parameters)
+    if "attack" not in run.options.without:
+        piece = run.problem.pieces[found.root]
+        run.interval.offer_witness(found.target, found.x, piece, found.parameters)
 
 
-def _prepared(tracker: Tracker, hints: Any) -> Prepared:
-    kept = {} if "hints" in tracker.options.without else dict(hints)
-    return Prepared(lower=tracker.lower, hints=kept)
+def _prepared(run: Run, hints: Any) -> Prepared:
+    kept = {} if "hints" in run.options.without else dict(hints)
+    return Prepared(lower=run.interval.lower, hints=kept)

@@ -15,7 +15,7 @@ from vhagar.engine import AbstractEngine
 from vhagar.errors import SolverFailure, SolverUnavailable
 from vhagar.options import Options
 from vhagar.problem import Problem
-from vhagar.result import BoundKind, Tracker
+from vhagar.result import BoundKind, Run
 from vhagar.runtime.processes import Channel, Finished, Worker, next_message
 from vhagar.search.mip.attack_phase import AttackBeside, attack_first
 from vhagar.search.mip.messages import (
@@ -35,55 +35,55 @@ Inbox = queue.SimpleQueue[tuple[Any, Any]]
 class MipEngine(AbstractEngine):
     """The paper's method: concrete bounds, dependencies, the attack, and the main MIP."""
 
-    def run(self, tracker: Tracker, deadline: float) -> bool:
+    def search(self, run: Run, deadline: float) -> bool:
         # Read at once: a wrong file is an error before the search, not in its midst.
-        named_dataset(tracker.options, tracker.problem.domain)
-        if tracker.options.processes:
-            return _run_in_processes(tracker, deadline)
-        return _run_here(tracker, deadline)
+        named_dataset(run.options, run.problem.domain)
+        if run.options.processes:
+            return _run_in_processes(run, deadline)
+        return _run_here(run, deadline)
 
 
-def _run_here(tracker: Tracker, deadline: float) -> bool:
-    problem, options = tracker.problem, tracker.options
+def _run_here(run: Run, deadline: float) -> bool:
+    problem, options = run.problem, run.options
 
     def late() -> bool:
-        return time.monotonic() > deadline or tracker.closed
+        return time.monotonic() > deadline or run.interval.closed
 
-    with tracker.phase("prepare"):
-        attacked = attack_first(tracker, deadline)
+    with run.phase("prepare"):
+        attacked = attack_first(run, deadline)
         pool = SerialPool(BoundsWorker(problem, options), late)
         prepared = replace(attacked, pieces=prepare(problem, options, pool, deadline))
     for goal in problem.goals:
 
         def stop(goal: int | None = goal) -> bool:
-            return time.monotonic() > deadline or tracker.settled(goal)
+            return time.monotonic() > deadline or run.interval.settled(goal)
 
         def receive(message: Message, goal: int | None = goal) -> None:
-            _take(tracker, goal, message)
+            _take(run, goal, message)
 
         try:
             TargetSearch(problem, goal, options, receive, stop, prepared).run()
         except SolverFailure as failure:
-            _note_failure(tracker, goal, str(failure))
+            _note_failure(run, goal, str(failure))
     return time.monotonic() > deadline
 
 
-def _run_in_processes(tracker: Tracker, deadline: float) -> bool:
+def _run_in_processes(run: Run, deadline: float) -> bool:
     inbox: Inbox = queue.SimpleQueue()
-    with tracker.phase("prepare"):
-        prepared = _prepare_in_processes(tracker, deadline, inbox)
-    goals = [goal for goal in tracker.problem.goals if not tracker.settled(goal)]
+    with run.phase("prepare"):
+        prepared = _prepare_in_processes(run, deadline, inbox)
+    goals = [goal for goal in run.problem.goals if not run.interval.settled(goal)]
     workers: dict[Any, Worker] = {}
     try:
         for goal in goals:
-            job = (_search, (tracker.problem, goal, tracker.options, prepared))
+            job = (_search, (run.problem, goal, run.options, prepared))
             workers[goal] = Worker(goal, job, inbox)
-        while workers and not tracker.closed:
+        while workers and not run.interval.closed:
             if time.monotonic() > deadline:
                 return True
             heard = next_message(inbox, deadline)
             if heard is None:
-                tracker.report()
+                run.report()
                 continue
             goal, message = heard
             if goal not in workers:
@@ -91,25 +91,25 @@ def _run_in_processes(tracker: Tracker, deadline: float) -> bool:
             if isinstance(message, Finished):
                 workers.pop(goal).stop()
                 if message.error is not None:
-                    _note_failure(tracker, goal, message.error)
+                    _note_failure(run, goal, message.error)
             else:
-                _take(tracker, goal, message)
-                for settled in [goal for goal in workers if tracker.settled(goal)]:
+                _take(run, goal, message)
+                for settled in [goal for goal in workers if run.interval.settled(goal)]:
                     workers.pop(settled).stop()
-        return not tracker.closed and time.monotonic() > deadline
+        return not run.interval.closed and time.monotonic() > deadline
     finally:
         for worker in workers.values():
             worker.stop()
 
 
-def _prepare_in_processes(tracker: Tracker, deadline: float, inbox: Inbox) -> Prepared:
+def _prepare_in_processes(run: Run, deadline: float, inbox: Inbox) -> Prepared:
     """The attack in one process, bounds and relations in the others."""
-    problem, options = tracker.problem, tracker.options
-    attack = AttackBeside(tracker, deadline, inbox)
+    problem, options = run.problem, run.options
+    attack = AttackBeside(run, deadline, inbox)
     size = max(options.worker_count - attack.running, 1)
     pool = None
     try:
-        pool = ProcessPool(problem, options, size, inbox, attack.hear, tracker.note)
+        pool = ProcessPool(problem, options, size, inbox, attack.hear, run.note)
         pieces = prepare(problem, options, pool, deadline)
         return replace(attack.ended(), pieces=pieces)
     finally:
@@ -118,21 +118,21 @@ def _prepare_in_processes(tracker: Tracker, deadline: float, inbox: Inbox) -> Pr
             pool.stop()
 
 
-def _note_failure(tracker: Tracker, goal: int | None, error: str) -> None:
+def _note_failure(run: Run, goal: int | None, error: str) -> None:
     """What was found so far stays valid; the goal is searched no further."""
     what = "the search" if goal is None else f"the search for target {goal}"
-    tracker.note(f"{what} failed: {error}")
+    run.note(f"{what} failed: {error}")
 
 
-def _take(tracker: Tracker, goal: int | None, message: Message) -> None:
+def _take(run: Run, goal: int | None, message: Message) -> None:
     if isinstance(message, UpperFound):
-        tracker.offer_upper(goal, message.value, BoundKind.SOLVER)
+        run.interval.offer_upper(goal, message.value, BoundKind.SOLVER)
     elif isinstance(message, CandidateFound):
-        piece = None if message.root is None else tracker.problem.pieces[message.root]
+        piece = None if message.root is None else run.problem.pieces[message.root]
         candidate = message.candidate
-        tracker.offer_witness(goal, candidate.x, piece, candidate.parameters)
+        run.interval.offer_witness(goal, candidate.x, piece, candidate.parameters)
     elif isinstance(message, NodesSearched):
-        tracker.count_nodes(message.count)
+        run.count_nodes(message.count)
     elif isinstance(message, SolverMissing):
         raise SolverUnavailable(message.reason)
 

@@ -9,7 +9,7 @@ import queue
 import time
 from typing import Any
 
-from vhagar.result import Tracker
+from vhagar.result import Run
 from vhagar.runtime.processes import Finished, Worker
 from vhagar.search.bounders.gpu.tasks import Suitable, WideReady, WideReport, WideTask
 from vhagar.search.frontier import Frontier
@@ -31,19 +31,17 @@ _LAG, _PATIENCE = 0.15, 8.0
 class WideBeside:
     """A process that takes nodes by the thousand. It is given none before it is ready."""
 
-    def __init__(
-        self, tracker: Tracker, name: int, inbox: queue.SimpleQueue[tuple[Any, Any]]
-    ) -> None:
+    def __init__(self, run: Run, name: int, inbox: queue.SimpleQueue[tuple[Any, Any]]) -> None:
         from vhagar.search.bounders.gpu.worker import explore_wide
 
         self.name = name
-        self._tracker = tracker
-        self._suitable = Suitable(tracker.problem)
+        self._run = run
+        self._suitable = Suitable(run.problem)
         self._idle = False
         self._held: dict[int | None, float] = {}
         self._fruitless = 0
         self._in_time = time.monotonic()
-        job = (tracker.problem, tracker.options, name)
+        job = (run.problem, run.options, name)
         self._worker = Worker(name, (explore_wide, job), inbox)
 
     def stop(self) -> None:
@@ -65,12 +63,12 @@ class WideBeside:
             nodes = frontier.lend(self.name, _NODES, reserve, best, self._suitable)
         if nodes or self._held:
             wanted = _RETURNED * workers if best > frontier.best() else 0
-            self._worker.tell(WideTask(nodes, self._tracker.lower, ceiling, wanted))
+            self._worker.tell(WideTask(nodes, self._run.interval.lower, ceiling, wanted))
             self._idle = False
 
     def _lags(self, own: float, others: float) -> bool:
         """Whether its nodes have held up the search for a while."""
-        if own - others <= _LAG * (own - self._tracker.lower):
+        if own - others <= _LAG * (own - self._run.interval.lower):
             self._in_time = time.monotonic()
         return time.monotonic() - self._in_time > _PATIENCE
 
@@ -78,10 +76,10 @@ class WideBeside:
         """It has done its task, or is ready for the first one, or gone."""
         if isinstance(message, Finished):
             self.stop()
-            self._tracker.note(f"the bounding of wide frontiers ended early: {message.error}")
+            self._run.note(f"the bounding of wide frontiers ended early: {message.error}")
             return
         if isinstance(message, WideReady):
-            self._tracker.device = message.device
+            self._run.device = message.device
             self._in_time = time.monotonic()
         if isinstance(message, WideReport):
             self._held = message.held
@@ -94,16 +92,16 @@ class WideHere:
 
     name = 1  # the search itself is 0
 
-    def __init__(self, tracker: Tracker) -> None:
+    def __init__(self, run: Run) -> None:
         from vhagar.runtime.devices import device_words, torch_device
         from vhagar.search.bounders.gpu.explorer import WideExplorer
 
-        self._tracker = tracker
-        self._suitable = Suitable(tracker.problem)
-        device = torch_device(tracker.options.device)
-        tracker.device = device_words(device)
+        self._run = run
+        self._suitable = Suitable(run.problem)
+        device = torch_device(run.options.device)
+        run.device = device_words(device)
         self._node_solver = WideExplorer(
-            tracker.problem, tracker.options, device, first_number(self.name), tracker.bounds
+            run.problem, run.options, device, first_number(self.name), run.bounds
         )
 
     def take(self, frontier: Frontier, count: int) -> list[Node]:
@@ -113,7 +111,7 @@ class WideHere:
     def explore(
         self, nodes: list[Node], most_nodes: int, ceiling: float, deadline: float
     ) -> Explored:
-        self._node_solver.lower, self._node_solver.ceiling = self._tracker.lower, ceiling
+        self._node_solver.lower, self._node_solver.ceiling = self._run.interval.lower, ceiling
         return self._node_solver.explore(
             nodes, most_nodes, should_stop=lambda: time.monotonic() > deadline
         )

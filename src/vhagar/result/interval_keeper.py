@@ -1,4 +1,4 @@
-"""The keeper of the interval: everything an engine finds goes through here.
+"""The keeper of the interval: the only place that lets a bound in.
 
 Only an accepted witness raises `lower`; only a finite number offered as an upper bound lowers
 `upper`. NaN, infinities and refuted bounds change nothing.
@@ -8,31 +8,17 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from vhagar.errors import VhagarError
-from vhagar.options import Options
 from vhagar.perturbation import AbstractPiece
 from vhagar.problem import Problem
 from vhagar.relaxation import Bounds, network_bounds
-from vhagar.relaxation.bounds_cache import BoundsCache
-from vhagar.result.result import Result
-from vhagar.result.values import (
-    BoundKind,
-    Estimate,
-    Interval,
-    Moment,
-    Progress,
-    Status,
-)
+from vhagar.result.values import BoundKind, Interval, Moment
 from vhagar.result.witness import Rejection, Witness, WitnessCheck
-
-OnProgress = Callable[[Progress], None]
 
 # A gap this small beside the first (interval arithmetic) bound counts as closed: solvers cannot
 # tell a bound of exactly 0 from one within their tolerances.
@@ -46,43 +32,33 @@ _ROOM = 1e-9
 _ON_TRUST = (BoundKind.SOLVER, BoundKind.MARABOU)
 
 
-class Tracker:
-    """Intervals per goal (a target class, or None), the best witness, and the history.
+class IntervalKeeper:
+    """Intervals per goal (a target class, or None), the best witness of each, and the history.
 
-    `bounds` is where engines find what earlier problems left for them.
+    `on_change` is called after every improvement, `note` with what the user should know.
     """
 
     def __init__(
         self,
         problem: Problem,
-        options: Options,
-        on_progress: OnProgress | None = None,
-        bounds: BoundsCache | None = None,
+        relative_gap: float,
+        certified: bool = False,
+        on_change: Callable[[], None] = lambda: None,
+        note: Callable[[str], None] = lambda text: None,
     ) -> None:
-        self.problem = problem
-        self.options = options
-        self.bounds = bounds or BoundsCache()
-        self.started = time.monotonic()
-        self.phase_name = "start"
-        self.device = "cpu"
-        self.estimate: Estimate | None = None
-        self._on_progress = on_progress
+        self._problem = problem
+        self._relative_gap = relative_gap
+        self._certified = certified
+        self._on_change = on_change
+        self._note = note
+        self._started = time.monotonic()
         self._check = WitnessCheck(problem)
         self._uppers: dict[int | None, dict[BoundKind, float]] = {g: {} for g in problem.goals}
         self._witnesses: dict[int | None, Witness] = {}
         self._distrusted: set[tuple[int | None, BoundKind]] = set()
-        self._initial_upper = math.inf
         self._rounding = _ROUNDING * _score_size(problem)
         self._history: list[Moment] = []
-        self._timings: dict[str, float] = {}
-        self._notes: list[str] = list(problem.network.notes)
-        self._nodes = 0
-        # Set by whoever has written the certificate that was asked for.
-        self.certificate: Path | None = None
-
-    @property
-    def seconds(self) -> float:
-        return time.monotonic() - self.started
+        self._initial_upper = math.inf
 
     @property
     def lower(self) -> float:
@@ -90,7 +66,7 @@ class Tracker:
 
     @property
     def upper(self) -> float:
-        return max(self.goal_upper(goal) for goal in self.problem.goals)
+        return max(self.goal_upper(goal) for goal in self._problem.goals)
 
     def witness(self, goal: int | None) -> Witness | None:
         """The best witness of a goal."""
@@ -115,12 +91,12 @@ class Tracker:
         if not math.isfinite(upper):
             return False
         negligible = _NEGLIGIBLE * self._initial_upper if self._history else 0.0
-        enough = max(self.options.relative_gap * upper, negligible, self._rounding)
+        enough = max(self._relative_gap * upper, negligible, self._rounding)
         return upper - lower <= enough + self._room(upper)
 
     def _room(self, value: float) -> float:
         """What the statement of a bound leaves to a checker; a bound of 0 needs no arithmetic."""
-        if self.options.certificate is None or value == 0:
+        if not self._certified or value == 0:
             return 0.0
         first = self._initial_upper if self._history else value
         return _ROOM * (value + first) + self._rounding
@@ -170,7 +146,7 @@ class Tracker:
             )
         self._uppers[goal].pop(kind, None)
         self._distrusted.add((goal, kind))
-        self._notes.append(
+        self._note(
             f"a bound {value:.6g} for target {goal} ({kind.value}) was refuted by a witness and "
             "dropped"
         )
@@ -180,91 +156,43 @@ class Tracker:
             if not math.isfinite(self.upper):
                 return  # no interval yet
             self._initial_upper = self.upper
-        moment = Moment(self.seconds, self.lower, self.upper)
+        moment = Moment(time.monotonic() - self._started, self.lower, self.upper)
         last = self._history[-1] if self._history else None
         if last is None or (last.lower, last.upper) != (moment.lower, moment.upper):
             self._history.append(moment)
-            self.report()
+            self._on_change()
 
-    def report(self) -> None:
-        """Tell the caller where things stand."""
-        if self._on_progress is not None:
-            self._on_progress(
-                Progress(
-                    self.seconds,
-                    self.lower,
-                    self.upper,
-                    self.phase_name,
-                    self._intervals(),
-                    self._initial_upper,
-                    dict(self._witnesses),
-                    self._kind(self._deciding),
-                )
-            )
+    @property
+    def initial_upper(self) -> float:
+        """The first upper bound; infinite before there is one."""
+        return self._initial_upper
 
-    def note(self, text: str) -> None:
-        """Something the user should know about this run."""
-        if text not in self._notes:
-            self._notes.append(text)
+    @property
+    def history(self) -> tuple[Moment, ...]:
+        """The interval after every improvement."""
+        return tuple(self._history)
 
-    def count_nodes(self, more: int) -> None:
-        """So many more nodes of a search tree were looked at."""
-        self._nodes += more
+    @property
+    def witnesses(self) -> dict[int | None, Witness]:
+        """The best witness of each goal that has one."""
+        return dict(self._witnesses)
 
-    @contextmanager
-    def phase(self, name: str) -> Iterator[None]:
-        """Time what happens inside under a name; phases within phases count for themselves."""
-        outer, begun, before = self.phase_name, time.monotonic(), sum(self._timings.values())
-        self.phase_name = name
-        try:
-            yield
-        finally:
-            inner = sum(self._timings.values()) - before
-            spent = time.monotonic() - begun - inner
-            self._timings[name] = self._timings.get(name, 0.0) + max(spent, 0.0)
-            self.phase_name = outer
-
-    def _intervals(self) -> dict[int, Interval]:
+    def intervals(self) -> dict[int, Interval]:
+        """The interval of each target."""
         return {
-            goal: Interval(self.goal_lower(goal), self.goal_upper(goal), self._kind(goal))
-            for goal in self.problem.targets
+            goal: Interval(self.goal_lower(goal), self.goal_upper(goal), self.kind(goal))
+            for goal in self._problem.targets
         }
 
     @property
-    def _deciding(self) -> int | None:
+    def deciding(self) -> int | None:
         """The goal whose upper bound is that of all."""
-        return max(self.problem.goals, key=self.goal_upper)
+        return max(self._problem.goals, key=self.goal_upper)
 
-    def _kind(self, goal: int | None) -> BoundKind:
+    def kind(self, goal: int | None) -> BoundKind:
+        """The kind of a goal's upper bound."""
         bounds = self._uppers[goal]
         return min(bounds, key=lambda kind: bounds[kind], default=BoundKind.INTERVAL)
-
-    def result(self, stopped: Status | None = None) -> Result:
-        """The result now. `stopped` says why the search ended if the interval is not closed."""
-        if self.upper == 0.0:
-            status = Status.ROBUST
-        elif self.closed:
-            status = Status.CLOSED
-        else:
-            status = stopped or Status.EXHAUSTED
-        best = max(self._witnesses.values(), key=lambda w: w.confidence, default=None)
-        return Result(
-            lower=self.lower,
-            upper=self.upper,
-            status=status,
-            kind=self._kind(self._deciding),
-            seconds=self.seconds,
-            targets=self._intervals(),
-            witness=best,
-            history=(*self._history, Moment(self.seconds, self.lower, self.upper)),
-            timings=dict(self._timings),
-            engine=self.options.engine,
-            device=self.device,
-            nodes=self._nodes,
-            notes=tuple(self._notes),
-            certificate=self.certificate,
-            estimate=self.estimate,
-        )
 
 
 def _score_size(problem: Problem) -> float:

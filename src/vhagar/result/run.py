@@ -1,0 +1,121 @@
+"""The context of one run: what is asked, what it may use, and what it has to say for itself."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from vhagar.options import Options
+from vhagar.problem import Problem
+from vhagar.relaxation.bounds_cache import BoundsCache
+from vhagar.result.interval_keeper import IntervalKeeper
+from vhagar.result.result import Result
+from vhagar.result.values import Estimate, Moment, Progress, Status
+
+OnProgress = Callable[[Progress], None]
+
+
+class Run:
+    """A run of an engine on a problem. `interval` keeps what was found.
+
+    `bounds` is where engines find what earlier problems left for them.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        options: Options,
+        on_progress: OnProgress | None = None,
+        bounds: BoundsCache | None = None,
+    ) -> None:
+        self.problem = problem
+        self.options = options
+        self.bounds = bounds or BoundsCache()
+        self.started = time.monotonic()
+        self.phase_name = "start"
+        self.device = "cpu"
+        self.estimate: Estimate | None = None
+        # Set by whoever has written the certificate that was asked for.
+        self.certificate: Path | None = None
+        self._on_progress = on_progress
+        self._timings: dict[str, float] = {}
+        self._notes: list[str] = list(problem.network.notes)
+        self._nodes = 0
+        certified = options.certificate is not None
+        self.interval = IntervalKeeper(
+            problem, options.relative_gap, certified, self.report, self.note
+        )
+
+    @property
+    def seconds(self) -> float:
+        """How long the run has taken so far."""
+        return time.monotonic() - self.started
+
+    def report(self) -> None:
+        """Tell the caller where things stand."""
+        if self._on_progress is not None:
+            interval = self.interval
+            self._on_progress(
+                Progress(
+                    self.seconds,
+                    interval.lower,
+                    interval.upper,
+                    self.phase_name,
+                    interval.intervals(),
+                    interval.initial_upper,
+                    interval.witnesses,
+                    interval.kind(interval.deciding),
+                )
+            )
+
+    def note(self, text: str) -> None:
+        """Something the user should know about this run."""
+        if text not in self._notes:
+            self._notes.append(text)
+
+    def count_nodes(self, more: int) -> None:
+        """So many more nodes of a search tree were looked at."""
+        self._nodes += more
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """Time what happens inside under a name; phases within phases count for themselves."""
+        outer, begun, before = self.phase_name, time.monotonic(), sum(self._timings.values())
+        self.phase_name = name
+        try:
+            yield
+        finally:
+            inner = sum(self._timings.values()) - before
+            spent = time.monotonic() - begun - inner
+            self._timings[name] = self._timings.get(name, 0.0) + max(spent, 0.0)
+            self.phase_name = outer
+
+    def result(self, stopped: Status | None = None) -> Result:
+        """The result now. `stopped` says why the search ended if the interval is not closed."""
+        interval = self.interval
+        if interval.upper == 0.0:
+            status = Status.ROBUST
+        elif interval.closed:
+            status = Status.CLOSED
+        else:
+            status = stopped or Status.EXHAUSTED
+        best = max(interval.witnesses.values(), key=lambda w: w.confidence, default=None)
+        return Result(
+            lower=interval.lower,
+            upper=interval.upper,
+            status=status,
+            kind=interval.kind(interval.deciding),
+            seconds=self.seconds,
+            targets=interval.intervals(),
+            witness=best,
+            history=(*interval.history, Moment(self.seconds, interval.lower, interval.upper)),
+            timings=dict(self._timings),
+            engine=self.options.engine,
+            device=self.device,
+            nodes=self._nodes,
+            notes=tuple(self._notes),
+            certificate=self.certificate,
+            estimate=self.estimate,
+        )
