@@ -97,7 +97,7 @@ def test_what_is_printed(residual: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert "  input      2 x 4 x 4, every entry in [-1, 1]" in lines
     assert "  operators  Add 1, Conv 1, Flatten 1, MatMul 1, Relu 1, Softmax 1" in lines
     assert "  1 ReLU layer with 48 ReLU units" in lines
-    assert "  48 linear units carry values past a ReLU layer" in lines
+    assert "  48 linear units pass values through ReLU layers" in lines
     assert "Softmax at the end is left out" in text
 
 

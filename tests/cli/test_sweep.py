@@ -32,7 +32,7 @@ def test_a_study_from_the_command_line_to_its_report(
     assert not list(figures.glob("*.png"))
     # Done is done: there is nothing to go on with.
     assert main(["sweep", "--store", str(store), "--resume"]) == 0
-    assert "2 of them done before" in capsys.readouterr().out
+    assert "2 of them already done" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

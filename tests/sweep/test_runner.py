@@ -186,7 +186,7 @@ def test_killed_at_random_moments_nothing_reported_is_lost(
         if path.exists():
             reported += _require_reported("".join(output), path)
         assert "Traceback" not in "".join(output)
-        if "for the report" in "".join(output):  # all done: once more from the start
+        if "write the report with" in "".join(output):  # all done: once more from the start
             for file in tmp_path.glob("s.db*"):
                 file.unlink()
     assert reported >= kills // 2

@@ -204,4 +204,4 @@ def test_flags_that_do_not_describe_a_study(words: tuple[str, ...]) -> None:
 def test_a_grid_that_cannot_be_read(text: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         _described("--store", "s.db", "--network", "a.onnx", "--grid", text)
-    assert "is no grid" in capsys.readouterr().err
+    assert "is not a grid" in capsys.readouterr().err

@@ -62,7 +62,7 @@ def test_plain_lines(capsys: pytest.CaptureFixture[str]) -> None:
     shown.note("something happened")
     shown.end(_state(10, running=0))
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == "10 problems, 5.0 s each, 2 of them done before"
+    assert lines[0] == "10 problems, 5.0 s each, 2 of them already done"
     assert re.fullmatch(
         r" +0\.0 s  3/10(, .* left)?  net, linf\(0\.1\), 2 to 3: \[1\.2, 2\.5\], the time was up",
         lines[1].replace("1.23", "1.2").replace("2.50", "2.5"),

@@ -1,4 +1,7 @@
-"""Command-line arguments as values. Light: it is imported before anything is known to be needed."""
+"""Argument types and groups that the commands share.
+
+Imports stay light, so that `--help` is instant.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +14,9 @@ from vhagar.options import DEVICES, MIP_PARTS, Options
 if TYPE_CHECKING:
     from vhagar.problem import Problem
 
-# Their values may begin with a minus sign, which argparse would take for an option.
+# Options whose values may begin with a minus sign, which argparse would take for an option.
 SIGNED = ("--input-range", "--mean")
-# What the options of `add_conventions` are called.
+# The options that `add_conventions` adds.
 CONVENTIONS = ("layout", "image_shape", "mean", "std")
 
 
@@ -22,7 +25,7 @@ def labels(text: str) -> list[int]:
     try:
         return [int(label) for label in text.split(",")]
     except ValueError:
-        message = f"{text!r} is not a class or several separated by commas, such as 3 or 3,5"
+        message = f"{text!r} is not a comma-separated list of classes, such as 3 or 3,5"
         raise argparse.ArgumentTypeError(message) from None
 
 
@@ -40,37 +43,37 @@ def numbers(text: str) -> tuple[float, ...]:
     try:
         return tuple(float(number) for number in text.split(","))
     except ValueError:
-        message = f"{text!r} is not a number, or several separated by commas"
+        message = f"{text!r} is not a comma-separated list of numbers, such as 0.5,0.4"
         raise argparse.ArgumentTypeError(message) from None
 
 
 def add_conventions(parser: argparse.ArgumentParser) -> None:
-    """How the model takes an image; without any of them, as (channels, rows, columns)."""
-    add = parser.add_argument_group("how the model takes its input").add_argument
-    add("--layout", choices=("chw", "hwc"), help="its channels are first (default) or last")
+    """Add the options that say how the model takes an image (default: channels, rows, columns)."""
+    add = parser.add_argument_group("input convention of the model").add_argument
+    add("--layout", choices=("chw", "hwc"), help="channels first (default) or last")
     add(
         "--image-shape",
         type=sizes,
         metavar="C,H,W",
-        help="the image that a flat input is: channels, rows, columns; or rows, columns",
+        help="image shape of a flat input: channels, rows, columns; or rows, columns",
     )
     add(
         "--mean",
         type=numbers,
         metavar="M",
-        help="subtracted from the input before the model: one number, or one for each channel",
+        help="subtract M from the input before the model: one number, or one per channel",
     )
-    add("--std", type=numbers, metavar="S", help="what the input is divided by after that")
+    add("--std", type=numbers, metavar="S", help="divide by S after subtracting the mean")
 
 
 def conventions(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Those of the options above that were given, as `read_onnx` takes them."""
+    """Return the convention options that were given, as keyword arguments of `read_onnx`."""
     given = {name: getattr(arguments, name) for name in CONVENTIONS}
     return {name: value for name, value in given.items() if value is not None}
 
 
 def problem(arguments: argparse.Namespace) -> Problem:
-    """The question that a command's arguments ask."""
+    """Build the problem that the arguments describe."""
     from vhagar.network import read_onnx
     from vhagar.perturbation.loading import named
     from vhagar.problem import Problem
@@ -86,7 +89,7 @@ def problem(arguments: argparse.Namespace) -> Problem:
 
 
 def seconds(text: str) -> float:
-    """A length of time."""
+    """A number of seconds, from 0."""
     try:
         value = float(text)
     except ValueError:
@@ -97,7 +100,7 @@ def seconds(text: str) -> float:
 
 
 def seed(text: str) -> int:
-    """A seed of random numbers."""
+    """A random seed, from 0 to 2**31 - 1."""
     if not (text.isdecimal() and int(text) < 2**31):
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 0 to 2**31 - 1")
     return int(text)
@@ -114,31 +117,31 @@ def span(text: str) -> tuple[float, float]:
 
 
 def add_model(parser: argparse.ArgumentParser) -> None:
-    """The model file, and how it takes its input."""
-    parser.add_argument("model", type=Path, metavar="MODEL", help="a ReLU classifier, as ONNX file")
+    """Add the model file and its input convention."""
+    parser.add_argument("model", type=Path, metavar="MODEL", help="ReLU classifier (ONNX file)")
     add_conventions(parser)
 
 
 def add_question(parser: argparse.ArgumentParser) -> None:
-    """Perturbation and classes, and what attacks start from."""
+    """Add perturbation, classes, dataset and device."""
     add_classes(parser)
     add = parser.add_argument
     add(
         "--dataset",
         type=Path,
         metavar="FILE",
-        help="inputs to start attacks from: an .npz file or a folder of images",
+        help="inputs that attacks start from: an .npz file or a folder of images",
     )
     add(
         "--device",
         default=Options.device,
         choices=DEVICES,
-        help="where attacks and first-order steps run; auto: a GPU if there is one (default)",
+        help="where attacks and first-order steps run; auto (default) uses a GPU if there is one",
     )
 
 
 def add_classes(parser: argparse.ArgumentParser, local: bool = False) -> None:
-    """Perturbation and classes; those of one image need not be said."""
+    """Add perturbation and classes; for one image (`local`) they are optional."""
     add = parser.add_argument
     add(
         "--perturbation",
@@ -146,38 +149,37 @@ def add_classes(parser: argparse.ArgumentParser, local: bool = False) -> None:
         metavar="P",
         help="for example linf(0.05); see " + ("vhagar verify --help" if local else "below"),
     )
-    whose = "the image's class (default: what the network says)" if local else ""
+    whose = "class of the image (default: as the network classifies it)" if local else ""
     add(
         "--source",
         required=not local,
         type=int,
         metavar="C",
-        help=whose or "the class of the inputs",
+        help=whose or "source class: the class of the unperturbed inputs",
     )
     add(
         "--target",
         type=labels,
         action="extend",
         metavar="T",
-        help="a class not to be pushed into; repeat it or separate several by commas "
-        "(default: all others)",
+        help="target class; repeatable or comma-separated (default: all other classes)",
     )
     add(
         "--no-clip",
         dest="clip",
         action="store_false",
-        help="let brightness, contrast and maps of your own leave the input range",
+        help="let brightness, contrast and user-defined maps leave the input range",
     )
 
 
 def add_engine(parser: argparse.ArgumentParser) -> None:
-    """The engine and its options."""
+    """Add the engine and its options."""
     add = parser.add_argument
     add(
         "--certificate",
         type=Path,
         metavar="FILE",
-        help="write a proof of the interval, which `vhagar check` checks",
+        help="write a proof of the interval, for `vhagar check`",
     )
     add(
         "--engine", default=Options.engine, metavar="E", help="search engine (default: %(default)s)"
@@ -209,14 +211,14 @@ def add_without(parser: argparse.ArgumentParser, whole: str, parts: str) -> None
         "--without",
         action="append",
         metavar="PART",
-        help=f"leave a part out of {whole}, for comparison: {parts}",
+        help=f"leave a part of {whole} out, for comparison; repeatable: {parts}",
     )
 
 
 def add_common(parser: argparse.ArgumentParser, timeout: float | None = None) -> None:
-    """Time, files and the seed."""
+    """Add timeout, input range, output files and seed."""
     add = parser.add_argument
-    ends = "when closed" if timeout is None else f"{timeout:g}"
+    ends = "run until closed" if timeout is None else f"{timeout:g}"
     add(
         "--timeout",
         type=seconds,
@@ -225,30 +227,30 @@ def add_common(parser: argparse.ArgumentParser, timeout: float | None = None) ->
         help=f"stop after S seconds (default: {ends})",
     )
     add_input_range(parser)
-    add("--json", type=Path, metavar="FILE", help="write the whole result, witness included")
-    add("--plot", type=Path, metavar="FILE", help="draw witness and bounds (.png, .pdf or .svg)")
+    add("--json", type=Path, metavar="FILE", help="write the result as JSON, witness included")
+    add("--plot", type=Path, metavar="FILE", help="plot witness and bounds (.png, .pdf or .svg)")
     add(
         "--seed",
         type=seed,
         default=Options.seed,
         metavar="N",
-        help="seed of everything random (default: %(default)s)",
+        help="random seed (default: %(default)s)",
     )
 
 
 def add_input_range(parser: argparse.ArgumentParser) -> None:
-    """The interval of every input entry."""
+    """Add the interval of every input entry."""
     parser.add_argument(
         "--input-range",
         type=span,
         default=(0.0, 1.0),
         metavar="LO,HI",
-        help="the interval of every input entry (default: 0,1)",
+        help="interval of every input entry (default: 0,1)",
     )
 
 
 def search_options(arguments: argparse.Namespace) -> Options:
-    """The options that a command's arguments set."""
+    """Collect the engine options from the arguments."""
     return Options(
         engine=arguments.engine,
         relative_gap=arguments.gap,

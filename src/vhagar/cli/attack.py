@@ -1,4 +1,4 @@
-"""`vhagar attack`: its arguments. It runs as `vhagar verify` does, with another engine."""
+"""The command `vhagar attack`: `vhagar verify` with the attack as its engine."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from vhagar.cli import arguments as types
 from vhagar.cli import verify
 from vhagar.options import ATTACK_PARTS, Options
 
-HELP = "the lower bound only: the most confident input that can be attacked"
+HELP = "lower bound only: find the most confident input that can be attacked"
 
 DESCRIPTION = """\
 Find the most confident input of the source class that the perturbation pushes into a target class:
-the lower bound of `verify` and its picture, without a proof that there is none more confident.
+the lower bound of `verify`, without a proof that no attackable input is more confident.
 """
 
 EPILOG = """\
@@ -22,7 +22,7 @@ example:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of `vhagar attack`."""
+    """Add the arguments of `vhagar attack`."""
     parser.set_defaults(command=verify.run, percent=False, gap=Options.relative_gap)
     types.add_model(parser)
     types.add_question(parser)
@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_const",
         const="paper-attack",
         default="attack",
-        help="the paper's algorithm as published, without additions",
+        help="run the paper's algorithm as published, without our additions",
     )
     types.add_without(parser, "the attack", ", ".join(ATTACK_PARTS))
     types.add_common(parser, timeout=10.0)

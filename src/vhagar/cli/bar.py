@@ -1,7 +1,7 @@
-"""The interval as a bar from 0 to the first upper bound: what is proven, and what is not.
+"""The interval as a bar from 0 to the first upper bound.
 
 The first bound is often a hundred times the answer. On a linear scale the search would end in the
-first cell, so the bar has a square-root scale: its middle is a quarter of its end.
+first cell, so the bar has a square-root scale: its middle stands for a quarter of its end.
 """
 
 from __future__ import annotations
@@ -9,12 +9,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-MIDDLE = 0.25  # what the middle of the bar is of its end
+MIDDLE = 0.25  # value at the middle of the bar, relative to its end
 
 
 @dataclass(frozen=True)
 class Cells:
-    """How many cells of the bar are below the interval, in it, and above it."""
+    """Numbers of cells below the interval, inside it, and above it."""
 
     below: int
     unknown: int
@@ -22,12 +22,12 @@ class Cells:
 
     @property
     def centre(self) -> float:
-        """Where the middle of the interval is, in cells."""
+        """Position of the interval's middle, in cells."""
         return self.below + self.unknown / 2
 
 
 def cells(lower: float, upper: float, scale: float, width: int) -> Cells:
-    """Share out `width` cells over `[0, scale]`. A cell is proven only if all of it is."""
+    """Divide `width` cells over `[0, scale]`; a cell counts as proven only if all of it is."""
     if not (math.isfinite(upper) and math.isfinite(scale) and scale > 0):
         return Cells(0, width, 0)
     if upper <= 0:
@@ -39,9 +39,9 @@ def cells(lower: float, upper: float, scale: float, width: int) -> Cells:
 
 
 def axis(label: str, centre: float, middle: str, end: str, width: int) -> str:
-    """The line under a bar: 0, `label` at the cell `centre`, and what the middle and end are.
+    """Return the line under a bar: 0, `label` at the cell `centre`, and the middle and end values.
 
-    What finds no room is left out.
+    Labels that do not fit are left out.
     """
     line = " " * width
     wanted = [

@@ -1,4 +1,4 @@
-"""`vhagar baseline`: its arguments, and what they start."""
+"""The command `vhagar baseline`."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from vhagar.cli.session import Outcome
     from vhagar.search import AbstractEngine
 
-HELP = "what others would answer: Marabou, or sampling"
+HELP = "answer the same question with Marabou or by sampling, for comparison"
 
 DESCRIPTION = """\
-The same question, asked of what the verifier is compared with. The answer has the same form; how
-far it can be trusted is said beside it.
+Ask the same question of the methods that VHAGaR is compared with. The answer has the same form and
+says how far it can be trusted.
 """
 
 EPILOG = """\
@@ -31,22 +31,24 @@ examples:
 """
 
 _MARABOU = """\
-Marabou says whether the network is delta-globally robust, and a binary search over delta gives an
-interval. The upper end hangs on Marabou's word; inputs that it finds are checked as ours are.
+Marabou decides whether the network is delta-globally robust, and a binary search over delta gives
+an interval. The upper end relies on Marabou alone; inputs that it finds are re-checked.
 """
 
 _DATASET = """\
-The most confident input of a dataset that the perturbation turns: a lower bound, and no more.
+Find the most confident input of a dataset that the perturbation pushes into a target class. This
+gives a lower bound only.
 """
 
 _RANDOM = """\
-The mean over random inputs of what their confidence is, if the perturbation turns them, or 0; with
-the half-width of Hoeffding's inequality. It says little about the largest confidence.
+Draw random inputs and average their local bounds: the confidence of an input that the perturbation
+pushes into a target class, and 0 for any other. The half-width comes from Hoeffding's inequality.
+The mean says little about the largest confidence.
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of `vhagar baseline`: one more command for each baseline."""
+    """Add a subcommand for each baseline."""
     commands = parser.add_subparsers(title="baselines", metavar="BASELINE", required=True)
     for name, text, description, add in (
         ("marabou", "a binary search with an SMT-based verifier", _MARABOU, _add_marabou),
@@ -64,8 +66,8 @@ def _add_marabou(parser: argparse.ArgumentParser) -> None:
         "--query-timeout",
         type=types.seconds,
         metavar="S",
-        help="seconds for one question, doubled when nothing else is left to ask (default: a sixth "
-        "of the whole)",
+        help="seconds per query, doubled when every query has timed out (default: a sixth of "
+        "--timeout)",
     )
     parser.add_argument(
         "--gap",
@@ -83,20 +85,26 @@ def _add_dataset(parser: argparse.ArgumentParser) -> None:
 def _add_random(parser: argparse.ArgumentParser) -> None:
     _add_shared(parser, _random, timeout=None)
     add = parser.add_argument
-    add("--samples", type=int, default=SAMPLES, metavar="N", help="how many (default: %(default)s)")
+    add(
+        "--samples",
+        type=int,
+        default=SAMPLES,
+        metavar="N",
+        help="number of random inputs (default: %(default)s)",
+    )
     add(
         "--spread",
         type=float,
         default=SPREAD,
         metavar="D",
-        help="standard deviation, in widths of the input range (default: %(default)s)",
+        help="standard deviation, as a fraction of the input range's width (default: %(default)s)",
     )
     add(
         "--ceiling",
         type=float,
         metavar="C",
-        help="a proven bound on the confidence, such as the upper end of `vhagar confidence`; the "
-        "half-width is in proportion to it (default: by interval arithmetic)",
+        help="proven bound on the confidence, such as the upper end of `vhagar confidence`; the "
+        "half-width is proportional to it (default: by interval arithmetic)",
     )
 
 

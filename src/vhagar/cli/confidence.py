@@ -1,4 +1,4 @@
-"""`vhagar confidence`: its arguments, and what they start."""
+"""The command `vhagar confidence`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 HELP = "how confident can the network be in a class at all?"
 
 DESCRIPTION = """\
-How confident can the network be in a class at all? No robustness bound of the class exceeds that.
+How confident can the network be in a class at all? No robustness bound of the class can exceed
+this maximal confidence.
 """
 
 EPILOG = """\
@@ -23,7 +24,7 @@ example:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of `vhagar confidence`."""
+    """Add the arguments of `vhagar confidence`."""
     parser.set_defaults(command=run)
     types.add_model(parser)
     parser.add_argument(
@@ -34,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> Outcome:
-    """Search, show and write."""
+    """Search, display, and write the requested files."""
     from vhagar.cli.session import Outputs, run_session
     from vhagar.network import read_onnx
     from vhagar.problem import Problem

@@ -1,4 +1,4 @@
-"""`vhagar export`: its arguments, and what they write."""
+"""The command `vhagar export`."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from pathlib import Path
 
 from vhagar.cli import arguments as types
 
-HELP = "write the question for other verifiers, as VNN-LIB and ONNX files"
+HELP = "write the question as VNN-LIB and ONNX files for other verifiers"
 
 DESCRIPTION = """\
-Write the question "is the network delta-globally robust?" for other verifiers. It is, if and only
-if every file written is unsatisfiable; there is one for each piece of the perturbation.
+Write the question "is the network delta-globally robust?" for other verifiers. It is if and only if
+every file is unsatisfiable; there is one file per piece of the perturbation.
 """
 
 EPILOG = """\
@@ -24,31 +24,31 @@ examples:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of `vhagar export`."""
+    """Add the arguments of `vhagar export`."""
     parser.set_defaults(command=run)
     types.add_model(parser)
     types.add_classes(parser)
     types.add_input_range(parser)
     add = parser.add_argument
-    add("--delta", required=True, type=float, metavar="D", help="the confidence asked about")
-    add("--vnnlib", required=True, type=Path, metavar="FILE", help="the question's file")
+    add("--delta", required=True, type=float, metavar="D", help="confidence that is asked about")
+    add("--vnnlib", required=True, type=Path, metavar="FILE", help="output file for the question")
     add(
         "--onnx",
         type=Path,
         metavar="FILE",
-        help="the model's file (default: the question's with the ending .onnx)",
+        help="output file for the model (default: that of the question, ending in .onnx)",
     )
     add(
         "--format",
         type=int,
         choices=(1, 2),
         default=1,
-        help="VNN-LIB 1.0 about a product network (default), or 2.0 about two copies of one",
+        help="1 (default): VNN-LIB 1.0 about a product network; 2: VNN-LIB 2.0 about two copies",
     )
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Write the files; returns the exit code."""
+    """Write the files and return the exit code."""
     from vhagar.export.export import export
 
     problem = types.problem(arguments)

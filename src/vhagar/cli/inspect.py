@@ -1,4 +1,4 @@
-"""`vhagar inspect`: its arguments, and what they start."""
+"""The command `vhagar inspect`."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from pathlib import Path
 from vhagar.cli import arguments as types
 from vhagar.errors import InvalidInput
 
-HELP = "what a model holds, what becomes of it, and what of it is not supported"
+HELP = "show a model's operators, the layers they become, and what is not supported"
 
 DESCRIPTION = """\
-Read a model as `verify` does and say what it found: the operators of the file, the layers they
-become with their shapes and units, and what to know about them. If the model uses operators that
-are not supported, all of them are named, and the exit code is 1.
+Read a model as `verify` does and show what was found: the operators in the file, and the layers
+they become with their shapes and units. If the model uses unsupported operators, all of them are
+listed, and the exit code is 1.
 """
 
 EPILOG = """\
@@ -27,23 +27,23 @@ EXIT_UNSUPPORTED = 1
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of `vhagar inspect`."""
+    """Add the arguments of `vhagar inspect`."""
     parser.set_defaults(command=run)
     add = parser.add_argument
-    add("model", type=Path, metavar="MODEL", help="a classifier, as ONNX file")
+    add("model", type=Path, metavar="MODEL", help="classifier (ONNX file)")
     types.add_conventions(parser)
     add(
         "--input-range",
         type=types.span,
         default=(0.0, 1.0),
         metavar="LO,HI",
-        help="the interval of every input entry (default: 0,1)",
+        help="interval of every input entry (default: 0,1)",
     )
-    add("--json", type=Path, metavar="FILE", help="write what is printed, as JSON")
+    add("--json", type=Path, metavar="FILE", help="also write the output as JSON")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the inspection; returns the exit code."""
+    """Print the inspection and return the exit code."""
     from vhagar.cli.inspection_table import text
     from vhagar.network.inspection import inspect
     from vhagar.result.serialize import check_writable, write_bytes
@@ -51,7 +51,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json is not None:
         check_writable(arguments.json)
         if arguments.json.resolve() == arguments.model.resolve():
-            raise InvalidInput(f"{arguments.json} is the model; writing it would lose that")
+            raise InvalidInput(f"{arguments.json} is the model file; choose another output file")
     found = inspect(arguments.model, arguments.input_range, **types.conventions(arguments))
     print(text(found))
     if arguments.json is not None:

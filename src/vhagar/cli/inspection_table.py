@@ -1,4 +1,4 @@
-"""An inspection as text."""
+"""The text that `vhagar inspect` prints."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _INDENT = "  "
 
 
 def text(found: Inspection) -> str:
-    """What `vhagar inspect` prints, without a last line break."""
+    """Format an inspection, without a trailing line break."""
     parts = [_head(found)]
     if found.layers:
         parts += [_layers(found.layers), _totals(found)]
@@ -61,7 +61,7 @@ def _totals(found: Inspection) -> str:
     layers = sum(layer.kind == "Relu" for layer in found.layers)
     lines = [f"{layers} ReLU layer{'s' * (layers != 1)} with {found.relu_units:,} ReLU units"]
     if found.linear_units:
-        lines.append(f"{found.linear_units:,} linear units carry values past a ReLU layer")
+        lines.append(f"{found.linear_units:,} linear units pass values through ReLU layers")
     return "\n".join(_INDENT + line for line in lines)
 
 

@@ -1,4 +1,4 @@
-"""Ctrl-C and a polite kill end a run in order: both become KeyboardInterrupt."""
+"""SIGINT (Ctrl-C) and SIGTERM both become KeyboardInterrupt, so that a run ends cleanly."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-# `timeout` and some job systems signal both the process and its group: two signals, one wish.
-_SAME_WISH = 1.0
+# Seconds within which signals count as one: `timeout` and some job schedulers signal both the
+# process and its group.
+_REPEAT_WINDOW = 1.0
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -20,7 +21,7 @@ class _Interrupter:
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
         now = time.monotonic()
-        repeated, self._last = now - self._last < _SAME_WISH, now
+        repeated, self._last = now - self._last < _REPEAT_WINDOW, now
         if not repeated:
             raise KeyboardInterrupt
 

@@ -1,4 +1,4 @@
-"""`vhagar local`: its arguments, and the answer on the screen."""
+"""The command `vhagar local`."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from vhagar.cli import arguments as types
 from vhagar.errors import InvalidInput
 from vhagar.options import Options
 
-HELP = "is every perturbed version of one image still of its class?"
+HELP = "local robustness: does one image keep its class under the perturbation?"
 
 DESCRIPTION = """\
-Local robustness, the special case of one given input: is every perturbed version of it still of its
+Local robustness, the special case of one given input: does every perturbed version of it keep its
 class, and how large is the smallest margin?
 """
 
@@ -23,14 +23,14 @@ examples:
   vhagar local model.onnx --image test.npz --index 7 --perturbation "occlusion([1,20],[1,20],5)"
 
 exit codes:
-  0    answered, also when the time was up before anything was proven
+  0    answered, even if time ran out before anything was proven
   2    bad input, or a file that cannot be read or written
-  130  interrupted (Ctrl-C or SIGTERM); what is known so far is printed
+  130  interrupted (Ctrl-C or SIGTERM); the interval reached so far is printed
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of `vhagar local`."""
+    """Add the arguments of `vhagar local`."""
     parser.set_defaults(command=run)
     types.add_model(parser)
     add = parser.add_argument
@@ -39,10 +39,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         required=True,
         type=Path,
         metavar="FILE",
-        help="the input: an image, an .npy file, or with --index an .npz file or a folder",
+        help="the input: an image or .npy file, or with --index an .npz file or a folder",
     )
-    add("--index", type=int, metavar="N", help="which input of the file, from 0")
-    add("--epsilon", type=float, metavar="E", help='the same as --perturbation "linf(E)"')
+    add("--index", type=int, metavar="N", help="index of the input in the file, from 0")
+    add("--epsilon", type=float, metavar="E", help='short for --perturbation "linf(E)"')
     types.add_classes(parser, local=True)
     types.add_input_range(parser)
     add(
@@ -62,16 +62,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=float,
         default=Options.relative_gap,
         metavar="G",
-        help="relative gap at which a margin counts as known (default: %(default)s)",
+        help="relative gap at which the margin counts as known (default: %(default)s)",
     )
     add("--timeout", type=types.seconds, metavar="S", help="stop after S seconds")
-    add("--json", type=Path, metavar="FILE", help="write the whole answer, witness included")
-    add("--plot", type=Path, metavar="FILE", help="draw image and witness (.png, .pdf or .svg)")
-    add("--seed", type=types.seed, default=Options.seed, metavar="N", help="(%(default)s)")
+    add("--json", type=Path, metavar="FILE", help="write the result as JSON, witness included")
+    add("--plot", type=Path, metavar="FILE", help="plot image and witness (.png, .pdf or .svg)")
+    add(
+        "--seed",
+        type=types.seed,
+        default=Options.seed,
+        metavar="N",
+        help="random seed (default: %(default)s)",
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Answer, write and say; returns the exit code."""
+    """Verify, write the requested files, print the answer and return the exit code."""
     from vhagar.cli.session import Outputs
     from vhagar.dataset import read_image
     from vhagar.local.problem import LocalProblem
@@ -111,7 +117,7 @@ def run(arguments: argparse.Namespace) -> int:
         try:
             write(problem, result, path)
             print(f"wrote    {path}")
-        except Exception as error:  # nothing that goes wrong here may cost the answer
+        except Exception as error:  # a file that cannot be written must not cost the answer
             print(f"vhagar: error: cannot write {path}: {error}", file=sys.stderr)
             failures += 1
     for note in result.notes:

@@ -27,7 +27,8 @@ EXIT_BAD_INPUT = 2
 EXIT_INTERRUPTED = 130
 
 _DESCRIPTION = """\
-Verify the global robustness of neural networks. The answer is an interval, valid at every moment.
+Verify the global robustness of neural networks. The answer is an interval that is valid at every
+moment and tightens until it is closed.
 """
 
 _EPILOG = """\
@@ -41,10 +42,10 @@ examples:
   vhagar report study.db -o report.html
 
 exit codes:
-  0    answered, also when the time was up before the interval was closed
-  1    inspect: the model uses operators that are not supported
+  0    answered, even if time ran out before the interval closed
+  1    inspect: the model uses unsupported operators
   2    bad input, or a file that cannot be read or written
-  130  interrupted (Ctrl-C or SIGTERM); the interval so far is printed
+  130  interrupted (Ctrl-C or SIGTERM); the interval reached so far is printed
 """
 
 
@@ -64,10 +65,10 @@ COMMANDS: dict[str, Any] = {
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line; returns the exit code."""
+    """Run the command line and return the exit code."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # a file's name may be anything
+            stream.reconfigure(errors="backslashreplace")  # file names may hold any bytes
     arguments = _parser().parse_args(_joined(sys.argv[1:] if argv is None else argv))
     from vhagar.cli.interrupts import interrupts
 
@@ -100,7 +101,7 @@ def _complain(message: str) -> int:
 
 
 class _Parser(argparse.ArgumentParser):
-    """Its errors look like all others of the program."""
+    """A parser whose errors look like the program's other errors."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(
@@ -126,7 +127,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _joined(argv: Sequence[str]) -> list[str]:
-    """`--input-range -1,1` as one argument: argparse would take `-1,1` for an option."""
+    """Join `--input-range -1,1` with `=`: argparse would take `-1,1` for an option."""
     words: list[str] = []
     for word in argv:
         if words and words[-1] in types.SIGNED:

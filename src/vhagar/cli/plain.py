@@ -1,4 +1,4 @@
-"""Plain lines for pipes and log files: no control codes, and few enough to keep."""
+"""Plain progress lines for pipes and log files, without control codes."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from vhagar.result import Progress, Result
 from vhagar.result.numbers import interval, seconds
 from vhagar.result.words import headline, interval_words, outcome
 
-# Changes are printed at most this often (seconds), and without any a sign of life this often.
-_BETWEEN_CHANGES = 1.0
-_BETWEEN_SIGNS_OF_LIFE = 30.0
+# Seconds between lines: at least so many when the interval changes, and at most so many otherwise.
+_CHANGE_INTERVAL = 1.0
+HEARTBEAT_INTERVAL = 30.0
 
 
 class PlainScreen(AbstractScreen):
-    """Prints to the standard output. A reader that has gone away counts as Ctrl-C."""
+    """Prints to the standard output; a closed pipe counts as Ctrl-C."""
 
     def __init__(self) -> None:
         self.reader_gone = False
@@ -49,12 +49,12 @@ class PlainScreen(AbstractScreen):
             print(text, flush=True)
         except BrokenPipeError:
             self.reader_gone = True
-            # Python flushes the standard output once more at exit; that must not fail again.
+            # Python flushes the standard output again at exit, which must not fail.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 class PlainWatch(AbstractWatch):
-    """Prints what changed, at most once a second; a target's first witness at once."""
+    """Prints changes at most once a second, but a target's first witness immediately."""
 
     def __init__(self, screen: PlainScreen, problem: Problem) -> None:
         self._screen = screen
@@ -69,14 +69,14 @@ class PlainWatch(AbstractWatch):
         attacked = {target for target, known in progress.targets.items() if known.lower > 0}
         fresh = sorted(attacked - self._attacked)
         self._attacked |= attacked
-        wait = _BETWEEN_CHANGES if self._changed(progress) else _BETWEEN_SIGNS_OF_LIFE
+        wait = _CHANGE_INTERVAL if self._changed(progress) else HEARTBEAT_INTERVAL
         now = time.monotonic()
         if fresh or now - self._printed_at >= wait:
             self._printed, self._printed_at = progress, now
             news = "".join(f", first witness for target {target}" for target in fresh)
             self._screen.line(_progress_line(progress) + news)
         if self._screen.reader_gone:
-            raise KeyboardInterrupt  # nobody is listening any more
+            raise KeyboardInterrupt
 
     def _changed(self, progress: Progress) -> bool:
         seen = self._printed
@@ -95,7 +95,7 @@ class PlainWatch(AbstractWatch):
         self._screen.line(f"{'status:':10}{outcome(result, self._problem)}")
 
     def last_words(self) -> None:
-        """The interval of a search that could not even end in order."""
+        """Print the last interval of a search that was interrupted before it could finish."""
         if self._last is not None:
             words = interval_words(self._last.lower, self._last.upper)
             self._screen.line(f"{'interval:':10}{words}")

@@ -1,15 +1,15 @@
-"""`vhagar report`: its arguments, and what they start."""
+"""The command `vhagar report`."""
 
 from __future__ import annotations
 
 import argparse
 from pathlib import Path
 
-HELP = "the results of a sweep as one page, and as figures"
+HELP = "write the results of a sweep as one HTML page, and as figures"
 
 DESCRIPTION = """\
-Write the results of a sweep as one HTML page that needs nothing from anywhere else. It can be read
-while the sweep is going on: then it says what is known by now.
+Write the results of a sweep as one self-contained HTML page. While the sweep is still running, the
+page shows the results so far.
 """
 
 EPILOG = """\
@@ -20,23 +20,23 @@ examples:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of `vhagar report`."""
+    """Add the arguments of `vhagar report`."""
     parser.set_defaults(command=run)
     add = parser.add_argument
-    add("store", type=Path, metavar="STORE", help="the store of a sweep")
-    add("-o", "--output", type=Path, metavar="FILE", help="the page (default: STORE's name.html)")
-    add("--figures", type=Path, metavar="FOLDER", help="write every figure there, too")
+    add("store", type=Path, metavar="STORE", help="store of a sweep")
+    add("-o", "--output", type=Path, metavar="FILE", help="output page (default: STORE as .html)")
+    add("--figures", type=Path, metavar="FOLDER", help="also write every figure into FOLDER")
     add(
         "--formats",
         type=lambda text: text.split(","),
         default=["csv", "svg", "png"],
         metavar="F,...",
-        help="of the figures: csv, svg, png (default: all)",
+        help="formats of the figures: csv, svg, png (default: all)",
     )
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Write the page and the figures; returns the exit code."""
+    """Write the page and the figures and return the exit code."""
     from vhagar.report.data import read_store
     from vhagar.report.export import export
     from vhagar.report.page import write_page

@@ -1,4 +1,4 @@
-"""Where a run is shown: a live display in a terminal, plain lines anywhere else."""
+"""Displays for a run: live in a terminal, plain lines anywhere else."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ from vhagar.result import Progress, Result
 
 
 class AbstractWatch(ABC):
-    """Shows one search. It is the search's `on_progress`."""
+    """Displays one search; it is passed to the search as `on_progress`."""
 
     @abstractmethod
     def __call__(self, progress: Progress) -> None:
-        """Take note of where things stand."""
+        """Take in a progress report."""
 
     @abstractmethod
     def finish(self, result: Result) -> None:
-        """Show how it ended."""
+        """Display the result."""
 
 
 class AbstractScreen(ABC):
-    """Shows searches, one after the other, and then the answer."""
+    """Displays one search after another, and then the answer."""
 
     @abstractmethod
     def watch(
         self, problem: Problem, timeout: float | None
     ) -> AbstractContextManager[AbstractWatch]:
-        """Show a search for as long as the context lasts."""
+        """Display a search while the context lasts."""
 
     @abstractmethod
     def conclude(self, rows: Sequence[tuple[str, str]], sentence: str) -> None:
-        """Print labelled lines and, last of all, the answer."""
+        """Print labelled lines and finally the answer."""
 
 
 def is_terminal() -> bool:

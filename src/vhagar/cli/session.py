@@ -1,4 +1,4 @@
-"""One run as the user sees it: search, write the files, say the answer."""
+"""One run as the user sees it: search, write the files, print the answer."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ from vhagar.result.words import details, final_sentence
 from vhagar.search import AbstractEngine, engine_for
 from vhagar.verify import verify
 
-# With percentages, the question itself may use this part of the time; what is left then goes to
-# the maximal confidence.
+# With --percent, share of the timeout for the robustness question; the rest goes to the maximal
+# confidence.
 _SHARE_OF_QUESTION = 0.75
 
 
 @dataclass(frozen=True)
 class Outputs:
-    """Files to write, each of them optional."""
+    """The files to write, all optional."""
 
     json: Path | None = None
     plot: Path | None = None
 
     def check(self, model: Path, certificate: Path | None = None) -> None:
-        """Nobody should compute for an hour to learn that a folder does not exist."""
+        """Fail before the search if a file cannot be written, or would overwrite another."""
         taken = {model.resolve()}
         for path in (certificate, self.json, self.plot):
             if path is not None:
                 check_writable(path)
                 if path.resolve() in taken:
-                    raise InvalidInput(f"{path} is named twice; writing it would lose the other")
+                    raise InvalidInput(f"{path} is named twice; choose different files")
                 taken.add(path.resolve())
         if self.plot is not None:
             figure_format(self.plot)
@@ -46,7 +46,7 @@ class Outputs:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What the run came to, and what went wrong with its files."""
+    """The result of a run, and the files that could not be written."""
 
     result: Result
     failures: tuple[str, ...]
@@ -60,8 +60,11 @@ def run_session(
     percent: bool = False,
     engine: AbstractEngine | None = None,
 ) -> Outcome:
-    """Search, show, write, and conclude. `engine` searches instead of the options' one."""
-    # What is wrong with the options is found before anything is shown.
+    """Search, display, write the files and print the answer.
+
+    `engine` replaces the engine that the options name.
+    """
+    # Invalid options are reported before anything is displayed.
     if engine is None:
         engine_for(options)
     named_dataset(options, problem.domain)
@@ -92,7 +95,7 @@ def _search(
 def _search_with_percent(
     screen: AbstractScreen, problem: Problem, options: Options, timeout: float | None
 ) -> Result:
-    """The question comes before the maximal confidence: should somebody interrupt, it counts."""
+    """Answer the question first, so that an interruption costs only the maximal confidence."""
     begun = time.monotonic()
     share = None if timeout is None else _SHARE_OF_QUESTION * timeout
     result = _search(screen, problem, options, share)
@@ -102,7 +105,7 @@ def _search_with_percent(
     ends = (domain.lower, domain.upper)
     reference = Problem(problem.network, None, problem.source, input_range=ends)
     left = None if timeout is None else max(begun + timeout - time.monotonic(), 0.0)
-    # The certificate is about the question, not about what it is measured by.
+    # The certificate is about the question, not about the maximal confidence.
     largest = _search(screen, reference, replace(options, certificate=None), left)
     status = Status.INTERRUPTED if largest.status is Status.INTERRUPTED else result.status
     notes = (*result.notes, *largest.notes)
@@ -112,7 +115,7 @@ def _search_with_percent(
 def _deliver(
     screen: AbstractScreen, result: Result, problem: Problem, outputs: Outputs
 ) -> tuple[str, ...]:
-    """Write the files, then say the answer, whatever happens to the files."""
+    """Write the files, then print the answer even if writing failed."""
     writers: list[tuple[Path | None, Callable[[Path], None]]] = [
         (outputs.json, lambda path: write_json(result, problem, path)),
         (outputs.plot, lambda path: draw(witness_data(result, problem), path)),
@@ -125,7 +128,7 @@ def _deliver(
             try:
                 write(path)
                 rows.append(("wrote", str(path)))
-            except Exception as error:  # nothing that goes wrong here may cost the answer
+            except Exception as error:  # a file that cannot be written must not cost the answer
                 failures.append(f"cannot write {path}: {error}")
     finally:
         screen.conclude(rows, final_sentence(result, problem))
@@ -133,7 +136,7 @@ def _deliver(
 
 
 def open_screen() -> AbstractScreen:
-    """The screen that suits the standard output."""
+    """Choose the live display in a terminal, and plain lines otherwise."""
     if is_terminal():
         from vhagar.cli.terminal import LiveScreen
 

@@ -1,4 +1,4 @@
-"""`vhagar sweep`: its arguments, and what they start."""
+"""The command `vhagar sweep`."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from vhagar.options import Options
 if TYPE_CHECKING:
     from vhagar.sweep.study import Study
 
-HELP = "many problems at once, kept in a store: all pairs of classes, grids over the image"
+HELP = "run many problems and keep the results: all pairs of classes, grids over the image"
 
 DESCRIPTION = """\
-Work on a whole study: networks x perturbations x source classes x target classes. Results are kept
-in a store, an SQLite file, as they improve: nothing is lost when the program is killed, `--resume`
-goes on with it, and several programs may work on one store at the same time.
+Run a whole study: networks x perturbations x source classes x target classes. Results are saved in
+a store, an SQLite file, as soon as they improve: nothing is lost when the program is killed,
+`--resume` continues the study, and several processes may work on one store at the same time.
 """
 
 EPILOG = """\
@@ -36,58 +36,89 @@ _GRID = re.compile(r"\s*(\w+)\((.*)\)\s*")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of `vhagar sweep`."""
+    """Add the arguments of `vhagar sweep`."""
     parser.set_defaults(command=run)
     add = parser.add_argument
-    add("study", type=Path, nargs="?", metavar="STUDY.toml", help="the study; or describe it below")
-    add("--store", type=Path, required=True, metavar="FILE", help="where the results are kept")
-    add("--resume", action="store_true", help="go on with a store, or work on it beside others")
-    _add_questions(parser.add_argument_group("the study, instead of or on top of the file"))
+    add("study", type=Path, nargs="?", metavar="STUDY.toml", help="study file (or use the options)")
+    add("--store", type=Path, required=True, metavar="FILE", help="SQLite file for the results")
+    add("--resume", action="store_true", help="continue an existing store, or join others on it")
+    _add_questions(parser.add_argument_group("the study, instead of or overriding the file"))
     types.add_conventions(parser)
-    _add_work(parser.add_argument_group("how to work on it"))
+    _add_work(parser.add_argument_group("how to run it"))
 
 
 def _add_questions(group: Any) -> None:
     add = group.add_argument
-    add("--network", action="append", metavar="MODEL", help="a model file; may be repeated")
-    add("--perturbation", action="append", metavar="P", help="may be repeated")
+    add("--network", action="append", metavar="MODEL", help="model file; repeatable")
+    add("--perturbation", action="append", metavar="P", help="perturbation; repeatable")
     add(
         "--grid",
         action="append",
         type=_grid,
         metavar="G",
-        help='one perturbation for every square: "occlusion(7)" for black squares of width 7 side '
-        'by side, "occlusion(7,2)" for one every 2 pixels, "patch(0.5,7)" for squares whose '
-        "pixels change by up to 0.5; may be repeated",
+        help='one perturbation per square of a grid: "occlusion(7)" for adjacent black squares of '
+        'width 7, "occlusion(7,2)" for one every 2 pixels, "patch(0.5,7)" for squares whose '
+        "pixels change by up to 0.5; repeatable",
     )
-    add("--source", type=types.labels, action="extend", metavar="C", help="default: every class")
-    add("--target", type=types.labels, action="extend", metavar="T", help="a problem for each")
-    add("--all-pairs", action="store_true", help="a problem for each pair of classes (default)")
-    add("--untargeted", action="store_true", help="a problem for each source, all targets at once")
-    add("--confidence", action="store_true", help="the maximal confidence of each source, too")
+    add(
+        "--source",
+        type=types.labels,
+        action="extend",
+        metavar="C",
+        help="source class; repeatable or comma-separated (default: every class)",
+    )
+    add(
+        "--target",
+        type=types.labels,
+        action="extend",
+        metavar="T",
+        help="target class, one problem for each; repeatable or comma-separated",
+    )
+    add("--all-pairs", action="store_true", help="one problem per pair of classes (default)")
+    add("--untargeted", action="store_true", help="one problem per source, all targets at once")
+    add("--confidence", action="store_true", help="also find each source's maximal confidence")
     add("--no-clip", action="store_true", help="let brightness and contrast leave the input range")
-    add("--input-range", type=types.span, metavar="LO,HI", help="of every input entry (0,1)")
+    add(
+        "--input-range",
+        type=types.span,
+        metavar="LO,HI",
+        help="interval of every input entry (default: 0,1)",
+    )
     add("--timeout", type=types.seconds, metavar="S", help="seconds for each problem")
     add("--total", type=types.seconds, metavar="S", help="seconds for all problems together")
-    add("--name", metavar="TEXT", help="what the study is called")
+    add("--name", metavar="TEXT", help="name of the study (default: the file's name)")
 
 
 def _add_work(group: Any) -> None:
     add = group.add_argument
-    add("--jobs", type=int, metavar="N", help="problems at a time (default: one for each core)")
-    add("--workers", type=int, default=1, metavar="N", help="processes on each problem (default 1)")
+    add("--jobs", type=int, metavar="N", help="problems at a time (default: one per core)")
+    add("--workers", type=int, default=1, metavar="N", help="processes per problem (default: 1)")
     add("--executor", default="local", metavar="E", help="local (default) or ray")
-    add("--address", metavar="A", help="of a Ray cluster (default: a local one is started)")
-    add("--gpus", type=float, default=0.0, metavar="N", help="GPUs for each problem, with Ray")
-    add("--engine", default=Options.engine, metavar="E", help="search engine (%(default)s)")
-    add("--solver", default=Options.solver, metavar="S", help="MIP solver (%(default)s)")
-    add("--gap", type=float, default=Options.relative_gap, metavar="G", help="(%(default)s)")
-    add("--seed", type=types.seed, default=Options.seed, metavar="N", help="(%(default)s)")
-    add("--verbose", action="store_true", help="print every improvement, with all its digits")
+    add("--address", metavar="A", help="address of a Ray cluster (default: start a local one)")
+    add("--gpus", type=float, default=0.0, metavar="N", help="GPUs per problem, with Ray")
+    add(
+        "--engine", default=Options.engine, metavar="E", help="search engine (default: %(default)s)"
+    )
+    add("--solver", default=Options.solver, metavar="S", help="MIP solver (default: %(default)s)")
+    add(
+        "--gap",
+        type=float,
+        default=Options.relative_gap,
+        metavar="G",
+        help="relative gap at which an interval counts as closed (default: %(default)s)",
+    )
+    add(
+        "--seed",
+        type=types.seed,
+        default=Options.seed,
+        metavar="N",
+        help="random seed (default: %(default)s)",
+    )
+    add("--verbose", action="store_true", help="print every improvement, with all digits")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Work on the study; returns the exit code."""
+    """Run the study and return the exit code."""
     from vhagar.sweep.runner import run_sweep
     from vhagar.sweep.settings import Settings
 
@@ -114,7 +145,7 @@ def run(arguments: argparse.Namespace) -> int:
         watch=_open_watch(arguments.verbose),
     )
     store.close()
-    print(f"for the report: vhagar report {arguments.store} -o report.html")
+    print(f"write the report with: vhagar report {arguments.store} -o report.html")
     return 0
 
 
@@ -131,9 +162,9 @@ def _open_watch(verbose: bool) -> Any:
 
 
 def described_study(arguments: argparse.Namespace) -> Study | None:
-    """The study of the file and the flags; None where neither says anything: the store's own.
+    """Return the study that file and flags describe; None means the store's own.
 
-    Flags count more than the file, and the file more than the store.
+    Flags override the file, and the file overrides the store.
     """
     from vhagar.sweep.study import Study, read_study
 
@@ -146,12 +177,12 @@ def described_study(arguments: argparse.Namespace) -> Study | None:
         with Store(arguments.store) as store:
             values = store.study().plain()
     elif arguments.network is None:
-        raise InvalidInput("give a STUDY.toml or --network, or --resume with a store that is there")
+        raise InvalidInput("give a STUDY.toml or --network, or --resume with an existing store")
     return Study.from_plain({**values, **_flags(arguments)})
 
 
 def _flags(arguments: argparse.Namespace) -> dict[str, Any]:
-    """What the flags say, and nothing of what they leave open."""
+    """Return the study's fields that were given as flags."""
     given = {
         "networks": arguments.network,
         "perturbations": arguments.perturbation,
@@ -185,7 +216,7 @@ def _targets(arguments: argparse.Namespace) -> Any:
 
 
 def _grid(text: str) -> dict[str, Any]:
-    """`occlusion(width)` or `patch(limit,width)`, each perhaps with the step behind."""
+    """Read `occlusion(width)` or `patch(limit,width)`, with an optional step at the end."""
     found = _GRID.fullmatch(text)
     try:
         kind, numbers = (found[1], found[2].split(",")) if found else ("", [])
@@ -199,6 +230,7 @@ def _grid(text: str) -> dict[str, Any]:
         kind = ""
     if kind not in ("occlusion", "patch"):
         raise argparse.ArgumentTypeError(
-            f"{text!r} is no grid; write occlusion(7), occlusion(7,2), patch(1,7) or patch(1,7,2)"
+            f"{text!r} is not a grid; write occlusion(7), occlusion(7,2), patch(1,7) or "
+            "patch(1,7,2)"
         )
     return grid

@@ -1,4 +1,4 @@
-"""A sweep in a terminal: the overall bar, the problems being worked on, and the time left."""
+"""A sweep in a terminal: overall progress, the running problems, and the time left."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _REFRESH_PER_SECOND = 4
 
 
 class LiveSweepWatch(AbstractSweepWatch):
-    """A panel that is drawn anew several times a second."""
+    """A panel that is redrawn several times a second."""
 
     def __init__(self, console: Console | None = None) -> None:
         self._console = console or Console(highlight=False)

@@ -1,20 +1,17 @@
-"""A sweep in plain lines, for pipes and log files: one for every problem that ends."""
+"""A sweep as plain lines for pipes and log files, one per finished problem."""
 
 from __future__ import annotations
 
 import time
 
-from vhagar.cli.plain import PlainScreen
+from vhagar.cli.plain import HEARTBEAT_INTERVAL, PlainScreen
 from vhagar.result.numbers import interval, seconds
 from vhagar.sweep.question import Question
 from vhagar.sweep.watch import AbstractSweepWatch, Pace, State, ending_words, words
 
-# A sign of life this often, where nothing else is printed.
-_BETWEEN_SIGNS_OF_LIFE = 30.0
-
 
 class PlainSweepWatch(AbstractSweepWatch):
-    """Prints to the standard output. A reader that has gone away counts as Ctrl-C."""
+    """Prints to the standard output; a closed pipe counts as Ctrl-C."""
 
     def __init__(self, every_improvement: bool = False) -> None:
         self._screen = PlainScreen()
@@ -26,14 +23,14 @@ class PlainSweepWatch(AbstractSweepWatch):
     def begin(self, state: State, timeout: float | None) -> None:
         self._state = state
         limit = "" if timeout is None else f", {seconds(timeout)} each"
-        before = f", {state.done} of them done before" if state.done else ""
+        before = f", {state.done} of them already done" if state.done else ""
         self._line(f"{state.total} problems{limit}{before}")
         self._pace.left(state)
 
     def update(self, state: State) -> None:
         self._state = state
-        if time.monotonic() - self._printed >= _BETWEEN_SIGNS_OF_LIFE:
-            self._line(f"{self._progress()}  {len(state.running)} being worked on")
+        if time.monotonic() - self._printed >= HEARTBEAT_INTERVAL:
+            self._line(f"{self._progress()}  {len(state.running)} running")
 
     def improved(self, number: int, question: Question, lower: float, upper: float | None) -> None:
         if self._every_improvement:
@@ -65,7 +62,7 @@ class PlainSweepWatch(AbstractSweepWatch):
         self._printed = time.monotonic()
         self._screen.line(text)
         if self._screen.reader_gone:
-            raise KeyboardInterrupt  # nobody is listening any more
+            raise KeyboardInterrupt
 
 
 def _interval_text(lower: float, upper: float | None) -> str:

@@ -29,7 +29,7 @@ _REFRESH_PER_SECOND = 8
 
 @dataclass(frozen=True)
 class _Part:
-    """One part of the bar. The glyphs differ too, for NO_COLOR and for the colour-blind."""
+    """One part of the bar; its glyph tells it apart without colour, too."""
 
     glyph: str
     style: str
@@ -69,7 +69,7 @@ class LiveScreen(AbstractScreen):
 
 
 class LiveWatch(AbstractWatch):
-    """A panel that is drawn anew several times a second; the clock runs whatever happens."""
+    """A panel that is redrawn several times a second, clock included."""
 
     def __init__(self, console: Console, problem: Problem, timeout: float | None) -> None:
         self._console = console
@@ -149,7 +149,7 @@ class LiveWatch(AbstractWatch):
         return Text.assemble((self._glyph(part), part.style), f" {label} ", (value, "bold"))
 
     def _targets(self, progress: Progress, width: int) -> RenderableType:
-        """The targets whose bounds are largest: they hold the interval open."""
+        """List the targets with the largest bounds, which keep the interval open."""
         known = self._result.targets if self._result is not None else progress.targets
         ranked = sorted(known.items(), key=lambda item: (-item[1].upper, -item[1].lower))
         shown, rest = ranked[:_MOST_TARGETS], ranked[_MOST_TARGETS:]

@@ -1,4 +1,4 @@
-"""`vhagar verify`: its arguments, and what they start."""
+"""The command `vhagar verify`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ HELP = "how confident can an input be and still be attackable?"
 
 DESCRIPTION = """\
 How confident can an input of the source class be and still be pushed into a target class by the
-perturbation? The answer is an interval around that confidence: inputs above its upper end are
+perturbation? The answer is an interval: every input that is more confident than its upper end is
 proven robust, and its lower end is the confidence of a concrete input that is not.
 """
 
@@ -25,11 +25,11 @@ perturbations (an argument is a number or an interval [lo,hi]; rows and columns 
   contrast([lo,hi])     every pixel is multiplied by one number
   occlusion(i,j,w)      a black square of width w at row i, column j
   patch([0,e],i,j,w)    the pixels of such a square change by at most e each
-  translation(tx,ty)    the image moves
-  rotation(theta)       the image turns, in degrees
+  translation(tx,ty)    the image moves down by tx rows and right by ty columns
+  rotation(theta)       the image turns clockwise by theta degrees
   occlusion(i,j,w)+linf(e)
-                        occlusion, translation or one rotation, then linf or brightness on top
-  FILE.py:NAME          your own (docs/perturbations.md); the file is executed
+                        occlusion, translation or rotation by one angle, then linf or brightness
+  FILE.py:NAME          a perturbation of your own (docs/perturbations.md); executes the file
 
 examples:
   vhagar verify model.onnx --perturbation "occlusion(14,14,3)" --source 2 --target 3
@@ -40,21 +40,21 @@ examples:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of `vhagar verify`."""
+    """Add the arguments of `vhagar verify`."""
     parser.set_defaults(command=run)
     types.add_model(parser)
     types.add_question(parser)
     parser.add_argument(
         "--percent",
         action="store_true",
-        help="compute the maximal confidence too, and state the bounds as percentages of it",
+        help="also compute the maximal confidence, and give the bounds as percentages of it",
     )
     types.add_engine(parser)
     types.add_common(parser)
 
 
 def run(arguments: argparse.Namespace) -> Outcome:
-    """Verify, show and write."""
+    """Verify, display, and write the requested files."""
     from vhagar.cli.session import Outputs, run_session
 
     options, outputs = types.search_options(arguments), Outputs(arguments.json, arguments.plot)
