@@ -6,6 +6,9 @@ from abc import ABC, abstractmethod
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, ClassVar
 
+from vhagar.options import Options
+from vhagar.problem import Problem
+from vhagar.reduction.base import AbstractReduction
 from vhagar.result import Run
 
 
@@ -14,6 +17,10 @@ class AbstractEngine(ABC):
 
     # Whether it writes the certificate that the options may ask for.
     writes_certificates: ClassVar[bool] = False
+
+    def reductions(self, problem: Problem, options: Options) -> tuple[AbstractReduction, ...]:
+        """What is done to the problem, in this order, before the engine searches it."""
+        return ()
 
     def certifying(self, run: Run) -> AbstractContextManager[Any]:
         """Inside, what `run` proves is recorded; at the end, also on Ctrl-C, the certificate is

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
 from numbers import Integral
@@ -26,7 +27,8 @@ class Problem:
     `perturbation` is an object or its textual form. `targets` is one class, several, or None for
     all classes but the source. `clip` keeps perturbed pixels in the input range; without it
     brightness, contrast and user-defined maps may leave it (the other perturbations never do).
-    `input_range` is the interval of every input entry.
+    `input_range` is the interval of every input entry. `pieces` are those of the perturbation over
+    the network's inputs.
 
     Where maps are to be clipped, `network` is the given network behind a clip of its input.
 
@@ -40,6 +42,7 @@ class Problem:
     targets: tuple[int, ...]
     clip: bool
     domain: Domain
+    pieces: tuple[AbstractPiece, ...]
 
     def __init__(
         self,
@@ -62,13 +65,22 @@ class Problem:
         store(self, "clip", clip)
         store(self, "domain", domain)
         store(self, "targets", self._checked_targets(targets))
-        # Parameters outside their limits are found now, not later.
+        store(self, "pieces", self._own_pieces())
         store(self, "network", self._behind_clip(network))
 
     def without_perturbation(self) -> Problem:
         """How confident the network can be in the source class at all."""
         domain = self.domain
         return Problem(self.network, None, self.source, input_range=(domain.lower, domain.upper))
+
+    def rewritten(
+        self, network: Network, pieces: tuple[AbstractPiece, ...], domain: Domain
+    ) -> Problem:
+        """The same question about another network and other pieces, which a reduction has made."""
+        changed = copy(self)
+        for name, value in (("network", network), ("pieces", pieces), ("domain", domain)):
+            object.__setattr__(changed, name, value)
+        return changed
 
     def _checked_targets(self, targets: int | Sequence[int] | None) -> tuple[int, ...]:
         if self.perturbation is None:
@@ -120,21 +132,11 @@ class Problem:
         """The SHA-256 of the recorded maps, by which certificates name them."""
         return fingerprint(self.recorded_maps) if self.recorded_maps else None
 
-    @cached_property
-    def pieces(self) -> tuple[AbstractPiece, ...]:
+    def _own_pieces(self) -> tuple[AbstractPiece, ...]:
         """The pieces of the perturbation over the network's input domain."""
         if self.perturbation is None:
             return (identity_piece(self.domain),)
         return self.perturbation.pieces(self.domain, self.clip)
-
-    @property
-    def asked(self) -> Problem:
-        """The question as it was asked, where this is another form of it."""
-        return self
-
-    def restored(self, root: int, x: Array, parameters: Array) -> tuple[Array, Array]:
-        """An input and parameters of a piece, in the terms of the question as it was asked."""
-        return x, parameters
 
     @property
     def goals(self) -> tuple[int | None, ...]:

@@ -48,7 +48,7 @@ def verify(
     if timeout is not None and (math.isnan(timeout) or timeout < 0):
         raise InvalidInput(f"the timeout must be a number of seconds, not {timeout}")
     deadline = time.monotonic() + (math.inf if timeout is None else timeout)
-    run = Run(problem, options, on_progress, bounds)
+    run = Run(problem, options, on_progress, bounds, engine.reductions(problem, options))
     stopped: Status | None = None
     try:
         with engine.certifying(run):
@@ -82,7 +82,7 @@ def max_confidence(
 
 def _offer_trivial_bounds(run: Run) -> None:
     """No attacked input is more confident than any input can be."""
-    problem = run.problem
+    problem = run.original
     domain = problem.domain
     box = Bounds(np.full(domain.size, domain.lower), np.full(domain.size, domain.upper))
     largest = largest_confidence(problem.network, box, problem.source)

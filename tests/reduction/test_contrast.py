@@ -9,7 +9,7 @@ import pytest
 
 from vhagar import Network, Options, Problem, Status, verify
 from vhagar.network import Affine, Convolution, Relu
-from vhagar.reduction.contrast import BiasPiece, HomogeneousProblem, linear_form
+from vhagar.reduction.contrast import BiasPiece, Homogeneous
 from vhagar.solver.linear_model import LinearModel
 
 from ..oracle.cases import between, change_in
@@ -17,6 +17,13 @@ from ..oracle.exact import exact_confidence_of, exact_optimum, overall, rational
 from ..oracle.networks import FLAVOURS, Wish, residual
 
 SHAPE = (1, 2, 2)
+
+
+def linear_form(problem: Problem) -> Problem:
+    reduced = Homogeneous().apply(problem)
+    assert reduced is not None
+    assert reduced.original is problem
+    return reduced.problem
 
 
 def wish(seed: int) -> Wish:
@@ -34,7 +41,6 @@ def test_the_image_scores_alike_up_to_the_factor(network: Network, factor: Fract
     """In rational numbers: no tolerance."""
     problem = Problem(network, "contrast([0.25,4])", 0, 1, clip=False)
     scaled = linear_form(problem)
-    assert isinstance(scaled, HomogeneousProblem)
     x = rationals(np.random.default_rng(3).uniform(size=network.input_size))
     image = rational_forward(network, factor * x)
     inputs = np.append(x, 1 / factor)
@@ -52,7 +58,7 @@ def test_the_interval_holds_the_optimum_and_closes(seed: int, span: str) -> None
     problem = Problem(network, f"contrast({span})", 0, None, clip=False)
     change = change_in(problem, rng)
     problem = problem if change is None else between(problem, *change)
-    assert isinstance(linear_form(problem), HomogeneousProblem)
+    assert Homogeneous().apply(problem) is not None
     result = verify(problem, timeout=60, options=Options(processes=False, attack=False))
     truth = overall(exact_optimum(problem))
     assert Fraction(result.lower) <= truth.high
@@ -121,8 +127,7 @@ def test_all_else_stays_as_it_is(
     network: Network, text: str, clip: bool, span: tuple[float, float]
 ) -> None:
     problem = Problem(network, text, 0, 1, clip=clip, input_range=span)
-    assert linear_form(problem) is problem
-    assert problem.asked is problem
+    assert Homogeneous().apply(problem) is None
 
 
 def test_large_convolutions_stay_convolutions() -> None:
@@ -130,4 +135,4 @@ def test_large_convolutions_stay_convolutions() -> None:
     last = Affine(np.zeros((2, layer.out_size)), np.zeros(2), layer.out_shape, (2,))
     network = Network((layer, Relu(layer.out_shape), last), (1, 40, 40))
     problem = Problem(network, "contrast([1,2])", 0, 1, clip=False)
-    assert linear_form(problem) is problem
+    assert Homogeneous().apply(problem) is None

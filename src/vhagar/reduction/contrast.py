@@ -12,7 +12,7 @@ form a convex set, where `e x` itself is bilinear.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,7 @@ from vhagar.perturbation import AbstractPiece, Contrast, Domain
 from vhagar.perturbation.base import Array, Expression, RelaxedInput, Support
 from vhagar.perturbation.contrast import ContrastPiece
 from vhagar.problem import Problem
+from vhagar.reduction.base import AbstractReduction, AbstractRestore, Point, Reduced
 from vhagar.solver.linear_model import Columns, LinearModel
 
 # Entries of the sparse matrices that convolutions become.
@@ -110,56 +111,58 @@ class BiasPiece(AbstractPiece):
         return RelaxedInput(x, x_p, parameters, first, second)
 
 
-class HomogeneousProblem(Problem):
-    """The same question about the network whose biases are scaled by one more input."""
+@dataclass(frozen=True, eq=False)
+class _Restore(AbstractRestore):
+    """From `(x, h)` back to `x` and the factor `1/h`."""
 
-    def __init__(self, given: Problem) -> None:
-        store, domain = object.__setattr__, given.domain
-        store(self, "given", given)
-        store(self, "network", homogeneous_network(given.network))
-        store(self, "perturbation", given.perturbation)
-        store(self, "source", given.source)
-        store(self, "targets", given.targets)
-        store(self, "clip", given.clip)
-        store(self, "domain", Domain((domain.size + 1,), domain.lower, domain.upper))
+    given: tuple[AbstractPiece, ...]
+    spans: tuple[tuple[float, float], ...]
 
-    given: Problem
+    def witness(self, root: int, x: Array, parameters: Array) -> Point:
+        return root, x[:-1], self.given[root].project(1.0 / parameters)
 
-    @cached_property
-    def pieces(self) -> tuple[AbstractPiece, ...]:
-        return tuple(self._scaled(piece) for piece in self.given.pieces)
-
-    def _scaled(self, piece: AbstractPiece) -> BiasPiece:
-        assert isinstance(piece, ContrastPiece)
-        low, high = piece.span
-        # 1/e, rounded outward: more factors than asked for do no harm to an upper bound.
-        span = float(np.nextafter(1 / high, 0)), float(np.nextafter(1 / low, np.inf))
-        span = (1.0 if high == 1.0 else span[0], 1.0 if low == 1.0 else span[1])
-        return BiasPiece(self.domain, piece.label, span)
-
-    def without_perturbation(self) -> Problem:
-        return self.given.without_perturbation()
-
-    @property
-    def asked(self) -> Problem:
-        return self.given
-
-    def restored(self, root: int, x: Array, parameters: Array) -> tuple[Array, Array]:
-        return x[:-1], self.given.pieces[root].project(1.0 / parameters)
+    def statement(self) -> dict[str, Any]:
+        return {Homogeneous.name: [list(span) for span in self.spans]}
 
 
-def linear_form(problem: Problem) -> Problem:
-    """The problem, as a linear question where it can be one; nothing else about it changes."""
+class Homogeneous(AbstractReduction):
+    """Ranges of contrast without clipping, as a linear question."""
+
+    name = "homogeneous"
+
+    def apply(self, problem: Problem) -> Reduced | None:
+        if not _applies(problem):
+            return None
+        domain = problem.domain.part(problem.domain.size + 1)
+        pieces = tuple(_scaled(piece, domain) for piece in problem.pieces)
+        network = homogeneous_network(problem.network)
+        return Reduced(
+            problem,
+            problem.rewritten(network, pieces, domain),
+            _Restore(problem.pieces, tuple(piece.span for piece in pieces)),
+            problem.without_perturbation(),
+        )
+
+
+def _applies(problem: Problem) -> bool:
     domain, contrast = problem.domain, isinstance(problem.perturbation, Contrast)
     bilinear = any(isinstance(p, ContrastPiece) and not p.fixed for p in problem.pieces)
     clips = any(isinstance(p, ContrastPiece) and p.clips for p in problem.pieces)
     # With another range black is not 0, or 1 is not among the inputs.
     if not contrast or clips or not bilinear or (domain.lower, domain.upper) != (0.0, 1.0):
-        return problem
+        return False
     linear = [layer for layer in problem.network.layers if isinstance(layer, AbstractLinear)]
     fits = sum(layer.out_size * layer.fan_in for layer in linear) <= _MOST_ENTRIES
-    ends_linear = isinstance(problem.network.layers[-1], AbstractLinear)
-    return HomogeneousProblem(problem) if fits and ends_linear else problem
+    return fits and isinstance(problem.network.layers[-1], AbstractLinear)
+
+
+def _scaled(piece: AbstractPiece, domain: Domain) -> BiasPiece:
+    assert isinstance(piece, ContrastPiece)
+    low, high = piece.span
+    # 1/e, rounded outward: more factors than asked for do no harm to an upper bound.
+    span = float(np.nextafter(1 / high, 0)), float(np.nextafter(1 / low, np.inf))
+    span = (1.0 if high == 1.0 else span[0], 1.0 if low == 1.0 else span[1])
+    return BiasPiece(domain, piece.label, span)
 
 
 def homogeneous_network(network: Network) -> Network:

@@ -160,7 +160,7 @@ def _proof_block(tree: int, proofs: list[NodeProof]) -> bytes:
 
 def head_of(run: Run, trees: list[Tree], nodes: int) -> dict[str, Any]:
     """What the certificate is about and what it claims: the run's interval as it is now."""
-    problem = run.problem
+    problem = run.original
     if not math.isfinite(run.interval.upper):
         raise VhagarError("no upper bound is known, so there is nothing to prove")
     witnesses = filter(None, map(run.interval.witness, problem.goals))
@@ -219,13 +219,13 @@ def maps_of(problem: Problem) -> bytes | None:
 def _claims(run: Run) -> dict[str, Any]:
     interval = run.interval
     claims: dict[str, Any] = {"lower": interval.lower, "upper": interval.upper}
-    if run.problem.targets:
+    if run.original.targets:
         claims["targets"] = {
             str(target): {
                 "lower": interval.goal_lower(target),
                 "upper": interval.goal_upper(target),
             }
-            for target in run.problem.targets
+            for target in run.original.targets
         }
     return claims
 

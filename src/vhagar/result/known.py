@@ -40,7 +40,7 @@ class Known:
 def offer_known(run: Run, known: Known) -> None:
     """Let the run judge the inputs, and take the bounds."""
     for suggestion in known.suggestions:
-        for goal, x, piece, parameters in explanations(run.problem, suggestion):
+        for goal, x, piece, parameters in explanations(run.original, suggestion):
             run.interval.offer_witness(goal, x, piece, parameters)
     for goal, (value, kind) in known.uppers.items():
         # A certificate proves what is claimed from the model alone, not from other results.

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from vhagar.options import Options
 from vhagar.problem import Problem
+from vhagar.reduction.base import AbstractReduction, reduce_problem
 from vhagar.relaxation.bounds_cache import BoundsCache
 from vhagar.result.interval_keeper import IntervalKeeper
 from vhagar.result.result import Result
@@ -18,9 +19,10 @@ OnProgress = Callable[[Progress], None]
 
 
 class Run:
-    """A run of an engine on a problem. `interval` keeps what was found.
+    """A run of an engine on a problem. `interval` keeps what was found of the problem as given.
 
-    `bounds` is where engines find what earlier problems left for them.
+    Engines search `problem`, which reductions have made of the `original`, and bring what they find
+    back through `reduced.restore`. `bounds` is where they find what earlier problems left for them.
     """
 
     def __init__(
@@ -29,8 +31,10 @@ class Run:
         options: Options,
         on_progress: OnProgress | None = None,
         bounds: BoundsCache | None = None,
+        reductions: Iterable[AbstractReduction] = (),
     ) -> None:
-        self.problem = problem
+        self.reduced = reduce_problem(problem, reductions)
+        self.original, self.problem = problem, self.reduced.problem
         self.options = options
         self.bounds = bounds or BoundsCache()
         self.started = time.monotonic()

@@ -16,7 +16,10 @@ from typing import Any
 from vhagar.dataset import named_dataset
 from vhagar.engine import AbstractEngine
 from vhagar.errors import InvalidInput
+from vhagar.options import Options
 from vhagar.problem import Problem
+from vhagar.reduction.base import AbstractReduction
+from vhagar.reduction.contrast import Homogeneous
 from vhagar.result import BoundKind, Run
 from vhagar.runtime.processes import Finished, Worker, next_message
 from vhagar.search.bounders.gpu.beside import WideBeside, WideHere
@@ -47,6 +50,11 @@ class BabEngine(AbstractEngine):
 
     def __init__(self) -> None:
         self._tree: ProofTree | None = None
+
+    def reductions(self, problem: Problem, options: Options) -> tuple[AbstractReduction, ...]:
+        """Networks that are not searched, and certificates, take ranges of contrast as they are."""
+        linear = options.certificate is None and not is_large(problem)
+        return (Homogeneous(),) if linear else ()
 
     @contextmanager
     def certifying(self, run: Run) -> Iterator[None]:
@@ -100,9 +108,9 @@ class _Search:
             for target in problem.goals
             for k, root in enumerate(range(len(problem.pieces)))
         )
-        self._ceiling = _Ceiling(problem, run.interval.upper, run.options.seed)
+        self._ceiling = _Ceiling(run.original, run.interval.upper, run.options.seed)
         # Read at once: a wrong file is an error before the search, not in its midst.
-        self._dataset = named_dataset(run.options, problem.domain)
+        self._dataset = named_dataset(run.options, run.original.domain)
         self._attacker: Worker | None = None
         self._attack_started = False
         self._wide: WideBeside | None = None
@@ -110,7 +118,7 @@ class _Search:
     def run_here(self, deadline: float) -> bool:
         """Everything in this process, always in the same order."""
         run = self._run
-        worker = SearchWorker(run.problem, run.options, self._take_witness, bounds=run.bounds)
+        worker = SearchWorker(run.reduced, run.options, self._take_witness, bounds=run.bounds)
         # In one process results must repeat: no GPU by itself.
         asked = run.options.wide is not None or run.options.device == "cuda"
         wide = WideHere(run) if asked and run.options.is_wide else None
@@ -135,7 +143,7 @@ class _Search:
         begun = time.monotonic()
         try:
             for k in range(count):
-                workers[k] = Worker(k, (explore, (run.problem, run.options, k)), inbox)
+                workers[k] = Worker(k, (explore, (run.reduced, run.options, k)), inbox)
             idle = set(workers)
             if run.options.is_wide:
                 self._wide = WideBeside(run, count, inbox)
@@ -188,7 +196,7 @@ class _Search:
             device="cuda" if run.options.device == "cuda" else "cpu",
         )
         seconds = min(left, shares * _ATTACK_SECONDS)
-        job = AttackJob(run.problem, options, seconds, self._dataset)
+        job = AttackJob(run.original, options, seconds, self._dataset)
         self._attacker = Worker(_ATTACKER, (attack_beside, job), inbox)
 
     def _handle_attack(self, message: Any) -> None:
@@ -199,7 +207,7 @@ class _Search:
             if message.error is not None:
                 self._run.note(f"the attack ended early: {message.error}")
         else:
-            piece = self._run.problem.pieces[message.root]
+            piece = self._run.original.pieces[message.root]
             self._run.interval.offer_witness(message.target, message.x, piece, message.parameters)
 
     def _handle_wide(self, wide: WideBeside, message: Any) -> None:
@@ -277,7 +285,7 @@ class _Search:
             # No attack: it only says when the ceiling cannot come lower.
             self._ceiling.lower = max(self._ceiling.lower, found.confidence)
             return
-        piece = self._run.problem.pieces[found.root]
+        piece = self._run.original.pieces[found.root]
         self._run.interval.offer_witness(found.target, found.x, piece, found.parameters)
         if self._attacker is not None:
             self._attacker.tell((found.target, found.root, found.x, found.parameters))

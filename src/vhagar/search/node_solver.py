@@ -15,6 +15,7 @@ from vhagar.options import Options
 from vhagar.perturbation import AbstractPiece
 from vhagar.perturbation.scalar import AbstractScalarPiece
 from vhagar.problem import Problem
+from vhagar.reduction.base import Reduced
 from vhagar.relaxation import Bounds, network_bounds
 from vhagar.relaxation.bounds_cache import BoundsCache
 from vhagar.relaxation.lp.node_bound import Proof
@@ -78,7 +79,7 @@ class NodeSolver:
 
     def __init__(
         self,
-        problem: Problem,
+        reduced: Reduced,
         options: Options,
         send: Callable[[WitnessFound], None],
         first: int = 0,
@@ -86,8 +87,8 @@ class NodeSolver:
     ) -> None:
         self.lower = 0.0
         self.ceiling = math.inf  # what is known of the largest confidence
-        self._problem = problem
-        self._finder = PrimalHeuristic(problem, send)
+        self._problem = problem = reduced.problem
+        self._finder = PrimalHeuristic(reduced, send)
         self._limits = Limits(problem, options)
         self._log = ProofLog(problem, wanted=options.certificate is not None)
         self._regions = Regions(problem, bounds or BoundsCache(), self._log.wanted)

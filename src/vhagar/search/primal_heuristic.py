@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from vhagar.attack.polish import polish, proposed
 from vhagar.errors import SolverFailure
 from vhagar.perturbation.scalar import AbstractScalarPiece
-from vhagar.problem import Problem
+from vhagar.reduction.base import Reduced
 from vhagar.relaxation.layerwise import quick_bounds
 from vhagar.relaxation.lp.region_model import Decision, RegionModel
 from vhagar.result import Witness, WitnessCheck
@@ -29,7 +29,10 @@ _MOST_CONVEX = 64
 
 @dataclass(frozen=True, eq=False)
 class WitnessFound:
-    """A candidate that passed the check here; the keeper of the interval checks it again."""
+    """A candidate that passed the check here; the keeper of the interval checks it again.
+
+    It is a candidate of the problem as it was given, before any reduction.
+    """
 
     target: int | None
     root: int
@@ -41,10 +44,11 @@ class WitnessFound:
 class PrimalHeuristic:
     """Polishes the inputs of LPs, and sends what is better than all that was known."""
 
-    def __init__(self, problem: Problem, send: Callable[[WitnessFound], None]) -> None:
-        self._problem = problem
+    def __init__(self, reduced: Reduced, send: Callable[[WitnessFound], None]) -> None:
+        self._reduced = reduced
+        self._problem = reduced.problem
         self._send = send
-        self._check = WitnessCheck(problem.asked)
+        self._check = WitnessCheck(reduced.original)
         self._convex = RecentlyUsed(_MOST_CONVEX)
         self._visits: dict[tuple[int | None, int], int] = {}
 
@@ -66,18 +70,18 @@ class PrimalHeuristic:
         decisions: tuple[Decision, ...] = (),
     ) -> float:
         """The best confidence of a witness: `known`, or better."""
-        root = self._problem.asked.pieces[region.root]
         best = known
 
         def judge(x: Array, parameters: Array) -> float | None:
             nonlocal best
-            x, parameters = self._problem.restored(region.root, x, parameters)
-            verdict = self._check(region.target, x, root, parameters)
+            root, x, parameters = self._reduced.restore.witness(region.root, x, parameters)
+            piece = self._reduced.original.pieces[root]
+            verdict = self._check(region.target, x, piece, parameters)
             if not isinstance(verdict, Witness):
                 return None
             if verdict.confidence > best:
                 best = verdict.confidence
-                self._send(WitnessFound(region.target, region.root, x, parameters, best))
+                self._send(WitnessFound(region.target, root, x, parameters, best))
             return verdict.confidence
 
         x, parameters = proposed(context, primal)

@@ -172,7 +172,7 @@ class ProofTree:
             raise VhagarError(self._failure)
         head = head_of(run, self._trees, self._count)
         records = self._records[: NODE.size * (self._count - len(self._trees))]
-        maps = maps_of(run.problem)
+        maps = maps_of(run.original)
         write_certificate(path, head, records, self._proven_regions(), maps)
 
     def _proven_regions(self) -> Iterator[RegionProofs]:

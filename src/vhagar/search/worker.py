@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from vhagar.options import Options
-from vhagar.problem import Problem
-from vhagar.reduction.contrast import linear_form
+from vhagar.reduction.base import Reduced, reduce_problem
 from vhagar.relaxation.bounds_cache import BoundsCache
 from vhagar.runtime.processes import Channel
 from vhagar.search.node import Node, first_number
@@ -40,17 +39,15 @@ class SearchWorker:
 
     def __init__(
         self,
-        problem: Problem,
+        reduced: Reduced,
         options: Options,
         send: Any,
         first: int = 0,
         bounds: BoundsCache | None = None,
     ) -> None:
-        if options.certificate is None:
-            problem = linear_form(problem)
         self._arguments = (options, send, first, bounds)
-        self._node_solver = NodeSolver(problem, *self._arguments)
-        self._problem = problem
+        self._node_solver = NodeSolver(reduced, *self._arguments)
+        self._ceiling = reduced.ceiling
         self._confident: NodeSolver | None = None
 
     def work(
@@ -72,13 +69,13 @@ class SearchWorker:
 
     def _ceiling_solver(self) -> NodeSolver:
         if self._confident is None:
-            self._confident = NodeSolver(self._problem.without_perturbation(), *self._arguments)
+            self._confident = NodeSolver(reduce_problem(self._ceiling, ()), *self._arguments)
         return self._confident
 
 
-def explore(argument: tuple[Problem, Options, int], channel: Channel) -> None:
+def explore(argument: tuple[Reduced, Options, int], channel: Channel) -> None:
     """What runs in a worker: tasks in, reports out, until the parent ends it."""
-    problem, options, number = argument
-    worker = SearchWorker(problem, options, channel.send, first_number(number))
+    reduced, options, number = argument
+    worker = SearchWorker(reduced, options, channel.send, first_number(number))
     while True:
         channel.send(worker.work(channel.receive(), 10**9, _QUANTUM_SECONDS))
