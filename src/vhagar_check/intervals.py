@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vhagar_check.joined import Joined
 from vhagar_check.layers import (
     HALF_ULP,
     TINY,
@@ -57,7 +56,7 @@ def leaving(network: Network, k: int, box: Box) -> Box:
 def _one_by_one(layers: tuple[Linear, ...]) -> bool:
     """Whether nothing can cancel between a stage's layers: all but one scale entry by entry."""
     mixing = [layer for layer in layers if not isinstance(layer, Scale)]
-    return len(mixing) <= 1 and not any(isinstance(layer, Joined) for layer in mixing)
+    return len(mixing) <= 1 and not any(layer.joins for layer in mixing)
 
 
 def _through_layers(layers: tuple[Linear, ...], low: Floats, high: Floats) -> Box:
@@ -187,6 +186,6 @@ def _margins(network: Network, low: Floats, high: Floats, label: int) -> Box:
     pulled = Pulled.through(layers, lead)
     least, most = pulled.range(layers, low, high)
     # Two classes with the same weights differ by exactly 0: one subtraction of equal numbers each.
-    plain = len(layers) == 1 and not isinstance(layers[0], Joined)
+    plain = len(layers) == 1 and not layers[0].joins
     alike = ~pulled.rows.any(axis=1) & (pulled.constant == 0) & plain
     return np.where(alike, 0.0, least), np.where(alike, 0.0, most)

@@ -127,6 +127,7 @@ class Joined(Linear):
 
     in_size: int
     blocks: tuple[tuple[Term, ...], ...]
+    joins = True
 
     def __post_init__(self) -> None:
         self._parts: list[_Part] = []

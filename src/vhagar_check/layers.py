@@ -44,6 +44,7 @@ class Linear(ABC):
     out_size: int
     bias: Floats
     terms: int  # the most products in a sum, forwards or backwards
+    joins = False  # whether an output adds up several values of one input, which may cancel
 
     @property
     @abstractmethod

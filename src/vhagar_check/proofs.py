@@ -24,7 +24,7 @@ from vhagar_check.formula import (
 from vhagar_check.hexagon import Hexagons, exact_offset
 from vhagar_check.layers import HALF_ULP, Floats, Network
 from vhagar_check.moved import identity
-from vhagar_check.pieces import Piece, part_of
+from vhagar_check.pieces import Domain, Piece, part_of
 
 OFF, ON, PAIR, EQUAL = range(4)
 QUICK, MULTIPLIERS, CONTRADICTION, EMPTY = range(4)
@@ -47,11 +47,30 @@ class Region:
         return neurons + (classes - 1) * (2 if has_target else 1)
 
 
-def read_region(network: Network, pieces: list[Piece], raw: bytes) -> Region:
+@dataclass(frozen=True, eq=False)
+class Form:
+    """What the trees of pieces are about, and the network of the tree that is about no piece."""
+
+    network: Network
+    pieces: list[Piece]
+    alone: Network
+    domain: Domain
+
+    def of(self, number: Any) -> tuple[Network, Piece]:
+        """The network and the piece of a region."""
+        if number is None:
+            return self.alone, identity(self.domain)
+        if type(number) is not int or not 0 <= number < len(self.pieces):
+            raise Rejected("a region is about a piece that the perturbation does not have")
+        return self.network, self.pieces[number]
+
+
+def read_region(form: Form, raw: bytes) -> Region:
     """The region a REGN block describes, with its bounds computed."""
     about, data = split_json(raw)
-    number, span, sizes = about["piece"], about["span"], network.relu_sizes_and_classes[:-1]
-    piece = _piece(pieces, number)
+    number, span = about["piece"], about["span"]
+    network, piece = form.of(number)
+    sizes = network.relu_sizes_and_classes[:-1]
     if span is not None:
         piece = part_of(piece, (float(span[0]), float(span[1])))
     elif piece.span is not None:
@@ -70,14 +89,6 @@ def read_region(network: Network, pieces: list[Piece], raw: bytes) -> Region:
         _refine(bounds, status, int(entry["layer"]), entry["neurons"], reader)
     reader.finish()
     return Region(number, bounds, status)
-
-
-def _piece(pieces: list[Piece], number: Any) -> Piece:
-    if number is None:
-        return identity(pieces[0].domain)
-    if type(number) is not int or not 0 <= number < len(pieces):
-        raise Rejected("a region is about a piece that the perturbation does not have")
-    return pieces[number]
 
 
 class _Numbers:

@@ -26,6 +26,7 @@ from vhagar_check.container import Block, parse_json, scan, split_json, unpack
 from vhagar_check.convention import with_convention
 from vhagar_check.errors import Rejected
 from vhagar_check.exact import Exact
+from vhagar_check.homogeneous import bias_pieces, homogeneous_network
 from vhagar_check.intervals import confidence_interval
 from vhagar_check.layers import Floats, Network
 from vhagar_check.maps import Recorded, read_maps
@@ -36,6 +37,7 @@ from vhagar_check.proofs import (
     CONTRADICTION,
     EMPTY,
     MULTIPLIERS,
+    Form,
     Prover,
     Question,
     Region,
@@ -159,7 +161,7 @@ class _Case:
         if len(records) % RECORD.itemsize:
             raise Rejected("the tree is cut off")
         steps = np.frombuffer(records, RECORD)
-        self.tree = Tree(roots, steps, self.network, self.pieces)
+        self.tree = Tree(roots, steps, self.form.network, self.form.pieces)
         if self.tree.count != head["nodes"]:
             raise Rejected("the tree does not have as many nodes as the header says")
 
@@ -174,6 +176,7 @@ class _Case:
         self.recorded = None if maps is None else read_maps(maps, self.domain)
         self.pieces: list[Piece] = pieces(self.perturbation, self.domain, self.clip, self.recorded)
         self._clip_inputs(problem.get("clipped_pixels"))
+        self.form = self._searched(problem.get("form"))
         classes = range(self.network.classes)
         self.source, targets = problem["source"], list(problem["targets"])
         self.goals: list[int | None] = targets if self.perturbation is not None else [None]
@@ -193,6 +196,15 @@ class _Case:
             raise Rejected("the certificate clips the images of pieces that never need it")
         if masks is not None:
             self.network = behind_clip(self.network, masks, self.domain)
+
+    def _searched(self, form: Any) -> Form:
+        """The question in the form in which it was searched; witnesses are about its own."""
+        network, searched = self.network, self.pieces
+        if form == "homogeneous":
+            network, searched = homogeneous_network(network), bias_pieces(searched, self.domain)
+        elif form is not None:
+            raise Rejected("the certificate states a form of the question that is not known")
+        return Form(network, searched, self.network, self.domain)
 
     def _read_claims(self, claims: Any) -> None:
         self.claimed = {name: float(claims[name]) for name in ("lower", "upper")}
@@ -367,7 +379,7 @@ class _Bench:
         with self._case.certificate.open("rb") as file, np.errstate(all="ignore"):
             if self._last is None or self._last[0] != block:
                 raw = unpack(file, block)
-                self._last = block, read_region(self._case.network, self._case.pieces, raw)
+                self._last = block, read_region(self._case.form, raw)
             return [self._proofs(self._last[1], unpack(file, part)) for part in proofs]
 
     def _proofs(self, region: Region, raw: bytes) -> tuple[NDArray[np.uint32], Floats]:

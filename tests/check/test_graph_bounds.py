@@ -17,7 +17,7 @@ from vhagar_check.layers import Dense, Network
 from vhagar_check.model import read_model
 from vhagar_check.perturbations import pieces
 from vhagar_check.pieces import Domain, Piece
-from vhagar_check.proofs import ON, PAIR, read_region
+from vhagar_check.proofs import ON, PAIR, Form, read_region
 from vhagar_check.tree import RECORD, Root, Tree
 
 from .graphs import SMALL_GRAPHS, Build
@@ -129,7 +129,8 @@ def test_linear_units_have_no_sign_to_decide() -> None:
 def test_linear_units_are_on_in_every_region() -> None:
     network = read_model(SMALL_GRAPHS["small_leaky"](0))
     sizes = network.relu_sizes_and_classes[:-1]
-    piece = pieces("linf(0.1)", Domain(network.input_shape, 0.0, 1.0), True)
+    domain = Domain(network.input_shape, 0.0, 1.0)
+    form = Form(network, pieces("linf(0.1)", domain, True), network, domain)
 
     def region(statuses: list[np.ndarray]) -> object:
         import json
@@ -137,7 +138,7 @@ def test_linear_units_are_on_in_every_region() -> None:
         about = {"piece": 0, "span": None, "layers": sizes, "refined": []}
         text = json.dumps(about).encode()
         data = b"".join(status.astype(np.uint8).tobytes() for status in statuses)
-        return read_region(network, piece, len(text).to_bytes(4, "little") + text + data)
+        return read_region(form, len(text).to_bytes(4, "little") + text + data)
 
     honest = [np.where(network.linear_units(k), ON, PAIR) for k in range(len(sizes))]
     region(honest)

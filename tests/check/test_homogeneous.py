@@ -1,0 +1,118 @@
+"""Contrast as a linear question: the checker's own derivation of it, and what it refuses."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+
+from vhagar_check.exact import Exact
+from vhagar_check.formula import quick_bounds
+from vhagar_check.homogeneous import WithBiasInput, bias_pieces, homogeneous_network
+from vhagar_check.layers import Network
+from vhagar_check.model import read_model
+from vhagar_check.perturbations import pieces
+from vhagar_check.pieces import Domain
+
+from .graphs import SMALL_GRAPHS
+
+
+def networks() -> dict[str, Network]:
+    return {name: read_model(make(2)) for name, make in SMALL_GRAPHS.items()}
+
+
+def scaled(network: Network, text: str = "contrast([0.25,4])") -> list[Any]:
+    domain = Domain(network.input_shape, 0.0, 1.0)
+    return list(bias_pieces(pieces(text, domain, False), domain))
+
+
+@pytest.mark.parametrize("name", SMALL_GRAPHS)
+@pytest.mark.parametrize("factor", [Fraction(1, 3), Fraction(1), Fraction(7, 4)])
+def test_the_image_has_the_scores_of_the_scaled_biases(name: str, factor: Fraction) -> None:
+    """In exact numbers: no tolerance."""
+    network = networks()[name]
+    homogeneous = homogeneous_network(network)
+    x = Exact.of(np.random.default_rng(3).random(16)).fractions()
+    image = network.exact_scores(Exact.of_fractions([factor * value for value in x]))
+    found = homogeneous.exact_scores(Exact.of_fractions([*x, 1 / factor]))
+    assert [factor * score for score in found.fractions()] == image.fractions()
+
+
+def _floats(exact: Exact) -> np.ndarray:
+    return np.array(exact.fractions(), float)
+
+
+@pytest.mark.parametrize("name", SMALL_GRAPHS)
+def test_floats_and_exact_numbers_agree_backwards(name: str) -> None:
+    rng = np.random.default_rng(4)
+    for stage in homogeneous_network(networks()[name]).stages:
+        for layer in stage:
+            assert isinstance(layer, WithBiasInput)
+            z, p = rng.normal(size=(1, layer.in_size)), rng.normal(size=(1, layer.out_size))
+            forth = layer.forward(layer.kernel, z)[0]
+            back = layer.backward(layer.kernel, p)[0]
+            assert forth == pytest.approx(
+                np.array(layer.exact_forward(Exact.of(z[0])).fractions(), float)
+            )
+            assert back == pytest.approx(
+                np.array(layer.exact_backward(Exact.of(p[0])).fractions(), float)
+            )
+            assert (p[0] * forth).sum() == pytest.approx((back * z[0]).sum())
+
+
+def test_scales_are_rounded_outward() -> None:
+    domain = Domain((1, 1, 4), 0.0, 1.0)
+    for low, high in ((0.7, 1.3), (0.1, 0.3), (3.0, 7.0)):
+        for given in pieces(f"contrast([{low},{high}])", domain, False):
+            assert given.span is not None
+            (piece,) = bias_pieces([given], domain)
+            least, most = piece.image[0][-1], piece.image[1][-1]
+            assert Fraction(least) <= 1 / Fraction(given.span[1])
+            assert Fraction(most) >= 1 / Fraction(given.span[0])
+            assert least >= np.nextafter(np.nextafter(1 / given.span[1], 0), 0)
+
+
+def test_nothing_exceeds_the_support_and_something_attains_it() -> None:
+    rng = np.random.default_rng(5)
+    domain = Domain((1, 1, 5), 0.0, 1.0)
+    (piece,) = bias_pieces(pieces("contrast([1.5,4])", domain, False), domain)
+    a, b = rng.normal(size=(2, 40, 6))
+    support, exact = piece.support(a, b), []
+    for u, v in zip(a, b, strict=True):
+        exact.append(piece.exact_support(Exact.of(u), Exact.of(v)))
+    assert all(Fraction(found) >= value for found, value in zip(support, exact, strict=True))
+    assert support == pytest.approx(np.array(exact, float))
+    reached = []
+    for u, v in zip(a, b, strict=True):
+        corners = np.array(np.meshgrid(*[[0.0, 1.0]] * 5)).reshape(5, -1).T
+        values = [
+            corners @ (u + v)[:-1] + u[-1] + v[-1] * h
+            for h in (piece.image[0][-1], piece.image[1][-1])
+        ]
+        reached.append(np.max(values))
+    assert reached == pytest.approx(np.array(exact, float))
+
+
+@pytest.mark.parametrize("name", SMALL_GRAPHS)
+def test_hexagons_hold_what_the_copies_compute(name: str) -> None:
+    network = networks()[name]
+    homogeneous = homogeneous_network(network)
+    rng = np.random.default_rng(6)
+    for piece in scaled(network):
+        bounds = quick_bounds(homogeneous, piece)
+        for _ in range(5):
+            x = rng.choice([0.0, 1.0, rng.random()], 16)
+            h = float(rng.choice([piece.image[0][-1], piece.image[1][-1]]))
+            first, second = Exact.of(np.append(x, 1.0)), Exact.of(np.append(x, h))
+            for k, stage in enumerate(homogeneous.stages[:-1]):
+                for layer in stage:
+                    first, second = layer.exact_forward(first), layer.exact_forward(second)
+                known = bounds.hexagons[k]
+                for n, (s, t) in enumerate(zip(first.fractions(), second.fractions(), strict=True)):
+                    assert known.low[n] <= s <= known.high[n]
+                    assert known.low_p[n] <= t <= known.high_p[n]
+                    assert known.gap_low[n] <= t - s <= known.gap_high[n]
+                linear = homogeneous.linear_units(k)
+                first, second = first.positive(linear), second.positive(linear)
