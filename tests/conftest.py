@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from vhagar import Network
+from vhagar import Network, Problem
 from vhagar.network import Affine, Relu
 
 
@@ -53,7 +53,7 @@ def children_of() -> Callable[[int], set[int]]:
 
 @pytest.fixture
 def hidden() -> Network:
-    """`relu(x1 - x2)` against a constant 1/4, over two pixels."""
+    """`relu(x1 - x2)` against a constant 1/4, over two pixels: confidence 3/4 at most."""
     return Network(
         (
             Affine(np.array([[1.0, -1.0]]), np.zeros(1), (1, 1, 2), (1,)),
@@ -62,3 +62,9 @@ def hidden() -> Network:
         ),
         (1, 1, 2),
     )
+
+
+@pytest.fixture
+def problem(hidden: Network) -> Problem:
+    """Both pixels may come 1/8 closer to each other: the optimum is 1/4."""
+    return Problem(hidden, "linf(0.125)", 0, 1)

@@ -98,8 +98,8 @@ def test_every_linear_kind_is_asked_about() -> None:
     assert {case.kind for case in LINEAR} == set(KINDS) - {"contrasts", "rotations"}
 
 
-def test_the_same_for_darkening_and_clipping(network: Network) -> None:
-    problem = Problem(network, "brightness([-0.5,-0.25])", 0, 1)
+def test_the_same_for_darkening_and_clipping(hidden: Network) -> None:
+    problem = Problem(hidden, "brightness([-0.5,-0.25])", 0, 1)
     (piece,) = problem.pieces
     x, parameters = np.array([1.0, 0.125]), np.array([-0.375])
     query = delta_query(problem, piece, 1, 0.6)

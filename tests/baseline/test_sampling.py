@@ -52,9 +52,9 @@ INPUTS = np.array([[1.0, 0.0], [0.75, 0.26], [0.8, 0.4], [1.0, 0.6], [0.5, 0.1]]
     ],
 )
 def test_who_can_be_turned(
-    network: Network, perturbation: str, clip: bool, turned: list[int]
+    hidden: Network, perturbation: str, clip: bool, turned: list[int]
 ) -> None:
-    problem = Problem(network, perturbation, 0, 1, clip=clip)
+    problem = Problem(hidden, perturbation, 0, 1, clip=clip)
     local = LocalAttack(problem)
     np.testing.assert_allclose(
         local.confidences(INPUTS), INPUTS[:, 0] - INPUTS[:, 1] - 0.25, atol=1e-6
@@ -66,7 +66,7 @@ def test_who_can_be_turned(
         x = INPUTS[attack.row][None]
         x_p = piece.apply(x, attack.parameters[None])
         assert piece.contains(x, x_p).all()
-        assert network.forward(x_p).argmax() == attack.target == 1
+        assert hidden.forward(x_p).argmax() == attack.target == 1
 
 
 def test_a_tie_is_no_victory() -> None:
@@ -77,8 +77,8 @@ def test_a_tie_is_no_victory() -> None:
     assert local.attacks(np.array([[0.5, 0.75]])) == []
 
 
-def test_more_inputs_than_the_network_sees_at_once(network: Network) -> None:
-    local = LocalAttack(Problem(network, "linf(0.125)", 0, 1))
+def test_more_inputs_than_the_network_sees_at_once(hidden: Network) -> None:
+    local = LocalAttack(Problem(hidden, "linf(0.125)", 0, 1))
     many = np.tile(INPUTS, (500, 1))
     rows = [attack.row for attack in local.attacks(many)]
     assert rows == [k for k in range(2500) if k % 5]
@@ -124,14 +124,14 @@ def test_a_dataset_without_a_chance(problem: Problem, tmp_path: Path) -> None:
     assert dataset_search(problem, tmp_path / "data.npz", timeout=0.0).status is Status.TIMEOUT
 
 
-def test_what_cannot_be_sampled(problem: Problem, network: Network, tmp_path: Path) -> None:
+def test_what_cannot_be_sampled(problem: Problem, hidden: Network, tmp_path: Path) -> None:
     np.savez(tmp_path / "data.npz", INPUTS)
     with pytest.raises(InvalidInput, match="name it with --dataset"):
         dataset_search(problem, None)
     with pytest.raises(InvalidInput, match="about a perturbation only"):
-        dataset_search(Problem(network, None, 0), tmp_path / "data.npz")
+        dataset_search(Problem(hidden, None, 0), tmp_path / "data.npz")
     with pytest.raises(InvalidInput, match="about a perturbation only"):
-        random_search(Problem(network, None, 0))
+        random_search(Problem(hidden, None, 0))
 
 
 def random_search(problem: Problem, timeout: float | None = None, **settings: Any) -> Result:
@@ -165,7 +165,7 @@ def test_a_ceiling_that_is_known_makes_it_narrower(problem: Problem) -> None:
     assert narrow.mean == wide.mean
 
 
-def test_no_input_of_the_class_and_no_time(network: Network, problem: Problem) -> None:
+def test_no_input_of_the_class_and_no_time(problem: Problem) -> None:
     # Around the middle of the range nothing is so far apart that class 0 wins.
     result = random_search(problem, samples=50, spread=0.01)
     assert result.estimate is None

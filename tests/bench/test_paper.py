@@ -158,7 +158,7 @@ def test_what_a_method_cannot_take_is_said_once(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Refusing(AbstractEngine):
-        def run(self, run: Any, deadline: float) -> bool:
+        def search(self, run: Any, deadline: float) -> bool:
             raise InvalidInput("linear constraints only")
 
     monkeypatch.setattr(paper, "MarabouEngine", Refusing)

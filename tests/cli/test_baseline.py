@@ -15,8 +15,8 @@ from vhagar.cli.main import main
 
 
 @pytest.fixture
-def question(network: Network, tmp_path: Path) -> list[str]:
-    vhagar.write_onnx(network, tmp_path / "tiny.onnx")
+def question(hidden: Network, tmp_path: Path) -> list[str]:
+    vhagar.write_onnx(hidden, tmp_path / "tiny.onnx")
     return [str(tmp_path / "tiny.onnx"), "--perturbation", "linf(0.125)", "--source", "0"]
 
 

@@ -25,7 +25,8 @@ from vhagar.report.gallery import witness_figure
 from vhagar.report.pairs import measured, pair_cells, pair_heatmaps, short
 from vhagar.report.spatial import spatial_heatmaps
 from vhagar.report.table import COLUMNS, table_rows
-from vhagar.report.timeline import bounds_over_time, study_over_time, ticks
+from vhagar.report.timeline import bounds_over_time, study_over_time
+from vhagar.result.timeline import ticks
 
 MakeEntry = Callable[..., Entry]
 MakeStudy = Callable[..., StudyData]

@@ -304,7 +304,7 @@ def test_the_engine_in_processes(backend: Backend) -> None:
 
 def test_every_file_is_in_the_table() -> None:
     shared = {"__init__", "base", "duality", "listener", "status"}
-    folder = ROOT / "src" / "vhagar" / "search" / "mip" / "backends"
+    folder = ROOT / "src" / "vhagar" / "solver" / "backends"
     assert {path.stem for path in folder.glob("*.py")} - shared == set(BACKENDS)
     assert set(STATUSES) == set(BACKENDS)
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]

@@ -8,10 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from vhagar import Network, Options, Problem, Progress, Status, device, verify
+from vhagar import Network, Options, Problem, Progress, Status, verify
 from vhagar.cli.main import main
 from vhagar.errors import InvalidInput
 from vhagar.network import Affine, Convolution, Relu, write_onnx
+from vhagar.runtime import devices
 from vhagar.search.bounders import first_order, size
 
 from ...oracle.cases import Case
@@ -71,7 +72,7 @@ def test_the_attack_runs_beside_it() -> None:
 def test_a_missing_gpu_is_an_error_with_a_way_out(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(device, "has_cuda", lambda: False)
+    monkeypatch.setattr(devices, "has_cuda", lambda: False)
     path = tmp_path / "small.onnx"
     write_onnx(network(np.random.default_rng(3)), path)
     arguments = ["verify", str(path), "--perturbation", "linf(0.1)", "--source", "0"]
@@ -79,7 +80,7 @@ def test_a_missing_gpu_is_an_error_with_a_way_out(
     assert "--device cpu" in capsys.readouterr().err
     with pytest.raises(InvalidInput, match="auto, cpu, cuda"):
         Options(device="tpu")
-    assert device.torch_device("auto").type == "cpu"
+    assert devices.torch_device("auto").type == "cpu"
 
 
 def test_without_a_gpu_triton_is_never_imported() -> None:
