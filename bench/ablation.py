@@ -85,9 +85,9 @@ def measure(suite: Suite, instance: Instance, variant: str) -> Run:
     largest = suite.max_confidence(instance.network, instance.source)
     problem = Problem(
         suite.network(instance.network),
-        instance.perturbation,
-        instance.source,
-        instance.target,
+        perturbation=instance.perturbation,
+        source=instance.source,
+        targets=instance.target,
         clip=instance.clip,
     )
     options = suite.with_workers(VARIANTS[variant])

@@ -55,7 +55,13 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3, help="(default: %(default)s)")
     given = parser.parse_args()
     network = vhagar.read_onnx(given.network)
-    problem = Problem(network, given.perturbation, given.source, given.target, given.clip)
+    problem = Problem(
+        network,
+        perturbation=given.perturbation,
+        source=given.source,
+        targets=given.target,
+        clip=given.clip,
+    )
     print("| device | inputs | s per ascent | inputs * steps per s | lower |")
     print("| --- | ---: | ---: | ---: | ---: |")
     for inputs in given.inputs.split(","):

@@ -87,7 +87,12 @@ def watch(arguments: argparse.Namespace) -> None:
     check_writable(arguments.out)
     found = read_stages(arguments.out) if arguments.out.exists() else []
     network, perturbation, pair = STAGES_OF
-    problem = Problem(read_onnx(_model(arguments.networks, network)), perturbation, *pair)
+    problem = Problem(
+        read_onnx(_model(arguments.networks, network)),
+        perturbation=perturbation,
+        source=pair[0],
+        targets=pair[1],
+    )
     for name, without in STAGES.items():
         if any(stage.name == name for stage in found):
             continue

@@ -83,7 +83,12 @@ def main(given: Sequence[str] | None = None) -> None:
     arguments = parser.parse_args(given)
     device = torch_device(arguments.device)
     network = vhagar.read_onnx(arguments.network)
-    problem = Problem(network, arguments.perturbation, arguments.source, arguments.target)
+    problem = Problem(
+        network,
+        perturbation=arguments.perturbation,
+        source=arguments.source,
+        targets=arguments.target,
+    )
     piece = problem.pieces[0]
     print(f"{network.name}, {piece.label}, {network.hidden_neurons} neurons, {device}")
     if device.type == "cuda":

@@ -52,7 +52,9 @@ def main() -> None:
     parser.add_argument("--nodes", type=int, default=20_000)
     given = parser.parse_args()
     network = vhagar.read_onnx(given.network)
-    problem = Problem(network, given.perturbation, given.source, given.target)
+    problem = Problem(
+        network, perturbation=given.perturbation, source=given.source, targets=given.target
+    )
     start = resident()
     nodes, expanded, _explorer = grow(problem, given.seconds)
     searched = resident()

@@ -89,7 +89,13 @@ class Bench:
         largest = self.suite.max_confidence(name, source)
         blank = replace(self.empty(job), maximum_lower=largest.lower, maximum_upper=largest.upper)
         network = self.suite.network(name)
-        problem = Problem(network, job.row.perturbation, source, target, clip=self.clip)
+        problem = Problem(
+            network,
+            perturbation=job.row.perturbation,
+            source=source,
+            targets=target,
+            clip=self.clip,
+        )
         try:
             result = vhagar.verify(
                 problem,

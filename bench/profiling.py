@@ -74,7 +74,13 @@ def profiled(
     """Run an engine on a problem, in this process, and see where its time goes."""
     if engine not in PARTS:
         raise InvalidInput(f"there are no parts of {engine!r}; choose from {', '.join(PARTS)}")
-    problem = Problem(vhagar.read_onnx(model), perturbation, *pair, clip=False)
+    problem = Problem(
+        vhagar.read_onnx(model),
+        perturbation=perturbation,
+        source=pair[0],
+        targets=pair[1],
+        clip=False,
+    )
     options = Options(engine=engine, processes=False)
     profile = cProfile.Profile(timer=time.process_time)
     begun = time.process_time()

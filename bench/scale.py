@@ -39,7 +39,7 @@ def measure(
 ) -> dict[str, Any]:
     """One run, in this process."""
     network = vhagar.read_onnx(path)
-    problem = Problem(network, perturbation, SOURCE, TARGET)
+    problem = Problem(network, perturbation=perturbation, source=SOURCE, targets=TARGET)
     result = vhagar.verify(
         problem,
         timeout=timeout,

@@ -108,9 +108,9 @@ class Suite:
         largest = self.max_confidence(instance.network, instance.source)
         problem = Problem(
             self.network(instance.network),
-            instance.perturbation,
-            instance.source,
-            instance.target,
+            perturbation=instance.perturbation,
+            source=instance.source,
+            targets=instance.target,
             clip=instance.clip,
         )
         result = vhagar.verify(

@@ -67,4 +67,4 @@ def hidden() -> Network:
 @pytest.fixture
 def problem(hidden: Network) -> Problem:
     """Both pixels may come 1/8 closer to each other: the optimum is 1/4."""
-    return Problem(hidden, "linf(0.125)", 0, 1)
+    return Problem(hidden, perturbation="linf(0.125)", source=0, targets=1)

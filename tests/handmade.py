@@ -28,7 +28,9 @@ def make_problem() -> Callable[..., Problem]:
         shape: tuple[int, ...] = (1, 3, 3),
         clip: bool = True,
     ) -> Problem:
-        return Problem(_network(shape), perturbation, 2, targets, clip)
+        return Problem(
+            _network(shape), perturbation=perturbation, source=2, targets=targets, clip=clip
+        )
 
     return make
 

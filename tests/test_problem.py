@@ -17,30 +17,33 @@ NETWORK = Network((Affine(np.eye(4), np.zeros(4), SHAPE, (4,)),), SHAPE)
 
 
 def test_targets_are_one_several_or_all_others() -> None:
-    assert Problem(NETWORK, "linf(0.1)", 0, 2).targets == (2,)
-    assert Problem(NETWORK, "linf(0.1)", 0, [3, 1, 3]).targets == (1, 3)
-    assert Problem(NETWORK, "linf(0.1)", 1).targets == (0, 2, 3)
-    assert Problem(NETWORK, "linf(0.1)", 1).goals == (0, 2, 3)
+    assert Problem(NETWORK, perturbation="linf(0.1)", source=0, targets=2).targets == (2,)
+    assert Problem(NETWORK, perturbation="linf(0.1)", source=0, targets=[3, 1, 3]).targets == (1, 3)
+    assert Problem(NETWORK, perturbation="linf(0.1)", source=1).targets == (0, 2, 3)
+    assert Problem(NETWORK, perturbation="linf(0.1)", source=1).goals == (0, 2, 3)
 
 
 def test_numpy_numbers_are_numbers() -> None:
-    problem = Problem(NETWORK, "linf(0.1)", np.int64(0), np.int64(2))
+    problem = Problem(NETWORK, perturbation="linf(0.1)", source=np.int64(0), targets=np.int64(2))
     assert (problem.source, problem.targets) == (0, (2,))
-    assert Problem(NETWORK, "linf(0.1)", 0, np.array([1, 3])).targets == (1, 3)
+    assert Problem(
+        NETWORK, perturbation="linf(0.1)", source=0, targets=np.array([1, 3])
+    ).targets == (1, 3)
     assert all(type(k) is int for k in (problem.source, *problem.targets))
 
 
 def test_a_perturbation_is_an_object_or_a_text() -> None:
     assert (
-        Problem(NETWORK, Linf(0.1), 0).perturbation == Problem(NETWORK, "linf(0.1)", 0).perturbation
+        Problem(NETWORK, perturbation=Linf(0.1), source=0).perturbation
+        == Problem(NETWORK, perturbation="linf(0.1)", source=0).perturbation
     )
 
 
 def test_without_a_perturbation_nothing_is_attacked() -> None:
-    problem = Problem(NETWORK, None, 0)
+    problem = Problem(NETWORK, perturbation=None, source=0)
     assert (problem.targets, problem.goals) == ((), (None,))
     with pytest.raises(InvalidInput, match="only with a perturbation"):
-        Problem(NETWORK, None, 0, 1)
+        Problem(NETWORK, perturbation=None, source=0, targets=1)
 
 
 @pytest.mark.parametrize(
@@ -64,7 +67,7 @@ def test_without_a_perturbation_nothing_is_attacked() -> None:
 )
 def test_classes_that_make_no_sense_are_refused(source: Any, targets: Any, message: str) -> None:
     with pytest.raises(InvalidInput, match=message):
-        Problem(NETWORK, "linf(0.1)", source, targets)
+        Problem(NETWORK, perturbation="linf(0.1)", source=source, targets=targets)
 
 
 @pytest.mark.parametrize(
@@ -72,24 +75,32 @@ def test_classes_that_make_no_sense_are_refused(source: Any, targets: Any, messa
 )
 def test_parameters_outside_their_limits_are_found_at_once(perturbation: str) -> None:
     with pytest.raises(InvalidInput):
-        Problem(NETWORK, perturbation, 0)
+        Problem(NETWORK, perturbation=perturbation, source=0)
 
 
 @pytest.mark.parametrize("span", [(1.0, 0.0), (0.0, 0.0), (0.0, np.inf), (np.nan, 1.0)])
 def test_input_ranges_that_are_none_are_refused(span: tuple[float, float]) -> None:
     with pytest.raises(InvalidInput, match="input range"):
-        Problem(NETWORK, "linf(0.1)", 0, input_range=span)
+        Problem(NETWORK, perturbation="linf(0.1)", source=0, input_range=span)
 
 
 def test_the_input_range_and_the_clip_reach_the_pieces() -> None:
-    problem = Problem(NETWORK, "brightness([0,0.5])", 0, clip=False, input_range=(-1, 1))
+    problem = Problem(
+        NETWORK, perturbation="brightness([0,0.5])", source=0, clip=False, input_range=(-1, 1)
+    )
     (piece,) = problem.pieces
     assert (piece.domain.lower, piece.domain.upper, piece.clip) == (-1.0, 1.0, False)
     assert problem.pieces is problem.pieces
 
 
 def test_a_problem_travels_to_another_process() -> None:
-    problem = Problem(NETWORK, "patch([0,0.5],[1,2],1,1)", 3, [0, 1], input_range=(0, 2))
+    problem = Problem(
+        NETWORK,
+        perturbation="patch([0,0.5],[1,2],1,1)",
+        source=3,
+        targets=[0, 1],
+        input_range=(0, 2),
+    )
     copy = pickle.loads(pickle.dumps(problem))
     assert (copy.source, copy.targets, copy.clip, copy.domain) == (3, (0, 1), True, problem.domain)
     assert copy.perturbation == problem.perturbation

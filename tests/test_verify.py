@@ -36,7 +36,7 @@ everywhere = pytest.mark.parametrize("processes", [True, False])
 def hard() -> Problem:
     """Far from closed after a few seconds, whatever the engine."""
     network = vhagar.read_onnx(EXAMPLES / "mnist_conv1.onnx")
-    return Problem(network, "linf(0.1)", 2, 3)
+    return Problem(network, perturbation="linf(0.1)", source=2, targets=3)
 
 
 def require_valid(problem: Problem, result: Result) -> None:
@@ -160,7 +160,7 @@ def on_progress(progress):
         said.append(progress)
         print("searching", flush=True)
 
-problem = vhagar.Problem(vhagar.read_onnx({model!r}), "linf(0.1)", 2, 3)
+problem = vhagar.Problem(vhagar.read_onnx({model!r}), perturbation="linf(0.1)", source=2, targets=3)
 options = vhagar.Options(engine={engine!r}, processes={processes}, workers=2)
 result = vhagar.verify(problem, timeout=120, options=options, on_progress=on_progress)
 print(result.status.name, result.lower, result.upper)
@@ -173,7 +173,9 @@ def test_the_largest_confidence_against_the_oracle(number: int, engine: str) -> 
     problem = Case(number).problem()
     network, source = problem.network, problem.source
     span = (problem.domain.lower, problem.domain.upper)
-    truth = exact_optimum(Problem(network, None, source, input_range=span))[None]
+    truth = exact_optimum(Problem(network, perturbation=None, source=source, input_range=span))[
+        None
+    ]
     options = Options(engine=engine, processes=False)
     result = max_confidence(network, source, input_range=span, timeout=20, options=options)
     assert Fraction(result.lower) <= truth.low <= Fraction(result.upper)
@@ -190,7 +192,7 @@ def test_percentages_relate_to_the_largest_confidence(engine: str) -> None:
     reference = max_confidence(network, 0, timeout=20, options=options)
     assert reference.lower <= 1 <= reference.upper
     result = verify(
-        Problem(network, "linf(0.125)", 0, 1),
+        Problem(network, perturbation="linf(0.125)", source=0, targets=1),
         timeout=20,
         options=options,
         max_confidence=reference.interval,

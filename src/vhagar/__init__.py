@@ -3,7 +3,7 @@
 import vhagar
 
 network = vhagar.read_onnx("model.onnx")
-problem = vhagar.Problem(network, "occlusion(14,14,3)", source=2, targets=3)
+problem = vhagar.Problem(network, perturbation="occlusion(14,14,3)", source=2, targets=3)
 result = vhagar.verify(problem, timeout=60)
 print(result.lower, result.upper, result.status)
 """

@@ -47,6 +47,7 @@ class Problem:
     def __init__(
         self,
         network: Network,
+        *,
         perturbation: Perturbation | str | None,
         source: int,
         targets: int | Sequence[int] | None = None,
@@ -71,7 +72,12 @@ class Problem:
     def without_perturbation(self) -> Problem:
         """How confident the network can be in the source class at all."""
         domain = self.domain
-        return Problem(self.network, None, self.source, input_range=(domain.lower, domain.upper))
+        return Problem(
+            self.network,
+            perturbation=None,
+            source=self.source,
+            input_range=(domain.lower, domain.upper),
+        )
 
     def rewritten(
         self, network: Network, pieces: tuple[AbstractPiece, ...], domain: Domain

@@ -76,7 +76,7 @@ def max_confidence(
 
     No robustness bound of the class can exceed it; the paper calls it delta^m.
     """
-    problem = Problem(network, None, label, input_range=input_range)
+    problem = Problem(network, perturbation=None, source=label, input_range=input_range)
     return verify(problem, timeout=timeout, on_progress=on_progress, options=options)
 
 

@@ -31,7 +31,7 @@ def corner() -> Problem:
         ),
         (1, 4, 4),
     )
-    return Problem(network, "occlusion(1,1,1)", 0, 1)
+    return Problem(network, perturbation="occlusion(1,1,1)", source=0, targets=1)
 
 
 @pytest.fixture

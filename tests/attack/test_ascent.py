@@ -32,7 +32,7 @@ def _batch(problem: Problem, rows: int) -> Batch:
 def test_solutions_are_what_they_say(
     random_network: Network, perturbation: str, lagrangian: bool
 ) -> None:
-    problem = Problem(random_network, perturbation, 1)
+    problem = Problem(random_network, perturbation=perturbation, source=1)
     batch, rng = _batch(problem, 8), np.random.default_rng(0)
     state = batch.start(rng.uniform(size=(len(batch), 40)), rng)
     options = AttackOptions(steps=40, lagrangian=lagrangian)
@@ -56,7 +56,7 @@ def test_solutions_are_what_they_say(
 @_BOTH
 def test_confidence_rises_to_the_optimum(hidden: Network, lagrangian: bool) -> None:
     """From anywhere: the optimum of `linf(0.125)` is 1/4."""
-    problem = Problem(hidden, "linf(0.125)", 0, 1)
+    problem = Problem(hidden, perturbation="linf(0.125)", source=0, targets=1)
     batch, rng = _batch(problem, 24), np.random.default_rng(1)
     state = batch.start(rng.uniform(size=(24, 2)), rng)
     options = AttackOptions(steps=150, step=0.05, lagrangian=lagrangian, tau=1e-3)
@@ -65,7 +65,7 @@ def test_confidence_rises_to_the_optimum(hidden: Network, lagrangian: bool) -> N
 
 
 def test_it_stops_when_told(hidden: Network) -> None:
-    problem = Problem(hidden, "linf(0.125)", 0, 1)
+    problem = Problem(hidden, perturbation="linf(0.125)", source=0, targets=1)
     batch, rng = _batch(problem, 4), np.random.default_rng(1)
     state = batch.start(np.full((4, 2), 0.5), rng)
     found = ascend(batch, state, AttackOptions(), rng, should_stop=lambda: True)
@@ -75,7 +75,7 @@ def test_it_stops_when_told(hidden: Network) -> None:
 @pytest.mark.parametrize("perturbation", ["linf(0.2)", "brightness([-0.3,0.3])"])
 def test_aimed_starts_are_possible_ones(random_network: Network, perturbation: str) -> None:
     """Half of the rows of the goal that has an attack move there, and nothing else moves."""
-    problem = Problem(random_network, perturbation, 1)
+    problem = Problem(random_network, perturbation=perturbation, source=1)
     batch, rng = _batch(problem, 8), np.random.default_rng(0)
     state = batch.start(rng.uniform(size=(len(batch), 40)), rng)
     x, low = np.full(40, 0.5), problem.pieces[0].parameter_bounds[0]

@@ -43,18 +43,20 @@ def test_the_corner_is_reached_exactly(corner: Problem) -> None:
     ],
 )
 def test_known_optima(hidden: Network, perturbation: str, clip: bool, optimum: float) -> None:
-    problem = Problem(hidden, perturbation, 0, 1, clip)
+    problem = Problem(hidden, perturbation=perturbation, source=0, targets=1, clip=clip)
     assert optimum - 1e-4 <= _lower(problem) <= optimum
 
 
 def test_the_best_angle_of_a_range_is_found(hidden: Network) -> None:
     """Nothing but a black image is left from some angle on."""
-    found = attack(Problem(hidden, "rotation([0,120])", 0, 1), options=_SMALL)
+    found = attack(
+        Problem(hidden, perturbation="rotation([0,120])", source=0, targets=1), options=_SMALL
+    )
     assert 0.75 - 1e-4 <= found.lower <= 0.75
 
 
 def test_without_a_perturbation_it_is_the_largest_confidence(corner: Problem) -> None:
-    problem = Problem(corner.network, None, 0)
+    problem = Problem(corner.network, perturbation=None, source=0)
     found = attack(problem, options=_SMALL)
     assert set(found.attacks) == {None}
     assert 6.0 - 1e-4 <= found.lower <= 6.0
@@ -63,7 +65,7 @@ def test_without_a_perturbation_it_is_the_largest_confidence(corner: Problem) ->
 def test_each_target_has_its_witness() -> None:
     """The scores are the pixels, without a hidden layer: any two come closer by 1/2."""
     network = Network((Affine(np.eye(3), np.zeros(3), (1, 1, 3), (3,)),), (1, 1, 3))
-    problem = Problem(network, "linf(0.25)", 0)
+    problem = Problem(network, perturbation="linf(0.25)", source=0)
     found = attack(problem, options=_SMALL)
     assert set(found.attacks) == {1, 2}
     check = WitnessCheck(problem)
@@ -98,7 +100,7 @@ def test_the_polish_is_what_makes_it_exact(corner: Problem) -> None:
 
 def test_more_pieces_than_inputs(corner: Problem) -> None:
     """Only the pixel (1,1) matters: the other 15 squares find less."""
-    problem = Problem(corner.network, "occlusion([1,4],[1,4],1)", 0, 1)
+    problem = Problem(corner.network, perturbation="occlusion([1,4],[1,4],1)", source=0, targets=1)
     found = attack(problem, options=replace(_SMALL, inputs=3, rounds=3))
     assert 4.0 - 1e-4 <= found.lower <= 4.0
     assert found.attacks[1].root == 0
@@ -117,7 +119,7 @@ def _outcome(found: Any) -> list[Any]:
 
 @pytest.mark.parametrize("perturbation", ["linf(0.2)", "contrast([0.5,2])", "rotation([0,40])"])
 def test_the_same_seed_gives_the_same_result(random_network: Network, perturbation: str) -> None:
-    problem = Problem(random_network, perturbation, 1, 0)
+    problem = Problem(random_network, perturbation=perturbation, source=1, targets=0)
     options = replace(_SMALL, inputs=8, steps=10, patience=4, rounds=2)
     once, again = (attack(problem, options=options) for _ in range(2))
     assert _outcome(once) == _outcome(again)
@@ -142,7 +144,7 @@ def test_a_false_success_is_refused(corner: Problem, monkeypatch: pytest.MonkeyP
 
 
 def test_improvements_are_reported_as_they_come(random_network: Network) -> None:
-    problem = Problem(random_network, "linf(0.3)", 0, 1)
+    problem = Problem(random_network, perturbation="linf(0.3)", source=0, targets=1)
     heard: list[Attack] = []
     found = attack(problem, options=_SMALL, on_attack=heard.append)
     confidences = [one.confidence for one in heard]
@@ -157,7 +159,7 @@ def test_hints_are_what_the_solutions_share(corner: Problem) -> None:
     # The pixel is black in the second copy, and 0 counts as active there.
     assert hints.first[0].tolist() == hints.second[0].tolist() == [1, 1, 0]
     assert hints.first[1].tolist() == [1, 1]
-    nothing = Problem(corner.network, "occlusion(4,4,1)", 1, 0)
+    nothing = Problem(corner.network, perturbation="occlusion(4,4,1)", source=1, targets=0)
     none = attack(nothing, options=_PLAIN)
     assert none.attacks == {}
     assert all((layer == NO_HINT).all() for layer in none.hints[0].first)
@@ -173,7 +175,7 @@ def test_no_witness_where_there_is_none() -> None:
         ),
         (1, 1, 2),
     )
-    found = attack(Problem(network, "linf(0.5)", 0, 1), options=_SMALL)
+    found = attack(Problem(network, perturbation="linf(0.5)", source=0, targets=1), options=_SMALL)
     assert found.attacks == {}
 
 
@@ -223,7 +225,7 @@ def test_relaxations_lead_to_attacks_without_any_ascent(
     monkeypatch.setattr("vhagar.attack.run.ascend", _fruitless)
     monkeypatch.setattr("vhagar.attack.run.from_candidates", lambda *_: iter(()))
     for text, optimum in (("linf(0.125)", 0.25), ("occlusion([1,1],[1,2],1)", 0.75)):
-        problem = Problem(hidden, text, 0, 1)
+        problem = Problem(hidden, perturbation=text, source=0, targets=1)
         assert _lower(problem) == 0.0
         assert optimum - 1e-4 <= _lower(problem, replace(_SMALL, relax_first=True)) <= optimum
 

@@ -70,7 +70,9 @@ def test_it_joins_the_search_and_leaves_with_it(
     wanted: bool, children_of: Callable[[int], set[int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(engine, "_ATTACK_AFTER", 0.0)
-    hard = Problem(read_onnx(EXAMPLES / "mnist_conv1.onnx"), "linf(0.1)", 2, 3)
+    hard = Problem(
+        read_onnx(EXAMPLES / "mnist_conv1.onnx"), perturbation="linf(0.1)", source=2, targets=3
+    )
     before, most = children_of(os.getpid()), 0
 
     def count(_: Progress) -> None:
@@ -102,7 +104,9 @@ def test_a_failing_attack_costs_nothing(monkeypatch: pytest.MonkeyPatch) -> None
         if progress.lower > 0 and failed.is_set():
             raise KeyboardInterrupt
 
-    hard = Problem(read_onnx(EXAMPLES / "mnist_conv1.onnx"), "linf(0.1)", 2, 3)
+    hard = Problem(
+        read_onnx(EXAMPLES / "mnist_conv1.onnx"), perturbation="linf(0.1)", source=2, targets=3
+    )
     result = verify(hard, timeout=120, options=Options(workers=2), on_progress=interrupt)
     assert any("the attack ended early" in note for note in result.notes)
     assert 0 < result.lower < result.upper

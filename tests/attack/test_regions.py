@@ -27,7 +27,7 @@ def test_the_polish_solves_the_region(corner: Problem) -> None:
 
 
 def test_the_relaxation_is_a_start_of_its_own(hidden: Network) -> None:
-    keeper, regions = _regions(Problem(hidden, "linf(0.125)", 0, 1))
+    keeper, regions = _regions(Problem(hidden, perturbation="linf(0.125)", source=0, targets=1))
     assert regions.dived(1, 0, np.zeros(2)) is not None
     assert 0.25 - 1e-4 <= keeper.confidence(1) <= 0.25
 
@@ -44,7 +44,9 @@ def test_nothing_is_tried_beyond_what_is_possible(corner: Problem) -> None:
 
 def test_one_parameter_is_searched_as_well(hidden: Network) -> None:
     """Half the contrast is best; from 0.9 only other values lead there."""
-    keeper, regions = _regions(Problem(hidden, "contrast([0.5,0.9])", 0, 1))
+    keeper, regions = _regions(
+        Problem(hidden, perturbation="contrast([0.5,0.9])", source=0, targets=1)
+    )
     x = np.array([0.27, 0.0])
     for _ in range(60):
         regions.around(1, 0, x, np.array([0.9]))
@@ -53,7 +55,9 @@ def test_one_parameter_is_searched_as_well(hidden: Network) -> None:
 
 def test_dives_differ_and_end_in_attacks() -> None:
     network = read_onnx(EXAMPLES / "mnist_3x10.onnx")
-    keeper, regions = _regions(Problem(network, "occlusion(14,14,9)", 2, 3))
+    keeper, regions = _regions(
+        Problem(network, perturbation="occlusion(14,14,9)", source=2, targets=3)
+    )
     found = [regions.dived(3, 0, np.zeros(0)) for _ in range(8)]
     confidences = [one.confidence for one in found if one is not None]
     assert len({round(one, 6) for one in confidences}) > 1
@@ -62,7 +66,7 @@ def test_dives_differ_and_end_in_attacks() -> None:
 
 def test_a_dive_decides_all_that_the_relaxation_leaves_open(random_network: Network) -> None:
     """Level by level, and what is decided stays so."""
-    problem = Problem(random_network, "linf(0.3)", 0, 1)
+    problem = Problem(random_network, perturbation="linf(0.3)", source=0, targets=1)
     _, regions = _regions(problem)
     context = regions._context(1, 0, problem.pieces[0].parameter_bounds[0])
     cut, bounds = np.zeros(0, dtype=np.int64), []
@@ -84,6 +88,8 @@ def test_a_dive_decides_all_that_the_relaxation_leaves_open(random_network: Netw
 
 def test_a_dive_where_nothing_can_be_attacked_finds_nothing(hidden: Network) -> None:
     """Without the first pixel nothing is left of class 0."""
-    keeper, regions = _regions(Problem(hidden, "occlusion(1,1,1)", 1, 0))
+    keeper, regions = _regions(
+        Problem(hidden, perturbation="occlusion(1,1,1)", source=1, targets=0)
+    )
     assert regions.dived(0, 0, np.zeros(0)) is None
     assert not keeper.best

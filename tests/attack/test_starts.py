@@ -39,7 +39,7 @@ def test_the_most_confident_where_the_source_class_is_rare(corner: Problem) -> N
 
 
 def test_without_a_dataset_starts_are_random(hidden: Network) -> None:
-    problem = Problem(hidden, "linf(0.125)", 0, 1)
+    problem = Problem(hidden, perturbation="linf(0.125)", source=0, targets=1)
     found = hyper_input(problem, _model(problem), np.zeros((0, 2)), 12, np.random.default_rng(0))
     assert found.shape == (12, 2)
     assert (confidence(hidden.forward(found), 0) > 0).all()

@@ -175,9 +175,9 @@ def test_a_bound_needs_all_pieces_and_all_targets(scripted: Any) -> None:
 def test_what_cannot_be_asked_is_refused(hidden: Network, scripted: Any) -> None:
     scripted(honest)
     with pytest.raises(InvalidInput, match="about a perturbation only"):
-        search(Problem(hidden, None, 0))
+        search(Problem(hidden, perturbation=None, source=0))
     with pytest.raises(InvalidInput, match="linear constraints only"):
-        search(Problem(hidden, "contrast([1,2])", 0, 1))
+        search(Problem(hidden, perturbation="contrast([1,2])", source=0, targets=1))
     with pytest.raises(InvalidInput, match="more than 0 seconds"):
         MarabouEngine(0)
 

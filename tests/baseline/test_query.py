@@ -99,7 +99,7 @@ def test_every_linear_kind_is_asked_about() -> None:
 
 
 def test_the_same_for_darkening_and_clipping(hidden: Network) -> None:
-    problem = Problem(hidden, "brightness([-0.5,-0.25])", 0, 1)
+    problem = Problem(hidden, perturbation="brightness([-0.5,-0.25])", source=0, targets=1)
     (piece,) = problem.pieces
     x, parameters = np.array([1.0, 0.125]), np.array([-0.375])
     query = delta_query(problem, piece, 1, 0.6)
@@ -117,6 +117,6 @@ def test_the_same_for_darkening_and_clipping(hidden: Network) -> None:
 def test_products_of_unknowns_are_refused(text: str) -> None:
     shape, rng = (1, 2, 2), np.random.default_rng(0)
     network = Network((Affine(rng.normal(size=(2, 4)), np.zeros(2), shape, (2,)),), shape)
-    problem = Problem(network, text, 0, 1)
+    problem = Problem(network, perturbation=text, source=0, targets=1)
     with pytest.raises(InvalidInput, match="linear constraints only"):
         delta_query(problem, problem.pieces[0], 1, 0.5)

@@ -54,7 +54,7 @@ INPUTS = np.array([[1.0, 0.0], [0.75, 0.26], [0.8, 0.4], [1.0, 0.6], [0.5, 0.1]]
 def test_who_can_be_turned(
     hidden: Network, perturbation: str, clip: bool, turned: list[int]
 ) -> None:
-    problem = Problem(hidden, perturbation, 0, 1, clip=clip)
+    problem = Problem(hidden, perturbation=perturbation, source=0, targets=1, clip=clip)
     local = LocalAttack(problem)
     np.testing.assert_allclose(
         local.confidences(INPUTS), INPUTS[:, 0] - INPUTS[:, 1] - 0.25, atol=1e-6
@@ -73,12 +73,12 @@ def test_a_tie_is_no_victory() -> None:
     # Classes 0 and 1 have the same weights: whatever happens to class 2, neither wins alone.
     weight = np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
     twins = Network((Affine(weight, np.zeros(3), (1, 1, 2), (3,)),), (1, 1, 2))
-    local = LocalAttack(Problem(twins, "occlusion(1,2,1)", 2, 0))
+    local = LocalAttack(Problem(twins, perturbation="occlusion(1,2,1)", source=2, targets=0))
     assert local.attacks(np.array([[0.5, 0.75]])) == []
 
 
 def test_more_inputs_than_the_network_sees_at_once(hidden: Network) -> None:
-    local = LocalAttack(Problem(hidden, "linf(0.125)", 0, 1))
+    local = LocalAttack(Problem(hidden, perturbation="linf(0.125)", source=0, targets=1))
     many = np.tile(INPUTS, (500, 1))
     rows = [attack.row for attack in local.attacks(many)]
     assert rows == [k for k in range(2500) if k % 5]
@@ -129,9 +129,9 @@ def test_what_cannot_be_sampled(problem: Problem, hidden: Network, tmp_path: Pat
     with pytest.raises(InvalidInput, match="name it with --dataset"):
         dataset_search(problem, None)
     with pytest.raises(InvalidInput, match="about a perturbation only"):
-        dataset_search(Problem(hidden, None, 0), tmp_path / "data.npz")
+        dataset_search(Problem(hidden, perturbation=None, source=0), tmp_path / "data.npz")
     with pytest.raises(InvalidInput, match="about a perturbation only"):
-        random_search(Problem(hidden, None, 0))
+        random_search(Problem(hidden, perturbation=None, source=0))
 
 
 def random_search(problem: Problem, timeout: float | None = None, **settings: Any) -> Result:

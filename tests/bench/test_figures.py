@@ -94,7 +94,7 @@ def test_a_watched_run_only_ever_tightens() -> None:
         ),
         (2,),
     )
-    problem = Problem(network, "linf(0.125)", 0, 1)
+    problem = Problem(network, perturbation="linf(0.125)", source=0, targets=1)
     stage = profiling.watched(problem, "all", Options(engine="mip", without=MIP_PARTS), 60.0)
     assert stage.name == "all"
     assert stage.moments[-1].lower <= 0.25 <= stage.moments[-1].upper <= 0.26

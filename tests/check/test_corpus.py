@@ -55,7 +55,9 @@ def test_certificates_of_random_graphs_are_accepted(seed: int, tmp_path: Path) -
     model, path = tmp_path / "model.onnx", tmp_path / "proof.cert"
     model.write_bytes(random_graph(seed))
     options = Options(workers=1, relative_gap=0.05, attack=False, certificate=path)
-    result = verify(Problem(read_onnx(model), "linf(0.1)", 0), options=options, timeout=2)
+    result = verify(
+        Problem(read_onnx(model), perturbation="linf(0.1)", source=0), options=options, timeout=2
+    )
     verdict = check(path, model)
     assert (verdict.lower, verdict.upper) == (result.lower, result.upper)
 

@@ -50,7 +50,7 @@ def written(folder: Path, name: str) -> Path:
 def certified(model: Path, text: str | None, clip: bool = True, **more: Any) -> tuple[Result, Path]:
     path = model.with_suffix(".cert")
     settings = {"workers": 1, "relative_gap": 0.05, "attack": False, **more}
-    problem = Problem(read_onnx(model), text, 0, clip=clip)
+    problem = Problem(read_onnx(model), perturbation=text, source=0, clip=clip)
     return verify(problem, options=Options(certificate=path, **settings), timeout=4), path
 
 
@@ -78,7 +78,7 @@ def test_both_sides_bound_neurons_alike(name: str, text: str, tmp_path: Path) ->
     """How bounds are computed is part of the format: a certificate relies on the checker's."""
     model = written(tmp_path, name)
     network, ours = read_onnx(model), read_model(model.read_bytes())
-    (piece,) = Problem(network, text, 0).pieces
+    (piece,) = Problem(network, perturbation=text, source=0).pieces
     (own,) = pieces(text, Domain(ours.input_shape, 0.0, 1.0), True)
     theirs, found = engine_bounds(network, piece), quick_bounds(ours, own)
     for h, g in zip(theirs.hexagons, found.hexagons, strict=True):

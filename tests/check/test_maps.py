@@ -79,7 +79,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def certified(model: Path, path: Path, perturbation: Perturbation | str, clip: bool) -> Any:
-    problem = Problem(read_onnx(model), perturbation, 0, clip=clip)
+    problem = Problem(read_onnx(model), perturbation=perturbation, source=0, clip=clip)
     options = Options(processes=False, relative_gap=0.05, certificate=path)
     return problem, verify(problem, options=options, timeout=6)
 
@@ -244,7 +244,7 @@ def test_a_map_must_have_the_name_of_its_numbers(
 @pytest.mark.parametrize("ends", [(0.0, 1.0), (-1.0, 2.5)])
 @pytest.mark.parametrize("make", [tint, mixture, blend])
 def test_supports_agree(make: Callable[[], UserPerturbation], ends: tuple[float, float]) -> None:
-    problem = Problem(network(), make(), 0, clip=False, input_range=ends)
+    problem = Problem(network(), perturbation=make(), source=0, clip=False, input_range=ends)
     raw = maps_of(problem)
     assert raw is not None
     (ours,) = read_maps(raw, Domain(SHAPE, *ends)).pieces

@@ -61,7 +61,7 @@ def certified(
 ) -> tuple[Result, Path]:
     path = folder / "proof.cert"
     options = Options(workers=1, relative_gap=0.05, attack=False, certificate=path)
-    problem = Problem(read_onnx(model), perturbation, 0, clip=clip)
+    problem = Problem(read_onnx(model), perturbation=perturbation, source=0, clip=clip)
     return verify(problem, options=replace(options, **settings), timeout=4), path
 
 
@@ -86,7 +86,7 @@ def test_the_largest_confidence(model: Path, tmp_path: Path) -> None:
 
 def test_a_search_that_was_cut_short_has_a_proof(model: Path, tmp_path: Path) -> None:
     path = tmp_path / "proof.cert"
-    problem = Problem(read_onnx(model), "linf(0.2)", 0)
+    problem = Problem(read_onnx(model), perturbation="linf(0.2)", source=0)
     found = verify(problem, options=Options(workers=1, certificate=path), timeout=0.3)
     verdict = check(path, model)
     assert verdict.upper == found.upper

@@ -84,7 +84,7 @@ def test_facts(residual: Path) -> None:
 
 def test_notes_reach_the_result(residual: Path) -> None:
     network = vhagar.read_onnx(residual)
-    problem = vhagar.Problem(network, "linf(0.1)", 0, [1])
+    problem = vhagar.Problem(network, perturbation="linf(0.1)", source=0, targets=[1])
     assert Run(problem, vhagar.Options()).result(Status.EXHAUSTED).notes == network.notes
 
 

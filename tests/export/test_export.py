@@ -136,7 +136,14 @@ RANGES = pytest.mark.parametrize("span", [(0.0, 1.0), (-1.0, 2.0)])
 def test_the_product_network_holds_both_copies_and_the_question(
     model: Path, tmp_path: Path, perturbation: str, clip: bool, span: tuple[float, float]
 ) -> None:
-    problem = Problem(read_onnx(model), perturbation, SOURCE, TARGETS, clip, span)
+    problem = Problem(
+        read_onnx(model),
+        perturbation=perturbation,
+        source=SOURCE,
+        targets=TARGETS,
+        clip=clip,
+        input_range=span,
+    )
     places = export(problem, 0.2, tmp_path / "question.vnnlib")
     assert len(places) == len(problem.pieces)
     seen = set()
@@ -162,7 +169,14 @@ def test_the_product_network_holds_both_copies_and_the_question(
 def test_two_copies_hold_the_question(
     model: Path, tmp_path: Path, perturbation: str, clip: bool, span: tuple[float, float]
 ) -> None:
-    problem = Problem(read_onnx(model), perturbation, SOURCE, TARGETS, clip, span)
+    problem = Problem(
+        read_onnx(model),
+        perturbation=perturbation,
+        source=SOURCE,
+        targets=TARGETS,
+        clip=clip,
+        input_range=span,
+    )
     if (perturbation, clip) in NOT_IN_2:
         with pytest.raises(InvalidInput, match="--format 1"):
             export(problem, 0.2, tmp_path / "question.vnnlib", version=2)
@@ -185,7 +199,7 @@ def test_two_copies_hold_the_question(
 def test_the_exact_bound_divides_the_exports(
     model: Path, tmp_path: Path, perturbation: str, version: int
 ) -> None:
-    problem = Problem(read_onnx(model), perturbation, SOURCE, TARGETS)
+    problem = Problem(read_onnx(model), perturbation=perturbation, source=SOURCE, targets=TARGETS)
     result = verify(problem, options=Options(workers=1, attack=False), timeout=60)
     assert result.lower > NOISE
     assert result.upper - result.lower < 0.01 * result.upper
@@ -204,7 +218,7 @@ def test_conventions_are_in_the_exported_models(tmp_path: Path) -> None:
     inner = network((2, 3, 4))
     write_onnx(inner, tmp_path / "model.onnx")
     ours = read_onnx(tmp_path / "model.onnx", mean=(0.2, 0.6), std=(0.5, 0.25))
-    problem = Problem(ours, "linf(0.3)", SOURCE, TARGETS)
+    problem = Problem(ours, perturbation="linf(0.3)", source=SOURCE, targets=TARGETS)
     (place,) = export(problem, 0.1, tmp_path / "one.vnnlib")
     (two,) = export(problem, 0.1, tmp_path / "two.vnnlib", tmp_path / "copy.onnx", version=2)
     assert two.onnx == tmp_path / "copy.onnx"
@@ -222,7 +236,7 @@ def test_conventions_are_in_the_exported_models(tmp_path: Path) -> None:
 
 
 def test_ranges_of_angles_are_refused(model: Path, tmp_path: Path) -> None:
-    problem = Problem(read_onnx(model), "rotation([5,9])", SOURCE)
+    problem = Problem(read_onnx(model), perturbation="rotation([5,9])", source=SOURCE)
     for version in (1, 2):
         with pytest.raises(InvalidInput, match="cannot be exported"):
             export(problem, 0.1, tmp_path / "question.vnnlib", version=version)
@@ -232,14 +246,21 @@ def test_ranges_of_angles_are_refused(model: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize("delta", [-1.0, float("nan"), float("inf")])
 def test_a_delta_that_is_no_confidence_is_refused(model: Path, delta: float) -> None:
     with pytest.raises(InvalidInput, match="delta"):
-        export(Problem(read_onnx(model), "linf(0.1)", 0), delta, "question.vnnlib")
+        export(
+            Problem(read_onnx(model), perturbation="linf(0.1)", source=0), delta, "question.vnnlib"
+        )
 
 
 def test_what_cannot_be_asked_is_refused(model: Path) -> None:
     with pytest.raises(InvalidInput, match="perturbation"):
-        export(Problem(read_onnx(model), None, 0), 0.1, "question.vnnlib")
+        export(Problem(read_onnx(model), perturbation=None, source=0), 0.1, "question.vnnlib")
     with pytest.raises(InvalidInput, match="VNN-LIB 3"):
-        export(Problem(read_onnx(model), "linf(0.1)", 0), 0.1, "question.vnnlib", version=3)
+        export(
+            Problem(read_onnx(model), perturbation="linf(0.1)", source=0),
+            0.1,
+            "question.vnnlib",
+            version=3,
+        )
 
 
 def test_the_command_line(model: Path, tmp_path: Path, capsys: Any) -> None:
@@ -267,7 +288,9 @@ def test_the_package_vnnlib_reads_version_2(
     vnnlib = _package()
     if not hasattr(vnnlib, "parse_query_file"):
         pytest.skip("this version of the package vnnlib reads VNN-LIB 1.0 only")
-    problem = Problem(read_onnx(model), perturbation, SOURCE, TARGETS, clip)
+    problem = Problem(
+        read_onnx(model), perturbation=perturbation, source=SOURCE, targets=TARGETS, clip=clip
+    )
     for place in export(problem, 0.2, tmp_path / "question.vnnlib", version=2):
         query = vnnlib.parse_query_file(str(place.vnnlib))
         assert [one.name for one in query.networks] == ["original", "perturbed"]
@@ -285,7 +308,7 @@ def test_the_package_vnnlib_reads_version_1(
         pytest.skip("this version of the package vnnlib reads VNN-LIB 2.0 only")
     from vnnlib.compat import read_vnnlib_simple
 
-    problem = Problem(read_onnx(model), "linf(0.25)", SOURCE, targets)
+    problem = Problem(read_onnx(model), perturbation="linf(0.25)", source=SOURCE, targets=targets)
     (place,) = export(problem, 0.2, tmp_path / "question.vnnlib")
     cases = read_vnnlib_simple(str(place.vnnlib), 24, 8)
     boxes = [box for box, _ in cases]
@@ -304,7 +327,9 @@ def test_one_parameter_with_many_slopes(model: Path, tmp_path: Path) -> None:
     slopes = np.zeros((12, 1))
     slopes[2:7, 0] = [1.0, -2.0, 0.5, 1.0, 3.0]
     own = UserPerturbation(directions=slopes, offset=0.05, ranges=[(-0.2, 0.3)])
-    problem = Problem(read_onnx(model), own, SOURCE, TARGETS, clip=False)
+    problem = Problem(
+        read_onnx(model), perturbation=own, source=SOURCE, targets=TARGETS, clip=False
+    )
     (place,) = export(problem, 0.0, tmp_path / "question.vnnlib", version=2)
     relation = [one for one in assertions(place.vnnlib) if "Y" not in str(one)]
     (piece,) = problem.pieces
@@ -322,7 +347,9 @@ def test_the_conditions_between_two_copies_are_the_perturbation(
     model: Path, tmp_path: Path, perturbation: str, clip: bool
 ) -> None:
     """Without the scores, which would rule out most wrong images by themselves."""
-    problem = Problem(read_onnx(model), perturbation, SOURCE, TARGETS, clip)
+    problem = Problem(
+        read_onnx(model), perturbation=perturbation, source=SOURCE, targets=TARGETS, clip=clip
+    )
     places = export(problem, 0.0, tmp_path / "question.vnnlib", version=2)
     refused = 0
     for k, place in enumerate(places):

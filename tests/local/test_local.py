@@ -83,7 +83,15 @@ def test_the_margin_encloses_that_of_every_version(
     for seed in range(6):
         net, x = network(seed), image(seed, span)
         targets = None if seed % 2 else [(int(net.forward(x).argmax()) + 1) % 3]
-        problem = LocalProblem(net, perturbation, x, None, targets, clip, span)
+        problem = LocalProblem(
+            net,
+            perturbation=perturbation,
+            image=x,
+            source=None,
+            targets=targets,
+            clip=clip,
+            input_range=span,
+        )
         result = verify_local(problem, options=ALONE)
         smallest = margins(problem, versions(problem)).min()
         # Exactly on the sound side: no version beats the proven end.
@@ -109,7 +117,7 @@ def test_the_margin_encloses_that_of_every_version(
 @pytest.mark.parametrize("limit", [0.01, 0.4])
 def test_every_engine_answers(engine: str, limit: float) -> None:
     for seed in range(2):
-        problem = LocalProblem(network(seed), f"linf({limit})", image(seed))
+        problem = LocalProblem(network(seed), perturbation=f"linf({limit})", image=image(seed))
         options = Options(engine=engine, processes=False, workers=1)
         result = verify_local(problem, options=options, timeout=3 if engine == "attack" else 20)
         rng = np.random.default_rng(seed)
@@ -128,7 +136,7 @@ def test_every_engine_answers(engine: str, limit: float) -> None:
 def test_the_network_of_the_parameters_is_the_network_of_the_images() -> None:
     net, x = network(1), image(1)
     for text in ("linf(0.3)", "brightness([-0.6,0.7])", "contrast([0.3,3])", "patch([0,1],1,1,2)"):
-        for piece in LocalProblem(net, text, x).everywhere.pieces:
+        for piece in LocalProblem(net, perturbation=text, image=x).everywhere.pieces:
             images = fixed_images(piece, x)
             u = np.random.default_rng(0).random((50, images.parameters))
             x_p = piece.apply(np.tile(x, (50, 1)), images.choice(u))
@@ -140,7 +148,7 @@ def test_the_network_of_the_parameters_is_the_network_of_the_images() -> None:
 
 
 def test_a_time_that_is_too_short_leaves_an_honest_interval() -> None:
-    problem = LocalProblem(network(3), "linf(0.2)", image(3))
+    problem = LocalProblem(network(3), perturbation="linf(0.2)", image=image(3))
     result = verify_local(problem, options=ALONE, timeout=0)
     assert result.lower <= margins(problem, problem.image[None])[0]
     assert result.lower <= result.upper
@@ -152,7 +160,9 @@ def test_an_interruption_returns_what_is_known(monkeypatch: pytest.MonkeyPatch) 
         raise KeyboardInterrupt
 
     monkeypatch.setattr("vhagar.local.run.verify", interrupt)
-    result = verify_local(LocalProblem(network(0), "linf(0.3)", image(0)), options=ALONE)
+    result = verify_local(
+        LocalProblem(network(0), perturbation="linf(0.3)", image=image(0)), options=ALONE
+    )
     assert result.interrupted
     assert result.lower <= result.upper < np.inf
 
@@ -175,9 +185,9 @@ def test_wrong_questions_are_refused(arguments: dict[str, Any], message: str) ->
 def test_the_source_is_the_image_s_class() -> None:
     net, x = network(0), image(0)
     found = int(net.forward(x).argmax())
-    assert LocalProblem(net, "linf(0.1)", x).everywhere.source == found
+    assert LocalProblem(net, perturbation="linf(0.1)", image=x).everywhere.source == found
     with pytest.raises(InvalidInput, match=f"classified {found}, not {(found + 1) % 3}"):
-        LocalProblem(net, "linf(0.1)", x, (found + 1) % 3)
+        LocalProblem(net, perturbation="linf(0.1)", image=x, source=(found + 1) % 3)
 
 
 def test_images_come_from_files(tmp_path: Path) -> None:

@@ -85,14 +85,14 @@ def test_layers_and_second_opinion_agree_with_the_original_model(
     np.testing.assert_array_equal(network.convention.to_model(x), taken(x).reshape(-1, *shape))
     scores = network.forward(x)
     best, label = np.unravel_index(scores.argmax(), scores.shape)
-    problem = Problem(network, None, int(label))
+    problem = Problem(network, perturbation=None, source=int(label))
     assert not isinstance(WitnessCheck(problem)(None, x[best].reshape(-1)), Rejection)
 
 
 def test_a_second_opinion_without_the_convention_objects(build: Any, save: Save) -> None:
     network = read_onnx(save(perceptron(build)), image_shape=IMAGE, mean=MEAN, std=STD)
     x = images(1)
-    problem = Problem(network, None, int(network.forward(x).argmax()))
+    problem = Problem(network, perturbation=None, source=int(network.forward(x).argmax()))
     for wrong in ({"mean": (0.9, 0.45, 0.7)}, {"std": (0.2, 0.1, 1.5)}, {"layout": "hwc"}):
         other = replace(network, convention=replace(network.convention, **wrong))
         found = WitnessCheck(replace_network(problem, other))(None, x.reshape(-1))
@@ -101,7 +101,7 @@ def test_a_second_opinion_without_the_convention_objects(build: Any, save: Save)
 
 
 def replace_network(problem: Problem, network: Any) -> Problem:
-    return Problem(network, problem.perturbation, problem.source)
+    return Problem(network, perturbation=problem.perturbation, source=problem.source)
 
 
 def convolutional(build: Any, channels_last: bool) -> Any:
@@ -137,7 +137,10 @@ def test_the_answer_is_that_of_the_model_with_the_normalisation_inside(
     known = read_onnx(save(inside), image_shape=IMAGE)
     ours = read_onnx(save(perceptron(build)), image_shape=IMAGE, mean=MEAN, std=STD)
     results = [
-        verify(Problem(network, "occlusion(1,2,3)", 0, input_range=(-1, 2)), options=options)
+        verify(
+            Problem(network, perturbation="occlusion(1,2,3)", source=0, input_range=(-1, 2)),
+            options=options,
+        )
         for network in (known, ours)
     ]
     assert results[0].lower > 0
@@ -148,7 +151,7 @@ def test_the_answer_is_that_of_the_model_with_the_normalisation_inside(
 
 def certificate_of(path: Path, folder: Path, **options: Any) -> tuple[Any, Path]:
     target = folder / "proof.cert"
-    problem = Problem(read_onnx(path, **options), "linf(0.2)", 0)
+    problem = Problem(read_onnx(path, **options), perturbation="linf(0.2)", source=0)
     found = verify(problem, options=Options(workers=1, attack=False, certificate=target))
     return found, target
 
@@ -206,7 +209,9 @@ def test_certificates_of_graphs_with_a_convention(
 ) -> None:
     path = save(with_skip(build, shape))
     target = tmp_path / "proof.cert"
-    problem = Problem(read_onnx(path, **options), "occlusion(2,2,2)", 0, 1)
+    problem = Problem(
+        read_onnx(path, **options), perturbation="occlusion(2,2,2)", source=0, targets=1
+    )
     searching = Options(workers=1, attack=False, certificate=target, relative_gap=0.1)
     result = verify(problem, options=searching, timeout=5)
     assert 0 < result.lower <= result.upper < np.inf
@@ -292,12 +297,17 @@ def test_rows_and_columns_alone_are_one_channel() -> None:
 def test_a_feature_vector_has_linf_and_a_clear_error_for_images(build: Any, save: Save) -> None:
     network = read_onnx(save(perceptron(build)))
     options = Options(workers=1, attack=False, processes=False)
-    assert verify(Problem(network, "linf(0.3)", 0), options=options, timeout=5).lower > 0
+    assert (
+        verify(
+            Problem(network, perturbation="linf(0.3)", source=0), options=options, timeout=5
+        ).lower
+        > 0
+    )
     for text in ("occlusion(1,1,2)", "translation(1,0)", "rotation(5)", "patch([0,1],1,1,2)"):
         with pytest.raises(InvalidInput, match="--image-shape C,H,W"):
-            Problem(network, parse(text), 0)
+            Problem(network, perturbation=parse(text), source=0)
     shaped = read_onnx(network.file.path, image_shape=IMAGE)
-    assert Problem(shaped, "occlusion(3,4,2)", 0).pieces
+    assert Problem(shaped, perturbation="occlusion(3,4,2)", source=0).pieces
 
 
 def test_the_command_line_says_it_and_the_json_records_it(

@@ -89,9 +89,9 @@ class Case:
         wish = Wish(rng, shape, classes, self.scale, source, targets)
         return Problem(
             self._flavours[self.flavour](wish),
-            self._perturbation(rng, shape, (low, high)),
-            source,
-            None if rng.random() < 0.2 else targets,
+            perturbation=self._perturbation(rng, shape, (low, high)),
+            source=source,
+            targets=None if rng.random() < 0.2 else targets,
             clip=self._clip(rng),
             input_range=(low, high),
         )
@@ -122,9 +122,9 @@ def between(problem: Problem, source: int, target: int) -> Problem:
     others = problem.targets if len(problem.targets) > 1 else ()
     return Problem(
         problem.network,
-        problem.perturbation,
-        source,
-        sorted({target, *others} - {source}),
+        perturbation=problem.perturbation,
+        source=source,
+        targets=sorted({target, *others} - {source}),
         clip=problem.clip,
         input_range=(problem.domain.lower, problem.domain.upper),
     )

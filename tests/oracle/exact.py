@@ -74,7 +74,14 @@ def with_network(problem: Problem, network: Network) -> Problem:
 
 def _changed(problem: Problem, network: Network, perturbation: Perturbation | None) -> Problem:
     span = (problem.domain.lower, problem.domain.upper)
-    return Problem(network, perturbation, problem.source, problem.targets, problem.clip, span)
+    return Problem(
+        network,
+        perturbation=perturbation,
+        source=problem.source,
+        targets=problem.targets,
+        clip=problem.clip,
+        input_range=span,
+    )
 
 
 def exact_optimum_with_margin(problem: Problem, goal: int | None, margin: Fraction) -> Fraction:

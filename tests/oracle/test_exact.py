@@ -89,43 +89,51 @@ BY_HAND = [
 def test_optima_by_hand(
     network: Network, perturbation: str, clip: bool, span: tuple[float, float], expected: Fraction
 ) -> None:
-    problem = Problem(network, perturbation, 0, 1, clip=clip, input_range=span)
+    problem = Problem(
+        network, perturbation=perturbation, source=0, targets=1, clip=clip, input_range=span
+    )
     assert exact_optimum(problem) == {1: Truth(expected, expected)}
 
 
 def test_the_largest_confidence_by_hand() -> None:
-    assert exact_optimum(Problem(HIDDEN, None, 0)) == {None: Truth(Fraction(3, 4), Fraction(3, 4))}
-    assert exact_optimum(Problem(HIDDEN, None, 1)) == {None: Truth(Fraction(1, 4), Fraction(1, 4))}
+    assert exact_optimum(Problem(HIDDEN, perturbation=None, source=0)) == {
+        None: Truth(Fraction(3, 4), Fraction(3, 4))
+    }
+    assert exact_optimum(Problem(HIDDEN, perturbation=None, source=1)) == {
+        None: Truth(Fraction(1, 4), Fraction(1, 4))
+    }
 
 
 def test_each_target_has_its_own_optimum() -> None:
     # Class 2 is always 1/4 below class 1.
     network = linear([[1, 0], [0, 1], [0, 1]], [0, 0, -0.25], (1, 1, 2))
-    found = exact_optimum(Problem(network, "linf(0.25)", 0))
+    found = exact_optimum(Problem(network, perturbation="linf(0.25)", source=0))
     assert found == {1: Truth(Fraction(1, 2), Fraction(1, 2)), 2: Truth(Fraction(0), Fraction(0))}
     assert overall(found).low == Fraction(1, 2)
 
 
 def test_a_range_of_contrasts_is_enclosed() -> None:
     # The smallest factor is best: x1 / 2 <= 1/4.
-    truth = exact_optimum(Problem(THRESHOLD, "contrast([0.5,0.75])", 0, 1))[1]
+    truth = exact_optimum(
+        Problem(THRESHOLD, perturbation="contrast([0.5,0.75])", source=0, targets=1)
+    )[1]
     assert truth.low == Fraction(1, 4)
     assert Fraction(1, 4) <= truth.high <= Fraction(3, 8)
 
 
 def test_one_input_at_a_time() -> None:
-    problem = Problem(PIXELS, "linf(0.125)", 0, 1)
+    problem = Problem(PIXELS, perturbation="linf(0.125)", source=0, targets=1)
     assert exact_optimum_at(problem, 1, np.array([0.5, 0.375])) == Fraction(1, 8)
     assert exact_optimum_at(problem, 1, np.array([0.5, 0.125])) == 0
-    stretching = Problem(THRESHOLD, "contrast([0.5,0.75])", 0, 1)
+    stretching = Problem(THRESHOLD, perturbation="contrast([0.5,0.75])", source=0, targets=1)
     assert exact_optimum_at(stretching, 1, np.array([0.5, 0])) == Fraction(1, 4)
     assert exact_optimum_at(stretching, 1, np.array([0.5625, 0])) == 0
 
 
 def test_a_margin_takes_its_share() -> None:
-    problem = Problem(PIXELS, "linf(0.25)", 0, 1)
+    problem = Problem(PIXELS, perturbation="linf(0.25)", source=0, targets=1)
     assert exact_optimum_with_margin(problem, 1, Fraction(1, 8)) == Fraction(3, 8)
-    twins = Problem(TWINS, "linf(0.25)", 0, 1)  # they can only tie
+    twins = Problem(TWINS, perturbation="linf(0.25)", source=0, targets=1)  # they can only tie
     assert exact_optimum_with_margin(twins, 1, Fraction(1, 10**6)) == 0
 
 

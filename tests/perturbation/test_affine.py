@@ -154,7 +154,7 @@ def test_a_users_code_is_asked_once_and_need_not_travel() -> None:
             asked.append(domain)
             yield affine_map(domain, offset=0.1)
 
-    problem = Problem(network(), Own(), 0)
+    problem = Problem(network(), perturbation=Own(), source=0)
     assert asked == [DOMAIN]
     copy = pickle.loads(pickle.dumps(problem))
     assert str(copy.perturbation) == "own(1,2)"
@@ -167,7 +167,7 @@ def test_a_users_code_is_asked_once_and_need_not_travel() -> None:
 
 def test_the_network_clips_what_leaves_the_range_and_nothing_else() -> None:
     shift = UserPerturbation(offset=[0.5, -0.5], pixels=[1, 2])
-    problem = Problem(network(), shift, 0)
+    problem = Problem(network(), perturbation=shift, source=0)
     clipped = problem.network
     assert isinstance(clipped, ClippedNetwork)
     assert np.flatnonzero(clipped.above).tolist() == [1]
@@ -179,15 +179,17 @@ def test_the_network_clips_what_leaves_the_range_and_nothing_else() -> None:
     assert (shown != image).any()
     assert clipped.forward(image) == pytest.approx(problem.given_network.forward(shown))
     assert clipped.forward(x) == pytest.approx(problem.given_network.forward(x))
-    assert not isinstance(Problem(network(), shift, 0, clip=False).network, ClippedNetwork)
-    again = Problem(problem.network, shift, 0).network
+    assert not isinstance(
+        Problem(network(), perturbation=shift, source=0, clip=False).network, ClippedNetwork
+    )
+    again = Problem(problem.network, perturbation=shift, source=0).network
     assert len(again.layers) == len(clipped.layers)
 
 
 def test_a_map_that_stays_inside_is_not_clipped() -> None:
     # 0.7 + 0.1 * 3 is not 1 in floats: rounding is no reason to clip.
     colour = UserPerturbation(matrix=0.7, directions=np.full(6, 0.1 * 3), ranges=[(0, 1)])
-    assert not isinstance(Problem(network(), colour, 0).network, ClippedNetwork)
+    assert not isinstance(Problem(network(), perturbation=colour, source=0).network, ClippedNetwork)
 
 
 def test_a_black_pixel_may_rise_under_linf() -> None:
@@ -202,7 +204,7 @@ def test_a_witness_is_shown_as_the_network_sees_it() -> None:
     weight = np.zeros((2, 6))
     weight[0, 0] = 1.0
     score = Network((Affine(weight, np.array([0.0, 0.5]), DOMAIN.shape, (2,)),), DOMAIN.shape)
-    problem = Problem(score, UserPerturbation(offset=-2.0, pixels=[0]), 0)
+    problem = Problem(score, perturbation=UserPerturbation(offset=-2.0, pixels=[0]), source=0)
     witness = WitnessCheck(problem)(1, np.ones(6), problem.pieces[0], np.zeros(0))
     assert isinstance(witness, Witness)
     assert witness.x_p is not None

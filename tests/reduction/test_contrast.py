@@ -39,7 +39,7 @@ def networks() -> list[Network]:
 @pytest.mark.parametrize("factor", [Fraction(1, 3), Fraction(1), Fraction(7, 4)])
 def test_the_image_scores_alike_up_to_the_factor(network: Network, factor: Fraction) -> None:
     """In rational numbers: no tolerance."""
-    problem = Problem(network, "contrast([0.25,4])", 0, 1, clip=False)
+    problem = Problem(network, perturbation="contrast([0.25,4])", source=0, targets=1, clip=False)
     scaled = linear_form(problem)
     x = rationals(np.random.default_rng(3).uniform(size=network.input_size))
     image = rational_forward(network, factor * x)
@@ -55,7 +55,7 @@ def test_the_interval_holds_the_optimum_and_closes(seed: int, span: str) -> None
     """Where a range of factors was split before, and did not close."""
     rng = np.random.default_rng([23, seed])
     network = residual(wish(seed)) if seed % 3 == 0 else FLAVOURS["plain"](wish(seed))
-    problem = Problem(network, f"contrast({span})", 0, None, clip=False)
+    problem = Problem(network, perturbation=f"contrast({span})", source=0, targets=None, clip=False)
     change = change_in(problem, rng)
     problem = problem if change is None else between(problem, *change)
     assert Homogeneous().apply(problem) is not None
@@ -69,7 +69,9 @@ def test_the_interval_holds_the_optimum_and_closes(seed: int, span: str) -> None
 
 
 def test_the_factors_are_rounded_outward() -> None:
-    problem = Problem(networks()[0], "contrast([0.7,1.3])", 0, 1, clip=False)
+    problem = Problem(
+        networks()[0], perturbation="contrast([0.7,1.3])", source=0, targets=1, clip=False
+    )
     below, above = linear_form(problem).pieces
     assert isinstance(below, BiasPiece)
     assert isinstance(above, BiasPiece)
@@ -80,7 +82,9 @@ def test_the_factors_are_rounded_outward() -> None:
 
 
 def test_the_support_is_attained_and_nothing_exceeds_it() -> None:
-    (piece,) = linear_form(Problem(networks()[0], "contrast([1,3])", 0, 1, clip=False)).pieces
+    (piece,) = linear_form(
+        Problem(networks()[0], perturbation="contrast([1,3])", source=0, targets=1, clip=False)
+    ).pieces
     rng = np.random.default_rng(4)
     a, b = rng.normal(size=(2, 8, piece.domain.size))
     found = piece.support(a, b)
@@ -98,7 +102,9 @@ def test_the_support_is_attained_and_nothing_exceeds_it() -> None:
 
 
 def test_the_rows_of_a_model_say_the_same() -> None:
-    (piece,) = linear_form(Problem(networks()[0], "contrast([1,3])", 0, 1, clip=False)).pieces
+    (piece,) = linear_form(
+        Problem(networks()[0], perturbation="contrast([1,3])", source=0, targets=1, clip=False)
+    ).pieces
     model = LinearModel()
     x = model.add_columns(np.zeros(piece.domain.size), np.ones(piece.domain.size))
     x_p = piece.add_rows(model, x)
@@ -126,7 +132,7 @@ def relu_last() -> Network:
 def test_all_else_stays_as_it_is(
     network: Network, text: str, clip: bool, span: tuple[float, float]
 ) -> None:
-    problem = Problem(network, text, 0, 1, clip=clip, input_range=span)
+    problem = Problem(network, perturbation=text, source=0, targets=1, clip=clip, input_range=span)
     assert Homogeneous().apply(problem) is None
 
 
@@ -134,5 +140,5 @@ def test_large_convolutions_stay_convolutions() -> None:
     layer = Convolution(np.ones((64, 1, 9, 9)), np.zeros(64), (1, 40, 40))
     last = Affine(np.zeros((2, layer.out_size)), np.zeros(2), layer.out_shape, (2,))
     network = Network((layer, Relu(layer.out_shape), last), (1, 40, 40))
-    problem = Problem(network, "contrast([1,2])", 0, 1, clip=False)
+    problem = Problem(network, perturbation="contrast([1,2])", source=0, targets=1, clip=False)
     assert Homogeneous().apply(problem) is None

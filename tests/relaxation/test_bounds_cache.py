@@ -58,7 +58,7 @@ def _story(result: Result) -> Any:
 def test_results_are_the_same_with_and_without(network: Network, perturbation: str) -> None:
     memory = BoundsCache()
     problems = [
-        Problem(network, perturbation, source, target)
+        Problem(network, perturbation=perturbation, source=source, targets=target)
         for source, target in ((0, 1), (0, 2), (3, 1))
     ]
     for problem in problems:
@@ -70,7 +70,7 @@ def test_results_are_the_same_with_and_without(network: Network, perturbation: s
 def test_each_piece_is_bounded_once_for_all_pairs(network: Network, computed: list[Any]) -> None:
     memory = BoundsCache()
     for source, target in ((0, 1), (1, 2), (2, 0)):
-        problem = Problem(network, "occlusion(1,1,2)", source, target)
+        problem = Problem(network, perturbation="occlusion(1,1,2)", source=source, targets=target)
         verify(problem, timeout=120, options=ALONE, bounds=memory)
     # The perturbation's piece, and at most the identity's for the search of the ceiling.
     assert 1 <= len(computed) <= 2
@@ -79,7 +79,12 @@ def test_each_piece_is_bounded_once_for_all_pairs(network: Network, computed: li
 def test_another_perturbation_is_another_matter(network: Network, computed: list[Any]) -> None:
     memory = BoundsCache()
     for text in ("linf(0.1)", "linf(0.2)"):
-        verify(Problem(network, text, 0, 1), timeout=120, options=ALONE, bounds=memory)
+        verify(
+            Problem(network, perturbation=text, source=0, targets=1),
+            timeout=120,
+            options=ALONE,
+            bounds=memory,
+        )
     limits = {piece.limit for piece in computed if hasattr(piece, "limit")}
     assert limits == {0.1, 0.2}
 
@@ -87,7 +92,7 @@ def test_another_perturbation_is_another_matter(network: Network, computed: list
 def test_another_network_is_another_matter(network: Network) -> None:
     memory, other = BoundsCache(), _network(3)
     for one in (network, other, network):
-        problem = Problem(one, "linf(0.1)", 0, 1)
+        problem = Problem(one, perturbation="linf(0.1)", source=0, targets=1)
         alone = verify(problem, timeout=120, options=ALONE)
         assert _story(alone) == _story(verify(problem, timeout=120, options=ALONE, bounds=memory))
 
@@ -95,14 +100,16 @@ def test_another_network_is_another_matter(network: Network) -> None:
 def test_clipping_is_another_matter(network: Network) -> None:
     memory = BoundsCache()
     for clip in (True, False, True):
-        problem = Problem(network, "brightness([0,0.05])", 0, 1, clip)
+        problem = Problem(
+            network, perturbation="brightness([0,0.05])", source=0, targets=1, clip=clip
+        )
         alone = verify(problem, timeout=120, options=ALONE)
         assert _story(alone) == _story(verify(problem, timeout=120, options=ALONE, bounds=memory))
 
 
 def test_only_the_most_recent_are_kept(network: Network) -> None:
     memory = BoundsCache(most=2)
-    problem = Problem(network, "linf(0.1)", 0, 1)
+    problem = Problem(network, perturbation="linf(0.1)", source=0, targets=1)
     made = []
 
     def compute() -> Any:

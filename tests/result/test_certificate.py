@@ -37,7 +37,10 @@ LENGTH = 2 * 2 + 1 + 2 * (CLASSES - 1)
 def run() -> Run:
     weight = np.array([[1.0, 0, 0], [0, 1, 0], [0, 0, 1]])
     network = Network((Affine(weight, np.zeros(3), (3,), (3,)),), (3,), "tiny")
-    found = Run(Problem(network, "linf(0.1)", 0, [1, 2]), Options(certificate=Path("some")))
+    found = Run(
+        Problem(network, perturbation="linf(0.1)", source=0, targets=[1, 2]),
+        Options(certificate=Path("some")),
+    )
     for goal in (1, 2):
         found.interval.offer_upper(goal, 1.0, BoundKind.INTERVAL)
     return found
@@ -142,7 +145,11 @@ def test_claims_and_witnesses_are_the_trackers(run: Run) -> None:
 
 def test_where_no_bound_is_known_nothing_is_claimed() -> None:
     weight = np.eye(2)
-    problem = Problem(Network((Affine(weight, np.zeros(2), (2,), (2,)),), (2,)), "linf(0.1)", 0)
+    problem = Problem(
+        Network((Affine(weight, np.zeros(2), (2,), (2,)),), (2,)),
+        perturbation="linf(0.1)",
+        source=0,
+    )
     with pytest.raises(VhagarError, match="nothing to prove"):
         head_of(Run(problem, Options(certificate=Path("some"))), [], 0)
 

@@ -20,7 +20,7 @@ SHAPE = (1, 1, 2)
 NETWORK = Network(
     (Affine(np.array([[1.0, 0], [0, 1], [0, 2]]), np.array([0, 0, -0.7]), SHAPE, (3,)),), SHAPE
 )
-PROBLEM = Problem(NETWORK, "linf(0.25)", 0)
+PROBLEM = Problem(NETWORK, perturbation="linf(0.25)", source=0)
 TOGETHER = np.array([-0.25, 0.25])
 
 

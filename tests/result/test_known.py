@@ -22,7 +22,9 @@ def network() -> Network:
 
 @pytest.fixture
 def smaller(network: Network) -> Result:
-    return verify(Problem(network, "linf(0.125)", 0, 1), timeout=30, options=ALONE)
+    return verify(
+        Problem(network, perturbation="linf(0.125)", source=0, targets=1), timeout=30, options=ALONE
+    )
 
 
 def _suggestion(result: Result) -> Suggestion:
@@ -34,7 +36,7 @@ def _suggestion(result: Result) -> Suggestion:
 def test_a_witness_of_a_smaller_perturbation_is_one_of_a_larger(
     network: Network, smaller: Result
 ) -> None:
-    larger = Problem(network, "linf(0.25)", 0, 1)
+    larger = Problem(network, perturbation="linf(0.25)", source=0, targets=1)
     found = checked(larger, _suggestion(smaller))
     assert found is not None
     assert found.confidence == smaller.lower > 0
@@ -44,19 +46,26 @@ def test_a_witness_of_a_smaller_perturbation_is_one_of_a_larger(
 
 
 def test_a_witness_of_a_larger_perturbation_is_refused(network: Network) -> None:
-    larger = verify(Problem(network, "linf(0.25)", 0, 1), timeout=30, options=ALONE)
-    small = Problem(network, "linf(0.125)", 0, 1)
+    larger = verify(
+        Problem(network, perturbation="linf(0.25)", source=0, targets=1), timeout=30, options=ALONE
+    )
+    small = Problem(network, perturbation="linf(0.125)", source=0, targets=1)
     assert checked(small, _suggestion(larger)) is None
     known = Known((_suggestion(larger),))
     assert verify(small, timeout=0.0, options=ALONE, known=known).lower == 0
 
 
 def test_a_witness_for_another_target_is_refused(network: Network, smaller: Result) -> None:
-    assert checked(Problem(network, "linf(0.25)", 0, 2), _suggestion(smaller)) is None
+    assert (
+        checked(
+            Problem(network, perturbation="linf(0.25)", source=0, targets=2), _suggestion(smaller)
+        )
+        is None
+    )
 
 
 def test_an_input_that_is_no_witness_is_refused(network: Network) -> None:
-    problem = Problem(network, "linf(0.25)", 0, 1)
+    problem = Problem(network, perturbation="linf(0.25)", source=0, targets=1)
     x = np.array([1.0, 0.0, 0.0, 0.0])
     assert checked(problem, Suggestion(1, x, x)) is None
     assert checked(problem, Suggestion(1, np.zeros(7), np.zeros(7))) is None
@@ -64,7 +73,7 @@ def test_an_input_that_is_no_witness_is_refused(network: Network) -> None:
 
 
 def test_an_upper_bound_is_where_the_search_starts(network: Network) -> None:
-    problem = Problem(network, "linf(0.125)", 0, 1)
+    problem = Problem(network, perturbation="linf(0.125)", source=0, targets=1)
     known = Known(uppers={1: (1.5, BoundKind.TWIN), 2: (0.1, BoundKind.TWIN)})
     result = verify(problem, timeout=0.0, options=ALONE, known=known)
     assert result.upper == 1.5
@@ -74,13 +83,17 @@ def test_an_upper_bound_is_where_the_search_starts(network: Network) -> None:
 def test_what_is_known_can_be_all(network: Network, smaller: Result) -> None:
     assert smaller.status is Status.CLOSED
     known = Known((_suggestion(smaller),), {1: (smaller.upper, smaller.kind)})
-    again = verify(Problem(network, "linf(0.125)", 0, 1), options=ALONE, known=known)
+    again = verify(
+        Problem(network, perturbation="linf(0.125)", source=0, targets=1),
+        options=ALONE,
+        known=known,
+    )
     assert (again.lower, again.upper) == (smaller.lower, smaller.upper)
     assert again.nodes == 0
 
 
 def test_without_a_perturbation_an_input_is_enough(network: Network) -> None:
-    problem = Problem(network, None, 0)
+    problem = Problem(network, perturbation=None, source=0)
     found = checked(problem, Suggestion(None, np.array([1.0, 0.0, 0.0, 0.0])))
     assert found is not None
     assert found.confidence == pytest.approx(4.0)

@@ -30,7 +30,9 @@ def problem() -> Problem:
     weight = np.random.default_rng(0).normal(size=(3, 4))
     taken = Convention((1, 2, 2), (4,), mean=(0.5,), std=(0.25,))
     layers = (Affine(weight, np.zeros(3), (1, 2, 2), (3,)),)
-    return Problem(Network(layers, (1, 2, 2), "tiny", convention=taken), "linf(0.1)", 0)
+    return Problem(
+        Network(layers, (1, 2, 2), "tiny", convention=taken), perturbation="linf(0.1)", source=0
+    )
 
 
 @pytest.fixture
@@ -149,7 +151,7 @@ def test_json_is_strict(result: Result, problem: Problem) -> None:
 
 
 def test_what_is_absent_is_null(result: Result, problem: Problem) -> None:
-    bare = Problem(problem.network, None, 0)
+    bare = Problem(problem.network, perturbation=None, source=0)
     read = to_dict(replace(result, witness=None, max_confidence=None, targets={}), bare)
     assert read["witness"] is read["max_confidence"] is read["percent"] is None
     assert read["problem"]["perturbation"] is None

@@ -27,7 +27,7 @@ def linear(weight: list[list[float]], bias: list[float], model: bytes | None = N
 
 # Each pixel is the score of its class.
 PIXELS = linear([[1, 0], [0, 1]], [0, 0])
-CLOSER = Problem(PIXELS, "linf(0.125)", 0, 1)
+CLOSER = Problem(PIXELS, perturbation="linf(0.125)", source=0, targets=1)
 GOOD = np.array([0.6, 0.4])
 TOGETHER = np.array([-0.125, 0.125])
 
@@ -86,7 +86,7 @@ def test_false_successes_are_refused(x: list[float], parameters: list[float], re
 
 def test_the_wrong_class_wins_the_image() -> None:
     network = linear([[1, 0], [0, 1], [0, 1.5]], [0, 0, 0])
-    problem = Problem(network, "linf(0.25)", 0)
+    problem = Problem(network, perturbation="linf(0.25)", source=0)
     x, parameters = np.array([0.7, 0.4]), np.array([-0.25, 0.25])
     assert "target" in refusal(judge(problem, x, parameters, target=1))
     assert accepted(judge(problem, x, parameters, target=2)).margin > 0
@@ -101,7 +101,7 @@ def test_parameters_outside_their_box_are_brought_back_first() -> None:
 
 
 def test_an_input_outside_the_domain_is_judged_where_it_ends_up() -> None:
-    problem = Problem(PIXELS, "linf(0.5)", 0, 1)
+    problem = Problem(PIXELS, perturbation="linf(0.5)", source=0, targets=1)
     # Outside, the confidence would be 4; inside it is 1, and can be attacked.
     witness = accepted(judge(problem, np.array([3.0, -1.0]), np.array([-0.5, 0.5])))
     assert witness.x.reshape(-1).tolist() == [1.0, 0.0]
@@ -118,7 +118,7 @@ def test_nothing_is_taken_for_granted() -> None:
     assert "no target" in refusal(check(0, GOOD, CLOSER.pieces[0], TOGETHER))
     assert "no target" in refusal(check(7, GOOD, CLOSER.pieces[0], TOGETHER))
     # An attack by another, stronger perturbation.
-    stronger = Problem(PIXELS, "linf(0.5)", 0, 1).pieces[0]
+    stronger = Problem(PIXELS, perturbation="linf(0.5)", source=0, targets=1).pieces[0]
     assert "not the problem's" in refusal(
         check(1, np.array([0.9, 0.1]), stronger, np.array([-0.5, 0.5]))
     )
@@ -137,20 +137,27 @@ def test_a_margin_of_zero_is_a_tie_only_if_it_is_exact() -> None:
 
 def test_a_tie_that_only_rounding_makes_is_refused() -> None:
     nearly = linear([[1, 1], [1, 0]], [2.0**-70, 0.0])
-    problem = Problem(nearly, "occlusion(1,2,1)", 0, 1)
+    problem = Problem(nearly, perturbation="occlusion(1,2,1)", source=0, targets=1)
     assert nearly.forward(np.array([[0.5, 0.0]])).tolist() == [[0.5, 0.5]]
     assert "target" in refusal(judge(problem, np.array([0.5, 1.0]), np.zeros(0)))
-    exactly = Problem(linear([[1, 1], [1, 0]], [0, 0]), "occlusion(1,2,1)", 0, 1)
+    exactly = Problem(
+        linear([[1, 1], [1, 0]], [0, 0]), perturbation="occlusion(1,2,1)", source=0, targets=1
+    )
     assert accepted(judge(exactly, np.array([0.5, 1.0]), np.zeros(0))).tie
 
 
 def test_what_float64_cannot_tell_is_told_by_rationals() -> None:
     # 0.1 + 0.2 is more than 0.3, by less than the rounding error of such a sum may be.
     network = wide([[0.1, 0.2, 1.0], [0.3, 0.0, 0.0]])
-    problem = Problem(network, "occlusion(1,3,1)", 0, 1)
+    problem = Problem(network, perturbation="occlusion(1,3,1)", source=0, targets=1)
     assert rational_confidence(network, rationals(np.array([1.0, 1.0, 0.0])), 1) < 0
     assert "target" in refusal(judge(problem, np.ones(3), np.zeros(0)))
-    even = Problem(wide([[0.1, 0.2, 1.0], [0.2, 0.1, 0.0]]), "occlusion(1,3,1)", 0, 1)
+    even = Problem(
+        wide([[0.1, 0.2, 1.0], [0.2, 0.1, 0.0]]),
+        perturbation="occlusion(1,3,1)",
+        source=0,
+        targets=1,
+    )
     assert accepted(judge(even, np.ones(3), np.zeros(0))).tie
 
 
@@ -159,7 +166,7 @@ def wide(weight: list[list[float]]) -> Network:
 
 
 def test_what_float32_cannot_see_is_refused() -> None:
-    problem = Problem(PIXELS, "linf(0.25)", 0, 1)
+    problem = Problem(PIXELS, perturbation="linf(0.25)", source=0, targets=1)
     # The second pixel wins by 1e-10 in float64; in float32 the image is a tie.
     x = np.array([0.75, 0.5])
     assert "onnxruntime" in refusal(judge(problem, x, np.array([-0.25, 1e-10])))
@@ -168,22 +175,28 @@ def test_what_float32_cannot_see_is_refused() -> None:
 
 def test_a_tie_at_the_edge_of_what_rounding_allows_is_none() -> None:
     # The true image lies inside the enclosure; here the target ties at its lower end only.
-    problem = Problem(PIXELS, "contrast([0.3,0.3])", 0, 1)
+    problem = Problem(PIXELS, perturbation="contrast([0.3,0.3])", source=0, targets=1)
     x, factor = np.array([[0.75, 0.0]]), np.array([[0.3]])
     low, _ = problem.pieces[0].enclosure(x, factor)
     network = linear([[1, 0], [0, 0]], [0, low[0, 0]])
-    tied = Problem(network, "contrast([0.3,0.3])", 0, 1)
+    tied = Problem(network, perturbation="contrast([0.3,0.3])", source=0, targets=1)
     assert rational_confidence(network, rationals(low), 1) == 0
     assert "target" in refusal(judge(tied, x[0], factor[0]))
 
 
 def test_ties_of_images_that_are_rounded_are_refused_unless_they_hold_all_around() -> None:
     x = np.array([0.75, 0.5])
-    darker = Problem(PIXELS, "contrast([0.3,0.3])", 0, 1)
+    darker = Problem(PIXELS, perturbation="contrast([0.3,0.3])", source=0, targets=1)
     assert "target" in refusal(judge(darker, x, np.array([0.3])))
     # Classes 1 and 2 are the same: they tie wherever the image is.
     twins = linear([[1, 0], [0, 0], [0, 0]], [0, 0.25, 0.25])
-    witness = accepted(judge(Problem(twins, "contrast([0.3,0.3])", 0, 1), x, np.array([0.3])))
+    witness = accepted(
+        judge(
+            Problem(twins, perturbation="contrast([0.3,0.3])", source=0, targets=1),
+            x,
+            np.array([0.3]),
+        )
+    )
     assert witness.tie
     assert witness.margin == 0.0
 
@@ -195,16 +208,20 @@ def test_a_model_that_disagrees_with_the_layers_is_refused() -> None:
     wider = onnx_bytes(linear([[1, 0], [0, 1], [0, 0]], [0, 0, -1]))
     for model in (swapped, scaled, shifted, wider):
         network = linear([[1, 0], [0, 1]], [0, 0], model=model)
-        verdict = judge(Problem(network, "linf(0.125)", 0, 1), GOOD, TOGETHER)
+        verdict = judge(
+            Problem(network, perturbation="linf(0.125)", source=0, targets=1), GOOD, TOGETHER
+        )
         assert "onnxruntime" in refusal(verdict)
     honest = linear([[1, 0], [0, 1]], [0, 0], model=onnx_bytes(PIXELS))
-    accepted(judge(Problem(honest, "linf(0.125)", 0, 1), GOOD, TOGETHER))
+    accepted(
+        judge(Problem(honest, perturbation="linf(0.125)", source=0, targets=1), GOOD, TOGETHER)
+    )
 
 
 def test_a_model_that_cannot_be_loaded_is_an_error() -> None:
     network = linear([[1, 0], [0, 1]], [0, 0], model=b"no model")
     with pytest.raises(VhagarError, match="onnxruntime cannot load the model"):
-        judge(Problem(network, "linf(0.125)", 0, 1), GOOD, TOGETHER)
+        judge(Problem(network, perturbation="linf(0.125)", source=0, targets=1), GOOD, TOGETHER)
 
 
 def test_scores_that_are_not_finite_prove_nothing() -> None:
@@ -217,7 +234,9 @@ def test_scores_that_are_not_finite_prove_nothing() -> None:
         SHAPE,
     )
     with np.errstate(over="ignore", invalid="ignore"):
-        verdict = WitnessCheck(Problem(huge, None, 0))(None, np.array([1.0, 1.0]))
+        verdict = WitnessCheck(Problem(huge, perturbation=None, source=0))(
+            None, np.array([1.0, 1.0])
+        )
     refusal(verdict)
 
 

@@ -124,7 +124,7 @@ def test_targets_settled_at_different_times(
     three_classes: Network, engine: str, children_of: ChildrenOf
 ) -> None:
     before = children_of(os.getpid())
-    problem = Problem(three_classes, "linf(0.125)", 0)
+    problem = Problem(three_classes, perturbation="linf(0.125)", source=0)
     result = verify(problem, timeout=PATIENCE, options=Options(engine=engine, workers=2))
     assert result.status is Status.CLOSED
     assert result.lower <= 0.25 <= result.upper

@@ -22,4 +22,4 @@ def local_problem(seed: int = 0, perturbation: str = "occlusion(1,1,2)") -> Prob
         nn.Linear(12, 3),
     )
     network = vhagar.from_torch(model.eval(), (1, 8, 8))
-    return Problem(network, perturbation, source=0, targets=1)
+    return Problem(network, perturbation=perturbation, source=0, targets=1)

@@ -37,7 +37,7 @@ def problem() -> Problem:
     for into, out in ((6, 10), (10, 8), (8, 3)):
         weight, bias = rng.normal(size=(out, into)), 0.5 * rng.normal(size=out)
         layers += [Affine(_float32(weight), _float32(bias), (into,), (out,)), Relu((out,))]
-    return Problem(Network(tuple(layers[:-1]), (6,)), "linf(0.1)", 0)
+    return Problem(Network(tuple(layers[:-1]), (6,)), perturbation="linf(0.1)", source=0)
 
 
 def _float32(values: np.ndarray) -> np.ndarray:
@@ -216,7 +216,7 @@ def test_units_do_not_matter(unit: float, problem: Problem, alone: Result) -> No
             layers.append(Affine(unit * layer.weight, size * layer.bias, *shapes))
         else:
             layers.append(Relu(layer.out_shape))
-    scaled = Problem(Network(tuple(layers), (6,)), "linf(0.1)", 0)
+    scaled = Problem(Network(tuple(layers), (6,)), perturbation="linf(0.1)", source=0)
     result = verify(scaled, timeout=PATIENCE, options=ALONE)
     assert result.status is Status.CLOSED
     assert result.lower / size <= alone.upper
@@ -265,7 +265,7 @@ def test_no_attack_is_more_confident_than_any_input(problem: Problem, options: O
     """Where the perturbed input is arbitrary, the largest confidence is the answer."""
     options = replace(options, relative_gap=0.01)
     largest = max_confidence(problem.network, 0, timeout=PATIENCE, options=options)
-    free = Problem(problem.network, "linf(1)", 0)
+    free = Problem(problem.network, perturbation="linf(1)", source=0)
     result = verify(free, timeout=PATIENCE, options=options)
     assert result.status is largest.status is Status.CLOSED
     assert result.lower <= largest.upper

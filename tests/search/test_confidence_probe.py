@@ -28,7 +28,9 @@ def test_it_gets_to_the_top_of_a_linear_network() -> None:
     weight = np.array([[3.0, -2.0], [0.0, 0.0]])
     layers = (Affine(np.eye(2), np.ones(2), (2,), (2,)), Relu((2,)))
     network = Network((*layers, Affine(weight, np.zeros(2), (2,), (2,))), (2,))
-    found = confidence_within_reach(Problem(network, "linf(0.1)", 0, 1), seed=3)
+    found = confidence_within_reach(
+        Problem(network, perturbation="linf(0.1)", source=0, targets=1), seed=3
+    )
     assert found == pytest.approx(3 * 2 - 2 * 1)
 
 

@@ -157,7 +157,9 @@ def test_a_different_lie_every_time(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_largest_confidence_stays_sound(monkeypatch: pytest.MonkeyPatch) -> None:
     problem = problem_of(cases_of("linf")[0])
     ends = problem.domain.lower, problem.domain.upper
-    truth = exact_optimum(Problem(problem.network, None, problem.source, input_range=ends))[None]
+    truth = exact_optimum(
+        Problem(problem.network, perturbation=None, source=problem.source, input_range=ends)
+    )[None]
     for lie in LIES.values():
         lie_with(lie, monkeypatch, 7)
         result = max_confidence(problem.network, problem.source, input_range=ends, options=HERE)

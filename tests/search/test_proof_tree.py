@@ -50,7 +50,7 @@ def network(*sizes: int, seed: int = 2, shape: tuple[int, ...] | None = None) ->
 @pytest.fixture(scope="module")
 def problem() -> Problem:
     """Some hundred nodes, over two targets."""
-    return Problem(network(6, 8, 6, 3), "linf(0.1)", 0)
+    return Problem(network(6, 8, 6, 3), perturbation="linf(0.1)", source=0)
 
 
 @pytest.fixture
@@ -211,7 +211,7 @@ def test_pieces_and_splits(
     perturbation: str, clip: bool, seed: int, source: int, has: str, alone: Options
 ) -> None:
     net = network(6, 6, 5, 3, seed=seed, shape=(1, 2, 3))
-    question = Problem(net, perturbation, source, clip=clip)
+    question = Problem(net, perturbation=perturbation, source=source, clip=clip)
     options = replace(alone, relative_gap=0.05)
     result = verify(question, options=options, on_progress=interrupt_after(30))
     found = proven(result, question)
@@ -226,7 +226,7 @@ def test_pieces_and_splits(
 
 def test_the_ceiling_has_a_tree(alone: Options) -> None:
     """Where the perturbed input is arbitrary, the largest confidence decides."""
-    question = Problem(network(6, 10, 8, 3), "linf(1)", 0)
+    question = Problem(network(6, 10, 8, 3), perturbation="linf(1)", source=0)
     result = verify(question, timeout=PATIENCE, options=replace(alone, relative_gap=0.01))
     assert result.status is Status.CLOSED
     found = proven(result, question)
@@ -235,7 +235,7 @@ def test_the_ceiling_has_a_tree(alone: Options) -> None:
 
 
 def test_the_largest_confidence_has_a_certificate(alone: Options) -> None:
-    question = Problem(network(6, 10, 8, 3), None, 0)
+    question = Problem(network(6, 10, 8, 3), perturbation=None, source=0)
     result = verify(question, timeout=PATIENCE, options=replace(alone, relative_gap=0.01))
     found = proven(result, question)
     assert found.stored.trees == [{"target": None, "piece": None}]
@@ -246,7 +246,7 @@ def test_the_largest_confidence_has_a_certificate(alone: Options) -> None:
 def test_what_cannot_be_attacked_is_0_without_room(alone: Options) -> None:
     """All leaves are empty: there is nothing to round."""
     layers = (Affine(np.array([[1.0, 0.0], [0.0, 1.0]]), np.array([0.0, -9.0]), (2,), (2,)),)
-    question = Problem(Network(layers, (2,)), "linf(0.1)", 0, 1)
+    question = Problem(Network(layers, (2,)), perturbation="linf(0.1)", source=0, targets=1)
     result = verify(question, options=alone)
     assert (result.status, result.upper) == (Status.ROBUST, 0.0)
     proven(result, question)
@@ -452,7 +452,7 @@ def test_the_model_file_is_named_with_its_hash(
     assert proven(result, problem).stored.head["model"] == {"name": "network", "sha256": None}
     path = tmp_path / "model.onnx"
     write_onnx(problem.network, path)
-    same = Problem(read_onnx(path), "linf(0.1)", 0)
+    same = Problem(read_onnx(path), perturbation="linf(0.1)", source=0)
     found = proven(verify(same, timeout=PATIENCE, options=alone), same)
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
     assert found.stored.head["model"] == {"name": "model.onnx", "sha256": digest}

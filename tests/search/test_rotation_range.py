@@ -40,11 +40,11 @@ def test_a_range_is_as_bad_as_its_worst_angle(
     seed: int, shape: tuple[int, ...], engine: str
 ) -> None:
     network = random_network(seed, shape)
-    problem = Problem(network, "rotation([20,25])", 0, 1)
+    problem = Problem(network, perturbation="rotation([20,25])", source=0, targets=1)
     result = verify(problem, timeout=20.0, options=options(engine, GAP))
     lowers = []
     for angle in np.linspace(20, 25, 6):
-        alone = Problem(network, f"rotation({angle})", 0, 1)
+        alone = Problem(network, perturbation=f"rotation({angle})", source=0, targets=1)
         lowers.append(verify(alone, timeout=20.0, options=options("bab", 1e-3)).lower)
         # Every witness at one angle is one of the range: no tolerance.
         assert result.upper >= lowers[-1]
@@ -58,7 +58,7 @@ def require_attained(problem: Problem, witness: Witness | None) -> None:
     assert witness.parameters is not None
     angle = witness.parameters["angle"]
     assert 20 <= angle <= 25
-    alone = Problem(problem.network, f"rotation({angle!r})", 0, 1)
+    alone = Problem(problem.network, perturbation=f"rotation({angle!r})", source=0, targets=1)
     again = WitnessCheck(alone)(1, witness.x.reshape(-1), alone.pieces[0], np.zeros(0))
     assert isinstance(again, Witness)
     assert again.confidence == witness.confidence
@@ -68,10 +68,10 @@ def require_attained(problem: Problem, witness: Witness | None) -> None:
 def test_the_interval_around_no_turn_at_all_is_sound(engine: str) -> None:
     # Next to 0 degrees the border turns black at once.
     network = random_network(3, (1, 4, 4))
-    problem = Problem(network, "rotation([-1,1])", 0, 1)
+    problem = Problem(network, perturbation="rotation([-1,1])", source=0, targets=1)
     result = verify(problem, timeout=2.0, options=options(engine, GAP))
     for angle in (-1, -1e-3, -1e-7, -1e-8, 0, 1e-9, 1e-3, 1):
-        alone = Problem(network, f"rotation({angle:.12f})", 0, 1)
+        alone = Problem(network, perturbation=f"rotation({angle:.12f})", source=0, targets=1)
         assert result.upper >= verify(alone, timeout=20.0, options=options("bab", 1e-3)).lower
 
 
@@ -79,7 +79,9 @@ def test_the_interval_around_no_turn_at_all_is_sound(engine: str) -> None:
 def test_whole_turns_work(engine: str) -> None:
     network = random_network(1, (1, 4, 4))
     result = verify(
-        Problem(network, "rotation([0,360])", 0, 1), timeout=3.0, options=options(engine, GAP)
+        Problem(network, perturbation="rotation([0,360])", source=0, targets=1),
+        timeout=3.0,
+        options=options(engine, GAP),
     )
     assert 0 <= result.lower <= result.upper
     assert np.isfinite(result.upper)

@@ -111,7 +111,12 @@ def test_a_range_of_contrasts_is_split_only_where_products_are_not_known(
     """`relu(x1 - x2)` against 1/4: at half the contrast it may be 1/2, a confidence of 1/4."""
     first = Affine(np.array([[1.0, -1.0]]), np.zeros(1), (1, 1, 2), (1,))
     last = Affine(np.array([[1.0], [0.0]]), np.array([0.0, 0.25]), (1,), (2,))
-    problem = Problem(Network((first, Relu((1,)), last), (1, 1, 2)), "contrast([0.5,0.9])", 0, 1)
+    problem = Problem(
+        Network((first, Relu((1,)), last), (1, 1, 2)),
+        perturbation="contrast([0.5,0.9])",
+        source=0,
+        targets=1,
+    )
     parts: list[ContrastPiece] = []
 
     def encoded(given: Problem, piece: ContrastPiece, *more: Any) -> Any:

@@ -97,11 +97,11 @@ def examined(probe: Probe, engine: str, folder: Path) -> str | None:
     model, certificate = Path(probe["model"]), folder / "certificate"
     problem = Problem(
         read_onnx(model),
-        probe["perturbation"],
-        probe["source"],
-        probe["targets"],
-        probe["clip"],
-        tuple(probe["range"]),
+        perturbation=probe["perturbation"],
+        source=probe["source"],
+        targets=probe["targets"],
+        clip=probe["clip"],
+        input_range=tuple(probe["range"]),
     )
     options = Options(
         engine=engine,

@@ -119,5 +119,14 @@ def _truths_of(
         perturbation, clip, source, span = question
         network = read_onnx(model)
         targets = goals or None
-        _known[key] = exact_optimum(Problem(network, perturbation, source, targets, clip, span))
+        _known[key] = exact_optimum(
+            Problem(
+                network,
+                perturbation=perturbation,
+                source=source,
+                targets=targets,
+                clip=clip,
+                input_range=span,
+            )
+        )
     return _known[key]

@@ -56,8 +56,8 @@ def larger_problem(number: int) -> tuple[str, Problem]:
         classes = int(rng.integers(3, 6))
         problem = Problem(
             build(rng, shape, classes),
-            KINDS[kind](rng, shape, 1.0),
-            int(rng.integers(classes)),
+            perturbation=KINDS[kind](rng, shape, 1.0),
+            source=int(rng.integers(classes)),
             clip=bool(rng.random() < 0.5),
         )
         change = change_in(problem, rng)

@@ -169,8 +169,8 @@ def hard_problem(number: int) -> tuple[str, Problem]:
         network = _network(HARD[way](rng, int(np.prod(shape)), classes), shape)
         problem = Problem(
             network,
-            KINDS[kind](rng, shape, 1.0),
-            int(rng.integers(classes)),
+            perturbation=KINDS[kind](rng, shape, 1.0),
+            source=int(rng.integers(classes)),
             clip=rng.random() < 0.5,
         )
         change = change_in(problem, rng)

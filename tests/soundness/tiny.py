@@ -67,9 +67,9 @@ def _drawn(rng: Rng, kind: str, flavour: str, scale: float) -> Problem:
     wish = SmallWish(rng, shape, classes, scale, source, targets)
     return Problem(
         FLAVOURS[flavour](wish),
-        KINDS[kind](rng, shape, high - low),
-        source,
-        targets,
+        perturbation=KINDS[kind](rng, shape, high - low),
+        source=source,
+        targets=targets,
         clip=bool(rng.random() < 0.5),
         input_range=(low, high),
     )

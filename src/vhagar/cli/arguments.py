@@ -80,11 +80,11 @@ def problem(arguments: argparse.Namespace) -> Problem:
 
     return Problem(
         read_onnx(arguments.model, **conventions(arguments)),
-        named(arguments.perturbation),
-        arguments.source,
-        arguments.target,
-        arguments.clip,
-        arguments.input_range,
+        perturbation=named(arguments.perturbation),
+        source=arguments.source,
+        targets=arguments.target,
+        clip=arguments.clip,
+        input_range=arguments.input_range,
     )
 
 

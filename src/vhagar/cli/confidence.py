@@ -43,5 +43,7 @@ def run(arguments: argparse.Namespace) -> Outcome:
     options, outputs = types.search_options(arguments), Outputs(arguments.json, arguments.plot)
     outputs.check(arguments.model, options.certificate)
     network = read_onnx(arguments.model, **types.conventions(arguments))
-    problem = Problem(network, None, arguments.label, input_range=arguments.input_range)
+    problem = Problem(
+        network, perturbation=None, source=arguments.label, input_range=arguments.input_range
+    )
     return run_session(problem, options, arguments.timeout, outputs)

@@ -94,12 +94,12 @@ def run(arguments: argparse.Namespace) -> int:
     domain = Domain(network.input_shape, *arguments.input_range)
     problem = LocalProblem(
         network,
-        named(arguments.perturbation or f"linf({arguments.epsilon!r})"),
-        read_image(arguments.image, domain, arguments.index),
-        arguments.source,
-        arguments.target,
-        arguments.clip,
-        arguments.input_range,
+        perturbation=named(arguments.perturbation or f"linf({arguments.epsilon!r})"),
+        image=read_image(arguments.image, domain, arguments.index),
+        source=arguments.source,
+        targets=arguments.target,
+        clip=arguments.clip,
+        input_range=arguments.input_range,
     )
     options = Options(
         engine=arguments.engine,

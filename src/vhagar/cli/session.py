@@ -103,7 +103,7 @@ def _search_with_percent(
         return replace(result, notes=(*result.notes, "the maximal confidence was not computed"))
     domain = problem.domain
     ends = (domain.lower, domain.upper)
-    reference = Problem(problem.network, None, problem.source, input_range=ends)
+    reference = Problem(problem.network, perturbation=None, source=problem.source, input_range=ends)
     left = None if timeout is None else max(begun + timeout - time.monotonic(), 0.0)
     # The certificate is about the question, not about the maximal confidence.
     largest = _search(screen, reference, replace(options, certificate=None), left)

@@ -43,6 +43,7 @@ class LocalProblem:
     def __init__(
         self,
         network: Network,
+        *,
         perturbation: Perturbation | str,
         image: ArrayLike,
         source: int | None = None,
@@ -60,7 +61,14 @@ class LocalProblem:
         found = int(scores.argmax())
         if source is None:
             source = found
-        problem = Problem(network, perturbation, source, targets, clip, input_range)
+        problem = Problem(
+            network,
+            perturbation=perturbation,
+            source=source,
+            targets=targets,
+            clip=clip,
+            input_range=input_range,
+        )
         x = np.clip(x, problem.domain.lower, problem.domain.upper)
         if abs(x - np.asarray(image, dtype=np.float64).reshape(-1)).max() > 1e-6 * max(
             1.0, problem.domain.magnitude

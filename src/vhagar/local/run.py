@@ -227,7 +227,7 @@ class _Search:
 
     def _searched(self, case: _Case, shift: float, timeout: float | None) -> Result:
         network = behind(self.problem.everywhere.given_network, case.images, case.target, shift)
-        question = Problem(network, None, case.target)
+        question = Problem(network, perturbation=None, source=case.target)
         result = verify(question, timeout=timeout, options=self.options)
         # One rounding for the difference, and what the images' own rounding can do.
         room = case.rounding + 2.0**-50 * (abs(result.upper) + shift)

@@ -65,4 +65,11 @@ class Question:
     def problem(self, network: Network) -> Problem:
         """The problem itself."""
         targets = self.targets or None
-        return Problem(network, self.parsed, self.source, targets, self.clip, self.input_range)
+        return Problem(
+            network,
+            perturbation=self.parsed,
+            source=self.source,
+            targets=targets,
+            clip=self.clip,
+            input_range=self.input_range,
+        )

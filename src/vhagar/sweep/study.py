@@ -198,11 +198,18 @@ def _problems(study: Study, network: Network) -> Iterator[Problem]:
     for grid in study.grids:
         perturbations += grid.perturbations(domain)
     for source in sources if study.confidence else ():
-        yield Problem(network, None, source, input_range=study.input_range)
+        yield Problem(network, perturbation=None, source=source, input_range=study.input_range)
     for perturbation in perturbations:
         for source in sources:
             for targets in _targets(study, network, source):
-                yield Problem(network, perturbation, source, targets, study.clip, study.input_range)
+                yield Problem(
+                    network,
+                    perturbation=perturbation,
+                    source=source,
+                    targets=targets,
+                    clip=study.clip,
+                    input_range=study.input_range,
+                )
 
 
 def _targets(study: Study, network: Network, source: int) -> Iterator[int | None]:

@@ -62,7 +62,7 @@ def test_from_module_to_checked_certificate(tmp_path: Path) -> None:
     network = vhagar.save_model(network, tmp_path / "module.onnx")
     proof = tmp_path / "proof.cert"
     options = vhagar.Options(workers=1, attack=False, certificate=proof)
-    problem = vhagar.Problem(network, "occlusion(2,2,5)", 0)
+    problem = vhagar.Problem(network, perturbation="occlusion(2,2,5)", source=0)
     result = vhagar.verify(problem, options=options, timeout=20)
     assert result.lower > 0
     verdict = check(proof, tmp_path / "module.onnx")

@@ -119,7 +119,9 @@ def test_steps_come_close_to_the_linear_program() -> None:
         weight, bias = rng.normal(size=(out, into)) / np.sqrt(into), 0.1 * rng.normal(size=out)
         shape = (1, 3, 4) if into == 12 else (into,)
         layers += [Affine(weight, bias, shape, (out,)), Relu((out,))]
-    problem = Problem(Network(tuple(layers[:-1]), (1, 3, 4)), "occlusion(1,1,2)", 0, 1)
+    problem = Problem(
+        Network(tuple(layers[:-1]), (1, 3, 4)), perturbation="occlusion(1,1,2)", source=0, targets=1
+    )
     bounds = quick_bounds(problem.network, problem.pieces[0])
     exact = RegionModel(problem, bounds, 1)
     quick, best = exact.quick_upper(), exact.evaluate((), np.inf).upper

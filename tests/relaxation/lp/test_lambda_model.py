@@ -60,7 +60,7 @@ def network_without_biases(seed: int, scale: float = 1.0) -> Network:
 @pytest.mark.parametrize("scale", [1.0, 1e-3, 1e3])
 def test_neurons_that_reach_zero_by_rounding_cut_nothing_off(seed: int, scale: float) -> None:
     network = network_without_biases(seed, scale)
-    problem = Problem(network, None, 0)
+    problem = Problem(network, perturbation=None, source=0)
     (piece,) = problem.pieces
     context = RegionModel(problem, quick_bounds(network, piece), None)
     (hexagons, *_) = context.bounds.hexagons
@@ -95,7 +95,12 @@ def test_no_decision_cuts_off_a_corner_that_misses_an_axis_by_rounding(
     """One pixel is blackened: `s = 2.5 x`, `t = 0`, known only as `-miss <= t`, `-miss <= s`."""
     last = Affine(np.array([[1.0], [0.0]]), np.array([0.0, 0.5]), (1,), (2,))
     first = Affine(np.array([[2.5]]), np.zeros(1), (1, 1, 1), (1,))
-    problem = Problem(Network((first, Relu((1,)), last), (1, 1, 1)), "occlusion(1,1,1)", 0, 1)
+    problem = Problem(
+        Network((first, Relu((1,)), last), (1, 1, 1)),
+        perturbation="occlusion(1,1,1)",
+        source=0,
+        targets=1,
+    )
     bounds = quick_bounds(problem.network, problem.pieces[0])
     sides = np.array([-miss, 2.5 + miss, -miss, 2.5 + miss, -3.0, 3.0])
     bounds.replace(0, Hexagons(*sides[:, None]))

@@ -135,7 +135,7 @@ def test_a_neuron_inside_its_triangle_is_not_settled() -> None:
         ),
         (1, 1, 3),
     )
-    problem = Problem(network, "occlusion(1,2,1)", 0, 5)
+    problem = Problem(network, perturbation="occlusion(1,2,1)", source=0, targets=5)
     result = verify(problem, timeout=60, options=Options(processes=False, attack=False))
     assert result.status is Status.CLOSED
     assert result.upper == pytest.approx(11 / 15, rel=0.01)

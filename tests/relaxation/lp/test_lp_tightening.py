@@ -99,7 +99,9 @@ def test_a_certificate_of_tightened_layers_is_accepted(tmp_path: Path) -> None:
     problem = local_problem(0)
     model, path = tmp_path / "model.onnx", tmp_path / "proof.cert"
     vhagar.save_model(problem.network, model)
-    asked = vhagar.Problem(vhagar.read_onnx(model), "occlusion(1,1,2)", 0, 1)
+    asked = vhagar.Problem(
+        vhagar.read_onnx(model), perturbation="occlusion(1,1,2)", source=0, targets=1
+    )
     assert is_local(quick_bounds(asked.network, asked.pieces[0]))
     options = Options(processes=False, attack=False, certificate=path)
     result = verify(asked, timeout=20, options=options)

@@ -47,7 +47,9 @@ def test_the_default_engine_turns_to_it_by_size(monkeypatch: pytest.MonkeyPatch)
         raise AssertionError("a linear program was built")
 
     monkeypatch.setattr("vhagar.solver.simplex.Simplex.__init__", no_simplex)
-    problem = Problem(network(np.random.default_rng(3)), "occlusion(2,2,[2,3])", 0)
+    problem = Problem(
+        network(np.random.default_rng(3)), perturbation="occlusion(2,2,[2,3])", source=0
+    )
     result = verify(problem, timeout=60, options=Options(processes=False, device="cpu"))
     assert any("too many for linear programs" in note for note in result.notes)
     assert result.lower > 0
@@ -62,7 +64,9 @@ def test_the_attack_runs_beside_it() -> None:
         if progress.lower > 0 and progress.upper < progress.initial_upper:
             raise KeyboardInterrupt
 
-    problem = Problem(network(np.random.default_rng(3)), "linf(0.2)", 0, 1)
+    problem = Problem(
+        network(np.random.default_rng(3)), perturbation="linf(0.2)", source=0, targets=1
+    )
     options = Options(engine="first-order", device="cpu", workers=2)
     result = verify(problem, timeout=120, options=options, on_progress=enough)
     assert 0 < result.lower < result.upper < result.history[0].upper
@@ -84,6 +88,8 @@ def test_a_missing_gpu_is_an_error_with_a_way_out(
 
 
 def test_without_a_gpu_triton_is_never_imported() -> None:
-    problem = Problem(network(np.random.default_rng(3)), "linf(0.2)", 0, 1)
+    problem = Problem(
+        network(np.random.default_rng(3)), perturbation="linf(0.2)", source=0, targets=1
+    )
     verify(problem, timeout=1, options=ALONE)
     assert "vhagar.relaxation.first_order.kernels" not in sys.modules

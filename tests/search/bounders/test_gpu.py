@@ -222,7 +222,9 @@ def test_branching_gains_something() -> None:
         weight, bias = rng.normal(size=(out, into)) / np.sqrt(into), 0.1 * rng.normal(size=out)
         shape = (1, 3, 4) if into == 12 else (into,)
         layers += [Affine(weight, bias, shape, (out,)), Relu((out,))]
-    problem = Problem(Network(tuple(layers[:-1]), (1, 3, 4)), "linf(0.2)", 0, 1)
+    problem = Problem(
+        Network(tuple(layers[:-1]), (1, 3, 4)), perturbation="linf(0.2)", source=0, targets=1
+    )
     explorer = WideExplorer(problem, Options(), CPU, first=1 << 40)
     context = RegionModel(problem, quick_bounds(problem.network, problem.pieces[0]), 1)
     root = context.evaluate((), math.inf).upper

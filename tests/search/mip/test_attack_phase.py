@@ -61,7 +61,7 @@ def test_without_both_there_is_no_attack(problem: Problem, more: dict[str, Any])
 
 
 def test_nothing_is_attacked_without_a_perturbation(hidden: Network) -> None:
-    run = tracker_of(Problem(hidden, None, 0))
+    run = tracker_of(Problem(hidden, perturbation=None, source=0))
     assert not AttackBeside(run, math.inf, queue.SimpleQueue()).running
 
 

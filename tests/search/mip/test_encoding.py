@@ -73,7 +73,10 @@ def a_pair(piece: AbstractPiece, rng: np.random.Generator) -> tuple[np.ndarray, 
 
 
 def test_every_perturbation_is_here() -> None:
-    kinds = {type(Problem(network(1.0), text, SOURCE).perturbation) for text, _ in PERTURBED}
+    kinds = {
+        type(Problem(network(1.0), perturbation=text, source=SOURCE).perturbation)
+        for text, _ in PERTURBED
+    }
     assert kinds == set(PERTURBATIONS)
 
 
@@ -94,7 +97,14 @@ def test_the_model_computes_what_the_network_computes(
     perturbation: str, clip: bool, scale: float, related: bool, lambdas: bool
 ) -> None:
     model = network(scale)
-    problem = Problem(model, perturbation, SOURCE, TARGET, clip=clip, input_range=(-0.25, 1))
+    problem = Problem(
+        model,
+        perturbation=perturbation,
+        source=SOURCE,
+        targets=TARGET,
+        clip=clip,
+        input_range=(-0.25, 1),
+    )
     rng = np.random.default_rng(1)
     shown = 0
     for piece in problem.pieces:
@@ -116,7 +126,7 @@ def test_the_model_computes_what_the_network_computes(
 
 def test_without_a_piece_there_is_one_copy() -> None:
     model = network(1.0)
-    encoding = encode(Problem(model, None, SOURCE), None, None)
+    encoding = encode(Problem(model, perturbation=None, source=SOURCE), None, None)
     assert encoding.x_p is None
     x = np.random.default_rng(3).uniform(size=18)
     lower, upper = encoding.arrays.column_lower.copy(), encoding.arrays.column_upper.copy()

@@ -33,7 +33,7 @@ def test_by_how_much_a_confidence_is_missed(
 
 
 def test_without_a_target_it_is_the_confidence_alone(hidden: Network) -> None:
-    question = shortfall(encode(Problem(hidden, None, 0), None, None), 1.0)
+    question = shortfall(encode(Problem(hidden, perturbation=None, source=0), None, None), 1.0)
     model = HighsModel(question.arrays, question.v)
     room, row_lower = question.room(model.outward)
     assert room == np.inf

@@ -141,7 +141,11 @@ def test_a_refused_call_is_noted_and_the_other_targets_are_searched(
     three = type(last)(
         np.vstack([last.weight, last.weight[1:] - 1]), np.append(last.bias, 0.25), (1,), (3,)
     )
-    wider = Problem(type(network)((*network.layers[:-1], three), (1, 1, 2)), "linf(0.125)", 0)
+    wider = Problem(
+        type(network)((*network.layers[:-1], three), (1, 1, 2)),
+        perturbation="linf(0.125)",
+        source=0,
+    )
     result = run_with(wider, solve, monkeypatch)
     assert result.notes == ("the search for target 1 failed: HiGHS answered kError to passModel",)
     assert result.targets[1].upper == result.history[0].upper

@@ -76,7 +76,7 @@ PERTURBED = (
 @pytest.mark.parametrize("seed", range(3))
 def test_what_is_known_holds_for_every_pair(text: str, clip: bool, seed: int) -> None:
     network = deep_network(seed)
-    problem = Problem(network, text, 0, clip=clip)
+    problem = Problem(network, perturbation=text, source=0, clip=clip)
     options = Options(engine="mip", formulation="lambda", processes=False)
     _, known = prepared(problem, options)
     rng = np.random.default_rng(seed)
@@ -102,7 +102,7 @@ def test_what_is_known_holds_for_every_pair(text: str, clip: bool, seed: int) ->
 
 
 def test_bounds_are_computed_once_for_all_targets_and_pieces() -> None:
-    pool, known = prepared(Problem(deep_network(), "occlusion(1,[1,3],1)", 0))
+    pool, known = prepared(Problem(deep_network(), perturbation="occlusion(1,[1,3],1)", source=0))
     asked = [task for task in pool.asked if isinstance(task, BoundNeuron)]
     places = Counter((task.copy, task.position, task.neuron) for task in asked)
     assert asked
@@ -119,7 +119,7 @@ def test_a_copy_with_other_inputs_is_asked_about_where_it_sees_them() -> None:
     second = Affine(np.eye(2), np.array([-0.5, -0.5]), (2,), (2,))
     last = Affine(np.array([[1.0, -1], [-1, 1]]), np.zeros(2), (2,), (2,))
     network = Network((first, Relu((2,)), second, Relu((2,)), last), (1, 1, 4))
-    pool, known = prepared(Problem(network, "occlusion(1,1,1)", 0))
+    pool, known = prepared(Problem(network, perturbation="occlusion(1,1,1)", source=0))
     asked = [(task.copy, task.neuron) for task in pool.asked if isinstance(task, BoundNeuron)]
     assert asked == [(0, 0), (0, 1)]  # black pixels make the first neuron's sign known
     bounds = known[0].bounds
@@ -140,7 +140,7 @@ def test_a_copy_with_other_inputs_is_asked_about_where_it_sees_them() -> None:
 def test_only_what_is_wanted_is_computed(
     without: tuple[str, ...], formulation: str, wanted: tuple[bool, bool]
 ) -> None:
-    problem = Problem(deep_network(), "linf(0.2)", 0)
+    problem = Problem(deep_network(), perturbation="linf(0.2)", source=0)
     options = Options(engine="mip", without=without, formulation=formulation, processes=False)
     pool, known = prepared(problem, options)
     assert (known[0].relations is not None, known[0].hexagons is not None) == wanted
@@ -149,13 +149,13 @@ def test_only_what_is_wanted_is_computed(
 
 
 def test_without_a_perturbation_there_is_one_copy() -> None:
-    pool, known = prepared(Problem(deep_network(), None, 0))
+    pool, known = prepared(Problem(deep_network(), perturbation=None, source=0))
     assert list(known) == [None]
     assert {type(task) for task in pool.asked} == {BoundNeuron}
 
 
 def test_without_time_nothing_is_asked_but_everything_is_there() -> None:
-    problem = Problem(deep_network(), "occlusion(1,[1,3],1)", 0)
+    problem = Problem(deep_network(), perturbation="occlusion(1,[1,3],1)", source=0)
     pool = Recorder(problem)
     known = prepare(problem, OPTIONS, pool, time.monotonic() - 1)
     assert not any(isinstance(task, BoundNeuron) for task in pool.asked)
@@ -171,7 +171,7 @@ def test_dependencies_are_found_once_for_all_targets(monkeypatch: pytest.MonkeyP
         return find_dependencies(network, piece, *more, **options)
 
     monkeypatch.setattr(crews, "find_dependencies", find)
-    problem = Problem(deep_network(classes=4), "occlusion(1,[1,2],1)", 0)
+    problem = Problem(deep_network(classes=4), perturbation="occlusion(1,[1,2],1)", source=0)
     verify(problem, options=OPTIONS)
     assert len(problem.targets) == 3
     assert found == list(problem.pieces)
@@ -186,7 +186,7 @@ def process_crew(problem: Problem, size: int = 2) -> tuple[ProcessPool, list[Any
 
 
 def test_processes_find_the_same() -> None:
-    problem = Problem(deep_network(), "occlusion(1,[1,3],1)", 0)
+    problem = Problem(deep_network(), perturbation="occlusion(1,[1,3],1)", source=0)
     _, alone = prepared(problem)
     pool, others = process_crew(problem)
     try:
@@ -205,7 +205,7 @@ def test_processes_find_the_same() -> None:
 
 
 def test_whoever_is_stuck_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
-    problem = Problem(deep_network(), "linf(0.2)", 0)
+    problem = Problem(deep_network(), perturbation="linf(0.2)", source=0)
     pool, _ = process_crew(problem, size=1)
     task = RelatePiece(0, (), 60.0)  # type: ignore[arg-type]
     try:
@@ -219,7 +219,7 @@ def test_whoever_is_stuck_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_worker_that_fails_is_noted_and_the_rest_goes_on() -> None:
-    problem = Problem(deep_network(), "linf(0.2)", 0)
+    problem = Problem(deep_network(), perturbation="linf(0.2)", source=0)
     pool, others = process_crew(problem, size=2)
     try:
         tasks = [RelatePiece(root, _bounds(problem), 1.0) for root in (99, 0)]
@@ -236,7 +236,7 @@ def _bounds(problem: Problem) -> Any:
 
 
 def test_a_solver_that_is_missing_ends_the_preparation(monkeypatch: pytest.MonkeyPatch) -> None:
-    problem = Problem(deep_network(), "linf(0.2)", 0)
+    problem = Problem(deep_network(), perturbation="linf(0.2)", source=0)
     inbox: queue.SimpleQueue[tuple[Any, Any]] = queue.SimpleQueue()
     options = Options(engine="mip", solver="abacus")
     pool = ProcessPool(problem, options, 1, inbox, lambda *_: None, lambda _: None)

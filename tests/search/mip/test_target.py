@@ -28,7 +28,11 @@ def uppers(messages: list[Message]) -> list[float]:
 def test_a_piece_that_no_longer_matters_still_counts(hidden: Network) -> None:
     # One piece is settled up to the gap; the other one has nothing better than the witness.
     messages: list[Message] = []
-    search = search_of(Problem(hidden, "patch([0,0.125],1,[1,2],1)", 0, 1), messages, gap=0.01)
+    search = search_of(
+        Problem(hidden, perturbation="patch([0,0.125],1,[1,2],1)", source=0, targets=1),
+        messages,
+        gap=0.01,
+    )
     settled, other = search._open
     search._lower, settled.upper, other.upper, other.slice = 0.2, 0.2005, 0.6, 4.0
     search.run()
@@ -37,7 +41,7 @@ def test_a_piece_that_no_longer_matters_still_counts(hidden: Network) -> None:
 
 def test_nothing_better_than_the_witness_means_no_more_than_that(hidden: Network) -> None:
     messages: list[Message] = []
-    search = search_of(Problem(hidden, "linf(0.125)", 0, 1), messages)
+    search = search_of(Problem(hidden, perturbation="linf(0.125)", source=0, targets=1), messages)
     search._lower = 0.3  # more than there is
     search.run()
     assert min(uppers(messages)) == 0.3
@@ -47,7 +51,7 @@ def test_nothing_at_all_means_zero() -> None:
     # Class 1 is constant and below all that class 0 can be.
     never = Network((Affine(np.eye(2)[:, :1], np.array([0.0, -0.25]), (1,), (2,)),), (1,))
     messages: list[Message] = []
-    search_of(Problem(never, "linf(0.125)", 0, 1), messages).run()
+    search_of(Problem(never, perturbation="linf(0.125)", source=0, targets=1), messages).run()
     assert min(uppers(messages)) == 0
 
 
@@ -90,7 +94,7 @@ def test_infeasible_without_a_bound_that_says_so_changes_nothing(
 ) -> None:
     calls = answers_of(monkeypatch, INFEASIBLE, second)
     messages: list[Message] = []
-    search = search_of(Problem(hidden, "linf(0.125)", 0, 1), messages)
+    search = search_of(Problem(hidden, perturbation="linf(0.125)", source=0, targets=1), messages)
     search._lower = lower
     search.run()
     assert not messages
@@ -102,7 +106,7 @@ def test_a_second_opinion_is_a_bound_like_any_other(
 ) -> None:
     answers_of(monkeypatch, INFEASIBLE, Solved(SolveStatus.OPTIMAL, -0.01, None))
     messages: list[Message] = []
-    search = search_of(Problem(hidden, "linf(0.125)", 0, 1), messages)
+    search = search_of(Problem(hidden, perturbation="linf(0.125)", source=0, targets=1), messages)
     search._lower = 0.1
     search.run()
     assert uppers(messages) == [0.1]
@@ -114,7 +118,9 @@ def test_infeasible_next_to_the_optimum_leaves_a_bound_next_to_it(
     # Not even a sound solver is sure here: what it cannot tell apart is part of the bound.
     answers_of(monkeypatch, INFEASIBLE)
     messages: list[Message] = []
-    search = search_of(Problem(hidden, "linf(0.125)", 0, 1), messages, gap=0.0)
+    search = search_of(
+        Problem(hidden, perturbation="linf(0.125)", source=0, targets=1), messages, gap=0.0
+    )
     search._lower = np.nextafter(0.25, 0)
     search.run()
     assert 0.25 <= min(uppers(messages)) <= 0.25 + 1e-6
@@ -126,7 +132,9 @@ def test_a_piece_in_doubt_gets_another_turn_while_there_are_others(
     stopped = Solved(SolveStatus.STOPPED, math.inf, None)
     calls = answers_of(monkeypatch, INFEASIBLE, stopped)
     messages: list[Message] = []
-    search = search_of(Problem(hidden, "patch([0,0.125],1,[1,2],1)", 0, 1), messages)
+    search = search_of(
+        Problem(hidden, perturbation="patch([0,0.125],1,[1,2],1)", source=0, targets=1), messages
+    )
     limit = 8
     search._should_stop = lambda: len(calls) >= limit
     search.run()
@@ -143,7 +151,7 @@ def test_a_bound_below_the_witness_bounds_only_what_is_better(
         HighsModel, "solve", lambda *_, **__: Solved(SolveStatus.OPTIMAL, bound, None)
     )
     messages: list[Message] = []
-    search = search_of(Problem(hidden, "linf(0.125)", 0, 1), messages)
+    search = search_of(Problem(hidden, perturbation="linf(0.125)", source=0, targets=1), messages)
     search._lower = 0.1
     search.run()
     assert min(uppers(messages)) == 0.1
@@ -152,7 +160,9 @@ def test_a_bound_below_the_witness_bounds_only_what_is_better(
 def test_announcements_fall_and_hold(hidden: Network) -> None:
     # Whichever pixel moves, the optimum is 1/8.
     messages: list[Message] = []
-    search_of(Problem(hidden, "patch([0,0.125],1,[1,2],1)", 0, 1), messages).run()
+    search_of(
+        Problem(hidden, perturbation="patch([0,0.125],1,[1,2],1)", source=0, targets=1), messages
+    ).run()
     found = uppers(messages)
     assert found == sorted(found, reverse=True)
     assert 0.125 <= found[-1] <= 0.1251
@@ -162,7 +172,9 @@ def test_announcements_fall_and_hold(hidden: Network) -> None:
 def test_a_range_of_contrasts_is_split_until_it_is_tight(hidden: Network) -> None:
     # Half the contrast: x1 - x2 may be 1/2. The relaxation of the whole range allows more.
     messages: list[Message] = []
-    search_of(Problem(hidden, "contrast([0.5,0.9])", 0, 1), messages).run()
+    search_of(
+        Problem(hidden, perturbation="contrast([0.5,0.9])", source=0, targets=1), messages
+    ).run()
     found = uppers(messages)
     assert 0.25 <= found[-1] <= 0.2503
     assert found == sorted(found, reverse=True)
@@ -180,7 +192,7 @@ def test_a_solver_that_always_stops_early_is_not_asked_for_ever(
 
     monkeypatch.setattr(HighsModel, "solve", solve)
     messages: list[Message] = []
-    search_of(Problem(hidden, "linf(0.125)", 0, 1), messages).run()
+    search_of(Problem(hidden, perturbation="linf(0.125)", source=0, targets=1), messages).run()
     assert calls == 1
     assert uppers(messages) == [0.7]
 
@@ -188,7 +200,7 @@ def test_a_solver_that_always_stops_early_is_not_asked_for_ever(
 def test_only_the_problems_own_pieces_are_sent(hidden: Network) -> None:
     """Candidates come from split pieces, but name the piece they were split from."""
     messages: list[Message] = []
-    problem = Problem(hidden, "contrast([0.5,2])", 0, 1)
+    problem = Problem(hidden, perturbation="contrast([0.5,2])", source=0, targets=1)
     search_of(problem, messages).run()
     found = [message for message in messages if isinstance(message, CandidateFound)]
     assert found
