@@ -12,7 +12,8 @@ import numpy as np
 from vhagar import Problem
 from vhagar.attack import Attack, AttackOptions
 from vhagar.attack.worker import AttackJob, attack_beside
-from vhagar.runtime.processes import Channel, Finished, Worker
+from vhagar.runtime.pool import Channel, Finished
+from vhagar.runtime.processes import Worker
 
 _SMALL = AttackOptions(inputs=16, steps=20, patience=5, rounds=1, device="cpu")
 

@@ -17,7 +17,7 @@ from vhagar.baseline import MarabouEngine, marabou, pool, solver
 from vhagar.baseline.solver import Answer, Candidate, Task, Verdict, answer
 from vhagar.errors import SolverUnavailable
 from vhagar.result import BoundKind
-from vhagar.runtime.processes import Finished
+from vhagar.runtime.pool import Finished
 
 from ..oracle.cases import Case
 from ..oracle.exact import exact_confidence_of, exact_optimum, overall

@@ -1,10 +1,11 @@
-"""Workers: what they say arrives, and none is left behind."""
+"""Worker processes: what they say arrives, each ends once, and none is left behind."""
 
 from __future__ import annotations
 
 import importlib
+import math
 import os
-import queue
+import signal
 import subprocess
 import sys
 import time
@@ -19,7 +20,8 @@ import pytest
 import vhagar
 from vhagar import Network, Options, Problem, Status, verify
 from vhagar.network import Affine
-from vhagar.runtime.processes import Finished, Worker
+from vhagar.runtime.pool import Finished
+from vhagar.runtime.processes import ProcessPool
 from vhagar.search import ENGINES
 from vhagar.search.mip import engine as mip_engine
 from vhagar.search.mip.messages import UpperFound
@@ -36,22 +38,29 @@ def wait_until(condition: Any, what: str) -> None:
         time.sleep(0.05)
 
 
-def collect(job: Any) -> list[Any]:
-    """All that a worker says until it ends."""
-    inbox: queue.SimpleQueue[tuple[Any, Any]] = queue.SimpleQueue()
-    worker = Worker("name", job, inbox)
-    try:
-        heard: list[Any] = []
-        while not heard or not isinstance(heard[-1], Finished):
-            name, message = inbox.get(timeout=PATIENCE)
-            assert name == "name"
-            heard.append(message)
-    finally:
-        worker.stop()
+def hear(pool: ProcessPool) -> tuple[Any, Any]:
+    """The next message, however long it takes."""
+    heard = pool.next_message(math.inf, PATIENCE)
+    assert heard is not None
     return heard
 
 
-def test_messages_arrive_in_order(problem: Problem) -> None:
+def collect(job: Any) -> list[Any]:
+    """All that a worker says until it ends."""
+    with ProcessPool() as pool:
+        pool.start("name", job)
+        heard: list[Any] = []
+        while not heard or not isinstance(heard[-1], Finished):
+            name, message = hear(pool)
+            assert name == "name"
+            heard.append(message)
+        assert "name" not in pool
+        assert pool.next_message(math.inf, 0.3) is None  # its end is told once
+    return heard
+
+
+def test_messages_arrive_in_order(hidden: Network) -> None:
+    problem = Problem(hidden, "linf(0.125)", 0, 1)
     options = Options(engine="mip")
     *messages, last = collect((mip_engine._search, (problem, 1, options, UNPREPARED)))
     assert last.error is None
@@ -88,6 +97,10 @@ def print_and_send(argument, channel):
     print("solvers print", flush=True)
     os.write(1, b"wherever they like")
     channel.send(argument)
+
+def echo(argument, channel):
+    while True:
+        channel.send((argument, channel.receive()))
 """
 
 
@@ -104,12 +117,79 @@ def test_what_a_worker_prints_is_no_message(jobs: ModuleType) -> None:
 
 def test_a_stopped_worker_is_gone(jobs: ModuleType, children_of: ChildrenOf) -> None:
     before = children_of(os.getpid())
-    inbox: queue.SimpleQueue[tuple[Any, Any]] = queue.SimpleQueue()
-    worker = Worker("name", (jobs.sleep, 1000), inbox)
-    _, pid = inbox.get(timeout=PATIENCE)
-    assert children_of(os.getpid()) - before == {pid}
-    worker.stop()
+    with ProcessPool() as pool:
+        pool.start("name", (jobs.sleep, 1000))
+        _, pid = hear(pool)
+        assert children_of(os.getpid()) - before == {pid}
+        pool.stop("name")
+        assert children_of(os.getpid()) == before
+        pool.stop("name")  # again: nothing happens
+        assert pool.next_message(math.inf, 0.3) is None
+
+
+def test_a_killed_worker_is_reported_once(jobs: ModuleType) -> None:
+    with ProcessPool() as pool:
+        pool.start("name", (jobs.sleep, 1000))
+        _, pid = hear(pool)
+        os.kill(pid, signal.SIGKILL)
+        name, last = hear(pool)
+        assert (name, last.error) == ("name", "the worker ended without a word")
+        assert "name" not in pool
+        assert pool.next_message(math.inf, 0.3) is None
+
+
+def test_each_worker_hears_what_it_is_told(jobs: ModuleType) -> None:
+    with ProcessPool() as pool:
+        for name in ("first", "second"):
+            pool.start(name, (jobs.echo, name.upper()))
+        for k in range(3):
+            pool.tell("first", k)
+            pool.tell("second", -k)
+        heard = [hear(pool) for _ in range(6)]
+        assert [message for name, message in heard if name == "first"] == [
+            ("FIRST", k) for k in range(3)
+        ]
+        assert [message for name, message in heard if name == "second"] == [
+            ("SECOND", -k) for k in range(3)
+        ]
+
+
+def test_a_name_can_be_used_again(jobs: ModuleType) -> None:
+    """Nothing that the first of that name has said is heard then."""
+    with ProcessPool() as pool:
+        pool.start("name", (jobs.echo, "first"))
+        pool.tell("name", 1)
+        hear(pool)
+        pool.tell("name", 2)
+        time.sleep(0.3)  # the answer is waiting by now
+        pool.stop("name")
+        pool.start("name", (jobs.echo, "second"))
+        with pytest.raises(ValueError, match="already"):
+            pool.start("name", (jobs.echo, "third"))
+        pool.tell("name", 3)
+        assert hear(pool) == ("name", ("second", 3))
+
+
+def test_closing_leaves_no_worker(jobs: ModuleType, children_of: ChildrenOf) -> None:
+    before = children_of(os.getpid())
+
+    def interrupted() -> None:
+        with ProcessPool() as pool:
+            for k in range(2):
+                pool.start(k, (jobs.sleep, 1000))
+            hear(pool)
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
     assert children_of(os.getpid()) == before
+
+
+def test_the_deadline_is_kept() -> None:
+    begun = time.monotonic()
+    assert ProcessPool().next_message(begun + 0.05, PATIENCE) is None
+    assert ProcessPool().next_message(begun, PATIENCE) is None  # in the past
+    assert time.monotonic() - begun < 1.0
 
 
 @pytest.fixture
@@ -148,13 +228,13 @@ def test_a_worker_ends_when_its_parent_is_killed(jobs: ModuleType) -> None:
 
 
 _PARENT = """
-import queue, time
+import math, time
 import jobs_of_a_test
-from vhagar.runtime.processes import Worker
+from vhagar.runtime.processes import ProcessPool
 
-inbox = queue.SimpleQueue()
-worker = Worker("name", (jobs_of_a_test.sleep, 1000), inbox)
-print(inbox.get()[1], flush=True)
+pool = ProcessPool()
+pool.start("name", (jobs_of_a_test.sleep, 1000))
+print(pool.next_message(math.inf, 60)[1], flush=True)
 time.sleep(1000)
 """
 

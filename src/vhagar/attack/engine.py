@@ -17,7 +17,8 @@ from vhagar.engine import AbstractEngine
 from vhagar.errors import InvalidInput
 from vhagar.options import ATTACK_PARTS, Options
 from vhagar.result import Run
-from vhagar.runtime.processes import Finished, Worker, next_message
+from vhagar.runtime.pool import Finished
+from vhagar.runtime.processes import Worker, next_message
 
 # Seconds, and of the time: what the last reports of workers may take.
 _LAST_WORDS, _LAST_WORDS_SHARE = 0.2, 0.08

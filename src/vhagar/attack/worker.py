@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from vhagar.attack.options import AttackOptions
 from vhagar.attack.run import Suggestion, attack
 from vhagar.problem import Problem
-from vhagar.runtime.processes import Channel
+from vhagar.runtime.pool import Channel
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,7 +10,8 @@ from typing import Any
 
 from vhagar.baseline.solver import Answer, Task, serve
 from vhagar.problem import Problem
-from vhagar.runtime.processes import Finished, Worker, next_message
+from vhagar.runtime.pool import Finished
+from vhagar.runtime.processes import Worker, next_message
 
 # What a question is about, besides delta: a target, and the place of a piece.
 Place = tuple[int, int]

@@ -16,7 +16,7 @@ from vhagar.baseline.query import Query, delta_query
 from vhagar.errors import SolverUnavailable
 from vhagar.problem import Problem
 from vhagar.result import Rejection, WitnessCheck
-from vhagar.runtime.processes import Channel
+from vhagar.runtime.pool import Channel
 from vhagar.search.mip.polish import Candidate, Polish
 
 Array = NDArray[np.float64]

@@ -1,4 +1,4 @@
-"""Searches in processes of their own.
+"""Worker processes on this machine.
 
 A worker is a fresh interpreter that reads one pickled job from its standard input and writes
 pickled messages to its standard output. Unlike multiprocessing this never imports the caller's main
@@ -17,32 +17,18 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-
-@dataclass(frozen=True, eq=False)
-class Channel:
-    """The worker's end of the line to its parent."""
-
-    send: Callable[[Any], None]
-    receive: Callable[[], Any]
-
-
-# A job: a module-level function and its first argument. It is called with a `Channel` besides.
-Job = tuple[Callable[[Any, Channel], None], Any]
-
-
-@dataclass(frozen=True, eq=False)
-class Finished:
-    """A worker's last message. `error` says what went wrong, if anything did."""
-
-    error: str | None
-
-
-# How long to wait for messages before looking around.
-_HEARTBEAT = 0.25
+from vhagar.runtime.pool import (
+    HEARTBEAT,
+    WITHOUT_A_WORD,
+    AbstractPool,
+    AbstractWorker,
+    Channel,
+    Finished,
+    Job,
+)
 
 
 def next_message(
@@ -51,17 +37,23 @@ def next_message(
     """A worker's name and what it says; None after a moment of silence, or at the deadline."""
     left = deadline - time.monotonic()
     try:
-        return inbox.get(timeout=max(0.0, min(left, _HEARTBEAT)))
+        return inbox.get(timeout=max(0.0, min(left, HEARTBEAT)))
     except queue.Empty:
         return None
 
 
-class Worker:
-    """A running job. Its messages, tagged with its name, go to a shared queue."""
+class ProcessPool(AbstractPool):
+    """Workers that are processes on this machine. None outlives this process."""
 
-    def __init__(self, name: Any, job: Job, inbox: queue.SimpleQueue[tuple[Any, Any]]) -> None:
-        self.name = name
-        self._inbox = inbox
+    def _launch(self, job: Job, hear: Callable[[Any], None]) -> AbstractWorker:
+        return _Process(job, hear)
+
+
+class _Process(AbstractWorker):
+    """A worker process; two threads keep its pipes moving."""
+
+    def __init__(self, job: Job, hear: Callable[[Any], None]) -> None:
+        self._hear = hear
         # The package may be a checkout on sys.path: the worker finds it all the same.
         root = str(Path(__file__).resolve().parents[2])
         paths = [root, os.environ.get("PYTHONPATH", "")]
@@ -84,7 +76,6 @@ class Worker:
             thread.start()
 
     def tell(self, message: Any) -> None:
-        """Send the worker a message. Never blocks, however busy the worker is."""
         # Pickled at once: what is sent may change afterwards, were it only by a cached property.
         self._outbox.put(pickle.dumps(message))
 
@@ -98,20 +89,19 @@ class Worker:
     def _read(self) -> None:
         """Pass on messages until the worker ends."""
         assert self._process.stdout is not None
-        last: Any = Finished("the worker ended without a word")
+        last: Any = Finished(WITHOUT_A_WORD)
         try:
             while True:
                 message = pickle.load(self._process.stdout)
                 if isinstance(message, Finished):
                     last = message
                     break
-                self._inbox.put((self.name, message))
+                self._hear(message)
         except (EOFError, OSError, pickle.UnpicklingError):
             pass  # ended or killed: `last` says so
-        self._inbox.put((self.name, last))
+        self._hear(last)
 
     def stop(self) -> None:
-        """End the worker now."""
         self._process.kill()
         self._process.wait()
         self._outbox.put(None)  # the end
@@ -119,6 +109,14 @@ class Worker:
             thread.join()
         if self._process.stdout is not None:
             self._process.stdout.close()
+
+
+class Worker(_Process):
+    """A running job. Its messages, tagged with its name, go to a shared queue."""
+
+    def __init__(self, name: Any, job: Job, inbox: queue.SimpleQueue[tuple[Any, Any]]) -> None:
+        self.name = name
+        super().__init__(job, lambda message: inbox.put((name, message)))
 
 
 @contextlib.contextmanager

@@ -7,7 +7,6 @@ that the LPs of strong perturbations find hard to see. It is searched only while
 
 from __future__ import annotations
 
-import queue
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,7 +20,8 @@ from vhagar.problem import Problem
 from vhagar.reduction.base import AbstractReduction
 from vhagar.reduction.contrast import Homogeneous
 from vhagar.result import BoundKind, Run
-from vhagar.runtime.processes import Finished, Worker, next_message
+from vhagar.runtime.pool import AbstractPool, Finished
+from vhagar.runtime.processes import ProcessPool
 from vhagar.search.bounders.gpu.beside import WideBeside, WideHere
 from vhagar.search.bounders.gpu.tasks import WideReport
 from vhagar.search.bounders.size import is_large
@@ -111,7 +111,7 @@ class _Search:
         self._ceiling = _Ceiling(run.original, run.interval.upper, run.options.seed)
         # Read at once: a wrong file is an error before the search, not in its midst.
         self._dataset = named_dataset(run.options, run.original.domain)
-        self._attacker: Worker | None = None
+        self._pool: AbstractPool = ProcessPool()
         self._attack_started = False
         self._wide: WideBeside | None = None
 
@@ -138,20 +138,19 @@ class _Search:
 
     def run_in_processes(self, count: int, deadline: float) -> bool:
         run = self._run
-        inbox: queue.SimpleQueue[tuple[Any, Any]] = queue.SimpleQueue()
-        workers: dict[int, Worker] = {}
         begun = time.monotonic()
-        try:
+        with ProcessPool() as self._pool:
             for k in range(count):
-                workers[k] = Worker(k, (explore, (run.reduced, run.options, k)), inbox)
+                self._pool.start(k, (explore, (run.reduced, run.options, k)))
+            workers = set(range(count))
             idle = set(workers)
             if run.options.is_wide:
-                self._wide = WideBeside(run, count, inbox)
+                self._wide = WideBeside(run, count, self._pool)
             while not run.interval.closed:
                 if time.monotonic() > deadline:
                     return True
                 if time.monotonic() - begun > _ATTACK_AFTER:
-                    self._start_attack(inbox, deadline)
+                    self._start_attack(deadline)
                 self._hand_out(workers, idle)
                 if self._wide is not None:
                     self._wide.hand_out(self._frontier, self._ceiling.upper, len(workers))
@@ -159,25 +158,15 @@ class _Search:
                     break  # nothing left to do
                 if not workers:
                     break  # nobody left to do it
-                heard = next_message(inbox, deadline)
+                heard = self._pool.next_message(deadline)
                 if heard is None:
                     run.report()
                     continue
                 self._handle(*heard, workers, idle)
             self._announce()
             return False
-        finally:
-            self._stop(workers)
 
-    def _stop(self, workers: dict[int, Worker]) -> None:
-        for worker in workers.values():
-            worker.stop()
-        if self._attacker is not None:
-            self._attacker.stop()
-        if self._wide is not None:
-            self._wide.stop()
-
-    def _start_attack(self, inbox: queue.SimpleQueue[tuple[Any, Any]], deadline: float) -> None:
+    def _start_attack(self, deadline: float) -> None:
         """Once, and not for problems that end before it could help."""
         run = self._run
         wanted = run.options.attack and run.problem.perturbation is not None
@@ -197,13 +186,10 @@ class _Search:
         )
         seconds = min(left, shares * _ATTACK_SECONDS)
         job = AttackJob(run.original, options, seconds, self._dataset)
-        self._attacker = Worker(_ATTACKER, (attack_beside, job), inbox)
+        self._pool.start(_ATTACKER, (attack_beside, job))
 
     def _handle_attack(self, message: Any) -> None:
         if isinstance(message, Finished):
-            if self._attacker is not None:
-                self._attacker.stop()
-            self._attacker = None
             if message.error is not None:
                 self._run.note(f"the attack ended early: {message.error}")
         else:
@@ -223,7 +209,7 @@ class _Search:
         self._run.count_nodes(report.explored.nodes)
         self._announce()
 
-    def _handle(self, name: Any, message: Any, workers: dict[int, Worker], idle: set[int]) -> None:
+    def _handle(self, name: Any, message: Any, workers: set[int], idle: set[int]) -> None:
         if name == _ATTACKER:
             self._handle_attack(message)
         elif self._wide is not None and name == self._wide.name:
@@ -237,15 +223,15 @@ class _Search:
             self._frontier.abandon(name)
             self._ceiling.frontier.abandon(name)
             idle.discard(name)
-            workers.pop(name).stop()
+            workers.discard(name)
             self._run.note(f"a worker ended early: {message.error}")
 
-    def _hand_out(self, workers: dict[int, Worker], idle: set[int]) -> None:
+    def _hand_out(self, workers: set[int], idle: set[int]) -> None:
         for name in sorted(idle):
             task = self._next_task(name, len(workers))
             if task is None:
                 return
-            workers[name].tell(task)
+            self._pool.tell(name, task)
             idle.discard(name)
 
     def _next_task(self, worker: int, workers: int) -> Task | CeilingTask | None:
@@ -287,5 +273,5 @@ class _Search:
             return
         piece = self._run.original.pieces[found.root]
         self._run.interval.offer_witness(found.target, found.x, piece, found.parameters)
-        if self._attacker is not None:
-            self._attacker.tell((found.target, found.root, found.x, found.parameters))
+        if _ATTACKER in self._pool:
+            self._pool.tell(_ATTACKER, (found.target, found.root, found.x, found.parameters))

@@ -10,7 +10,7 @@ from typing import Any
 from vhagar.options import Options
 from vhagar.reduction.base import Reduced, reduce_problem
 from vhagar.relaxation.bounds_cache import BoundsCache
-from vhagar.runtime.processes import Channel
+from vhagar.runtime.pool import Channel
 from vhagar.search.node import Node, first_number
 from vhagar.search.node_solver import Explored, NodeSolver
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import queue
 from typing import Any
 
-from vhagar.runtime.processes import Finished, Worker
+from vhagar.runtime.pool import Finished
+from vhagar.runtime.processes import Worker
 from vhagar.sweep.executor import AbstractExecutor, Improved, Lost, Message, Task
 from vhagar.sweep.worker import serve
 

@@ -10,7 +10,7 @@ from vhagar.errors import VhagarError
 from vhagar.network import Network
 from vhagar.relaxation.bounds_cache import BoundsCache
 from vhagar.result import Interval, Progress, Result
-from vhagar.runtime.processes import Channel
+from vhagar.runtime.pool import Channel
 from vhagar.sweep.executor import Completed, Failed, Improved, Message, Task
 from vhagar.sweep.snapshot import Ending, GoalBounds, Snapshot
 from vhagar.verify import verify

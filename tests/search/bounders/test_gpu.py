@@ -352,7 +352,7 @@ def test_who_is_behind_for_long_lags(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 100.0
     monkeypatch.setattr(beside.time, "monotonic", lambda: now)
     keeper = object.__new__(beside.WideBeside)
-    keeper._run = SimpleNamespace(lower=1.0)  # type: ignore[assignment]
+    keeper._run = SimpleNamespace(interval=SimpleNamespace(lower=1.0))  # type: ignore[assignment]
     keeper._in_time = now
     for seconds, own, others, expected in (
         (5.0, 3.0, 2.0, False),

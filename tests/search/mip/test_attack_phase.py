@@ -14,7 +14,7 @@ from vhagar import Network, Options, Problem, Status, verify
 from vhagar.attack.hints import NO_HINT, Hints
 from vhagar.options import MIP_PARTS
 from vhagar.result import Run
-from vhagar.runtime.processes import Finished
+from vhagar.runtime.pool import Finished
 from vhagar.search.mip.attack_phase import AttackBeside, attack_first
 from vhagar.search.mip.attack_worker import HintsFound, start_of
 from vhagar.search.mip.encoding import encode

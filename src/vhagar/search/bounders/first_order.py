@@ -23,7 +23,8 @@ from vhagar.relaxation.first_order.root import root_bounds
 from vhagar.relaxation.layerwise import TwinBounds, quick_bounds
 from vhagar.result import BoundKind, Run
 from vhagar.runtime.devices import device_words, require_torch, torch_device
-from vhagar.runtime.processes import Finished, Worker, next_message
+from vhagar.runtime.pool import Finished
+from vhagar.runtime.processes import Worker, next_message
 from vhagar.search.bounders.size import is_large
 
 # How long the attack goes on at least: seconds, and of the time there is.

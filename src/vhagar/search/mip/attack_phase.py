@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from vhagar.dataset import named_dataset
 from vhagar.result import Run
-from vhagar.runtime.processes import Finished, Worker, next_message
+from vhagar.runtime.pool import Finished
+from vhagar.runtime.processes import Worker, next_message
 from vhagar.search.mip.preparation import UNPREPARED, Prepared
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from vhagar.attack.keeper import Attack
 from vhagar.attack.options import AttackOptions
 from vhagar.attack.run import attack
 from vhagar.attack.worker import AttackJob
-from vhagar.runtime.processes import Channel
+from vhagar.runtime.pool import Channel
 from vhagar.search.mip.encoding import Encoding
 from vhagar.solver.linear_model import Array
 

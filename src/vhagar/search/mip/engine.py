@@ -16,7 +16,8 @@ from vhagar.errors import SolverFailure, SolverUnavailable
 from vhagar.options import Options
 from vhagar.problem import Problem
 from vhagar.result import BoundKind, Run
-from vhagar.runtime.processes import Channel, Finished, Worker, next_message
+from vhagar.runtime.pool import Channel, Finished
+from vhagar.runtime.processes import Worker, next_message
 from vhagar.search.mip.attack_phase import AttackBeside, attack_first
 from vhagar.search.mip.messages import (
     CandidateFound,

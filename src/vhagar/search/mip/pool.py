@@ -21,7 +21,8 @@ from vhagar.options import Options
 from vhagar.problem import Problem
 from vhagar.relaxation import Bounds
 from vhagar.relaxation.hexagon import Hexagons
-from vhagar.runtime.processes import Channel, Finished, Worker, next_message
+from vhagar.runtime.pool import Channel, Finished
+from vhagar.runtime.processes import Worker, next_message
 from vhagar.search.mip.encoding import known_ranges
 from vhagar.search.mip.hexagons import REFINING_STEPS, hexagons_of
 from vhagar.search.mip.messages import SolverMissing

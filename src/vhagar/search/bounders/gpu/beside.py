@@ -5,12 +5,11 @@ Nothing of torch is imported before there is something to bound.
 
 from __future__ import annotations
 
-import queue
 import time
 from typing import Any
 
 from vhagar.result import Run
-from vhagar.runtime.processes import Finished, Worker
+from vhagar.runtime.pool import AbstractPool, Finished
 from vhagar.search.bounders.gpu.tasks import Suitable, WideReady, WideReport, WideTask
 from vhagar.search.frontier import Frontier
 from vhagar.search.node import Node, first_number
@@ -31,7 +30,7 @@ _LAG, _PATIENCE = 0.15, 8.0
 class WideBeside:
     """A process that takes nodes by the thousand. It is given none before it is ready."""
 
-    def __init__(self, run: Run, name: int, inbox: queue.SimpleQueue[tuple[Any, Any]]) -> None:
+    def __init__(self, run: Run, name: int, pool: AbstractPool) -> None:
         from vhagar.search.bounders.gpu.worker import explore_wide
 
         self.name = name
@@ -42,10 +41,8 @@ class WideBeside:
         self._fruitless = 0
         self._in_time = time.monotonic()
         job = (run.problem, run.options, name)
-        self._worker = Worker(name, (explore_wide, job), inbox)
-
-    def stop(self) -> None:
-        self._worker.stop()
+        self._pool = pool
+        pool.start(name, (explore_wide, job))
 
     def hand_out(self, frontier: Frontier, ceiling: float, workers: int) -> None:
         """Have it go on, with more nodes where the best ones are not its own, and give some back
@@ -63,7 +60,7 @@ class WideBeside:
             nodes = frontier.lend(self.name, _NODES, reserve, best, self._suitable)
         if nodes or self._held:
             wanted = _RETURNED * workers if best > frontier.best() else 0
-            self._worker.tell(WideTask(nodes, self._run.interval.lower, ceiling, wanted))
+            self._pool.tell(self.name, WideTask(nodes, self._run.interval.lower, ceiling, wanted))
             self._idle = False
 
     def _lags(self, own: float, others: float) -> bool:
@@ -75,7 +72,6 @@ class WideBeside:
     def hear(self, message: Any) -> None:
         """It has done its task, or is ready for the first one, or gone."""
         if isinstance(message, Finished):
-            self.stop()
             self._run.note(f"the bounding of wide frontiers ended early: {message.error}")
             return
         if isinstance(message, WideReady):

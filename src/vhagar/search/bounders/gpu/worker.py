@@ -7,7 +7,7 @@ import os
 from vhagar.options import Options
 from vhagar.problem import Problem
 from vhagar.runtime.devices import device_words, torch_device
-from vhagar.runtime.processes import Channel
+from vhagar.runtime.pool import Channel
 from vhagar.search.bounders.gpu.explorer import WideExplorer
 from vhagar.search.bounders.gpu.heap import NodeHeap
 from vhagar.search.bounders.gpu.tasks import WideReady, WideReport, WideTask
