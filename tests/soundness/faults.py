@@ -93,9 +93,9 @@ RELAXATION = {
         18,
     ),
     "NaN as a bound": _one(
-        _BOUND,
-        "        return bound if not math.isnan(bound) else math.inf",
-        "        return float(np.nan_to_num(bound * np.nan))",
+        "vhagar.relaxation.starts",
+        "return np.where(np.isnan(proven), np.inf, proven)",
+        "return np.nan_to_num(proven * np.nan)",
     ),
     "on where it only nearly is": _one(
         _HEXAGON,

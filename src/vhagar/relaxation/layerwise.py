@@ -21,21 +21,24 @@ from vhagar.relaxation.receptive import (
     seen_bounds,
 )
 from vhagar.relaxation.slopes import quick_choice
+from vhagar.relaxation.starts import (
+    FIRST_COPY,
+    Directions,
+    hexagon_directions,
+    hexagons_of,
+    maxima_of,
+    neuron_starts,
+)
 from vhagar.relaxation.twin import Choice, Corners, Stage, stages_of, twin_bound
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 Index = NDArray[np.int64]
-Directions = tuple[tuple[float, float], ...]
 
 # Entries of one batch of start coefficients; keeps the memory of wide layers bounded.
 _BATCH_ENTRIES = 3_000_000
 # Multipliers moved in all steps of a refinement together: some seconds of work.
 _MOST_STEPPED = 12_000_000
-
-
-# Of a hexagon's directions, those about the first copy.
-_OF_ONE_COPY = 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,7 +116,7 @@ class TwinBounds:
         wanted = np.ones(size, dtype=np.bool_) if linear is None else ~linear
         moves = moving(self, layer)
         alike = np.zeros(size, dtype=np.bool_) if moves is None else ~moves.any(axis=0)
-        for some, count in ((wanted & alike, _OF_ONE_COPY), (wanted & ~alike, len(found))):
+        for some, count in ((wanted & alike, FIRST_COPY), (wanted & ~alike, len(found))):
             neurons = np.flatnonzero(some)
             directions = hexagon_directions(self.piece.ratio)[:count]
             by = self._by_cones if sees_little(self.stages[: layer + 1], neurons) else self._whole
@@ -126,11 +129,7 @@ class TwinBounds:
         for chosen, cone in cones(self.stages[: layer + 1], neurons):
             if self._should_stop():
                 return
-            unit = np.eye(len(chosen))
-            start = (
-                np.concatenate([on_s * unit for on_s, _ in directions]),
-                np.concatenate([on_t * unit for _, on_t in directions]),
-            )
+            start = neuron_starts(directions, len(chosen), np.arange(len(chosen)))
             seen = cone.stages, cone.views, self.corners, self.piece
             values = seen_bounds(*seen, start, choose, self.input_magnitude)
             found[:, chosen] = values.reshape(len(directions), -1)
@@ -141,12 +140,10 @@ class TwinBounds:
         rows = max(1, _BATCH_ENTRIES // max(stage.in_size for stage in self.stages))
         for begin in range(0, len(neurons), rows):
             chosen = neurons[begin : begin + rows]
-            unit = np.zeros((len(chosen), size))
-            unit[np.arange(len(chosen)), chosen] = 1.0
-            for k, (on_s, on_t) in enumerate(directions):
+            for k, direction in enumerate(directions):
                 if self._should_stop():
                     return
-                found[k, chosen] = self.bound(layer, on_s * unit, on_t * unit)
+                found[k, chosen] = self.bound(layer, *neuron_starts((direction,), size, chosen))
 
     def bound(self, layer: int, a: Array, b: Array, choice: Choice | None = None) -> Array:
         """Upper bounds on `a.y + b.y_p`, `y` what leaves stage `layer`."""
@@ -160,20 +157,6 @@ class TwinBounds:
         )
 
 
-def hexagon_directions(ratio: float) -> Directions:
-    """Coefficients of s and of t whose maxima are the six bounds of a hexagon.
-
-    The first ones are about the first copy alone.
-    """
-    return ((-1, 0), (1, 0), (0, -1), (0, 1), (ratio, -1), (-ratio, 1))
-
-
-def hexagons_of(largest: Array, ratio: float) -> Hexagons:
-    """The hexagons whose maxima in those directions are given, `(6, neurons)`."""
-    low, high, low_p, high_p, gap_low, gap_high = largest
-    return Hexagons(-low, high, -low_p, high_p, -gap_low, gap_high, ratio)
-
-
 def refine_layer(bounds: TwinBounds, layer: int, steps: int) -> None:
     """Tighten the hexagons of a layer's undecided neurons by first-order steps."""
     if layer < 1:
@@ -182,7 +165,7 @@ def refine_layer(bounds: TwinBounds, layer: int, steps: int) -> None:
     undecided = np.flatnonzero(~hexagons.on & ~hexagons.off)
     if not len(undecided):
         return
-    on_s, on_t = _starts(hexagons, undecided)
+    on_s, on_t = neuron_starts(hexagon_directions(hexagons.ratio), len(hexagons), undecided)
     descent = DualAscent(bounds.stages[: layer + 1], bounds.corners[:layer], bounds.piece)
     descent.begin(bounds.hexagons[:layer], (on_s, on_t))
     entries = len(on_s) * sum(stage.in_size for stage in bounds.stages[1 : layer + 1])
@@ -196,22 +179,13 @@ def refine_by(bounds: TwinBounds, layer: int, neurons: Index, choice: Choice) ->
     The directions are the outer index. Whatever the multipliers are, the bounds hold.
     """
     hexagons = bounds.hexagons[layer]
-    on_s, on_t = _starts(hexagons, neurons)
+    on_s, on_t = neuron_starts(hexagon_directions(hexagons.ratio), len(hexagons), neurons)
     rounded = _Rounded(bounds.hexagons[:layer], choice)
     better = bounds.bound(layer, on_s, on_t, rounded).reshape(-1, len(neurons))
-    h = hexagons
-    found = np.stack((-h.lower, h.upper, -h.lower_p, h.upper_p, -h.gap_lower, h.gap_upper))
+    found = maxima_of(hexagons)
     found[:, neurons] = np.fmin(found[:, neurons], better)  # NaN proves nothing
     bounds.refined.append(Refined(layer, neurons, rounded.below))
-    bounds.replace(layer, hexagons_of(found, h.ratio).meet(hexagons).tightened())
-
-
-def _starts(hexagons: Hexagons, neurons: Index) -> tuple[Array, Array]:
-    """Coefficients on both copies of a layer: some neurons in all directions of a hexagon."""
-    unit = np.eye(len(hexagons))[neurons]
-    directions = hexagon_directions(hexagons.ratio)
-    on_s, on_t = (np.concatenate([part[k] * unit for part in directions]) for k in (0, 1))
-    return on_s, on_t
+    bounds.replace(layer, hexagons_of(found, hexagons.ratio).meet(hexagons).tightened())
 
 
 class _Rounded:

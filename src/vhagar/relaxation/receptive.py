@@ -19,6 +19,7 @@ from vhagar.network import Convolution
 from vhagar.perturbation import AbstractPiece
 from vhagar.relaxation.hexagon import Hexagons
 from vhagar.relaxation.slopes import quick_slopes
+from vhagar.relaxation.starts import Directions, neuron_starts
 from vhagar.relaxation.twin import (
     Backward,
     Corners,
@@ -164,7 +165,7 @@ def local_bounds(
     local: LocalNetwork,
     corners: list[Corners],
     piece: AbstractPiece,
-    directions: tuple[tuple[float, float], ...],
+    directions: Directions,
     choose: LocalChoice,
     input_magnitude: Array,
     threads: int = 1,
@@ -176,8 +177,7 @@ def local_bounds(
     """
     filters, height, width = local.output.shape
     found = np.full((len(directions), filters * height * width), np.inf)
-    unit = np.eye(local.output.size)
-    start = tuple(np.concatenate([part[k] * unit for part in directions]) for k in (0, 1))
+    start = neuron_starts(directions, local.output.size, np.arange(local.output.size))
     places = list(local.places())
 
     def prove(number: int) -> None:

@@ -19,9 +19,9 @@ import torch
 import vhagar.options
 from vhagar import Network, Options, Problem, Status, verify
 from vhagar.network import Affine, Relu
-from vhagar.relaxation.first_order.root import score_size
 from vhagar.relaxation.layerwise import quick_bounds
 from vhagar.relaxation.lp.region_model import RegionModel
+from vhagar.relaxation.starts import score_size
 from vhagar.relaxation.twin import Backward, through_relu, through_stage
 from vhagar.search.bounders.gpu import beside
 from vhagar.search.bounders.gpu import explorer as exploring
@@ -50,7 +50,7 @@ def sizes_of(context: RegionModel) -> list[int]:
 
 def bound_of(found: Found, threads: int = 1) -> WideBound:
     context = found.context
-    return WideBound(context, score_size(found.problem, context.bounds), CPU, threads)
+    return WideBound(context, score_size(found.problem.network, context.piece), CPU, threads)
 
 
 def suitable(kind: str) -> Iterator[Found]:
@@ -93,9 +93,10 @@ def test_rounding_is_bounded_as_for_one_node(kind: str) -> None:
         duals = rng.normal(size=len(context.model.arrays.row_lower))
         codes = torch.as_tensor(coded(sizes_of(context), [decisions]))
         ours = formula._backwards(torch.as_tensor(duals)[None], codes)
-        alpha, mu = context.formula._alpha(duals), context.formula._mu(duals)
-        choose = context.formula._choice(duals)
-        state = Backward(*context.formula._start(alpha, mu), np.zeros(1), np.zeros(1))
+        classes = context.formula._rows.classes(duals[None])
+        choose = context.formula._rows.choice(duals[None])
+        start = classes.start(found.problem.source, found.target)
+        state = Backward(*start, np.zeros(1), np.zeros(1))
         for k in range(len(bounds.stages) - 1, 0, -1):
             state = through_stage(bounds.stages[k], state, bounds.corners[k - 1].magnitude)
             p, q = choose(k - 1, state.a, state.b)
@@ -104,7 +105,7 @@ def test_rounding_is_bounded_as_for_one_node(kind: str) -> None:
         for name in ("a", "b", "constant"):
             np.testing.assert_allclose(getattr(ours, name), getattr(state, name), 1e-9, 1e-9)
         np.testing.assert_allclose(ours.error, state.error, rtol=1e-6)
-        assert float(ours.weight) == pytest.approx(alpha.sum() + mu.sum())
+        assert float(ours.weight) == pytest.approx(float(classes.total()[0]))
 
 
 def test_what_is_no_number_proves_nothing() -> None:
@@ -150,7 +151,7 @@ def test_steps_come_close_to_the_linear_program_and_never_below(kind: str) -> No
     rng = np.random.default_rng([73, len(kind)])
     for found in list(suitable(kind))[:2]:
         context = found.context
-        size = score_size(found.problem, context.bounds)
+        size = score_size(found.problem.network, context.piece)
         region = WideRegion(context, size, CPU, 1)
         start = region.start()
         if start is None:
@@ -209,7 +210,7 @@ def hard_case() -> Found:
 
     def left(found: Found) -> float:
         upper = found.context.evaluate((), math.inf).upper
-        size = score_size(found.problem, found.context.bounds)
+        size = score_size(found.problem.network, found.context.piece)
         return (upper - float(found.attacked.confidence)) / size if math.isfinite(upper) else 0.0
 
     return max((found for kind in ("linf", "patch") for found in suitable(kind)), key=left)
@@ -409,7 +410,7 @@ def test_the_kernel_agrees_in_tritons_interpreter() -> None:
     """In a process of its own: the interpreter is chosen when the kernel is imported."""
     root = Path(__file__).parents[3]
     done = subprocess.run(
-        [sys.executable, "-c", "from tests.search.bab.test_wide import kernel; kernel()"],
+        [sys.executable, "-c", "from tests.search.bounders.test_gpu import kernel; kernel()"],
         env={**os.environ, "TRITON_INTERPRET": "1"},
         cwd=root,
         capture_output=True,

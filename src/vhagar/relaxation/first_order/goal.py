@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 
 from vhagar.relaxation.first_order.fused import Adam
+from vhagar.relaxation.starts import ClassMultipliers
 from vhagar.runtime.devices import Tensor, require_torch
 
 
@@ -71,12 +72,7 @@ class ConfidenceGoal(AbstractGoal):
         self._memory = [torch.zeros_like(self.alpha) for _ in range(4)]
 
     def start(self) -> tuple[Tensor, Tensor]:
-        torch = require_torch()
-        a, b = -self.alpha, -self.mu
-        a[:, self._source] += self.alpha.sum(dim=1)
-        every = torch.arange(len(b), device=b.device)
-        b[every, self._targets] += self.mu.sum(dim=1)
-        return a, b
+        return ClassMultipliers(self.alpha, self.mu).start(self._source, self._targets)
 
     def keep(self, better: Tensor) -> None:
         torch = require_torch()

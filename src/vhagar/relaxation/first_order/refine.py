@@ -19,11 +19,10 @@ from vhagar.relaxation.hexagon import Hexagons
 from vhagar.relaxation.layerwise import (
     TwinBounds,
     append_plain,
-    hexagon_directions,
-    hexagons_of,
     plain_hexagons,
 )
 from vhagar.relaxation.receptive import LocalNetwork, View, local_network, tile_bounds
+from vhagar.relaxation.starts import hexagon_directions, hexagons_of, neuron_starts
 from vhagar.relaxation.twin import Choice
 from vhagar.runtime.devices import in_parts, require_torch
 from vhagar.runtime.threads import in_threads
@@ -182,8 +181,7 @@ def _local(
     directions = hexagon_directions(bounds.piece.ratio)
     found = np.full((len(directions), bounds.stages[len(local.stages) - 1].out_size), np.inf)
     places = list(local.places())
-    unit = np.eye(local.output.size)
-    start = tuple(np.concatenate([part[k] * unit for part in directions]) for k in (0, 1))
+    start = neuron_starts(directions, local.output.size, np.arange(local.output.size))
     width = sum(window.size for window in local.windows) * len(start[0])
     maps = maps_of(local.stages, device)
 

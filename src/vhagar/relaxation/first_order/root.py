@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -14,8 +13,8 @@ from vhagar.relaxation.first_order.build import maps_of, whole_dual
 from vhagar.relaxation.first_order.dual import Steps
 from vhagar.relaxation.first_order.goal import ConfidenceGoal
 from vhagar.relaxation.first_order.refine import Multipliers
-from vhagar.relaxation.interval import Bounds, network_bounds
 from vhagar.relaxation.layerwise import TwinBounds
+from vhagar.relaxation.starts import ClassMultipliers, outward, score_size
 from vhagar.runtime.devices import require_torch
 
 Array = NDArray[np.float64]
@@ -56,28 +55,16 @@ def confidence_bounds(
 
     They may be anything: `alpha` is brought to the simplex, what is negative is left out.
     """
-    source, every = problem.source, np.arange(len(targets))
+    source, network = problem.source, problem.network
     goals = np.array([source if target is None else target for target in targets])
     alpha, mu = np.maximum(alpha, 0.0), np.maximum(mu, 0.0)
     alpha[:, source] = 0.0
-    mu[every, goals] = 0.0
+    mu[np.arange(len(targets)), goals] = 0.0
     mu[[target is None for target in targets]] = 0.0
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
-        alpha = alpha / alpha.sum(axis=1, keepdims=True)
-        a, b = -alpha, -mu
-        a[:, source] = alpha.sum(axis=1)
-        b[every, goals] += mu.sum(axis=1)
+        classes = ClassMultipliers(alpha / alpha.sum(axis=1, keepdims=True), mu)
+        a, b = classes.start(source, goals)
         value = bounds.bound(len(bounds.stages) - 1, a, b, chosen.choice())
-        # The sums of alpha and mu are rounded, and alpha sums to 1 only up to rounding.
-        size = (alpha.sum(axis=1) + mu.sum(axis=1)) * score_size(problem, bounds)
-        classes = problem.network.classes
-        proven = value + 2.0**-51 * (classes + 8) * (size + abs(value))
-    return [float(bound) if not math.isnan(bound) else math.inf for bound in proven]
-
-
-def score_size(problem: Problem, bounds: TwinBounds) -> float:
-    """How large a score can be in either copy."""
-    domain = problem.domain
-    box = Bounds(np.full(domain.size, domain.lower), np.full(domain.size, domain.upper))
-    boxes = (box, Bounds(*bounds.piece.image_bounds()))
-    return max(float(network_bounds(problem.network, b)[-1].magnitude.max()) for b in boxes)
+        size = score_size(network, bounds.piece)
+        proven = outward(value, classes.total(), size, network.classes)
+    return [float(bound) for bound in proven]

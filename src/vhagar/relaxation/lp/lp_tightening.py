@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 from vhagar.errors import SolverFailure
 from vhagar.relaxation.cones import relaxed_cone
 from vhagar.relaxation.hexagon import Hexagons
-from vhagar.relaxation.layerwise import TwinBounds, hexagon_directions, refine_by
+from vhagar.relaxation.layerwise import TwinBounds, refine_by
 from vhagar.relaxation.lp.lambda_model import PairModel
+from vhagar.relaxation.starts import hexagon_directions
 from vhagar.solver.simplex import Simplex
 
 Array = NDArray[np.float64]

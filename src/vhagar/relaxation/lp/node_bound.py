@@ -18,7 +18,9 @@ from vhagar.perturbation import AbstractPiece
 from vhagar.relaxation.layerwise import TwinBounds
 from vhagar.relaxation.lp.lambda_model import LambdaModel
 from vhagar.relaxation.lp.proof_kind import ProofKind
-from vhagar.relaxation.twin import Allowed, Choice, twin_bound
+from vhagar.relaxation.lp.row_duals import RowDuals
+from vhagar.relaxation.starts import outward
+from vhagar.relaxation.twin import Allowed, twin_bound
 
 Array = NDArray[np.float64]
 
@@ -60,8 +62,7 @@ class NodeBound:
         self._target = target
         self._score_size = score_size
         self._classes = bounds.network.classes
-        # Of a sum over the classes, several times over.
-        self._rounding = 2.0**-51 * (self._classes + 8)
+        self._rows = RowDuals(model, self._classes, [hexagons.on for hexagons in bounds.hexagons])
 
     def upper(
         self, duals: Array | None, allowed: Allowed, part: AbstractPiece | None = None
@@ -127,22 +128,20 @@ class NodeBound:
         allowed: Allowed,
         part: AbstractPiece | None = None,
     ) -> float:
-        mu = self._mu(duals)
+        classes = self._rows.classes(duals[None])
+        classes.alpha[0, self._model.source_others] = alpha
         with np.errstate(over="ignore", invalid="ignore"):
-            (value,) = twin_bound(
+            value = twin_bound(
                 self._bounds.stages,
                 self._bounds.corners,
                 self._bounds.piece if part is None else part,
-                self._start(alpha, mu),
-                self._choice(duals),
+                classes.start(self._source, self._target),
+                self._rows.choice(duals[None]),
                 self._bounds.input_magnitude,
                 allowed,
             )
-        # The sums of alpha and mu are rounded, and alpha sums to 1 only up to rounding.
-        size = float(alpha.sum() + mu.sum()) * self._score_size
-        rounding = self._rounding * (size + abs(value))
-        bound = float(value) + rounding
-        return bound if not math.isnan(bound) else math.inf
+            proven = outward(value, classes.total(), self._score_size, self._classes)
+        return float(proven[0])
 
     def ignores_target(self, duals: Array | None) -> bool:
         """Whether the bound makes no use of the target's constraints."""
@@ -156,14 +155,10 @@ class NodeBound:
 
     def coefficients(self, duals: Array) -> Coefficients:
         """What the duals say matters; for choices, not for bounds."""
-        alpha, mu = (
-            np.maximum(-duals[rows], 0.0)
-            for rows in (self._model.source_rows, self._model.target_rows)
-        )
-        choice = self._choice(duals)
+        choice = self._rows.choice(duals[None])
         layers = []
         with np.errstate(over="ignore", invalid="ignore"):  # the duals may be anything
-            p, q = self._start(alpha, mu)
+            p, q = self._rows.classes(duals[None]).start(self._source, self._target)
             for layer in range(len(self._matrices) - 2, -1, -1):
                 a, b = (part @ self._matrices[layer + 1] for part in (p, q))
                 layers.append((np.nan_to_num(a[0]), np.nan_to_num(b[0])))
@@ -174,29 +169,3 @@ class NodeBound:
     @cached_property
     def _matrices(self) -> list[sparse.csr_array]:
         return [stage.matrix() for stage in self._bounds.stages]
-
-    def _start(self, alpha: Array, mu: Array) -> tuple[Array, Array]:
-        """The coefficients of what is bounded, on both copies' scores."""
-        model = self._model
-        a, b = np.zeros((1, self._classes)), np.zeros((1, self._classes))
-        a[0, model.source_others] = -alpha
-        a[0, self._source] = alpha.sum()
-        if self._target is not None:
-            b[0, model.target_others] = -mu
-            b[0, self._target] = mu.sum()
-        return a, b
-
-    def _choice(self, duals: Array) -> Choice:
-        """Multipliers from the rows' duals; neurons without rows are linear or off."""
-        bounds, model = self._bounds, self._model
-
-        def choose(layer: int, a: Array, b: Array) -> tuple[Array, Array]:
-            hexagons, rows = bounds.hexagons[layer], model.rows[layer]
-            on = hexagons.on
-            p, q = np.where(on, a, 0.0), np.where(on, b, 0.0)
-            p[0, rows.pairs] = -duals[rows.pair_rows]
-            q[0, rows.pairs] = -duals[rows.pair_rows_p]
-            p[0, rows.equal] = -duals[rows.equal_rows]
-            return p, q
-
-        return choose

@@ -13,12 +13,12 @@ from vhagar.errors import SolverFailure
 from vhagar.perturbation import AbstractPiece
 from vhagar.perturbation.scalar import AbstractScalarPiece
 from vhagar.problem import Problem
-from vhagar.relaxation import Bounds, network_bounds
 from vhagar.relaxation.layerwise import TwinBounds
 from vhagar.relaxation.lp.lambda_model import LambdaModel
 from vhagar.relaxation.lp.lazy_rows import LazyRows
 from vhagar.relaxation.lp.node_bound import NodeBound, Proof
 from vhagar.relaxation.lp.proof_kind import ProofKind
+from vhagar.relaxation.starts import score_size
 from vhagar.relaxation.twin import Allowed
 from vhagar.solver.linear_model import Columns
 from vhagar.solver.simplex import LpAnswer, LpStatus, Simplex
@@ -89,11 +89,11 @@ class RegionModel:
         self.problem = problem
         self.bounds = bounds
         self.target = target
-        score_size = _score_size(problem, bounds.piece)
-        self.model = LambdaModel(bounds, problem.source, target, score_size)
+        size = score_size(problem.network, bounds.piece)
+        self.model = LambdaModel(bounds, problem.source, target, size)
         self.lazy_rows = LazyRows(bounds, self.model) if lazily else None
         self.simplex = Simplex(self.model.arrays, self.model.delta, self._left_out)
-        self.formula = NodeBound(bounds, self.model, problem.source, target, score_size)
+        self.formula = NodeBound(bounds, self.model, problem.source, target, size)
 
     @property
     def piece(self) -> AbstractPiece:
@@ -294,11 +294,3 @@ class RegionModel:
         ):
             found.setdefault(place, []).append(k)
         return {place: np.array(columns) for place, columns in found.items()}
-
-
-def _score_size(problem: Problem, piece: AbstractPiece) -> float:
-    """How large a score can be in either copy."""
-    domain = problem.domain
-    box = Bounds(np.full(domain.size, domain.lower), np.full(domain.size, domain.upper))
-    boxes = (box, Bounds(*piece.image_bounds()))
-    return max(float(network_bounds(problem.network, b)[-1].magnitude.max()) for b in boxes)

@@ -14,7 +14,7 @@ from vhagar.options import Options
 from vhagar.problem import Problem
 from vhagar.relaxation.bounds_cache import BoundsCache
 from vhagar.relaxation.first_order.refine import memory_for
-from vhagar.relaxation.first_order.root import score_size
+from vhagar.relaxation.starts import score_size
 from vhagar.runtime.devices import Tensor, in_parts, require_torch
 from vhagar.search.bounders.gpu.heap import NodeHeap
 from vhagar.search.bounders.gpu.place import Place
@@ -138,7 +138,7 @@ class WideExplorer:
     def _place(self, region: Region) -> Place | None:
         if region not in self._places:
             context = self._regions[region].context
-            size = score_size(self._problem, context.bounds)
+            size = score_size(self._problem.network, context.bounds.piece)
             wide = WideRegion(context, size, self._device, self._threads)
             root = wide.start()
             steps = self._effort.first_steps

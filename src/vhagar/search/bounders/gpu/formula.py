@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 
 from vhagar.network import AbstractLinear
 from vhagar.relaxation.lp.region_model import PIXELS, Decision, RegionModel
+from vhagar.relaxation.lp.row_duals import RowDuals
+from vhagar.relaxation.starts import outward
 from vhagar.relaxation.twin import HALF_ULP, Backward, at_input, magnitudes_inside, unit
 from vhagar.runtime.devices import Tensor, require_torch
 from vhagar.runtime.threads import in_threads
@@ -53,8 +55,6 @@ class WideBound:
         self._score_size = score_size
         self._threads = threads
         self._classes = context.bounds.network.classes
-        # As for one node: of a sum over the classes, several times over.
-        self._rounding = 2.0**-51 * (self._classes + 8)
         self._backwards = _Backwards(context, device)
 
     def uppers(self, duals: Tensor, codes: Tensor) -> Array:
@@ -68,12 +68,9 @@ class WideBound:
         usable = torch.isfinite(duals).all(dim=1) & (total > _LEAST) & (total < _MOST)
         scaled = torch.where(usable[:, None], duals / total[:, None], 0.0)
         found = self._backwards(scaled, codes)
-        value = self._closed(found)
-        with np.errstate(over="ignore", invalid="ignore"):
-            # The sums of alpha and mu are rounded, and alpha sums to 1 only up to rounding.
-            size = found.weight.cpu().numpy() * self._score_size
-            value = value + self._rounding * (size + abs(value))
-        value = np.where(usable.cpu().numpy() & ~np.isnan(value), value, np.inf)
+        total = found.weight.cpu().numpy()
+        value = outward(self._closed(found), total, self._score_size, self._classes)
+        value = np.where(usable.cpu().numpy(), value, np.inf)
         return np.where(found.empty.cpu().numpy(), -np.inf, value)
 
     def _closed(self, found: _Found) -> Array:
@@ -114,7 +111,9 @@ class _Backwards:
         bounds, model = context.bounds, context.model
         self._model = model
         self._source, self._target = context.problem.source, context.target
-        self._classes = bounds.network.classes
+        torch = require_torch()
+        on = [torch.tensor(hexagons.on, device=device) for hexagons in bounds.hexagons]
+        self._rows = RowDuals(model, bounds.network.classes, on)
         self._stages = []
         for k, stage in enumerate(bounds.stages):
             entering = bounds.corners[k - 1].magnitude if k else bounds.input_magnitude
@@ -127,10 +126,10 @@ class _Backwards:
             )
         self._relus = []
         begin = 0
-        for hexagons, corners in zip(bounds.hexagons, bounds.corners, strict=True):
-            columns = slice(begin, begin + len(hexagons))
+        for corners in bounds.corners:
+            columns = slice(begin, begin + len(corners.magnitude))
             begin = columns.stop
-            self._relus.append(_Relu(hexagons.on, corners, columns, self._tensor))
+            self._relus.append(_Relu(corners, columns, self._tensor))
 
     def _tensor(self, values: Any) -> Tensor:
         torch = require_torch()
@@ -141,17 +140,9 @@ class _Backwards:
         return (-duals[:, self._model.source_rows]).clamp(min=0).sum(dim=1)
 
     def __call__(self, duals: Tensor, codes: Tensor) -> _Found:
-        torch = require_torch()
-        model, rows = self._model, len(duals)
-        alpha = (-duals[:, model.source_rows]).clamp(min=0)
-        mu = (-duals[:, model.target_rows]).clamp(min=0)
-        a = torch.zeros((rows, self._classes), dtype=torch.float64, device=self._device)
-        b = torch.zeros_like(a)
-        a[:, model.source_others] = -alpha
-        a[:, self._source] = alpha.sum(dim=1)
-        if self._target is not None:
-            b[:, model.target_others] = -mu
-            b[:, self._target] = mu.sum(dim=1)
+        torch, rows = require_torch(), len(duals)
+        classes, choose = self._rows.classes(duals), self._rows.choice(duals)
+        a, b = classes.start(self._source, self._target)
         constant = torch.zeros(rows, dtype=torch.float64, device=self._device)
         error = torch.zeros_like(constant)
         empty = torch.zeros(rows, dtype=torch.bool, device=self._device)
@@ -159,17 +150,14 @@ class _Backwards:
             for layer in reversed(self._stages[k]):
                 a, b, constant, error = layer.back(a, b, constant, error)
             if k:
-                relu, own = self._relus[k - 1], model.rows[k - 1]
-                p, q = a * relu.on, b * relu.on
-                p[:, own.pairs] = -duals[:, own.pair_rows]
-                q[:, own.pairs] = -duals[:, own.pair_rows_p]
-                p[:, own.equal] = -duals[:, own.equal_rows]
+                relu = self._relus[k - 1]
+                p, q = choose(k - 1, a, b)
                 paid, contradicted = relu.offset(a, b, p, q, codes)
                 empty |= contradicted
                 constant = constant + paid
                 error = error + relu.error(a, b, p, q) + HALF_ULP * constant.abs()
                 a, b = p, q
-        return _Found(a, b, constant, error, alpha.sum(dim=1) + mu.sum(dim=1), empty)
+        return _Found(a, b, constant, error, classes.total(), empty)
 
 
 class _Layer:
@@ -196,9 +184,8 @@ class _Layer:
 class _Relu:
     """A ReLU layer's corners; see `twin.through_relu`."""
 
-    def __init__(self, on: Any, corners: Any, columns: slice, tensor: Any) -> None:
+    def __init__(self, corners: Any, columns: slice, tensor: Any) -> None:
         torch = require_torch()
-        self.on = tensor(on)
         self._columns = columns
         self._s, self._t, self._z, self._z_p = (
             tensor(part) for part in (corners.s, corners.t, corners.z, corners.z_p)
@@ -207,7 +194,7 @@ class _Relu:
         # The codes that cut each corner off: those of the other side.
         s, t = corners.s, corners.t
         bits = 1 * (s < 0) + 2 * (s > 0) + 4 * (t < 0) + 8 * (t > 0)
-        self._cut = torch.tensor(bits.astype(np.uint8), device=self.on.device)
+        self._cut = torch.tensor(bits.astype(np.uint8), device=self._s.device)
 
     def offset(
         self, a: Tensor, b: Tensor, p: Tensor, q: Tensor, codes: Tensor

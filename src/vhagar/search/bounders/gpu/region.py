@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from vhagar.errors import SolverFailure
 from vhagar.relaxation.lp.region_model import Decision, RegionModel
+from vhagar.relaxation.lp.row_duals import RowDuals
 from vhagar.runtime.devices import Tensor, full_precision, require_torch
 from vhagar.search.bounders.gpu.formula import WideBound, coded
 from vhagar.search.bounders.gpu.steps import Iterates, PrimalDual
@@ -65,6 +66,8 @@ class WideRegion:
         self._layer = self._tensor(
             np.tile(np.repeat(np.arange(len(self._sizes)), self._sizes), 2), torch.int64
         )
+        on = [self._tensor(h.on, torch.bool) for h in bounds.hexagons]
+        self._rows = RowDuals(model, bounds.network.classes, on)
         # What became of gains: their sum and their number, for both sides of every place.
         self._kept = torch.zeros((2, 2 * self.neurons), device=device)
         self._seen = torch.zeros((2, 2 * self.neurons), device=device)
@@ -165,28 +168,16 @@ class WideRegion:
     def _worth(self, duals: Tensor) -> Tensor:
         """How much the bound rises with each neuron's value, `(nodes, both copies' neurons)`."""
         torch = require_torch()
-        context, bounds, model = self.context, self.context.bounds, self.context.model
-        alpha = (-duals[:, model.source_rows]).clamp(min=0)
-        mu = (-duals[:, model.target_rows]).clamp(min=0)
-        p = torch.zeros((len(duals), bounds.network.classes), device=self._device)
-        q = torch.zeros_like(p)
-        p[:, model.source_others] = -alpha
-        p[:, context.problem.source] = alpha.sum(dim=1)
-        if context.target is not None:
-            q[:, model.target_others] = -mu
-            q[:, context.target] = mu.sum(dim=1)
+        classes, problem = self._rows.classes(duals), self.context.problem
+        p, q = classes.start(problem.source, self.context.target)
+        choose = self._rows.choice(duals)
         first, second = [], []
         with full_precision():
             for layer in range(len(self._sizes) - 1, -1, -1):
                 a, b = p @ self._matrices[layer], q @ self._matrices[layer]
                 first.append(a)
                 second.append(b)
-                hexagons, rows = bounds.hexagons[layer], model.rows[layer]
-                on = self._tensor(hexagons.on, torch.float32)
-                p, q = a * on, b * on
-                p[:, rows.pairs] = -duals[:, rows.pair_rows]
-                q[:, rows.pairs] = -duals[:, rows.pair_rows_p]
-                p[:, rows.equal] = -duals[:, rows.equal_rows]
+                p, q = choose(layer, a, b)
         a, b = (torch.cat(parts[::-1], dim=1) for parts in (first, second))
         worth = torch.cat([torch.where(self._equal, a + b, a), b], dim=1).abs_()
         return self._at_least(worth)

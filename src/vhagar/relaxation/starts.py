@@ -1,0 +1,106 @@
+"""Where the twin dual starts: coefficients on both copies' outputs, in numpy or in torch.
+
+For the confidence of attacked inputs: with `alpha` on the simplex over the classes other than the
+source and `mu >= 0` over the classes other than the target,
+
+    sum of alpha_j (y_source - y_j)  +  sum of mu_j (y_p_target - y_p_j)
+
+is at least the source's confidence wherever the target leads in the second copy. For the neurons of
+a layer: the six directions in which a hexagon is bounded.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vhagar.network import Network
+from vhagar.perturbation import AbstractPiece
+from vhagar.relaxation.hexagon import Hexagons
+from vhagar.relaxation.interval import Bounds, network_bounds
+
+Array = NDArray[np.float64]
+Index = NDArray[np.int64]
+Directions = tuple[tuple[float, float], ...]
+
+# Of a hexagon's directions, those about the first copy alone come first.
+FIRST_COPY = 2
+
+
+@dataclass(frozen=True, eq=False)
+class ClassMultipliers:
+    """Multipliers of the classes, `(rows, classes)` each, in numpy or in torch.
+
+    `alpha` is 0 at the source, `mu` at the target, and all of `mu` is 0 without a target.
+    """
+
+    alpha: Any
+    mu: Any
+
+    def start(self, source: int, target: Any) -> tuple[Any, Any]:
+        """Coefficients on both copies' scores.
+
+        `target` is one class for all rows, one for each of them `(rows,)`, or None.
+        """
+        a, b = -self.alpha, -self.mu
+        a[:, source] = self.alpha.sum(axis=1)
+        if isinstance(target, int):
+            b[:, target] = self.mu.sum(axis=1)
+        elif target is not None:
+            # Added: a row without a target of its own may name any class.
+            b[range(len(b)), target] += self.mu.sum(axis=1)
+        return a, b
+
+    def total(self) -> Any:
+        """The sum of all multipliers of each row."""
+        return self.alpha.sum(axis=1) + self.mu.sum(axis=1)
+
+
+def outward(value: Array, total: Array, score_size: float, classes: int) -> Array:
+    """A bound on the confidence, with what rounding did to the start coefficients added.
+
+    The sums of alpha and mu are rounded, and alpha sums to 1 only up to rounding. `total` `(rows,)`
+    are the sums of all multipliers. NaN, which proves nothing, becomes infinity.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        proven = value + 2.0**-51 * (classes + 8) * (total * score_size + abs(value))
+    return np.where(np.isnan(proven), np.inf, proven)
+
+
+def score_size(network: Network, piece: AbstractPiece) -> float:
+    """How large a score can be in either copy."""
+    domain = piece.domain
+    box = Bounds(np.full(domain.size, domain.lower), np.full(domain.size, domain.upper))
+    boxes = (box, Bounds(*piece.image_bounds()))
+    return max(float(network_bounds(network, b)[-1].magnitude.max()) for b in boxes)
+
+
+def hexagon_directions(ratio: float) -> Directions:
+    """Coefficients of `s` and of `t` whose maxima are the six bounds of a hexagon."""
+    return ((-1, 0), (1, 0), (0, -1), (0, 1), (ratio, -1), (-ratio, 1))
+
+
+def neuron_starts(directions: Directions, size: int, neurons: Index) -> tuple[Array, Array]:
+    """Coefficients `(directions * neurons, size)` on both copies of a layer of that size.
+
+    The directions are the outer index.
+    """
+    unit = np.zeros((len(neurons), size))
+    unit[np.arange(len(neurons)), neurons] = 1.0
+    on_s, on_t = (np.concatenate([part[k] * unit for part in directions]) for k in (0, 1))
+    return on_s, on_t
+
+
+def hexagons_of(largest: Array, ratio: float) -> Hexagons:
+    """The hexagons whose maxima in the six directions are given, `(6, neurons)`."""
+    low, high, low_p, high_p, gap_low, gap_high = largest
+    return Hexagons(-low, high, -low_p, high_p, -gap_low, gap_high, ratio)
+
+
+def maxima_of(hexagons: Hexagons) -> Array:
+    """The maxima in the six directions, `(6, neurons)`."""
+    h = hexagons
+    return np.stack((-h.lower, h.upper, -h.lower_p, h.upper_p, -h.gap_lower, h.gap_upper))
