@@ -204,7 +204,7 @@ def main(given: Sequence[str] | None = None) -> int:
     known = [*ENGINES, *MIPS_WITHOUT, *ATTACKS, *ATTACKS_WITHOUT]
     unknown = [name for name in engines if name not in known]
     if unknown:
-        parser().error(f"there is no engine {unknown[0]!r}; choose from {', '.join(known)}")
+        parser().error(f"unknown engine {unknown[0]!r}; choose from {', '.join(known)}")
     if arguments.out is not None:
         if arguments.out.suffix not in (".csv", ".json"):
             parser().error("--out must end in .csv or .json")

@@ -44,19 +44,19 @@ def read_dataset(path: Path, domain: Domain) -> Array:
 def read_image(path: Path, domain: Domain, index: int | None = None) -> Array:
     """One input `(size,)`: an image, an array in an .npy file, or one of a dataset by its index."""
     if not path.exists():
-        raise InvalidInput(f"there is no image {path}; check the path")
+        raise InvalidInput(f"no image at {path}; check the path")
     if path.is_dir() or path.suffix == ".npz":
         inputs = read_dataset(path, domain)
         if index is None or not 0 <= index < len(inputs):
             raise InvalidInput(
-                f"{path} holds {len(inputs)} inputs; say which, from 0, with --index"
+                f"{path} holds {len(inputs)} inputs; choose one with --index, from 0"
             )
         chosen: Array = inputs[index]
         return chosen
     if path.suffix.lower() in _IMAGES:
         return _fitted(_image(path), domain, path).reshape(-1)
     if path.suffix != ".npy":
-        raise InvalidInput(f"{path} is no image ({', '.join(_IMAGES)}), .npy or .npz file")
+        raise InvalidInput(f"{path} is not an image ({', '.join(_IMAGES)}), .npy or .npz file")
     try:
         values = np.load(path, allow_pickle=False)
     except (OSError, ValueError) as error:
@@ -119,6 +119,6 @@ def _fitted(values: Any, domain: Domain, path: Path) -> Array:
     if outside.any():
         raise InvalidInput(
             f"{path} has values outside the input range [{domain.lower:g},{domain.upper:g}]; "
-            "scale them, or name the range with --input-range"
+            "scale them, or give the range with --input-range"
         )
     return inputs

@@ -67,14 +67,12 @@ class Options:
             raise InvalidInput(f"the seed must be from 0 to 2**31 - 1, not {self.seed}")
         if self.formulation not in FORMULATIONS:
             known = ", ".join(FORMULATIONS)
-            raise InvalidInput(
-                f"there is no formulation {self.formulation!r}; choose one of: {known}"
-            )
+            raise InvalidInput(f"unknown formulation {self.formulation!r}; choose one of: {known}")
         check_device_name(self.device)
         for part in self.without:
             if part not in PARTS:
                 known = ", ".join(PARTS)
-                raise InvalidInput(f"there is no part {part!r} to leave out; choose from: {known}")
+                raise InvalidInput(f"unknown part {part!r}; parts to leave out: {known}")
 
     @property
     def is_wide(self) -> bool:
@@ -93,4 +91,4 @@ class Options:
 def check_device_name(name: str) -> None:
     """Complain about a device that does not exist."""
     if name not in DEVICES:
-        raise InvalidInput(f"there is no device {name!r}; choose from: {', '.join(DEVICES)}")
+        raise InvalidInput(f"unknown device {name!r}; choose one of: {', '.join(DEVICES)}")

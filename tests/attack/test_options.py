@@ -27,9 +27,9 @@ from vhagar.errors import InvalidInput
         ({"lambda_0": 1.0}, "lambda_0 must be above 1"),
         ({"majority": 1.0}, "majority must be in"),
         ({"majority": 0.4}, "majority must be in"),
-        ({"polish": False}, "regions needs the polish"),
+        ({"polish": False}, "region search needs the polish"),
         ({"gpu_inputs": 0}, "gpu_inputs must be at least 1"),
-        ({"relax_first": True, "regions": False}, "relaxations needs the search of regions"),
+        ({"relax_first": True, "regions": False}, "dives needs the region search"),
     ],
 )
 def test_refused(changed: dict[str, Any], complaint: str) -> None:

@@ -174,11 +174,11 @@ def test_a_bound_needs_all_pieces_and_all_targets(scripted: Any) -> None:
 
 def test_what_cannot_be_asked_is_refused(hidden: Network, scripted: Any) -> None:
     scripted(honest)
-    with pytest.raises(InvalidInput, match="about a perturbation only"):
+    with pytest.raises(InvalidInput, match="problem with a perturbation"):
         search(Problem(hidden, perturbation=None, source=0))
     with pytest.raises(InvalidInput, match="linear constraints only"):
         search(Problem(hidden, perturbation="contrast([1,2])", source=0, targets=1))
-    with pytest.raises(InvalidInput, match="more than 0 seconds"):
+    with pytest.raises(InvalidInput, match="must be above 0"):
         MarabouEngine(0)
 
 

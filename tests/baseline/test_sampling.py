@@ -126,11 +126,11 @@ def test_a_dataset_without_a_chance(problem: Problem, tmp_path: Path) -> None:
 
 def test_what_cannot_be_sampled(problem: Problem, hidden: Network, tmp_path: Path) -> None:
     np.savez(tmp_path / "data.npz", INPUTS)
-    with pytest.raises(InvalidInput, match="name it with --dataset"):
+    with pytest.raises(InvalidInput, match="give it with --dataset"):
         dataset_search(problem, None)
-    with pytest.raises(InvalidInput, match="about a perturbation only"):
+    with pytest.raises(InvalidInput, match="problem with a perturbation"):
         dataset_search(Problem(hidden, perturbation=None, source=0), tmp_path / "data.npz")
-    with pytest.raises(InvalidInput, match="about a perturbation only"):
+    with pytest.raises(InvalidInput, match="problem with a perturbation"):
         random_search(Problem(hidden, perturbation=None, source=0))
 
 

@@ -110,7 +110,7 @@ def test_only_some_into_json(folder: Path, only: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (["--engines", "bab,guess"], "there is no engine 'guess'"),
+        (["--engines", "bab,guess"], "unknown engine 'guess'"),
         (["--only", "conv9"], "no instance is left"),
         (["--out", "results.txt"], "must end in .csv or .json"),
     ],

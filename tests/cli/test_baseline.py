@@ -39,7 +39,7 @@ def test_dataset(question: list[str], tmp_path: Path, capsys: pytest.CaptureFixt
     assert main(["baseline", "dataset", *question, *given]) == 0
     assert "one with confidence 0.15 is pushed into class 1" in capsys.readouterr().out
     assert main(["baseline", "dataset", *question]) == 2
-    assert "name it with --dataset" in capsys.readouterr().err
+    assert "give it with --dataset" in capsys.readouterr().err
 
 
 def test_marabou_that_is_not_there(

@@ -98,7 +98,7 @@ def test_what_is_printed(residual: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert "  operators  Add 1, Conv 1, Flatten 1, MatMul 1, Relu 1, Softmax 1" in lines
     assert "  1 ReLU layer with 48 ReLU units" in lines
     assert "  48 linear units pass values through ReLU layers" in lines
-    assert "Softmax at the end is left out" in text
+    assert "Softmax at the end is ignored" in text
 
 
 def test_everything_unsupported_at_once(

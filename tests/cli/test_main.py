@@ -257,7 +257,7 @@ def test_options_arrive(model: str, engine_that: Callable[[Action], str]) -> Non
         (["verify", "MODEL", "--perturbation", "linf(0.1)", "--source", "9"], "source class 9"),
         (["verify", "MODEL", *VERIFY, "--target", "0"], "both source and target"),
         (["verify", "MODEL", *VERIFY, "--target", "one"], "'one' is not a comma-separated list"),
-        (["verify", "MODEL", *VERIFY, "--engine", "steam"], "no engine 'steam'"),
+        (["verify", "MODEL", *VERIFY, "--engine", "steam"], "unknown engine 'steam'"),
         (["verify", "MODEL", *VERIFY, "--without", "luck"], "dependencies, attack, hints"),
         (["verify", "MODEL", *VERIFY, "--formulation", "cubic"], "one of: bigm, lambda"),
         (["verify", "MODEL", *VERIFY, "--solver", "abacus"], "one of: highs, scip, gurobi"),

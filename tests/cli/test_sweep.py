@@ -44,7 +44,7 @@ def test_a_study_from_the_command_line_to_its_report(
             ["sweep", "--store", "s.db", "--network", "x.onnx", "--grid", "patch(1,2)"],
             "no model",
         ),
-        (["report", "missing.db"], "there is no store at missing.db"),
+        (["report", "missing.db"], "no store at missing.db"),
     ],
 )
 def test_wrong_input_is_named(

@@ -254,7 +254,7 @@ def test_a_delta_that_is_no_confidence_is_refused(model: Path, delta: float) -> 
 def test_what_cannot_be_asked_is_refused(model: Path) -> None:
     with pytest.raises(InvalidInput, match="perturbation"):
         export(Problem(read_onnx(model), perturbation=None, source=0), 0.1, "question.vnnlib")
-    with pytest.raises(InvalidInput, match="VNN-LIB 3"):
+    with pytest.raises(InvalidInput, match="VNN-LIB version 3"):
         export(
             Problem(read_onnx(model), perturbation="linf(0.1)", source=0),
             0.1,

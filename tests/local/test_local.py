@@ -209,7 +209,7 @@ def test_images_come_from_files(tmp_path: Path) -> None:
         ("many.npz", None, "--index"),
         ("many.npz", 2, "--index"),
         ("nothing.npy", None, "no image"),
-        ("text.txt", None, "no image"),
+        ("text.txt", None, "not an image"),
         ("words.npy", None, "not numbers"),
     ):
         with pytest.raises(InvalidInput, match=message):

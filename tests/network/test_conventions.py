@@ -266,15 +266,15 @@ def test_a_certificate_with_another_convention_is_refused(
         ((60,), {"image_shape": (3, -4, -5)}, "channels, rows and columns"),
         ((60,), {"layout": "hwc"}, "image-shape"),
         ((4, 5, 3), {"layout": "hwc", "image_shape": (3, 5, 4)}, "channels last"),
-        (IMAGE, {"layout": "whc"}, "no layout 'whc'"),
+        (IMAGE, {"layout": "whc"}, "unknown layout 'whc'"),
         (IMAGE, {"mean": (1, 2)}, "one for each channel"),
         ((60,), {"mean": (1, 2)}, "one for each entry"),
         ((4, 15), {"mean": (1, 2, 3, 4)}, "needs one number"),
         (IMAGE, {"std": (1, 0, 1)}, "above 0"),
         (IMAGE, {"std": -1}, "above 0"),
         (IMAGE, {"mean": float("nan")}, "finite"),
-        (IMAGE, {"mean": ()}, "a number or several"),
-        (IMAGE, {"mean": "a"}, "a number or several"),
+        (IMAGE, {"mean": ()}, "a number or a list"),
+        (IMAGE, {"mean": "a"}, "a number or a list"),
     ],
 )
 def test_what_does_not_fit_is_an_error(

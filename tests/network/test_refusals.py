@@ -69,7 +69,7 @@ UNSUPPORTED: dict[str, tuple[Callable[[Builder], Builder], str, str]] = {
     ),
     "Clip by the data": (lambda b: b.add("Clip", "image"), "Clip", "depends on"),
     "the places of maxima": (
-        lambda b: b.follow(b.several("MaxPool", 2, kernel_shape=[2, 2])[0]), "MaxPool", "places",
+        lambda b: b.follow(b.several("MaxPool", 2, kernel_shape=[2, 2])[0]), "MaxPool", "indices",
     ),
     "BatchNormalization in training": (
         lambda b: b.add("BatchNormalization", *[np.ones(2)] * 4, training_mode=1),
@@ -77,7 +77,7 @@ UNSUPPORTED: dict[str, tuple[Callable[[Builder], Builder], str, str]] = {
     ),
     "Softmax inside": (lambda b: b.add("Softmax").add("Relu"), "Softmax", "last node"),
     "Softmax of a part": (
-        lambda b: b.add("Softmax").add("Flatten"), "Softmax", "not that of the scores",
+        lambda b: b.add("Softmax").add("Flatten"), "Softmax", "not the axis of the scores",
     ),
     "Cast to integers": (lambda b: b.add("Cast", to=7), "Cast", "another type"),
     "Conv in three dimensions": (
@@ -104,7 +104,7 @@ INVALID: dict[str, tuple[Callable[[Builder], Builder], str]] = {
     "Gemm, bias for a batch": (
         lambda b: b.add("Flatten").add("Gemm", ONES, np.ones((3, 1))), "(3, 1)",
     ),
-    "Gemm, no weight": (lambda b: b.add("Flatten").add("Gemm", "lost"), "missing initialiser"),
+    "Gemm, no weight": (lambda b: b.add("Flatten").add("Gemm", "lost"), "initialiser missing"),
     "Gemm, NaN": (lambda b: b.add("Flatten").add("Gemm", ONES * np.nan), "NaN or infinity"),
     "Gemm, infinity": (
         lambda b: b.add("Flatten").add("Gemm", ONES, np.full(3, np.inf)), "NaN or infinity",
@@ -149,7 +149,7 @@ INVALID: dict[str, tuple[Callable[[Builder], Builder], str]] = {
     "MaxPool, too large": (lambda b: b.add("MaxPool", kernel_shape=[3, 3]), "do not fit an image"),
     "MaxPool, 1-D": (lambda b: b.add("MaxPool", kernel_shape=[2]), "do not fit data"),
     "MaxPool, stride 0": (
-        lambda b: b.add("MaxPool", kernel_shape=[2, 2], strides=[0, 1]), "make no sense",
+        lambda b: b.add("MaxPool", kernel_shape=[2, 2], strides=[0, 1]), "are invalid",
     ),
     "MaxPool in the padding": (
         lambda b: b.add("MaxPool", kernel_shape=[1, 1], pads=[1, 0, 0, 0]), "outside of the image",
@@ -158,9 +158,9 @@ INVALID: dict[str, tuple[Callable[[Builder], Builder], str]] = {
         lambda b: b.add("AveragePool", kernel_shape=[1, 1], pads=[2**40, 0, 0, 0]), "too large",
     ),
     "Clip upside down": (
-        lambda b: b.add("Clip", np.array(1.0), np.array(0.0)), "no values between",
+        lambda b: b.add("Clip", np.array(1.0), np.array(0.0)), "no value between",
     ),
-    "Clip to NaN": (lambda b: b.add("Clip", np.array(np.nan)), "no values between"),
+    "Clip to NaN": (lambda b: b.add("Clip", np.array(np.nan)), "no value between"),
     "Clip by two": (lambda b: b.add("Clip", np.ones(2)), "not one number"),
     "LeakyRelu, infinite": (lambda b: b.add("LeakyRelu", alpha=float("inf")), "not finite"),
     "PRelu, other shape": (lambda b: b.add("PRelu", np.ones(3)), "(3,)"),
@@ -175,8 +175,8 @@ INVALID: dict[str, tuple[Callable[[Builder], Builder], str]] = {
     ),
     "Concat along no axis": (lambda b: b.add("Concat", "image", axis=4), "axis 4"),
     "Slice in steps of 0": (lambda b: b.add("Slice", [0], [1], [1], [0]), "do not fit each other"),
-    "Slice to nothing": (lambda b: b.add("Slice", [1], [1], [1]), "holds nothing"),
-    "Gather outside": (lambda b: b.add("Gather", np.array([2]), axis=1), "leave an axis"),
+    "Slice to nothing": (lambda b: b.add("Slice", [1], [1], [1]), "has no entries"),
+    "Gather outside": (lambda b: b.add("Gather", np.array([2]), axis=1), "out of range"),
     "Split in other parts": (lambda b: b.add("Split", [1], axis=1), "parts"),
     "Tile without end": (lambda b: b.add("Tile", [1, 2**20, 2**20, 1]), "too large"),
     "Expand without end": (
@@ -263,7 +263,7 @@ SPOILT: dict[str, tuple[Callable[[Any], Any], str]] = {
         lambda m: m.graph.input[0].CopyFrom(value("image", [1, 8], TensorProto.INT64)), "float",
     ),
     "short data": (lambda m: setattr(m.graph.initializer[0], "raw_data", b"abc"), "decoded"),
-    "missing initialisers": (lambda m: m.graph.ClearField("initializer"), "missing initialiser"),
+    "missing initialisers": (lambda m: m.graph.ClearField("initializer"), "initialiser missing"),
     "sparse constants": (
         lambda m: m.graph.sparse_initializer.add().dims.append(3), "export it with dense ones",
     ),

@@ -21,7 +21,7 @@ def test_missing_torch_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("options", [Options, AttackOptions])
 def test_unknown_devices_are_refused(options: type[Options | AttackOptions]) -> None:
-    with pytest.raises(InvalidInput, match="no device 'abacus'; choose from: auto, cpu, cuda"):
+    with pytest.raises(InvalidInput, match="unknown device 'abacus'; choose one of: auto"):
         options(device="abacus")
 
 

@@ -153,5 +153,5 @@ def test_a_cluster_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
     import ray
 
     monkeypatch.setattr(ray, "is_initialized", lambda: False)
-    with pytest.raises(InvalidInput, match="nobody answers at 127"):
+    with pytest.raises(InvalidInput, match="no Ray cluster answers at 127"):
         RayExecutor(1, "127.0.0.1:1")

@@ -303,10 +303,10 @@ def test_a_problem_that_fails_does_not_stop_the_others(
 @pytest.mark.parametrize(
     ("settings", "complaint"),
     [
-        ({"executor": "cloud"}, "no executor"),
+        ({"executor": "cloud"}, "unknown executor"),
         ({"jobs": 0}, "at least one"),
         ({"gpus": -1.0}, "GPUs"),
-        ({"options": Options(engine="magic")}, "no engine"),
+        ({"options": Options(engine="magic")}, "unknown engine"),
     ],
 )
 def test_settings_that_cannot_be(

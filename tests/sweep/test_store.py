@@ -239,5 +239,5 @@ def test_another_database_is_no_store(tmp_path: Path) -> None:
     connection.close()
     with pytest.raises(InvalidInput, match="not a store"):
         Store(path)
-    with pytest.raises(InvalidInput, match="there is no store"):
+    with pytest.raises(InvalidInput, match="no store at"):
         Store(tmp_path / "missing.db")

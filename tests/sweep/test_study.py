@@ -127,8 +127,8 @@ def test_a_study_says_how_its_networks_take_an_image(model: str) -> None:
 @pytest.mark.parametrize(
     ("line", "complaint"),
     [
-        ("nonsense = 1", "knows no 'nonsense'"),
-        ("networks = 'a.onnx'", "list of texts"),
+        ("nonsense = 1", "unknown key 'nonsense'"),
+        ("networks = 'a.onnx'", "list of strings"),
         ("networks = []", "at least one network"),
         ("sources = 'none'", "sources must be"),
         ("sources = [0.5]", "sources must be"),

@@ -78,9 +78,11 @@ class AttackOptions:
         _require(0.5 <= self.majority < 1, "the majority must be in [0.5,1)", self.majority)
         _require(self.rounds is None or self.rounds >= 1, "rounds must be at least 1", self.rounds)
         if self.regions and not self.polish:
-            raise InvalidInput("searching regions needs the polish; switch off both, or neither")
+            raise InvalidInput("the region search needs the polish; leave out both, or neither")
         if self.relax_first and not self.regions:
-            raise InvalidInput("beginning with relaxations needs the search of regions")
+            raise InvalidInput(
+                "starting with dives needs the region search; leave out both, or neither"
+            )
 
 
 def _require(holds: bool, what: str, value: object) -> None:

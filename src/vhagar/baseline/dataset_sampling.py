@@ -23,9 +23,9 @@ class DatasetEngine(AbstractEngine):
         problem = run.problem
         dataset = named_dataset(run.options, problem.domain)
         if dataset is None:
-            raise InvalidInput("dataset sampling needs a dataset: name it with --dataset")
+            raise InvalidInput("dataset sampling needs a dataset; give it with --dataset")
         if not problem.targets:
-            raise InvalidInput("dataset sampling answers questions about a perturbation only")
+            raise InvalidInput("dataset sampling needs a problem with a perturbation")
         local = LocalAttack(problem)
         sure = local.confidences(dataset)
         own = int((sure > 0).sum())
@@ -34,7 +34,7 @@ class DatasetEngine(AbstractEngine):
         order = np.argsort(-sure, kind="stable")[:own]
         for start in range(0, own, _CHUNK):
             if time.monotonic() >= deadline:
-                run.note(f"the time was up after {start} of them, the most confident ones")
+                run.note(f"time ran out after the {start} most confident of them")
                 return True
             inputs = dataset[order[start : start + _CHUNK]]
             for found in local.attacks(inputs):

@@ -28,13 +28,13 @@ class MarabouEngine(AbstractEngine):
 
     def __init__(self, query_timeout: float | None = None) -> None:
         if query_timeout is not None and not query_timeout > 0:
-            raise InvalidInput(f"a query needs more than {query_timeout} seconds")
+            raise InvalidInput(f"the query timeout must be above 0, not {query_timeout}")
         require_marabou()
         self._query_timeout = query_timeout
 
     def search(self, run: Run, deadline: float) -> bool:
         if not run.problem.targets:
-            raise InvalidInput("the baseline marabou answers questions about a perturbation only")
+            raise InvalidInput("the baseline marabou needs a problem with a perturbation")
         for piece in run.problem.pieces:
             check_linear(piece)
         limit = self._query_timeout or _first_limit(deadline - time.monotonic())

@@ -109,7 +109,7 @@ def _image(builder: _Builder, piece: AbstractPiece, x: Columns) -> Columns:
     x_p = piece.add_rows(model, x)
     arrays = model.arrays(smallest=0.0)
     if arrays.integer.any():
-        raise InvalidInput(f"Marabou knows no whole numbers, which {piece.label} needs")
+        raise InvalidInput(f"Marabou has no integer variables, which {piece.label} needs")
     # Whatever no equation defines is an input of its own: free pixels, the change of brightness.
     equal = arrays.row_lower == arrays.row_upper
     defined = np.zeros(model.column_count, dtype=np.bool_)

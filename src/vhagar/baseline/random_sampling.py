@@ -71,7 +71,7 @@ class RandomEngine(AbstractEngine):
     def search(self, run: Run, deadline: float) -> bool:
         problem = run.problem
         if not problem.targets:
-            raise InvalidInput("random sampling answers questions about a perturbation only")
+            raise InvalidInput("random sampling needs a problem with a perturbation")
         rng = np.random.default_rng(run.options.seed)
         local, sums = LocalAttack(problem), _Sums()
         try:

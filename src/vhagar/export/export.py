@@ -41,11 +41,11 @@ def export(
     file; without, it is the VNN-LIB file's name with another ending.
     """
     if problem.perturbation is None:
-        raise InvalidInput("only a question with a perturbation can be exported")
+        raise InvalidInput("only a problem with a perturbation can be exported")
     if version not in FORMATS:
-        raise InvalidInput(f"there is no VNN-LIB {version}; choose 1 or 2")
+        raise InvalidInput(f"unknown VNN-LIB version {version}; choose 1 or 2")
     if not (math.isfinite(delta) and delta >= 0):
-        raise InvalidInput(f"delta is a confidence: a number from 0 on, not {delta}")
+        raise InvalidInput(f"delta is a confidence and must be at least 0, not {delta}")
     text = Path(vnnlib)
     model = text.with_suffix(".onnx") if onnx is None else Path(onnx)
     formulas = [formula_of(piece) for piece in problem.pieces]

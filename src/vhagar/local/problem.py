@@ -75,7 +75,7 @@ class LocalProblem:
         ):
             raise InvalidInput(
                 f"the image leaves the input range [{problem.domain.lower:g},"
-                f"{problem.domain.upper:g}]; name the range with --input-range"
+                f"{problem.domain.upper:g}]; give the range with --input-range"
             )
         if not confidence(scores, source)[0] > 0:
             raise InvalidInput(

@@ -42,7 +42,7 @@ class Convention:
 
     def __post_init__(self) -> None:
         if self.layout not in LAYOUTS:
-            raise InvalidInput(f"there is no layout {self.layout!r}; choose chw or hwc")
+            raise InvalidInput(f"unknown layout {self.layout!r}; choose chw or hwc")
         if math.prod(self.input_shape) != math.prod(self.model_shape):
             raise InvalidInput(
                 f"an image of shape {self.input_shape} does not fill the model's input "
@@ -50,8 +50,8 @@ class Convention:
             )
         if self.layout == "hwc" and len(self.input_shape) != 3:
             raise InvalidInput(
-                f"an input of shape {self.input_shape} has no channels to put last; say what image "
-                "it is with --image-shape C,H,W"
+                f"an input of shape {self.input_shape} has no channels to put last; give the "
+                "image's shape with --image-shape C,H,W"
             )
         for name, values in (("mean", self.mean), ("std", self.std)):
             self._check(name, values)
@@ -60,7 +60,9 @@ class Convention:
         if not all(math.isfinite(value) for value in values):
             raise InvalidInput(f"the {name} must be finite, not {list(values)}")
         if name == "std" and not all(value > 0 for value in values):
-            raise InvalidInput(f"the std divides: it must be above 0, not {list(values)}")
+            raise InvalidInput(
+                f"the std must be above 0, because the input is divided by it, not {list(values)}"
+            )
         if len(values) not in (0, 1, self._groups):
             what = "channel" if len(self.input_shape) == 3 else "entry"
             raise InvalidInput(
@@ -159,7 +161,7 @@ def _numbers(given: Numbers | None, name: str) -> tuple[float, ...]:
         return ()
     values = (given,) if isinstance(given, Real) else tuple(given)  # type: ignore[arg-type]
     if not values or not all(isinstance(value, Real) for value in values):
-        raise InvalidInput(f"the {name} must be a number or several, not {given!r}")
+        raise InvalidInput(f"the {name} must be a number or a list of numbers, not {given!r}")
     return tuple(float(value) for value in values)
 
 

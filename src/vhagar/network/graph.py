@@ -81,7 +81,7 @@ class Graph:
         """The sum of the terms, in the given shape; the offset has that shape as well."""
         size = math.prod(shape)
         if not size:
-            raise InvalidNetwork(f"it gives a tensor of shape {shape}, which holds nothing")
+            raise InvalidNetwork(f"it gives a tensor of shape {shape}, which has no entries")
         if size > LARGEST_TENSOR:
             raise InvalidNetwork(f"it gives a tensor of shape {shape}, which is too large")
         if any(term.map.out_size != size for term in terms):

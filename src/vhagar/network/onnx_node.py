@@ -84,14 +84,16 @@ class Node:
         if isinstance(operand, Tensor):
             raise self.refusal(f"has a {what} that depends on the model's input")
         if operand is None:
-            raise InvalidNetwork(f"its {what} is missing (an initialiser that is not there?)")
+            raise InvalidNetwork(
+                f"its {what} is missing (is an initialiser missing from the file?)"
+            )
         return operand
 
     def integers(self, position: int, what: str) -> list[int]:
         """A constant operand that is a list of whole numbers."""
         values = self.constant(position, what)
         if values.dtype.kind not in "iu" or values.ndim > 1:
-            raise InvalidNetwork(f"its {what} is no list of whole numbers")
+            raise InvalidNetwork(f"its {what} is not a list of whole numbers")
         return [int(value) for value in values.reshape(-1)]
 
     def weights(self, position: int, what: str) -> Array:
@@ -119,7 +121,7 @@ class Node:
         }
         for item in self.proto.attribute:
             if item.name not in defaults:
-                raise self.refusal(f"has the attribute {item.name!r}, which is not known")
+                raise self.refusal(f"has the unknown attribute {item.name!r}")
             if item.type != _ATTRIBUTE_TYPES[type(defaults[item.name])] or item.ref_attr_name:
                 raise InvalidNetwork(f"its attribute {item.name!r} has the wrong type")
             found[item.name] = onnx.helper.get_attribute_value(item)
@@ -132,7 +134,9 @@ class Node:
     def axis(self, axis: int, rank: int) -> int:
         """An axis counted from the front, of a tensor with `rank` axes, the batch included."""
         if not -rank <= axis < rank:
-            raise InvalidNetwork(f"its axis {axis} is none of a tensor with {rank} dimensions")
+            raise InvalidNetwork(
+                f"its axis {axis} is out of range for a tensor with {rank} dimensions"
+            )
         return axis % rank
 
     def image_axes(self, axes: list[int], shape: Shape) -> list[int]:

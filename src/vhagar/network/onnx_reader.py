@@ -199,7 +199,9 @@ class GraphReader:
         if not name:
             return None
         if name not in self.found:
-            raise InvalidNetwork(f"its operand {name!r} is made nowhere (missing initialiser?)")
+            raise InvalidNetwork(
+                f"its operand {name!r} is not defined (is an initialiser missing?)"
+            )
         return self.found[name]
 
     def _scores(self, output: str) -> Tensor:

@@ -69,7 +69,7 @@ class Domain:
             return self.shape
         raise InvalidInput(
             f"this perturbation needs an image (channels, rows, columns), but the network's input "
-            f"has shape {self.shape}; if it is an image, say which with --image-shape C,H,W "
+            f"has shape {self.shape}; if it is an image, give its shape with --image-shape C,H,W "
             "(image_shape=...), else use linf, brightness or contrast"
         )
 

@@ -201,7 +201,7 @@ def _matrix(given: Any, what: str) -> sparse.csr_array:
     try:
         return sparse.csr_array(given, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise InvalidInput(f"{what} is no matrix of numbers: {error}") from error
+        raise InvalidInput(f"{what} is not a matrix of numbers: {error}") from error
 
 
 def _numbers(given: Any, count: int, what: str) -> Array:

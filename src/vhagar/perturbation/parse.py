@@ -73,7 +73,7 @@ def _arguments(inside: str, text: str) -> list[GivenRange]:
     arguments: list[GivenRange] = []
     position = 0
     if inside.strip().endswith(","):
-        raise InvalidInput(f"{text!r} ends its arguments with a comma")
+        raise InvalidInput(f"{text!r} has a comma after its last argument")
     while position < len(inside):
         match = _ARGUMENT.match(inside, position)
         if match is None:

@@ -58,7 +58,7 @@ def _content(figure: AbstractFigure, kind: str) -> bytes:
         return figure.draw().svg(alone=True).encode()
     if kind == "png":
         return figure.draw().png()
-    raise InvalidInput(f"no figure can be written as {kind!r}; choose from: {', '.join(FORMATS)}")
+    raise InvalidInput(f"unknown figure format {kind!r}; choose from: {', '.join(FORMATS)}")
 
 
 def csv_text(columns: Sequence[str], rows: Sequence[Sequence[Cell]]) -> str:

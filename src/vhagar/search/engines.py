@@ -54,4 +54,4 @@ def engine_named(name: str) -> AbstractEngine:
         engine: AbstractEngine = getattr(import_module("vhagar.attack.engine"), ATTACKS[name])()
         return engine
     known = ", ".join([*ENGINES, *BOUNDING, *ATTACKS])
-    raise InvalidInput(f"there is no engine {name!r}; choose one of: {known}")
+    raise InvalidInput(f"unknown engine {name!r}; choose one of: {known}")

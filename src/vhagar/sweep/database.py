@@ -24,11 +24,10 @@ class Database:
         self.path = path
         if create and path.exists() and path.stat().st_size > 0:
             raise InvalidInput(
-                f"there is a store at {path} already; add --resume to go on with it, or choose "
-                "another place"
+                f"a store exists at {path}; add --resume to continue it, or choose another file"
             )
         if not create and not path.is_file():
-            raise InvalidInput(f"there is no store at {path}; check the path")
+            raise InvalidInput(f"no store at {path}; check the path")
         try:
             self._connection = sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None)
             self._connection.row_factory = sqlite3.Row

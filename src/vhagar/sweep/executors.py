@@ -36,5 +36,5 @@ def executor_for(settings: Settings) -> AbstractExecutor:
     """The executor that the settings name."""
     if settings.executor not in EXECUTORS:
         known = ", ".join(EXECUTORS)
-        raise InvalidInput(f"there is no executor {settings.executor!r}; choose one of: {known}")
+        raise InvalidInput(f"unknown executor {settings.executor!r}; choose one of: {known}")
     return EXECUTORS[settings.executor](settings)

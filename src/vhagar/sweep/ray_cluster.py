@@ -174,8 +174,8 @@ def _require_somebody_at(address: str) -> None:
         socket.create_connection((found[1], int(found[2])), _CONNECT_SECONDS).close()
     except OSError as error:
         raise InvalidInput(
-            f"nobody answers at {address} ({error}); check the address, or leave it out to start a "
-            "local cluster"
+            f"no Ray cluster answers at {address} ({error}); check the address, or leave "
+            "it out to start a local cluster"
         ) from None
 
 

@@ -34,17 +34,16 @@ _PATIENCE_SECONDS, _PATIENCE_SHARE = 30.0, 0.5
 def open_study(
     study: Study | None, path: str | Path, resume: bool = False
 ) -> tuple[Store, Study, list[Model]]:
-    """The store of a study, made now or gone on with, and its networks.
+    """Create or open the store of a study, and load its networks.
 
-    Without a study the store's own is gone on with.
+    Without a study, the store's own is resumed.
     """
     exists = Path(path).is_file() and Path(path).stat().st_size > 0
     if study is None and not exists:
-        raise InvalidInput(f"there is no store at {path}; describe a study to make one")
+        raise InvalidInput(f"no store at {path}; describe a study to create one")
     if exists and not resume:
         raise InvalidInput(
-            f"there is a store at {path} already; add --resume to go on with it, or choose "
-            "another place"
+            f"a store exists at {path}; add --resume to continue it, or choose another file"
         )
     if study is not None and not exists:
         models = load_models(study)
@@ -124,7 +123,7 @@ class _Sweep:
             )
         reopened = store.reopen(study.timeout)
         if reopened:
-            self._watch.note(f"{reopened} problems have more time now and are opened again")
+            self._watch.note(f"{reopened} problems have more time now and are reopened")
         settings = self._settings
         store.begin_run({"executor": settings.executor, "jobs": settings.job_count})
         if study.total is not None:
@@ -156,7 +155,7 @@ class _Sweep:
         done = False
         while not done or self._running:
             if time.monotonic() >= self._deadline:
-                self._watch.note("the total time is up")
+                self._watch.note("the total time has run out")
                 return
             done = self._hand_out(executor)
             self._take(executor)

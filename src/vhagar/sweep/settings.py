@@ -28,9 +28,9 @@ class Settings:
 
     def __post_init__(self) -> None:
         if self.jobs is not None and self.jobs < 1:
-            raise InvalidInput(f"at least one problem at a time, not {self.jobs}")
+            raise InvalidInput(f"jobs must be at least 1, not {self.jobs}")
         if not (math.isfinite(self.gpus) and self.gpus >= 0):
-            raise InvalidInput(f"the GPUs of a problem must be a number from 0, not {self.gpus}")
+            raise InvalidInput(f"the GPUs per problem must be at least 0, not {self.gpus}")
 
     @property
     def job_count(self) -> int:

@@ -38,7 +38,9 @@ class Grid:
     def perturbations(self, domain: Domain) -> list[Perturbation]:
         """One for every square, row by row."""
         if self.kind not in ("occlusion", "patch"):
-            raise InvalidInput(f"a grid is of occlusion or patch, not of {self.kind!r}")
+            raise InvalidInput(
+                f"a grid consists of occlusion or patch squares, not of {self.kind!r}"
+            )
         _, height, width = domain.image
         if not 1 <= self.size <= min(height, width):
             raise InvalidInput(
@@ -112,7 +114,7 @@ class Study:
         unknown = sorted(set(values) - known)
         if unknown:
             choices = ", ".join(sorted(known))
-            raise InvalidInput(f"a study knows no {unknown[0]!r}; it can say: {choices}")
+            raise InvalidInput(f"unknown key {unknown[0]!r}; valid keys: {choices}")
         given = dict(values)
         given["networks"] = tuple(_placed(path, folder) for path in _texts(given, "networks"))
         given["perturbations"] = _texts(given, "perturbations")
@@ -225,7 +227,7 @@ def _targets(study: Study, network: Network, source: int) -> Iterator[int | None
 def _texts(values: Mapping[str, Any], name: str) -> tuple[str, ...]:
     given = values.get(name, ())
     if isinstance(given, str) or not all(isinstance(text, str) for text in given):
-        raise InvalidInput(f"{name} must be a list of texts, not {given!r}")
+        raise InvalidInput(f"{name} must be a list of strings, not {given!r}")
     return tuple(given)
 
 
@@ -253,12 +255,12 @@ def _grid(entry: Any) -> Grid:
     try:
         grid = Grid(**entry)
     except TypeError:
-        raise InvalidInput(
-            f"cannot read the grid {entry!r}; it says kind, size, and perhaps step and limit"
-        ) from None
+        raise InvalidInput(f"invalid grid {entry!r}; valid keys: kind, size, step, limit") from None
     whole = [grid.size] if grid.step is None else [grid.size, grid.step]
     if not (all(type(value) is int for value in whole) and _is_number(grid.limit)):
-        raise InvalidInput(f"size and step of a grid are whole numbers, limit is one: {entry!r}")
+        raise InvalidInput(
+            f"a grid's size and step are whole numbers, its limit a number: {entry!r}"
+        )
     return grid
 
 
@@ -267,5 +269,5 @@ def _is_number(value: Any) -> bool:
 
 
 def _placed(path: str, folder: Path | None) -> str:
-    """Where a file is, whatever folder the study is gone on with from."""
+    """Return an absolute path, so that the study can be resumed from any folder."""
     return str((folder or Path()).joinpath(path).absolute())

@@ -110,8 +110,8 @@ def softmax(node: Node) -> Tensor:
     first = node.axis(axis, len(data.shape) + 1)
     sizes = data.shape[first - 1 :] if node.opset < 13 else data.shape[first - 1 : first]
     if first == 0 or math.prod(sizes) != data.size:
-        raise node.refusal(f"works along axis {axis}, which is not that of the scores")
+        raise node.refusal(f"works along axis {axis}, which is not the axis of the scores")
     node.context.note(
-        f"{node.kind} at the end is left out: confidence is a difference of the scores before it"
+        f"{node.kind} at the end is ignored: confidence is a difference of the scores before it"
     )
     return data

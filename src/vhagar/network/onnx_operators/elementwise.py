@@ -73,7 +73,7 @@ def where(node: Node) -> Tensor:
     node.attributes()
     condition = node.constant(0, "condition")
     if condition.dtype != np.bool_ or len(node.operands) != 3:
-        raise InvalidNetwork("its condition is not one of truth values")
+        raise InvalidNetwork("its condition is not boolean")
     shape = common_shape(node)
     chosen = np.broadcast_to(condition, (1, *shape))
     terms, offset = [], np.zeros((1, *shape))

@@ -188,7 +188,7 @@ def batch_normalization(node: Node) -> Tensor:
     if attributes["training_mode"] or not attributes["is_test"] or in_training:
         raise node.refusal("is in training mode; export the model in evaluation mode")
     if not attributes["spatial"]:
-        raise node.refusal("normalises every pixel for itself (spatial = 0)")
+        raise node.refusal("normalises each pixel separately (spatial = 0)")
     scale, shift, mean, variance = (
         node.weights(k + 1, what) for k, what in enumerate(("scale", "bias", "mean", "variance"))
     )

@@ -18,7 +18,7 @@ from vhagar.network.units import Groups, largest, smallest
 def max_pool(node: Node) -> Tensor:
     attributes = _attributes(node, storage_order=0)
     if any(node.proto.output[1:]):
-        raise node.refusal("gives the places of the maxima as well, which are not supported")
+        raise node.refusal("also returns the indices of the maxima, which is not supported")
     data = node.tensor()
     found = windows(node, data.shape, attributes)
     counts = (found.members >= 0).sum(axis=1)
@@ -75,7 +75,7 @@ def global_average_pool(node: Node) -> Tensor:
 
 def _image_axes(data: Tensor) -> list[int]:
     if len(data.shape) < 2:
-        raise InvalidNetwork(f"it pools data of shape {data.shape}, which is no image")
+        raise InvalidNetwork(f"it pools data of shape {data.shape}, which is not an image")
     return list(range(1, len(data.shape)))
 
 

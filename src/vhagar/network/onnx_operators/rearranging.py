@@ -52,10 +52,12 @@ def gather(node: Node, array: Constant) -> list[Constant]:
     axis = node.axis(node.attributes(axis=0)["axis"], array.ndim)
     index = node.constant(1, "indices")
     if index.dtype.kind not in "iu":
-        raise InvalidNetwork("its indices are no whole numbers")
+        raise InvalidNetwork("its indices are not whole numbers")
     require_modest((*array.shape[:axis], *index.shape, *array.shape[axis + 1 :]), array.size)
     if ((index < -array.shape[axis]) | (index >= array.shape[axis])).any():
-        raise InvalidNetwork(f"its indices leave an axis of {array.shape[axis]} entries")
+        raise InvalidNetwork(
+            f"its indices are out of range for an axis of {array.shape[axis]} entries"
+        )
     return [np.take(array, index, axis=axis)]
 
 
@@ -98,7 +100,7 @@ def split(node: Node, array: Constant) -> list[Constant]:
         each = -(-size // count)
         given = [each] * (count - 1) + [size - each * (count - 1)]
     if len(given) != count or sum(given) != size or min(given) < 0:
-        raise InvalidNetwork(f"its parts {given} are not those of an axis of {size} entries")
+        raise InvalidNetwork(f"its parts {given} do not add up to an axis of {size} entries")
     return list(np.split(array, np.cumsum(given)[:-1], axis=axis))
 
 
@@ -157,7 +159,7 @@ def pad(node: Node) -> Operand:
     given = node.integers(3, "axes") if node.has(3) else list(range(rank))
     axes = [node.axis(axis, rank) for axis in given]
     if len(pads) != 2 * len(axes) or not math.isfinite(value):
-        raise InvalidNetwork(f"its pads {pads} or its value {value} make no sense")
+        raise InvalidNetwork(f"its pads {pads} or its value {value} are invalid")
     ends = {axis: (pads[k], pads[len(axes) + k]) for k, axis in enumerate(axes)}
     if not isinstance(operand, Tensor):
         return _padded(node, node.constant(0, "operand"), ends, attributes["mode"], value)
@@ -176,7 +178,7 @@ def _padded(
     node: Node, array: Constant, ends: dict[int, tuple[int, int]], mode: bytes, value: float
 ) -> Constant:
     if mode not in _MODES:
-        raise node.refusal(f"pads in the mode {mode!r}, which is not known")
+        raise node.refusal(f"pads in the unknown mode {mode!r}")
     widths = [ends.get(axis, (0, 0)) for axis in range(array.ndim)]
     # Negative pads cut entries off.
     cut = tuple(

@@ -114,7 +114,7 @@ def _in_shape(node: Node, operand: Operand, shape: Shape, batch_first: bool) -> 
     if not isinstance(operand, Tensor):
         return operand.reshape(shape)
     if not batch_first:
-        raise node.refusal("takes away the batch dimension, or puts another before it")
+        raise node.refusal("removes the batch dimension, or inserts another before it")
     return operand.reshaped(shape[1:])
 
 

@@ -24,7 +24,7 @@ def automatic_padding(
     if mode == b"VALID":
         return (0,) * len(padding)
     if mode not in (b"SAME_UPPER", b"SAME_LOWER"):
-        raise InvalidNetwork(f"its auto_pad {mode!r} is not known")
+        raise InvalidNetwork(f"its auto_pad {mode!r} is unknown")
     before, after = [], []
     for size, span, step in zip(extents, spans, stride, strict=True):
         total = max((-(-size // step) - 1) * step + span - size, 0)
@@ -60,9 +60,7 @@ def windows(node: Node, shape: Shape, attributes: dict[str, Any]) -> Windows:
             f"{shape}"
         )
     if min(*kernel, *stride, *dilation) < 1 or min(padding) < 0:
-        raise InvalidNetwork(
-            f"its kernel {kernel}, strides {stride} or pads {padding} make no sense"
-        )
+        raise InvalidNetwork(f"its kernel {kernel}, strides {stride} or pads {padding} are invalid")
     spans = tuple((k - 1) * d + 1 for k, d in zip(kernel, dilation, strict=True))
     padding = automatic_padding(attributes["auto_pad"], shape[1:], spans, stride, padding)
     ceil = bool(attributes["ceil_mode"]) and attributes["auto_pad"] == b"NOTSET"

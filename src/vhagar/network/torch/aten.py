@@ -47,7 +47,7 @@ def _clip(graph: OnnxGraph, given: Arguments, shape: Shape) -> Value:
     low = given.get("min", given.get("min_val"))
     high = given.get("max", given.get("max_val"))
     if isinstance(low, Value) or isinstance(high, Value):
-        raise InvalidNetwork("a clamp whose ends depend on the input")
+        raise InvalidNetwork("a clamp whose limits depend on the input")
     names = ["" if end is None else graph.constant(float(end)) for end in (low, high)]
     return Value(graph.add("Clip", given["self"].name, *names), shape)
 

@@ -37,7 +37,7 @@ def matmul(graph: OnnxGraph, given: Arguments, shape: Shape) -> Value:
 
 def _product(graph: OnnxGraph, x: Value, weight: Any, bias: Any, shape: Shape) -> Value:
     if not isinstance(x, Value) or isinstance(bias, Value):
-        raise InvalidNetwork("a matrix product whose data is not on its left alone")
+        raise InvalidNetwork("a matrix product whose right operand depends on the input")
     if len(x.shape) == 2 and bias is not None:
         names = [x.name, operand(graph, weight), operand(graph, bias)]
         return Value(graph.add("Gemm", *names), shape)
@@ -117,7 +117,7 @@ def max_pool(graph: OnnxGraph, given: Arguments, shape: Any) -> Any:
 
 def average_pool(graph: OnnxGraph, given: Arguments, shape: Shape) -> Value:
     if given["divisor_override"] is not None:
-        raise InvalidNetwork("an average pool with a divisor of its own")
+        raise InvalidNetwork("an average pool with divisor_override")
     kernel = _pair(given["kernel_size"])
     name = graph.add(
         "AveragePool",

@@ -242,5 +242,6 @@ def _compare(
     if not error <= _TOLERANCE * largest:
         raise InvalidNetwork(
             f"the converted network differs from the module by {error:.3g} on scores of up to "
-            f"{largest:.3g}; does the module depend on the batch, on chance or on its last input?"
+            f"{largest:.3g}; does the module depend on the batch, on randomness or on "
+            "earlier inputs?"
         )

@@ -23,11 +23,11 @@ def load_weights(module: Module, path: str | Path) -> Module:
     if not isinstance(module, torch.nn.Module):
         raise InvalidInput(f"weights need a torch.nn.Module to go into, not {module!r}")
     if not path.is_file():
-        raise InvalidInput(f"no file of weights at {path}; check the path")
+        raise InvalidInput(f"no weights file at {path}; check the path")
     tensors = _safetensors(path) if path.suffix == ".safetensors" else _state_dict(path, torch)
     names = {name for name in tensors if not isinstance(name, str)}
     if names or not all(torch.is_tensor(value) for value in tensors.values()):
-        raise InvalidInput(f"{path} holds something other than tensors by name; save a state_dict")
+        raise InvalidInput(f"{path} holds something other than named tensors; save a state_dict")
     try:
         module.load_state_dict(tensors)
     except RuntimeError as error:
@@ -41,7 +41,7 @@ def _safetensors(path: Path) -> Mapping[str, Any]:
         from safetensors.torch import load_file
     except ImportError:
         raise VhagarError(
-            "reading .safetensors needs a package that is not here: "
+            "reading .safetensors needs a package that is not installed: "
             'pip install "vhagar[safetensors]"'
         ) from None
     try:

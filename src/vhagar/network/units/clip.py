@@ -14,7 +14,7 @@ NO_LIMIT = float(np.finfo(np.float32).max)
 def clip(graph: Graph, operand: Tensor, low: float, high: float) -> Tensor:
     """`low + relu(v - low) - relu(v - high)`; with one limit one block of units is enough."""
     if not low <= high:
-        raise InvalidNetwork(f"its limits {low} and {high} leave no values between them")
+        raise InvalidNetwork(f"its limits {low} and {high} leave no value between them")
     has_low, has_high = low > -NO_LIMIT, high < NO_LIMIT
     if not has_low and not has_high:
         return operand

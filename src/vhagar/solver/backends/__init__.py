@@ -31,7 +31,7 @@ def check_solver_name(name: str) -> None:
     """Complain if there is no such solver, installed or not."""
     if name not in BACKENDS:
         known = ", ".join(BACKENDS)
-        raise InvalidInput(f"there is no solver {name!r}; choose one of: {known}")
+        raise InvalidInput(f"unknown solver {name!r}; choose one of: {known}")
 
 
 def backend_named(name: str) -> type[AbstractModel]:
