@@ -11,11 +11,14 @@ from numpy.typing import NDArray
 from vhagar_check.errors import Rejected
 from vhagar_check.layers import Shape
 from vhagar_check.protobuf import Message, tensor
+from vhagar_check.schema import check_fields
 
 Constant = NDArray[Any]
 
 # Operators mean here what they mean in these versions of ONNX's set.
 _OPSETS = range(7, 27)
+# The types of inputs: float32 and float64.
+_FLOATS = (1, 11)
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,6 +33,8 @@ class Node:
     @classmethod
     def of(cls, message: Message) -> Node:
         attributes = {item.text(1): item for item in message.messages(5)}
+        if len(attributes) != len(message.all(5)):
+            raise Rejected(f"the model's {message.text(4)} has two attributes of the same name")
         kind = message.text(4) if message.text(7) in ("", "ai.onnx") else "?" + message.text(4)
         return cls(kind, message.texts(1), message.texts(2), attributes)
 
@@ -64,7 +69,7 @@ class Node:
             raise self.refused("is not one constant")
         ((name, item),) = self.attributes.items()
         if name == "value":
-            return tensor(item.messages(5)[0])
+            return tensor(item.message(5))
         if name.startswith("value_int"):
             values = np.array(item.integers(3 if name == "value_int" else 8), dtype=np.int64)
         else:
@@ -93,11 +98,15 @@ class Graph:
 
 
 def read_graph(data: bytes) -> Graph:
+    check_fields(data)
     model = Message(data)
-    graph = Message(b"".join(part for part in model.all(7)[-1:] if isinstance(part, bytes)))
+    graph = model.message(7)
     if any(item.text(10) in ("", "ai.onnx") for item in model.messages(25)):
         raise Rejected("the model redefines operators by functions of its own")
     constants = {item.text(8): tensor(item) for item in graph.messages(5)}
+    given = [item.text(1) for item in graph.messages(11)]
+    if len(constants) != len(graph.all(5)) or len(set(given)) != len(given):
+        raise Rejected("the model gives two things the same name")
     inputs = [item for item in graph.messages(11) if item.text(1) not in constants]
     outputs = [item.text(1) for item in graph.messages(12)]
     if len(inputs) != 1 or len(outputs) != 1:
@@ -131,8 +140,10 @@ def _check_names(nodes: list[Node], given: list[str]) -> None:
 
 
 def _input_shape(value: Message) -> Shape:
-    form = value.messages(2)[0].messages(1)[0]
-    dims = [dim.integer(1) for dim in form.messages(2)[0].messages(1)]
+    form = value.message(2).message(1)
+    if form.integer(1) not in _FLOATS:
+        raise Rejected("the model's input is no tensor of floats")
+    dims = [dim.integer(1) for dim in form.message(2).messages(1)]
     if len(dims) < 2 or dims[0] not in (0, 1) or min(dims[1:]) < 1:
         raise Rejected("the model's input has no fixed shape after a batch dimension")
     return tuple(dims[1:])

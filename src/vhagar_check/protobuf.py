@@ -17,15 +17,15 @@ Value = int | bytes
 _TYPES = {1: ("<f4", 4), 6: ("<i4", 5), 7: ("<i8", 7), 9: ("?", 5), 10: ("<f2", 0), 11: ("<f8", 10)}
 
 
-def fields(data: bytes) -> Iterator[tuple[int, Value]]:
-    """The fields of a message; numbers of 32 and 64 bits are given as their bytes."""
+def fields(data: bytes) -> Iterator[tuple[int, int, Value]]:
+    """The number, wire type and value of each field; numbers of 32 and 64 bits as their bytes."""
     place = 0
     while place < len(data):
         key, place = _varint(data, place)
         kind = key & 7
         if kind == 0:
             value, place = _varint(data, place)
-            yield key >> 3, value
+            yield key >> 3, kind, value
             continue
         if kind == 2:
             length, place = _varint(data, place)
@@ -35,7 +35,7 @@ def fields(data: bytes) -> Iterator[tuple[int, Value]]:
             raise Rejected("the model file is damaged (unknown wire type)")
         if length > len(data) - place:
             raise Rejected("the model file is damaged (a field is cut off)")
-        yield key >> 3, data[place : place + length]
+        yield key >> 3, kind, data[place : place + length]
         place += length
 
 
@@ -45,7 +45,7 @@ def _varint(data: bytes, place: int) -> tuple[int, int]:
         byte = data[place]
         value |= (byte & 127) << shift
         place, shift = place + 1, shift + 7
-        if byte < 128:
+        if byte < 128 and value < 2**64:
             return value, place
     raise Rejected("the model file is damaged (a number is cut off)")
 
@@ -57,7 +57,7 @@ class Message:
         if isinstance(data, int):
             raise Rejected("the model file is damaged (a number where a message should be)")
         self._fields: dict[int, list[Value]] = {}
-        for number, value in fields(data):
+        for number, _, value in fields(data):
             self._fields.setdefault(number, []).append(value)
 
     def all(self, number: int) -> list[Value]:
@@ -66,9 +66,19 @@ class Message:
     def messages(self, number: int) -> list[Message]:
         return [Message(value) for value in self.all(number)]
 
+    def message(self, number: int) -> Message:
+        """The one message of a field."""
+        found = self.all(number)
+        if len(found) != 1:
+            raise Rejected(f"the model file is damaged (field {number} occurs {len(found)} times)")
+        return Message(found[0])
+
     def texts(self, number: int) -> list[str]:
         found = self.all(number)
-        return [value.decode("utf-8", "replace") for value in found if isinstance(value, bytes)]
+        try:
+            return [value.decode() for value in found if isinstance(value, bytes)]
+        except UnicodeDecodeError:
+            raise Rejected("the model file is damaged (a text is no UTF-8)") from None
 
     def text(self, number: int) -> str:
         return next(iter(self.texts(number)[-1:]), "")
@@ -79,20 +89,22 @@ class Message:
 
     def integers(self, number: int) -> list[int]:
         """Single or packed, as signed 64-bit numbers."""
-        found: list[int] = []
-        for value in self.all(number):
-            if isinstance(value, int):
-                found.append(value)
-                continue
-            place = 0
-            while place < len(value):
-                single, place = _varint(value, place)
-                found.append(single)
-        return [value - 2**64 if value >= 2**63 else value for value in found]
+        return [single for value in self.all(number) for single in signed(value)]
 
     def numbers(self, number: int, form: str) -> NDArray[Any]:
         """Floats, single or packed."""
         return np.frombuffer(b"".join(v for v in self.all(number) if isinstance(v, bytes)), form)
+
+
+def signed(value: Value) -> Iterator[int]:
+    """The whole numbers of a field, single or packed."""
+    if isinstance(value, int):
+        yield value - 2**64 if value >= 2**63 else value
+        return
+    place = 0
+    while place < len(value):
+        single, place = _varint(value, place)
+        yield single - 2**64 if single >= 2**63 else single
 
 
 def tensor(message: Message) -> NDArray[Any]:

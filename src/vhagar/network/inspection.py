@@ -11,7 +11,7 @@ from typing import Any
 
 from vhagar.errors import InvalidInput, Refusal, UnsupportedOperator
 from vhagar.network import AbstractLayer, Affine, Convolution, Network, Relu, SparseAffine
-from vhagar.network.onnx_reader import GraphReader, load_model, read_onnx
+from vhagar.network.onnx_reader import GraphReader, model_content, parse_model, read_onnx
 from vhagar.version import __version__
 
 # Rises when a field changes its meaning or goes away.
@@ -73,7 +73,7 @@ def inspect(
     low, high = input_range
     if not (math.isfinite(low) and math.isfinite(high) and low < high):
         raise InvalidInput(f"the input range [{low}, {high}] is empty or not finite")
-    model = load_model(path)
+    model = parse_model(model_content(path), path)
     network: Network | None = None
     refusals: tuple[Refusal, ...] = ()
     try:

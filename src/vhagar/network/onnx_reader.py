@@ -24,6 +24,7 @@ from vhagar.network.graph import Graph, Tensor
 from vhagar.network.layers import LARGEST_TENSOR, Shape
 from vhagar.network.lowering import lower
 from vhagar.network.network import ModelFile, Network
+from vhagar.network.onnx_fields import check_fields, check_model
 from vhagar.network.onnx_front import with_front
 from vhagar.network.onnx_node import Context, Node, Operand, label
 from vhagar.network.onnx_operators import SUPPORTED_OPERATORS, TRANSLATORS, translate
@@ -46,21 +47,32 @@ def read_onnx(
     where its input is flat, and `mean` and `std` normalise where the model does not do so itself.
     """
     path = Path(path)
-    network = read_model(load_model(path), path.stem, layout, image_shape, mean, std)
-    file = ModelFile(path, hashlib.sha256(path.read_bytes()).hexdigest())
-    return replace(network, file=file)
+    content = model_content(path)
+    model = parse_model(content, path)
+    network = read_model(model, path.stem, layout, image_shape, mean, std)
+    return replace(network, file=ModelFile(path, hashlib.sha256(content).hexdigest()))
 
 
-def load_model(path: Path) -> Any:
-    """The file as ONNX's own ModelProto, with its external data."""
+def model_content(path: Path) -> bytes:
+    """The bytes of a model file."""
     if not path.is_file():
         raise InvalidInput(f"no model file at {path}; check the path")
     try:
-        model = onnx.load(str(path), load_external_data=False)
+        return path.read_bytes()
+    except OSError as error:
+        raise InvalidInput(f"cannot read {path}: {error}") from error
+
+
+def parse_model(content: bytes, path: Path) -> Any:
+    """A file's bytes as ONNX's own ModelProto, with the external data beside the file."""
+    try:
+        model = onnx.load_model_from_string(content)
     except Exception as error:  # protobuf raises classes of its own for damaged files
         raise InvalidNetwork(
             f"{path} is not a readable ONNX file ({error}); export the model again"
         ) from error
+    check_fields(content)
+    check_model(model)
     load_external_tensors(model, path)
     return model
 
