@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from vhagar import Options, Problem, verify
+from vhagar.network import read_onnx
+from vhagar_check import Rejected, check
 from vhagar_check.exact import Exact
 from vhagar_check.formula import quick_bounds
 from vhagar_check.homogeneous import WithBiasInput, bias_pieces, homogeneous_network
@@ -16,6 +22,7 @@ from vhagar_check.model import read_model
 from vhagar_check.perturbations import pieces
 from vhagar_check.pieces import Domain
 
+from ..soundness.bases import Blocks, blocks_of, forged, with_head
 from .graphs import SMALL_GRAPHS
 
 
@@ -116,3 +123,91 @@ def test_hexagons_hold_what_the_copies_compute(name: str) -> None:
                     assert known.gap_low[n] <= t - s <= known.gap_high[n]
                 linear = homogeneous.linear_units(k)
                 first, second = first.positive(linear), second.positive(linear)
+
+
+@pytest.fixture(scope="module")
+def proof(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Blocks]:
+    """A model, and the blocks of a certificate about a range of factors."""
+    folder = tmp_path_factory.mktemp("contrast")
+    model, path = folder / "model.onnx", folder / "proof.cert"
+    model.write_bytes(SMALL_GRAPHS["small_leaky"](2))
+    problem = Problem(read_onnx(model), "contrast([0.5,1.5])", 0, clip=False)
+    options = Options(processes=False, relative_gap=0.02, certificate=path)
+    result = verify(problem, options=options, timeout=20)
+    assert check(path, model).upper == result.upper > 0
+    return model, blocks_of(path.read_bytes())
+
+
+def test_the_certificate_states_the_form(proof: tuple[Path, Blocks]) -> None:
+    _, blocks = proof
+    assert json.loads(blocks[0][1])["problem"]["form"] == "homogeneous"
+
+
+def _without_form(head: Any) -> None:
+    del head["problem"]["form"]
+
+
+def _another_form(head: Any) -> None:
+    head["problem"]["form"] = "linear"
+
+
+def _clipped(head: Any) -> None:
+    head["problem"]["clip"] = True
+
+
+def _another_perturbation(head: Any) -> None:
+    head["problem"]["perturbation"] = "brightness([-0.5,0.5])"
+
+
+def _another_range(head: Any) -> None:
+    head["problem"]["input_range"] = [0.0, 2.0]
+
+
+def _more_factors(head: Any) -> None:
+    head["problem"]["perturbation"] = "contrast([0.5,3])"
+
+
+def _less_than_proved(head: Any) -> None:
+    for claim in [head["claims"], *head["claims"]["targets"].values()]:
+        claim["upper"] *= 0.99
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (_without_form, "which part"),
+        (_another_form, "not known"),
+        (_clipped, "does not clip"),
+        (_another_perturbation, "for contrast"),
+        (_another_range, "from 0 to 1"),
+        (_more_factors, "not proved"),
+        (_less_than_proved, "not proved"),
+    ],
+)
+def test_forgeries_are_refused(
+    proof: tuple[Path, Blocks], tmp_path: Path, change: Callable[[Any], None], why: str
+) -> None:
+    model, blocks = proof
+    head = json.loads(blocks[0][1])
+    for claim in head["claims"]["targets"].values():
+        claim["lower"] = 0.0  # so that no witness is looked at
+    head["claims"]["lower"] = 0.0
+    change(head)
+    path = tmp_path / "forged"
+    path.write_bytes(forged(with_head(blocks, head)))
+    with pytest.raises(Rejected, match=why):
+        check(path, model)
+
+
+def test_a_form_that_was_not_searched_proves_nothing(tmp_path: Path) -> None:
+    """The proofs are about other neurons than those of the form that is stated."""
+    model, path = tmp_path / "model.onnx", tmp_path / "proof.cert"
+    model.write_bytes(SMALL_GRAPHS["small_leaky"](2))
+    problem = Problem(read_onnx(model), "contrast([0.5,0.5])", 0, clip=False)
+    verify(problem, options=Options(processes=False, certificate=path), timeout=20)
+    blocks = blocks_of(path.read_bytes())
+    head = json.loads(blocks[0][1])
+    head["problem"]["form"] = "homogeneous"
+    path.write_bytes(forged(with_head(blocks, head)))
+    with pytest.raises(Rejected):
+        check(path, model)

@@ -214,6 +214,28 @@ PERTURBATIONS = {
         "return tuple(_moved(domain, -down, right)",
         14,
     ),
+    "half of the factors of a contrast": _one(
+        "vhagar.reduction.contrast",
+        "h = np.where(b[:, -1:] > 0, self.span[1], self.span[0])",
+        "h = np.where(b[:, -1:] > 0, self.span[0], self.span[0])",
+        195,
+        43,
+        75,
+    ),
+    "a bias that contrast does not scale": _one(
+        "vhagar.reduction.contrast",
+        "blocks = [[layer.matrix, sparse.csr_array(layer.flat_bias[:, None])]]",
+        "blocks = [[layer.matrix, sparse.csr_array(0.5 * layer.flat_bias[:, None])]]",
+        195,
+        43,
+        75,
+    ),
+    "a checker that takes factors of a contrast for their inverses": _tested(
+        "vhagar_check.homogeneous",
+        "least, most = (1 / Fraction(end) for end in piece.span[::-1])",
+        "least, most = (Fraction(end) for end in piece.span)",
+        "tests/check/test_homogeneous.py::test_scales_are_rounded_outward",
+    ),
     "a gap between two parts of a range": _one(
         "vhagar.perturbation.scalar",
         "replace(self, span=(middle, high))",

@@ -338,6 +338,20 @@ def another_problem(original: Base, rng: Rng) -> bytes:
     return forged(with_head(original.blocks, head))
 
 
+def another_form(original: Base, rng: Rng) -> bytes:
+    """The proofs stay, and are said to be about another form of the question."""
+    head = json.loads(_lowered(original, rng)[0][1]) if rng.random() < 0.5 else original.head
+    problem = head["problem"]
+    if "form" in problem and rng.random() < 0.5:
+        del problem["form"]
+    else:
+        problem["form"] = ("homogeneous", "linear", None, 1)[int(rng.integers(4))]
+    if rng.random() < 0.5:
+        problem["perturbation"] = str(rng.choice(["contrast([0.5,2])", "contrast([0.25,0.5])"]))
+        problem["clip"] = bool(rng.integers(2))
+    return forged(with_head(original.blocks, head))
+
+
 def _other_text(text: str, rng: Rng) -> str:
     """The same perturbation with other numbers, or another, or nonsense."""
     digits = [k for k, sign in enumerate(text) if sign.isdigit()]
@@ -477,6 +491,8 @@ FORGERIES: dict[str, Forge] = {
     "header changed once more": header_changed,
     "another problem": another_problem,
     "another problem again": another_problem,
+    "another form": another_form,
+    "another form again": another_form,
     "another model": another_model,
     "blocks moved": blocks_moved,
     "absurd blocks": empty_or_absurd_blocks,

@@ -168,7 +168,7 @@ def head_of(run: Run, trees: list[Tree], nodes: int) -> dict[str, Any]:
         "format": FORMAT,
         "producer": f"vhagar {__version__}",
         "model": _model(problem),
-        "problem": _problem(problem),
+        "problem": {**_problem(problem), **run.reduced.restore.statement()},
         "claims": _claims(run),
         "witnesses": [_witness(witness) for witness in witnesses],
         "trees": [{"target": tree.target, "piece": tree.piece} for tree in trees],

@@ -52,9 +52,8 @@ class BabEngine(AbstractEngine):
         self._tree: ProofTree | None = None
 
     def reductions(self, problem: Problem, options: Options) -> tuple[AbstractReduction, ...]:
-        """Networks that are not searched, and certificates, take ranges of contrast as they are."""
-        linear = options.certificate is None and not is_large(problem)
-        return (Homogeneous(),) if linear else ()
+        """Networks that are not searched take ranges of contrast as they are."""
+        return () if is_large(problem) else (Homogeneous(),)
 
     @contextmanager
     def certifying(self, run: Run) -> Iterator[None]:

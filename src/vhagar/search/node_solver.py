@@ -91,7 +91,7 @@ class NodeSolver:
         self._finder = PrimalHeuristic(reduced, send)
         self._limits = Limits(problem, options)
         self._log = ProofLog(problem, wanted=options.certificate is not None)
-        self._regions = Regions(problem, bounds or BoundsCache(), self._log.wanted)
+        self._regions = Regions(problem, bounds or BoundsCache())
         self._brancher = Brancher(self._next_number)
         self._number = first
 
@@ -250,11 +250,11 @@ class NodeSolver:
     def _split_point(self, parts: tuple[AbstractPiece, ...]) -> float | None:
         """Where two parts meet.
 
-        None where there are none, or where they meet only in float64: that is no proof over the
-        reals, which a certificate must be.
+        None where there are none, or where only float64 has nothing between them: bounds are about
+        real numbers.
         """
         ends = [part.span for part in parts if isinstance(part, AbstractScalarPiece)]
-        if len(ends) != 2 or (self._log.wanted and ends[0][1] != ends[1][0]):
+        if len(ends) != 2 or ends[0][1] != ends[1][0]:
             return None
         return ends[1][0]
 

@@ -62,9 +62,8 @@ class RegionState:
 class Regions:
     """The regions of a problem that were in use most recently."""
 
-    def __init__(self, problem: Problem, bounds: BoundsCache, storable: bool = False) -> None:
+    def __init__(self, problem: Problem, bounds: BoundsCache) -> None:
         self._problem = problem
-        self._storable = storable  # whether bounds must fit into a certificate
         self._states = RecentlyUsed(_MOST_CONTEXTS)
         self._bounds = bounds
 
@@ -93,12 +92,11 @@ class Regions:
                 self._refine(bounds)
             return bounds
 
-        part = (region.root, region.path, self._storable)
-        return self._bounds.of(self._problem, part, compute)
+        return self._bounds.of(self._problem, (region.root, region.path), compute)
 
     def _refine(self, bounds: TwinBounds) -> None:
         local = is_local(bounds)
-        if self._storable and _is_bulky(bounds, local):
+        if _is_bulky(bounds, local):
             return
         if not local:
             refine_layer(bounds, len(bounds.hexagons) - 1, _REFINING_STEPS)
@@ -108,7 +106,11 @@ class Regions:
 
 
 def _is_bulky(bounds: TwinBounds, local: bool) -> bool:
-    """Whether the multipliers of a refinement are too many for a certificate."""
+    """Whether the multipliers of a refinement are too many for a certificate.
+
+    That is asked whether or not there will be one. It costs next to nothing: `refine_layer` takes
+    no step for so many multipliers, and `tighten_pairs` has a limit of its own for each layer.
+    """
     undecided = [int((~layer.on & ~layer.off).sum()) for layer in bounds.hexagons]
     refined = [len(pairs_of(layer)) for layer in bounds.hexagons] if local else undecided
     first = 0 if local else len(undecided) - 1  # otherwise the last layer alone
