@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import vhagar
+from vhagar.perturbation import AbstractPiece
 
 ROOT = Path(vhagar.__file__).parent
 CONTRIBUTING = Path(__file__).parents[1] / "CONTRIBUTING.md"
@@ -93,3 +94,29 @@ def test_an_upward_import_is_seen(tmp_path: Path) -> None:
     )
     found = set(imported_modules(lazy))
     assert found == {"vhagar.search.node", "vhagar.cli.main", "vhagar.problem"}
+
+
+def test_pieces_are_read_as_data() -> None:
+    """Nobody outside `perturbation/` asks which class a piece is of, or knows one by name."""
+    kinds = {kind.__name__ for kind in _subclasses(AbstractPiece)}
+    assert len(kinds) > 3
+    for module, path in MODULES.items():
+        if room_of(module) == "perturbation":
+            continue
+        tree = ast.parse(path.read_text())
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(
+                "vhagar.perturbation"
+            ):
+                named = {alias.name for alias in node.names} & kinds
+                assert not named, f"{path} imports {named}"
+            asks = isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+            if asks and node.func.id in ("isinstance", "issubclass"):
+                asked = {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
+                asked |= {part.attr for part in ast.walk(node) if isinstance(part, ast.Attribute)}
+                assert not asked & (kinds | {"AbstractPiece"}), f"{path} asks for {asked & kinds}"
+
+
+def _subclasses(kind: type) -> set[type]:
+    direct = set(kind.__subclasses__())
+    return direct.union(*map(_subclasses, direct))

@@ -15,8 +15,7 @@ from vhagar.network import Network
 from vhagar.network.clipping import ClippedNetwork, clipped_input, given_network
 from vhagar.perturbation import AbstractPiece, Domain, Perturbation, parse
 from vhagar.perturbation.affine import identity_piece
-from vhagar.perturbation.base import Array
-from vhagar.perturbation.box_affine import BoxAffinePiece
+from vhagar.perturbation.domain import Array
 from vhagar.perturbation.maps import AffineMap, fingerprint
 
 
@@ -131,7 +130,7 @@ class Problem:
         """The maps of a perturbation that its text does not tell; empty where it does."""
         if self.perturbation is None or self.perturbation.by_text:
             return ()
-        return tuple(piece.map for piece in self.pieces if isinstance(piece, BoxAffinePiece))
+        return tuple(piece.map for piece in self.pieces if piece.map is not None)
 
     @cached_property
     def map_fingerprint(self) -> str | None:

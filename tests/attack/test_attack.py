@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from vhagar import Network, Problem
-from vhagar.attack import NO_HINT, Attack, AttackOptions, attack, images
+from vhagar.attack import NO_HINT, Attack, AttackOptions, attack
 from vhagar.attack.ascent import Solutions, ascend
 from vhagar.errors import InvalidInput, VhagarError
 from vhagar.network import Affine, Relu, confidence
@@ -106,8 +106,9 @@ def test_more_pieces_than_inputs(corner: Problem) -> None:
     assert found.attacks[1].root == 0
 
 
-def test_pieces_without_an_adapter(corner: Problem, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(images, "_ADAPTERS", ())
+def test_pieces_without_a_formula(corner: Problem, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("map", "formula"):
+        monkeypatch.setattr(type(corner.pieces[0]), name, None)
     assert 4.0 - 1e-4 <= _lower(corner) <= 4.0
 
 

@@ -16,7 +16,6 @@ from vhagar.cli.main import main
 from vhagar.export.export import export
 from vhagar.network import Affine, Convolution, Relu, read_onnx, write_onnx
 from vhagar.network.network import confidence
-from vhagar.perturbation.formula import formula_of
 
 from .queries import assertions, expressions, holds
 
@@ -151,7 +150,7 @@ def test_the_product_network_holds_both_copies_and_the_question(
         for x, choice, unclipped in points(problem, k):
             x_p = problem.shown(unclipped)
             # A parameter that cannot be chosen is no input.
-            e = choice[:, : formula_of(problem.pieces[k]).parameters]
+            e = choice[:, : problem.pieces[k].required_formula().map.count]
             outputs = run(place.onnx, np.concatenate([x, e], axis=1))
             first, second = problem.network.forward(x)[0], problem.network.forward(x_p)[0]
             np.testing.assert_allclose(outputs[:4], first[SOURCE] - first, atol=1e-4)

@@ -146,8 +146,8 @@ RELAXATION = {
 PERTURBATIONS = {
     "clipped treated as unclipped": _one(
         "vhagar.perturbation.brightness",
-        "        if not self.clip:\n            return self._unclipped",
-        "        if self.clip or not self.clip:\n            return self._unclipped",
+        "        if self.clip:\n            return super()._support(a, b)",
+        "        if self.clip and not self.clip:\n            return super()._support(a, b)",
         201,
     ),
     "a clipped contrast treated as unclipped": _one(
@@ -158,8 +158,8 @@ PERTURBATIONS = {
     ),
     "only one end of the span": _one(
         "vhagar.perturbation.brightness",
-        "for end in self.span))",
-        "for end in self.span[:1] * 2))",
+        "return self.span  # the support is convex in e",
+        "return self.span[:1] * 2  # the support is convex in e",
         201,
     ),
     "the parameters of a map forgotten": _tested(

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import contextlib
 from collections import OrderedDict
-from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +20,6 @@ from vhagar.attack.keeper import Attack, Keeper
 from vhagar.attack.polish import polish, proposed
 from vhagar.errors import SolverFailure
 from vhagar.perturbation import AbstractPiece
-from vhagar.perturbation.scalar import AbstractScalarPiece
 from vhagar.relaxation.layerwise import TwinBounds, quick_bounds
 from vhagar.relaxation.lp.region_model import RegionModel
 
@@ -189,8 +187,8 @@ class Regions:
         """Bounds of a piece, the same for every goal."""
         key, piece = (root, value), self._problem.pieces[root]
         if key not in self._bounds:
-            if value is not None and isinstance(piece, AbstractScalarPiece):
-                piece = replace(piece, span=(value, value))
+            if value is not None:
+                piece = piece.fixed_at(value)
             self._bounds[key] = quick_bounds(self._problem.network, piece)
         self._bounds.move_to_end(key)
         if len(self._bounds) > _MOST_CONTEXTS:
@@ -207,4 +205,4 @@ def _places(context: RegionModel) -> tuple[NDArray[np.int64], int]:
 
 def _parameter_is_fixed(piece: AbstractPiece) -> bool:
     """Whether the piece is nonconvex unless its one parameter is fixed."""
-    return isinstance(piece, AbstractScalarPiece) and not piece.convex
+    return piece.span is not None and not piece.convex

@@ -14,12 +14,12 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from vhagar.errors import InvalidInput
 from vhagar.network import AbstractLinear, Network, Relu
-from vhagar.perturbation import AbstractPiece
-from vhagar.perturbation.brightness import BrightnessPiece
-from vhagar.perturbation.contrast import ContrastPiece
+from vhagar.perturbation import AbstractPiece, Domain
+from vhagar.perturbation.formula import Formula
 from vhagar.problem import Problem
 from vhagar.solver.linear_model import Columns, LinearArrays, LinearModel
 
@@ -100,11 +100,10 @@ def check_linear(piece: AbstractPiece) -> None:
 
 def _image(builder: _Builder, piece: AbstractPiece, x: Columns) -> Columns:
     """The columns of `x_p`, and what ties them to `x`."""
-    model = builder.model
-    if isinstance(piece, BrightnessPiece) and piece.clip:
-        return _clipped(builder, piece, x)
-    if isinstance(piece, ContrastPiece) and piece.clip and piece.span[1] > 1:
-        return _clipped(builder, piece, x)
+    model, formula = builder.model, piece.formula
+    clipped_here = piece.map is None and piece.free_pixels is None
+    if formula is not None and formula.clip and clipped_here:
+        return _clipped(builder, piece.required_formula(), piece.domain, x)
     before = model.column_count
     x_p = piece.add_rows(model, x)
     arrays = model.arrays(smallest=0.0)
@@ -119,23 +118,30 @@ def _image(builder: _Builder, piece: AbstractPiece, x: Columns) -> Columns:
     return x_p
 
 
-def _clipped(builder: _Builder, piece: BrightnessPiece | ContrastPiece, x: Columns) -> Columns:
-    """`min(moved, upper) = upper - relu(upper - moved)`, and the same below: no whole numbers."""
-    model, domain = builder.model, piece.domain
-    size = domain.size
-    rises = isinstance(piece, ContrastPiece) or piece.brightens
-    end, sign = (domain.upper, 1.0) if rises else (domain.lower, -1.0)
-    room = builder.free(size)  # sign * (end - moved)
-    if isinstance(piece, ContrastPiece):
-        factor, black = piece.span[0], domain.lower
-        constant = sign * (end - black + factor * black)
-        model.add_rows([(room, 1.0), (x, sign * factor)], constant, constant)
-    else:
-        change = model.add_columns(*piece.span)
-        builder.inputs.append(change)
-        blocks = [(room, 1.0), (x, sign), (change, np.full((size, 1), sign))]
-        model.add_rows(blocks, sign * end, sign * end)
-    left = builder.relu(room)
-    x_p = builder.free(size)
-    model.add_rows([(x_p, 1.0), (left, sign)], end, end)
+def _clipped(builder: _Builder, formula: Formula, domain: Domain, x: Columns) -> Columns:
+    """The clipped image, without whole numbers.
+
+    `max(y, lower) = lower + relu(y - lower)`, and `min(y, upper) = upper - relu(upper - y)`.
+    """
+    model, own = builder.model, formula.map
+    blocks = [(x, own.matrix)]
+    if own.count:
+        e = model.add_columns(own.lower, own.upper)
+        builder.inputs.append(e)
+        blocks.append((e, own.directions))
+    constant, (low, high) = own.offset, own.extremes(domain)
+    for leaves, end, sign in (
+        (low.min() < domain.lower, domain.lower, 1.0),
+        (high.max() > domain.upper, domain.upper, -1.0),
+    ):
+        if leaves:
+            room = builder.free(domain.size)  # sign * (y - end)
+            rest = sign * (constant - end)
+            rows = [(room, 1.0), *((columns, -sign * part) for columns, part in blocks)]
+            model.add_rows(rows, rest, rest)
+            same = sparse.csr_array(sparse.eye_array(domain.size, format="csr"))
+            blocks, constant = [(builder.relu(room), sign * same)], np.full(domain.size, end)
+    x_p = builder.free(domain.size)
+    rows = [(x_p, 1.0), *((columns, -part) for columns, part in blocks)]
+    model.add_rows(rows, constant, constant)
     return x_p

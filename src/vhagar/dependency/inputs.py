@@ -23,8 +23,6 @@ from vhagar.dependency.relation import (
 )
 from vhagar.network import AbstractLinear, Convolution
 from vhagar.perturbation import AbstractPiece
-from vhagar.perturbation.affine import AffinePiece
-from vhagar.perturbation.brightness import BrightnessPiece
 
 
 def changed_pixels(piece: AbstractPiece) -> Relations:
@@ -34,13 +32,12 @@ def changed_pixels(piece: AbstractPiece) -> Relations:
 
 def moved_pixels(piece: AbstractPiece) -> Relations:
     """Pixels whose value appears, exactly, somewhere else in the image: one place for each."""
-    if not isinstance(piece, AffinePiece):
+    if piece.formula is None:
         return no_pairs()
-    entries = np.diff(piece.matrix.indptr)
-    alone = np.flatnonzero(entries == 1)
-    begin = piece.matrix.indptr[alone]
-    source, weight = piece.matrix.indices[begin].astype(np.int64), piece.matrix.data[begin]
-    moved = (weight == 1.0) & (source != alone)
+    matrix = piece.formula.map.matrix
+    alone = np.flatnonzero(piece.formula.copied & (np.diff(matrix.indptr) == 1))
+    source = matrix.indices[matrix.indptr[alone]].astype(np.int64)
+    moved = source != alone
     _, one_each = np.unique(source[moved], return_index=True)
     pairs = unrelated(source[moved][one_each], alone[moved][one_each])
     nowhere = np.zeros(len(pairs), dtype=np.bool_)
@@ -94,7 +91,7 @@ def alike_through(piece: AbstractPiece, layer: AbstractLinear) -> tuple[Mask, Ma
     The sum of a row's weights then decides. A clip makes the amounts differ, so this is for
     brightness without one; None for other pieces.
     """
-    if not isinstance(piece, BrightnessPiece) or piece.clip:
+    if piece.formula is None or not piece.formula.changes_alike:
         return None
     up, down = (bool(mask.any()) for mask in piece.changes())
     rows = np.split(layer.matrix.data, layer.matrix.indptr[1:-1])

@@ -10,7 +10,6 @@ from vhagar.errors import InvalidInput
 from vhagar.export.product import product_model
 from vhagar.export.vnnlib import number, version_1, version_2
 from vhagar.network.onnx_copy import standalone
-from vhagar.perturbation.formula import formula_of
 from vhagar.problem import Problem
 from vhagar.result.serialize import check_writable, write_bytes
 from vhagar.version import __version__
@@ -48,7 +47,7 @@ def export(
         raise InvalidInput(f"delta is a confidence and must be at least 0, not {delta}")
     text = Path(vnnlib)
     model = text.with_suffix(".onnx") if onnx is None else Path(onnx)
-    formulas = [formula_of(piece) for piece in problem.pieces]
+    formulas = [piece.required_formula() for piece in problem.pieces]
     for path in (text, model):
         check_writable(path)
     found = []

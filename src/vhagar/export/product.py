@@ -35,24 +35,24 @@ def product_model(network: Network, source: int, formula: Formula, domain: Domai
     leads[source] += 1
     margins = graph.add("MatMul", first, graph.constant(leads))
     graph.add("Concat", margins, second, axis=1, output=OUTPUT)
-    size = domain.size + formula.parameters
+    size = domain.size + formula.map.count
     return graph.model(network.name, (INPUT, (1, size)), (OUTPUT, (1, 2 * classes)), model)
 
 
 def _perturbed(graph: OnnxGraph, x: str, formula: Formula, domain: Domain) -> str:
     """`x_p` from `x` and the parameters; the clip is made of ReLUs, which every verifier knows."""
     parameters = ""
-    if formula.parameters:
-        parameters = graph.slice(INPUT, 1, domain.size, domain.size + formula.parameters)
+    if formula.map.count:
+        parameters = graph.slice(INPUT, 1, domain.size, domain.size + formula.map.count)
     if formula.product:
         distance = graph.add("Sub", x, graph.constant([[domain.lower]]))
         moved = graph.add("Mul", distance, parameters)
     else:
-        moved = times(graph, x, formula.matrix)
-        if formula.parameters:
-            moved = graph.add("Add", moved, times(graph, parameters, formula.directions))
-    if formula.offset.any():
-        moved = graph.add("Add", moved, graph.constant(formula.offset[None]))
+        moved = times(graph, x, formula.map.matrix)
+        if formula.map.count:
+            moved = graph.add("Add", moved, times(graph, parameters, formula.map.directions))
+    if formula.map.offset.any():
+        moved = graph.add("Add", moved, graph.constant(formula.map.offset[None]))
     return clipped(graph, moved, domain.lower, domain.upper) if formula.clip else moved
 
 

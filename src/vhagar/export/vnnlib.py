@@ -34,8 +34,8 @@ def version_1(
     delta: float,
 ) -> str:
     """VNN-LIB 1.0 about the product network."""
-    low = np.concatenate([np.full(domain.size, domain.lower), formula.lower])
-    high = np.concatenate([np.full(domain.size, domain.upper), formula.upper])
+    low = np.concatenate([np.full(domain.size, domain.lower), formula.map.lower])
+    high = np.concatenate([np.full(domain.size, domain.upper), formula.map.upper])
     lines = [f"; {note}" for note in notes]
     lines += [f"(declare-const X_{k} Real)" for k in range(len(low))]
     lines += [f"(declare-const Y_{k} Real)" for k in range(2 * classes)]
@@ -115,7 +115,7 @@ def _relation(domain: Domain, formula: Formula) -> Iterator[str]:
             "no variable; use --format 1 (a product network), or one factor instead of a range"
         )
     owner = _parameter_of_each_pixel(formula)
-    shared = np.bincount(owner[owner >= 0], minlength=formula.parameters)
+    shared = np.bincount(owner[owner >= 0], minlength=formula.map.count)
     first: dict[int, int] = {}
     for k in range(domain.size):
         moved = _moved(domain, formula, k)
@@ -136,27 +136,27 @@ def _relation(domain: Domain, formula: Formula) -> Iterator[str]:
 
 def _parameter_of_each_pixel(formula: Formula) -> np.ndarray:
     """Which parameter moves each pixel, -1 for none."""
-    counts = np.diff(formula.directions.indptr)
+    counts = np.diff(formula.map.directions.indptr)
     if (counts > 1).any():
         raise InvalidInput(
             "several parameters that move one pixel need variables, which VNN-LIB 2.0 does not "
             "have; use --format 1 (a product network)"
         )
     owner = np.full(len(counts), -1)
-    owner[counts == 1] = formula.directions.indices
+    owner[counts == 1] = formula.map.directions.indices
     return owner
 
 
 def _moved(domain: Domain, formula: Formula, k: int) -> str:
     """`A x + c` of one pixel."""
-    row = sparse.csr_array(formula.matrix[[k]])
+    row = sparse.csr_array(formula.map.matrix[[k]])
     terms = [
         _entry("X", domain, int(j)) if a == 1 else f"(* {number(a)} {_entry('X', domain, int(j))})"
         for j, a in zip(row.indices, row.data.tolist(), strict=True)
         if a != 0
     ]
-    if formula.offset[k] or not terms:
-        terms.append(number(float(formula.offset[k])))
+    if formula.map.offset[k] or not terms:
+        terms.append(number(float(formula.map.offset[k])))
     return terms[0] if len(terms) == 1 else f"(+ {' '.join(terms)})"
 
 
@@ -177,8 +177,8 @@ def _alone(
     domain: Domain, formula: Formula, image: str, moved: str, k: int, parameter: int
 ) -> Iterator[str]:
     """A pixel with a parameter of its own changes freely between two ends."""
-    ends = formula.directions[[k]].data[0] * np.array(
-        [formula.lower[parameter], formula.upper[parameter]]
+    ends = formula.map.directions[[k]].data[0] * np.array(
+        [formula.map.lower[parameter], formula.map.upper[parameter]]
     )
     low, high = (number(end) for end in sorted(ends.tolist()))
     if formula.clip:
@@ -196,9 +196,9 @@ def _alone(
 
 def _stays_inside(domain: Domain, formula: Formula, k: int) -> bool:
     """Whether `A x + c` of one pixel never leaves the input range."""
-    weights = sparse.csr_array(formula.matrix[[k]]).data
+    weights = sparse.csr_array(formula.map.matrix[[k]]).data
     ends = np.array([weights * domain.lower, weights * domain.upper])
-    low, high = (float(part.sum()) + formula.offset[k] for part in (ends.min(0), ends.max(0)))
+    low, high = (float(part.sum()) + formula.map.offset[k] for part in (ends.min(0), ends.max(0)))
     return bool(domain.lower <= low and high <= domain.upper)
 
 
@@ -207,16 +207,16 @@ def _together(
 ) -> Iterator[str]:
     """Pixels that one parameter moves: the first is bounded, the others follow it."""
     change = f"(- {_entry('X_p', domain, k)} {_moved(domain, formula, k)})"
-    slope = float(formula.directions[[k]].data[0])
+    slope = float(formula.map.directions[[k]].data[0])
     if parameter not in first:
         first[parameter] = k
-        ends = slope * np.array([formula.lower[parameter], formula.upper[parameter]])
+        ends = slope * np.array([formula.map.lower[parameter], formula.map.upper[parameter]])
         yield f"(>= {change} {number(ends.min())})"
         yield f"(<= {change} {number(ends.max())})"
         return
     leader = first[parameter]
     other = f"(- {_entry('X_p', domain, leader)} {_moved(domain, formula, leader)})"
-    other_slope = float(formula.directions[[leader]].data[0])
+    other_slope = float(formula.map.directions[[leader]].data[0])
     if slope == other_slope:
         yield f"(== {change} {other})"
     else:

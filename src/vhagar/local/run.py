@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 from vhagar.local.problem import LocalProblem, LocalResult, Verdict
 from vhagar.options import Options
 from vhagar.perturbation import AbstractPiece
-from vhagar.perturbation.scalar import AbstractScalarPiece
 from vhagar.problem import Problem
 from vhagar.reduction.fixed_image import FixedImages, behind, fixed_images, score_rounding
 from vhagar.relaxation import Bounds, confidence_bounds, network_bounds
@@ -143,7 +142,7 @@ class _Search:
             waiting.sort(key=lambda cases: max(case.upper for case in cases))
             worst = waiting[-1]
             part = worst[0].part
-            halves = part.split() if isinstance(part, AbstractScalarPiece) else ()
+            halves = part.split()
             done = max(case.upper for case in worst) < 0 or time.monotonic() > self.deadline
             if done or not halves:
                 return

@@ -1,9 +1,10 @@
 """Perturbations: one file each, all with the same small set of abilities (see `base`)."""
 
-from vhagar.perturbation.base import AbstractPiece, Domain, Perturbation, Support
+from vhagar.perturbation.base import AbstractPiece, Perturbation, Support
 from vhagar.perturbation.brightness import Brightness
 from vhagar.perturbation.composition import Composition, compose
 from vhagar.perturbation.contrast import Contrast
+from vhagar.perturbation.domain import Domain
 from vhagar.perturbation.linf import Linf
 from vhagar.perturbation.maps import AffineMap, affine_map
 from vhagar.perturbation.occlusion import Occlusion

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from vhagar.perturbation.base import AbstractPiece, Array, Domain, Expression, Support
+from vhagar.perturbation.base import AbstractPiece, Expression, Support
+from vhagar.perturbation.domain import Array, Domain
+from vhagar.perturbation.formula import Formula, fixed_map
+from vhagar.perturbation.maps import AffineMap
 from vhagar.solver.linear_model import Columns, LinearModel
 
 
@@ -31,6 +35,14 @@ class AffinePiece(AbstractPiece):
         """Black for the pixels that come from nowhere."""
         empty = np.diff(self.matrix.indptr) == 0
         return np.where(empty, self.domain.lower, 0.0)
+
+    @cached_property
+    def map(self) -> AffineMap:  # type: ignore[override]
+        return fixed_map(self.matrix, self.offset, self.label)
+
+    @cached_property
+    def formula(self) -> Formula:
+        return Formula(self.map)
 
     @property
     def exact_apply(self) -> bool:  # type: ignore[override]

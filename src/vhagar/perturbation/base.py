@@ -6,8 +6,8 @@ image `x_p` with parameters in a box. Everything works on flat float64 batches `
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -16,62 +16,18 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from vhagar.errors import InvalidInput
+from vhagar.perturbation.domain import Array, Domain, Mask
+from vhagar.perturbation.formula import Formula
+from vhagar.perturbation.maps import AffineMap
+from vhagar.perturbation.ranges import Range
+from vhagar.runtime.devices import Tensor
 from vhagar.solver.linear_model import Columns, LinearModel
 
-Array = NDArray[np.float64]
-Shape = tuple[int, ...]
+# `(x, parameters)` to `x_p`, all tensors.
+TorchApply = Callable[[Tensor, Tensor], Tensor]
 
 # `apply` makes at most this relative error in float64 (a handful of operations per pixel).
 ROUNDING = 2.0**-49
-
-
-@dataclass(frozen=True)
-class Domain:
-    """The inputs: every entry of a tensor of `shape` lies in `[lower, upper]`; `lower` is black."""
-
-    shape: Shape
-    lower: float = 0.0
-    upper: float = 1.0
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "lower", float(self.lower))
-        object.__setattr__(self, "upper", float(self.upper))
-        if not (math.isfinite(self.lower) and math.isfinite(self.upper - self.lower)):
-            raise InvalidInput(f"the input range {self.lower},{self.upper} is not finite")
-        if self.lower >= self.upper:
-            raise InvalidInput(
-                f"the input range needs lower < upper, not {self.lower},{self.upper}"
-            )
-
-    @property
-    def size(self) -> int:
-        return math.prod(self.shape)
-
-    @property
-    def width(self) -> float:
-        return self.upper - self.lower
-
-    @property
-    def magnitude(self) -> float:
-        """The largest absolute value an entry can have."""
-        return max(abs(self.lower), abs(self.upper))
-
-    def part(self, size: int) -> Domain:
-        """So many entries with the same range."""
-        return Domain((size,), self.lower, self.upper)
-
-    @property
-    def image(self) -> tuple[int, int, int]:
-        """`(channels, rows, columns)`; an error where the input is not an image."""
-        if len(self.shape) == 2:
-            return (1, *self.shape)
-        if len(self.shape) == 3:
-            return self.shape
-        raise InvalidInput(
-            f"this perturbation needs an image (channels, rows, columns), but the network's input "
-            f"has shape {self.shape}; if it is an image, give its shape with --image-shape C,H,W "
-            "(image_shape=...), else use linf, brightness or contrast"
-        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,6 +72,47 @@ class PixelCorners:
 
 
 @dataclass(frozen=True, eq=False)
+class SupportCorners:
+    """What a piece with independent pixels lets a pixel and its image be, as few corners as do.
+
+    There is one row of `x` and `x_p` `(alternatives, corners)` for each alternative. The support is
+    the best alternative's, where every pixel takes its best corner; pixels that are not `moving`
+    take one of the first two.
+    """
+
+    x: Array
+    x_p: Array
+    moving: Mask | None = None
+
+    def best(self, a: Array, b: Array) -> tuple[Array, Array, Array, NDArray[np.int64]]:
+        """For coefficients `(batch, size)`: value, `x`, `x_p`, and which alternative it is."""
+        found = [self._best_of(a, b, k) for k in range(len(self.x))]
+        value, x, x_p = found[0]
+        chosen = np.zeros(len(a), dtype=np.int64)
+        for k, (other, its_x, its_x_p) in enumerate(found[1:], start=1):
+            better = other > value
+            value = np.where(better, other, value)
+            x, x_p = (
+                np.where(better[:, None], new, old) for new, old in ((its_x, x), (its_x_p, x_p))
+            )
+            chosen[better] = k
+        return value, x, x_p, chosen
+
+    def _best_of(self, a: Array, b: Array, alternative: int) -> tuple[Array, Array, Array]:
+        xs, ps = self.x[alternative], self.x_p[alternative]
+        best = a * xs[0] + b * ps[0]
+        which = np.zeros(a.shape, dtype=np.int8)
+        for k in range(1, len(xs)):
+            value = a * xs[k] + b * ps[k]
+            better = value > best
+            if k >= 2 and self.moving is not None:
+                better &= self.moving
+            np.copyto(best, value, where=better)
+            np.copyto(which, np.int8(k), where=better)
+        return best.sum(axis=1), xs[which], ps[which]
+
+
+@dataclass(frozen=True, eq=False)
 class RelaxedInput:
     """A linear relaxation of a piece, and what leaves the first linear stage in both copies.
 
@@ -148,6 +145,14 @@ class AbstractPiece(ABC):
     convex: bool = False
     # What `x_p` follows is this multiple of `x`: a hint for bounds on their difference.
     ratio: float = 1.0
+    # The range of the one parameter that `split` halves; None where there is no such parameter.
+    span: Range | None = None
+    # How wide the span is, as a share of all values that the parameter can have.
+    spread: float = 0.0
+    # The affine map that the piece is, before any clip by the network; None where it is none.
+    map: AffineMap | None = None
+    # The pixels that move freely inside the domain, each by a parameter of its own, in order.
+    free_pixels: Columns | None = None
 
     @property
     @abstractmethod
@@ -191,6 +196,39 @@ class AbstractPiece(ABC):
         """Which images are to be clipped from below and from above, by the network; None: none.
 
         Everything else here is about the image before that clip.
+        """
+        return None
+
+    @property
+    def formula(self) -> Formula | None:
+        """The image as a formula, with the clip; None where there is no such formula."""
+        return None
+
+    def required_formula(self) -> Formula:
+        """The formula, without parameters that have a single value; an error if there is none."""
+        if self.formula is None:
+            raise InvalidInput(
+                f"{self.label} cannot be exported: how it moves pixels is not a formula that ONNX "
+                "or VNN-LIB can hold; a single value instead of a range can be"
+            )
+        return self.formula.simplified(self.domain)
+
+    def support_corners(self) -> SupportCorners | None:
+        """The corners that attain the support, where pixels are independent; None elsewhere."""
+        return None
+
+    def torch_apply(self) -> TorchApply | None:
+        """`apply` as a differentiable function of tensors, where no formula says what it is."""
+        return None
+
+    def fixed_at(self, value: float) -> AbstractPiece:
+        """The same with its one parameter fixed; itself where it has no `span`."""
+        return self
+
+    def middle(self) -> AbstractPiece | None:
+        """The piece at the middle of its span, where its support shows how much a split can gain.
+
+        None where that does not show, as neurons' bounds gain more.
         """
         return None
 

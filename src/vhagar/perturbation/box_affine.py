@@ -7,7 +7,7 @@ network does it (see `to_clip`): a piece is the map before the clip.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 
@@ -15,9 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from vhagar.perturbation.base import AbstractPiece, Array, Domain, Expression, RelaxedInput, Support
+from vhagar.perturbation.base import AbstractPiece, Expression, RelaxedInput, Support
+from vhagar.perturbation.domain import Array, Domain
 from vhagar.perturbation.explaining import explain
-from vhagar.perturbation.maps import AffineMap
+from vhagar.perturbation.formula import Formula
+from vhagar.perturbation.maps import AffineMap, extremes
 from vhagar.solver.linear_model import Columns, LinearModel
 
 Mask = NDArray[np.bool_]
@@ -35,7 +37,7 @@ class BoxAffinePiece(AbstractPiece):
 
     domain: Domain
     label: str
-    map: AffineMap
+    map: AffineMap = field()
     clip: bool
     facts: tuple[tuple[str, object], ...] = ()
     convex = True
@@ -45,15 +47,13 @@ class BoxAffinePiece(AbstractPiece):
         return self.map.lower, self.map.upper
 
     @cached_property
+    def formula(self) -> Formula:
+        return Formula(self.map, clip=self.to_clip() is not None)
+
+    @cached_property
     def _copied(self) -> Mask:
-        """The images that need no arithmetic: one pixel, as it is, or a constant."""
-        entries = np.diff(self.map.matrix.indptr)
-        ones = np.ones(len(entries), dtype=np.bool_)
-        rows = np.repeat(np.arange(len(entries)), entries)
-        ones[rows[self.map.matrix.data != 1.0]] = False
-        alone = ((entries == 1) & (self.map.offset == 0)) | (entries == 0)
-        found: Mask = ones & alone & (np.diff(self.map.directions.indptr) == 0)
-        return found
+        """The images that need no arithmetic."""
+        return Formula(self.map).copied
 
     @property
     def exact_apply(self) -> bool:  # type: ignore[override]
@@ -93,10 +93,8 @@ class BoxAffinePiece(AbstractPiece):
 
     @cached_property
     def _image_bounds(self) -> tuple[Array, Array]:
-        low, high = _extremes(self.map.matrix, self.domain.lower, self.domain.upper)
-        least, most = _extremes(self.map.directions, self.map.lower, self.map.upper)
-        offset = self.map.offset
-        return low + least + offset - 2 * self._room, high + most + offset + 2 * self._room
+        low, high = self.map.extremes(self.domain)
+        return low - 2 * self._room, high + 2 * self._room
 
     def to_clip(self) -> tuple[Mask, Mask] | None:
         if not self.clip:
@@ -113,8 +111,8 @@ class BoxAffinePiece(AbstractPiece):
     def _changes(self) -> tuple[Mask, Mask]:
         same = sparse.eye_array(self.domain.size, format="csr")
         gap = sparse.csr_array(self.map.matrix - same)
-        low, high = _extremes(gap, self.domain.lower, self.domain.upper)
-        least, most = _extremes(self.map.directions, self.map.lower, self.map.upper)
+        low, high = extremes(gap, self.domain.lower, self.domain.upper)
+        least, most = extremes(self.map.directions, self.map.lower, self.map.upper)
         fall, rise = low + least + self.map.offset, high + most + self.map.offset
         terms = np.diff(gap.indptr) + np.diff(self.map.directions.indptr)
         room = 2.0**-49 * (terms + 8) * (self._reach + self.domain.magnitude)
@@ -230,18 +228,6 @@ class BoxAffinePiece(AbstractPiece):
         if len(values) <= _MOST_NAMED:
             return {**dict(self.facts), **dict(zip(self.map.names, values, strict=True))}
         return {**dict(self.facts), "smallest parameter": min(values), "largest": max(values)}
-
-
-def _extremes(
-    matrix: sparse.csr_array, low: Array | float, high: Array | float
-) -> tuple[Array, Array]:
-    """The least and the largest `matrix @ v` over `low <= v <= high`."""
-    width = matrix.shape[1]
-    lower, upper = (
-        np.broadcast_to(np.asarray(end, dtype=np.float64), width) for end in (low, high)
-    )
-    up, down = matrix.maximum(0), matrix.minimum(0)
-    return up @ lower + down @ upper, up @ upper + down @ lower
 
 
 def _entries(matrix: sparse.csr_array, row: int) -> dict[int, Fraction]:

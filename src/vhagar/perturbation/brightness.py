@@ -7,12 +7,16 @@ difference, and each pixel is a two-piece function of its own.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from vhagar.perturbation.base import Array, Domain, Expression, Perturbation, PixelCorners, Support
+from vhagar.perturbation.base import Expression, Perturbation, PixelCorners, Support
+from vhagar.perturbation.domain import Array, Domain
+from vhagar.perturbation.formula import Formula
+from vhagar.perturbation.maps import AffineMap
 from vhagar.perturbation.ranges import GivenRange, Range, as_range, interval_text, require_within
 from vhagar.perturbation.scalar import AbstractScalarPiece
 from vhagar.solver.linear_model import Columns, LinearModel
@@ -54,6 +58,22 @@ class BrightnessPiece(AbstractScalarPiece):
         x_p = x + np.clip(parameters, *self.span)
         return np.clip(x_p, self.domain.lower, self.domain.upper) if self.clip else x_p
 
+    @cached_property
+    def formula(self) -> Formula:
+        size = self.domain.size
+        same, every = sparse.eye_array(size, format="csr"), np.ones((size, 1))
+        moved = AffineMap(same, every, np.zeros(size), *self.parameter_bounds, label=self.label)
+        return Formula(moved, clip=self.clip)
+
+    @property
+    def _best_ends(self) -> Range:
+        return self.span  # the support is convex in e
+
+    def _clip_begins(self, e: float) -> float | None:
+        if not self.clip:
+            return None
+        return self.domain.upper - e if self.brightens else self.domain.lower - e
+
     def image_bounds(self) -> tuple[Array, Array]:
         # One step outward, as the sums may have been rounded inward.
         low = np.nextafter(self.domain.lower + self.span[0], -np.inf)
@@ -85,26 +105,12 @@ class BrightnessPiece(AbstractScalarPiece):
         return replace(self, domain=self.domain.part(len(pixels))), pixels
 
     def _support(self, a: Array, b: Array) -> Support:
-        if not self.clip:
-            return self._unclipped_support(a, b)
-        # Convex in e: the maximum is at an end of the span.
-        return better(*(self._support_at(a, b, end) for end in self.span))
-
-    def _unclipped_support(self, a: Array, b: Array) -> Support:
+        if self.clip:
+            return super()._support(a, b)
         x = np.where(a + b > 0, self.domain.upper, self.domain.lower)
         total = b.sum(axis=1)
         e = np.where(total > 0, self.span[1], self.span[0])
         return Support(((a + b) * x).sum(axis=1) + total * e, x, e[:, None])
-
-    def _support_at(self, a: Array, b: Array, e: float) -> Support:
-        low, high = self.domain.lower, self.domain.upper
-        # The ends of the input range, and the pixel value at which the clip begins.
-        xs = np.array([low, high, np.clip(high - e if self.brightens else low - e, low, high)])
-        ps = np.clip(xs + e, low, high)
-        values = a[..., None] * xs + b[..., None] * ps
-        best = values.argmax(axis=-1)
-        value = values.max(axis=-1).sum(axis=1)
-        return Support(value, xs[best], np.full((len(a), 1), e))
 
     @property
     def convex(self) -> bool:  # type: ignore[override]
@@ -155,13 +161,3 @@ class BrightnessPiece(AbstractScalarPiece):
             model.add_rows([*moved, (clipped, self.span[0])], -np.inf, 0.0)
             model.add_rows([(x_p, 1.0), (clipped, largest)], -np.inf, high)
         return x_p
-
-
-def better(first: Support, second: Support) -> Support:
-    """Entry by entry, the support with the larger value."""
-    left = first.value >= second.value
-    return Support(
-        np.where(left, first.value, second.value),
-        np.where(left[:, None], first.x, second.x),
-        np.where(left[:, None], first.parameters, second.parameters),
-    )

@@ -13,9 +13,10 @@ from scipy import sparse
 
 from vhagar.errors import InvalidInput
 from vhagar.perturbation.affine import AffinePiece
-from vhagar.perturbation.base import AbstractPiece, Array, Domain, Perturbation
+from vhagar.perturbation.base import AbstractPiece, Perturbation
 from vhagar.perturbation.box_affine import STAYS, BoxAffinePiece
 from vhagar.perturbation.brightness import Brightness
+from vhagar.perturbation.domain import Array, Domain
 from vhagar.perturbation.linf import Linf
 from vhagar.perturbation.maps import AffineMap
 from vhagar.perturbation.occlusion import Occlusion

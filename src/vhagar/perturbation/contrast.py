@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,15 +17,14 @@ from scipy import sparse
 from vhagar.errors import InvalidInput
 from vhagar.perturbation.base import (
     ROUNDING,
-    Array,
-    Domain,
     Expression,
     Perturbation,
     PixelCorners,
     RelaxedInput,
-    Support,
 )
-from vhagar.perturbation.brightness import better
+from vhagar.perturbation.domain import Array, Domain
+from vhagar.perturbation.formula import Formula
+from vhagar.perturbation.maps import AffineMap
 from vhagar.perturbation.ranges import GivenRange, Range, as_range, interval_text, require_within
 from vhagar.perturbation.scalar import AbstractScalarPiece
 from vhagar.solver.linear_model import Array as LinearArray
@@ -74,7 +74,7 @@ class ContrastPiece(AbstractScalarPiece):
         return self.clip and self.span[1] > 1
 
     @property
-    def spread(self) -> float:
+    def spread(self) -> float:  # type: ignore[override]
         return (self.span[1] - self.span[0]) / self.span[0]
 
     @property
@@ -89,6 +89,24 @@ class ContrastPiece(AbstractScalarPiece):
         black = self.domain.lower
         x_p = black + np.clip(parameters, *self.span) * (x - black)
         return np.clip(x_p, black, self.domain.upper) if self.clip else x_p
+
+    @cached_property
+    def formula(self) -> Formula:
+        size = self.domain.size
+        nothing, still = sparse.csr_array((size, size)), sparse.csr_array((size, 1))
+        black = np.full(size, self.domain.lower)
+        moved = AffineMap(nothing, still, black, *self.parameter_bounds, label=self.label)
+        return Formula(moved, clip=self.clips, product=True)
+
+    @property
+    def _best_ends(self) -> Range:
+        # Clipped, a pixel and its image lie in the triangle (black, black), (black + width / e,
+        # upper), (upper, upper), which grows with e: the largest factor is best for every pixel.
+        # Unclipped, the support is convex in e.
+        return (self.span[1], self.span[1]) if self.clips else self.span
+
+    def _clip_begins(self, e: float) -> float | None:
+        return self.domain.lower + self.domain.width / e if self.clips else None
 
     def image_bounds(self) -> tuple[Array, Array]:
         largest = self.span[1] * self.domain.width
@@ -128,26 +146,6 @@ class ContrastPiece(AbstractScalarPiece):
 
     def local(self, pixels: Columns) -> tuple[ContrastPiece, Columns]:
         return replace(self, domain=self.domain.part(len(pixels))), pixels
-
-    def _support(self, a: Array, b: Array) -> Support:
-        low, high = self.span
-        if self.clips:
-            # A pixel and its image lie in the triangle (black, black), (black + width / e, upper),
-            # (upper, upper), which grows with e: the largest factor is best for every pixel.
-            return self._support_at(a, b, high)
-        # Convex in e: the maximum is at an end of the span.
-        return better(self._support_at(a, b, low), self._support_at(a, b, high))
-
-    def _support_at(self, a: Array, b: Array, e: float) -> Support:
-        black, white = self.domain.lower, self.domain.upper
-        # The ends of the input range, and the pixel value at which the clip begins.
-        turn = min(black + self.domain.width / e, white) if self.clips else white
-        xs = np.array([black, white, turn])
-        ps = black + e * (xs - black)
-        ps = np.minimum(ps, white) if self.clips else ps
-        values = a[..., None] * xs + b[..., None] * ps
-        best = values.argmax(axis=-1)
-        return Support(values.max(axis=-1).sum(axis=1), xs[best], np.full((len(a), 1), e))
 
     @property
     def convex(self) -> bool:  # type: ignore[override]

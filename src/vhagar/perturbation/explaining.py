@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from vhagar.perturbation.base import Array
+from vhagar.perturbation.domain import Array
 from vhagar.perturbation.maps import AffineMap
 
 # Parameters that move the same pixels are found by least squares, up to this part of what they do.

@@ -1,132 +1,67 @@
-"""Pieces of perturbations as formulas `x_p = A x + B e + c`, perhaps clipped, `e` in a box.
-
-That is what other formats can hold. A range of contrasts is one product more; a range of angles is
-none of this.
-"""
+"""The image of an input as a formula, `x_p = A x + B e + c` with the parameters `e` in a box."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
-from vhagar.errors import InvalidInput
-from vhagar.perturbation import AbstractPiece
-from vhagar.perturbation.affine import AffinePiece
-from vhagar.perturbation.box_affine import BoxAffinePiece
-from vhagar.perturbation.brightness import BrightnessPiece
-from vhagar.perturbation.contrast import ContrastPiece
-from vhagar.perturbation.linf_ball import LinfBallPiece
-from vhagar.perturbation.shifted_linf_ball import ShiftedLinfBallPiece
-
-Array = NDArray[np.float64]
+from vhagar.perturbation.domain import Array, Domain, Mask
+from vhagar.perturbation.maps import AffineMap
 
 
 @dataclass(frozen=True, eq=False)
 class Formula:
-    """`matrix @ x + directions @ e + offset`, the parameters `e` between `lower` and `upper`.
+    """An affine map of the input and the parameters, clipped to the input range with `clip`.
 
-    With `clip` the result is clipped to the input range. With `product` it is `e * (x - black)`
-    instead of `matrix @ x`, for the one parameter there is.
+    With `product` the one parameter is a factor: the image is `black + e * (x - black)`.
     """
 
-    matrix: sparse.csr_array
-    directions: sparse.csr_array
-    offset: Array
-    lower: Array
-    upper: Array
+    map: AffineMap
     clip: bool = False
     product: bool = False
 
+    @cached_property
+    def copied(self) -> Mask:
+        """The pixels `(size,)` of the image that are pixels of `x` or constants, as they are."""
+        entries = np.diff(self.map.matrix.indptr)
+        ones = np.ones(len(entries), dtype=np.bool_)
+        rows = np.repeat(np.arange(len(entries)), entries)
+        ones[rows[self.map.matrix.data != 1.0]] = False
+        alone = ((entries == 1) & (self.map.offset == 0)) | (entries == 0)
+        found: Mask = ones & alone & (np.diff(self.map.directions.indptr) == 0)
+        return found & (not self.product)
+
     @property
-    def parameters(self) -> int:
-        return len(self.lower)
+    def changes_alike(self) -> bool:
+        """Whether every pixel changes by the same amount, whatever the parameters."""
+        size, moves = self.map.size, self.map.directions
+        if self.clip or self.product or (self.map.offset != self.map.offset[0]).any():
+            return False
+        same = sparse.csr_array(sparse.eye_array(size, format="csr"))
+        if (self.map.matrix != same).nnz:
+            return False
+        first = moves[[0] * size]
+        return not (moves != first).nnz
+
+    def simplified(self, domain: Domain) -> Formula:
+        """The same without parameters, where each has a single value."""
+        own = self.map
+        if not own.count or (own.lower < own.upper).any():
+            return self
+        if self.product:
+            factor, black = float(own.lower[0]), domain.lower
+            matrix = sparse.csr_array(factor * sparse.eye_array(own.size, format="csr"))
+            shift: Array = np.full(own.size, black - factor * black)
+        else:
+            matrix, shift = own.matrix, own.offset + own.directions @ own.lower
+        return Formula(fixed_map(matrix, shift, own.label), self.clip)
 
 
-def formula_of(piece: AbstractPiece) -> Formula:
-    """The piece as a formula, or an error that says why there is none."""
-    for kind, make in _FORMULAS.items():
-        if isinstance(piece, kind):
-            return make(piece)
-    raise InvalidInput(
-        f"{piece.label} cannot be exported: how it moves pixels is not a formula that ONNX or "
-        "VNN-LIB can hold; a single value instead of a range can be"
-    )
-
-
-def _affine(piece: AffinePiece) -> Formula:
-    return Formula(piece.matrix, _no_directions(piece), piece.offset, np.zeros(0), np.zeros(0))
-
-
-def _band(piece: LinfBallPiece) -> Formula:
-    same = sparse.eye_array(piece.domain.size, format="csr")
-    spread = sparse.csr_array(same[:, np.flatnonzero(piece.mask)])
-    low, high = piece.parameter_bounds
-    return Formula(same, spread, np.zeros(piece.domain.size), low, high, clip=True)
-
-
-def _brightness(piece: BrightnessPiece) -> Formula:
-    size = piece.domain.size
-    same = sparse.eye_array(size, format="csr")
-    if piece.fixed:
-        shift = np.full(size, piece.span[0])
-        return Formula(
-            same, _no_directions(piece), shift, np.zeros(0), np.zeros(0), clip=piece.clip
-        )
-    every = sparse.csr_array(np.ones((size, 1)))
-    low, high = piece.parameter_bounds
-    return Formula(same, every, np.zeros(size), low, high, clip=piece.clip)
-
-
-def _contrast(piece: ContrastPiece) -> Formula:
-    size, black = piece.domain.size, piece.domain.lower
-    clip = piece.clip and piece.span[1] > 1  # smaller factors never leave the range
-    nothing = np.zeros(0)
-    if piece.fixed:
-        factor = piece.span[0]
-        matrix = sparse.csr_array(factor * sparse.eye_array(size, format="csr"))
-        shift = np.full(size, black - factor * black)
-        return Formula(matrix, _no_directions(piece), shift, nothing, nothing, clip=clip)
-    low, high = piece.parameter_bounds
-    return Formula(
-        sparse.csr_array((size, size)),
-        sparse.csr_array((size, 1)),
-        np.full(size, black),
-        low,
-        high,
-        clip=clip,
-        product=True,
-    )
-
-
-def _box_affine(piece: BoxAffinePiece) -> Formula:
-    own, clip = piece.map, piece.to_clip() is not None
-    return Formula(own.matrix, own.directions, own.offset, own.lower, own.upper, clip=clip)
-
-
-def _moved_band(piece: ShiftedLinfBallPiece) -> Formula:
-    size = piece.domain.size
-    kept = np.flatnonzero(piece.source >= 0)
-    places = (kept, piece.source[kept])
-    matrix = sparse.csr_array((np.ones(len(kept)), places), shape=(size, size))
-    offset = np.where(piece.source < 0, piece.domain.lower, 0.0)
-    same = sparse.csr_array(sparse.eye_array(size, format="csr"))
-    return Formula(matrix, same, offset, *piece.parameter_bounds, clip=True)
-
-
-def _no_directions(piece: AbstractPiece) -> sparse.csr_array:
-    return sparse.csr_array((piece.domain.size, 0))
-
-
-_FORMULAS: dict[type[AbstractPiece], Callable[[Any], Formula]] = {
-    AffinePiece: _affine,
-    LinfBallPiece: _band,
-    BrightnessPiece: _brightness,
-    ContrastPiece: _contrast,
-    BoxAffinePiece: _box_affine,
-    ShiftedLinfBallPiece: _moved_band,
-}
+def fixed_map(matrix: sparse.csr_array, offset: Array, label: str = "map") -> AffineMap:
+    """`x_p = matrix @ x + offset`, without parameters."""
+    nothing: Array = np.zeros(0)
+    still = sparse.csr_array((len(offset), 0))
+    return AffineMap(matrix, still, offset, nothing, nothing, label=label)

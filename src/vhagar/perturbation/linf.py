@@ -8,7 +8,8 @@ from numbers import Real
 import numpy as np
 
 from vhagar.errors import InvalidInput
-from vhagar.perturbation.base import Domain, Perturbation
+from vhagar.perturbation.base import Perturbation
+from vhagar.perturbation.domain import Domain
 from vhagar.perturbation.linf_ball import LinfBallPiece
 from vhagar.perturbation.ranges import GivenRange, as_range, number, require_within
 

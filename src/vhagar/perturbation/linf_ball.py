@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from vhagar.perturbation.base import AbstractPiece, Array, Domain, Expression, Support
+from vhagar.perturbation.base import AbstractPiece, Expression, Support, SupportCorners
+from vhagar.perturbation.domain import Array, Domain
+from vhagar.perturbation.formula import Formula
+from vhagar.perturbation.maps import AffineMap
 from vhagar.solver.linear_model import Columns, LinearModel
 
 
@@ -62,7 +66,23 @@ class LinfBallPiece(AbstractPiece):
     def local(self, pixels: Columns) -> tuple[LinfBallPiece, Columns]:
         return replace(self, domain=self.domain.part(len(pixels)), mask=self.mask[pixels]), pixels
 
-    def _support(self, a: Array, b: Array) -> Support:
+    @cached_property
+    def free_pixels(self) -> Columns:  # type: ignore[override]
+        return np.flatnonzero(self.mask)
+
+    @cached_property
+    def formula(self) -> Formula:
+        size = self.domain.size
+        same = sparse.csr_array(sparse.eye_array(size, format="csr"))
+        spread = same[:, self.free_pixels]
+        moved = AffineMap(same, spread, np.zeros(size), *self.parameter_bounds, label=self.label)
+        return Formula(moved, clip=True)
+
+    def support_corners(self) -> SupportCorners:
+        return self._support_corners
+
+    @cached_property
+    def _support_corners(self) -> SupportCorners:
         low, high = self.domain.lower, self.domain.upper
         step = min(self.limit, self.domain.width)
         # The vertices of {x, x_p in [low, high], abs(x_p - x) <= step}. The domain's width is
@@ -70,16 +90,11 @@ class LinfBallPiece(AbstractPiece):
         above, below = min(low + step, high), max(high - step, low)
         xs = np.array([low, high, above, low, high, below])
         ps = np.array([low, high, low, above, below, high])
-        best = a * xs[0] + b * ps[0]
-        which = np.zeros(a.shape, dtype=np.int8)
-        for k in range(1, len(xs)):
-            value = a * xs[k] + b * ps[k]
-            # Off the mask only the two vertices on the diagonal count.
-            better = value > best if k < 2 else (value > best) & self.mask
-            np.copyto(best, value, where=better)
-            np.copyto(which, np.int8(k), where=better)
-        x, x_p = xs[which], ps[which]
-        value = best.sum(axis=1)
+        # Off the mask only the two vertices on the diagonal count.
+        return SupportCorners(xs[None], ps[None], None if self.mask.all() else self.mask)
+
+    def _support(self, a: Array, b: Array) -> Support:
+        value, x, x_p, _ = self.support_corners().best(a, b)
         return Support(value, x, self.project((x_p - x)[:, self.mask]))
 
     def add_rows(self, model: LinearModel, x: Columns) -> Columns:

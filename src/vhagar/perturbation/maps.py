@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from vhagar.errors import InvalidInput
-from vhagar.perturbation.base import Array, Domain
+from vhagar.perturbation.domain import Array, Domain
 from vhagar.perturbation.ranges import GivenRange, as_range
 
 # The largest number in a map: beyond any use, and no product overflows.
@@ -84,6 +84,12 @@ class AffineMap:
         """How many parameters there are."""
         return int(self.directions.shape[1])
 
+    def extremes(self, domain: Domain) -> tuple[Array, Array]:
+        """The least and the largest image `(size,)` of inputs in a domain, not rounded outward."""
+        low, high = extremes(self.matrix, domain.lower, domain.upper)
+        least, most = extremes(self.directions, self.lower, self.upper)
+        return low + least + self.offset, high + most + self.offset
+
     @property
     def canonical(self) -> bytes:
         """The numbers of the map in one order, little-endian: equal for equal maps only."""
@@ -94,6 +100,18 @@ class AffineMap:
             parts.append(_plain_zero(matrix.data).tobytes())
         parts += [_plain_zero(part).tobytes() for part in (self.offset, self.lower, self.upper)]
         return b"".join(parts)
+
+
+def extremes(
+    matrix: sparse.csr_array, low: Array | float, high: Array | float
+) -> tuple[Array, Array]:
+    """The least and the largest `matrix @ v` over `low <= v <= high`."""
+    width = matrix.shape[1]
+    lower, upper = (
+        np.broadcast_to(np.asarray(end, dtype=np.float64), width) for end in (low, high)
+    )
+    up, down = matrix.maximum(0), matrix.minimum(0)
+    return up @ lower + down @ upper, up @ upper + down @ lower
 
 
 def canonical_maps(maps: Iterable[AffineMap]) -> bytes:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import product
 
-from vhagar.perturbation.base import Domain, Perturbation
+from vhagar.perturbation.base import Perturbation
+from vhagar.perturbation.domain import Domain
 from vhagar.perturbation.linf import limit_of
 from vhagar.perturbation.linf_ball import LinfBallPiece
 from vhagar.perturbation.ranges import (

@@ -7,7 +7,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from vhagar.perturbation.base import Domain
+from vhagar.perturbation.domain import Domain
 from vhagar.perturbation.interpolation import offsets, snap, sources
 from vhagar.perturbation.rotation_weights import arc_between
 

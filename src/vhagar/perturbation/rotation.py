@@ -14,7 +14,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vhagar.perturbation.base import AbstractPiece, Domain, Perturbation
+from vhagar.perturbation.base import AbstractPiece, Perturbation
+from vhagar.perturbation.domain import Domain
 from vhagar.perturbation.ranges import GivenRange, as_range, require_within, span_text
 from vhagar.perturbation.recover_angle import radius
 from vhagar.perturbation.rotation_range import RotationPiece, turn_by

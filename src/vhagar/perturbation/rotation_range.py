@@ -18,9 +18,11 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from vhagar.perturbation.affine import AffinePiece
-from vhagar.perturbation.base import Array, Domain, Expression, Support
+from vhagar.perturbation.base import Expression, Support, SupportCorners, TorchApply
+from vhagar.perturbation.domain import Array, Domain
 from vhagar.perturbation.interpolation import offsets, rotation_matrix
 from vhagar.perturbation.recover_angle import best_angle, explaining_angle, radius
+from vhagar.perturbation.rotation_torch import torch_rotation
 from vhagar.perturbation.rotation_weights import Arc, arc_between
 from vhagar.perturbation.scalar import AbstractScalarPiece
 from vhagar.solver.linear_model import Columns, LinearModel
@@ -51,7 +53,7 @@ class RotationPiece(AbstractScalarPiece):
     """The image turns by one angle in `span`, in degrees. At a single angle everything is exact."""
 
     @property
-    def spread(self) -> float:
+    def spread(self) -> float:  # type: ignore[override]
         return (self.span[1] - self.span[0]) / 360.0
 
     def middle(self) -> RotationPiece:
@@ -125,6 +127,9 @@ class RotationPiece(AbstractScalarPiece):
             x_p[angles == angle] = turn.apply(x[angles == angle], np.zeros((1, 0)))
         return x_p
 
+    def torch_apply(self) -> TorchApply:
+        return torch_rotation(self.domain, self.span)
+
     def image_bounds(self) -> tuple[Array, Array]:
         if self.fixed:
             return self._alone.image_bounds()
@@ -160,6 +165,9 @@ class RotationPiece(AbstractScalarPiece):
 
     def describe(self, parameters: Array) -> dict[str, object]:
         return {"angle": float(parameters[0])}
+
+    def support_corners(self) -> SupportCorners | None:
+        return None
 
     def _support(self, a: Array, b: Array) -> Support:
         if self.fixed:

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from vhagar.perturbation.base import AbstractPiece, Array, Domain, Expression, RelaxedInput
+from vhagar.perturbation.base import (
+    AbstractPiece,
+    Expression,
+    RelaxedInput,
+    Support,
+    SupportCorners,
+)
+from vhagar.perturbation.domain import Array, Domain
 from vhagar.perturbation.ranges import Range
 from vhagar.solver.linear_model import LinearModel
 
@@ -21,7 +29,7 @@ class AbstractScalarPiece(AbstractPiece):
 
     domain: Domain
     label: str
-    span: Range
+    span: Range = field()
     clip: bool
 
     @property
@@ -30,16 +38,11 @@ class AbstractScalarPiece(AbstractPiece):
         return self.span[0] == self.span[1]
 
     @property
-    def spread(self) -> float:
-        """How wide the span is beside what the parameter can be at all."""
+    def spread(self) -> float:  # type: ignore[override]
         return (self.span[1] - self.span[0]) / self.domain.width
 
-    def middle(self) -> Self | None:
-        """The piece at the middle of its span, where its support shows how much a split can gain.
-
-        None where that does not show, as neurons' bounds gain more.
-        """
-        return None
+    def fixed_at(self, value: float) -> Self:
+        return replace(self, span=(value, value))
 
     @property
     def parameter_bounds(self) -> tuple[Array, Array]:
@@ -77,6 +80,35 @@ class AbstractScalarPiece(AbstractPiece):
         width = model.column_count
         first, second = (part.then(matrix, bias, width) for part in (x, x_p))
         return RelaxedInput(x, x_p, None, first, second, columns.reshape(size, rest))
+
+    @property
+    def _best_ends(self) -> Range:
+        """The values of the parameter among which the support's maximum is attained."""
+        raise NotImplementedError
+
+    def _clip_begins(self, e: float) -> float | None:
+        """The pixel value from which on the images are clipped; None without a clip."""
+        raise NotImplementedError
+
+    def support_corners(self) -> SupportCorners | None:
+        return self._support_corners
+
+    @cached_property
+    def _support_corners(self) -> SupportCorners:
+        low, high = self.domain.lower, self.domain.upper
+        part, _ = self.local(np.arange(1))
+        x, x_p = [], []
+        for e in dict.fromkeys(self._best_ends):
+            turn = self._clip_begins(e)
+            turns = [low, high] if turn is None else [low, high, min(max(turn, low), high)]
+            x.append(np.array(turns))
+            x_p.append(part.apply(x[-1][:, None], np.array([[e]]))[:, 0])
+        return SupportCorners(np.array(x), np.array(x_p))
+
+    def _support(self, a: Array, b: Array) -> Support:
+        value, x, _, chosen = self._support_corners.best(a, b)
+        ends = np.array(list(dict.fromkeys(self._best_ends)))
+        return Support(value, x, ends[chosen][:, None])
 
     @abstractmethod
     def _explanations(self, x: Array, x_p: Array) -> tuple[Array, Array]:

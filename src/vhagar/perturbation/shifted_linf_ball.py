@@ -9,8 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from vhagar.perturbation.base import AbstractPiece, Array, Domain, Expression, Support
+from vhagar.perturbation.base import AbstractPiece, Expression, Support
+from vhagar.perturbation.domain import Array, Domain
+from vhagar.perturbation.formula import Formula
 from vhagar.perturbation.linf_ball import LinfBallPiece, within
+from vhagar.perturbation.maps import AffineMap
 from vhagar.solver.linear_model import Columns, LinearModel
 
 
@@ -34,6 +37,21 @@ class ShiftedLinfBallPiece(AbstractPiece):
     def parameter_bounds(self) -> tuple[Array, Array]:
         ends = np.full(self.domain.size, self.limit)
         return -ends, ends
+
+    @cached_property
+    def free_pixels(self) -> Columns:  # type: ignore[override]
+        return np.arange(self.domain.size)
+
+    @cached_property
+    def formula(self) -> Formula:
+        size, kept = self.domain.size, np.flatnonzero(~self._black)
+        places = (kept, self.source[kept])
+        moves = sparse.csr_array((np.ones(len(kept)), places), shape=(size, size))
+        same = sparse.eye_array(size, format="csr")
+        dark = np.where(self._black, self.domain.lower, 0.0)
+        return Formula(
+            AffineMap(moves, same, dark, *self.parameter_bounds, label=self.label), clip=True
+        )
 
     @cached_property
     def _band(self) -> LinfBallPiece:

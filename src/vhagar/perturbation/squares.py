@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vhagar.errors import InvalidInput
-from vhagar.perturbation.base import Domain
+from vhagar.perturbation.domain import Domain
 from vhagar.perturbation.ranges import require_within
 
 IntegerRange = tuple[int, int]

@@ -12,9 +12,10 @@ from fractions import Fraction
 from itertools import product
 from typing import Any
 
-from vhagar.perturbation.base import Domain, Perturbation
+from vhagar.perturbation.base import Perturbation
 from vhagar.perturbation.brightness import Brightness
 from vhagar.perturbation.contrast import Contrast
+from vhagar.perturbation.domain import Domain
 from vhagar.perturbation.linf import Linf
 from vhagar.perturbation.occlusion import Occlusion
 from vhagar.perturbation.patch import Patch

@@ -9,7 +9,8 @@ import numpy as np
 from scipy import sparse
 
 from vhagar.perturbation.affine import AffinePiece
-from vhagar.perturbation.base import Domain, Perturbation
+from vhagar.perturbation.base import Perturbation
+from vhagar.perturbation.domain import Domain
 from vhagar.perturbation.ranges import (
     GivenRange,
     as_integer_range,

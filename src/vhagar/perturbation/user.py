@@ -25,8 +25,9 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from vhagar.errors import InvalidInput, VhagarError
-from vhagar.perturbation.base import Domain, Perturbation
+from vhagar.perturbation.base import Perturbation
 from vhagar.perturbation.box_affine import BoxAffinePiece
+from vhagar.perturbation.domain import Domain
 from vhagar.perturbation.maps import AffineMap, affine_map, fingerprint
 from vhagar.perturbation.ranges import GivenRange
 

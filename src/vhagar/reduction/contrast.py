@@ -20,8 +20,8 @@ from scipy import sparse
 
 from vhagar.network import AbstractLayer, AbstractLinear, Network, Relu, SparseAffine
 from vhagar.perturbation import AbstractPiece, Contrast, Domain
-from vhagar.perturbation.base import Array, Expression, RelaxedInput, Support
-from vhagar.perturbation.contrast import ContrastPiece
+from vhagar.perturbation.base import Expression, RelaxedInput, Support
+from vhagar.perturbation.domain import Array
 from vhagar.problem import Problem
 from vhagar.reduction.base import AbstractReduction, AbstractRestore, Point, Reduced
 from vhagar.solver.linear_model import Columns, LinearModel
@@ -32,20 +32,20 @@ _MOST_ENTRIES = 2**22
 
 @dataclass(frozen=True, eq=False)
 class BiasPiece(AbstractPiece):
-    """`(x, 1)` and `(x, h)`, with `h` in a span: the last input scales the biases.
+    """`(x, 1)` and `(x, h)`, with `h` in a range: the last input scales the biases.
 
     The domain is that of `x` and `h` together; in the first copy `h` is 1.
     """
 
     domain: Domain
     label: str
-    span: tuple[float, float]
+    h_range: tuple[float, float]
     convex = True
     exact_apply = True
 
     @property
     def parameter_bounds(self) -> tuple[Array, Array]:
-        return np.array([self.span[0]]), np.array([self.span[1]])
+        return np.array([self.h_range[0]]), np.array([self.h_range[1]])
 
     def apply(self, x: Array, parameters: Array) -> Array:
         return np.concatenate([x[:, :-1], self.project(parameters)], axis=1)
@@ -55,18 +55,18 @@ class BiasPiece(AbstractPiece):
         inside = ((x >= low) & (x <= high)).all(axis=1) & (x[:, -1] == 1.0)
         same = (x[:, :-1] == x_p[:, :-1]).all(axis=1)
         h = x_p[:, -1]
-        return np.asarray(inside & same & (h >= self.span[0]) & (h <= self.span[1]))
+        return np.asarray(inside & same & (h >= self.h_range[0]) & (h <= self.h_range[1]))
 
     def image_bounds(self) -> tuple[Array, Array]:
         low, high = (
             np.full(self.domain.size, end) for end in (self.domain.lower, self.domain.upper)
         )
-        low[-1], high[-1] = self.span
+        low[-1], high[-1] = self.h_range
         return low, high
 
     def changes(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         last = np.arange(self.domain.size) == self.domain.size - 1
-        return last & (self.span[1] > 1), last & (self.span[0] < 1)
+        return last & (self.h_range[1] > 1), last & (self.h_range[0] < 1)
 
     def recover(self, x: Array, x_p: Array) -> Array:
         return self.project(x_p[-1:])
@@ -78,7 +78,7 @@ class BiasPiece(AbstractPiece):
         joint = a + b
         x = np.where(joint > 0, self.domain.upper, self.domain.lower)
         x[:, -1] = 1.0
-        h = np.where(b[:, -1:] > 0, self.span[1], self.span[0])
+        h = np.where(b[:, -1:] > 0, self.h_range[1], self.h_range[0])
         value = (joint[:, :-1] * x[:, :-1]).sum(axis=1) + a[:, -1] + b[:, -1] * h[:, 0]
         return Support(value, x, h)
 
@@ -86,12 +86,12 @@ class BiasPiece(AbstractPiece):
         size = self.domain.size
         low, high = (np.full(size, end) for end in (self.domain.lower, self.domain.upper))
         low[-1] = high[-1] = 1.0
-        return model.add_columns(low, high), model.add_columns(*self.span)
+        return model.add_columns(low, high), model.add_columns(*self.h_range)
 
     def add_rows(self, model: LinearModel, x: Columns) -> Columns:
         one = x[-1:]
         model.add_rows([(one, 1.0)], 1.0, 1.0)
-        return np.concatenate([x[:-1], model.add_columns(*self.span)])
+        return np.concatenate([x[:-1], model.add_columns(*self.h_range)])
 
     def _relaxed(self, model: LinearModel) -> tuple[Expression, Expression, Expression]:
         x, h = self._columns(model)
@@ -146,8 +146,9 @@ class Homogeneous(AbstractReduction):
 
 def _applies(problem: Problem) -> bool:
     domain, contrast = problem.domain, isinstance(problem.perturbation, Contrast)
-    bilinear = any(isinstance(p, ContrastPiece) and not p.fixed for p in problem.pieces)
-    clips = any(isinstance(p, ContrastPiece) and p.clips for p in problem.pieces)
+    formulas = [piece.formula for piece in problem.pieces if piece.formula is not None]
+    bilinear = any(each.product and each.map.lower[0] < each.map.upper[0] for each in formulas)
+    clips = any(each.clip for each in formulas)
     # With another range black is not 0, or 1 is not among the inputs.
     if not contrast or clips or not bilinear or (domain.lower, domain.upper) != (0.0, 1.0):
         return False
@@ -157,7 +158,7 @@ def _applies(problem: Problem) -> bool:
 
 
 def _scaled(piece: AbstractPiece, domain: Domain) -> BiasPiece:
-    assert isinstance(piece, ContrastPiece)
+    assert piece.span is not None  # the range of its factor
     low, high = piece.span
     # 1/e, rounded outward: more factors than asked for do no harm to an upper bound.
     span = float(np.nextafter(1 / high, 0)), float(np.nextafter(1 / low, np.inf))

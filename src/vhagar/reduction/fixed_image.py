@@ -17,9 +17,7 @@ from scipy import sparse
 from vhagar.network import AbstractLayer, AbstractLinear, Network, Relu, SparseAffine
 from vhagar.network.onnx_copy import INPUT, OUTPUT, clipped, copied, graph_around, standalone
 from vhagar.perturbation import AbstractPiece, Domain
-from vhagar.perturbation.formula import Formula, formula_of
-from vhagar.perturbation.linf_ball import LinfBallPiece
-from vhagar.perturbation.shifted_linf_ball import ShiftedLinfBallPiece
+from vhagar.perturbation.formula import Formula
 
 Array = NDArray[np.float64]
 
@@ -51,20 +49,20 @@ class FixedImages:
 
 def fixed_images(piece: AbstractPiece, x: Array) -> FixedImages:
     """The images of one flat input under a piece; an error where they are not such a function."""
-    formula = formula_of(piece)
-    low, high = formula.lower, formula.upper
-    clip = formula.clip
+    formula = piece.required_formula()
+    own, clip = formula.map, formula.clip
+    low, high = own.lower, own.upper
     fixed, directions = _at(formula, x, piece.domain)
-    if isinstance(piece, LinfBallPiece | ShiftedLinfBallPiece):
+    if piece.free_pixels is not None:
         # Each pixel has a parameter of its own, whose range can end where the domain does.
-        moving = fixed[piece.mask] if isinstance(piece, LinfBallPiece) else fixed
+        moving = fixed[piece.free_pixels]
         low = np.maximum(low, piece.domain.lower - moving)
         high = np.minimum(high, piece.domain.upper - moving)
         clip = False
     width = high - low
-    size = abs(formula.matrix) @ abs(x) + abs(formula.offset) + abs(x)
+    size = abs(own.matrix) @ abs(x) + abs(own.offset) + abs(x)
     size = size + abs(directions) @ (abs(low) + abs(high) + width) + piece.domain.magnitude
-    terms = np.diff(formula.matrix.indptr) + np.diff(directions.indptr) + 8
+    terms = np.diff(own.matrix.indptr) + np.diff(directions.indptr) + 8
     return FixedImages(
         piece.domain,
         fixed + directions @ low,
@@ -78,8 +76,8 @@ def fixed_images(piece: AbstractPiece, x: Array) -> FixedImages:
 
 def _at(formula: Formula, x: Array, domain: Domain) -> tuple[Array, sparse.csr_array]:
     if formula.product:  # linear in the factor, as the pixels are fixed
-        return formula.offset, sparse.csr_array((x - domain.lower)[:, None])
-    return formula.matrix @ x + formula.offset, formula.directions
+        return formula.map.offset, sparse.csr_array((x - domain.lower)[:, None])
+    return formula.map.matrix @ x + formula.map.offset, formula.map.directions
 
 
 def behind(network: Network, images: FixedImages, label: int, shift: float) -> Network:

@@ -13,7 +13,6 @@ import numpy as np
 from vhagar.errors import SolverFailure
 from vhagar.options import Options
 from vhagar.perturbation import AbstractPiece
-from vhagar.perturbation.scalar import AbstractScalarPiece
 from vhagar.problem import Problem
 from vhagar.reduction.base import Reduced
 from vhagar.relaxation import Bounds, network_bounds
@@ -168,7 +167,7 @@ class NodeSolver:
         every part.
         """
         piece = context.piece
-        if piece.convex or not isinstance(piece, AbstractScalarPiece):
+        if piece.convex or piece.span is None:
             return False
         cost = context.cost_of_span(node.decisions, evaluation.answer.duals)
         if cost is not None:
@@ -253,7 +252,7 @@ class NodeSolver:
         None where there are none, or where only float64 has nothing between them: bounds are about
         real numbers.
         """
-        ends = [part.span for part in parts if isinstance(part, AbstractScalarPiece)]
+        ends = [part.span for part in parts if part.span is not None]
         if len(ends) != 2 or ends[0][1] != ends[1][0]:
             return None
         return ends[1][0]

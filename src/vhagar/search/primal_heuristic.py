@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from vhagar.attack.polish import polish, proposed
 from vhagar.errors import SolverFailure
-from vhagar.perturbation.scalar import AbstractScalarPiece
 from vhagar.reduction.base import Reduced
 from vhagar.relaxation.layerwise import quick_bounds
 from vhagar.relaxation.lp.region_model import Decision, RegionModel
@@ -99,14 +98,14 @@ class PrimalHeuristic:
         neighbouring parts share it.
         """
         piece = context.piece
-        if piece.convex or not isinstance(piece, AbstractScalarPiece):
+        if piece.convex or piece.span is None:
             return context
         value = float(parameters[0])
         if not exactly:
             value = min(piece.span, key=lambda end: abs(end - value))
         key = (region.target, region.root, value)
         if key not in self._convex:
-            bounds = quick_bounds(self._problem.network, replace(piece, span=(value, value)))
+            bounds = quick_bounds(self._problem.network, piece.fixed_at(value))
             self._convex[key] = RegionModel(self._problem, bounds, region.target)
         found: RegionModel = self._convex[key]
         return found

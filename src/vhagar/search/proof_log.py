@@ -12,7 +12,6 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from vhagar.perturbation.scalar import AbstractScalarPiece
 from vhagar.problem import Problem
 from vhagar.relaxation.layerwise import TwinBounds
 from vhagar.relaxation.lp.node_bound import Proof
@@ -128,7 +127,7 @@ def region_block(problem: Problem, region: Region, bounds: TwinBounds) -> bytes:
     piece, hexagons = bounds.piece, bounds.hexagons
     head = {
         "piece": None if problem.perturbation is None else region.root,
-        "span": list(piece.span) if isinstance(piece, AbstractScalarPiece) else None,
+        "span": None if piece.span is None else list(piece.span),
         "layers": [len(layer) for layer in hexagons],
         "refined": [
             {"layer": refined.layer, "neurons": refined.neurons.tolist()}

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from vhagar.errors import SolverFailure
 from vhagar.perturbation import AbstractPiece
-from vhagar.perturbation.scalar import AbstractScalarPiece
 from vhagar.problem import Problem
 from vhagar.relaxation.layerwise import TwinBounds
 from vhagar.relaxation.lp.lambda_model import LambdaModel
@@ -234,7 +233,7 @@ class RegionModel:
 
     @cached_property
     def _middle(self) -> AbstractPiece | None:
-        return self.piece.middle() if isinstance(self.piece, AbstractScalarPiece) else None
+        return self.piece.middle()
 
     def allowed(self, decisions: tuple[Decision, ...]) -> Allowed | None:
         """Which corners the decisions leave; None where a neuron has none left."""

@@ -9,13 +9,12 @@ What comes out is still only a candidate: the witness check decides.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from vhagar.perturbation import AbstractPiece
-from vhagar.perturbation.scalar import AbstractScalarPiece
 from vhagar.problem import Problem
 from vhagar.search.mip.encoding import Encoding, encode
 from vhagar.solver.backends import SolveStatus
@@ -67,9 +66,7 @@ class Polish:
 
 def _at(piece: AbstractPiece, parameters: Array) -> AbstractPiece:
     """The piece itself where its rows are exact; else the piece with its parameter fixed."""
-    if piece.exact_rows or not isinstance(piece, AbstractScalarPiece):
-        return piece
-    return replace(piece, span=(float(parameters[0]), float(parameters[0])))
+    return piece if piece.exact_rows else piece.fixed_at(float(parameters[0]))
 
 
 def _pattern(encoding: Encoding, model: HighsModel, x: Array, x_p: Array) -> Array | None:
