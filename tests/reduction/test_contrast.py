@@ -75,10 +75,10 @@ def test_the_factors_are_rounded_outward() -> None:
     below, above = linear_form(problem).pieces
     assert isinstance(below, BiasPiece)
     assert isinstance(above, BiasPiece)
-    assert below.span[0] == 1.0
-    assert above.span[1] == 1.0
-    assert Fraction(below.span[1]) >= 1 / Fraction(0.7)
-    assert Fraction(above.span[0]) <= 1 / Fraction(1.3)
+    assert below.h_range[0] == 1.0
+    assert above.h_range[1] == 1.0
+    assert Fraction(below.h_range[1]) >= 1 / Fraction(0.7)
+    assert Fraction(above.h_range[0]) <= 1 / Fraction(1.3)
 
 
 def test_the_support_is_attained_and_nothing_exceeds_it() -> None:
