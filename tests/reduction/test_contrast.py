@@ -110,7 +110,7 @@ def test_the_rows_of_a_model_say_the_same() -> None:
     x_p = piece.add_rows(model, x)
     arrays = model.arrays()
     assert (x_p[:-1] == x[:-1]).all()
-    assert (arrays.column_lower[x_p[-1]], arrays.column_upper[x_p[-1]]) == piece.span
+    assert (arrays.column_lower[x_p[-1]], arrays.column_upper[x_p[-1]]) == piece.h_range
     assert arrays.row_lower.tolist() == arrays.row_upper.tolist() == [1.0]
 
 
