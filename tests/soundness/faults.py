@@ -216,8 +216,8 @@ PERTURBATIONS = {
     ),
     "half of the factors of a contrast": _one(
         "vhagar.reduction.contrast",
-        "h = np.where(b[:, -1:] > 0, self.span[1], self.span[0])",
-        "h = np.where(b[:, -1:] > 0, self.span[0], self.span[0])",
+        "h = np.where(b[:, -1:] > 0, self.h_range[1], self.h_range[0])",
+        "h = np.where(b[:, -1:] > 0, self.h_range[0], self.h_range[0])",
         195,
         43,
         75,
