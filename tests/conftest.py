@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from collections.abc import Callable
+
+# One thread each: the workers of `pytest -n auto` have a core each. Before numpy is imported.
+if "PYTEST_XDIST_WORKER" in os.environ:
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
 import pytest
@@ -16,7 +22,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--oracle-cases",
         type=int,
-        default=48,
+        default=384,
         help="how many random problems every engine must get right (default: %(default)s)",
     )
     parser.addoption(

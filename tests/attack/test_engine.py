@@ -31,6 +31,7 @@ def until(confidence: float, problem: Problem, options: Options) -> Result:
     return verify(problem, timeout=60, options=options, on_progress=interrupt)
 
 
+@pytest.mark.subprocess
 @pytest.mark.parametrize("workers", [1, 2])
 @pytest.mark.parametrize("name", ["attack", "paper-attack"])
 def test_it_raises_the_lower_bound_only(
@@ -65,6 +66,8 @@ def test_a_wrong_dataset_is_an_error_before_anything_else(name: str, corner: Pro
         verify(corner, timeout=3, options=options)
 
 
+@pytest.mark.slow
+@pytest.mark.subprocess
 @pytest.mark.parametrize("wanted", [True, False])
 def test_it_joins_the_search_and_leaves_with_it(
     wanted: bool, children_of: Callable[[int], set[int]], monkeypatch: pytest.MonkeyPatch
@@ -87,6 +90,8 @@ def test_it_joins_the_search_and_leaves_with_it(
     assert not result.notes
 
 
+@pytest.mark.slow
+@pytest.mark.subprocess
 def test_a_failing_attack_costs_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """The search goes on, and says so."""
     monkeypatch.setattr(engine, "_ATTACK_AFTER", 0.0)

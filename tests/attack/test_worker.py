@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pytest
 
 from vhagar import Problem
 from vhagar.attack import Attack, AttackOptions
@@ -18,6 +19,7 @@ from vhagar.runtime.processes import Worker
 _SMALL = AttackOptions(inputs=16, steps=20, patience=5, rounds=1, device="cpu")
 
 
+@pytest.mark.subprocess
 def test_improvements_come_back_from_the_process(corner: Problem) -> None:
     inbox: queue.SimpleQueue[tuple[Any, Any]] = queue.SimpleQueue()
     worker = Worker("attack", (attack_beside, AttackJob(corner, _SMALL)), inbox)

@@ -51,6 +51,8 @@ def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.slow
+@pytest.mark.subprocess
 def test_the_rows_asked_for_once(folder: Path) -> None:
     stopped = run(folder, "--rows", "4", "--timeout", "60", "--stop-after", "0")
     assert stopped.returncode == 130
@@ -77,6 +79,7 @@ def test_the_rows_asked_for_once(folder: Path) -> None:
     assert only.endswith("| 10800 | 2400 | 4 | 24 | 3 |")  # as published
 
 
+@pytest.mark.subprocess
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [(["--rows", "4,9"], "there are rows 1, 2, 3"), (["--out", "a.txt"], "must end in .csv")],

@@ -58,6 +58,8 @@ def rows(path: Path) -> list[dict[str, Any]]:
         return list(csv.DictReader(file))
 
 
+@pytest.mark.slow
+@pytest.mark.subprocess
 def test_both_engines_and_a_second_call_that_has_nothing_to_do(folder: Path) -> None:
     out = folder / "both.csv"
     first = run(folder, "--engines", "bab,mip", "--out", str(out))
@@ -85,6 +87,7 @@ def test_both_engines_and_a_second_call_that_has_nothing_to_do(folder: Path) -> 
     assert again.stdout.splitlines() == first.stdout.splitlines()[1:]
 
 
+@pytest.mark.subprocess
 def test_the_table(folder: Path) -> None:
     printed = run(folder, "--engines", "bab", "--out", str(folder / "both.csv")).stdout
     lines = [line for line in printed.splitlines() if line.startswith("|")]
@@ -94,6 +97,7 @@ def test_the_table(folder: Path) -> None:
     assert lines[-1].startswith("| bab | 2 of 2 |")
 
 
+@pytest.mark.subprocess
 @pytest.mark.parametrize("only", ["2", "brightness"])
 def test_only_some_into_json(folder: Path, only: str) -> None:
     out = folder / f"only_{only}.json"
@@ -107,6 +111,7 @@ def test_only_some_into_json(folder: Path, only: str) -> None:
     assert json.loads(out.read_text()) == [row]
 
 
+@pytest.mark.subprocess
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
@@ -121,6 +126,8 @@ def test_mistakes_are_named(folder: Path, arguments: list[str], complaint: str) 
     assert complaint in refused.stderr
 
 
+@pytest.mark.slow
+@pytest.mark.subprocess
 def test_the_attack_without_one_of_its_parts(folder: Path) -> None:
     done = run(folder, "--engines", "attack-without-polish", "--only", "1", "--timeout", "3")
     assert done.returncode == 0, done.stderr

@@ -21,6 +21,7 @@ from vhagar_check.perturbations import pieces
 from vhagar_check.pieces import Domain
 from vhagar_check.proofs import Prover
 
+from ..marks import mostly_slow
 from .graphs import SMALL_GRAPHS
 
 CASES = (
@@ -54,7 +55,7 @@ def certified(model: Path, text: str | None, clip: bool = True, **more: Any) -> 
     return verify(problem, options=Options(certificate=path, **settings), timeout=4), path
 
 
-@pytest.mark.parametrize(("text", "clip"), CASES)
+@pytest.mark.parametrize(("text", "clip"), mostly_slow(CASES, 4))
 @pytest.mark.parametrize("name", SMALL_GRAPHS)
 def test_what_is_found_is_proved(name: str, text: str, clip: bool, tmp_path: Path) -> None:
     model = written(tmp_path, name)
@@ -211,6 +212,7 @@ def test_inconclusive_proofs_are_decided_exactly(
     assert exact
 
 
+@pytest.mark.subprocess
 def test_several_processes_come_to_the_same_verdict(
     honest: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -27,6 +27,7 @@ from vhagar_check.exact import Exact
 from vhagar_check.maps import read_maps
 from vhagar_check.pieces import Domain
 
+from ..marks import mostly_slow
 from .test_verdict import SHAPE, network
 
 Blocks = dict[str, list[tuple[str, bytes]]]
@@ -84,7 +85,7 @@ def certified(model: Path, path: Path, perturbation: Perturbation | str, clip: b
     return problem, verify(problem, options=options, timeout=6)
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", mostly_slow(list(CASES), 4))
 def test_what_is_found_is_proved(model: Path, tmp_path: Path, name: str) -> None:
     path = tmp_path / "proof.cert"
     problem, result = certified(model, path, *CASES[name])

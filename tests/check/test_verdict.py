@@ -23,6 +23,8 @@ from vhagar_check import Rejected, Verdict, check
 from vhagar_check.cli import main
 from vhagar_check.container import scan, unpack
 
+from ..marks import mostly_slow
+
 SHAPE = (1, 4, 4)
 CASES = (
     ("linf(0.1)", True),
@@ -65,7 +67,7 @@ def certified(
     return verify(problem, options=replace(options, **settings), timeout=4), path
 
 
-@pytest.mark.parametrize(("perturbation", "clip"), CASES)
+@pytest.mark.parametrize(("perturbation", "clip"), mostly_slow(CASES, 4))
 def test_what_is_found_is_proved(
     model: Path, tmp_path: Path, perturbation: str, clip: bool
 ) -> None:
@@ -92,6 +94,7 @@ def test_a_search_that_was_cut_short_has_a_proof(model: Path, tmp_path: Path) ->
     assert verdict.upper == found.upper
 
 
+@pytest.mark.subprocess
 def test_a_reader_who_stops_listening_changes_nothing(model: Path, tmp_path: Path) -> None:
     _, path = certified(model, tmp_path, "occlusion(1,1,2)")
     command = [sys.executable, "-m", "vhagar_check", str(path), "--model", str(model)]
@@ -103,6 +106,8 @@ def test_a_reader_who_stops_listening_changes_nothing(model: Path, tmp_path: Pat
     assert (process.returncode, complaints) == (0, b"")
 
 
+@pytest.mark.slow
+@pytest.mark.subprocess
 def test_several_processes_come_to_the_same_verdict(
     model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -48,6 +48,13 @@ def _write_network(path: Path, sizes: tuple[int, ...]) -> Path:
     return path
 
 
+@pytest.fixture(autouse=True)
+def without_processes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Search in this process where the test is not about others, which take a while to start."""
+    if request.node.get_closest_marker("subprocess") is None:
+        monkeypatch.setattr(vhagar.Options, "worker_count", 1)
+
+
 @pytest.fixture
 def model(tmp_path: Path) -> str:
     """A network that is verified in no time."""
@@ -93,6 +100,7 @@ def _start(*arguments: str, **settings: Any) -> subprocess.Popen[str]:
 VERIFY = ("--perturbation", "linf(0.1)", "--source", "0")
 
 
+@pytest.mark.subprocess
 def test_verify(model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     output, plot = tmp_path / "out.json", tmp_path / "out.png"
     code = main(["verify", model, *VERIFY, "--json", str(output), "--plot", str(plot)])
@@ -112,6 +120,7 @@ def test_verify(model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert plot.read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.subprocess
 @pytest.mark.parametrize("more", [[], ["--paper"]])
 def test_attack(
     more: list[str],
@@ -359,6 +368,7 @@ def test_a_file_that_cannot_be_written_after_all_does_not_cost_the_answer(
     assert (tmp_path / "out.png").exists()  # the other file is written all the same
 
 
+@pytest.mark.subprocess
 def test_a_real_interrupt(hard_model: str, tmp_path: Path) -> None:
     output, proof = tmp_path / "out.json", tmp_path / "proof.cert"
     files = ["--json", str(output), "--certificate", str(proof)]
@@ -377,6 +387,7 @@ def test_a_real_interrupt(hard_model: str, tmp_path: Path) -> None:
     assert CONTROL_CODE not in "".join(lines)
 
 
+@pytest.mark.subprocess
 def test_a_reader_that_goes_away_ends_the_run(hard_model: str, tmp_path: Path) -> None:
     output = tmp_path / "out.json"
     process = _start("verify", hard_model, *VERIFY, "--json", str(output))
@@ -390,6 +401,7 @@ def test_a_reader_that_goes_away_ends_the_run(hard_model: str, tmp_path: Path) -
     assert json.loads(output.read_text())["status"] == "interrupted"
 
 
+@pytest.mark.subprocess
 def test_time_is_kept_and_is_no_failure(
     hard_model: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -397,6 +409,7 @@ def test_time_is_kept_and_is_no_failure(
     assert "status:   the time was up" in capsys.readouterr().out
 
 
+@pytest.mark.subprocess
 @pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["verify", "--help"]])
 def test_help_imports_nothing_heavy(arguments: list[str]) -> None:
     program = (

@@ -17,6 +17,7 @@ from ..sweep.checks import require_sound
 DOCS = Path(__file__).parents[2] / "docs"
 
 
+@pytest.mark.subprocess
 def test_a_study_from_the_command_line_to_its_report(
     model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -60,6 +61,7 @@ def test_wrong_input_is_named(
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.subprocess
 def test_a_page_that_cannot_be_written(model: str, tmp_path: Path) -> None:
     store = tmp_path / "s.db"
     words = ["--network", model, "--perturbation", "linf(0.05)", "--source", "0", "--total", "0.01"]
@@ -87,6 +89,7 @@ def test_the_bundled_study_can_be_read() -> None:
         assert line in documented
 
 
+@pytest.mark.subprocess
 def test_help_stays_instant() -> None:
     """Nothing heavy is imported before the arguments are understood."""
     script = (

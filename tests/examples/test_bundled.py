@@ -104,6 +104,8 @@ def striped_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.mark.slow
+@pytest.mark.subprocess
 @pytest.mark.parametrize("name", ["mnist_3x50_pgd", "mnist_conv1"])
 def test_training_learns_and_exports(striped_data: Path, tmp_path: Path, name: str) -> None:
     pytest.importorskip("torch", reason="training needs the optional extra 'train'")
@@ -117,6 +119,7 @@ def test_training_learns_and_exports(striped_data: Path, tmp_path: Path, name: s
     assert np.mean(scores.argmax(axis=1) == labels) > 0.5
 
 
+@pytest.mark.subprocess
 def test_training_refuses_images_of_another_shape(striped_data: Path, tmp_path: Path) -> None:
     pytest.importorskip("torch", reason="training needs the optional extra 'train'")
     refused = run_training("cifar_conv1", "--data", str(striped_data), "--out", str(tmp_path))

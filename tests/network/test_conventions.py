@@ -310,6 +310,7 @@ def test_a_feature_vector_has_linf_and_a_clear_error_for_images(build: Any, save
     assert Problem(shaped, perturbation="occlusion(3,4,2)", source=0).pieces
 
 
+@pytest.mark.subprocess
 def test_the_command_line_says_it_and_the_json_records_it(
     build: Any, save: Save, tmp_path: Path, capsys: Any
 ) -> None:

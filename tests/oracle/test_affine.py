@@ -1,6 +1,6 @@
 """User-defined maps and compositions: every engine against the exact optimum.
 
-`pytest tests/oracle --oracle-cases 10000` looks at more problems, a tenth of them of these.
+`pytest tests/oracle -m "" --oracle-cases 10000` looks at more problems, a tenth of them of these.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from vhagar import Options, Problem, verify
 from vhagar.network.clipping import ClippedNetwork
 from vhagar.search import ENGINES
 
+from ..marks import campaign_from
 from .affine_cases import AFFINE_KINDS, ROUND, AffineCase
 from .exact import Truth, exact_optimum
 from .test_engines import RELATIVE_GAP, TIMEOUT, require_sound
@@ -27,7 +28,11 @@ ENGINE_OPTIONS = {
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "case" in metafunc.fixturenames:
         count = max(len(AFFINE_KINDS), metafunc.config.getoption("--oracle-cases") // 10)
-        pairs = [(AffineCase(k), engine) for k in range(count) for engine in ENGINE_OPTIONS]
+        pairs = [
+            pytest.param(AffineCase(k), engine, marks=campaign_from(len(AFFINE_KINDS), k))
+            for k in range(count)
+            for engine in ENGINE_OPTIONS
+        ]
         metafunc.parametrize(("case", "engine"), pairs, ids=str)
 
 

@@ -1,7 +1,7 @@
 """Every engine against the exact optimum: `lower <= delta* <= upper`, with no tolerance.
 
 On the tight side, where being wrong costs only tightness, tolerances are allowed: an engine must
-close what can be closed. `pytest tests/oracle --oracle-cases 10000` looks at more problems.
+close what can be closed. `pytest tests/oracle -m "" --oracle-cases 10000` looks at more problems.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from vhagar.perturbation import PERTURBATIONS
 from vhagar.relaxation import Bounds, network_bounds
 from vhagar.search import ENGINES
 
+from ..marks import campaign_from, mostly_slow
 from .cases import KINDS, ROUND, SCALES, Case
 from .exact import (
     Truth,
@@ -53,6 +54,8 @@ VARIANTS = {
     ),
 }
 ALL = PLAIN | VARIANTS
+# So many cases are part of every run, and a quarter as many of branched networks.
+ALWAYS = 48
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -63,7 +66,11 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         cases += [Case(number, branched=True) for number in range(count // 4)]
         turns = list(VARIANTS)
         pairs = [
-            (case, engine)
+            pytest.param(
+                case,
+                engine,
+                marks=campaign_from(ALWAYS // (4 if case.branched else 1), case.number),
+            )
             for case in cases
             # Kinds, flavours and scales take turns in eights and threes: each meets each variant.
             for engine in (*PLAIN, turns[case.number % len(turns)])
@@ -93,8 +100,9 @@ def test_the_interval_holds_the_optimum_and_closes(case: Case, engine: str) -> N
     require_tight(case, result)
 
 
+@pytest.mark.subprocess
 @pytest.mark.parametrize("engine", [*PLAIN, "mip, lambda"])
-@pytest.mark.parametrize("number", range(0, 384, 47))
+@pytest.mark.parametrize("number", mostly_slow(range(0, 384, 47), 9))
 def test_the_same_with_processes(number: int, engine: str) -> None:
     case = Case(number)
     result = run(case, engine, processes=True)

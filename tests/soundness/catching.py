@@ -168,9 +168,9 @@ def caught_by(name: str, probes: dict[int, Probe], folder: Path) -> dict[str, An
 
 def _by_test(name: str, test: str) -> dict[str, Any]:
     begun = time.perf_counter()
-    plugins = ["-p", "tests.soundness.planting", "-p", "no:cacheprovider", "-p", "no:xdist"]
+    plugins = ["-p", "tests.soundness.planting", "-p", "no:cacheprovider"]
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-x", *plugins, test],
+        [sys.executable, "-m", "pytest", "-q", "-x", "-m", "", "-n", "0", *plugins, test],
         env={**os.environ, "VHAGAR_FAULT": name},
         cwd=Path(__file__).parents[2],
         capture_output=True,

@@ -1,4 +1,7 @@
-"""The short form of the campaign. `python -m tests.soundness.campaign` is the long one."""
+"""The short form of the campaign, of which a plain `pytest` runs a part.
+
+`python -m tests.soundness.campaign` is the long form.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from ..marks import campaign_from
 from . import affine, corruption, midsize, numerics, tiny
 from .bombs import BOMBS, costs
 from .campaign import PARTS, summary
@@ -22,17 +26,19 @@ _CHUNKS = 5
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     share = metafunc.config.getoption("--soundness-share")
+    # How many cases there are, and how many of them run by default.
     counts = {
-        "tiny_case": 54,
-        "affine_case": 24,
-        "hard_case": 40,
-        "larger_case": 3,
-        "chunk": _CHUNKS,
+        "tiny_case": (54, 8),
+        "affine_case": (24, 4),
+        "hard_case": (40, 5),
+        "larger_case": (3, 0),
+        "chunk": (_CHUNKS, 1),
     }
-    for name, count in counts.items():
+    for name, (count, by_default) in counts.items():
         if name in metafunc.fixturenames:
             many = count if name == "chunk" else max(1, round(count * share))
-            metafunc.parametrize(name, range(many))
+            cases = [pytest.param(k, marks=campaign_from(by_default, k)) for k in range(many)]
+            metafunc.parametrize(name, cases)
 
 
 def test_tiny_problems(tiny_case: int, tmp_path: Path) -> None:
@@ -64,6 +70,8 @@ def test_what_the_checker_accepts_is_true(
     assert len(refusals) > len(findings) / 10
 
 
+@pytest.mark.slow
+@pytest.mark.subprocess
 def test_no_certificate_makes_the_checker_run_away() -> None:
     found = costs(list(BOMBS))
     assert found.keys() == BOMBS.keys()
@@ -76,6 +84,8 @@ def test_no_certificate_makes_the_checker_run_away() -> None:
     ]
 
 
+@pytest.mark.campaign
+@pytest.mark.subprocess
 @pytest.mark.parametrize("half", [0, 1])
 def test_every_planted_fault_is_caught(half: int) -> None:
     """What catches each is in the output; a fault that survives needs a new test."""
@@ -107,6 +117,8 @@ def test_there_are_enough_of_everything() -> None:
     assert PARTS["midsize"] >= 200
 
 
+@pytest.mark.slow
+@pytest.mark.subprocess
 def test_the_long_form_goes_on_where_it_stopped(tmp_path: Path) -> None:
     lines = tmp_path / "lines.jsonl"
     command = [sys.executable, "-m", f"{__package__}.campaign", "corruption"]

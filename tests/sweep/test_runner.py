@@ -162,6 +162,8 @@ def _require_reported(output: str, path: Path) -> int:
     return len(found)
 
 
+@pytest.mark.campaign
+@pytest.mark.subprocess
 def test_killed_at_random_moments_nothing_reported_is_lost(
     hard_model: str, tmp_path: Path, start: Start, request: pytest.FixtureRequest
 ) -> None:
