@@ -15,6 +15,8 @@ import numpy as np
 from vhagar import Problem
 from vhagar.perturbation import AbstractPiece
 from vhagar.perturbation.scalar import AbstractScalarPiece
+from vhagar.reduction.base import reduce_problem
+from vhagar.reduction.contrast import Homogeneous
 from vhagar.relaxation import Bounds, largest_confidence
 from vhagar.relaxation.hexagon import Hexagons
 from vhagar.relaxation.layerwise import TwinBounds, quick_bounds
@@ -32,6 +34,10 @@ class Proven:
     def __init__(self, path: Path, problem: Problem) -> None:
         self.problem = problem
         self.stored: Stored = read_certificate(path, problem.network.classes)
+        stated = self.stored.head["problem"].get("form")
+        assert stated in (None, Homogeneous.name)
+        forms = (Homogeneous(),) if stated else ()
+        self.searched = reduce_problem(problem, forms).problem
         self.children = self.stored.children()
         self.proofs = self.stored.proofs()
         self._spans: dict[int, Span] = {}
@@ -91,7 +97,7 @@ class Proven:
     def _piece(self, number: int | None) -> AbstractPiece:
         if number is None:
             return self.problem.without_perturbation().pieces[0]
-        return self.problem.pieces[number]
+        return self.searched.pieces[number]
 
     def _value(self, node: int) -> float:
         own = self._own(node) if node in self.proofs else math.inf
@@ -130,7 +136,7 @@ class Proven:
             if region.head["span"] is not None:
                 assert isinstance(piece, AbstractScalarPiece)
                 piece = replace(piece, span=tuple(region.head["span"]))
-            problem = self.problem if target is not None else self.problem.without_perturbation()
+            problem = self.searched if target is not None else self.problem.without_perturbation()
             self._region_models[key] = RegionModel(
                 problem, stored_bounds(problem, piece, region), target
             )
