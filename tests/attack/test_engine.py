@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 from collections.abc import Callable
@@ -12,6 +13,7 @@ import pytest
 
 from vhagar import Options, Problem, Progress, Result, Status, read_onnx, verify
 from vhagar.attack import AttackOptions
+from vhagar.attack.beside import AttackBeside, Stay
 from vhagar.attack.engine import own_job
 from vhagar.attack.worker import AttackJob
 from vhagar.errors import InvalidInput
@@ -95,15 +97,15 @@ def test_it_joins_the_search_and_leaves_with_it(
 def test_a_failing_attack_costs_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """The search goes on, and says so."""
     monkeypatch.setattr(engine, "_ATTACK_AFTER", 0.0)
-    monkeypatch.setattr(engine, "_ATTACK_SHARE", float("nan"))
+    monkeypatch.setattr(Stay, "seconds", lambda stay, left: math.nan)
     failed = threading.Event()
-    handle = engine._Search._handle_attack
+    hear = AttackBeside.hear
 
-    def watched(search: engine._Search, message: object) -> None:
-        handle(search, message)
+    def watched(attack: AttackBeside, message: object) -> None:
+        hear(attack, message)
         failed.set()
 
-    monkeypatch.setattr(engine._Search, "_handle_attack", watched)
+    monkeypatch.setattr(AttackBeside, "hear", watched)
 
     def interrupt(progress: Progress) -> None:
         if progress.lower > 0 and failed.is_set():
@@ -135,7 +137,7 @@ def test_parts_are_left_out_as_asked(corner: Problem, monkeypatch: pytest.Monkey
     def attack(problem: Problem, *, options: AttackOptions, **_: object) -> None:
         heard.append(options)
 
-    monkeypatch.setattr("vhagar.attack.engine.attack", attack)
+    monkeypatch.setattr("vhagar.attack.beside.attack", attack)
     for without in ((), ("aim", "climb"), ("polish",)):
         options = Options(engine="attack", workers=1, device="cpu", without=without)
         verify(corner, timeout=60, options=options)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import queue
+import math
 import threading
 from dataclasses import replace
 from typing import Any
@@ -12,27 +12,33 @@ import pytest
 
 from vhagar import Problem
 from vhagar.attack import Attack, AttackOptions
-from vhagar.attack.worker import AttackJob, attack_beside
-from vhagar.runtime.pool import Channel, Finished
-from vhagar.runtime.processes import Worker
+from vhagar.attack.worker import AttackJob, Enough, HintsFound, attack_beside
+from vhagar.runtime.pool import Channel
+from vhagar.runtime.processes import ProcessPool
 
 _SMALL = AttackOptions(inputs=16, steps=20, patience=5, rounds=1, device="cpu")
 
 
 @pytest.mark.subprocess
 def test_improvements_come_back_from_the_process(corner: Problem) -> None:
-    inbox: queue.SimpleQueue[tuple[Any, Any]] = queue.SimpleQueue()
-    worker = Worker("attack", (attack_beside, AttackJob(corner, _SMALL)), inbox)
-    messages = []
-    try:
-        while not messages or not isinstance(messages[-1], Finished):
-            messages.append(inbox.get(timeout=60)[1])
-    finally:
-        worker.stop()
-    *attacks, last = messages
+    messages: list[Any] = []
+    with ProcessPool() as pool:
+        pool.start("attack", (attack_beside, AttackJob(corner, _SMALL)))
+        while len(pool):
+            heard = pool.next_message(math.inf, 60)
+            assert heard is not None
+            messages.append(heard[1])
+    *attacks, hints, last = messages
     assert last.error is None
+    assert isinstance(hints, HintsFound)
     assert all(isinstance(one, Attack) for one in attacks)
     assert 4.0 - 1e-4 <= attacks[-1].confidence <= 4.0
+
+
+def test_it_ends_when_it_is_told(corner: Problem) -> None:
+    sent: list[Any] = []
+    attack_beside(AttackJob(corner, replace(_SMALL, rounds=None)), Channel(sent.append, Enough))
+    assert isinstance(sent[-1], HintsFound)
 
 
 def test_it_ends_with_its_parent(corner: Problem) -> None:
@@ -54,8 +60,8 @@ def test_suggestions_are_heard(corner: Problem) -> None:
         assert taken.wait(timeout=60)
         raise EOFError
 
-    def send(attack: Attack) -> None:
-        if abs(attack.confidence - 3.9996) < 1e-4:
+    def send(attack: Any) -> None:
+        if isinstance(attack, Attack) and abs(attack.confidence - 3.9996) < 1e-4:
             taken.set()
 
     # An attack that finds nothing of the kind by itself.

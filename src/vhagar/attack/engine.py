@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import math
-import queue
 import time
 from dataclasses import replace
-from typing import Any
 
+from vhagar.attack.beside import attack_here, offer
 from vhagar.attack.keeper import Attack
 from vhagar.attack.options import AttackOptions
-from vhagar.attack.run import attack
 from vhagar.attack.worker import AttackJob, attack_beside
 from vhagar.dataset import named_dataset
 from vhagar.engine import AbstractEngine
@@ -18,7 +16,7 @@ from vhagar.errors import InvalidInput
 from vhagar.options import ATTACK_PARTS, Options
 from vhagar.result import Run
 from vhagar.runtime.pool import Finished
-from vhagar.runtime.processes import Worker, next_message
+from vhagar.runtime.processes import ProcessPool
 
 # Seconds, and of the time: what the last reports of workers may take.
 _LAST_WORDS, _LAST_WORDS_SHARE = 0.2, 0.08
@@ -61,47 +59,33 @@ def _as_asked(options: AttackOptions, asked: Options) -> AttackOptions:
 
 
 def _run_here(run: Run, job: AttackJob, deadline: float) -> bool:
-    attack(
-        job.problem,
-        timeout=job.timeout,
-        options=job.options,
-        dataset=job.dataset,
-        on_attack=lambda found: _offer(run, found),
-        should_stop=lambda: run.interval.closed,
-    )
+    attack_here(run, job.options, job.timeout, job.dataset)
     return time.monotonic() > deadline
 
 
 def _run_in_processes(run: Run, job: AttackJob, count: int, deadline: float) -> bool:
     """Several attacks with different seeds, each of which hears of what the others find."""
-    inbox: queue.SimpleQueue[tuple[int, Any]] = queue.SimpleQueue()
-    workers: dict[int, Worker] = {}
-    try:
+    with ProcessPool() as pool:
         for k in range(count):
-            workers[k] = Worker(k, (attack_beside, own_job(job, k)), inbox)
-        while workers and not run.interval.closed:
+            pool.start(k, (attack_beside, own_job(job, k)))
+        while len(pool) and not run.interval.closed:
             if time.monotonic() > deadline:
                 return True
-            heard = next_message(inbox, deadline)
+            heard = pool.next_message(deadline)
             if heard is None:
                 run.report()
                 continue
             name, message = heard
-            if isinstance(message, Finished):
-                workers.pop(name).stop()
-                if message.error is not None:
-                    run.note(f"an attack ended early: {message.error}")
-            else:
-                _offer(run, message)
+            if isinstance(message, Attack):
+                offer(run, message)
                 found = (message.target, message.root, message.x, message.parameters)
-                for other, worker in workers.items():
+                for other in pool:
                     if other != name:
-                        worker.tell(found)
+                        pool.tell(other, found)
+            elif isinstance(message, Finished) and message.error is not None:
+                run.note(f"an attack ended early: {message.error}")
         # Without a number of rounds only the time ends a worker, a little before it is up.
         return job.options.rounds is None or time.monotonic() > deadline
-    finally:
-        for worker in workers.values():
-            worker.stop()
 
 
 def own_job(job: AttackJob, worker: int) -> AttackJob:
@@ -116,8 +100,3 @@ def own_job(job: AttackJob, worker: int) -> AttackJob:
         device=options.device if worker == 0 else "cpu",  # one process fills a GPU
     )
     return replace(job, options=own, timeout=timeout)
-
-
-def _offer(run: Run, found: Attack) -> None:
-    piece = run.problem.pieces[found.root]
-    run.interval.offer_witness(found.target, found.x, piece, found.parameters)

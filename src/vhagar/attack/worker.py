@@ -1,4 +1,4 @@
-"""The attack in a process of its own, beside a search that goes on meanwhile."""
+"""The attack in a process of its own: what it is given, what it hears and what it sends."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ import pickle
 import queue
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
+from vhagar.attack.hints import Hints
 from vhagar.attack.options import AttackOptions
 from vhagar.attack.run import Suggestion, attack
 from vhagar.problem import Problem
@@ -40,31 +41,45 @@ class AttackJob:
         return max(self.timeout - (time.time() - self.made), 0.0)
 
 
-def attack_beside(job: AttackJob, channel: Channel) -> None:
-    """What runs in the worker: an `Attack` goes out with every improvement.
+@dataclass(frozen=True)
+class Enough:
+    """Tells the attack to end at once."""
 
-    The parent may send suggestions (see `attack`) at any time, one by one.
+
+@dataclass(frozen=True, eq=False)
+class HintsFound:
+    """For each goal that was attacked, what most of the attacks agree on."""
+
+    hints: Mapping[int | None, Hints]
+
+
+def attack_beside(job: AttackJob, channel: Channel) -> None:
+    """Run in a worker: send an `Attack` with every improvement, and the hints at the end.
+
+    The parent may send suggestions (see `attack`) at any time, one by one, or `Enough`.
     """
     heard: queue.SimpleQueue[Suggestion] = queue.SimpleQueue()
-    gone = threading.Event()
+    over = threading.Event()
 
     def listen() -> None:
         try:
-            while True:
-                heard.put(channel.receive())
+            while not isinstance(message := channel.receive(), Enough):
+                heard.put(message)
         except (EOFError, OSError, pickle.UnpicklingError):
-            gone.set()  # nobody is left to tell
+            pass  # nobody is left to tell
+        over.set()
 
     threading.Thread(target=listen, daemon=True).start()
-    attack(
+    found = attack(
         job.problem,
         timeout=job.left,
         options=job.options,
         dataset=job.dataset,
         on_attack=channel.send,
-        should_stop=gone.is_set,
+        should_stop=over.is_set,
         suggestions=lambda: _waiting(heard),
     )
+    channel.send(HintsFound(found.hints))
 
 
 def _waiting(heard: queue.SimpleQueue[Suggestion]) -> Iterator[Suggestion]:

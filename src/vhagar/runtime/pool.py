@@ -9,7 +9,7 @@ from __future__ import annotations
 import queue
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -86,6 +86,10 @@ class AbstractPool(ABC):
     def __contains__(self, name: Any) -> bool:
         return name in self._running
 
+    def __iter__(self) -> Iterator[Any]:
+        """The names of the workers, which may be stopped meanwhile."""
+        return iter(list(self._running))
+
     def __len__(self) -> int:
         return len(self._running)
 
@@ -118,7 +122,7 @@ class AbstractPool(ABC):
 
     def close(self) -> None:
         """End all workers."""
-        for name in list(self._running):
+        for name in self:
             self.stop(name)
 
     def __enter__(self) -> Self:

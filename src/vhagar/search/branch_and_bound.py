@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from vhagar.attack.beside import AttackBeside, Stay
+from vhagar.attack.options import AttackOptions
 from vhagar.dataset import named_dataset
 from vhagar.engine import AbstractEngine
 from vhagar.errors import InvalidInput
@@ -20,7 +22,7 @@ from vhagar.problem import Problem
 from vhagar.reduction.base import AbstractReduction
 from vhagar.reduction.contrast import Homogeneous
 from vhagar.result import BoundKind, Run
-from vhagar.runtime.pool import AbstractPool, Finished
+from vhagar.runtime.pool import Finished
 from vhagar.runtime.processes import ProcessPool
 from vhagar.search.bounders.gpu.beside import WideBeside, WideHere
 from vhagar.search.bounders.gpu.tasks import WideReport
@@ -40,7 +42,6 @@ _MOST_HANDED_OUT = 8
 _CEILING_SHARE = 0.2
 # When the attack joins, and how long it stays: seconds, and of the time that is left.
 _ATTACK_AFTER, _ATTACK_SECONDS, _ATTACK_SHARE, _LARGEST_SHARE = 1.5, 20.0, 0.15, 0.6
-_ATTACKER = "attack"
 
 
 class BabEngine(AbstractEngine):
@@ -110,8 +111,8 @@ class _Search:
         self._ceiling = _Ceiling(run.original, run.interval.upper, run.options.seed)
         # Read at once: a wrong file is an error before the search, not in its midst.
         self._dataset = named_dataset(run.options, run.original.domain)
-        self._pool: AbstractPool = ProcessPool()
-        self._attack_started = False
+        self._pool = ProcessPool()
+        self._attack: AttackBeside | None = None
         self._wide: WideBeside | None = None
 
     def run_here(self, deadline: float) -> bool:
@@ -137,8 +138,8 @@ class _Search:
 
     def run_in_processes(self, count: int, deadline: float) -> bool:
         run = self._run
-        begun = time.monotonic()
-        with ProcessPool() as self._pool:
+        with self._pool:
+            self._attack = self._attack_beside(deadline)
             for k in range(count):
                 self._pool.start(k, (explore, (run.reduced, run.options, k)))
             workers = set(range(count))
@@ -148,8 +149,8 @@ class _Search:
             while not run.interval.closed:
                 if time.monotonic() > deadline:
                     return True
-                if time.monotonic() - begun > _ATTACK_AFTER:
-                    self._start_attack(deadline)
+                if self._attack is not None:
+                    self._attack.join_when_due()
                 self._hand_out(workers, idle)
                 if self._wide is not None:
                     self._wide.hand_out(self._frontier, self._ceiling.upper, len(workers))
@@ -165,35 +166,21 @@ class _Search:
             self._announce()
             return False
 
-    def _start_attack(self, deadline: float) -> None:
-        """Once, and not for problems that end before it could help."""
+    def _attack_beside(self, deadline: float) -> AttackBeside | None:
         run = self._run
-        wanted = run.options.attack and run.problem.perturbation is not None
-        if self._attack_started or not wanted:
-            return
-        from vhagar.attack.options import AttackOptions
-        from vhagar.attack.worker import AttackJob, attack_beside
-
-        self._attack_started = True
+        if not run.options.attack or run.problem.perturbation is None:
+            return None
         # Beside many workers, one more process takes little from them.
         shares = max(1.0, run.options.worker_count / 2)
-        left = min(_ATTACK_SHARE * shares, _LARGEST_SHARE) * (deadline - time.monotonic())
-        # Networks that linear programs can hold are too small for a GPU to be worth its start.
-        options = AttackOptions(
-            seed=run.options.seed,
-            device="cuda" if run.options.device == "cuda" else "cpu",
+        stay = Stay(
+            share=min(_ATTACK_SHARE * shares, _LARGEST_SHARE),
+            most=shares * _ATTACK_SECONDS,
+            after=_ATTACK_AFTER,
         )
-        seconds = min(left, shares * _ATTACK_SECONDS)
-        job = AttackJob(run.original, options, seconds, self._dataset)
-        self._pool.start(_ATTACKER, (attack_beside, job))
-
-    def _handle_attack(self, message: Any) -> None:
-        if isinstance(message, Finished):
-            if message.error is not None:
-                self._run.note(f"the attack ended early: {message.error}")
-        else:
-            piece = self._run.original.pieces[message.root]
-            self._run.interval.offer_witness(message.target, message.x, piece, message.parameters)
+        # Networks that linear programs can hold are too small for a GPU to be worth its start.
+        device = "cuda" if run.options.device == "cuda" else "cpu"
+        options = AttackOptions(seed=run.options.seed, device=device)
+        return AttackBeside(run, self._pool, options, stay, deadline, self._dataset)
 
     def _handle_wide(self, wide: WideBeside, message: Any) -> None:
         if isinstance(message, WideReport):
@@ -209,8 +196,8 @@ class _Search:
         self._announce()
 
     def _handle(self, name: Any, message: Any, workers: set[int], idle: set[int]) -> None:
-        if name == _ATTACKER:
-            self._handle_attack(message)
+        if self._attack is not None and name == self._attack.name:
+            self._attack.hear(message)
         elif self._wide is not None and name == self._wide.name:
             self._handle_wide(self._wide, message)
         elif isinstance(message, WitnessFound):
@@ -272,5 +259,5 @@ class _Search:
             return
         piece = self._run.original.pieces[found.root]
         self._run.interval.offer_witness(found.target, found.x, piece, found.parameters)
-        if _ATTACKER in self._pool:
-            self._pool.tell(_ATTACKER, (found.target, found.root, found.x, found.parameters))
+        if self._attack is not None:
+            self._attack.suggest(found.target, found.root, found.x, found.parameters)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from vhagar import Network, Options, Problem, Progress, Status, verify
+from vhagar.attack.beside import Stay
 from vhagar.cli.main import main
 from vhagar.errors import InvalidInput
 from vhagar.network import Affine, Convolution, Relu, write_onnx
@@ -41,7 +42,7 @@ def network(rng: np.random.Generator) -> Network:
 def test_the_default_engine_turns_to_it_by_size(monkeypatch: pytest.MonkeyPatch) -> None:
     """It says so, finds witnesses without linear programs, and beats interval arithmetic."""
     monkeypatch.setattr(size, "MOST_LP_NEURONS", 100)
-    monkeypatch.setattr(first_order, "_ATTACK_SECONDS", 2.0)
+    monkeypatch.setattr(first_order, "_STAY", Stay(share=0.5, least=2.0))
 
     def no_simplex(*given: object) -> None:
         raise AssertionError("a linear program was built")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import queue
 import time
 from typing import Any
 
@@ -12,17 +11,20 @@ import pytest
 
 from vhagar import Network, Options, Problem, Status, verify
 from vhagar.attack.hints import NO_HINT, Hints
+from vhagar.attack.worker import HintsFound
 from vhagar.options import MIP_PARTS
 from vhagar.result import Run
 from vhagar.runtime.pool import Finished
-from vhagar.search.mip.attack_phase import AttackBeside, attack_first
-from vhagar.search.mip.attack_worker import HintsFound, start_of
+from vhagar.runtime.processes import ProcessPool
+from vhagar.search.mip.attack_phase import AttackPhase, attack_first, start_of
 from vhagar.search.mip.encoding import encode
 from vhagar.search.mip.messages import Message, UpperFound
 from vhagar.search.mip.preparation import Prepared
 from vhagar.search.mip.target import TargetSearch
 from vhagar.solver.backends import Solved
 from vhagar.solver.backends.highs import HighsModel
+
+from ...scripted_pool import ScriptedPool
 
 OPTIMUM = 0.25  # of the fixture `problem`
 
@@ -57,41 +59,37 @@ def test_without_both_there_is_no_attack(problem: Problem, more: dict[str, Any])
     prepared = attack_first(run, math.inf)
     assert prepared.lower == 0
     assert not prepared.hints
-    assert not AttackBeside(run, math.inf, queue.SimpleQueue()).running
+    assert not AttackPhase(run, ScriptedPool(), math.inf).running
 
 
 def test_nothing_is_attacked_without_a_perturbation(hidden: Network) -> None:
     run = tracker_of(Problem(hidden, perturbation=None, source=0))
-    assert not AttackBeside(run, math.inf, queue.SimpleQueue()).running
+    assert not AttackPhase(run, ScriptedPool(), math.inf).running
 
 
 def test_beside_it_ends_when_it_is_told(problem: Problem) -> None:
     run = tracker_of(problem)
-    inbox: queue.SimpleQueue[tuple[Any, Any]] = queue.SimpleQueue()
-    attack = AttackBeside(run, math.inf, inbox)
-    try:
+    with ProcessPool() as pool:
+        attack = AttackPhase(run, pool, math.inf)
         assert attack.running
         # However long it takes to start: it is told to end once it has found something.
         while run.interval.lower == 0:
-            attack.hear(*inbox.get(timeout=100))
+            heard = pool.next_message(math.inf, 100)
+            assert heard is not None
+            attack.hear(*heard)
         prepared = attack.ended()
-    finally:
-        attack.stop()
+        assert not attack.running
     assert prepared.lower == run.interval.lower > 0
-    assert not attack.running
+    assert prepared.hints
 
 
 def test_what_others_say_is_not_for_it(problem: Problem) -> None:
     run = tracker_of(problem)
-    attack = AttackBeside(run, math.inf, queue.SimpleQueue())
-    try:
-        attack.hear("somebody", Finished("an error of somebody"))
-        assert attack.running
-        attack.hear("attack", HintsFound({1: Hints((), ())}))
-        attack.hear("attack", Finished("out of memory"))
-    finally:
-        attack.stop()
-    assert attack.ended().hints.keys() == {1}
+    attack = AttackPhase(run, ScriptedPool(lambda *_: Finished("out of memory")), math.inf)
+    attack.hear("somebody", Finished("an error of somebody"))
+    attack.hear("attack", HintsFound({1: Hints((), ())}))
+    assert attack.running
+    assert attack.ended().hints.keys() == {1}  # it is told to end, and fails
     assert run.result().notes == ("the attack ended early: out of memory",)
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import itertools
 import math
-import queue
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -17,16 +17,19 @@ from vhagar import Network, Options, Problem, verify
 from vhagar.dependency import find_dependencies
 from vhagar.errors import SolverUnavailable
 from vhagar.network import Affine, Relu
-from vhagar.search.mip import pool as crews
+from vhagar.runtime.processes import ProcessPool
+from vhagar.search.mip import tasks as mip_tasks
 from vhagar.search.mip.encoding import Knowledge
-from vhagar.search.mip.pool import (
+from vhagar.search.mip.preparation import prepare
+from vhagar.search.mip.tasks import (
     BoundNeuron,
     BoundsWorker,
-    ProcessPool,
     RelatePiece,
-    SerialPool,
+    TasksHere,
+    TasksInPool,
 )
-from vhagar.search.mip.preparation import prepare
+
+from ...scripted_pool import ScriptedPool
 
 OPTIONS = Options(engine="mip", processes=False)
 
@@ -44,7 +47,7 @@ def deep_network(seed: int = 0, classes: int = 3) -> Network:
     return Network(tuple(layers[:-1]), (1, 2, 3))
 
 
-class Recorder(SerialPool):
+class Recorder(TasksHere):
     """Keeps what it is asked for."""
 
     def __init__(self, problem: Problem, options: Options = OPTIONS) -> None:
@@ -170,30 +173,28 @@ def test_dependencies_are_found_once_for_all_targets(monkeypatch: pytest.MonkeyP
         found.append(piece)
         return find_dependencies(network, piece, *more, **options)
 
-    monkeypatch.setattr(crews, "find_dependencies", find)
+    monkeypatch.setattr(mip_tasks, "find_dependencies", find)
     problem = Problem(deep_network(classes=4), perturbation="occlusion(1,[1,2],1)", source=0)
     verify(problem, options=OPTIONS)
     assert len(problem.targets) == 3
     assert found == list(problem.pieces)
 
 
-def process_crew(problem: Problem, size: int = 2) -> tuple[ProcessPool, list[Any]]:
+@contextmanager
+def in_processes(problem: Problem, size: int = 2) -> Iterator[tuple[TasksInPool, list[Any]]]:
+    """A runner, and what it hears of others, beginning with a word of somebody else."""
     others: list[Any] = []
-    inbox: queue.SimpleQueue[tuple[Any, Any]] = queue.SimpleQueue()
-    inbox.put(("somebody else", "hello"))
-    heard = lambda name, message: others.append((name, message))  # noqa: E731
-    return ProcessPool(problem, OPTIONS, size, inbox, heard, others.append), others
+    with ProcessPool() as pool:
+        pool.start("somebody else", (int, "no job"))
+        yield TasksInPool(problem, OPTIONS, size, pool, others.append, others.append), others
 
 
 def test_processes_find_the_same() -> None:
     problem = Problem(deep_network(), perturbation="occlusion(1,[1,3],1)", source=0)
     _, alone = prepared(problem)
-    pool, others = process_crew(problem)
-    try:
-        known = prepare(problem, OPTIONS, pool, time.monotonic() + 200)
-    finally:
-        pool.stop()
-    assert ("somebody else", "hello") in others
+    with in_processes(problem) as (runner, others):
+        known = prepare(problem, OPTIONS, runner, time.monotonic() + 200)
+    assert "somebody else" in [heard[0] for heard in others if heard is not None]
     for root in range(3):
         ours, theirs = known[root], alone[root]
         assert ours.bounds is not None
@@ -206,26 +207,23 @@ def test_processes_find_the_same() -> None:
 
 def test_whoever_is_stuck_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     problem = Problem(deep_network(), perturbation="linf(0.2)", source=0)
-    pool, _ = process_crew(problem, size=1)
-    task = RelatePiece(0, (), 60.0)  # type: ignore[arg-type]
-    try:
-        monkeypatch.setattr(crews, "_PATIENCE", 0.0)
-        before = set(pool._workers)
-        assert list(pool.answers([task], time.monotonic() + 0.01)) == []
-        assert len(pool._workers) == 1
-        assert not before & set(pool._workers)
-    finally:
-        pool.stop()
+    monkeypatch.setattr(mip_tasks, "_PATIENCE", 0.0)
+    pool = ScriptedPool(lambda job, task: "an answer" if task.root else None)
+    runner = TasksInPool(problem, OPTIONS, 1, pool, lambda _: None, lambda _: None)
+    stuck, quick = (RelatePiece(root, (), 60.0) for root in range(2))  # type: ignore[arg-type]
+    assert list(runner.answers([stuck], time.monotonic() + 0.01)) == []
+    assert len(pool.stopped) == 1
+    assert list(runner.answers([quick], time.monotonic() + 60)) == [(quick, "an answer")]
+    runner.stop()
+    assert len(pool) == 0
+    assert len(pool.stopped) == 2
 
 
 def test_a_worker_that_fails_is_noted_and_the_rest_goes_on() -> None:
     problem = Problem(deep_network(), perturbation="linf(0.2)", source=0)
-    pool, others = process_crew(problem, size=2)
-    try:
+    with in_processes(problem) as (runner, others):
         tasks = [RelatePiece(root, _bounds(problem), 1.0) for root in (99, 0)]
-        found = list(pool.answers(tasks, time.monotonic() + 60))
-    finally:
-        pool.stop()
+        found = list(runner.answers(tasks, time.monotonic() + 60))
     assert [task.root for task, _ in found] == [0]
     assert any("IndexError" in str(note) for note in others)
 
@@ -235,18 +233,19 @@ def _bounds(problem: Problem) -> Any:
     return known[0].bounds
 
 
-def test_a_solver_that_is_missing_ends_the_preparation(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_solver_that_is_missing_ends_the_preparation() -> None:
     problem = Problem(deep_network(), perturbation="linf(0.2)", source=0)
-    inbox: queue.SimpleQueue[tuple[Any, Any]] = queue.SimpleQueue()
-    options = Options(engine="mip", solver="abacus")
-    pool = ProcessPool(problem, options, 1, inbox, lambda *_: None, lambda _: None)
-    try:
-        # A wrong name is an error of another kind, and ends the worker.
-        assert list(pool.answers([RelatePiece(0, _bounds(problem), 1.0)], math.inf)) == []
-        inbox.put((("pool", 7), crews.SolverMissing("no licence")))
-        pool._hired = 7
-        pool._hire()
-        with pytest.raises(SolverUnavailable, match="no licence"):
-            list(pool.answers([RelatePiece(0, _bounds(problem), 1.0)], math.inf))
-    finally:
-        pool.stop()
+    task = RelatePiece(0, _bounds(problem), 1.0)
+    pool = ScriptedPool(lambda *_: mip_tasks.SolverMissing("no licence"))
+    runner = TasksInPool(problem, OPTIONS, 1, pool, lambda _: None, lambda _: None)
+    with pytest.raises(SolverUnavailable, match="no licence"):
+        list(runner.answers([task], math.inf))
+
+
+def test_a_solver_that_does_not_exist_ends_the_worker() -> None:
+    problem = Problem(deep_network(), perturbation="linf(0.2)", source=0)
+    options, notes = Options(engine="mip", solver="abacus"), list[str]()
+    with ProcessPool() as pool:
+        runner = TasksInPool(problem, options, 1, pool, lambda _: None, notes.append)
+        assert list(runner.answers([RelatePiece(0, _bounds(problem), 1.0)], math.inf)) == []
+    assert "abacus" in notes[0]

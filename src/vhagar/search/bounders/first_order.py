@@ -7,12 +7,13 @@ first quickly and then with more care, while the attack climbs by gradients alon
 from __future__ import annotations
 
 import math
-import queue
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from vhagar.attack.beside import AttackBeside, Stay, attack_here
+from vhagar.attack.options import AttackOptions
 from vhagar.dataset import named_dataset
 from vhagar.engine import AbstractEngine
 from vhagar.perturbation import AbstractPiece
@@ -23,12 +24,11 @@ from vhagar.relaxation.first_order.root import root_bounds
 from vhagar.relaxation.layerwise import TwinBounds, quick_bounds
 from vhagar.result import BoundKind, Run
 from vhagar.runtime.devices import device_words, require_torch, torch_device
-from vhagar.runtime.pool import Finished
-from vhagar.runtime.processes import Worker, next_message
+from vhagar.runtime.processes import ProcessPool
 from vhagar.search.bounders.size import is_large
 
-# How long the attack goes on at least: seconds, and of the time there is.
-_ATTACK_SECONDS, _ATTACK_SHARE = 20.0, 0.5
+# How long the attack goes on, and for how many seconds its last messages are waited for.
+_STAY, _LAST_WORDS = Stay(share=0.5, least=20.0), 1.0
 # Bounds of so many pieces stay in memory for the second round.
 _MOST_KEPT = 4
 
@@ -67,7 +67,8 @@ class LargeEngine(AbstractEngine):
         if device.type == "cpu" and run.options.attack and run.options.processes:
             # The attack needs a core of its own; threads that wait for each other need theirs, too.
             require_torch().set_num_threads(max(1, cores() - 1))
-        with _Attack(run, deadline) as attack:
+        with ProcessPool() as pool:
+            attack = _Attack(run, pool, deadline)
             bounding = _Bounding(run, device, deadline, attack.hear)
             for plan in _CUDA_PLANS if device.type == "cuda" else _CPU_PLANS:
                 bounding.round(plan)
@@ -156,76 +157,29 @@ class _Bounding:
 class _Attack:
     """The attack without linear programs: beside the bounds, or after them without processes."""
 
-    def __init__(self, run: Run, deadline: float) -> None:
-        from vhagar.attack.options import AttackOptions
-        from vhagar.attack.worker import AttackJob
-
-        self._run = run
+    def __init__(self, run: Run, pool: ProcessPool, deadline: float) -> None:
         options = run.options
-        dataset = named_dataset(options, run.problem.domain)
-        left = deadline - time.monotonic()
-        seconds = left if math.isfinite(left) else _ATTACK_SECONDS
-        seconds = min(max(_ATTACK_SHARE * seconds, _ATTACK_SECONDS), 0.9 * max(seconds, 0.0))
-        climbing = AttackOptions(
-            polish=False,
-            regions=False,
-            seed=options.seed,
-            device=options.device,
+        self._run, self._pool = run, pool
+        now = time.monotonic()
+        self._ends = now + _STAY.seconds(deadline - now)
+        # Read at once: a wrong file is an error before the search, not in its midst.
+        self._dataset = named_dataset(options, run.original.domain)
+        self._climbing = AttackOptions(
+            polish=False, regions=False, seed=options.seed, device=options.device
         )
-        self._job = AttackJob(run.problem, climbing, seconds, dataset)
-        self._inbox: queue.SimpleQueue[tuple[Any, Any]] = queue.SimpleQueue()
-        self._worker: Worker | None = None
-        self._waiting = options.attack
-
-    def __enter__(self) -> _Attack:
-        from vhagar.attack.worker import attack_beside
-
-        if self._waiting and self._run.options.processes:
-            self._worker = Worker("attack", (attack_beside, self._job), self._inbox)
-        return self
-
-    def __exit__(self, *raised: object) -> None:
-        if self._worker is not None:
-            self._worker.stop()
+        self._beside = AttackBeside(run, pool, self._climbing, _STAY, deadline, self._dataset)
+        if options.attack and options.processes:
+            self._beside.join_when_due()
 
     def hear(self) -> None:
         """Take what was found so far."""
-        while not self._inbox.empty():
-            self._take(self._inbox.get()[1])
+        while (heard := self._pool.next_message(0.0)) is not None:
+            self._beside.hear(heard[1])
 
     def finish(self) -> None:
         """Wait for the rest, or do it now."""
-        if not self._waiting:
-            return
-        if not self._run.options.processes:
-            self._run_here()
-            return
-        end = time.monotonic() + self._job.left + 1.0
-        while self._worker is not None and not self._run.interval.closed and time.monotonic() < end:
-            heard = next_message(self._inbox, end)
-            if heard is not None:
-                self._take(heard[1])
-            self._run.report()
-
-    def _run_here(self) -> None:
-        from vhagar.attack.run import attack
-
-        attack(
-            self._job.problem,
-            timeout=self._job.left,
-            options=self._job.options,
-            dataset=self._job.dataset,
-            on_attack=self._take,
-            should_stop=lambda: self._run.interval.closed,
-        )
-
-    def _take(self, message: Any) -> None:
-        if isinstance(message, Finished):
-            if self._worker is not None:
-                self._worker.stop()
-            self._worker = None
-            if message.error is not None:
-                self._run.note(f"the attack ended early: {message.error}")
-            return
-        piece = self._run.problem.pieces[message.root]
-        self._run.interval.offer_witness(message.target, message.x, piece, message.parameters)
+        options = self._run.options
+        if options.attack and not options.processes:
+            left = max(self._ends - time.monotonic(), 0.0)
+            attack_here(self._run, self._climbing, left, self._dataset)
+        self._beside.finish(self._ends, _LAST_WORDS)

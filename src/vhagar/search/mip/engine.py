@@ -5,7 +5,6 @@ Bounds and candidates stream in all the time.
 
 from __future__ import annotations
 
-import queue
 import time
 from dataclasses import replace
 from typing import Any
@@ -16,9 +15,9 @@ from vhagar.errors import SolverFailure, SolverUnavailable
 from vhagar.options import Options
 from vhagar.problem import Problem
 from vhagar.result import BoundKind, Run
-from vhagar.runtime.pool import Channel, Finished
-from vhagar.runtime.processes import Worker, next_message
-from vhagar.search.mip.attack_phase import AttackBeside, attack_first
+from vhagar.runtime.pool import AbstractPool, Channel, Finished
+from vhagar.runtime.processes import ProcessPool
+from vhagar.search.mip.attack_phase import AttackPhase, attack_first
 from vhagar.search.mip.messages import (
     CandidateFound,
     Message,
@@ -26,11 +25,9 @@ from vhagar.search.mip.messages import (
     SolverMissing,
     UpperFound,
 )
-from vhagar.search.mip.pool import BoundsWorker, ProcessPool, SerialPool
 from vhagar.search.mip.preparation import Prepared, prepare
 from vhagar.search.mip.target import TargetSearch, stopwatch
-
-Inbox = queue.SimpleQueue[tuple[Any, Any]]
+from vhagar.search.mip.tasks import BoundsWorker, TasksHere, TasksInPool
 
 
 class MipEngine(AbstractEngine):
@@ -52,8 +49,8 @@ def _run_here(run: Run, deadline: float) -> bool:
 
     with run.phase("prepare"):
         attacked = attack_first(run, deadline)
-        pool = SerialPool(BoundsWorker(problem, options), late)
-        prepared = replace(attacked, pieces=prepare(problem, options, pool, deadline))
+        runner = TasksHere(BoundsWorker(problem, options), late)
+        prepared = replace(attacked, pieces=prepare(problem, options, runner, deadline))
     for goal in problem.goals:
 
         def stop(goal: int | None = goal) -> bool:
@@ -70,53 +67,48 @@ def _run_here(run: Run, deadline: float) -> bool:
 
 
 def _run_in_processes(run: Run, deadline: float) -> bool:
-    inbox: Inbox = queue.SimpleQueue()
-    with run.phase("prepare"):
-        prepared = _prepare_in_processes(run, deadline, inbox)
-    goals = [goal for goal in run.problem.goals if not run.interval.settled(goal)]
-    workers: dict[Any, Worker] = {}
-    try:
-        for goal in goals:
-            job = (_search, (run.problem, goal, run.options, prepared))
-            workers[goal] = Worker(goal, job, inbox)
-        while workers and not run.interval.closed:
+    with ProcessPool() as pool:
+        with run.phase("prepare"):
+            prepared = _prepare_in_processes(run, deadline, pool)
+        for goal in run.problem.goals:
+            if not run.interval.settled(goal):
+                pool.start(goal, (_search, (run.problem, goal, run.options, prepared)))
+        while len(pool) and not run.interval.closed:
             if time.monotonic() > deadline:
                 return True
-            heard = next_message(inbox, deadline)
+            heard = pool.next_message(deadline)
             if heard is None:
                 run.report()
                 continue
             goal, message = heard
-            if goal not in workers:
-                continue  # stopped before: its goal was settled, or it helped to prepare
             if isinstance(message, Finished):
-                workers.pop(goal).stop()
                 if message.error is not None:
                     _note_failure(run, goal, message.error)
-            else:
-                _take(run, goal, message)
-                for settled in [goal for goal in workers if run.interval.settled(goal)]:
-                    workers.pop(settled).stop()
+                continue
+            _take(run, goal, message)
+            for goal in pool:
+                if run.interval.settled(goal):
+                    pool.stop(goal)
         return not run.interval.closed and time.monotonic() > deadline
-    finally:
-        for worker in workers.values():
-            worker.stop()
 
 
-def _prepare_in_processes(run: Run, deadline: float, inbox: Inbox) -> Prepared:
+def _prepare_in_processes(run: Run, deadline: float, pool: AbstractPool) -> Prepared:
     """The attack in one process, bounds and relations in the others."""
     problem, options = run.problem, run.options
-    attack = AttackBeside(run, deadline, inbox)
+    attack = AttackPhase(run, pool, deadline)
+
+    def on_other(heard: tuple[Any, Any] | None) -> None:
+        if heard is None:
+            run.report()
+        else:
+            attack.hear(*heard)
+
     size = max(options.worker_count - attack.running, 1)
-    pool = None
-    try:
-        pool = ProcessPool(problem, options, size, inbox, attack.hear, run.note)
-        pieces = prepare(problem, options, pool, deadline)
-        return replace(attack.ended(), pieces=pieces)
-    finally:
-        attack.stop()
-        if pool is not None:
-            pool.stop()
+    runner = TasksInPool(problem, options, size, pool, on_other, run.note)
+    pieces = prepare(problem, options, runner, deadline)
+    prepared = replace(attack.ended(), pieces=pieces)
+    runner.stop()
+    return prepared
 
 
 def _note_failure(run: Run, goal: int | None, error: str) -> None:

@@ -21,7 +21,7 @@ from vhagar.problem import Problem
 from vhagar.relaxation import Bounds
 from vhagar.search.mip.encoding import Knowledge
 from vhagar.search.mip.neuron_bounds import CopyBounds, layers_to_bound, same_in_both
-from vhagar.search.mip.pool import AbstractPool, BoundNeuron, Related, RelatePiece
+from vhagar.search.mip.tasks import AbstractTaskRunner, BoundNeuron, Related, RelatePiece
 
 if TYPE_CHECKING:
     from vhagar.attack.hints import Hints
@@ -49,14 +49,14 @@ UNPREPARED = Prepared()
 
 
 def prepare(
-    problem: Problem, options: Options, pool: AbstractPool, deadline: float
+    problem: Problem, options: Options, runner: AbstractTaskRunner, deadline: float
 ) -> dict[int | None, Knowledge]:
     """The bounds and relations of every piece; what is not ready in time is left out."""
     copies = _Copies(problem)
-    copies.tighten(pool, _share(deadline, _BOUNDS_SHARE, _BOUNDS_SECONDS))
+    copies.tighten(runner, _share(deadline, _BOUNDS_SHARE, _BOUNDS_SECONDS))
     if not problem.targets:
         return {None: Knowledge((copies.first.layers, copies.first.layers))}
-    return _relate(problem, options, copies, pool, deadline)
+    return _relate(problem, options, copies, runner, deadline)
 
 
 def _share(deadline: float, share: float, most: float) -> float:
@@ -83,7 +83,7 @@ class _Copies:
             self.second = CopyBounds(self._network, hull)
         self._shared = same_in_both(self._network, box, hull)
 
-    def tighten(self, pool: AbstractPool, deadline: float) -> None:
+    def tighten(self, runner: AbstractTaskRunner, deadline: float) -> None:
         """Layer by layer: what one layer gains makes the next one's models tighter."""
         places = layers_to_bound(self._network)
         for k, position in enumerate(places):
@@ -91,9 +91,9 @@ class _Copies:
             if now >= deadline:
                 return
             until = now + (deadline - now) / (len(places) - k)
-            self._tighten_layer(pool, position, until)
+            self._tighten_layer(runner, position, until)
 
-    def _tighten_layer(self, pool: AbstractPool, position: int, until: float) -> None:
+    def _tighten_layer(self, runner: AbstractTaskRunner, position: int, until: float) -> None:
         mine = self.first.undecided(position)
         asked = [(0, int(neuron)) for neuron in mine]
         if self.second is not self.first:
@@ -101,7 +101,7 @@ class _Copies:
             asked += [(1, int(neuron)) for neuron in other if not self._shared[position][neuron]]
         if not asked:
             return
-        seconds = max((until - time.monotonic()) * pool.size / len(asked), 0.0)
+        seconds = max((until - time.monotonic()) * runner.size / len(asked), 0.0)
         copies = (self.first, self.second)
         tasks = [
             BoundNeuron(
@@ -116,7 +116,7 @@ class _Copies:
         ]
         size = len(self.first.layers[position].lower)
         found = [Bounds(np.full(size, -np.inf), np.full(size, np.inf)) for _ in copies]
-        for task, (low, high) in pool.answers(tasks, until):
+        for task, (low, high) in runner.answers(tasks, until):
             assert isinstance(task, BoundNeuron)
             found[task.copy].lower[task.neuron] = low
             found[task.copy].upper[task.neuron] = high
@@ -136,7 +136,7 @@ class _Copies:
 
 
 def _relate(
-    problem: Problem, options: Options, copies: _Copies, pool: AbstractPool, deadline: float
+    problem: Problem, options: Options, copies: _Copies, runner: AbstractTaskRunner, deadline: float
 ) -> dict[int | None, Knowledge]:
     bounds: ConcreteBounds = tuple(copies.first.layers), tuple(copies.second.layers)
     roots = range(len(problem.pieces))
@@ -144,11 +144,11 @@ def _relate(
     if "dependencies" in options.without and options.formulation != "lambda":
         return known
     until = _share(deadline, _RELATIONS_SHARE, _RELATIONS_SECONDS)
-    rounds = math.ceil(len(roots) / pool.size)
+    rounds = math.ceil(len(roots) / runner.size)
     seconds = max(until - time.monotonic(), 0.0) / rounds
     tasks = [RelatePiece(root, bounds, seconds) for root in roots]
     # What follows without a solver takes its time, too, and is worth waiting for.
-    for task, found in pool.answers(tasks, max(until, min(deadline, until + _RELATIONS_SECONDS))):
+    for task, found in runner.answers(tasks, max(until, min(deadline, until + _RELATIONS_SECONDS))):
         assert isinstance(task, RelatePiece)
         assert isinstance(found, Related)
         known[task.root] = Knowledge(bounds, found.relations, found.hexagons)

@@ -156,7 +156,7 @@ class TargetSearch:
         hints = self._prepared.hints.get(self._goal)
         if hints is None or not self._backend.capabilities.partial_start:
             return None
-        from vhagar.search.mip.attack_worker import start_of
+        from vhagar.search.mip.attack_phase import start_of
 
         return start_of(encoding, hints)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import queue
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
@@ -21,8 +20,8 @@ from vhagar.options import Options
 from vhagar.problem import Problem
 from vhagar.relaxation import Bounds
 from vhagar.relaxation.hexagon import Hexagons
-from vhagar.runtime.pool import Channel, Finished
-from vhagar.runtime.processes import Worker, next_message
+from vhagar.runtime.pool import AbstractPool, Channel, Finished
+from vhagar.runtime.tasks import TaskWorkers
 from vhagar.search.mip.encoding import known_ranges
 from vhagar.search.mip.hexagons import REFINING_STEPS, hexagons_of
 from vhagar.search.mip.messages import SolverMissing
@@ -111,7 +110,7 @@ class BoundsWorker:
         return Related(relations, hexagons)
 
 
-class AbstractPool(ABC):
+class AbstractTaskRunner(ABC):
     """Works on tasks. `size` is how many at a time."""
 
     size: int
@@ -121,8 +120,8 @@ class AbstractPool(ABC):
         """Each task with its answer, in any order; those not done at the deadline are left out."""
 
 
-class SerialPool(AbstractPool):
-    """Everything in this process."""
+class TasksHere(AbstractTaskRunner):
+    """Everything in this process, one task after the other."""
 
     size = 1
 
@@ -139,70 +138,53 @@ class SerialPool(AbstractPool):
             yield limited, self._worker.work(limited, self._should_stop)
 
 
-class ProcessPool(AbstractPool):
-    """Worker processes. Messages of others in the same inbox go to `on_other`."""
+class TasksInPool(AbstractTaskRunner):
+    """Workers of a pool. Messages of others in the same pool go to `on_other`, silence is None."""
 
     def __init__(
         self,
         problem: Problem,
         options: Options,
         size: int,
-        inbox: queue.SimpleQueue[tuple[Any, Any]],
-        on_other: Callable[[Any, Any], None],
+        pool: AbstractPool,
+        on_other: Callable[[tuple[Any, Any] | None], None],
         on_trouble: Callable[[str], None],
     ) -> None:
         self.size = size
-        self._job = (_serve, (problem, options))
-        self._inbox = inbox
+        self._pool = pool
+        self._workers: TaskWorkers[Task] = TaskWorkers(pool, (_serve, (problem, options)))
         self._on_other = on_other
         self._on_trouble = on_trouble
-        self._hired = 0
-        self._workers: dict[Any, Worker] = {}
-        for _ in range(size):
-            self._hire()
-
-    def _hire(self) -> None:
-        name = ("pool", self._hired)
-        self._hired += 1
-        self._workers[name] = Worker(name, self._job, self._inbox)
 
     def stop(self) -> None:
-        for worker in self._workers.values():
-            worker.stop()
-        self._workers = {}
+        self._workers.stop()
 
     def answers(self, tasks: Sequence[Task], deadline: float) -> Iterator[tuple[Task, Any]]:
-        waiting, busy = list(tasks)[::-1], dict[Any, Task]()
+        waiting, workers = list(tasks)[::-1], self._workers
         # Tasks know their own time; who has begun one in time may finish it.
         patience = deadline + _PATIENCE
-        while self._workers and time.monotonic() < patience:
+        while self.size and time.monotonic() < patience:
             if time.monotonic() >= deadline:
                 waiting = []
-            for name in [name for name in self._workers if name not in busy]:
-                if waiting:
-                    busy[name] = waiting.pop()
-                    self._workers[name].tell(busy[name])
-            if not busy:
+            while waiting and len(workers.busy) < self.size:
+                task = waiting.pop()
+                workers.submit(task, task)
+            if not workers.busy:
                 return
-            heard = next_message(self._inbox, patience)
-            if heard is None:
-                self._on_other(None, None)
+            heard = self._pool.next_message(patience)
+            if heard is None or heard[0] not in workers:
+                self._on_other(heard)
                 continue
-            name, message = heard
-            if name not in self._workers:
-                self._on_other(name, message)
-            elif isinstance(message, SolverMissing):
+            message, answered = heard[1], workers.hear(*heard)
+            if isinstance(message, SolverMissing):
                 raise SolverUnavailable(message.reason)
-            elif isinstance(message, Finished):
-                self._workers.pop(name).stop()
-                busy.pop(name, None)
+            if isinstance(message, Finished):
+                self.size -= 1  # whatever ended it would end the next one, too
                 self._on_trouble(f"a part of the preparation failed: {message.error}")
-            else:
-                yield busy.pop(name), message
+            elif answered is not None:
+                yield answered, message
         # Whoever is still at work is stuck.
-        for name in busy:
-            self._workers.pop(name).stop()
-            self._hire()
+        workers.cancel_all()
 
 
 def _serve(argument: tuple[Problem, Options], channel: Channel) -> None:

@@ -1,0 +1,131 @@
+"""The attack beside a search: it joins, is told of incumbents, and its word is checked."""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from vhagar import Options, Problem
+from vhagar.attack import AttackOptions, Hints
+from vhagar.attack.beside import AttackBeside, Stay, attack_here
+from vhagar.attack.keeper import Attack
+from vhagar.attack.worker import AttackJob, Enough, HintsFound
+from vhagar.result import Run, Witness, WitnessCheck
+from vhagar.runtime.pool import Finished
+
+from ..scripted_pool import ScriptedPool
+
+OPTIONS = AttackOptions(device="cpu")
+
+
+@pytest.mark.parametrize(
+    ("stay", "left", "seconds"),
+    [
+        (Stay(share=0.5), 10.0, 5.0),
+        (Stay(share=0.5, most=3.0), 10.0, 3.0),
+        (Stay(share=0.1, least=4.0), 10.0, 4.0),
+        (Stay(share=0.1, least=40.0), 10.0, 9.0),  # never nearly all of the time
+        (Stay(share=0.5, most=60.0), math.inf, 60.0),
+        (Stay(share=0.5, least=20.0), math.inf, 20.0),
+        (Stay(share=0.5, least=20.0), -1.0, 0.0),
+    ],
+)
+def test_how_long_it_stays(stay: Stay, left: float, seconds: float) -> None:
+    assert stay.seconds(left) == pytest.approx(seconds)
+
+
+def found(problem: Problem, pixel: float) -> Attack:
+    """An attack by the words of its finder: of less confidence than it claims."""
+    x = np.full(16, 0.4)
+    x[0] = pixel
+    witness = WitnessCheck(problem)(1, x, problem.pieces[0], np.zeros(0))
+    assert isinstance(witness, Witness)
+    return Attack(1, 0, x, np.zeros(0), replace(witness, confidence=99.0))
+
+
+def beside(problem: Problem, pool: ScriptedPool, **more: Any) -> tuple[Run, AttackBeside]:
+    run = Run(problem, Options())
+    stay = Stay(share=0.5, most=10.0, after=more.pop("after", 0.0))
+    return run, AttackBeside(run, pool, OPTIONS, stay, math.inf, **more)
+
+
+def test_it_joins_once_and_when_it_is_due(corner: Problem, monkeypatch: pytest.MonkeyPatch) -> None:
+    pool = ScriptedPool()
+    _, attack = beside(corner, pool, after=5.0)
+    attack.suggest(1, 0, np.zeros(16), np.zeros(0))  # nobody is there to hear it
+    attack.join_when_due()
+    assert not attack.running
+    later = time.monotonic() + 6.0
+    monkeypatch.setattr(time, "monotonic", lambda: later)
+    attack.join_when_due()
+    assert attack.running
+    attack.stop()
+    attack.join_when_due()
+    assert not attack.running
+    ((_, job),) = pool.stopped
+    assert isinstance(job, AttackJob)
+    assert (job.problem, job.timeout) == (corner, 10.0)
+
+
+def test_what_it_finds_is_checked_again(corner: Problem) -> None:
+    run, attack = beside(corner, ScriptedPool())
+    attack.hear(found(corner, 1.0))
+    assert 0 < run.interval.lower < 4.0
+    before = run.interval.lower
+    attack.hear(replace(found(corner, 1.0), parameters=np.ones(3)))
+    attack.hear(replace(found(corner, 1.0), x=np.full(16, np.nan)))
+    assert run.interval.lower == before
+
+
+def test_it_may_run_for_its_hints_alone(corner: Problem) -> None:
+    run, attack = beside(corner, ScriptedPool(), offers=False)
+    attack.hear(found(corner, 1.0))
+    attack.hear(HintsFound({1: Hints((), ())}))
+    assert run.interval.lower == 0.0
+    assert attack.hints.keys() == {1}
+
+
+def test_it_hears_of_incumbents(corner: Problem) -> None:
+    heard: list[Any] = []
+    _, attack = beside(corner, ScriptedPool(lambda job, message: heard.append(message)))
+    attack.join_when_due()
+    x = np.zeros(16)
+    attack.suggest(1, 0, x, np.zeros(0))
+    ((target, root, suggested, _),) = heard
+    assert (target, root) == (1, 0)
+    assert suggested is x
+
+
+def test_its_last_words_are_heard(corner: Problem) -> None:
+    """It is told to end, and what it found until then counts."""
+    pool = ScriptedPool(lambda job, message: message == Enough() and found(corner, 1.0))
+    run, attack = beside(corner, pool)
+    attack.join_when_due()
+    begun = time.monotonic()
+    attack.finish(until=begun, last_words=0.3)
+    assert run.interval.lower > 0
+    assert not attack.running
+    assert time.monotonic() - begun < 5.0
+
+
+def test_an_early_end_is_noted_and_a_proper_one_is_not(corner: Problem) -> None:
+    run, attack = beside(corner, ScriptedPool())
+    attack.hear(Finished(None))
+    assert not run.result().notes
+    attack.hear(Finished("MemoryError"))
+    assert run.result().notes == ("the attack ended early: MemoryError",)
+
+
+def test_it_also_runs_here(corner: Problem) -> None:
+    small = AttackOptions(inputs=16, steps=20, patience=5, rounds=1, device="cpu")
+    run = Run(corner, Options())
+    result = attack_here(run, small, None)
+    assert 0 < run.interval.lower == result.lower <= 4.0
+    silent = Run(corner, Options())
+    attack_here(silent, small, None, offers=False)
+    assert silent.interval.lower == 0.0
