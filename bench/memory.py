@@ -16,8 +16,9 @@ import time
 
 import vhagar
 from vhagar import Options, Problem
+from vhagar.reduction.base import reduce_problem
 from vhagar.search.node import Node, Region
-from vhagar.search.node_solver import Explorer
+from vhagar.search.node_solver import NodeSolver
 
 
 def resident() -> float:
@@ -26,9 +27,10 @@ def resident() -> float:
     return largest / (1024**2 if sys.platform == "darwin" else 1024)
 
 
-def grow(problem: Problem, seconds: float) -> tuple[list[Node], int, Explorer]:
+def grow(problem: Problem, seconds: float) -> tuple[list[Node], int, NodeSolver]:
     """Expand nodes for a while; the open ones, how many were expanded, and who did it."""
-    explorer = Explorer(problem, Options(relative_gap=0.0, workers=1), send=lambda _: None)
+    options = Options(relative_gap=0.0, workers=1)
+    solver = NodeSolver(reduce_problem(problem, ()), options, send=lambda _: None)
     upper = float("inf")
     nodes = [
         Node(Region(target, root), upper, -root)
@@ -37,9 +39,9 @@ def grow(problem: Problem, seconds: float) -> tuple[list[Node], int, Explorer]:
     ]
     expanded, end = 0, time.monotonic() + seconds
     while nodes and time.monotonic() < end:
-        explored = explorer.explore(nodes, 50, should_stop=lambda: time.monotonic() > end)
+        explored = solver.explore(nodes, 50, should_stop=lambda: time.monotonic() > end)
         nodes, expanded = explored.open, expanded + explored.nodes
-    return nodes, expanded, explorer
+    return nodes, expanded, solver
 
 
 def main() -> None:
@@ -56,7 +58,7 @@ def main() -> None:
         network, perturbation=given.perturbation, source=given.source, targets=given.target
     )
     start = resident()
-    nodes, expanded, _explorer = grow(problem, given.seconds)
+    nodes, expanded, _solver = grow(problem, given.seconds)
     searched = resident()
     if not nodes:
         sys.exit("the search ended before it had a frontier; take a harder problem")
