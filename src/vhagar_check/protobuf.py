@@ -93,7 +93,10 @@ class Message:
 
     def numbers(self, number: int, form: str) -> NDArray[Any]:
         """Floats, single or packed."""
-        return np.frombuffer(b"".join(v for v in self.all(number) if isinstance(v, bytes)), form)
+        parts = [value for value in self.all(number) if isinstance(value, bytes)]
+        if any(len(part) % np.dtype(form).itemsize for part in parts):
+            raise Rejected("the model file is damaged (a number is cut off)")
+        return np.frombuffer(b"".join(parts), form)
 
 
 def signed(value: Value) -> Iterator[int]:

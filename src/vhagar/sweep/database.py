@@ -11,7 +11,7 @@ from typing import Any
 
 from vhagar.errors import InvalidInput
 from vhagar.sweep.schema import SCHEMA_VERSION, TABLES
-from vhagar.version import __version__
+from vhagar.sweep.validation import require_store
 
 # Others may be writing: wait for them rather than fail.
 _BUSY_SECONDS = 60.0
@@ -28,30 +28,24 @@ class Database:
             )
         if not create and not path.is_file():
             raise InvalidInput(f"no store at {path}; check the path")
+        if not create:
+            require_store(path)
         try:
             self._connection = sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None)
             self._connection.row_factory = sqlite3.Row
             for setting in ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON"):
                 self.execute(f"PRAGMA {setting}")
-            self._prepare()
+            if create:
+                self._create()
         except sqlite3.DatabaseError as error:
             raise InvalidInput(f"cannot use {path} as a store: {error}") from None
 
-    def _prepare(self) -> None:
+    def _create(self) -> None:
         with self.transaction():
-            tables = {row["name"] for row in self.all("SELECT name FROM sqlite_master")}
-            if not tables:
-                for statement in _statements(TABLES):
-                    self.execute(statement)
-                self.set_fact("schema", str(SCHEMA_VERSION))
-                self.set_fact("created", repr(time.time()))
-                return
-        found = self.fact("schema") if "facts" in tables else None
-        if found != str(SCHEMA_VERSION):
-            raise InvalidInput(
-                f"{self.path} is not a store that vhagar {__version__} can read "
-                f"(schema {found}, not {SCHEMA_VERSION})"
-            )
+            for statement in _statements(TABLES):
+                self.execute(statement)
+            self.set_fact("schema", str(SCHEMA_VERSION))
+            self.set_fact("created", repr(time.time()))
 
     def close(self) -> None:
         self._connection.close()

@@ -1,0 +1,137 @@
+"""Stores that somebody has edited: refused with an error of ours, or shown without harm."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import vhagar
+from vhagar.errors import InvalidInput
+from vhagar.report.data import read_store
+from vhagar.report.page import write_page
+from vhagar.sweep import Store, Study
+from vhagar.sweep.runner import run_sweep
+from vhagar.sweep.schema import TABLES
+from vhagar.sweep.settings import Settings
+from vhagar.sweep.validation import _COLUMNS
+
+from .conftest import small_network
+
+SCRIPT = "<script>alert(1)</script>"
+# What SQLite takes in any column.
+ODD = [SCRIPT, "", "0", "[", "[[[]]]", '{"a": 1}', "-1", b"x", b"", 0, -1, 7, 2**62, 1e308, -1e308]
+ODD += [float("inf"), float("-inf"), None, 0.5, "a" * 10_000, "[" * 5000, b"\xff" * 8, "\x00"]
+NAMES = ("facts", "networks", "runs", "problems", "goals", "witnesses", "events")
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store with results, witnesses and a history."""
+    folder = tmp_path_factory.mktemp("edited")
+    vhagar.write_onnx(small_network(), folder / "small.onnx")
+    study = Study(networks=(str(folder / "small.onnx"),), perturbations=("linf(0.1)",), timeout=5.0)
+    run_sweep(study, folder / "s.db", settings=Settings(jobs=1)).close()
+    return folder / "s.db"
+
+
+def edit(path: Path, statements: list[tuple[str, tuple[object, ...]]]) -> None:
+    """Edit a store behind the back of its triggers, which stand there again afterwards."""
+    connection = sqlite3.connect(path)
+    triggers = connection.execute("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'")
+    for name, _ in (kept := triggers.fetchall()):
+        connection.execute(f"DROP TRIGGER {name}")
+    connection.execute("PRAGMA ignore_check_constraints = ON")
+    for statement, values in statements:
+        connection.execute(statement, values)
+    for _, sql in kept:
+        connection.execute(sql)
+    connection.commit()
+    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    connection.close()
+
+
+def shown_or_refused(path: Path, page: Path) -> bool:
+    """Whether a page could be written; it runs nothing that is not its own."""
+    try:
+        write_page(read_store(path), page)
+    except InvalidInput:
+        return False
+    assert SCRIPT not in page.read_text()
+    return True
+
+
+def columns_of(path: Path) -> list[tuple[str, str]]:
+    connection = sqlite3.connect(path)
+    found = [
+        (table, row[1])
+        for table in NAMES
+        for row in connection.execute(f"PRAGMA table_info({table})")
+    ]
+    connection.close()
+    return found
+
+
+def test_an_edited_value_is_refused_or_harmless(finished: Path, tmp_path: Path) -> None:
+    rng, columns = np.random.default_rng(3), columns_of(finished)
+    outcomes = []
+    for number in range(300):
+        path = tmp_path / f"{number}.db"
+        path.write_bytes(finished.read_bytes())
+        table, column = columns[number % len(columns)]
+        value = ODD[int(rng.integers(len(ODD)))]
+        try:
+            edit(path, [(f"UPDATE {table} SET {column} = ?", (value,))])
+        except sqlite3.IntegrityError:
+            continue  # SQLite itself does not take it
+        outcomes.append(shown_or_refused(path, tmp_path / "page.html"))
+        path.unlink()
+    assert outcomes.count(False) > 100
+    assert outcomes.count(True) > 5
+
+
+@pytest.mark.parametrize("table", NAMES[1:5])
+def test_rows_that_are_gone_are_noticed(table: str, finished: Path, tmp_path: Path) -> None:
+    path = tmp_path / "s.db"
+    path.write_bytes(finished.read_bytes())
+    edit(path, [(f"DELETE FROM {table}", ())])
+    assert not shown_or_refused(path, tmp_path / "page.html")
+
+
+def test_a_view_in_place_of_a_table_is_refused_at_once(finished: Path, tmp_path: Path) -> None:
+    path = tmp_path / "s.db"
+    path.write_bytes(finished.read_bytes())
+    endless = (
+        "CREATE VIEW runs AS WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x FROM n) "
+        "SELECT x AS id FROM n"
+    )
+    edit(path, [("DROP TABLE runs", ()), (endless, ())])
+    begun = time.monotonic()
+    assert not shown_or_refused(path, tmp_path / "page.html")
+    assert time.monotonic() - begun < 30
+
+
+def test_a_foreign_file_is_left_as_it_was(tmp_path: Path) -> None:
+    foreign, empty = tmp_path / "foreign.db", tmp_path / "empty.db"
+    connection = sqlite3.connect(foreign)
+    connection.execute("CREATE TABLE mine (x)")
+    connection.commit()
+    connection.close()
+    empty.touch()
+    for path in (foreign, empty):
+        before = path.read_bytes()
+        with pytest.raises(InvalidInput, match="not a store"):
+            Store(path)
+        assert path.read_bytes() == before
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["empty.db", "foreign.db"]
+
+
+def test_every_column_has_its_check() -> None:
+    connection = sqlite3.connect(":memory:")
+    connection.executescript(TABLES)
+    for table in NAMES:
+        names = {row[1] for row in connection.execute(f"PRAGMA table_info({table})")}
+        assert names == _COLUMNS[table].keys()
