@@ -9,11 +9,11 @@ from vhagar.attack.polish import _neighbourhood
 from vhagar.relaxation.layerwise import quick_bounds
 from vhagar.relaxation.lp.region_model import Decision, RegionModel
 
-from ..search.local import local_problem
+from ..pooled import pooled_problem
 
 
 def test_decisions_settle_what_is_nearly_zero() -> None:
-    problem = local_problem(0)
+    problem = pooled_problem(0)
     bounds = quick_bounds(problem.network, problem.pieces[0])
     context = RegionModel(problem, bounds, 1)
     x = np.full((1, problem.domain.size), 0.5)
@@ -40,7 +40,7 @@ def test_decisions_settle_what_is_nearly_zero() -> None:
 
 
 def test_large_models_are_spared_single_flips(monkeypatch: pytest.MonkeyPatch) -> None:
-    problem = local_problem(0)
+    problem = pooled_problem(0)
     context = RegionModel(problem, quick_bounds(problem.network, problem.pieces[0]), 1)
     first, _ = problem.network.preactivations(np.zeros((1, problem.domain.size)))
     first[0][0, :3] = 0.0

@@ -16,24 +16,12 @@ from vhagar_check.intervals import confidence_interval, entering
 from vhagar_check.layers import Dense, Network
 from vhagar_check.model import read_model
 from vhagar_check.perturbations import pieces
-from vhagar_check.pieces import Domain, Piece
+from vhagar_check.pieces import Domain
 from vhagar_check.proofs import ON, PAIR, Form, read_region
 from vhagar_check.tree import RECORD, Root, Tree
 
 from .graphs import SMALL_GRAPHS, Build
-
-
-def pairs(piece: Piece, rng: np.random.Generator, count: int):
-    for _ in range(count):
-        x = np.where(rng.random(16) < 0.6, rng.choice([0.0, 1.0], 16), rng.random(16))
-        parameters = []
-        if piece.span is not None:
-            parameters = [float(rng.choice([*piece.span, rng.uniform(*piece.span)]))]
-        elif getattr(piece, "limit", 0.0):
-            parameters = rng.choice([-piece.limit, piece.limit], int(piece.mask.sum())).tolist()
-        image = piece.exact_image(Exact.of(x).fractions(), parameters)
-        assert image is not None
-        yield Exact.of(x), Exact.of_fractions(image)
+from .test_formula import pairs
 
 
 def activations(network: Network, x: Exact) -> list[list[Fraction]]:
@@ -66,7 +54,9 @@ def test_hexagons_and_any_multipliers_hold(name: str, text: str) -> None:
     assert (width < 1e-8).all()
     low, high = np.zeros(domain.size), np.ones(domain.size)
     least, most = confidence_interval(network, low, high, 1)
-    for x, x_p in pairs(piece, rng, 12):
+    sample = list(pairs(piece, rng, 12))
+    assert len(sample) == 12
+    for x, x_p in sample:
         first, second = activations(network, x), activations(network, x_p)
         for h, s_values, t_values in zip(bounds.hexagons, first, second, strict=False):
             for n, (s, t) in enumerate(zip(s_values, t_values, strict=True)):
@@ -159,7 +149,9 @@ def test_decisions_leave_linear_units_alone() -> None:
     loose = np.flatnonzero(~bounds.hexagons[0].on & ~bounds.hexagons[0].off)
     assert len(loose)
     free = bounds.upper(last, a, b, bounds.quick)[0][0]
-    for x, x_p in pairs(piece, rng, 20):
+    sample = list(pairs(piece, rng, 20))
+    assert len(sample) == 20
+    for x, x_p in sample:
         first, second = activations(network, x), activations(network, x_p)
         signs = {
             (0, int(n)): {0: 1 if first[0][n] >= 0 else -1, 1: 1 if second[0][n] >= 0 else -1}
@@ -239,12 +231,8 @@ def test_carried_values_are_in_the_order_of_their_making() -> None:
     assert [float(v) for v in two] == [-4.75, -4.5, 0.25, 0.5, -2.75, -2.5, 0.25, 0.5]
 
 
-def test_a_sign_that_rounding_hides_is_not_ruled_out() -> None:
-    """`x / 3 * 3 - (1 - u) x` rises with x by less than float64 can tell."""
-    b = Build(["batch", 2])
-    thirds = b("Mul", b("Div", "x", b.constant(3.0)), b.constant(3.0))
-    nearly = b("Mul", "x", b.constant(1 - 2.0**-53, np.float64))
-    network = read_model(b.model(b("Add", b("Relu", b("Sub", thirds, nearly)), "x")))
+def require_gap(network: Network) -> None:
+    """The first neuron rises from one brightness to another, and its bounds allow that."""
     (piece,) = pieces("brightness([0.1,0.2])", Domain((2,), 0.0, 1.0), False)
     h = quick_bounds(network, piece).hexagons[0]
     (s, *_), (t, *_) = (
@@ -252,6 +240,15 @@ def test_a_sign_that_rounding_hides_is_not_ruled_out() -> None:
     )
     assert t > s
     assert h.gap_low[0] <= t - s <= h.gap_high[0]
+
+
+def test_a_sign_that_rounding_hides_is_not_ruled_out() -> None:
+    """`x / 3 * 3 - (1 - u) x` rises with x by less than float64 can tell."""
+    b = Build(["batch", 2])
+    thirds = b("Mul", b("Div", "x", b.constant(3.0)), b.constant(3.0))
+    nearly = b("Mul", "x", b.constant(1 - 2.0**-53, np.float64))
+    network = read_model(b.model(b("Add", b("Relu", b("Sub", thirds, nearly)), "x")))
+    require_gap(network)
 
 
 def test_a_linear_unit_that_is_not_passed_on_is_paid_for() -> None:
@@ -300,10 +297,4 @@ def test_a_weight_that_rounding_makes_0_is_not_ruled_out() -> None:
     square = b("Mul", b("Mul", "x", factor), factor)
     less = b("Mul", "x", b.constant(1 + 2.0**-29, np.float64))
     network = read_model(b.model(b("Add", b("Relu", b("Sub", square, less)), "x")))
-    (piece,) = pieces("brightness([0.1,0.2])", Domain((2,), 0.0, 1.0), False)
-    h = quick_bounds(network, piece).hexagons[0]
-    (s, *_), (t, *_) = (
-        activations(network, Exact.of(np.array([value, 0.0])))[0] for value in (0.5, 0.7)
-    )
-    assert t > s
-    assert h.gap_low[0] <= t - s <= h.gap_high[0]
+    require_gap(network)

@@ -15,14 +15,14 @@ from vhagar.relaxation.layerwise import quick_bounds as engine_bounds
 from vhagar.result.certificate import NODE, Container
 from vhagar_check import Rejected, check
 from vhagar_check.container import scan, unpack
-from vhagar_check.formula import Bounds, quick_bounds
+from vhagar_check.formula import quick_bounds
 from vhagar_check.model import read_model
 from vhagar_check.perturbations import pieces
 from vhagar_check.pieces import Domain
-from vhagar_check.proofs import Prover
 
 from ..marks import mostly_slow
 from .graphs import SMALL_GRAPHS
+from .test_verdict import doubt_floats
 
 CASES = (
     ("linf(0.1)", True),
@@ -194,20 +194,8 @@ def test_inconclusive_proofs_are_decided_exactly(
 ) -> None:
     """Joins and linear units in rational arithmetic: floats alone prove nothing here."""
     model, path = honest
-    whole, exact = check(path, model), []
-    original, plain = Prover._exact, Bounds.upper
-    monkeypatch.setattr(
-        Prover, "_exact", lambda self, *rest: exact.append(1) or original(self, *rest)
-    )
-
-    def doubtful(self: Any, stage: int, *rest: Any) -> tuple[np.ndarray, np.ndarray]:
-        value, width = plain(self, stage, *rest)
-        if stage < len(self.network.stages) - 1:
-            return value, width
-        room = 1e-3 * (1 + abs(value))
-        return value + room, width + 2 * room
-
-    monkeypatch.setattr(Bounds, "upper", doubtful)
+    whole = check(path, model)
+    exact = doubt_floats(monkeypatch)
     assert check(path, model) == whole
     assert exact
 

@@ -22,6 +22,8 @@ from vhagar.result.certificate import NODE, Container
 from vhagar_check import Rejected, Verdict, check
 from vhagar_check.cli import main
 from vhagar_check.container import scan, unpack
+from vhagar_check.formula import Bounds
+from vhagar_check.proofs import Prover
 
 from ..marks import mostly_slow
 
@@ -384,22 +386,13 @@ def test_another_model_is_refused(honest: Path, tmp_path: Path) -> None:
         verdict_on(honest, other, nameless)
 
 
-def test_inconclusive_proofs_are_decided_exactly(
-    honest: Path, model: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """With rounding errors a million times as large nothing is proved in floats alone."""
-    import vhagar_check.formula
-    import vhagar_check.proofs
-
-    whole = check(honest, model)
-    exact = []
-    original = vhagar_check.proofs.Prover._exact
+def doubt_floats(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Widen the rounding errors until no proof holds in floats; the list grows with exact ones."""
+    exact: list[int] = []
+    original, plain = Prover._exact, Bounds.upper
     monkeypatch.setattr(
-        vhagar_check.proofs.Prover,
-        "_exact",
-        lambda self, *rest: exact.append(1) or original(self, *rest),
+        Prover, "_exact", lambda self, *rest: exact.append(1) or original(self, *rest)
     )
-    plain = vhagar_check.formula.Bounds.upper
 
     def doubtful(self: Any, stage: int, *rest: Any) -> tuple[np.ndarray, np.ndarray]:
         value, width = plain(self, stage, *rest)
@@ -408,6 +401,15 @@ def test_inconclusive_proofs_are_decided_exactly(
         room = 1e-3 * (1 + abs(value))
         return value + room, width + 2 * room
 
-    monkeypatch.setattr(vhagar_check.formula.Bounds, "upper", doubtful)
+    monkeypatch.setattr(Bounds, "upper", doubtful)
+    return exact
+
+
+def test_inconclusive_proofs_are_decided_exactly(
+    honest: Path, model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With rounding errors a million times as large nothing is proved in floats alone."""
+    whole = check(honest, model)
+    exact = doubt_floats(monkeypatch)
     assert check(honest, model) == whole
     assert exact

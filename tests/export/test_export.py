@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -43,16 +44,30 @@ def model(tmp_path: Path) -> Path:
     return tmp_path / "model.onnx"
 
 
-def session(path: Path) -> Any:
+def asked(
+    model: Path, perturbation: str, clip: bool = True, span: tuple[float, float] = (0.0, 1.0)
+) -> Problem:
+    return Problem(
+        read_onnx(model),
+        perturbation=perturbation,
+        source=SOURCE,
+        targets=TARGETS,
+        clip=clip,
+        input_range=span,
+    )
+
+
+@lru_cache(8)
+def session(model: bytes) -> Any:
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
     options.intra_op_num_threads = 1
-    return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
 
 
 def run(path: Path, values: np.ndarray) -> np.ndarray:
     """The outputs of a model for one input, in float64."""
-    opened = session(path)
+    opened = session(path.read_bytes())
     source = opened.get_inputs()[0]
     image = values.reshape(source.shape if isinstance(source.shape[0], int) else (1, *SHAPE))
     (found,) = opened.run(None, {source.name: image.astype(np.float32)})
@@ -135,14 +150,7 @@ RANGES = pytest.mark.parametrize("span", [(0.0, 1.0), (-1.0, 2.0)])
 def test_the_product_network_holds_both_copies_and_the_question(
     model: Path, tmp_path: Path, perturbation: str, clip: bool, span: tuple[float, float]
 ) -> None:
-    problem = Problem(
-        read_onnx(model),
-        perturbation=perturbation,
-        source=SOURCE,
-        targets=TARGETS,
-        clip=clip,
-        input_range=span,
-    )
+    problem = asked(model, perturbation, clip, span)
     places = export(problem, 0.2, tmp_path / "question.vnnlib")
     assert len(places) == len(problem.pieces)
     seen = set()
@@ -168,14 +176,7 @@ def test_the_product_network_holds_both_copies_and_the_question(
 def test_two_copies_hold_the_question(
     model: Path, tmp_path: Path, perturbation: str, clip: bool, span: tuple[float, float]
 ) -> None:
-    problem = Problem(
-        read_onnx(model),
-        perturbation=perturbation,
-        source=SOURCE,
-        targets=TARGETS,
-        clip=clip,
-        input_range=span,
-    )
+    problem = asked(model, perturbation, clip, span)
     if (perturbation, clip) in NOT_IN_2:
         with pytest.raises(InvalidInput, match="--format 1"):
             export(problem, 0.2, tmp_path / "question.vnnlib", version=2)
@@ -198,7 +199,7 @@ def test_two_copies_hold_the_question(
 def test_the_exact_bound_divides_the_exports(
     model: Path, tmp_path: Path, perturbation: str, version: int
 ) -> None:
-    problem = Problem(read_onnx(model), perturbation=perturbation, source=SOURCE, targets=TARGETS)
+    problem = asked(model, perturbation)
     result = verify(problem, options=Options(workers=1, attack=False), timeout=60)
     assert result.lower > NOISE
     assert result.upper - result.lower < 0.01 * result.upper
@@ -227,7 +228,7 @@ def test_conventions_are_in_the_exported_models(tmp_path: Path) -> None:
     x_p = problem.pieces[0].apply(x, e)
     outputs = run(place.onnx, np.concatenate([x, e], axis=1))
     np.testing.assert_allclose(outputs[4:], ours.forward(x_p)[0], atol=1e-4)
-    opened = session(two.onnx)
+    opened = session(two.onnx.read_bytes())
     (scores,) = opened.run(
         None, {opened.get_inputs()[0].name: x.reshape(1, 2, 3, 4).astype(np.float32)}
     )
@@ -287,9 +288,7 @@ def test_the_package_vnnlib_reads_version_2(
     vnnlib = _package()
     if not hasattr(vnnlib, "parse_query_file"):
         pytest.skip("this version of the package vnnlib reads VNN-LIB 1.0 only")
-    problem = Problem(
-        read_onnx(model), perturbation=perturbation, source=SOURCE, targets=TARGETS, clip=clip
-    )
+    problem = asked(model, perturbation, clip)
     for place in export(problem, 0.2, tmp_path / "question.vnnlib", version=2):
         query = vnnlib.parse_query_file(str(place.vnnlib))
         assert [one.name for one in query.networks] == ["original", "perturbed"]
@@ -346,9 +345,7 @@ def test_the_conditions_between_two_copies_are_the_perturbation(
     model: Path, tmp_path: Path, perturbation: str, clip: bool
 ) -> None:
     """Without the scores, which would rule out most wrong images by themselves."""
-    problem = Problem(
-        read_onnx(model), perturbation=perturbation, source=SOURCE, targets=TARGETS, clip=clip
-    )
+    problem = asked(model, perturbation, clip)
     places = export(problem, 0.0, tmp_path / "question.vnnlib", version=2)
     refused = 0
     for k, place in enumerate(places):

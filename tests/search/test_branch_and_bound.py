@@ -96,30 +96,36 @@ def test_several_workers_agree_with_one(
     assert children_of(os.getpid()) == before
 
 
+class Killer:
+    """Kills some of the processes that came since, once there is a witness; for `on_progress`."""
+
+    def __init__(self, left: int, children_of: ChildrenOf) -> None:
+        self.left = left
+        self.before = children_of(os.getpid())
+        self._children_of = children_of
+
+    def __call__(self, progress: Progress) -> None:
+        for worker in self._children_of(os.getpid()) - self.before if progress.lower > 0 else ():
+            if self.left > 0:
+                os.kill(worker, signal.SIGKILL)
+                self.left -= 1
+
+
 @pytest.mark.parametrize("killed", [1, 2])
 def test_killed_workers_take_nothing_with_them(
     killed: int, problem: Problem, alone: Result, children_of: ChildrenOf
 ) -> None:
     """With one of two the search goes on; without any it ends, with all that was found."""
-    before = children_of(os.getpid())
-    left = killed
-
-    def kill(progress: Progress) -> None:
-        nonlocal left
-        for worker in children_of(os.getpid()) - before if progress.lower > 0 else ():
-            if left > 0:
-                os.kill(worker, signal.SIGKILL)
-                left -= 1
-
+    kill = Killer(killed, children_of)
     # Without the attack, whose process would be one of those that are killed.
     options = replace(TOGETHER, attack=False)
     result = verify(problem, timeout=PATIENCE, on_progress=kill, options=options)
-    assert left == 0
+    assert kill.left == 0
     assert agree(result, alone)
     # What the last worker reported before it died may have closed the interval.
     assert result.status in (Status.CLOSED, *([Status.EXHAUSTED] if killed == 2 else []))
     assert set(result.notes) == {"a worker ended early: the worker ended without a word"}
-    assert children_of(os.getpid()) == before
+    assert children_of(os.getpid()) == kill.before
 
 
 JOBS = """

@@ -11,7 +11,7 @@ from vhagar.search.confidence_probe import confidence_within_reach
 
 from ..oracle.cases import Case
 from ..oracle.exact import exact_optimum, overall
-from .local import local_problem
+from ..pooled import pooled_problem
 
 
 @pytest.mark.parametrize("branched", [False, True])
@@ -35,7 +35,7 @@ def test_it_gets_to_the_top_of_a_linear_network() -> None:
 
 
 def test_it_climbs() -> None:
-    problem = local_problem(0)
+    problem = pooled_problem(0)
     rng = np.random.default_rng(0)
     inputs = rng.uniform(0, 1, (500, problem.domain.size))
     scores = problem.network.forward(inputs)

@@ -6,8 +6,6 @@ import errno
 import hashlib
 import importlib
 import itertools
-import os
-import signal
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -28,7 +26,7 @@ from vhagar.search.node_solver import NodeSolver
 from vhagar.solver.simplex import Simplex
 
 from .proven import Proven
-from .test_branch_and_bound import JOBS, refusing
+from .test_branch_and_bound import JOBS, Killer, refusing
 
 ChildrenOf = Callable[[int], set[int]]
 
@@ -159,18 +157,10 @@ def test_workers_and_their_loss(
     killed: int, problem: Problem, alone: Options, children_of: ChildrenOf
 ) -> None:
     """What a lost worker did not report is in no tree, and what it did stays."""
-    before, left = children_of(os.getpid()), killed
-
-    def kill(progress: Progress) -> None:
-        nonlocal left
-        for worker in children_of(os.getpid()) - before if progress.lower > 0 else ():
-            if left > 0:
-                os.kill(worker, signal.SIGKILL)
-                left -= 1
-
+    kill = Killer(killed, children_of)
     options = replace(alone, workers=2, relative_gap=0.05, attack=False)
     result = verify(problem, timeout=PATIENCE, on_progress=kill, options=options)
-    assert left == 0
+    assert kill.left == 0
     assert result.status is (Status.EXHAUSTED if killed == 2 else Status.CLOSED)
     proven(result, problem)
 

@@ -18,7 +18,7 @@ from vhagar.search.region_cache import RegionState
 from ...oracle.cases import Case
 from ...oracle.exact import exact_optimum, overall
 from ...oracle.test_engines import require_tight
-from ...search.local import local_problem
+from ...pooled import pooled_problem
 from ...search.nodes import agreeing, every_kind, everything, exactly
 
 
@@ -29,7 +29,7 @@ def every_row(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def contexts(seed: int) -> tuple[RegionModel, RegionModel]:
-    problem = local_problem(seed)
+    problem = pooled_problem(seed)
     bounds = quick_bounds(problem.network, problem.pieces[0])
     return RegionModel(problem, bounds, 1, lazily=True), RegionModel(problem, bounds, 1)
 
@@ -91,7 +91,7 @@ def test_an_old_basis_still_serves_with_more_rows() -> None:
 
 @pytest.mark.usefixtures("every_row")
 def test_nothing_is_decided_about_neurons_without_rows() -> None:
-    problem = local_problem(2)
+    problem = pooled_problem(2)
     state = RegionState(problem, quick_bounds(problem.network, problem.pieces[0]), 1)
     found = state.context.evaluate((), math.inf)
     assert state.context.lazy_rows

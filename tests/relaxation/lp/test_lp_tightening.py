@@ -17,7 +17,7 @@ from vhagar.relaxation.lp.region_model import RegionModel
 from vhagar.solver.simplex import LpAnswer, LpStatus, Simplex
 
 from ...oracle.cases import KINDS
-from ...search.local import local_problem
+from ...pooled import pooled_problem
 from ...search.nodes import every_kind, everything
 from ..test_layerwise import require_inside
 
@@ -42,7 +42,7 @@ def test_inputs_stay_inside(kind: str) -> None:
 @pytest.mark.parametrize("seed", range(3))
 def test_they_are_tighter(seed: int) -> None:
     """Behind the first layer, whose bounds are exact, a good part of the gaps goes."""
-    problem = local_problem(seed)
+    problem = pooled_problem(seed)
     known = quick_bounds(problem.network, problem.pieces[0])
     before, after = 0.0, 0.0
     for old, new in zip(known.hexagons[1:], tightened(known).hexagons[1:], strict=True):
@@ -57,20 +57,20 @@ def test_they_are_tighter(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_an_occlusion_is_local_and_its_bound_gets_better(seed: int) -> None:
-    problem = local_problem(seed)
+    problem = pooled_problem(seed)
     bounds = quick_bounds(problem.network, problem.pieces[0])
     assert is_local(bounds)
     quick = RegionModel(problem, bounds, 1).evaluate((), math.inf).upper
     better = RegionModel(problem, tightened(bounds), 1).evaluate((), math.inf).upper
     assert better < quick
-    everywhere = local_problem(seed, "linf(0.1)")
+    everywhere = pooled_problem(seed, "linf(0.1)")
     assert not is_local(quick_bounds(everywhere.network, everywhere.pieces[0]))
 
 
 def test_without_work_no_lp_is_solved(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tighten, "_WORK", 0)
     monkeypatch.setattr(Simplex, "solve", None)
-    problem = local_problem(1)
+    problem = pooled_problem(1)
     bounds = quick_bounds(problem.network, problem.pieces[0])
     for old, new in zip(bounds.hexagons, tightened(bounds).hexagons, strict=True):
         assert (new.upper <= old.upper).all()
@@ -96,7 +96,7 @@ def test_lies_lose_no_input(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_certificate_of_tightened_layers_is_accepted(tmp_path: Path) -> None:
     from vhagar_check import check
 
-    problem = local_problem(0)
+    problem = pooled_problem(0)
     model, path = tmp_path / "model.onnx", tmp_path / "proof.cert"
     vhagar.save_model(problem.network, model)
     asked = vhagar.Problem(

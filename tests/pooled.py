@@ -9,7 +9,7 @@ import vhagar
 from vhagar import Problem
 
 
-def local_problem(seed: int = 0, perturbation: str = "occlusion(1,1,2)") -> Problem:
+def pooled_problem(seed: int = 0, perturbation: str = "occlusion(1,1,2)") -> Problem:
     """Of images of 8 x 8 pixels."""
     torch.manual_seed(seed)
     model = nn.Sequential(
