@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from vhagar.options import Options
 from vhagar.problem import Problem
-from vhagar.reduction.base import AbstractReduction
+from vhagar.reduction import REDUCTIONS, AbstractReduction
 from vhagar.result import Run
 
 
@@ -20,7 +20,7 @@ class AbstractEngine(ABC):
 
     def reductions(self, problem: Problem, options: Options) -> tuple[AbstractReduction, ...]:
         """What is done to the problem, in this order, before the engine searches it."""
-        return ()
+        return REDUCTIONS
 
     def certifying(self, run: Run) -> AbstractContextManager[Any]:
         """Inside, what `run` proves is recorded; at the end, also on Ctrl-C, the certificate is

@@ -8,14 +8,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from numbers import Integral
 
-import numpy as np
-
 from vhagar.errors import InvalidInput
 from vhagar.network import Network
-from vhagar.network.clipping import ClippedNetwork, clipped_input, given_network
 from vhagar.perturbation import AbstractPiece, Domain, Perturbation, parse
 from vhagar.perturbation.affine import identity_piece
-from vhagar.perturbation.domain import Array
 from vhagar.perturbation.maps import AffineMap, fingerprint
 
 
@@ -28,8 +24,6 @@ class Problem:
     brightness, contrast and user-defined maps may leave it (the other perturbations never do).
     `input_range` is the interval of every input entry. `pieces` are those of the perturbation over
     the network's inputs.
-
-    Where maps are to be clipped, `network` is the given network behind a clip of its input.
 
     Without a perturbation the question is how confident the network can be at all in the source
     class; there are no targets then.
@@ -58,7 +52,7 @@ class Problem:
         store = object.__setattr__
         domain = Domain(network.input_shape, *input_range)
         if perturbation is not None:
-            network, perturbation = given_network(network), perturbation.settled(domain)
+            perturbation = perturbation.settled(domain)
         store(self, "network", network)
         store(self, "perturbation", perturbation)
         store(self, "source", _class(network, source, "source"))
@@ -66,7 +60,6 @@ class Problem:
         store(self, "domain", domain)
         store(self, "targets", self._checked_targets(targets))
         store(self, "pieces", self._own_pieces())
-        store(self, "network", self._behind_clip(network))
 
     def without_perturbation(self) -> Problem:
         """How confident the network can be in the source class at all."""
@@ -103,27 +96,6 @@ class Problem:
                 f"class {self.source} is both source and target; a target must be another class"
             )
         return tuple(checked)
-
-    def _behind_clip(self, network: Network) -> Network:
-        """The network behind a clip of the pixels that some piece asks to have clipped."""
-        masks = [masks for piece in self.pieces if (masks := piece.to_clip()) is not None]
-        if not masks:
-            return network
-        below, above = (np.any(side, axis=0) for side in zip(*masks, strict=True))
-        return clipped_input(network, self.domain.lower, self.domain.upper, below, above)
-
-    @property
-    def given_network(self) -> Network:
-        """The network as it was given, without a clip before it."""
-        return given_network(self.network)
-
-    def shown(self, image: Array) -> Array:
-        """What the given network sees of a piece's image: it is clipped where it has to be."""
-        network = self.network
-        if self.perturbation is None or not isinstance(network, ClippedNetwork):
-            return image
-        low = np.where(network.below, self.domain.lower, -np.inf)
-        return np.clip(image, low, np.where(network.above, self.domain.upper, np.inf))
 
     @property
     def recorded_maps(self) -> tuple[AffineMap, ...]:

@@ -70,8 +70,7 @@ def test_each_target_has_its_witness() -> None:
     assert set(found.attacks) == {1, 2}
     check = WitnessCheck(problem)
     for target, best in found.attacks.items():
-        piece = problem.pieces[best.root]
-        verdict = check(target, best.x, piece, best.parameters)
+        verdict = check(target, best.x, best.root, best.parameters)
         assert isinstance(verdict, Witness)
         assert verdict.confidence == best.confidence
         assert 0.5 - 1e-4 <= best.confidence <= 0.5

@@ -10,12 +10,13 @@ import numpy as np
 from vhagar import Network, Problem, read_onnx
 from vhagar.attack.keeper import Keeper
 from vhagar.attack.regions import Regions
+from vhagar.reduction import REDUCTIONS, reduce_problem
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
 def _regions(problem: Problem) -> tuple[Keeper, Regions]:
-    keeper = Keeper(problem)
+    keeper = Keeper(reduce_problem(problem, REDUCTIONS))
     return keeper, Regions(keeper, np.random.default_rng(0))
 
 

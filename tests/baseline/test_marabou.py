@@ -16,6 +16,7 @@ from vhagar import InvalidInput, Network, Options, Problem, Result, Status, veri
 from vhagar.baseline import MarabouEngine, marabou, pool, solver
 from vhagar.baseline.solver import Answer, Candidate, Task, Verdict, answer
 from vhagar.errors import SolverUnavailable
+from vhagar.reduction import REDUCTIONS, reduce_problem
 from vhagar.result import BoundKind
 from vhagar.runtime.pool import Finished
 
@@ -195,7 +196,7 @@ def test_without_the_package_it_says_how_to_get_it(monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize("threads", [1, 2])
 def test_marabou_answers_single_questions(problem: Problem, threads: int) -> None:
     def asked(delta: float) -> Answer:
-        return answer(problem, Task(0, 1, delta, threads, 10.0))
+        return answer(reduce_problem(problem, REDUCTIONS), Task(0, 1, delta, threads, 10.0))
 
     assert asked(0.3).verdict is Verdict.NO_INPUT
     found = asked(0.2)

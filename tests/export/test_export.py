@@ -17,6 +17,7 @@ from vhagar.cli.main import main
 from vhagar.export.export import export
 from vhagar.network import Affine, Convolution, Relu, read_onnx, write_onnx
 from vhagar.network.network import confidence
+from vhagar.reduction.clipping import clip_of
 
 from .queries import assertions, expressions, holds
 
@@ -156,7 +157,7 @@ def test_the_product_network_holds_both_copies_and_the_question(
     seen = set()
     for k, place in enumerate(places):
         for x, choice, unclipped in points(problem, k):
-            x_p = problem.shown(unclipped)
+            x_p = clip_of(problem)(unclipped)
             # A parameter that cannot be chosen is no input.
             e = choice[:, : problem.pieces[k].required_formula().map.count]
             outputs = run(place.onnx, np.concatenate([x, e], axis=1))
@@ -185,12 +186,12 @@ def test_two_copies_hold_the_question(
     for k, place in enumerate(places):
         piece = problem.pieces[k]
         for x, _, unclipped in points(problem, k, 25):
-            x_p = problem.shown(unclipped)
+            x_p = clip_of(problem)(unclipped)
             expected = is_attack(problem, x, x_p, 0.2)
             assert expected is None or satisfies_2(place, x, x_p) == expected
             # A pair that the piece does not allow is no answer, whatever the scores.
             other = x_p + 0.02 * np.sign(np.random.default_rng(k).normal(size=x_p.shape))
-            if not piece.contains(x, other)[0] and problem.network is problem.given_network:
+            if not piece.contains(x, other)[0] and not clip_of(problem):
                 assert not satisfies_2(place, x, other)
 
 

@@ -19,6 +19,7 @@ from vhagar.local.run import verify_local
 from vhagar.network import Affine, Convolution, Relu, read_onnx, write_onnx
 from vhagar.network.network import confidence
 from vhagar.perturbation import Domain
+from vhagar.reduction.clipping import clip_of
 from vhagar.reduction.fixed_image import behind, fixed_images
 
 SHAPE = (1, 3, 4)
@@ -65,7 +66,8 @@ def versions(problem: LocalProblem) -> np.ndarray:
         axes = [np.linspace(a, b, steps) for a, b in zip(low, high, strict=True)]
         choices = np.array(list(product(*axes))) if axes else np.zeros((1, 0))
         found.append(piece.apply(np.tile(problem.image, (len(choices), 1)), choices))
-    return np.concatenate(found)
+    every, domain = np.concatenate(found), problem.everywhere.domain
+    return np.clip(every, domain.lower, domain.upper) if problem.everywhere.clip else every
 
 
 def margins(problem: LocalProblem, images: np.ndarray) -> np.ndarray:
@@ -105,7 +107,7 @@ def test_the_margin_encloses_that_of_every_version(
             flat = result.witness.x_p.reshape(1, -1)
             pieces, at = problem.everywhere.pieces, result.witness.piece_number
             choice = np.array([result.witness.choice])
-            again = problem.everywhere.shown(pieces[at].apply(problem.image[None], choice))
+            again = clip_of(problem.everywhere)(pieces[at].apply(problem.image[None], choice))
             np.testing.assert_array_equal(flat, again)
             assert margins(problem, flat)[0] <= 0
             np.testing.assert_array_equal(result.witness.x.reshape(-1), problem.image)

@@ -137,7 +137,7 @@ class _Question:
 
     def _optimum(self, image: Image | None, beyond: Fraction) -> Fraction:
         """The optimum of one transformation, or `beyond` where it is smaller."""
-        model, network = RationalModel(), self.problem.given_network
+        model, network = RationalModel(), self.problem.network
         x = self._inputs(model)
         sure = _confidence(model, exact_forward(model, network, x), self.problem.source)
         if image is not None and self.goal is not None:

@@ -11,7 +11,7 @@ from functools import cache
 import pytest
 
 from vhagar import Options, Problem, verify
-from vhagar.network.clipping import ClippedNetwork
+from vhagar.reduction.clipping import clip_of
 from vhagar.search import ENGINES
 
 from ..marks import campaign_from
@@ -55,7 +55,7 @@ def test_the_interval_holds_the_optimum(case: AffineCase, engine: str) -> None:
 def test_the_cases_are_of_every_sort() -> None:
     problems = [problem_of(AffineCase(number)) for number in range(min(ROUND, 64))]
     assert {AffineCase(number).kind for number in range(64)} == set(AFFINE_KINDS)
-    clipped = [isinstance(problem.network, ClippedNetwork) for problem in problems]
+    clipped = [bool(clip_of(problem)) for problem in problems]
     assert any(clipped)
     assert not all(clipped)
     assert any(not problem.clip for problem in problems)

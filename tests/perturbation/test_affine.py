@@ -14,7 +14,6 @@ from scipy import sparse
 from vhagar import Problem
 from vhagar.errors import InvalidInput
 from vhagar.network import Affine, Network
-from vhagar.network.clipping import ClippedNetwork
 from vhagar.perturbation import (
     AffineMap,
     AffinePerturbation,
@@ -27,6 +26,7 @@ from vhagar.perturbation import (
     compose,
 )
 from vhagar.perturbation.subsumption import subsumes
+from vhagar.reduction.clipping import Clipping, clip_of
 from vhagar.result.witness import Witness, WitnessCheck
 
 DOMAIN = Domain((1, 2, 3))
@@ -168,28 +168,24 @@ def test_a_users_code_is_asked_once_and_need_not_travel() -> None:
 def test_the_network_clips_what_leaves_the_range_and_nothing_else() -> None:
     shift = UserPerturbation(offset=[0.5, -0.5], pixels=[1, 2])
     problem = Problem(network(), perturbation=shift, source=0)
-    clipped = problem.network
-    assert isinstance(clipped, ClippedNetwork)
-    assert np.flatnonzero(clipped.above).tolist() == [1]
-    assert np.flatnonzero(clipped.below).tolist() == [2]
+    reduced = Clipping().apply(problem)
+    assert reduced is not None
+    assert reduced.restore.statement() == {"clipped_pixels": [[2], [1]]}
+    clipped = reduced.problem.network
     x = np.random.default_rng(0).uniform(0, 1, (50, 6))
     image = problem.pieces[0].apply(x, np.zeros((50, 0)))
-    shown = problem.shown(image)
+    shown = clip_of(problem)(image)
     assert (shown == np.clip(image, 0, 1)).all()
     assert (shown != image).any()
-    assert clipped.forward(image) == pytest.approx(problem.given_network.forward(shown))
-    assert clipped.forward(x) == pytest.approx(problem.given_network.forward(x))
-    assert not isinstance(
-        Problem(network(), perturbation=shift, source=0, clip=False).network, ClippedNetwork
-    )
-    again = Problem(problem.network, perturbation=shift, source=0).network
-    assert len(again.layers) == len(clipped.layers)
+    assert clipped.forward(image) == pytest.approx(problem.network.forward(shown))
+    assert clipped.forward(x) == pytest.approx(problem.network.forward(x))
+    assert Clipping().apply(Problem(network(), perturbation=shift, source=0, clip=False)) is None
 
 
 def test_a_map_that_stays_inside_is_not_clipped() -> None:
     # 0.7 + 0.1 * 3 is not 1 in floats: rounding is no reason to clip.
     colour = UserPerturbation(matrix=0.7, directions=np.full(6, 0.1 * 3), ranges=[(0, 1)])
-    assert not isinstance(Problem(network(), perturbation=colour, source=0).network, ClippedNetwork)
+    assert Clipping().apply(Problem(network(), perturbation=colour, source=0)) is None
 
 
 def test_a_black_pixel_may_rise_under_linf() -> None:
@@ -205,7 +201,7 @@ def test_a_witness_is_shown_as_the_network_sees_it() -> None:
     weight[0, 0] = 1.0
     score = Network((Affine(weight, np.array([0.0, 0.5]), DOMAIN.shape, (2,)),), DOMAIN.shape)
     problem = Problem(score, perturbation=UserPerturbation(offset=-2.0, pixels=[0]), source=0)
-    witness = WitnessCheck(problem)(1, np.ones(6), problem.pieces[0], np.zeros(0))
+    witness = WitnessCheck(problem)(1, np.ones(6), 0, np.zeros(0))
     assert isinstance(witness, Witness)
     assert witness.x_p is not None
     assert witness.x_p.reshape(-1).tolist() == [0, 1, 1, 1, 1, 1]

@@ -127,7 +127,7 @@ def test_a_block_that_no_reader_takes_is_not_written(
 
 def test_claims_and_witnesses_are_the_trackers(run: Run) -> None:
     x = np.array([0.6, 0.5, 0.1])
-    run.interval.offer_witness(1, x, run.problem.pieces[0], np.array([-0.1, 0.1, 0.0]))
+    run.interval.offer_witness(1, x, 0, np.array([-0.1, 0.1, 0.0]))
     run.interval.offer_upper(2, 0.5, BoundKind.TWIN)
     head = head_of(run, [], 0)
     assert head["claims"]["lower"] == run.interval.lower == run.interval.goal_lower(1) > 0

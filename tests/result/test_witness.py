@@ -11,7 +11,6 @@ import pytest
 from vhagar import Network, Problem, Witness
 from vhagar.errors import VhagarError
 from vhagar.network import Affine, Relu, onnx_bytes
-from vhagar.perturbation import AbstractPiece
 from vhagar.result import Rejection, WitnessCheck
 
 from ..oracle.cases import Case
@@ -35,7 +34,7 @@ TOGETHER = np.array([-0.125, 0.125])
 def judge(
     problem: Problem, x: np.ndarray, parameters: np.ndarray, target: int | None = 1, piece: int = 0
 ) -> Witness | Rejection:
-    return WitnessCheck(problem)(target, x, problem.pieces[piece], parameters)
+    return WitnessCheck(problem)(target, x, piece, parameters)
 
 
 def refusal(verdict: Witness | Rejection) -> str:
@@ -112,16 +111,16 @@ def test_an_input_outside_the_domain_is_judged_where_it_ends_up() -> None:
 def test_nothing_is_taken_for_granted() -> None:
     check = WitnessCheck(CLOSER)
     assert "names no perturbation" in refusal(check(1, GOOD))
-    assert "names no perturbation" in refusal(check(1, GOOD, CLOSER.pieces[0]))
+    assert "names no perturbation" in refusal(check(1, GOOD, 0))
     # A confident input alone is no attack.
     assert "no target" in refusal(check(None, GOOD))
-    assert "no target" in refusal(check(0, GOOD, CLOSER.pieces[0], TOGETHER))
-    assert "no target" in refusal(check(7, GOOD, CLOSER.pieces[0], TOGETHER))
-    # An attack by another, stronger perturbation.
-    stronger = Problem(PIXELS, perturbation="linf(0.5)", source=0, targets=1).pieces[0]
-    assert "not the problem's" in refusal(
-        check(1, np.array([0.9, 0.1]), stronger, np.array([-0.5, 0.5]))
-    )
+    assert "no target" in refusal(check(0, GOOD, 0, TOGETHER))
+    assert "no target" in refusal(check(7, GOOD, 0, TOGETHER))
+    # An attack by another, stronger perturbation: by a piece or by parameters of its own.
+    for root in (-1, 1):
+        assert "not the problem's" in refusal(check(1, GOOD, root, TOGETHER))
+    stronger = check(1, np.array([0.9, 0.1]), 0, np.array([-0.5, 0.5]))
+    assert "not classified as the target" in refusal(stronger)
 
 
 def test_a_margin_of_zero_is_a_tie_only_if_it_is_exact() -> None:
@@ -245,8 +244,8 @@ def test_what_is_stated_is_never_more_than_what_is_exact() -> None:
     for number in range(0, 384, 5):
         problem = Case(number).problem()
         rng = np.random.default_rng(number)
-        for x, piece, parameters, target in random_candidates(problem, rng):
-            verdict = WitnessCheck(problem)(target, x, piece, parameters)
+        for x, root, parameters, target in random_candidates(problem, rng):
+            verdict = WitnessCheck(problem)(target, x, root, parameters)
             if isinstance(verdict, Witness):
                 witnesses += 1
                 exact = rational_confidence(problem.network, rationals(verdict.x), problem.source)
@@ -259,13 +258,13 @@ def test_what_is_stated_is_never_more_than_what_is_exact() -> None:
 
 def random_candidates(
     problem: Problem, rng: np.random.Generator
-) -> Iterator[tuple[np.ndarray, AbstractPiece, np.ndarray, int]]:
+) -> Iterator[tuple[np.ndarray, int, np.ndarray, int]]:
     low, high = problem.domain.lower, problem.domain.upper
-    for piece in problem.pieces:
+    for root, piece in enumerate(problem.pieces):
         for _ in range(12):
             x = rng.uniform(low, high, problem.domain.size)
             x = np.where(rng.random(x.shape) < 0.5, rng.choice([low, high], x.shape), x)
             scores = problem.network.forward(x[None])[0]
             if scores.argmax() == problem.source:
                 for target in problem.targets:
-                    yield x, piece, rng.uniform(*piece.parameter_bounds), target
+                    yield x, root, rng.uniform(*piece.parameter_bounds), target

@@ -169,10 +169,10 @@ PERTURBATIONS = {
         "tests/check/test_maps.py::test_supports_agree",
     ),
     "a clip of a map forgotten": _tested(
-        "vhagar.network.clipping",
-        "ceiling = np.where(above, upper, upper + width)",
-        "ceiling = np.where(above, upper + width, upper + width)",
-        "tests/network/test_clipping.py",
+        "vhagar.reduction.clipping",
+        "ceiling = np.where(self.above, self.upper, self.upper + width)",
+        "ceiling = np.where(self.above, self.upper + width, self.upper + width)",
+        "tests/reduction/test_clipping.py",
     ),
     "black pixels that linf leaves black": _tested(
         "vhagar.perturbation.shifted_linf_ball",
@@ -351,8 +351,8 @@ RESULT = {
             ("        x_p = piece.apply(x, parameters)", "        x_p = 1.0 - x"),
             ("        if not piece.contains(x, x_p).all():", "        if False:"),
             (
-                "        image = Bounds(*(side[0] for side in piece.enclosure(x, parameters)))",
-                "        image = Bounds(x_p[0], x_p[0])",
+                "(*(self._clip(side[0]) for side in piece.enclosure(x, parameters)))",
+                "(x_p[0], x_p[0])",
             ),
         ),
     ),

@@ -39,7 +39,7 @@ class Stored:
 
 def stored(problem: Problem, folder: Path) -> Stored:
     model = folder / "model.onnx"
-    write_onnx(problem.given_network, model)
+    write_onnx(problem.network, model)
     return Stored(with_network(problem, read_onnx(model)), model)
 
 
@@ -101,9 +101,7 @@ def require_sound(
         finding.wrong.append(f"{name}: the lower bound is not the witness's confidence")
     if witness is not None:
         x = rationals(witness.x)
-        if Fraction(witness.confidence) > rational_confidence(
-            problem.given_network, x, problem.source
-        ):
+        if Fraction(witness.confidence) > rational_confidence(problem.network, x, problem.source):
             finding.wrong.append(f"{name}: the witness is less confident than stated")
 
 

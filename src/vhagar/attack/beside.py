@@ -138,5 +138,4 @@ def attack_here(
 
 def offer(run: Run, found: Attack) -> None:
     """Offer what an attack has found to the run's interval, which checks it again."""
-    piece = run.original.pieces[found.root]
-    run.interval.offer_witness(found.target, found.x, piece, found.parameters)
+    run.interval.offer_witness(found.target, found.x, found.root, found.parameters)

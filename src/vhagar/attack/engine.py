@@ -31,9 +31,9 @@ class AttackEngine(AbstractEngine):
         options = _as_asked(self._options(run.options.seed), run.options)
         if deadline == math.inf and options.rounds is None:
             raise InvalidInput("the attack would never end: give a timeout")
-        dataset = named_dataset(run.options, run.problem.domain)
+        dataset = named_dataset(run.options, run.original.domain)
         left = None if deadline == math.inf else max(deadline - time.monotonic(), 0.0)
-        job = AttackJob(run.problem, options, left, dataset)
+        job = AttackJob(run.original, options, left, dataset)
         workers = run.options.worker_count
         if workers > 1 and run.options.processes:
             return _run_in_processes(run, job, workers, deadline)

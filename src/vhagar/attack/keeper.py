@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from vhagar.problem import Problem
-from vhagar.result import Witness, WitnessCheck
+from vhagar.reduction import Reduced
+from vhagar.result import Witness
+from vhagar.result.witness import RestoredCheck
 
 Array = NDArray[np.float64]
 
@@ -35,10 +36,10 @@ OnAttack = Callable[[Attack], None]
 class Keeper:
     """The best attack on each goal; `on_attack` hears of every improvement."""
 
-    def __init__(self, problem: Problem, on_attack: OnAttack | None = None) -> None:
-        self.problem = problem
+    def __init__(self, reduced: Reduced, on_attack: OnAttack | None = None) -> None:
+        self.problem = reduced.problem
         self.best: dict[int | None, Attack] = {}
-        self._check = WitnessCheck(problem)
+        self._check = RestoredCheck(reduced)
         self._on_attack = on_attack
 
     def confidence(self, goal: int | None) -> float:
@@ -48,7 +49,7 @@ class Keeper:
 
     def judge(self, goal: int | None, root: int, x: Array, parameters: Array) -> Attack | None:
         """The candidate as an attack, if it is one; the best of them are kept."""
-        verdict = self._check(goal, x, self.problem.pieces[root], parameters)
+        verdict = self._check(goal, x, root, parameters)
         if not isinstance(verdict, Witness):
             return None
         attack = Attack(goal, root, x, parameters, verdict)

@@ -30,6 +30,7 @@ from vhagar.attack.tournament import (
 )
 from vhagar.errors import InvalidInput, VhagarError
 from vhagar.problem import Problem
+from vhagar.reduction import REDUCTIONS, Reduced, reduce_problem
 from vhagar.runtime.devices import require_torch, torch_device
 
 Array = NDArray[np.float64]
@@ -79,24 +80,27 @@ def attack(
     if timeout is None and options.rounds is None:
         raise InvalidInput("the attack would never end: give a timeout or a number of rounds")
     deadline = time.monotonic() + (math.inf if timeout is None else timeout)
-    run = _Run(problem, options, checked_dataset(dataset, problem.domain), on_attack)
+    # These reductions keep inputs and parameters: attacks on what they make are attacks on the
+    # problem itself.
+    reduced = reduce_problem(problem, REDUCTIONS)
+    run = _Run(reduced, options, checked_dataset(dataset, problem.domain), on_attack)
     return run.result(lambda: should_stop() or time.monotonic() >= deadline, suggestions)
 
 
 class _Run:
     def __init__(
         self,
-        problem: Problem,
+        reduced: Reduced,
         options: AttackOptions,
         dataset: Array,
         on_attack: OnAttack | None,
     ) -> None:
         self._begun = time.monotonic()
-        self._problem = problem
+        self._problem = reduced.problem
         self._options = options
         self._dataset = dataset
         self._rng = np.random.default_rng(options.seed)
-        self._keeper = Keeper(problem, on_attack)
+        self._keeper = Keeper(reduced, on_attack)
         self._regions = Regions(self._keeper, self._rng)
         self._hints: dict[int | None, Hints] = {}
         self._visits: Counter[tuple[int | None, int]] = Counter()

@@ -38,8 +38,8 @@ class DatasetEngine(AbstractEngine):
                 return True
             inputs = dataset[order[start : start + _CHUNK]]
             for found in local.attacks(inputs):
-                piece, x = problem.pieces[found.root], inputs[found.row]
-                verdict = run.interval.offer_witness(found.target, x, piece, found.parameters)
+                x = inputs[found.row]
+                verdict = run.offer_witness(found.target, x, found.root, found.parameters)
                 if not isinstance(verdict, Rejection):
                     return False
         return False

@@ -71,7 +71,7 @@ class _Search:
     def __init__(self, run: Run, deadline: float) -> None:
         self._run = run
         self._deadline = deadline
-        self._pool = MarabouPool(run.problem)
+        self._pool = MarabouPool(run.reduced)
         pieces = range(len(run.problem.pieces))
         self._bounds: dict[Place, float] = {
             (target, root): math.inf for target in run.problem.targets for root in pieces
@@ -119,11 +119,8 @@ class _Search:
 
     def _offer(self, place: Place, found: Answer) -> None:
         target, root = place
-        piece = self._run.problem.pieces[root]
         for candidate in found.candidates:
-            verdict = self._run.interval.offer_witness(
-                target, candidate.x, piece, candidate.parameters
-            )
+            verdict = self._run.offer_witness(target, candidate.x, root, candidate.parameters)
             if not isinstance(verdict, Rejection):
                 return
         self._run.note("an input that Marabou found was no witness, and was left out")

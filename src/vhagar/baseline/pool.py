@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from vhagar.baseline.solver import Answer, Task, serve
-from vhagar.problem import Problem
+from vhagar.reduction import Reduced
 from vhagar.runtime.pool import Finished
 from vhagar.runtime.processes import Worker, next_message
 
@@ -27,8 +27,8 @@ class _Busy:
 class MarabouPool:
     """Workers with a question each, and workers that wait for the next one."""
 
-    def __init__(self, problem: Problem) -> None:
-        self._problem = problem
+    def __init__(self, reduced: Reduced) -> None:
+        self._reduced = reduced
         self._inbox: queue.SimpleQueue[tuple[int, Any]] = queue.SimpleQueue()
         self._names = itertools.count()
         self._idle: list[Worker] = []
@@ -75,4 +75,4 @@ class MarabouPool:
         self._idle.clear()
 
     def _hired(self) -> Worker:
-        return Worker(next(self._names), (serve, self._problem), self._inbox)
+        return Worker(next(self._names), (serve, self._reduced), self._inbox)

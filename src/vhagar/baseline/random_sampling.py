@@ -108,8 +108,7 @@ class RandomEngine(AbstractEngine):
         for attack in sorted(found, key=lambda attack: -sure[attack.row]):
             if sure[attack.row] <= run.interval.lower:
                 break
-            piece = run.problem.pieces[attack.root]
-            run.interval.offer_witness(attack.target, own[attack.row], piece, attack.parameters)
+            run.offer_witness(attack.target, own[attack.row], attack.root, attack.parameters)
         total = float(sum(sure[attack.row] for attack in found))
         return _Sums(sums.drawn + count, sums.own + len(own), sums.total + total)
 

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from vhagar.baseline.query import Query, delta_query
 from vhagar.errors import SolverUnavailable
-from vhagar.problem import Problem
-from vhagar.result import Rejection, WitnessCheck
+from vhagar.reduction import Reduced
+from vhagar.result.witness import Rejection, RestoredCheck
 from vhagar.runtime.pool import Channel
 from vhagar.search.mip.polish import Candidate, Polish
 
@@ -72,14 +72,15 @@ def require_marabou() -> Any:
         ) from error
 
 
-def serve(problem: Problem, channel: Channel) -> None:
+def serve(reduced: Reduced, channel: Channel) -> None:
     """What runs in a worker: question after question. The parent keeps the time and ends it."""
     while True:
-        channel.send(answer(problem, channel.receive()))
+        channel.send(answer(reduced, channel.receive()))
 
 
-def answer(problem: Problem, task: Task) -> Answer:
+def answer(reduced: Reduced, task: Task) -> Answer:
     """Ask Marabou; its input, if it has one, is brought into the form of candidates."""
+    problem = reduced.problem
     piece = problem.pieces[task.root]
     query = delta_query(problem, piece, task.target, task.delta)
     word, values = solve(query, task.threads, task.seconds)
@@ -90,7 +91,7 @@ def answer(problem: Problem, task: Task) -> Answer:
     x = np.clip(values[query.x], domain.lower, domain.upper)
     x_p = values[query.x_p]
     found = Candidate(x, piece.recover(x, x_p))
-    verdict_on_it = WitnessCheck(problem)(task.target, found.x, piece, found.parameters)
+    verdict_on_it = RestoredCheck(reduced)(task.target, found.x, task.root, found.parameters)
     if not isinstance(verdict_on_it, Rejection):
         return Answer(verdict, (found,), word)
     # Its input often lies on the border between the classes, where rounding decides. The linear

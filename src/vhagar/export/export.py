@@ -55,7 +55,7 @@ def export(
         place = Exported(_numbered(text, k, len(formulas)), _numbered(model, k, len(formulas)))
         if version == 2:  # one model for all of them
             place = Exported(place.vnnlib, model)
-        domain, network = problem.domain, problem.given_network
+        domain, network = problem.domain, problem.network
         write = version_1 if version == 1 else version_2
         content = write(
             _notes(problem, k, delta, place.onnx, version),
@@ -72,7 +72,7 @@ def export(
         write_bytes(place.vnnlib, content.encode())
         found.append(place)
     if version == 2:
-        write_bytes(model, standalone(problem.given_network).SerializeToString())
+        write_bytes(model, standalone(problem.network).SerializeToString())
     return found
 
 

@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from vhagar.local.problem import LocalProblem, LocalResult, Verdict
 from vhagar.options import Options
 from vhagar.perturbation import AbstractPiece
-from vhagar.problem import Problem
-from vhagar.reduction.fixed_image import FixedImages, behind, fixed_images, score_rounding
+from vhagar.reduction.clipping import clip_of
+from vhagar.reduction.fixed_image import FixedImage, FixedImages, fixed_images, score_rounding
 from vhagar.relaxation import Bounds, confidence_bounds, network_bounds
 from vhagar.result import Result, Status, Witness
 from vhagar.result.witness import Rejection, WitnessCheck
@@ -94,14 +94,14 @@ class _Search:
 
     def __post_init__(self) -> None:
         self._check = WitnessCheck(self.problem.everywhere)
+        self._clip = clip_of(self.problem.everywhere)
         pieces = enumerate(self.problem.everywhere.pieces)
         self.cases = [case for number, piece in pieces for case in self._cases(number, piece)]
 
     def _cases(self, number: int, part: AbstractPiece) -> list[_Case]:
         """One for each target, about a part of a piece."""
         images = fixed_images(part, self.problem.image)
-        # The images are clipped before the network.
-        rounding = score_rounding(self.problem.everywhere.given_network, images)
+        rounding = score_rounding(self.problem.everywhere.network, images)
         room = 2 * float(rounding.max())
         targets = self.problem.everywhere.targets
         return [_Case(number, part, target, images, room) for target in targets]
@@ -157,14 +157,15 @@ class _Search:
     def _look(self, cases: list[_Case]) -> None:
         """What interval arithmetic and one evaluation in the middle say of a part's cases."""
         images = cases[0].images
-        self._offer(cases, np.full(images.parameters, 0.5))
+        self._offer(cases, images.choice(np.full(images.parameters, 0.5)))
         ones, room = np.ones(images.parameters), 4 * images.rounding
         low = images.centre + images.directions.minimum(0) @ ones - room
         high = images.centre + images.directions.maximum(0) @ ones + room
         if images.clip:
             ends = images.domain.lower, images.domain.upper
             low, high = np.clip(low, *ends), np.clip(high, *ends)
-        for case, (_, most) in zip(cases, self._confidences(Bounds(low, high), cases), strict=True):
+        box = Bounds(self._clip(low), self._clip(high))
+        for case, (_, most) in zip(cases, self._confidences(box, cases), strict=True):
             case.offer_upper(most)
 
     def _confidences(self, box: Bounds, cases: list[_Case]) -> list[tuple[float, float]]:
@@ -174,19 +175,16 @@ class _Search:
         both = (confidence_bounds(network, hidden, case.target) for case in cases)
         return [(float(low.min()), float(high.min())) for low, high in both]
 
-    def _offer(self, cases: list[_Case], u: Array) -> None:
+    def _offer(self, cases: list[_Case], choice: Array) -> None:
         """Evaluate a version, and have it judged where it seems to belong to a target."""
-        everywhere, x = self.problem.everywhere, self.problem.image[None]
-        piece, images = everywhere.pieces[cases[0].piece], cases[0].images
-        choice = piece.parameter_bounds[0]  # where there is nothing to choose
-        if images.parameters:
-            choice = piece.project(images.choice(u))
-        image = Bounds(*(side[0] for side in piece.enclosure(x, choice[None])))
+        x, number = self.problem.image[None], cases[0].piece
+        piece = self.problem.everywhere.pieces[number]
+        image = Bounds(*(self._clip(side[0]) for side in piece.enclosure(x, choice[None])))
         for case, (least, most) in zip(cases, self._confidences(image, cases), strict=True):
             case.offer_lower(least)
             if most < 0 or (self.witness is not None and _margin(self.witness) >= most):
                 continue
-            judged = self._check(case.target, self.problem.image, piece, choice)
+            judged = self._check(case.target, self.problem.image, number, choice)
             if isinstance(judged, Rejection):
                 self.notes.append(f"a version seemed to belong to {case.target}: {judged.reason}")
             else:
@@ -225,14 +223,14 @@ class _Search:
         return max(size - case.lower, 0.0)
 
     def _searched(self, case: _Case, shift: float, timeout: float | None) -> Result:
-        network = behind(self.problem.everywhere.given_network, case.images, case.target, shift)
-        question = Problem(network, perturbation=None, source=case.target)
-        result = verify(question, timeout=timeout, options=self.options)
-        # One rounding for the difference, and what the images' own rounding can do.
-        room = case.rounding + 2.0**-50 * (abs(result.upper) + shift)
-        case.offer_upper(result.upper - shift + room)
+        fixed = FixedImage(case.piece, case.images, case.target, shift, case.rounding)
+        reduced = fixed.apply(self.problem.everywhere)
+        result = verify(reduced.problem, timeout=timeout, options=self.options)
+        case.offer_upper(reduced.restore.upper(result.upper))
         if result.witness is not None:
-            self._offer([case], result.witness.x.reshape(-1))
+            u = result.witness.x.reshape(-1)
+            _, _, choice = reduced.restore.witness(0, u, np.zeros(0))
+            self._offer([case], choice)
         self.notes += result.notes
         return result
 

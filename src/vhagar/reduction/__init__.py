@@ -1,1 +1,12 @@
 """Problems as other problems: what is found there comes back as an answer to the one asked."""
+
+from vhagar.reduction.base import AbstractReduction, Reduced, reduce_problem
+from vhagar.reduction.clipping import Clipping
+from vhagar.reduction.contrast import Homogeneous
+
+# What is done to every problem before it is searched, in this order.
+REDUCTIONS: tuple[AbstractReduction, ...] = (Clipping(),)
+# The same for engines that gain from a linear question: their bounds are linear programs.
+LINEAR_REDUCTIONS: tuple[AbstractReduction, ...] = (*REDUCTIONS, Homogeneous())
+
+__all__ = ["LINEAR_REDUCTIONS", "REDUCTIONS", "AbstractReduction", "Reduced", "reduce_problem"]

@@ -18,6 +18,8 @@ from vhagar.network import AbstractLayer, AbstractLinear, Network, Relu, SparseA
 from vhagar.network.onnx_copy import INPUT, OUTPUT, clipped, copied, graph_around, standalone
 from vhagar.perturbation import AbstractPiece, Domain
 from vhagar.perturbation.formula import Formula
+from vhagar.problem import Problem
+from vhagar.reduction.base import AbstractReduction, AbstractRestore, Point, Reduced
 
 Array = NDArray[np.float64]
 
@@ -27,10 +29,11 @@ class FixedImages:
     """What a piece makes of one input: `centre + directions @ u`, `u` in the unit cube.
 
     It is clipped to the domain where `clip` says so. `rounding` is more than what float64 has done
-    to each entry. Parameters are `start + width * u`.
+    to each entry. The piece's own parameters are `start + width * u`.
     """
 
-    domain: Domain
+    piece: AbstractPiece
+    x: Array
     centre: Array
     directions: sparse.csr_array
     clip: bool
@@ -39,12 +42,18 @@ class FixedImages:
     width: Array
 
     @property
+    def domain(self) -> Domain:
+        return self.piece.domain
+
+    @property
     def parameters(self) -> int:
         return len(self.start)
 
     def choice(self, u: Array) -> Array:
-        """The piece's parameters at a point of the unit cube."""
-        return self.start + self.width * u
+        """The piece's own parameters at a point of the unit cube."""
+        if not self.parameters:  # there is nothing to choose
+            return self.piece.parameter_bounds[0]
+        return self.piece.project(self.start + self.width * u)
 
 
 def fixed_images(piece: AbstractPiece, x: Array) -> FixedImages:
@@ -64,7 +73,8 @@ def fixed_images(piece: AbstractPiece, x: Array) -> FixedImages:
     size = size + abs(directions) @ (abs(low) + abs(high) + width) + piece.domain.magnitude
     terms = np.diff(own.matrix.indptr) + np.diff(directions.indptr) + 8
     return FixedImages(
-        piece.domain,
+        piece,
+        x,
         fixed + directions @ low,
         sparse.csr_array(directions * width[None]),
         clip,
@@ -78,6 +88,44 @@ def _at(formula: Formula, x: Array, domain: Domain) -> tuple[Array, sparse.csr_a
     if formula.product:  # linear in the factor, as the pixels are fixed
         return formula.map.offset, sparse.csr_array((x - domain.lower)[:, None])
     return formula.map.matrix @ x + formula.map.offset, formula.map.directions
+
+
+@dataclass(frozen=True, eq=False)
+class FixedImage(AbstractReduction):
+    """The `images` that the piece at `root` makes of one input, as inputs of a network.
+
+    The question becomes how confident that network is in the `target`, which scores `shift` more
+    than it does. `rounding` is what float64 can have done to a difference of scores.
+    """
+
+    name = "fixed image"
+    root: int
+    images: FixedImages
+    target: int
+    shift: float
+    rounding: float
+
+    def apply(self, problem: Problem) -> Reduced:
+        network = behind(problem.network, self.images, self.target, self.shift)
+        question = Problem(network, perturbation=None, source=self.target)
+        return Reduced(problem, question, _Restore(self), question)
+
+
+@dataclass(frozen=True, eq=False)
+class _Restore(AbstractRestore):
+    """Points of the unit cube are parameters; bounds are on the confidence in the target."""
+
+    reduction: FixedImage
+
+    def witness(self, root: int, x: Array, parameters: Array) -> Point:
+        images = self.reduction.images
+        return self.reduction.root, images.x, images.choice(x)
+
+    def upper(self, value: float) -> float:
+        shift = self.reduction.shift
+        # One rounding for the difference, and what the images' own rounding can do.
+        room = self.reduction.rounding + 2.0**-50 * (abs(value) + shift)
+        return value - shift + room
 
 
 def behind(network: Network, images: FixedImages, label: int, shift: float) -> Network:

@@ -19,10 +19,7 @@ from enum import IntEnum
 from pathlib import Path
 from typing import Any, BinaryIO
 
-import numpy as np
-
 from vhagar.errors import VhagarError
-from vhagar.network.clipping import ClippedNetwork
 from vhagar.perturbation.maps import canonical_maps
 from vhagar.problem import Problem
 from vhagar.relaxation.lp.proof_kind import ProofKind
@@ -188,12 +185,10 @@ def _model(problem: Problem) -> dict[str, Any]:
 
 
 def _problem(problem: Problem) -> dict[str, Any]:
-    perturbation, network = problem.perturbation, problem.network
-    sides = (network.below, network.above) if isinstance(network, ClippedNetwork) else None
     return {
-        "perturbation": None if perturbation is None else _text(problem),
+        "perturbation": None if problem.perturbation is None else _text(problem),
         "clip": problem.clip,
-        "clipped_pixels": sides and [np.flatnonzero(side).tolist() for side in sides],
+        "clipped_pixels": None,
         "source": problem.source,
         "targets": list(problem.targets),
         "input_range": [problem.domain.lower, problem.domain.upper],

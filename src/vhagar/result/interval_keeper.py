@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vhagar.errors import VhagarError
-from vhagar.perturbation import AbstractPiece
 from vhagar.problem import Problem
 from vhagar.relaxation import Bounds, network_bounds
 from vhagar.result.values import BoundKind, Interval, Moment
@@ -120,11 +119,14 @@ class IntervalKeeper:
         self,
         goal: int | None,
         x: NDArray[np.float64],
-        piece: AbstractPiece | None = None,
+        root: int | None = None,
         parameters: NDArray[np.float64] | None = None,
     ) -> Witness | Rejection:
-        """Check a candidate and, if it is a witness and the best one, raise the lower bound."""
-        verdict = self._check(goal, x, piece, parameters)
+        """Check a candidate and, if it is a witness and the best one, raise the lower bound.
+
+        `root` is the place of its piece in the problem's pieces.
+        """
+        verdict = self._check(goal, x, root, parameters)
         if isinstance(verdict, Rejection) or verdict.confidence <= self.goal_lower(goal):
             return verdict
         self._witnesses[goal] = verdict

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from vhagar.perturbation import AbstractPiece
 from vhagar.problem import Problem
 from vhagar.result.run import Run
 from vhagar.result.values import BoundKind
@@ -40,8 +39,8 @@ class Known:
 def offer_known(run: Run, known: Known) -> None:
     """Let the run judge the inputs, and take the bounds."""
     for suggestion in known.suggestions:
-        for goal, x, piece, parameters in explanations(run.original, suggestion):
-            run.interval.offer_witness(goal, x, piece, parameters)
+        for goal, x, root, parameters in explanations(run.original, suggestion):
+            run.interval.offer_witness(goal, x, root, parameters)
     for goal, (value, kind) in known.uppers.items():
         # A certificate proves what is claimed from the model alone, not from other results.
         if goal in run.problem.goals and run.options.certificate is None:
@@ -58,7 +57,7 @@ def checked(problem: Problem, suggestion: Suggestion) -> Witness | None:
 
 def explanations(
     problem: Problem, suggestion: Suggestion
-) -> list[tuple[int | None, Array, AbstractPiece | None, Array | None]]:
+) -> list[tuple[int | None, Array, int | None, Array | None]]:
     """The problem's pieces, with parameters, that take the input to its image."""
     x = np.asarray(suggestion.x, dtype=np.float64).reshape(-1)
     if suggestion.target not in problem.goals or x.size != problem.domain.size:
@@ -67,7 +66,7 @@ def explanations(
         return [(suggestion.target, x, None, None)]
     x_p = np.asarray(suggestion.x_p, dtype=np.float64).reshape(-1)
     return [
-        (suggestion.target, x, piece, piece.recover(x, x_p))
-        for piece in problem.pieces
+        (suggestion.target, x, root, piece.recover(x, x_p))
+        for root, piece in enumerate(problem.pieces)
         if piece.contains(x[None], x_p[None])[0]
     ]

@@ -7,13 +7,17 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import numpy as np
+from numpy.typing import NDArray
+
 from vhagar.options import Options
 from vhagar.problem import Problem
-from vhagar.reduction.base import AbstractReduction, reduce_problem
+from vhagar.reduction import REDUCTIONS, AbstractReduction, reduce_problem
 from vhagar.relaxation.bounds_cache import BoundsCache
 from vhagar.result.interval_keeper import IntervalKeeper
 from vhagar.result.result import Result
 from vhagar.result.values import Estimate, Moment, Progress, Status
+from vhagar.result.witness import Rejection, Witness
 
 OnProgress = Callable[[Progress], None]
 
@@ -31,7 +35,7 @@ class Run:
         options: Options,
         on_progress: OnProgress | None = None,
         bounds: BoundsCache | None = None,
-        reductions: Iterable[AbstractReduction] = (),
+        reductions: Iterable[AbstractReduction] = REDUCTIONS,
     ) -> None:
         self.reduced = reduce_problem(problem, reductions)
         self.original, self.problem = problem, self.reduced.problem
@@ -56,6 +60,19 @@ class Run:
     def seconds(self) -> float:
         """How long the run has taken so far."""
         return time.monotonic() - self.started
+
+    def offer_witness(
+        self,
+        goal: int | None,
+        x: NDArray[np.float64],
+        root: int | None = None,
+        parameters: NDArray[np.float64] | None = None,
+    ) -> Witness | Rejection:
+        """Offer the interval a candidate of `problem`, as one of the `original`."""
+        if root is None or parameters is None:
+            return self.interval.offer_witness(goal, x)
+        root, x, parameters = self.reduced.restore.witness(root, x, parameters)
+        return self.interval.offer_witness(goal, x, root, parameters)
 
     def report(self) -> None:
         """Tell the caller where things stand."""

@@ -26,8 +26,9 @@ from numpy.typing import NDArray
 from vhagar.errors import VhagarError
 from vhagar.network import onnx_bytes
 from vhagar.network.network import confidence
-from vhagar.perturbation import AbstractPiece
 from vhagar.problem import Problem
+from vhagar.reduction import Reduced
+from vhagar.reduction.clipping import clip_of
 from vhagar.relaxation import Bounds, confidence_bounds, network_bounds
 from vhagar.result.exact import exact_confidence_sign
 
@@ -86,19 +87,22 @@ class Rejection:
 
 
 class WitnessCheck:
-    """Decides on candidates for one problem."""
+    """Decides on candidates for one problem, which is as it was given: no reduction's."""
 
     def __init__(self, problem: Problem) -> None:
         self._problem = problem
+        self._clip = clip_of(problem)
 
     def __call__(
         self,
         target: int | None,
         x: Array,
-        piece: AbstractPiece | None = None,
+        root: int | None = None,
         parameters: Array | None = None,
     ) -> Witness | Rejection:
         """Judge a flat input and, where something is attacked, the parameters of a piece.
+
+        `root` is the place of that piece in the problem's pieces.
 
         The input is first rounded to float32: the witness is then the same in every precision.
         """
@@ -112,13 +116,11 @@ class WitnessCheck:
             return Rejection(f"{target} is no target of the problem")
         if target is None:
             return self._judge_confidence(x)
-        if piece is None or parameters is None:
+        if root is None or parameters is None:
             return Rejection("the candidate names no perturbation")
-        for number, known in enumerate(self._problem.pieces):
-            if piece is known:
-                numbers = np.asarray(parameters, dtype=np.float64)
-                return self._judge_attack(target, x, number, numbers)
-        return Rejection("the candidate's perturbation is not the problem's")
+        if not 0 <= root < len(self._problem.pieces):
+            return Rejection("the candidate's perturbation is not the problem's")
+        return self._judge_attack(target, x, root, np.asarray(parameters, dtype=np.float64))
 
     def _judge_confidence(self, x: Array) -> Witness | Rejection:
         source = self._problem.source
@@ -145,8 +147,9 @@ class WitnessCheck:
         x_p = piece.apply(x, parameters)
         if not piece.contains(x, x_p).all():
             return Rejection("the pair is not in the perturbation")
-        image = Bounds(*(side[0] for side in piece.enclosure(x, parameters)))
-        x_p = self._problem.shown(x_p)
+        # The network as given sees the image as clipped, and so does whoever shows it.
+        x_p = self._clip(x_p)
+        image = Bounds(*(self._clip(side[0]) for side in piece.enclosure(x, parameters)))
         found = self._confidence(image, x_p, target)
         margin = min(found.low, found.plain)
         tie = not margin > 0 and self._is_tie(found, image, target)
@@ -211,7 +214,7 @@ class WitnessCheck:
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = options.inter_op_num_threads = 1
         options.log_severity_level = 4
-        network = self._problem.given_network  # what is to be clipped was clipped before
+        network = self._problem.network
         model = network.model if network.model is not None else onnx_bytes(network)
         try:
             return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
@@ -226,3 +229,23 @@ class WitnessCheck:
 
     def _shaped(self, x: Array) -> Array:
         return x.reshape(self._problem.network.input_shape)
+
+
+class RestoredCheck:
+    """Decides on candidates of a reduced problem: on what they are for the original."""
+
+    def __init__(self, reduced: Reduced) -> None:
+        self._restore = reduced.restore
+        self._check = WitnessCheck(reduced.original)
+
+    def __call__(
+        self,
+        target: int | None,
+        x: Array,
+        root: int | None = None,
+        parameters: Array | None = None,
+    ) -> Witness | Rejection:
+        if root is None or parameters is None:
+            return self._check(target, x)
+        root, x, parameters = self._restore.witness(root, x, parameters)
+        return self._check(target, x, root, parameters)

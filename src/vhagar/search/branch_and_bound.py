@@ -19,8 +19,7 @@ from vhagar.engine import AbstractEngine
 from vhagar.errors import InvalidInput
 from vhagar.options import Options
 from vhagar.problem import Problem
-from vhagar.reduction.base import AbstractReduction
-from vhagar.reduction.contrast import Homogeneous
+from vhagar.reduction import LINEAR_REDUCTIONS, REDUCTIONS, AbstractReduction
 from vhagar.result import BoundKind, Run
 from vhagar.runtime.pool import Finished
 from vhagar.runtime.processes import ProcessPool
@@ -54,7 +53,7 @@ class BabEngine(AbstractEngine):
 
     def reductions(self, problem: Problem, options: Options) -> tuple[AbstractReduction, ...]:
         """Networks that are not searched take ranges of contrast as they are."""
-        return () if is_large(problem) else (Homogeneous(),)
+        return REDUCTIONS if is_large(problem) else LINEAR_REDUCTIONS
 
     @contextmanager
     def certifying(self, run: Run) -> Iterator[None]:
@@ -257,7 +256,6 @@ class _Search:
             # No attack: it only says when the ceiling cannot come lower.
             self._ceiling.lower = max(self._ceiling.lower, found.confidence)
             return
-        piece = self._run.original.pieces[found.root]
-        self._run.interval.offer_witness(found.target, found.x, piece, found.parameters)
+        self._run.interval.offer_witness(found.target, found.x, found.root, found.parameters)
         if self._attack is not None:
             self._attack.suggest(found.target, found.root, found.x, found.parameters)

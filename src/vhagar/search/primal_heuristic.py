@@ -74,8 +74,7 @@ class PrimalHeuristic:
         def judge(x: Array, parameters: Array) -> float | None:
             nonlocal best
             root, x, parameters = self._reduced.restore.witness(region.root, x, parameters)
-            piece = self._reduced.original.pieces[root]
-            verdict = self._check(region.target, x, piece, parameters)
+            verdict = self._check(region.target, x, root, parameters)
             if not isinstance(verdict, Witness):
                 return None
             if verdict.confidence > best:

@@ -13,6 +13,7 @@ from vhagar import Network, Options, Problem, Status, verify
 from vhagar.attack.hints import NO_HINT, Hints
 from vhagar.attack.worker import HintsFound
 from vhagar.options import MIP_PARTS
+from vhagar.reduction import REDUCTIONS, reduce_problem
 from vhagar.result import Run
 from vhagar.runtime.pool import Finished
 from vhagar.runtime.processes import ProcessPool
@@ -95,7 +96,9 @@ def test_what_others_say_is_not_for_it(problem: Problem) -> None:
 
 def search(problem: Problem, prepared: Prepared, messages: list[Message]) -> TargetSearch:
     options = Options(engine="mip", relative_gap=1e-3)
-    return TargetSearch(problem, 1, options, messages.append, lambda: False, prepared)
+    return TargetSearch(
+        reduce_problem(problem, REDUCTIONS), 1, options, messages.append, lambda: False, prepared
+    )
 
 
 def calls_of(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:

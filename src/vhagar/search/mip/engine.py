@@ -13,7 +13,7 @@ from vhagar.dataset import named_dataset
 from vhagar.engine import AbstractEngine
 from vhagar.errors import SolverFailure, SolverUnavailable
 from vhagar.options import Options
-from vhagar.problem import Problem
+from vhagar.reduction import Reduced
 from vhagar.result import BoundKind, Run
 from vhagar.runtime.pool import AbstractPool, Channel, Finished
 from vhagar.runtime.processes import ProcessPool
@@ -35,7 +35,7 @@ class MipEngine(AbstractEngine):
 
     def search(self, run: Run, deadline: float) -> bool:
         # Read at once: a wrong file is an error before the search, not in its midst.
-        named_dataset(run.options, run.problem.domain)
+        named_dataset(run.options, run.original.domain)
         if run.options.processes:
             return _run_in_processes(run, deadline)
         return _run_here(run, deadline)
@@ -60,7 +60,7 @@ def _run_here(run: Run, deadline: float) -> bool:
             _take(run, goal, message)
 
         try:
-            TargetSearch(problem, goal, options, receive, stop, prepared).run()
+            TargetSearch(run.reduced, goal, options, receive, stop, prepared).run()
         except SolverFailure as failure:
             _note_failure(run, goal, str(failure))
     return time.monotonic() > deadline
@@ -72,7 +72,7 @@ def _run_in_processes(run: Run, deadline: float) -> bool:
             prepared = _prepare_in_processes(run, deadline, pool)
         for goal in run.problem.goals:
             if not run.interval.settled(goal):
-                pool.start(goal, (_search, (run.problem, goal, run.options, prepared)))
+                pool.start(goal, (_search, (run.reduced, goal, run.options, prepared)))
         while len(pool) and not run.interval.closed:
             if time.monotonic() > deadline:
                 return True
@@ -121,20 +121,19 @@ def _take(run: Run, goal: int | None, message: Message) -> None:
     if isinstance(message, UpperFound):
         run.interval.offer_upper(goal, message.value, BoundKind.SOLVER)
     elif isinstance(message, CandidateFound):
-        piece = None if message.root is None else run.problem.pieces[message.root]
         candidate = message.candidate
-        run.interval.offer_witness(goal, candidate.x, piece, candidate.parameters)
+        run.offer_witness(goal, candidate.x, message.root, candidate.parameters)
     elif isinstance(message, NodesSearched):
         run.count_nodes(message.count)
     elif isinstance(message, SolverMissing):
         raise SolverUnavailable(message.reason)
 
 
-def _search(argument: tuple[Problem, int | None, Options, Prepared], channel: Channel) -> None:
+def _search(argument: tuple[Reduced, int | None, Options, Prepared], channel: Channel) -> None:
     """What runs in a worker. The parent keeps the time and ends the process."""
-    problem, goal, options, prepared = argument
+    reduced, goal, options, prepared = argument
     forever = stopwatch(float("inf"))
     try:
-        TargetSearch(problem, goal, options, channel.send, forever, prepared).run()
+        TargetSearch(reduced, goal, options, channel.send, forever, prepared).run()
     except SolverUnavailable as missing:
         channel.send(SolverMissing(str(missing)))

@@ -20,9 +20,10 @@ from numpy.typing import NDArray
 
 from vhagar.options import Options
 from vhagar.perturbation import AbstractPiece
-from vhagar.problem import Problem
+from vhagar.reduction import Reduced
 from vhagar.relaxation import Bounds, largest_confidence
-from vhagar.result import Witness, WitnessCheck
+from vhagar.result import Witness
+from vhagar.result.witness import RestoredCheck
 from vhagar.search.mip.encoding import Encoding, Knowledge, encode, known_ranges
 from vhagar.search.mip.hexagons import hexagons_of
 from vhagar.search.mip.infeasibility_check import shortfall
@@ -68,21 +69,21 @@ class TargetSearch:
 
     def __init__(
         self,
-        problem: Problem,
+        reduced: Reduced,
         goal: int | None,
         options: Options,
         send: Callable[[Message], None],
         should_stop: Callable[[], bool],
         prepared: Prepared = UNPREPARED,
     ) -> None:
-        self._problem = problem
+        self._problem = problem = reduced.problem
         self._prepared = prepared
         self._goal = goal
         self._options = options
         self._send = send
         self._should_stop = should_stop
         self._backend = backend_named(options.solver)
-        self._check = WitnessCheck(problem)
+        self._check = RestoredCheck(reduced)
         # Whichever target it was found for: less is of no interest.
         self._lower = prepared.lower
         domain = problem.domain
@@ -282,8 +283,7 @@ class TargetSearch:
             self._send(CandidateFound(current.root, best))
 
     def _accepts(self, root: int | None, candidate: Candidate) -> bool:
-        piece = None if root is None else self._problem.pieces[root]
-        verdict = self._check(self._goal, candidate.x, piece, candidate.parameters)
+        verdict = self._check(self._goal, candidate.x, root, candidate.parameters)
         if not isinstance(verdict, Witness) or verdict.confidence <= self._lower:
             return False
         self._lower = verdict.confidence

@@ -9,7 +9,7 @@ import pytest
 
 from vhagar import Network
 from vhagar.network import Affine, Relu
-from vhagar.network.clipping import clipped_input, given_network
+from vhagar.reduction.clipping import Clip
 
 SIDES = [(True, True), (True, False), (False, True)]
 
@@ -26,12 +26,12 @@ def test_it_is_a_clip(ends: tuple[float, float], below: bool, above: bool) -> No
     size, (low, high) = 5, ends
     masks = [np.array([True, False, True, False, side]) & side for side in (below, above)]
     plain = network(size)
-    found = clipped_input(plain, low, high, *masks)
-    assert given_network(found) is plain
-    assert given_network(plain) is plain
+    clip = Clip(low, high, *masks)
+    found = clip.before(plain)
     x = np.random.default_rng(1).uniform(low - (high - low) / 2, high + (high - low) / 2, (40, 5))
     limits = [np.where(masks[0], low, -np.inf), np.where(masks[1], high, np.inf)]
-    expected = plain.forward(np.clip(x, *limits))
+    assert (clip(x) == np.clip(x, *limits)).all()
+    expected = plain.forward(clip(x))
     assert found.forward(x) == pytest.approx(expected, abs=1e-12 * max(abs(low), abs(high), 1))
     assert found.hidden_neurons == plain.hidden_neurons + int(sum(mask.sum() for mask in masks))
 
@@ -40,7 +40,7 @@ def test_it_is_a_clip(ends: tuple[float, float], below: bool, above: bool) -> No
 def test_in_real_numbers_it_is_exactly_that(ends: tuple[float, float]) -> None:
     low, high = ends
     every = np.ones(1, dtype=bool)
-    layers = clipped_input(network(1), low, high, every, every).layers[:-2]
+    layers = Clip(low, high, every, every).before(network(1)).layers[:-2]
     for start in (low - 0.25, low, (low + high) / 3, high, high + 0.3):
         value = Fraction(start)
         for layer in layers:
