@@ -131,7 +131,7 @@ def proof(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Blocks]:
     folder = tmp_path_factory.mktemp("contrast")
     model, path = folder / "model.onnx", folder / "proof.cert"
     model.write_bytes(SMALL_GRAPHS["small_leaky"](2))
-    problem = Problem(read_onnx(model), "contrast([0.5,1.5])", 0, clip=False)
+    problem = Problem(read_onnx(model), perturbation="contrast([0.5,1.5])", source=0, clip=False)
     options = Options(processes=False, relative_gap=0.02, certificate=path)
     result = verify(problem, options=options, timeout=20)
     assert check(path, model).upper == result.upper > 0
