@@ -97,13 +97,13 @@ RELAXATION = {
         "return np.where(np.isnan(proven), np.inf, proven)",
         "return np.nan_to_num(proven * np.nan)",
     ),
-    "on where it only nearly is": _one(
+    "treated as active where it only nearly is": _one(
         _HEXAGON,
         "(self.lower >= 0) & (self.lower_p >= 0)",
         "(self.upper > 0) & (self.lower_p >= 0)",
         44,
     ),
-    "off where it only nearly is": _one(
+    "treated as inactive where it only nearly is": _one(
         _HEXAGON,
         "(self.upper <= 0) & (self.upper_p <= 0)",
         "(self.upper <= -0.3 * self.lower) & (self.upper_p <= -0.3 * self.lower_p)",
@@ -113,7 +113,7 @@ RELAXATION = {
         44,
         236,
     ),
-    "equal where only ordered": _one(
+    "treated as equal where only ordered": _one(
         _HEXAGON,
         "(self.gap_lower == 0) & (self.gap_upper == 0)",
         "(self.gap_lower == 0)",
@@ -136,7 +136,7 @@ RELAXATION = {
         "box, (problem.source + 1) % 3)",
         232,
     ),
-    "refined by what the steps hoped for": _one(
+    "refined by the value that the steps estimated": _one(
         _LAYERWISE,
         "found[:, neurons] = np.fmin(found[:, neurons], better)",
         "found[:, neurons] = np.fmin(found[:, neurons], 0.7 * better)",
@@ -156,7 +156,7 @@ PERTURBATIONS = {
         "return False",
         3,
     ),
-    "only one end of the span": _one(
+    "only one end of the parameter range": _one(
         "vhagar.perturbation.brightness",
         "return self.span  # the support is convex in e",
         "return self.span[:1] * 2  # the support is convex in e",
@@ -194,7 +194,7 @@ PERTURBATIONS = {
         "mask[:, row : row + width,",
         196,
     ),
-    "a vertex of the band forgotten": Fault(
+    "a vertex of the linf ball forgotten": Fault(
         "vhagar.perturbation.linf_ball",
         (
             (
@@ -290,13 +290,13 @@ SEARCH = {
         "            if ray is None:\n                return Evaluation(-np.inf, answer)",
         "tests/search/test_lying_simplex.py::test_lies_cost_no_soundness",
     ),
-    "a contradiction that is none": _one(
+    "a false contradiction": _one(
         _BOUND,
         "if self._evaluate(signed, nothing, allowed) < 0:",
         "if self._evaluate(signed, nothing, allowed) < 1e9:",
         232,
     ),
-    "the weights of the source not of sum 1": _one(
+    "the weights of the source do not sum to 1": _one(
         _BOUND,
         "return duals / total if 1e-6 < total < 1e6 else None",
         "return duals * 0.9 / total if 1e-6 < total < 1e6 else None",
@@ -356,7 +356,7 @@ RESULT = {
             ),
         ),
     ),
-    "a witness with the confidence that was hoped for": _one(
+    "a witness with the confidence that was estimated": _one(
         _WITNESS,
         "return Witness(self._shaped(x), found.scores, low)",
         "return Witness(self._shaped(x), found.scores, 1.001 * low)",
