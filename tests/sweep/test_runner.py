@@ -306,7 +306,7 @@ def test_a_problem_that_fails_does_not_stop_the_others(
     ("settings", "complaint"),
     [
         ({"executor": "cloud"}, "unknown executor"),
-        ({"jobs": 0}, "at least one"),
+        ({"jobs": 0}, "at least 1"),
         ({"gpus": -1.0}, "GPUs"),
         ({"options": Options(engine="magic")}, "unknown engine"),
     ],
