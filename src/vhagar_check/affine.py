@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from vhagar_check.errors import Rejected
 from vhagar_check.exact import Exact
-from vhagar_check.layers import TINY, Floats, gamma
+from vhagar_check.layers import TINY, UNDERFLOW, Floats, gamma
 from vhagar_check.pieces import Domain, Mask, Piece, band, everywhere
 from vhagar_check.sparse import Sparse
 
@@ -125,7 +125,9 @@ class BoxAffine(Piece):
         reach = abs(a).sum(axis=1) * size + abs(b) @ self._reach
         wrong = abs(b) @ (self.error * size * self.matrix.counts)
         terms = 2 * self.domain.size + len(self.lower) + 64
-        return np.asarray(1.01 * (gamma(terms) * reach + wrong) + TINY)
+        moved = np.maximum(abs(self.lower), abs(self.upper)).sum()
+        lost = UNDERFLOW * terms * (self.domain.size * size + moved)
+        return np.asarray(1.01 * (gamma(terms) * reach + wrong) + lost + TINY)
 
     def exact_support(self, a: Exact, b: Exact) -> Fraction | None:
         if self.error:

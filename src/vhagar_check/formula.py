@@ -19,7 +19,7 @@ import numpy as np
 
 from vhagar_check.hexagon import Corners, Hexagons, quick_multipliers
 from vhagar_check.intervals import MOST_ENTRIES, Box, directions_of_change, entering, leaving
-from vhagar_check.layers import HALF_ULP, TINY, Floats, Linear, Mask, Network, gamma
+from vhagar_check.layers import HALF_ULP, TINY, UNDERFLOW, Floats, Linear, Mask, Network, gamma
 from vhagar_check.pieces import Piece
 
 Choose = Callable[[int, Floats, Floats], tuple[Floats, Floats]]
@@ -127,6 +127,7 @@ class Bounds:
             # What rounding does to a coefficient costs as much as its input can be large.
             spread = layer.backward(layer.size, both)
             error = error + gamma(2 * layer.terms + 8) * (spread @ size)
+            error = error + 2 * UNDERFLOW * (layer.terms + 1) * size.sum()
             error = error + HALF_ULP * abs(constant)
             a, b = _pulled(layer, a), _pulled(layer, b)
         return a, b, constant, error

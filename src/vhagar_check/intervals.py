@@ -14,6 +14,7 @@ import numpy as np
 from vhagar_check.layers import (
     HALF_ULP,
     TINY,
+    UNDERFLOW,
     Floats,
     Linear,
     Mask,
@@ -81,18 +82,22 @@ class Pulled:
     constant: Floats
     spreads: list[Floats]  # with absolute values all the way: on the input of each layer
     bias_size: Floats  # absolute values of all that was added to the constant
+    underflow: Floats  # more than what the rows lost to underflow
 
     @classmethod
     def through(cls, layers: tuple[Linear, ...], rows: Floats) -> Pulled:
         constant, bias_size = np.zeros(len(rows)), np.zeros(len(rows))
         spread, spreads = abs(rows), []
+        underflow = np.zeros(rows.shape[1])
         for layer in reversed(layers):
             constant = constant + rows @ layer.bias
             bias_size = bias_size + spread @ abs(layer.bias)
             rows = layer.backward(layer.kernel, rows)
             spread = layer.backward(layer.size, spread)
             spreads.append(spread)
-        return cls(rows, constant, spreads[::-1], bias_size)
+            underflow = 1.01 * layer.backward(layer.size, underflow[None])[0]
+            underflow = underflow + UNDERFLOW * (layer.terms + 1)
+        return cls(rows, constant, spreads[::-1], bias_size, underflow)
 
     def range(self, layers: tuple[Linear, ...], low: Floats, high: Floats) -> Box:
         """The least and the most that the rows can be over a box of what enters the stage."""
@@ -100,6 +105,7 @@ class Pulled:
         room = gamma(len(low) + 16) * (abs(self.rows) @ size)
         for layer, spread in zip(layers, self.spreads, strict=True):
             room = room + gamma(2 * layer.terms + 8) * (spread @ size)
+            room = room + UNDERFLOW * (layer.terms + 1) * size.sum()
             size = _reached(layer, size)
         widest = max([0, *(layer.out_size for layer in layers)])
         room = room + gamma(widest + 2 * len(layers) + 8) * self.bias_size
@@ -113,7 +119,7 @@ class Pulled:
     def room(self, layers: tuple[Linear, ...]) -> Floats:
         """More than how far rounding moved an entry of the rows."""
         share = sum(gamma(2 * layer.terms + 8) for layer in layers)
-        return np.asarray(1.01 * share * self.spreads[0] + TINY)
+        return np.asarray(1.01 * share * self.spreads[0] + self.underflow + TINY)
 
 
 def _reached(layer: Linear, size: Floats) -> Floats:

@@ -27,8 +27,11 @@ Indices = NDArray[np.int64]
 Shape = tuple[int, ...]
 
 HALF_ULP = 2.0**-53
-# More than what underflow can do to any sum here.
+# More than what underflow can do to a sum whose terms are multiplied by nothing afterwards.
 TINY = 2.0**-900
+# More than what one product loses to underflow, also where subnormal numbers count as 0. What a
+# coefficient loses costs as much as that which it multiplies is large.
+UNDERFLOW = 2.0**-1022
 
 
 def gamma(terms: int) -> float:

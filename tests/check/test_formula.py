@@ -229,3 +229,39 @@ def test_multipliers_too_large_to_sum_prove_nothing(size: float, decided: bool) 
             (value,), _ = bounds.upper(2, a, b, choose, cases)
         # The same input in both copies makes the bounded number 0.
         assert value >= 0
+
+
+@pytest.mark.parametrize("exponents", [(200, 100, -200, -130), (-160, -170, 180, 150)])
+@pytest.mark.parametrize("seed", range(4))
+def test_underflow_hides_nothing(exponents: tuple[int, ...], seed: int) -> None:
+    """Coefficients that vanish on their way back multiply neurons that are huge."""
+    rng, layers, inputs = np.random.default_rng(seed), [], 4
+    for exponent, size in zip(exponents, (4, 3, 3, 2), strict=True):
+        weight = abs(rng.normal(size=(size, inputs))) * 10.0**exponent
+        layers.append((Dense(weight, np.zeros(size)),))
+        inputs = size
+    net = Network(tuple(layers), (1, 2, 2))
+    (piece,) = pieces("linf(0.25)", Domain((1, 2, 2), 0.0, 1.0), True)
+    bounds = quick_bounds(net, piece)
+    last = len(net.stages) - 1
+    for on_first, on_second in ((1.0, 0.0), (0.0, 1.0), (1.0, -1.0), (-1.0, 1.0)):
+        a, b = on_first * np.eye(2), on_second * np.eye(2)
+        upper, _ = bounds.upper(last, a, b, bounds.quick)
+        for x, x_p in _corner_pairs(rng):
+            first, second = (net.exact_scores(Exact.of(part)).fractions() for part in (x, x_p))
+            for k in range(2):
+                value = Fraction(on_first) * first[k] + Fraction(on_second) * second[k]
+                assert value <= float(upper[k])
+    low, high = (np.full(4, end) for end in (0.0, 1.0))
+    for label in range(2):
+        _, most = confidence_interval(net, low, high, label)
+        for x, _ in _corner_pairs(rng):
+            scores = net.exact_scores(Exact.of(x)).fractions()
+            assert scores[label] - scores[1 - label] <= most
+
+
+def _corner_pairs(rng: np.random.Generator):
+    """Pairs of inputs that differ by up to a quarter in each pixel."""
+    for _ in range(8):
+        x = rng.choice([0.0, 0.25, 0.75, 1.0], 4)
+        yield x, np.clip(x + rng.choice([-0.25, 0.0, 0.25], 4), 0.0, 1.0)
