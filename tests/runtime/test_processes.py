@@ -60,7 +60,7 @@ def collect(job: Any) -> list[Any]:
 
 
 def test_messages_arrive_in_order(hidden: Network) -> None:
-    problem = Problem(hidden, "linf(0.125)", 0, 1)
+    problem = Problem(hidden, perturbation="linf(0.125)", source=0, targets=1)
     options = Options(engine="mip")
     *messages, last = collect((mip_engine._search, (problem, 1, options, UNPREPARED)))
     assert last.error is None
