@@ -203,9 +203,7 @@ def test_a_form_that_was_not_searched_proves_nothing(tmp_path: Path) -> None:
     """The proofs are about other neurons than those of the form that is stated."""
     model, path = tmp_path / "model.onnx", tmp_path / "proof.cert"
     model.write_bytes(SMALL_GRAPHS["small_leaky"](2))
-    problem = Problem(
-        read_onnx(model), perturbation="contrast([0.5,0.5])", source=0, clip=False
-    )
+    problem = Problem(read_onnx(model), perturbation="contrast([0.5,0.5])", source=0, clip=False)
     verify(problem, options=Options(processes=False, certificate=path), timeout=20)
     blocks = blocks_of(path.read_bytes())
     head = json.loads(blocks[0][1])
