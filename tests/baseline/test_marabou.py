@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import math
-import queue
 from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
@@ -18,10 +17,11 @@ from vhagar.baseline.solver import Answer, Candidate, Task, Verdict, answer
 from vhagar.errors import SolverUnavailable
 from vhagar.reduction import REDUCTIONS, reduce_problem
 from vhagar.result import BoundKind
-from vhagar.runtime.pool import Finished
+from vhagar.runtime.pool import Finished, Job
 
 from ..oracle.cases import Case
 from ..oracle.exact import exact_confidence_of, exact_optimum, overall
+from ..scripted_pool import ScriptedPool
 
 needs_marabou = pytest.mark.skipif(
     importlib.util.find_spec("maraboupy") is None,
@@ -40,22 +40,11 @@ def scripted(monkeypatch: pytest.MonkeyPatch) -> Callable[[Oracle], list[Task]]:
     def install(oracle: Oracle) -> list[Task]:
         asked: list[Task] = []
 
-        class Worker:
-            def __init__(
-                self, name: Any, job: tuple[Any, Problem], inbox: queue.SimpleQueue[Any]
-            ) -> None:
-                self.name, self._problem, self._inbox = name, job[1], inbox
+        def script(job: Job, task: Task) -> Answer | Finished | None:
+            asked.append(task)
+            return oracle(job[1].problem, task)
 
-            def tell(self, task: Task) -> None:
-                asked.append(task)
-                given = oracle(self._problem, task)
-                if given is not None:
-                    self._inbox.put((self.name, given))
-
-            def stop(self) -> None:
-                pass
-
-        monkeypatch.setattr(pool, "Worker", Worker)
+        monkeypatch.setattr(pool, "ProcessPool", lambda: ScriptedPool(script))
         monkeypatch.setattr(marabou, "require_marabou", lambda: None)
         return asked
 

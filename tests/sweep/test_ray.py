@@ -16,7 +16,8 @@ import pytest
 from vhagar import Options
 from vhagar.errors import InvalidInput
 from vhagar.sweep import Store, Study, run_sweep
-from vhagar.sweep.executor import Completed, Improved, Task
+from vhagar.sweep.executor import Executor, executor_for
+from vhagar.sweep.messages import Completed, Improved, Task
 from vhagar.sweep.question import Question
 from vhagar.sweep.settings import Settings
 from vhagar.sweep.study import load_models
@@ -28,7 +29,7 @@ pytest.importorskip("ray", reason="Ray is not installed: pip install 'vhagar[ray
 # Ray's own code is not free of warnings.
 pytestmark = pytest.mark.filterwarnings("ignore")
 
-from vhagar.sweep.ray_cluster import RayExecutor  # noqa: E402
+from vhagar.runtime.ray_pool import RayPool  # noqa: E402
 
 ALONE = Options(workers=1, processes=False)
 RAY = Settings(executor="ray", jobs=2)
@@ -116,7 +117,7 @@ def test_a_killed_worker_changes_nothing(pairs: Study, tmp_path: Path) -> None:
 def test_cancelling_really_stops_a_search(hard_model: str) -> None:
     (model,) = load_models(Study((hard_model,), ("linf(0.2)",)))
     question = Question(model.fingerprint, "linf(0.2)", 0, (1,))
-    executor = RayExecutor(1)
+    executor = Executor(RayPool(), 1)
     try:
         executor.submit(Task(7, question, model.network, ALONE, 600.0))
         assert isinstance(executor.next_message(60.0), Improved)
@@ -143,8 +144,8 @@ def _wait_for_the_end_of(worker: int) -> None:
 
 def test_gpus_are_resources(hard_model: str) -> None:
     with pytest.raises(InvalidInput, match=r"1 GPU\(s\), and it has 2 and 0"):
-        RayExecutor(None, gpus=1.0)
-    executor = RayExecutor(None)
+        executor_for(Settings(executor="ray", gpus=1.0))
+    executor = executor_for(Settings(executor="ray"))
     assert executor.slots == 2
     executor.close()
 
@@ -154,4 +155,4 @@ def test_a_cluster_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(ray, "is_initialized", lambda: False)
     with pytest.raises(InvalidInput, match="no Ray cluster answers at 127"):
-        RayExecutor(1, "127.0.0.1:1")
+        RayPool("127.0.0.1:1")

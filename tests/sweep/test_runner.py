@@ -17,8 +17,9 @@ import pytest
 
 from vhagar import Options, read_onnx, verify
 from vhagar.errors import InvalidInput
+from vhagar.runtime.processes import ProcessPool
 from vhagar.sweep import Store, Study, run_sweep
-from vhagar.sweep.local import LocalExecutor
+from vhagar.sweep.executor import Executor
 from vhagar.sweep.question import Question
 from vhagar.sweep.settings import Settings
 from vhagar.sweep.study import load_models
@@ -239,12 +240,12 @@ def test_a_lost_workers_problem_is_run_again(
 
 
 def test_a_cancelled_task_stops_at_once(hard_model: str, children_of: ChildrenOf) -> None:
-    from vhagar.sweep.executor import Improved, Task
+    from vhagar.sweep.messages import Improved, Task
 
     study = Study((hard_model,), ("linf(0.2)",), timeout=60.0)
     (model,) = load_models(study)
     before = children_of(os.getpid())
-    executor = LocalExecutor(1)
+    executor = Executor(ProcessPool(), 1)
     try:
         question = Question(model.fingerprint, "linf(0.2)", 0, (1,))
         executor.submit(Task(7, question, model.network, ALONE, 60.0))

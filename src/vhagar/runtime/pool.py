@@ -1,7 +1,7 @@
 """Workers that run jobs and exchange messages with the process that started them.
 
 There is one interface, wherever the workers run: `processes.ProcessPool` starts them on this
-machine.
+machine, `ray_pool.RayPool` in a Ray cluster.
 """
 
 from __future__ import annotations

@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import Any
 
 from vhagar.runtime.pool import (
-    HEARTBEAT,
     WITHOUT_A_WORD,
     AbstractPool,
     AbstractWorker,
@@ -29,17 +28,6 @@ from vhagar.runtime.pool import (
     Finished,
     Job,
 )
-
-
-def next_message(
-    inbox: queue.SimpleQueue[tuple[Any, Any]], deadline: float
-) -> tuple[Any, Any] | None:
-    """A worker's name and what it says; None after a moment of silence, or at the deadline."""
-    left = deadline - time.monotonic()
-    try:
-        return inbox.get(timeout=max(0.0, min(left, HEARTBEAT)))
-    except queue.Empty:
-        return None
 
 
 class ProcessPool(AbstractPool):
@@ -109,14 +97,6 @@ class _Process(AbstractWorker):
             thread.join()
         if self._process.stdout is not None:
             self._process.stdout.close()
-
-
-class Worker(_Process):
-    """A running job. Its messages, tagged with its name, go to a shared queue."""
-
-    def __init__(self, name: Any, job: Job, inbox: queue.SimpleQueue[tuple[Any, Any]]) -> None:
-        self.name = name
-        super().__init__(job, lambda message: inbox.put((name, message)))
 
 
 @contextlib.contextmanager

@@ -1,89 +1,79 @@
-"""Who works on problems: one small interface, and the words that are said over it."""
+"""The executor of a sweep: works on a few problems at a time, on this machine or in a cluster."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
+import math
+from collections.abc import Callable
 
-from vhagar.network import Network
-from vhagar.options import Options
-from vhagar.result import Known
-from vhagar.sweep.question import Question
-from vhagar.sweep.snapshot import Ending, Snapshot
-
-
-@dataclass(frozen=True, eq=False)
-class Task:
-    """A problem to work on, with all that a worker anywhere needs for it."""
-
-    number: int
-    question: Question
-    network: Network
-    options: Options
-    timeout: float | None
-    known: Known = field(default_factory=Known)
+from vhagar.errors import InvalidInput
+from vhagar.runtime.pool import WITHOUT_A_WORD, AbstractPool, Finished
+from vhagar.runtime.processes import ProcessPool
+from vhagar.runtime.tasks import TaskWorkers
+from vhagar.sweep.messages import Improved, Lost, Message, Task
+from vhagar.sweep.settings import Settings
+from vhagar.sweep.worker import serve
 
 
-@dataclass(frozen=True, eq=False)
-class Improved:
-    """A problem's interval is better than it was."""
-
-    number: int
-    snapshot: Snapshot
-
-
-@dataclass(frozen=True, eq=False)
-class Completed:
-    """A problem's run has ended in order."""
-
-    number: int
-    snapshot: Snapshot
-    ending: Ending
-
-
-@dataclass(frozen=True)
-class Failed:
-    """A problem cannot be worked on: trying again would end the same way."""
-
-    number: int
-    reason: str
-
-
-@dataclass(frozen=True)
-class Lost:
-    """A problem's worker is gone. Nothing is wrong with the problem, as far as one knows."""
-
-    number: int
-    reason: str
-
-
-Message = Improved | Completed | Failed | Lost
-
-
-class AbstractExecutor(ABC):
-    """Works on a few tasks at a time.
+class Executor:
+    """Works on tasks in workers of a pool, `slots` at a time; workers stay alive between tasks.
 
     Every task that was submitted ends with exactly one `Completed`, `Failed` or `Lost`, unless it
     is cancelled: then nothing is heard of it any more.
     """
 
-    @property
-    @abstractmethod
-    def slots(self) -> int:
-        """How many tasks it works on at a time."""
+    def __init__(self, pool: AbstractPool, slots: int) -> None:
+        self.slots = slots
+        self._pool = pool
+        self._workers: TaskWorkers[int] = TaskWorkers(
+            pool, (serve, None), lambda message: not isinstance(message, Improved)
+        )
 
-    @abstractmethod
     def submit(self, task: Task) -> None:
         """Start on a task. There must be a free slot."""
+        assert len(self._workers.busy) < self.slots
+        self._workers.submit(task.number, task)
 
-    @abstractmethod
     def next_message(self, seconds: float) -> Message | None:
-        """What a worker says; None where nothing is said in so many seconds."""
+        """The next message about a task; None if there is none for so many seconds."""
+        while (heard := self._pool.next_message(math.inf, seconds)) is not None:
+            message, number = heard[1], self._workers.hear(*heard)
+            if not isinstance(message, Finished):
+                found: Message = message
+                return found
+            if number is not None:  # else a worker is lost that had nothing to do
+                return Lost(number, message.error or WITHOUT_A_WORD)
+        return None
 
-    @abstractmethod
     def cancel(self, number: int) -> None:
         """Stop a task, now, whatever its worker is doing."""
+        self._workers.cancel(number)
 
-    @abstractmethod
     def close(self) -> None:
         """Stop everything and leave no process behind."""
+        self._pool.close()
+
+
+def _local(settings: Settings) -> Executor:
+    return Executor(ProcessPool(), settings.job_count)
+
+
+def _ray(settings: Settings) -> Executor:
+    from vhagar.runtime.ray_pool import RayPool
+
+    pool = RayPool(settings.address, settings.workers, settings.gpus)
+    return Executor(pool, settings.jobs or pool.room())
+
+
+# A new executor is one more line.
+EXECUTORS: dict[str, Callable[[Settings], Executor]] = {
+    "local": _local,
+    "ray": _ray,
+}
+
+
+def executor_for(settings: Settings) -> Executor:
+    """The executor that the settings name."""
+    if settings.executor not in EXECUTORS:
+        known = ", ".join(EXECUTORS)
+        raise InvalidInput(f"unknown executor {settings.executor!r}; choose one of: {known}")
+    return EXECUTORS[settings.executor](settings)

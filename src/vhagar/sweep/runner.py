@@ -11,8 +11,8 @@ from pathlib import Path
 from vhagar.errors import InvalidInput
 from vhagar.perturbation import Domain
 from vhagar.search import engine_for
-from vhagar.sweep.executor import AbstractExecutor, Completed, Failed, Improved, Lost, Task
-from vhagar.sweep.executors import executor_for
+from vhagar.sweep.executor import Executor, executor_for
+from vhagar.sweep.messages import Completed, Failed, Improved, Lost, Task
 from vhagar.sweep.question import Question
 from vhagar.sweep.relations import ordered
 from vhagar.sweep.settings import Settings
@@ -144,14 +144,14 @@ class _Sweep:
             store.end_run()
             self._watch.end(self._state())
 
-    def _hear_last_words(self, executor: AbstractExecutor) -> None:
+    def _hear_last_words(self, executor: Executor) -> None:
         """What was said since the last look, of problems that will not be finished now."""
         while (message := executor.next_message(0.0)) is not None:
             running = self._running.get(message.number)
             if running is not None and isinstance(message, Improved | Completed):
                 running.fresh = _merged(running.fresh, self._timed(running, message.snapshot))
 
-    def _loop(self, executor: AbstractExecutor) -> None:
+    def _loop(self, executor: Executor) -> None:
         done = False
         while not done or self._running:
             if time.monotonic() >= self._deadline:
@@ -167,7 +167,7 @@ class _Sweep:
                 self._renewed = now
                 self._store.renew_claims()
 
-    def _hand_out(self, executor: AbstractExecutor) -> bool:
+    def _hand_out(self, executor: Executor) -> bool:
         """Fill the free slots; returns whether no problem is open any more, ours or others'."""
         while len(self._running) < executor.slots:
             claimed = self._claim()
@@ -206,7 +206,7 @@ class _Sweep:
         share = left if self._study.timeout is not None else left / rounds
         return share if self._study.timeout is None else min(share, self._study.timeout)
 
-    def _take(self, executor: AbstractExecutor) -> None:
+    def _take(self, executor: Executor) -> None:
         """What the workers say, until there is a moment of silence."""
         patience = _FLUSH_EVERY
         while (message := executor.next_message(patience)) is not None:
@@ -251,7 +251,7 @@ class _Sweep:
             self._looked = -math.inf
             self._watch.note(f"problem {number} lost its worker ({message.reason})")
 
-    def _stop_stuck(self, executor: AbstractExecutor) -> None:
+    def _stop_stuck(self, executor: Executor) -> None:
         for number, running in list(self._running.items()):
             if running.timeout is None:
                 continue

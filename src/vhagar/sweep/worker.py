@@ -11,7 +11,7 @@ from vhagar.network import Network
 from vhagar.relaxation.bounds_cache import BoundsCache
 from vhagar.result import Interval, Progress, Result
 from vhagar.runtime.pool import Channel
-from vhagar.sweep.executor import Completed, Failed, Improved, Message, Task
+from vhagar.sweep.messages import Completed, Failed, Improved, Message, Task
 from vhagar.sweep.snapshot import Ending, GoalBounds, Snapshot
 from vhagar.verify import verify
 
@@ -93,7 +93,7 @@ def _ending(result: Result) -> Ending:
 
 
 def serve(_: None, channel: Channel) -> None:
-    """What runs in a local worker process: tasks in, messages out, until the parent ends it."""
-    bench = TaskWorker()
+    """Run in a worker: take tasks and send messages until the parent ends the worker."""
+    worker = TaskWorker()
     while True:
-        bench.work(channel.receive(), channel.send)
+        worker.work(channel.receive(), channel.send)

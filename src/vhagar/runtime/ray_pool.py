@@ -1,0 +1,175 @@
+"""Workers in a Ray cluster: each is an actor, a process of its own on some machine.
+
+An actor is killed to stop what it is doing; nothing else depends on it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import queue
+import re
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from vhagar.errors import InvalidInput
+from vhagar.runtime.pool import (
+    WITHOUT_A_WORD,
+    AbstractPool,
+    AbstractWorker,
+    Channel,
+    Finished,
+    Job,
+)
+
+_CONNECT_SECONDS = 10.0
+_NO_RAY = 'Ray is not installed; pip install "vhagar[ray]"'
+# Messages reach an actor beside its job, one after the other.
+_INBOX = "inbox"
+
+
+class _Actor:
+    """What runs in the cluster."""
+
+    def __init__(self) -> None:
+        self._inbox: queue.SimpleQueue[Any] = queue.SimpleQueue()
+
+    def tell(self, message: Any) -> None:
+        self._inbox.put(message)
+
+    def run(self, job: Job) -> Iterator[Any]:
+        """Messages as they come: the job runs in a thread of its own beside this generator."""
+        outbox: queue.SimpleQueue[Any] = queue.SimpleQueue()
+
+        def work() -> None:
+            function, argument = job
+            error = None
+            try:
+                function(argument, Channel(outbox.put, self._inbox.get))
+            except Exception as problem:
+                error = f"{type(problem).__name__}: {problem}"
+            outbox.put(Finished(error))
+
+        threading.Thread(target=work, daemon=True).start()
+        while not isinstance(message := outbox.get(), Finished):
+            yield message
+        yield message
+
+
+class RayPool(AbstractPool):
+    """Actors of a Ray cluster: the one at `address`, or a local one that is started for this.
+
+    Each worker takes so many cores and GPUs of the cluster.
+    """
+
+    def __init__(self, address: str | None = None, cores: int = 1, gpus: float = 0.0) -> None:
+        super().__init__()
+        self._ray = _import_ray()
+        self._cores, self._gpus = cores, gpus
+        self._ours = not self._ray.is_initialized()
+        if self._ours:
+            self._connect(address)
+        self._actor = self._ray.remote(
+            num_cpus=cores, num_gpus=gpus, max_restarts=0, concurrency_groups={_INBOX: 1}
+        )(_Actor)
+
+    def _connect(self, address: str | None) -> None:
+        settings: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
+        if address is not None:
+            _require_somebody_at(address)
+            settings["address"] = address
+        else:
+            # The package may be a checkout on sys.path: local workers find it all the same.
+            root = str(Path(__file__).resolve().parents[2])
+            paths = [root, os.environ.get("PYTHONPATH", "")]
+            variables = {
+                "PYTHONPATH": os.pathsep.join(filter(None, paths)),
+                "OMP_NUM_THREADS": "1",
+                "OPENBLAS_NUM_THREADS": "1",
+            }
+            settings |= {"include_dashboard": False, "runtime_env": {"env_vars": variables}}
+        try:
+            self._ray.init(**settings)
+        except (ConnectionError, ValueError, RuntimeError) as error:
+            raise InvalidInput(f"cannot reach the Ray cluster at {address}: {error}") from None
+
+    def room(self) -> int:
+        """How many workers the cluster holds at a time; where there is no room, the pool closes."""
+        found = self._ray.cluster_resources()
+        room = int(found.get("CPU", 0) // self._cores)
+        if self._gpus > 0:
+            room = min(room, int(found.get("GPU", 0) // self._gpus))
+        if room < 1:
+            self.close()
+            raise InvalidInput(
+                f"no problem fits into the Ray cluster: each needs {self._cores} core(s) and "
+                f"{self._gpus:g} GPU(s), and it has {found.get('CPU', 0):g} and "
+                f"{found.get('GPU', 0):g}"
+            )
+        return room
+
+    def _launch(self, job: Job, hear: Callable[[Any], None]) -> AbstractWorker:
+        return _RayWorker(self._ray, self._actor.remote(), job, hear)
+
+    def close(self) -> None:
+        super().close()
+        if self._ours:
+            self._ray.shutdown()
+
+
+class _RayWorker(AbstractWorker):
+    """An actor with its job; a thread listens to it."""
+
+    def __init__(self, ray: Any, actor: Any, job: Job, hear: Callable[[Any], None]) -> None:
+        self._ray, self._actor, self._hear = ray, actor, hear
+        stream = actor.run.options(num_returns="streaming").remote(job)
+        threading.Thread(target=self._listen, args=(stream,), daemon=True).start()
+
+    def _listen(self, stream: Any) -> None:
+        """Pass on messages until the worker ends, one way or another."""
+        last = Finished(WITHOUT_A_WORD)
+        try:
+            for reference in stream:
+                message = self._ray.get(reference)
+                if isinstance(message, Finished):
+                    last = message
+                else:
+                    self._hear(message)
+        except Exception as error:  # Ray has many, and each means that the worker is gone
+            last = Finished(f"{type(error).__name__}: {str(error).splitlines()[0]}")
+        self._hear(last)
+
+    def tell(self, message: Any) -> None:
+        self._actor.tell.options(concurrency_group=_INBOX).remote(message)
+
+    def stop(self) -> None:
+        with contextlib.suppress(Exception):  # it may be gone already
+            self._ray.kill(self._actor, no_restart=True)
+
+
+def _require_somebody_at(address: str) -> None:
+    """Ray waits for minutes where nobody answers."""
+    found = re.fullmatch(r"(?:ray://)?([^/:]+):(\d+)", address)
+    if found is None:
+        return  # a word such as "auto", which Ray knows
+    try:
+        socket.create_connection((found[1], int(found[2])), _CONNECT_SECONDS).close()
+    except OSError as error:
+        raise InvalidInput(
+            f"no Ray cluster answers at {address} ({error}); check the address, or leave "
+            "it out to start a local cluster"
+        ) from None
+
+
+def _import_ray() -> Any:
+    # It asks to report usage to its makers, at every start: no.
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    try:
+        import ray
+    except ImportError:
+        raise InvalidInput(_NO_RAY) from None
+    return ray
