@@ -174,6 +174,18 @@ PERTURBATIONS = {
         "ceiling = np.where(self.above, self.upper + width, self.upper + width)",
         "tests/reduction/test_clipping.py",
     ),
+    "a witness whose image is not clipped": _tested(
+        _WITNESS,
+        "(*(self._clip(side[0]) for side in piece.enclosure(x, parameters)))",
+        "(*(side[0] for side in piece.enclosure(x, parameters)))",
+        "tests/reduction/test_contract.py::test_witnesses_come_back",
+    ),
+    "a factor that comes back as its inverse": _tested(
+        "vhagar.reduction.contrast",
+        "self.given[root].project(1.0 / parameters)",
+        "self.given[root].project(parameters)",
+        "tests/reduction/test_contract.py::test_points_come_back",
+    ),
     "black pixels that linf leaves black": _tested(
         "vhagar.perturbation.shifted_linf_ball",
         "becomes = np.where(b > 0, top, low)",

@@ -1,4 +1,9 @@
-"""Problems as other problems: what is found there comes back as an answer to the one asked."""
+"""Problems as other problems: what is found there comes back as an answer to the one asked.
+
+Two things are done elsewhere. The reader puts a model's input convention (layout, mean, std) before
+the model, where a change of layout can cancel against the model's own: problems are about raw
+pixels. The question about one given input is reduced by `local/`, which asks it (`fixed_image`).
+"""
 
 from vhagar.reduction.base import AbstractReduction, Reduced, reduce_problem
 from vhagar.reduction.clipping import Clipping

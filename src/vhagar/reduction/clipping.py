@@ -96,6 +96,7 @@ class _Restore(AbstractRestore):
         return {"clipped_pixels": [np.flatnonzero(side).tolist() for side in sides]}
 
 
+@dataclass(frozen=True)
 class Clipping(AbstractReduction):
     """Images that are to be clipped, as images that the network clips."""
 

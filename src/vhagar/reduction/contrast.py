@@ -125,6 +125,7 @@ class _Restore(AbstractRestore):
         return {"form": Homogeneous.name}
 
 
+@dataclass(frozen=True)
 class Homogeneous(AbstractReduction):
     """Ranges of contrast without clipping, as a linear question."""
 
