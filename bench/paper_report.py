@@ -1,4 +1,4 @@
-"""The page of benchmarks, from the lines of results alone: run again, and it is written again."""
+"""The page of benchmarks, generated from the results alone."""
 
 from __future__ import annotations
 
@@ -33,21 +33,21 @@ from vhagar.result.serialize import check_writable, write_bytes
 _HEAD = """\
 # Benchmarks
 
-The rows of the paper's tables, run again with this program and with the [baselines](baselines.md).
-This page is generated from the results; see the end for how.
+The rows of the paper's tables, rerun with this program and with the [baselines](baselines.md).
+This page is generated from the results, as described at the end.
 """
 
 _OTHER_NETWORKS = """\
-**The networks are not the paper's.** They have the same architectures and were trained anew, so the
-paper's figures stand beside ours for orientation only: neither bounds nor times can be compared row
-by row.
+**The networks are not the paper's.** They have the same architectures but were trained again, so
+the paper's figures are for orientation only: neither bounds nor times can be compared row by row.
 """
 
 _UNITS = """\
-Bounds and gaps are percentages of the maximal confidence in the source class, means over the pairs
-of classes; here, of the end of the interval around the maximal confidence that makes no bound look
-better than it is. Times are minutes. The paper's figures are means over all 90 pairs, with up to
-three hours for each on 32 threads. Brightness and contrast are {clipping}, {as_paper}.
+Bounds and gaps are percentages of the maximal confidence in the source class, averaged over the
+pairs of classes. Of the interval around the maximal confidence, the end is used that makes no
+bound look better than it is. Times are in minutes. The paper's figures are means over all 90
+pairs, with up to three hours for each on 32 threads. Brightness and contrast are {clipping},
+{as_paper}.
 """
 
 _AGAIN = """\
@@ -57,9 +57,9 @@ _AGAIN = """\
         --methods {methods} --timeout {timeout}
     python bench/paper.py report tables.csv results.csv --out docs/benchmarks.md
 
-`tables.csv` holds the paper's rows, `networks/` the ONNX files; `examples/` has bundled ones.
-Stopped and started again, `run` goes on where it was; `--part 1/4` runs a quarter of the rows,
-`--only` rows by name, `--stop-after` ends in time. See `bench/README.md`.
+`tables.csv` holds the paper's rows, `networks/` the ONNX files; `examples/` has bundled ones. If
+`run` is stopped and started again, it resumes where it was; `--part 1/4` runs a quarter of the
+rows, `--only` selects rows by name, `--stop-after` limits the time. See `bench/README.md`.
 """
 
 
@@ -86,11 +86,11 @@ def write_report(arguments: argparse.Namespace) -> None:
         "\n".join(ours_markdown(comparisons)) + "\n",
         "## The baselines\n",
         "Lower bound, or mean and half-width, or interval; minutes in brackets. NA: the method "
-        "cannot take the question. No sample: no random input was of the source class. A dash: not "
-        "run.\n",
+        "cannot handle the perturbation. No sample: no random input was of the source class. A "
+        "dash: not run.\n",
         "\n".join(baselines_markdown(comparisons)) + "\n",
         "## Means and ratios\n",
-        "Each line is over the rows (and, of what ran here, the pairs) that both methods have.\n",
+        "Each line is over the rows (and, for runs made here, the pairs) that both methods have.\n",
         "\n".join(
             summary_markdown(
                 [*(against_paper(comparisons) if same else []), *against_here(rows, records)]
