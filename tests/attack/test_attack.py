@@ -117,7 +117,14 @@ def _outcome(found: Any) -> list[Any]:
     return [found.lower, attacks, hints]
 
 
-@pytest.mark.parametrize("perturbation", ["linf(0.2)", "contrast([0.5,2])", "rotation([0,40])"])
+@pytest.mark.parametrize(
+    "perturbation",
+    [
+        "linf(0.2)",
+        "contrast([0.5,2])",
+        pytest.param("rotation([0,40])", marks=pytest.mark.slow),
+    ],
+)
 def test_the_same_seed_gives_the_same_result(random_network: Network, perturbation: str) -> None:
     problem = Problem(random_network, perturbation=perturbation, source=1, targets=0)
     options = replace(_SMALL, inputs=8, steps=10, patience=4, rounds=2)

@@ -13,6 +13,7 @@ from vhagar_check import check
 from vhagar_check.exact import Exact
 from vhagar_check.model import read_model
 
+from ..marks import mostly_slow
 from ..network.conftest import ModelBuilder, float32_scores
 from ..network.corpus import MODELS
 from ..network.test_lowering import SIZE, RandomGraph
@@ -50,7 +51,7 @@ def test_both_readers_see_the_same_layers_of_random_graphs(seed: int, tmp_path: 
     _agree(random_graph(seed), tmp_path)
 
 
-@pytest.mark.parametrize("seed", range(100, 112))
+@pytest.mark.parametrize("seed", mostly_slow(range(100, 112), 4))
 def test_certificates_of_random_graphs_are_accepted(seed: int, tmp_path: Path) -> None:
     model, path = tmp_path / "model.onnx", tmp_path / "proof.cert"
     model.write_bytes(random_graph(seed))

@@ -121,7 +121,7 @@ def test_verify(model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
 
 
 @pytest.mark.subprocess
-@pytest.mark.parametrize("more", [[], ["--paper"]])
+@pytest.mark.parametrize("more", [[], pytest.param(["--paper"], marks=pytest.mark.slow)])
 def test_attack(
     more: list[str],
     model: str,

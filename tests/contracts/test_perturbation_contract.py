@@ -34,6 +34,8 @@ from vhagar.perturbation import (
 from vhagar.perturbation.scalar import AbstractScalarPiece
 from vhagar.perturbation.shifted_linf_ball import ShiftedLinfBallPiece
 
+from ..marks import mostly_slow
+
 DOMAINS = {
     "grey": Domain((1, 4, 4)),
     "colour": Domain((3, 3, 3), -1.0, 1.0),
@@ -127,7 +129,7 @@ def clip(request: pytest.FixtureRequest) -> bool:
     return request.param
 
 
-@pytest.fixture(params=DOMAINS)
+@pytest.fixture(params=mostly_slow(list(DOMAINS), 3))
 def domain(request: pytest.FixtureRequest) -> Domain:
     return DOMAINS[request.param]
 

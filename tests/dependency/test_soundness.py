@@ -10,6 +10,7 @@ from vhagar.dependency import Dependencies, DependencyOptions, Order, Rule, find
 from vhagar.perturbation import PERTURBATIONS as KINDS
 from vhagar.perturbation import AbstractPiece, Domain, parse
 
+from ..marks import mostly_slow
 from ..relaxation.samples import BUILDS, PERTURBATIONS, domain_of, network_of, pairs, pieces_of
 from .exact import convolutional_network, dense_network, violations
 
@@ -52,7 +53,7 @@ def test_every_perturbation_is_here() -> None:
     assert {text.split("(")[0] for text, _ in PERTURBED} == {kind.name for kind in KINDS}
 
 
-@pytest.mark.parametrize(("text", "clip"), PERTURBED)
+@pytest.mark.parametrize(("text", "clip"), mostly_slow(PERTURBED, 3))
 def test_networks_apt_to_have_relations(text: str, clip: bool) -> None:
     hidden = 0
     for seed in range(4):
@@ -67,7 +68,7 @@ def test_networks_apt_to_have_relations(text: str, clip: bool) -> None:
     assert hidden > 20
 
 
-@pytest.mark.parametrize("build", BUILDS)
+@pytest.mark.parametrize("build", mostly_slow(list(BUILDS), 3))
 def test_every_build_of_a_network(build: str) -> None:
     rng = np.random.default_rng(8)
     network, domain = network_of(build, rng), domain_of(build)

@@ -22,6 +22,8 @@ from vhagar.perturbation import Domain
 from vhagar.reduction.clipping import clip_of
 from vhagar.reduction.fixed_image import behind, fixed_images
 
+from ..marks import mostly_slow
+
 SHAPE = (1, 3, 4)
 ALONE = Options(processes=False, workers=1)
 # What float32 changes of the witness check's image, and the gap at which a search ends.
@@ -77,7 +79,7 @@ def margins(problem: LocalProblem, images: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.parametrize("span", [(0.0, 1.0), (-1.0, 2.0)])
-@pytest.mark.parametrize(("perturbation", "clip"), PERTURBATIONS)
+@pytest.mark.parametrize(("perturbation", "clip"), mostly_slow(PERTURBATIONS, 3))
 def test_the_margin_encloses_that_of_every_version(
     perturbation: str, clip: bool, span: tuple[float, float]
 ) -> None:
@@ -115,7 +117,9 @@ def test_the_margin_encloses_that_of_every_version(
     assert verdicts
 
 
-@pytest.mark.parametrize("engine", ["bab", "mip", "first-order", "attack"])
+@pytest.mark.parametrize(
+    "engine", ["bab", "mip", "first-order", pytest.param("attack", marks=pytest.mark.slow)]
+)
 @pytest.mark.parametrize("limit", [0.01, 0.4])
 def test_every_engine_answers(engine: str, limit: float) -> None:
     for seed in range(2):

@@ -198,9 +198,9 @@ def with_skip(build: Any, shape: tuple[int, ...]) -> Any:
 @pytest.mark.parametrize(
     ("shape", "options"),
     [
-        (IMAGE, {}),
-        (IMAGE, {"mean": MEAN, "std": STD}),
-        ((4, 5, 3), {"layout": "hwc"}),
+        pytest.param(IMAGE, {}, marks=pytest.mark.slow),
+        pytest.param(IMAGE, {"mean": MEAN, "std": STD}, marks=pytest.mark.slow),
+        pytest.param((4, 5, 3), {"layout": "hwc"}, marks=pytest.mark.slow),
         ((4, 5, 3), {"layout": "hwc", "mean": MEAN, "std": STD}),
     ],
 )

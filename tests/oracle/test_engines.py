@@ -111,7 +111,9 @@ def test_the_same_with_processes(number: int, engine: str) -> None:
 
 
 @pytest.mark.parametrize("engine", [*PLAIN, "mip, lambda"])
-@pytest.mark.parametrize("number", [33, 34, 37, 162, 225, 294, 399, 417, 423, 585, 840, 933])
+@pytest.mark.parametrize(
+    "number", mostly_slow([33, 34, 37, 162, 225, 294, 399, 417, 423, 585, 840, 933], 4)
+)
 def test_weights_of_very_different_sizes(number: int, engine: str) -> None:
     """Scores may be much larger than confidences: tolerances must be measured by the scores."""
     plain = Case(number).problem()

@@ -143,6 +143,7 @@ def test_rational_confidence_by_hand() -> None:
     assert rational_confidence(HIDDEN, x, 1) == -Fraction(1, 4)
 
 
+@pytest.mark.slow
 def test_no_random_attack_is_better() -> None:
     attacks = 0
     for number in range(0, 192, 11):

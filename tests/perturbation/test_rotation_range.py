@@ -16,6 +16,8 @@ from vhagar.perturbation.rotation_range import RotationPiece, turn_by
 from vhagar.perturbation.rotation_weights import Arc, arc_between
 from vhagar.solver.linear_model import LinearModel
 
+from ..marks import mostly_slow
+
 PLANES = [(4, 4), (5, 5), (3, 6), (5, 2), (1, 4), (1, 1), (7, 8)]
 SPANS = [
     (5.0, 10.0),
@@ -75,7 +77,7 @@ def require_between(arc: Arc, weights: np.ndarray, s: Fraction, rows: slice = sl
 
 
 @pytest.mark.parametrize("plane", PLANES, ids=str)
-@pytest.mark.parametrize("span", SPANS, ids=str)
+@pytest.mark.parametrize("span", mostly_slow([(span,) for span in SPANS], 3), ids=str)
 def test_an_arc_holds_the_weights_of_every_angle(
     plane: tuple[int, int], span: tuple[float, float]
 ) -> None:

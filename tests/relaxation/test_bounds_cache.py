@@ -53,7 +53,13 @@ def _story(result: Result) -> Any:
 
 
 @pytest.mark.parametrize(
-    "perturbation", ["occlusion(1,1,2)", "linf(0.1)", "brightness([0,0.05])", "rotation(20)"]
+    "perturbation",
+    [
+        "occlusion(1,1,2)",
+        "linf(0.1)",
+        pytest.param("brightness([0,0.05])", marks=pytest.mark.slow),
+        "rotation(20)",
+    ],
 )
 def test_results_are_the_same_with_and_without(network: Network, perturbation: str) -> None:
     memory = BoundsCache()
@@ -97,6 +103,7 @@ def test_another_network_is_another_matter(network: Network) -> None:
         assert _story(alone) == _story(verify(problem, timeout=120, options=ALONE, bounds=memory))
 
 
+@pytest.mark.slow
 def test_clipping_is_another_matter(network: Network) -> None:
     memory = BoundsCache()
     for clip in (True, False, True):

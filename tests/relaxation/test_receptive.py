@@ -14,6 +14,7 @@ from vhagar.relaxation import layerwise, receptive
 from vhagar.relaxation.layerwise import quick_bounds
 from vhagar.relaxation.twin import stages_of
 
+from ..marks import mostly_slow
 from .samples import PERTURBATIONS, ExactNetwork, Rng, pairs, pieces_of
 
 SHAPE = (2, 5, 6)
@@ -46,7 +47,7 @@ def network_of(build: str, rng: Rng) -> Network:
 
 
 @every_build
-@pytest.mark.parametrize(("text", "clip"), PERTURBATIONS)
+@pytest.mark.parametrize(("text", "clip"), mostly_slow(PERTURBATIONS, 3))
 def test_windows_give_what_whole_layers_give_and_hold(
     build: str, text: str, clip: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -16,6 +16,7 @@ from vhagar.network import Affine, Convolution, Relu, write_onnx
 from vhagar.runtime import devices
 from vhagar.search.bounders import first_order, size
 
+from ...marks import mostly_slow
 from ...oracle.cases import Case
 from ...oracle.exact import exact_optimum
 from ...oracle.test_engines import require_sound
@@ -23,7 +24,7 @@ from ...oracle.test_engines import require_sound
 ALONE = Options(engine="first-order", processes=False, device="cpu")
 
 
-@pytest.mark.parametrize("number", range(0, 384, 17))
+@pytest.mark.parametrize("number", mostly_slow(range(0, 384, 17), 3))
 def test_the_interval_holds_the_optimum(number: int) -> None:
     case = Case(number)
     problem = case.problem()
@@ -39,6 +40,7 @@ def network(rng: np.random.Generator) -> Network:
     return Network((one, Relu(one.out_shape), two, Relu((6,)), last), (1, 8, 8), "small")
 
 
+@pytest.mark.slow
 def test_the_default_engine_turns_to_it_by_size(monkeypatch: pytest.MonkeyPatch) -> None:
     """It says so, finds witnesses without linear programs, and beats interval arithmetic."""
     monkeypatch.setattr(size, "MOST_LP_NEURONS", 100)
@@ -58,6 +60,7 @@ def test_the_default_engine_turns_to_it_by_size(monkeypatch: pytest.MonkeyPatch)
     assert result.status is Status.EXHAUSTED
 
 
+@pytest.mark.subprocess
 def test_the_attack_runs_beside_it() -> None:
     """Both ends move, and Ctrl-C returns what is known by then."""
 
