@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import csv
 import io
-import os
 import sys
 import time
 from collections.abc import Sequence
@@ -27,6 +26,7 @@ import vhagar
 from vhagar import Options, Problem, Status
 from vhagar.options import MIP_PARTS
 from vhagar.result.serialize import check_writable, write_bytes
+from vhagar.runtime.cores import available_cores
 
 # The variants: the paper's three, then ours.
 VARIANTS: dict[str, Options] = {
@@ -116,7 +116,7 @@ def parser() -> argparse.ArgumentParser:
     )
     arguments.add_argument("networks", type=Path, help="folder with the ONNX files")
     arguments.add_argument("--timeout", type=float, default=45.0, help="seconds for each run")
-    arguments.add_argument("--workers", type=int, default=os.cpu_count() or 1)
+    arguments.add_argument("--workers", type=int, default=available_cores())
     arguments.add_argument("--out", type=Path, required=True, help="results, .csv")
     arguments.add_argument("--page", type=Path, help="write the table as Markdown")
     arguments.add_argument("--rows", help="numbers of rows, such as 4,5 (default: all)")

@@ -13,7 +13,6 @@ report --figures` writes. What is in a file already is not run again. `draw` run
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -39,6 +38,7 @@ from vhagar import Options, Problem, read_onnx
 from vhagar.errors import InvalidInput, VhagarError
 from vhagar.report.data import NetworkFacts
 from vhagar.result.serialize import check_writable
+from vhagar.runtime.cores import available_cores
 
 # A network, a perturbation, and a pair of classes.
 Question = tuple[str, str, tuple[int, int]]
@@ -174,7 +174,7 @@ def parser() -> argparse.ArgumentParser:
             command.add_argument("--timeout", type=float, default=60.0, help="for each run")
         if name == "run":
             command.add_argument("--methods", help="some of them, such as vhagar,dataset")
-            command.add_argument("--workers", type=int, default=os.cpu_count() or 1)
+            command.add_argument("--workers", type=int, default=available_cores())
             command.add_argument("--samples", type=int, default=70_000, help="of random sampling")
         if name == "draw":
             command.add_argument("--results", type=Path, required=True, help="folder of results")

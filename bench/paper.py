@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -31,6 +30,7 @@ from vhagar import Interval, Options, Problem, Status
 from vhagar.baseline import DatasetEngine, MarabouEngine, RandomEngine
 from vhagar.errors import InvalidInput, VhagarError
 from vhagar.result.serialize import check_writable
+from vhagar.runtime.cores import available_cores
 from vhagar.search import ATTACKS, ENGINES, AbstractEngine
 
 # Ours is what users get; the baselines; and every engine by its name.
@@ -184,7 +184,7 @@ def parser() -> argparse.ArgumentParser:
     add("--pairs", default="2", help="2:3,0:1, or how many random ones for each row (default: 2)")
     add("--timeout", type=float, default=60.0, help="seconds for each run (default: 60)")
     add("--stop-after", type=float, metavar="MINUTES", help="start nothing new after so long")
-    add("--workers", type=int, default=os.cpu_count() or 1)
+    add("--workers", type=int, default=available_cores())
     add("--seed", type=int, default=0)
     add("--samples", type=int, default=70_000, help="of random sampling (default: 70000)")
     add("--clip", action="store_true", help="clip brightness and contrast (the paper did not)")

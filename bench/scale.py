@@ -13,7 +13,6 @@ import argparse
 import csv
 import json
 import math
-import os
 import resource
 import subprocess
 import sys
@@ -25,6 +24,7 @@ import numpy as np
 
 import vhagar
 from vhagar import Options, Problem
+from vhagar.runtime.cores import available_cores
 
 PERTURBATIONS = ("occlusion(12,12,5)", "patch([0,1],12,12,3)", "linf(0.02)")
 SOURCE, TARGET = 2, 3
@@ -54,7 +54,7 @@ def measure(
 
         gpu = torch.cuda.max_memory_allocated() / 2**20
     values = (
-        network.name, network.hidden_neurons, perturbation, result.device, os.cpu_count(),
+        network.name, network.hidden_neurons, perturbation, result.device, available_cores(),
         trivial, result.lower, result.upper, improved[0] if improved else math.nan, last,
         result.seconds, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024, gpu,
     )  # fmt: skip

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import csv
-import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -25,6 +24,7 @@ import vhagar
 from vhagar import Interval, Network, Options, Problem, Result, Status
 from vhagar.options import ATTACK_PARTS, DEVICES, MIP_PARTS
 from vhagar.result.serialize import check_writable
+from vhagar.runtime.cores import available_cores
 from vhagar.search import ATTACKS, ENGINES
 
 # A gap of this part of the upper bound counts as closed.
@@ -184,7 +184,7 @@ def parser() -> argparse.ArgumentParser:
     arguments.add_argument("networks", type=Path, help="folder with the ONNX files")
     arguments.add_argument("--engines", default="bab", help="such as bab,mip (default: bab)")
     arguments.add_argument("--timeout", type=float, default=60.0, help="seconds for each run")
-    arguments.add_argument("--workers", type=int, default=os.cpu_count() or 1)
+    arguments.add_argument("--workers", type=int, default=available_cores())
     arguments.add_argument("--seed", type=int, default=0)
     arguments.add_argument("--device", default="auto", choices=DEVICES)
     arguments.add_argument("--only", help="numbers of instances (1,4,7), or a part of their text")

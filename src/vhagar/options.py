@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-import os
 from dataclasses import dataclass
 from pathlib import Path
 
 from vhagar.errors import InvalidInput
+from vhagar.runtime.cores import available_cores
 from vhagar.runtime.devices import cuda_is_likely
 
 # Where batches are computed; "auto" is a GPU where there is one.
@@ -28,8 +28,8 @@ class Options:
     `relative_gap * upper`, or too small beside the first bound to matter (see `Run`).
     `processes` says whether searches run in processes of their own; without, everything happens in
     the caller's process, one target after the other, which is slower and easier to debug.
-    `workers` is the number of processes that share one search, all cores by default; with one
-    worker a search that closes gives the same result every time.
+    `workers` is the number of processes that share one search, all available cores by default;
+    with one worker a search that closes gives the same result every time.
     `attack` says whether the attack runs beside a search that has worker processes; it may start
     from the inputs in `dataset`, an .npz file or a folder of images. `device` is where attacks
     and first-order steps run: "cpu", "cuda", or "auto", a GPU where there is one.
@@ -85,7 +85,7 @@ class Options:
     @property
     def worker_count(self) -> int:
         """The number of processes that share a search."""
-        return self.workers or os.cpu_count() or 1
+        return self.workers or available_cores()
 
 
 def check_device_name(name: str) -> None:

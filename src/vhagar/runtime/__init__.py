@@ -1,1 +1,1 @@
-"""Processes, threads and devices: what work runs on. Knows nothing of networks."""
+"""Worker pools, cores, threads and devices: what work runs on. Knows nothing of networks."""

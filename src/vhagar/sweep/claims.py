@@ -9,6 +9,8 @@ import sys
 import uuid
 from pathlib import Path
 
+from vhagar.runtime.cores import available_cores
+
 
 def owner_name() -> str:
     """This process, as nobody else is called: host, process, when it began, and a number."""
@@ -41,7 +43,7 @@ def _began(pid: int) -> str:
 
 def machine() -> str:
     """What the results were computed on, in words."""
-    cores = os.cpu_count() or 1
+    cores = available_cores()
     python = ".".join(map(str, sys.version_info[:3]))
     several = "core" if cores == 1 else "cores"
     return f"{platform.system()} {platform.machine()}, {cores} {several}, Python {python}"

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-import os
 from dataclasses import dataclass, field, replace
 
 from vhagar.errors import InvalidInput
 from vhagar.options import Options
+from vhagar.runtime.cores import available_cores
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Settings:
 
     @property
     def job_count(self) -> int:
-        return self.jobs or max((os.cpu_count() or 1) // self.workers, 1)
+        return self.jobs or max(available_cores() // self.workers, 1)
 
     @property
     def problem_options(self) -> Options:

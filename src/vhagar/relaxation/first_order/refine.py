@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -24,6 +23,7 @@ from vhagar.relaxation.layerwise import (
 from vhagar.relaxation.receptive import LocalNetwork, View, local_network, tile_bounds
 from vhagar.relaxation.starts import hexagon_directions, hexagons_of, neuron_starts
 from vhagar.relaxation.twin import Choice
+from vhagar.runtime.cores import available_cores
 from vhagar.runtime.devices import in_parts, require_torch
 from vhagar.runtime.threads import in_threads
 
@@ -64,7 +64,7 @@ def first_order_bounds(
     One step is none: it evaluates the quick choice. Where there is no time left, layers keep what
     interval arithmetic knows of them.
     """
-    bounds = TwinBounds(network, piece, cores(), should_stop)
+    bounds = TwinBounds(network, piece, available_cores(), should_stop)
     for layer, plain in enumerate(plain_hexagons(network, piece)):
         if layer == 0:
             append_plain(bounds, layer, bounds.quick(0).meet(plain))
@@ -99,11 +99,6 @@ def refine(
 def _met(known: Hexagons, found: Array) -> Hexagons:
     proven = np.where(np.isnan(found), np.inf, found)  # NaN proves nothing
     return hexagons_of(proven, known.ratio).meet(known).tightened()
-
-
-def cores() -> int:
-    """How many threads may work at once."""
-    return os.cpu_count() or 1
 
 
 def memory_for(device: Any) -> int:
@@ -166,7 +161,7 @@ def exact_bounds(bounds: TwinBounds, layer: int, start: Array, chosen: Multiplie
         own = bounds.bound(layer, start[0, rows], start[1, rows], chosen.choice(rows))
         parts[number] = own
 
-    in_threads(prove, len(parts), cores())
+    in_threads(prove, len(parts), available_cores())
     return np.concatenate(parts)
 
 
@@ -211,7 +206,7 @@ def _local(
             index = local.output.at(tiles[number]).index
             found[:, index] = value.reshape(len(directions), -1)
 
-        in_threads(prove, len(tiles), cores())
+        in_threads(prove, len(tiles), available_cores())
 
     in_parts(len(places), memory_for(device) // (4 * _NUMBERS_EACH * width), work)
     return found

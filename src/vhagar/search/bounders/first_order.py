@@ -19,10 +19,11 @@ from vhagar.engine import AbstractEngine
 from vhagar.perturbation import AbstractPiece
 from vhagar.problem import Problem
 from vhagar.relaxation.first_order.dual import Steps
-from vhagar.relaxation.first_order.refine import cores, first_order_bounds, refine
+from vhagar.relaxation.first_order.refine import first_order_bounds, refine
 from vhagar.relaxation.first_order.root import root_bounds
 from vhagar.relaxation.layerwise import TwinBounds, quick_bounds
 from vhagar.result import BoundKind, Run
+from vhagar.runtime.cores import available_cores
 from vhagar.runtime.devices import device_words, require_torch, torch_device
 from vhagar.runtime.processes import ProcessPool
 from vhagar.search.bounders.size import is_large
@@ -66,7 +67,7 @@ class LargeEngine(AbstractEngine):
             )
         if device.type == "cpu" and run.options.attack and run.options.processes:
             # The attack needs a core of its own; threads that wait for each other need theirs, too.
-            require_torch().set_num_threads(max(1, cores() - 1))
+            require_torch().set_num_threads(max(1, available_cores() - 1))
         with ProcessPool() as pool:
             attack = _Attack(run, pool, deadline)
             bounding = _Bounding(run, device, deadline, attack.hear)
@@ -141,7 +142,7 @@ class _Bounding:
                 problem.network, piece, self._device, should_stop=self._is_late
             )
         else:
-            bounds = quick_bounds(problem.network, piece, cores(), self._is_late)
+            bounds = quick_bounds(problem.network, piece, available_cores(), self._is_late)
         if len(self._kept) < _MOST_KEPT and not self._is_late():
             self._kept[root] = bounds
         return bounds

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
-
 from vhagar.options import Options
 from vhagar.problem import Problem
+from vhagar.runtime.cores import available_cores
 from vhagar.runtime.devices import device_words, torch_device
 from vhagar.runtime.pool import Channel
 from vhagar.search.bounders.gpu.explorer import WideExplorer
@@ -26,7 +25,7 @@ def explore_wide(argument: tuple[Problem, Options, int], channel: Channel) -> No
     device = torch_device(options.device)
     if options.wide is None and device.type == "cpu":
         channel.receive()  # there is a driver and no GPU for PyTorch: nothing ever comes
-    threads = max(1, int(_THREADS_SHARE * (os.cpu_count() or 1)))
+    threads = max(1, int(_THREADS_SHARE * available_cores()))
     explorer = WideExplorer(problem, options, device, first_number(worker), threads=threads)
     explorer.warm_up()
     channel.send(WideReady(device_words(device)))
