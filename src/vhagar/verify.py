@@ -31,7 +31,7 @@ def verify(
     bounds: BoundsCache | None = None,
     engine: AbstractEngine | None = None,
 ) -> Result:
-    """Compute an interval around the maximal globally non-robust bound.
+    """Compute an interval around the minimal globally robust bound.
 
     The interval is valid whenever the run ends: when it is closed, when `timeout` seconds have
     passed, or on Ctrl-C, which returns the result so far with status INTERRUPTED. `on_progress` is

@@ -85,7 +85,7 @@ class Progress:
 
 @dataclass(frozen=True, eq=False)
 class AbstractResult:
-    """The interval around the maximal globally non-robust bound, and all that supports it.
+    """The interval around the minimal globally robust bound, and the evidence for it.
 
     `lower` is the confidence of `witness` (0 without one); `upper` is a dual bound. `targets` holds
     an interval for each target class; one that was left open cannot exceed `upper`. `nodes` is how
