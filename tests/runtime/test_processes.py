@@ -20,6 +20,7 @@ import pytest
 import vhagar
 from vhagar import Network, Options, Problem, Status, verify
 from vhagar.network import Affine
+from vhagar.reduction import reduce_problem
 from vhagar.runtime.pool import Finished
 from vhagar.runtime.processes import ProcessPool
 from vhagar.search import ENGINES
@@ -61,8 +62,8 @@ def collect(job: Any) -> list[Any]:
 
 def test_messages_arrive_in_order(hidden: Network) -> None:
     problem = Problem(hidden, perturbation="linf(0.125)", source=0, targets=1)
-    options = Options(engine="mip")
-    *messages, last = collect((mip_engine._search, (problem, 1, options, UNPREPARED)))
+    reduced, options = reduce_problem(problem, ()), Options(engine="mip")
+    *messages, last = collect((mip_engine._search, (reduced, 1, options, UNPREPARED)))
     assert last.error is None
     values = [message.value for message in messages if isinstance(message, UpperFound)]
     assert values

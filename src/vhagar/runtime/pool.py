@@ -6,11 +6,13 @@ machine, `ray_pool.RayPool` in a Ray cluster.
 
 from __future__ import annotations
 
+import os
 import queue
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Self
 
 
@@ -37,6 +39,19 @@ class Finished:
 WITHOUT_A_WORD = "the worker ended without a word"
 # How long to wait for a message before looking around, in seconds.
 HEARTBEAT = 0.25
+
+
+def worker_environment() -> dict[str, str]:
+    """The environment variables that a worker needs besides its parent's."""
+    # The package may be a checkout on sys.path: the worker finds it all the same.
+    root = str(Path(__file__).resolve().parents[2])
+    paths = [root, os.environ.get("PYTHONPATH", "")]
+    # One core each: linear algebra must not start threads of its own.
+    return {
+        "PYTHONPATH": os.pathsep.join(filter(None, paths)),
+        "OMP_NUM_THREADS": "1",
+        "OPENBLAS_NUM_THREADS": "1",
+    }
 
 
 class AbstractWorker(ABC):

@@ -17,7 +17,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 from vhagar.runtime.pool import (
@@ -27,6 +26,7 @@ from vhagar.runtime.pool import (
     Channel,
     Finished,
     Job,
+    worker_environment,
 )
 
 
@@ -42,18 +42,12 @@ class _Process(AbstractWorker):
 
     def __init__(self, job: Job, hear: Callable[[Any], None]) -> None:
         self._hear = hear
-        # The package may be a checkout on sys.path: the worker finds it all the same.
-        root = str(Path(__file__).resolve().parents[2])
-        paths = [root, os.environ.get("PYTHONPATH", "")]
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
-        # One core each: linear algebra must not start threads of its own.
-        environment |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
         with _sigint_blocked():
             self._process = subprocess.Popen(
                 [sys.executable, "-c", "from vhagar.runtime.processes import work; work()"],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
-                env=environment,
+                env={**os.environ, **worker_environment()},
             )
         self._outbox: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         self.tell(job)

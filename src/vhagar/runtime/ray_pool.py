@@ -13,7 +13,6 @@ import re
 import socket
 import threading
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 from vhagar.errors import InvalidInput
@@ -24,6 +23,7 @@ from vhagar.runtime.pool import (
     Channel,
     Finished,
     Job,
+    worker_environment,
 )
 
 _CONNECT_SECONDS = 10.0
@@ -83,15 +83,8 @@ class RayPool(AbstractPool):
             _require_somebody_at(address)
             settings["address"] = address
         else:
-            # The package may be a checkout on sys.path: local workers find it all the same.
-            root = str(Path(__file__).resolve().parents[2])
-            paths = [root, os.environ.get("PYTHONPATH", "")]
-            variables = {
-                "PYTHONPATH": os.pathsep.join(filter(None, paths)),
-                "OMP_NUM_THREADS": "1",
-                "OPENBLAS_NUM_THREADS": "1",
-            }
-            settings |= {"include_dashboard": False, "runtime_env": {"env_vars": variables}}
+            settings["include_dashboard"] = False
+            settings["runtime_env"] = {"env_vars": worker_environment()}
         try:
             self._ray.init(**settings)
         except (ConnectionError, ValueError, RuntimeError) as error:
