@@ -108,7 +108,6 @@ def striped_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.subprocess
 @pytest.mark.parametrize("name", ["mnist_3x50_pgd", "mnist_conv1"])
 def test_training_learns_and_exports(striped_data: Path, tmp_path: Path, name: str) -> None:
-    pytest.importorskip("torch", reason="training needs the optional extra 'train'")
     options = ("--data", str(striped_data), "--out", str(tmp_path), "--epochs", "8")
     finished = run_training(name, *options, "--images", "3")
     assert finished.returncode == 0, finished.stderr
@@ -121,7 +120,6 @@ def test_training_learns_and_exports(striped_data: Path, tmp_path: Path, name: s
 
 @pytest.mark.subprocess
 def test_training_refuses_images_of_another_shape(striped_data: Path, tmp_path: Path) -> None:
-    pytest.importorskip("torch", reason="training needs the optional extra 'train'")
     refused = run_training("cifar_conv1", "--data", str(striped_data), "--out", str(tmp_path))
     assert refused.returncode != 0
     assert "needs uint8 images of shape (3, 32, 32)" in refused.stderr

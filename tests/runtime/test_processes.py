@@ -28,6 +28,8 @@ from vhagar.search.mip import engine as mip_engine
 from vhagar.search.mip.messages import UpperFound
 from vhagar.search.mip.preparation import UNPREPARED
 
+pytestmark = pytest.mark.subprocess
+
 PATIENCE = 60.0
 ChildrenOf = Callable[[int], set[int]]
 

@@ -84,6 +84,7 @@ def test_one_worker_needs_no_process(
     assert story(verify(problem, on_progress=look, options=no_processes)) == story(alone)
 
 
+@pytest.mark.subprocess
 def test_several_workers_agree_with_one(
     problem: Problem, alone: Result, children_of: ChildrenOf
 ) -> None:
@@ -111,6 +112,7 @@ class Killer:
                 self.left -= 1
 
 
+@pytest.mark.subprocess
 @pytest.mark.parametrize("killed", [1, 2])
 def test_killed_workers_take_nothing_with_them(
     killed: int, problem: Problem, alone: Result, children_of: ChildrenOf
@@ -145,6 +147,7 @@ def fail_with_many_nodes(argument, channel):
 """
 
 
+@pytest.mark.subprocess
 def test_an_error_in_a_worker_loses_no_node(
     problem: Problem,
     alone: Result,
@@ -165,6 +168,8 @@ def test_an_error_in_a_worker_loses_no_node(
     assert children_of(os.getpid()) == before
 
 
+@pytest.mark.slow
+@pytest.mark.subprocess
 def test_an_error_with_many_nodes_loses_none(
     problem: Problem, alone: Result, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -183,6 +188,8 @@ def test_an_error_with_many_nodes_loses_none(
     assert result.notes == ("the bounding of wide frontiers ended early: ValueError: no idea",)
 
 
+@pytest.mark.slow
+@pytest.mark.subprocess
 def test_a_process_that_holds_up_the_search_loses_its_nodes_to_others(
     problem: Problem, alone: Result, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -196,6 +203,8 @@ def test_a_process_that_holds_up_the_search_loses_its_nodes_to_others(
     assert not result.notes
 
 
+@pytest.mark.slow
+@pytest.mark.subprocess
 def test_many_nodes_at_once_find_the_same(
     problem: Problem, alone: Result, monkeypatch: pytest.MonkeyPatch, children_of: ChildrenOf
 ) -> None:
@@ -266,7 +275,10 @@ def test_a_model_that_a_solver_refuses_is_noted(
     assert result.notes == ("a part of the search failed: HiGHS answered kError",)
 
 
-@pytest.mark.parametrize("options", [ALONE, TOGETHER])
+@pytest.mark.parametrize(
+    "options",
+    [ALONE, pytest.param(TOGETHER, marks=[pytest.mark.slow, pytest.mark.subprocess])],
+)
 def test_no_attack_is_more_confident_than_any_input(problem: Problem, options: Options) -> None:
     """Where the perturbed input is arbitrary, the largest confidence is the answer."""
     options = replace(options, relative_gap=0.01)

@@ -152,6 +152,7 @@ def test_it_is_the_same_every_time(problem: Problem, alone: Options) -> None:
     assert alone.certificate.read_bytes() == first
 
 
+@pytest.mark.subprocess
 @pytest.mark.parametrize("killed", [0, 1, 2])
 def test_workers_and_their_loss(
     killed: int, problem: Problem, alone: Options, children_of: ChildrenOf
@@ -165,6 +166,8 @@ def test_workers_and_their_loss(
     proven(result, problem)
 
 
+@pytest.mark.slow
+@pytest.mark.subprocess
 def test_nodes_of_a_worker_that_failed_are_explored_by_another(
     problem: Problem, alone: Options, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -298,6 +298,8 @@ def test_the_engine_without_dependencies(backend: Backend, number: int) -> None:
     assert not result.notes
 
 
+@pytest.mark.slow
+@pytest.mark.subprocess
 def test_the_engine_in_processes(backend: Backend) -> None:
     problem = Case(0).problem()
     truth = overall(exact_optimum(problem))

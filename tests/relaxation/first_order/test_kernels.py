@@ -161,6 +161,8 @@ def triton_step(
     )
 
 
+@pytest.mark.slow
+@pytest.mark.subprocess
 @pytest.mark.skipif(
     importlib.util.find_spec("triton") is None, reason="Triton comes with PyTorch for CUDA only"
 )

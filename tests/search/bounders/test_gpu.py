@@ -335,6 +335,7 @@ def test_a_heap_gives_the_best_first() -> None:
     assert heap.uppers() == {}
 
 
+@pytest.mark.subprocess
 @pytest.mark.parametrize("processes", [False, True])
 def test_the_engine_closes_with_batches(processes: bool) -> None:
     case = next(c for c in map(Case, range(400)) if c.kind == "linf" and c.problem().targets)
@@ -403,6 +404,8 @@ def test_a_move_is_projected_and_relaxed() -> None:
     check_move(move)
 
 
+@pytest.mark.slow
+@pytest.mark.subprocess
 @pytest.mark.skipif(
     importlib.util.find_spec("triton") is None, reason="Triton comes with PyTorch for CUDA only"
 )

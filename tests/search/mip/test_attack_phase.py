@@ -68,6 +68,7 @@ def test_nothing_is_attacked_without_a_perturbation(hidden: Network) -> None:
     assert not AttackPhase(run, ScriptedPool(), math.inf).running
 
 
+@pytest.mark.subprocess
 def test_beside_it_ends_when_it_is_told(problem: Problem) -> None:
     run = tracker_of(problem)
     with ProcessPool() as pool:
@@ -84,6 +85,7 @@ def test_beside_it_ends_when_it_is_told(problem: Problem) -> None:
     assert prepared.hints
 
 
+@pytest.mark.subprocess
 def test_what_others_say_is_not_for_it(problem: Problem) -> None:
     run = tracker_of(problem)
     attack = AttackPhase(run, ScriptedPool(lambda *_: Finished("out of memory")), math.inf)
@@ -158,6 +160,7 @@ def test_a_hint_goes_where_its_neuron_has_a_boolean(problem: Problem) -> None:
     assert np.isfinite(start).sum() == 1
 
 
+@pytest.mark.subprocess
 @pytest.mark.parametrize("processes", [False, True])
 @pytest.mark.parametrize("without", [(), MIP_PARTS])
 def test_the_engine_closes(problem: Problem, processes: bool, without: tuple[str, ...]) -> None:

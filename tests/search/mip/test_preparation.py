@@ -189,6 +189,7 @@ def in_processes(problem: Problem, size: int = 2) -> Iterator[tuple[TasksInPool,
         yield TasksInPool(problem, OPTIONS, size, pool, others.append, others.append), others
 
 
+@pytest.mark.subprocess
 def test_processes_find_the_same() -> None:
     problem = Problem(deep_network(), perturbation="occlusion(1,[1,3],1)", source=0)
     _, alone = prepared(problem)
@@ -205,6 +206,7 @@ def test_processes_find_the_same() -> None:
         assert orders[0] == orders[1]
 
 
+@pytest.mark.subprocess
 def test_whoever_is_stuck_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     problem = Problem(deep_network(), perturbation="linf(0.2)", source=0)
     monkeypatch.setattr(mip_tasks, "_PATIENCE", 0.0)
@@ -219,6 +221,7 @@ def test_whoever_is_stuck_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(pool.stopped) == 2
 
 
+@pytest.mark.subprocess
 def test_a_worker_that_fails_is_noted_and_the_rest_goes_on() -> None:
     problem = Problem(deep_network(), perturbation="linf(0.2)", source=0)
     with in_processes(problem) as (runner, others):
@@ -233,6 +236,7 @@ def _bounds(problem: Problem) -> Any:
     return known[0].bounds
 
 
+@pytest.mark.subprocess
 def test_a_solver_that_is_missing_ends_the_preparation() -> None:
     problem = Problem(deep_network(), perturbation="linf(0.2)", source=0)
     task = RelatePiece(0, _bounds(problem), 1.0)
