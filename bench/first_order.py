@@ -20,10 +20,11 @@ import torch
 
 import vhagar
 from vhagar import Problem
-from vhagar.relaxation.first_order.build import maps_of, whole_dual
+from vhagar.relaxation.first_order.build import whole_dual
 from vhagar.relaxation.first_order.dual import Steps
 from vhagar.relaxation.first_order.goal import ConfidenceGoal
 from vhagar.relaxation.first_order.refine import first_order_bounds
+from vhagar.relaxation.first_order.torch_layers import torch_stages
 from vhagar.relaxation.layerwise import TwinBounds, quick_bounds
 from vhagar.runtime.devices import torch_device
 
@@ -54,7 +55,7 @@ def bound_nodes(
 ) -> float:
     """Seconds to bound so many nodes."""
     codes = random_codes(bounds, nodes, 20, device)
-    maps = maps_of(bounds.stages, device)
+    stages = torch_stages(bounds.stages, device)
 
     def work() -> None:
         goal = ConfidenceGoal(
@@ -62,7 +63,7 @@ def bound_nodes(
             problem.source,
             torch.full((nodes,), problem.targets[0], device=device),
         )
-        dual = whole_dual(bounds, len(bounds.stages) - 1, maps, device, codes)
+        dual = whole_dual(bounds, len(bounds.stages) - 1, stages, device, codes)
         dual.run(goal, dual.begin(goal), Steps(steps, 0.01, 0.1))
 
     timed(work, device)  # compiles, and finds its memory

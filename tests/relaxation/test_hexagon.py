@@ -7,8 +7,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from vhagar.relaxation.corners import Corners
 from vhagar.relaxation.hexagon import CORNERS, Hexagons
-from vhagar.relaxation.twin import Backward, Corners, through_relu
+from vhagar.relaxation.twin_dual import Backward, through_relu
 
 RATIOS = (1.0, 1.0, 0.001, 0.7, 1.4, 900.0)
 
@@ -58,8 +59,9 @@ def exact_corners(hexagon: Hexagons) -> list[tuple[Fraction, Fraction]]:
 def offset(hexagon: Hexagons, multipliers: np.ndarray) -> tuple[float, float]:
     """The offset for `(a, b, p, q)`, and the rounding error that is paid for it."""
     a, b, p, q = multipliers[:, None, None]
-    state = Backward(a, b, np.zeros(1), np.zeros(1))
-    found = through_relu(Corners.of(hexagon), state, p, q)
+    corners = Corners.of(hexagon)
+    paid = p, q, corners.offset(a, b, p, q)
+    found = through_relu(Backward.begin((a, b)), paid, corners.magnitude)
     return float(found.constant[0]), 2.0 * float(found.error[0])
 
 

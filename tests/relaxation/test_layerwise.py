@@ -12,7 +12,8 @@ from vhagar.network import Affine, Relu
 from vhagar.perturbation import Domain, parse
 from vhagar.relaxation import Bounds, network_bounds
 from vhagar.relaxation.hexagon import Hexagons
-from vhagar.relaxation.layerwise import TwinBounds, quick_bounds, refine_layer
+from vhagar.relaxation.layerwise import TwinBounds, quick_bounds
+from vhagar.relaxation.refinement import refine_layer
 
 from ..oracle.exact import rationals
 from .samples import BUILDS, PERTURBATIONS, ExactNetwork, domain_of, network_of, pairs, pieces_of

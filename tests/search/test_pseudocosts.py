@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from vhagar.relaxation.lp import node_bound as bound
-from vhagar.relaxation.twin import twin_bound
+from vhagar.relaxation.twin_dual import paying
 from vhagar.search.pseudocosts import Candidate, Child, Chosen, Pseudocosts, choose
 
 from .nodes import Found, every_kind, everything
@@ -106,15 +106,15 @@ def _seen_by_the_formula(
 ) -> dict[int, tuple[np.ndarray, np.ndarray]]:
     seen: dict[int, tuple[np.ndarray, np.ndarray]] = {}
 
-    def spy(stages: Any, corners: Any, piece: Any, start: Any, choose: Any, *rest: Any) -> Any:
+    def spy(corners: Any, choose: Any, decided: Any) -> Any:
         def noted(layer: int, a: np.ndarray, b: np.ndarray) -> Any:
             seen[layer] = a[0].copy(), b[0].copy()
             return choose(layer, a, b)
 
-        return twin_bound(stages, corners, piece, start, noted, *rest)
+        return paying(corners, noted, decided)
 
     with monkeypatch.context() as patch:
-        patch.setattr(bound, "twin_bound", spy)
+        patch.setattr(bound, "paying", spy)
         allowed = found.context.allowed(())
         assert allowed is not None
         found.context.formula.upper(duals, allowed)

@@ -27,9 +27,9 @@ def _tested(module: str, old: str, new: str, test: str) -> Fault:
     return Fault(module, ((old, new),), test=test)
 
 
-_TWIN = "vhagar.relaxation.twin"
+_TWIN = "vhagar.relaxation.twin_dual"
+_CORNERS = "vhagar.relaxation.corners"
 _HEXAGON = "vhagar.relaxation.hexagon"
-_LAYERWISE = "vhagar.relaxation.layerwise"
 _INTERVAL = "vhagar.relaxation.interval"
 _BOUND = "vhagar.relaxation.lp.node_bound"
 _CONTEXT = "vhagar.relaxation.lp.region_model"
@@ -63,16 +63,25 @@ RELAXATION = {
         ),
         (236,),
     ),
-    "a corner forgotten": _one(
-        _TWIN, "for k in range(len(self.s)):", "for k in range(1, 13):", 236
+    "a corner forgotten": Fault(
+        _CORNERS,
+        (
+            ("in enumerate(corners):", "in list(enumerate(corners))[1:13]:"),
+            ("amax(value, axis=0)", "amax(value[1:13], axis=0)"),
+        ),
+        (236,),
     ),
     "the copies swapped": _one(
-        _TWIN,
-        "z, z_p = np.maximum(s, 0.0), np.maximum(t, 0.0)",
-        "z, z_p = np.maximum(t, 0.0), np.maximum(s, 0.0)",
+        _CORNERS,
+        "z, z_p = hexagons.after(s), hexagons.after(t)",
+        "z, z_p = hexagons.after(t), hexagons.after(s)",
     ),
-    "the sign of a multiplier flipped": _one(
-        _TWIN, "value -= np.multiply(q, self.t[k]", "value += np.multiply(q, self.t[k]"
+    "the sign of a multiplier flipped": Fault(
+        _CORNERS,
+        (
+            ("value -= q * self.t[:, None]", "value += q * self.t[:, None]"),
+            ("add_product(value, q, t, spare, -1)", "add_product(value, q, t, spare)"),
+        ),
     ),
     "an offset not paid": _one(
         _TWIN, "state.constant + offsets.sum(axis=1)", "state.constant + 0 * offsets.sum(axis=1)"
@@ -120,7 +129,7 @@ RELAXATION = {
         196,
     ),
     "the order of the copies reversed": _one(
-        _LAYERWISE,
+        "vhagar.relaxation.interval_hexagons",
         "rises, falls = (positive.times(moves)",
         "falls, rises = (positive.times(moves)",
         196,
@@ -137,7 +146,7 @@ RELAXATION = {
         232,
     ),
     "refined by the value that the steps estimated": _one(
-        _LAYERWISE,
+        "vhagar.relaxation.refinement",
         "found[:, neurons] = np.fmin(found[:, neurons], better)",
         "found[:, neurons] = np.fmin(found[:, neurons], 0.7 * better)",
         40,
@@ -319,7 +328,7 @@ SEARCH = {
         "return np.concatenate([*parts, alpha, -self._mu(duals)])",
     ),
     "a batch that cuts off the wrong corners": _tested(
-        "vhagar.search.bounders.gpu.formula",
+        _CORNERS,
         "bits = 1 * (s < 0) + 2 * (s > 0)",
         "bits = 2 * (s < 0) + 1 * (s > 0)",
         "tests/search/bounders/test_gpu.py",

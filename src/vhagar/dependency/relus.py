@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from vhagar.relaxation import Bounds
 from vhagar.relaxation.hexagon import Hexagons
-from vhagar.relaxation.weights import Weights, add_convexity, add_weights
+from vhagar.relaxation.pair_hulls import Weights, add_convexity, add_weights
 from vhagar.solver.linear_model import Columns, LinearModel
 
 Array = NDArray[np.float64]

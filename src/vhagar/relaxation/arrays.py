@@ -1,11 +1,13 @@
 """What numpy and torch call differently, so that the mathematics is written once for both.
 
-Both modules know `where`, `maximum`, `minimum`, `stack` and `empty_like`, and both kinds of arrays
-the operators, `sum(axis=1)`, `clip(min=0)` and the built-in `abs`; that is most of what is needed.
+Both modules know `where`, `maximum`, `minimum`, `stack`, `amax` and `empty_like`, and both kinds
+of arrays the operators, `sum(axis=1)`, `clip(min=0)` and the built-in `abs`. That is nearly all
+that is needed; the rest, mostly sums in place, is here.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -14,6 +16,9 @@ from vhagar.runtime.devices import require_torch
 
 # A numpy array or a torch tensor.
 AnyArray = Any
+
+# Entries of a block of rows: some twenty buffers of this many numbers fit into a core's cache.
+_BLOCK_ENTRIES = 2**14
 
 
 def namespace(values: AnyArray) -> Any:
@@ -26,3 +31,40 @@ def zeros(shape: tuple[int, ...], like: AnyArray) -> AnyArray:
     if isinstance(like, np.ndarray):
         return np.zeros(shape, dtype=like.dtype)
     return like.new_zeros(shape)
+
+
+def buffer(like: AnyArray) -> AnyArray | None:
+    """Room for products of that shape; torch needs none."""
+    return np.empty_like(like) if isinstance(like, np.ndarray) else None
+
+
+def add_product(
+    total: AnyArray, x: AnyArray, y: AnyArray, spare: AnyArray | None, sign: int = 1
+) -> None:
+    """`total += sign * x * y`, in place; `spare` is a `buffer`."""
+    if spare is None:
+        total.addcmul_(x, y, value=sign)
+    elif sign > 0:
+        total += np.multiply(x, y, out=spare)
+    else:
+        total -= np.multiply(x, y, out=spare)
+
+
+def put(target: AnyArray, values: AnyArray | float, mask: AnyArray) -> None:
+    """`target = values` where the mask is set, in place."""
+    if isinstance(target, np.ndarray):
+        np.copyto(target, values, where=mask)
+    elif isinstance(values, float):
+        target.masked_fill_(mask, values)
+    else:
+        require_torch().where(mask, values, target, out=target)
+
+
+def row_blocks(values: AnyArray) -> Iterator[slice]:
+    """The rows `(rows, entries)` in blocks that stay in a core's cache; on a GPU all at once."""
+    rows, entries = values.shape
+    at_once = max(1, _BLOCK_ENTRIES // max(entries, 1))
+    if not isinstance(values, np.ndarray) and values.is_cuda:
+        at_once = max(rows, 1)
+    for begin in range(0, rows, at_once):
+        yield slice(begin, min(begin + at_once, rows))

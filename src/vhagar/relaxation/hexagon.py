@@ -11,10 +11,14 @@ of one sign.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from vhagar.relaxation.arrays import AnyArray, namespace
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -32,59 +36,79 @@ class Hexagons:
     """The hexagons of one layer, each field `(neurons,)`.
 
     `linear` marks units that pass on what they receive, whatever its sign; None where there are
-    none.
+    none. For many rows at once the fields may be tensors of any shape that ends in `neurons`; what
+    decides about soundness (`tightened`, `widened`) is numpy's alone.
     """
 
-    lower: Array
-    upper: Array
-    lower_p: Array
-    upper_p: Array
-    gap_lower: Array
-    gap_upper: Array
+    lower: AnyArray
+    upper: AnyArray
+    lower_p: AnyArray
+    upper_p: AnyArray
+    gap_lower: AnyArray
+    gap_upper: AnyArray
     ratio: float = 1.0
-    linear: Mask | None = None
+    linear: AnyArray | None = None
+
+    @classmethod
+    def of(
+        cls, sides: Iterable[AnyArray], ratio: float, linear: AnyArray | None = None
+    ) -> Hexagons:
+        """The hexagons of six bounds, in the order of the fields."""
+        low, high, low_p, high_p, gap_low, gap_high = sides
+        return cls(low, high, low_p, high_p, gap_low, gap_high, ratio, linear)
 
     def __len__(self) -> int:
         return len(self.lower)
 
     @property
-    def equal(self) -> Mask:
+    def sides(self) -> tuple[AnyArray, ...]:
+        """The six bounds."""
+        return (
+            self.lower, self.upper, self.lower_p, self.upper_p, self.gap_lower, self.gap_upper
+        )  # fmt: skip
+
+    @property
+    def equal(self) -> AnyArray:
         """Neurons whose copies always agree."""
         same = (self.gap_lower == 0) & (self.gap_upper == 0)
-        return np.asarray(same & (self.ratio == 1.0))
+        return same & (self.ratio == 1.0)
 
     @property
-    def off(self) -> Mask:
+    def off(self) -> AnyArray:
         """Neurons that are inactive in both copies, whatever the input."""
         off = (self.upper <= 0) & (self.upper_p <= 0)
-        return np.asarray(off if self.linear is None else off & ~self.linear)
+        return off if self.linear is None else off & ~self.linear
 
     @property
-    def on(self) -> Mask:
+    def on(self) -> AnyArray:
         """Neurons that pass on what they receive in both copies, whatever the input."""
         on = (self.lower >= 0) & (self.lower_p >= 0) & ~self.off
-        return np.asarray(on if self.linear is None else on | self.linear)
+        return on if self.linear is None else on | self.linear
 
     @property
-    def magnitude(self) -> Array:
+    def magnitude(self) -> AnyArray:
         """The largest absolute pre-activation in either copy, the ratio taken in."""
-        first = np.maximum(abs(self.lower), abs(self.upper))
-        largest: Array = np.maximum(first, np.maximum(abs(self.lower_p), abs(self.upper_p)))
+        larger = namespace(self.lower).maximum
+        first = larger(abs(self.lower), abs(self.upper))
+        largest = larger(first, larger(abs(self.lower_p), abs(self.upper_p)))
         # A corner's s may be computed from t by a division, its t from s by a product.
         return largest * max(self.ratio, 1.0 / self.ratio)
 
+    def after(self, values: AnyArray) -> AnyArray:
+        """What leaves the neurons where such values enter: their ReLUs, or themselves."""
+        positive = values.clip(min=0.0)
+        if self.linear is None:
+            return positive
+        return namespace(values).where(self.linear, values, positive)
+
+    def mapped(self, function: Callable[[AnyArray], AnyArray]) -> Hexagons:
+        """The same with a function applied to each field."""
+        linear = None if self.linear is None else function(self.linear)
+        return Hexagons.of(map(function, self.sides), self.ratio, linear)
+
     def take(self, neurons: NDArray[np.int64]) -> Hexagons:
         """Those of some neurons."""
-        return replace(
-            self,
-            lower=self.lower[neurons],
-            upper=self.upper[neurons],
-            lower_p=self.lower_p[neurons],
-            upper_p=self.upper_p[neurons],
-            gap_lower=self.gap_lower[neurons],
-            gap_upper=self.gap_upper[neurons],
-            linear=None if self.linear is None else self.linear[neurons],
-        )
+        return self.mapped(lambda values: values[..., neurons])
 
     def meet(self, other: Hexagons) -> Hexagons:
         """What both know; they have the same ratio, and one of them knows the linear units."""
@@ -132,28 +156,32 @@ class Hexagons:
             gap_upper=self.gap_upper + gap,
         )
 
-    def corners(self) -> tuple[Array, Array]:
+    def corners(self) -> tuple[AnyArray, AnyArray]:
         """`s` and `t` of the corners of each hexagon cut along the axes, `(CORNERS, neurons)`.
 
         Some coincide, and rounding may leave one off the hexagon by an ulp; who maximises over
         them adds that much.
         """
+        xp = namespace(self.lower)
         s_points, t_points = [], []
-        zero = np.clip(0.0, self.lower, self.upper)
-        for s in (self.lower, zero, self.upper):
-            t_low = np.maximum(self.lower_p, self.ratio * s + self.gap_lower)
-            t_high = np.maximum(np.minimum(self.upper_p, self.ratio * s + self.gap_upper), t_low)
-            for t in (t_low, np.clip(0.0, t_low, t_high), t_high):
+        for s in (self.lower, _zero(xp, self.lower, self.upper), self.upper):
+            t_low = xp.maximum(self.lower_p, self.ratio * s + self.gap_lower)
+            t_high = xp.maximum(xp.minimum(self.upper_p, self.ratio * s + self.gap_upper), t_low)
+            for t in (t_low, _zero(xp, t_low, t_high), t_high):
                 s_points.append(s)
                 t_points.append(t)
-        zero_p = np.clip(0.0, self.lower_p, self.upper_p)
-        for t in (self.lower_p, zero_p, self.upper_p):
-            s_low = np.maximum(self.lower, (t - self.gap_upper) / self.ratio)
-            s_high = np.maximum(np.minimum(self.upper, (t - self.gap_lower) / self.ratio), s_low)
+        for t in (self.lower_p, _zero(xp, self.lower_p, self.upper_p), self.upper_p):
+            s_low = xp.maximum(self.lower, (t - self.gap_upper) / self.ratio)
+            s_high = xp.maximum(xp.minimum(self.upper, (t - self.gap_lower) / self.ratio), s_low)
             for s in (s_low, s_high):
                 s_points.append(s)
                 t_points.append(t)
-        return np.array(s_points), np.array(t_points)
+        return xp.stack(s_points), xp.stack(t_points)
+
+
+def _zero(xp: Any, low: AnyArray, high: AnyArray) -> AnyArray:
+    """The number between the bounds that is closest to 0."""
+    return xp.minimum(low.clip(min=0.0), high)
 
 
 def _outward(low: Array, high: Array, margin: Array) -> tuple[Array, Array]:

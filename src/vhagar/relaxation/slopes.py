@@ -1,77 +1,113 @@
-"""A quick choice of the twin dual's multipliers: no optimisation, the better of two rules.
+"""A quick choice of the twin dual's multipliers: no optimisation, the best of three rules.
 
 1. Each copy for itself, with the usual slopes of a linear relaxation of ReLU.
 2. The sum through the first copy and the rest through the difference of the copies:
    `a relu(s) + b relu(t) = (a + b) relu(s) + b (relu(t) - relu(s))`. Where the copies differ by a
    ratio, `ratio * s` stands for `s`, since `relu(ratio * s) = ratio * relu(s)`.
+3. The same with the copies exchanged.
+
+The multipliers are `p = c0 a + c1 b` and `q = c2 a + c3 b`, with slopes c.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 import numpy as np
-from numpy.typing import NDArray
 
+from vhagar.relaxation.arrays import AnyArray, namespace
+from vhagar.relaxation.corners import Corners
 from vhagar.relaxation.hexagon import Hexagons
-from vhagar.relaxation.twin import Choice, Corners
-
-Array = NDArray[np.float64]
+from vhagar.relaxation.twin_dual import Payment
 
 # Of what is compared: who computes the same in another order of operations chooses alike.
 _TIE = 1e-9
 
-
-def quick_choice(hexagons: list[Hexagons], corners: list[Corners]) -> Choice:
-    """For each neuron and each start coefficient, the rule with the smaller offset."""
-
-    def choose(layer: int, a: Array, b: Array) -> tuple[Array, Array]:
-        c = quick_slopes(hexagons[layer], corners[layer], a, b)
-        return c[0] * a + c[1] * b, c[2] * a + c[3] * b
-
-    return choose
+# The slopes `c0` to `c3`, of every row and neuron or of every neuron; or a number for all.
+Slopes = tuple[AnyArray, AnyArray | float, AnyArray | float, AnyArray]
+# The offsets that slopes cost, and whatever else of the best rule is asked for.
+Price = Callable[[Slopes], tuple[AnyArray, ...]]
 
 
-def quick_slopes(h: Hexagons, corners: Corners, a: Array, b: Array) -> Array:
-    """The better rule's slopes `(4, batch, neurons)`: `p = c0 a + c1 b`, `q = c2 a + c3 b`."""
-    kappa, ratio = _difference_slope(h), h.ratio
-    both = a / ratio + b
-    sum_s = _slope(both, h.lower, h.upper)
-    sum_t = _slope(both, h.lower_p, h.upper_p)
-    zero = np.zeros_like(a)
-    rules = (
-        (_slope(a, h.lower, h.upper), zero, zero, _slope(b, h.lower_p, h.upper_p)),
-        # The difference can be taken from either copy.
-        (sum_s, ratio * (sum_s - kappa), zero, zero + kappa),
-        (zero + kappa, zero, (sum_t - kappa) / ratio, sum_t),
-    )
-    best, best_offset = np.zeros((4, *a.shape)), np.full(a.shape, np.inf)
-    tie = _TIE * (abs(a) + abs(b)) * corners.magnitude
-    for rule in rules:
-        slopes = np.stack(rule)
-        p, q = slopes[0] * a + slopes[1] * b, slopes[2] * a + slopes[3] * b
-        offset = corners.offset(a, b, p, q)
-        better = offset + tie < best_offset
-        best = np.where(better, slopes, best)
-        best_offset = np.where(better, offset, best_offset)
-    if h.linear is not None:
-        best[:, :, h.linear] = np.array([1.0, 0.0, 0.0, 1.0])[:, None, None]
+def quick_payment(
+    corners: Sequence[Corners], inside: Sequence[AnyArray | None] | None = None
+) -> Payment:
+    """For each neuron and row, the rule with the smallest offset; `inside` as in `paying`."""
+
+    def pay(layer: int, a: AnyArray, b: AnyArray) -> tuple[AnyArray, AnyArray, AnyArray]:
+        seen, exists = corners[layer], None if inside is None else inside[layer]
+        if exists is not None:
+            a, b = a * exists, b * exists
+
+        def price(slopes: Slopes) -> tuple[AnyArray, ...]:
+            p, q = _multipliers(slopes, a, b)
+            return seen.offset(a, b, p, q), p, q
+
+        r, p, q = best_rule(seen.hexagons, seen.magnitude, a, b, price)
+        return p, q, r
+
+    return pay
+
+
+def _multipliers(slopes: Slopes, a: AnyArray, b: AnyArray) -> tuple[AnyArray, AnyArray]:
+    first, across, back, second = slopes
+    p = first * a if isinstance(across, float) else first * a + across * b
+    q = second * b if isinstance(back, float) else back * a + second * b
+    return p, q
+
+
+def best_rule(
+    hexagons: Hexagons, magnitude: AnyArray, a: AnyArray, b: AnyArray, price: Price
+) -> tuple[AnyArray, ...]:
+    """What the price says of the rule with the smallest offset, element by element.
+
+    An offset that is no number is taken for infinite.
+    """
+    xp = namespace(a)
+    tie = _TIE * (abs(a) + abs(b)) * magnitude
+    best: tuple[AnyArray, ...] = ()
+    for slopes in _rules(hexagons, a, b):
+        found = price(slopes)
+        if not best:
+            best = (xp.full_like(a, np.inf), *(xp.zeros_like(part) for part in found[1:]))
+        better = found[0] + tie < best[0]
+        best = tuple(xp.where(better, new, old) for new, old in zip(found, best, strict=True))
     return best
 
 
-def _slope(coefficient: Array, low: Array, high: Array) -> Array:
+def _rules(h: Hexagons, a: AnyArray, b: AnyArray) -> tuple[Slopes, Slopes, Slopes]:
+    ratio, kappa = h.ratio, _difference_slope(h)
+    both = a / ratio + b
+    sum_s, sum_t = (
+        _slope(h, both, low, high) for low, high in ((h.lower, h.upper), (h.lower_p, h.upper_p))
+    )
+    return (
+        (_slope(h, a, h.lower, h.upper), 0.0, 0.0, _slope(h, b, h.lower_p, h.upper_p)),
+        (sum_s, ratio * (sum_s - kappa), 0.0, kappa),
+        (kappa, 0.0, (sum_t - kappa) / ratio, sum_t),
+    )
+
+
+def _slope(h: Hexagons, coefficient: AnyArray, low: AnyArray, high: AnyArray) -> AnyArray:
     """The chord above where the coefficient is positive; below, 0 or 1, whichever is closer."""
-    chord = np.where(low >= 0, 1.0, np.where(high <= 0, 0.0, 0.0))
-    crossing = (low < 0) & (high > 0)
-    span = np.where(crossing, high - low, 1.0)
-    above = np.where(crossing, high / span, chord)
-    below = np.where(crossing, (high + low > _TIE * span).astype(np.float64), chord)
-    return np.where(coefficient > 0, above, below)
+    xp = namespace(low)
+    one, zero = xp.ones_like(low), xp.zeros_like(low)
+    crossing, on = (low < 0) & (high > 0), low >= 0
+    if h.linear is not None:
+        crossing, on = crossing & ~h.linear, on | h.linear
+    span = xp.where(crossing, high - low, one)
+    above = xp.where(crossing, high / span, xp.where(on, one, zero))
+    below = xp.where(xp.where(crossing, high + low > _TIE * span, on), one, zero)
+    return xp.where(coefficient > 0, above, below)
 
 
-def _difference_slope(h: Hexagons) -> Array:
+def _difference_slope(h: Hexagons) -> AnyArray:
     """A slope of `relu(t) - relu(ratio * s)` as a function of the gap: 1 on, 0 off."""
-    low, high = np.minimum(h.gap_lower, 0.0), np.maximum(h.gap_upper, 0.0)
-    span = np.where(high > low, high - low, 1.0)
+    xp = namespace(h.lower)
+    one, zero = xp.ones_like(h.lower), xp.zeros_like(h.lower)
+    low, high = h.gap_lower.clip(max=0.0), h.gap_upper.clip(min=0.0)
+    span = xp.where(high > low, high - low, one)
     # The difference of the ReLUs lies between min(gap, 0) and max(gap, 0).
-    chord = np.where(high + low > 0, high, -low) / span
-    chord = np.where(h.on, 1.0, np.where(h.off, 0.0, chord))
-    return np.clip(chord, 0.0, 1.0)
+    chord = xp.where(high + low > 0, high, -low) / span
+    chord = xp.where(h.on, one, xp.where(h.off, zero, chord))
+    return chord.clip(0.0, 1.0)

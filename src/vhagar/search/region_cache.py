@@ -8,9 +8,10 @@ from typing import Any
 from vhagar.perturbation import AbstractPiece
 from vhagar.problem import Problem
 from vhagar.relaxation.bounds_cache import BoundsCache
-from vhagar.relaxation.layerwise import TwinBounds, quick_bounds, refine_layer
+from vhagar.relaxation.layerwise import TwinBounds, quick_bounds
 from vhagar.relaxation.lp.lp_tightening import is_local, pairs_of, tighten_pairs
 from vhagar.relaxation.lp.region_model import RegionModel
+from vhagar.relaxation.refinement import refine_layer
 from vhagar.result.certificate import LARGEST
 from vhagar.search.node import Region
 from vhagar.search.pseudocosts import Candidate, Candidates

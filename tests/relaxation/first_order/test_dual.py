@@ -12,15 +12,16 @@ from vhagar import Network, Problem
 from vhagar.network import Affine, Convolution, Relu
 from vhagar.perturbation import Domain
 from vhagar.relaxation.first_order import refine as refining
-from vhagar.relaxation.first_order.build import local_dual, maps_of, whole_dual
-from vhagar.relaxation.first_order.dual import Dual, Steps
+from vhagar.relaxation.first_order.build import local_dual, whole_dual
+from vhagar.relaxation.first_order.dual import Dual, Multipliers, Steps
 from vhagar.relaxation.first_order.fused import Free
 from vhagar.relaxation.first_order.goal import ConfidenceGoal, FixedGoal
-from vhagar.relaxation.first_order.refine import Multipliers, first_order_bounds, refine
+from vhagar.relaxation.first_order.refine import first_order_bounds, refine
 from vhagar.relaxation.first_order.root import confidence_bounds, root_bounds
+from vhagar.relaxation.first_order.torch_layers import torch_stages
 from vhagar.relaxation.layerwise import TwinBounds, quick_bounds
 from vhagar.relaxation.lp.region_model import PIXELS, Decision, RegionModel
-from vhagar.relaxation.receptive import local_network, tile_bounds
+from vhagar.relaxation.receptive_fields import local_network
 from vhagar.runtime import devices
 from vhagar.solver.simplex import LpStatus
 
@@ -46,12 +47,17 @@ def node_dual(context: RegionModel, decisions: tuple[Decision, ...]) -> tuple[Du
     dual = whole_dual(
         bounds,
         len(bounds.stages) - 1,
-        maps_of(bounds.stages, CPU),
+        torch_stages(bounds.stages, CPU),
         CPU,
         list(codes_of(bounds, decisions)),
     )
     target = torch.tensor([context.target])
     return dual, ConfidenceGoal(problem.network.classes, problem.source, target)
+
+
+def magnitudes(bounds: TwinBounds) -> list[tuple[torch.Tensor, ...]]:
+    sizes = bounds.magnitudes(len(bounds.stages) - 1)
+    return [tuple(torch.as_tensor(size).float() for size in stage) for stage in sizes]
 
 
 def kept(goal: ConfidenceGoal, frees: list[Free]) -> list[torch.Tensor]:
@@ -67,11 +73,11 @@ def test_never_below_the_linear_program_nor_the_truth(kind: str) -> None:
         context = found.context
         decisions = agreeing(found, rng, rng.choice([0.0, 0.4]))
         dual, goal = node_dual(context, decisions)
-        magnitude = torch.as_tensor(context.bounds.input_magnitude).float()[None, None]
+        sizes = magnitudes(context.bounds)
         frees = dual.begin(goal)
-        first = dual.outward(goal, [free.now for free in frees], magnitude)
+        first = dual.values(goal, [free.now for free in frees], sizes)
         dual.run(goal, frees, Steps(30, 0.02, 0.05))
-        best = dual.outward(goal, kept(goal, frees), magnitude)
+        best = dual.values(goal, kept(goal, frees), sizes)
         lowest = min(float(first), float(best))
         assert found.attacked.confidence <= Fraction(lowest)
         neurons = tuple(one for one in decisions if one.layer != PIXELS)
@@ -195,16 +201,14 @@ def test_windows_at_the_border_are_evaluated_as_they_are_proven(text: str) -> No
     rows = local.output.size
     unit = torch.eye(rows)
     goal = FixedGoal(unit.repeat(len(tiles), 1), -0.5 * unit.repeat(len(tiles), 1))
-    dual = local_dual(bounds, local, tiles, maps_of(local.stages, CPU), CPU)
+    dual = local_dual(bounds, local, tiles, torch_stages(local.stages, CPU), CPU)
     frees = dual.begin(goal)
     best = dual.run(goal, frees, Steps(15, 0.05, 0.1)).reshape(len(tiles), rows)
     for number, place in enumerate(tiles):
         own = [free.kept.reshape(6, len(tiles), rows, -1)[:, number].numpy() for free in frees]
         choose = Multipliers(tuple(own)).choice()
-        proven = tile_bounds(
-            local, place, bounds.corners, piece, (unit.double().numpy(), -0.5 * unit.numpy()),
-            lambda layer, view, a, b, choose=choose: choose(layer, a, b), bounds.input_magnitude,
-        )  # fmt: skip
+        start = unit.double().numpy(), -0.5 * unit.double().numpy()
+        proven = local.at(place).bound(bounds.corners, piece, start, bounds.input_magnitude, choose)
         np.testing.assert_allclose(best[number], proven, rtol=1e-4, atol=1e-4)
 
 
@@ -239,7 +243,7 @@ def test_a_run_that_is_stopped_keeps_what_it_has() -> None:
     np.testing.assert_array_equal(bounds.hexagons[1].upper, before.upper)
     a = torch.zeros((1, 3))
     a[0, 0] = 1.0
-    dual = whole_dual(bounds, 2, maps_of(bounds.stages, CPU), CPU)
+    dual = whole_dual(bounds, 2, torch_stages(bounds.stages, CPU), CPU)
     goal = FixedGoal(a, -a)
     frees = dual.begin(goal)
     value = dual.run(goal, frees, Steps(10**9), should_stop=lambda: True)

@@ -14,14 +14,16 @@ import numpy as np
 import pytest
 import torch
 
+from vhagar.relaxation import arrays
+from vhagar.relaxation.corners import Corners
 from vhagar.relaxation.first_order import fused
-from vhagar.relaxation.first_order.build import hexagon_tensor
-from vhagar.relaxation.first_order.fused import Adam, Cells, Free
+from vhagar.relaxation.first_order.build import hexagon_tensors
+from vhagar.relaxation.first_order.fused import Adam, Free
+from vhagar.relaxation.first_order.hulls import Hulls
 from vhagar.relaxation.hexagon import Hexagons
-from vhagar.relaxation.twin import Corners
 
 ROWS_EACH, NEURONS = 5, 37
-Case = tuple[list[Hexagons], Cells, torch.Tensor, torch.Tensor, torch.Tensor]
+Case = tuple[list[Hexagons], Hulls, torch.Tensor, torch.Tensor, torch.Tensor]
 
 
 def random_hexagons(rng: np.random.Generator, ratio: float) -> Hexagons:
@@ -47,10 +49,11 @@ def case(seed: int, groups: int, ratio: float, decided: bool) -> Case:
     if decided:
         signs = rng.integers(0, 3, size=(2, rows, NEURONS))
         codes = torch.as_tensor((signs[0] + 4 * signs[1]).astype(np.uint8))
-    stacked = torch.stack([hexagon_tensor(h, torch.device("cpu")) for h in hexagons])
+    sides = zip(*(hexagon_tensors(h, torch.device("cpu")).sides for h in hexagons), strict=True)
+    stacked = Hexagons.of((torch.stack(side)[:, None] for side in sides), ratio)
     a, b = (torch.as_tensor(rng.normal(size=(rows, NEURONS)), dtype=torch.float32) for _ in "ab")
     free = torch.as_tensor(rng.normal(size=(6, rows, NEURONS)), dtype=torch.float32)
-    return hexagons, Cells(stacked, ratio, codes), a, b, free
+    return hexagons, Hulls(stacked, codes), a, b, free
 
 
 def cut(h: Hexagons, code: np.ndarray) -> Hexagons:
@@ -67,8 +70,8 @@ def cut(h: Hexagons, code: np.ndarray) -> Hexagons:
 
 
 def check_offset(offset: Callable[..., tuple[Any, ...]], given: Case) -> None:
-    hexagons, cells, a, b, free = given
-    p, q, s, t, r = (part.double().numpy() for part in offset(a, b, free, cells))
+    hexagons, hulls, a, b, free = given
+    p, q, s, t, r = (part.double().numpy() for part in offset(a, b, free, hulls))
     wide_a, wide_b, c = a.double().numpy(), b.double().numpy(), free.double().numpy()
     np.testing.assert_allclose(p, c[0] * wide_a + c[1] * wide_b + c[4], atol=1e-5)
     np.testing.assert_allclose(q, c[2] * wide_a + c[3] * wide_b + c[5], atol=1e-5)
@@ -77,8 +80,8 @@ def check_offset(offset: Callable[..., tuple[Any, ...]], given: Case) -> None:
     np.testing.assert_allclose(value, r, atol=1e-4)
     for row in range(len(a)):
         h = hexagons[row // ROWS_EACH]
-        if cells.codes is not None:
-            h = cut(h, cells.codes[row].numpy())
+        if hulls.codes is not None:
+            h = cut(h, hulls.codes[row].numpy())
         exact = Corners.of(h).offset(*(part[row : row + 1] for part in (wide_a, wide_b, p, q)))
         np.testing.assert_allclose(r[row], exact[0], rtol=1e-4, atol=1e-4)
 
@@ -94,12 +97,12 @@ every_case = pytest.mark.parametrize(
 def test_the_offset_is_the_largest_over_the_corners(
     groups: int, ratio: float, decided: bool, block: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fused, "_BLOCK_ENTRIES", block)
+    monkeypatch.setattr(arrays, "_BLOCK_ENTRIES", block)
     check_offset(fused.offset, case(1, groups, ratio, decided))
 
 
 def run_step(step: Callable[..., tuple[Any, Any]], given: Case) -> tuple[Free, Any, Any]:
-    _, cells, a, b, numbers = given
+    _, hulls, a, b, numbers = given
     rng = np.random.default_rng(43)
     z, z_p, s, t = (
         torch.as_tensor(rng.normal(size=a.shape), dtype=torch.float32) for _ in range(4)
@@ -109,7 +112,7 @@ def run_step(step: Callable[..., tuple[Any, Any]], given: Case) -> tuple[Free, A
     free.square += 0.2
     free.kept.zero_()
     better = torch.arange(len(a)) % 3 == 0
-    x, x_p = step((a, b, s, t), (z, z_p), free, better, cells, Adam.at(2, 0.05))
+    x, x_p = step((a, b, s, t), (z, z_p), free, better, hulls, Adam.at(2, 0.05))
     return free, (x, x_p), (a, b, s, t, z, z_p, numbers, better)
 
 
@@ -119,9 +122,8 @@ def check_step(step: Callable[..., tuple[Any, Any]], given: Case) -> None:
     g_p, g_q = z - s, z_p - t
     np.testing.assert_allclose(worth[0], s.clamp(min=0) + c[0] * g_p + c[2] * g_q, atol=1e-4)
     np.testing.assert_allclose(worth[1], t.clamp(min=0) + c[1] * g_p + c[3] * g_q, atol=1e-4)
-    cells = given[1]
-    linear = cells.linear().expand(cells.groups, ROWS_EACH, -1) if cells.codes is None else None
-    linear = cells.linear()[0] if linear is None else linear.reshape(a.shape)
+    hulls = given[1]
+    linear = hulls.stable(slice(None), len(a)).expand(a.shape)
     adam = Adam.at(2, 0.05)
     slopes = torch.stack([g_p * a, g_p * b, g_q * a, g_q * b, g_p, g_q])
     mean = 0.1 * adam.first + (1 - adam.first) * slopes
@@ -138,26 +140,25 @@ def check_step(step: Callable[..., tuple[Any, Any]], given: Case) -> None:
 def test_a_step_follows_the_slopes(
     groups: int, ratio: float, decided: bool, block: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fused, "_BLOCK_ENTRIES", block)
+    monkeypatch.setattr(arrays, "_BLOCK_ENTRIES", block)
     check_step(fused.step, case(2, groups, ratio, decided))
 
 
-def triton_offset(a: Any, b: Any, free: Any, cells: Cells) -> tuple[Any, ...]:
+def triton_offset(a: Any, b: Any, free: Any, hulls: Hulls) -> tuple[Any, ...]:
     from vhagar.relaxation.first_order import kernels
 
-    found: tuple[Any, ...] = kernels.offset(a, b, free, cells.hexagons, cells.codes, cells.ratio)
+    found: tuple[Any, ...] = kernels.offset(a, b, free, hulls.stacked, hulls.codes, hulls.ratio)
     return found
 
 
 def triton_step(
-    coefficients: Any, values: Any, free: Free, better: Any, cells: Cells, adam: Adam
+    coefficients: Any, values: Any, free: Free, better: Any, hulls: Hulls, adam: Adam
 ) -> tuple[Any, Any]:
     from vhagar.relaxation.first_order import kernels
 
     state = (free.now, free.mean, free.square, free.kept)
-    numbers = (adam.size, adam.first, adam.second, adam.fix_first, adam.fix_second)
     return kernels.step(
-        coefficients, values, state, better.to(torch.int8), cells.hexagons, cells.codes, numbers
+        coefficients, values, state, better, hulls.stacked, hulls.codes, adam.numbers
     )
 
 

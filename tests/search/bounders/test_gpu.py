@@ -22,7 +22,7 @@ from vhagar.network import Affine, Relu
 from vhagar.relaxation.layerwise import quick_bounds
 from vhagar.relaxation.lp.region_model import RegionModel
 from vhagar.relaxation.starts import score_size
-from vhagar.relaxation.twin import Backward, through_relu, through_stage
+from vhagar.relaxation.twin_dual import backward, paying
 from vhagar.search.bounders.gpu import beside
 from vhagar.search.bounders.gpu import explorer as exploring
 from vhagar.search.bounders.gpu.explorer import Effort, WideExplorer
@@ -92,20 +92,19 @@ def test_rounding_is_bounded_as_for_one_node(kind: str) -> None:
         assert allowed is not None
         duals = rng.normal(size=len(context.model.arrays.row_lower))
         codes = torch.as_tensor(coded(sizes_of(context), [decisions]))
-        ours = formula._backwards(torch.as_tensor(duals)[None], codes)
+        ours, weight = formula.backward(torch.as_tensor(duals)[None], formula._decided(codes))
         classes = context.formula._rows.classes(duals[None])
         choose = context.formula._rows.choice(duals[None])
-        start = classes.start(found.problem.source, found.target)
-        state = Backward(*start, np.zeros(1), np.zeros(1))
-        for k in range(len(bounds.stages) - 1, 0, -1):
-            state = through_stage(bounds.stages[k], state, bounds.corners[k - 1].magnitude)
-            p, q = choose(k - 1, state.a, state.b)
-            state = through_relu(bounds.corners[k - 1], state, p, q, allowed.layers[k - 1])
-        state = through_stage(bounds.stages[0], state, bounds.input_magnitude)
+        state = backward(
+            bounds.stages,
+            classes.start(found.problem.source, found.target),
+            paying(bounds.corners, choose, allowed.layers),
+            bounds.magnitudes(len(bounds.stages) - 1),
+        )
         for name in ("a", "b", "constant"):
             np.testing.assert_allclose(getattr(ours, name), getattr(state, name), 1e-9, 1e-9)
         np.testing.assert_allclose(ours.error, state.error, rtol=1e-6)
-        assert float(ours.weight) == pytest.approx(float(classes.total()[0]))
+        assert float(weight) == pytest.approx(float(classes.total()[0]))
 
 
 def test_what_is_no_number_proves_nothing() -> None:

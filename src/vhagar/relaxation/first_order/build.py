@@ -9,20 +9,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vhagar.relaxation.first_order.dual import Dual
-from vhagar.relaxation.first_order.fused import Cells
-from vhagar.relaxation.first_order.maps import AbstractMap, map_of
+from vhagar.relaxation.first_order.hulls import Hulls
 from vhagar.relaxation.first_order.support import Pixels, support_of
 from vhagar.relaxation.hexagon import Hexagons
 from vhagar.relaxation.layerwise import TwinBounds
-from vhagar.relaxation.receptive import LocalNetwork, View
-from vhagar.relaxation.twin import Stage
+from vhagar.relaxation.receptive_fields import LocalNetwork
+from vhagar.relaxation.stages import Stage
+from vhagar.relaxation.subnetworks import View
 from vhagar.runtime.devices import Tensor, require_torch
 
 Array = NDArray[np.float64]
 
 
-def hexagon_tensor(hexagons: Hexagons, device: Any) -> Tensor:
-    """`(6, neurons)` in float32, rounded outward.
+def hexagon_tensors(hexagons: Hexagons, device: Any) -> Hexagons:
+    """The hexagons in torch, in float32 and rounded outward.
 
     Linear units appear as neurons that are always on: their multipliers are what reaches them, and
     then it does not matter where they are.
@@ -32,8 +32,9 @@ def hexagon_tensor(hexagons: Hexagons, device: Any) -> Tensor:
     upward = (h.upper, h.upper_p, h.gap_upper)
     low, low_p, gap_low = (_rounded(values, -np.inf) for values in downward)
     high, high_p, gap_high = (_rounded(values, np.inf) for values in upward)
-    stacked = np.stack([low, high, low_p, high_p, gap_low, gap_high])
-    return require_torch().as_tensor(stacked, device=device)
+    sides = (low, high, low_p, high_p, gap_low, gap_high)
+    tensor = require_torch().as_tensor
+    return Hexagons.of((tensor(side, device=device) for side in sides), h.ratio)
 
 
 def _as_if_on(hexagons: Hexagons, linear: NDArray[np.bool_]) -> Hexagons:
@@ -61,55 +62,59 @@ def _rounded(values: Array, towards: float) -> NDArray[np.float32]:
     return np.clip(moved, -largest, largest)
 
 
-def maps_of(stages: Sequence[Stage], device: Any) -> list[AbstractMap]:
-    """The stages in torch."""
-    return [map_of(stage, device) for stage in stages]
-
-
 def whole_dual(
     bounds: TwinBounds,
     layer: int,
-    maps: list[AbstractMap],
+    stages: Sequence[Stage],
     device: Any,
     codes: list[Tensor | None] | None = None,
 ) -> Dual:
-    """The dual of what leaves stage `layer`; `codes` hold decided signs of each layer's neurons."""
-    ratio = bounds.piece.ratio
+    """The dual of what leaves stage `layer`, the `stages` in torch.
+
+    `codes` hold decided signs of each layer's neurons.
+    """
     codes = codes or [None] * layer
-    cells = [
-        Cells(hexagon_tensor(hexagons, device)[None], ratio, code)
-        for hexagons, code in zip(bounds.hexagons[:layer], codes, strict=True)
-    ]
+    hulls = []
+    for hexagons, code in zip(bounds.hexagons[:layer], codes, strict=True):
+        known = hexagon_tensors(hexagons, device)
+        hulls.append(Hulls(known.mapped(lambda values: values[None, None]), code))
     size = bounds.piece.domain.size
     pixels = Pixels(np.arange(size)[None], np.ones((1, size), dtype=np.bool_), device)
-    return Dual(maps[: layer + 1], cells, support_of(bounds.piece, pixels))
+    return Dual(stages[: layer + 1], hulls, support_of(bounds.piece, pixels))
 
 
 def local_dual(
     bounds: TwinBounds,
     local: LocalNetwork,
     places: Sequence[tuple[int, int]],
-    maps: list[AbstractMap],
+    stages: Sequence[Stage],
     device: Any,
 ) -> Dual:
     """The dual of some tiles of a convolution, one group of rows for each."""
-    cells = []
+    hulls = []
     for k, hexagons in enumerate(bounds.hexagons[: len(local.stages) - 1]):
         views = [local.windows[k + 1].at(place) for place in places]
-        seen = _seen(hexagon_tensor(hexagons, device), views, bounds.piece.ratio)
-        cells.append(Cells(seen, bounds.piece.ratio))
+        hulls.append(Hulls(_seen(hexagon_tensors(hexagons, device), views, device)))
     views = [local.windows[0].at(place) for place in places]
-    pixels = Pixels(
-        np.stack([view.index for view in views]), np.stack([view.inside for view in views]), device
-    )
-    return Dual(maps, cells, support_of(bounds.piece, pixels))
+    pixels = Pixels(*_places(views), device)
+    return Dual(stages, hulls, support_of(bounds.piece, pixels))
 
 
-def _seen(hexagons: Tensor, views: list[View], ratio: float) -> Tensor:
-    """`(tiles, 6, window)`; neurons that do not exist are off, at -1 in both copies."""
+def _places(views: list[View]) -> tuple[Any, Any]:
+    """What the tiles see and whether it exists, `(tiles, window)`."""
+    everything = np.ones(len(views[0].index), dtype=np.bool_)
+    inside = [everything if view.inside is None else view.inside for view in views]
+    return np.stack([view.index for view in views]), np.stack(inside)
+
+
+def _seen(hexagons: Hexagons, views: list[View], device: Any) -> Hexagons:
+    """Fields `(tiles, 1, window)`; neurons that do not exist are off, at -1 in both copies."""
     torch = require_torch()
-    index = torch.as_tensor(np.stack([view.index for view in views]), device=hexagons.device)
-    inside = torch.as_tensor(np.stack([view.inside for view in views]), device=hexagons.device)
-    off = hexagons.new_tensor([-1.0, -1.0, -1.0, -1.0, ratio - 1.0, ratio - 1.0])
-    gathered = torch.where(inside, hexagons[:, index], off[:, None, None])
-    return gathered.transpose(0, 1).contiguous()
+    index, inside = (torch.as_tensor(part, device=device)[:, None] for part in _places(views))
+    gap = hexagons.ratio - 1.0
+    outside = (-1.0, -1.0, -1.0, -1.0, gap, gap)
+    sides = (
+        torch.where(inside, side[index], off)
+        for side, off in zip(hexagons.sides, outside, strict=True)
+    )
+    return Hexagons.of(sides, hexagons.ratio)

@@ -1,26 +1,35 @@
-"""The twin dual bound of many rows at once, improved by first-order steps.
+"""The twin dual bound of many rows at once, improved by first-order steps, in numpy or in torch.
 
 A row is a start: coefficients on the outputs of the last stage. The multipliers of a neuron are
-`p = c1 a + c2 b + d1`, `q = c3 a + c4 b + d2` with six free numbers. Slopes come from the
-maximisers alone: with `(x, x_p)` where the support is attained and `(s, t)` the best corner of
-every neuron, the slope along `p` is the pre-activation at the values below minus `s`.
+`p = c1 a + c2 b + d1`, `q = c3 a + c4 b + d2` with six free numbers; whatever they are, the bound
+is valid. Slopes come from the maximisers alone: with `(x, x_p)` where the support is attained and
+`(s, t)` the best corner of every neuron, the slope along `p` is the pre-activation at the values
+below minus `s`.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
-from vhagar.relaxation.first_order.fused import Adam, Cells, Free, offset, step
-from vhagar.relaxation.first_order.goal import AbstractGoal
-from vhagar.relaxation.first_order.maps import AbstractMap
-from vhagar.relaxation.first_order.starts import quick_free
-from vhagar.relaxation.first_order.support import Support
-from vhagar.runtime.devices import Tensor, full_precision, require_torch
+import numpy as np
+from numpy.typing import NDArray
 
-_HALF_ULP = 2.0**-24
-# Convolutions may be computed by other sums than the plain one.
+from vhagar.perturbation import AbstractPiece
+from vhagar.relaxation.arrays import AnyArray, namespace
+from vhagar.relaxation.first_order.fused import Adam, Free, offset, quick_free, step
+from vhagar.relaxation.first_order.goal import AbstractGoal
+from vhagar.relaxation.first_order.hulls import Hulls
+from vhagar.relaxation.stages import Magnitudes, Stage
+from vhagar.relaxation.twin_dual import Choice, Payment, backward, unit, weighted
+from vhagar.runtime.devices import full_precision
+
+Array = NDArray[np.float64]
+# Coefficients `(rows, pixels)` to the value `(rows,)` and the pair where it is attained.
+Support = Callable[[AnyArray, AnyArray], tuple[AnyArray, AnyArray, AnyArray]]
+
+# Of the error of plain sums: convolutions may be computed by other ones.
 _ROOM = 16.0
 
 
@@ -37,35 +46,53 @@ class Steps:
 
 
 @dataclass(frozen=True, eq=False)
+class Multipliers:
+    """Free numbers `(6, rows, neurons)` of each layer: what a bound was proven with."""
+
+    layers: tuple[NDArray[np.floating], ...]
+
+    def choice(self, rows: slice = slice(None)) -> Choice:
+        """Them as a choice for the twin dual bound of those rows."""
+
+        def choose(layer: int, a: Array, b: Array) -> tuple[Array, Array]:
+            c = self.layers[layer][:, rows].astype(np.float64)
+            return c[0] * a + c[1] * b + c[4], c[2] * a + c[3] * b + c[5]
+
+        return choose
+
+
+@dataclass(frozen=True, eq=False)
 class _Trace:
     """One evaluation: the bounds `(rows,)`, what each layer paid for, and the best input."""
 
-    value: Tensor
-    layers: list[tuple[Tensor, Tensor, Tensor, Tensor]]  # a, b, s, t; the last layer first
-    x: Tensor
-    x_p: Tensor
+    value: AnyArray
+    layers: list[tuple[AnyArray, AnyArray, AnyArray, AnyArray]]  # a, b, s, t; the last layer first
+    x: AnyArray
+    x_p: AnyArray
 
 
 class Dual:
-    """Stages and hexagons of a network, or of what a tile sees of one; `cells[k]` is between the
+    """Stages and hexagons of a network, or of what a tile sees of one; `hulls[k]` is between the
     stages `k` and `k + 1`."""
 
-    def __init__(self, maps: list[AbstractMap], cells: list[Cells], support: Support) -> None:
-        self._maps = maps
-        self._cells = cells
+    def __init__(self, stages: Sequence[Stage], hulls: Sequence[Hulls], support: Support) -> None:
+        self._stages = stages
+        self._hulls = hulls
         self._support = support
 
     def begin(self, goal: AbstractGoal) -> list[Free]:
         """Free numbers of the quick choice."""
-        with full_precision():
-            a, b = goal.start()
-            layers = []
-            for k in range(len(self._cells) - 1, -1, -1):
-                a, b = self._maps[k + 1].back(a), self._maps[k + 1].back(b)
-                free = quick_free(self._cells[k], a, b)
-                layers.append(Free.of(free))
-                a, b = free[0] * a + free[1] * b, free[2] * a + free[3] * b
-        return layers[::-1]
+        frees: list[Free] = []
+
+        def pay(layer: int, a: AnyArray, b: AnyArray) -> tuple[AnyArray, AnyArray, AnyArray]:
+            free = quick_free(self._hulls[layer], a, b)
+            frees.append(Free.of(free))
+            return free[0] * a + free[1] * b, free[2] * a + free[3] * b, namespace(a).zeros_like(a)
+
+        start = goal.start()
+        with _precisely(start[0]):
+            backward(self._stages, start, pay, last=1)
+        return frees[::-1]
 
     def run(
         self,
@@ -73,18 +100,16 @@ class Dual:
         frees: list[Free],
         steps: Steps,
         should_stop: Callable[[], bool] = lambda: False,
-    ) -> Tensor:
+    ) -> AnyArray:
         """Improve the free numbers; the best bounds `(rows,)`. What gave them is `kept`."""
-        torch = require_torch()
-        best = None
-        with full_precision():
+        start = goal.start()[0]
+        xp = namespace(start)
+        best = xp.full_like(start[:, 0], np.inf)
+        with _precisely(start):
             for k in range(steps.count):
                 trace = self._evaluate(goal, [free.now for free in frees])
-                value = trace.value
-                if best is None:
-                    best = torch.full_like(value, math.inf)
-                better = value < best
-                best = torch.where(better, value, best)
+                better = trace.value < best
+                best = xp.where(better, trace.value, best)
                 goal.keep(better)
                 if k == steps.count - 1 or should_stop():
                     for free in frees:
@@ -93,61 +118,57 @@ class Dual:
                 self._move(goal, frees, trace, better, steps.at(k))
         return best
 
-    def values(self, goal: AbstractGoal, numbers: list[Tensor]) -> Tensor:
-        """The bounds for given free numbers, as float32 computes them."""
-        with full_precision():
-            return self._evaluate(goal, numbers).value
+    def values(
+        self, goal: AbstractGoal, numbers: list[AnyArray], magnitudes: Magnitudes | None = None
+    ) -> AnyArray:
+        """The bounds for given free numbers, as they are computed.
 
-    def _evaluate(self, goal: AbstractGoal, numbers: list[Tensor]) -> _Trace:
-        a, b = goal.start()
-        constant = (a + b) @ self._maps[-1].bias
-        layers = []
-        for k in range(len(self._cells) - 1, -1, -1):
-            a, b = self._maps[k + 1].back(a), self._maps[k + 1].back(b)
-            p, q, s, t, r = offset(a, b, numbers[k], self._cells[k])
-            constant = constant + r.sum(dim=1) + (p + q) @ self._maps[k].bias
-            layers.append((a, b, s, t))
-            a, b = p, q
-        value, x, x_p = self._support(self._maps[0].back(a), self._maps[0].back(b))
-        return _Trace(constant + value, layers, x, x_p)
+        With magnitudes, more is added than rounding can have taken away: no less than the bound
+        in exact arithmetic.
+        """
+        start = goal.start()
+        with _precisely(start[0]):
+            state = backward(self._stages, start, self._payment(numbers, []), magnitudes)
+            value = state.constant + self._support(state.a, state.b)[0]
+            if magnitudes is None:
+                return value
+            closing = weighted(abs(state.a) + abs(state.b), magnitudes[0][0])
+            closing = abs(value) + abs(state.constant) + state.a.shape[1] * closing
+            return value + _ROOM * (state.error + unit(4, value) * closing)
+
+    def _payment(self, numbers: list[AnyArray], seen: list[tuple[AnyArray, ...]]) -> Payment:
+        def pay(layer: int, a: AnyArray, b: AnyArray) -> tuple[AnyArray, AnyArray, AnyArray]:
+            p, q, s, t, r = offset(a, b, numbers[layer], self._hulls[layer])
+            seen.append((a, b, s, t))
+            return p, q, r
+
+        return pay
+
+    def _evaluate(self, goal: AbstractGoal, numbers: list[AnyArray]) -> _Trace:
+        layers: list[tuple[AnyArray, ...]] = []
+        state = backward(self._stages, goal.start(), self._payment(numbers, layers))
+        value, x, x_p = self._support(state.a, state.b)
+        return _Trace(state.constant + value, layers, x, x_p)
 
     def _move(
-        self, goal: AbstractGoal, frees: list[Free], trace: _Trace, better: Tensor, adam: Adam
+        self, goal: AbstractGoal, frees: list[Free], trace: _Trace, better: AnyArray, adam: Adam
     ) -> None:
         x, x_p = trace.x, trace.x_p
         for k, coefficients in enumerate(reversed(trace.layers)):
-            values = self._maps[k].forth(x), self._maps[k].forth(x_p)
-            x, x_p = step(coefficients, values, frees[k], better, self._cells[k], adam)
-        goal.move(self._maps[-1].forth(x), self._maps[-1].forth(x_p), adam)
-
-    def outward(self, goal: AbstractGoal, numbers: list[Tensor], input_magnitude: Tensor) -> Tensor:
-        """The bounds with more added than float32 can have rounded away.
-
-        For deciding what is worth a second look; what counts is computed in float64.
-        """
-        with full_precision():
-            a, b = goal.start()
-            value = self._evaluate(goal, numbers).value
-            error = value.abs()
-            for k in range(len(self._cells), -1, -1):
-                one = self._maps[k]
-                terms = 2 * len(one.bias) + 32
-                size = (a.abs() + b.abs()) @ one.absolute_bias
-                magnitude = self._cells[k - 1].magnitude if k else input_magnitude
-                spread = one.back_absolute(a.abs() + b.abs())
-                size = size + _weighted(spread, magnitude)
-                a, b = one.back(a), one.back(b)
-                if k:
-                    p, q, _, _, _ = offset(a, b, numbers[k - 1], self._cells[k - 1])
-                    paid = a.abs() + b.abs() + p.abs() + q.abs()
-                    size = size + _weighted(paid, magnitude)
-                    terms += 2 * paid.shape[1]
-                    a, b = p, q
-                error = error + terms * size
-            return value + _ROOM * _HALF_ULP * error
+            values = self._stages[k].forward(x), self._stages[k].forward(x_p)
+            x, x_p = step(coefficients, values, frees[k], better, self._hulls[k], adam)
+        goal.move(self._stages[-1].forward(x), self._stages[-1].forward(x_p), adam)
 
 
-def _weighted(rows: Tensor, magnitude: Tensor) -> Tensor:
-    """Sums `(rows,)` of what is `(rows, neurons)`, weighted by group `(groups, 1, neurons)`."""
-    wide = rows.reshape(len(magnitude), -1, rows.shape[1])
-    return (wide * magnitude).sum(dim=-1).reshape(-1)
+def _precisely(values: AnyArray) -> AbstractContextManager[None]:
+    return nullcontext() if isinstance(values, np.ndarray) else full_precision()
+
+
+def support_of_piece(piece: AbstractPiece) -> Support:
+    """The piece's own support, in numpy."""
+
+    def support(a: Array, b: Array) -> tuple[Array, Array, Array]:
+        found = piece.support(a, b)
+        return found.value, found.x, piece.apply(found.x, found.parameters)
+
+    return support

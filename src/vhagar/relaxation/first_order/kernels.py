@@ -198,7 +198,7 @@ def step(
     x, x_p = torch.empty_like(a), torch.empty_like(a)
     total, neurons = a.numel(), a.shape[1]
     _step_kernel[(triton.cdiv(total, _BLOCK),)](
-        a, b, s, t, z, z_p, *state, better,
+        a, b, s, t, z, z_p, *state, better.to(torch.int8),
         hexagons, hexagons if codes is None else codes, x, x_p,
         total, neurons, len(a) // len(hexagons), *numbers,
         HAS_CODES=codes is not None, BLOCK=_BLOCK,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,18 +10,15 @@ from numpy.typing import NDArray
 
 from vhagar.network import Network
 from vhagar.perturbation import AbstractPiece
-from vhagar.relaxation.first_order.build import local_dual, maps_of, whole_dual
-from vhagar.relaxation.first_order.dual import Steps
+from vhagar.relaxation.first_order.build import local_dual, whole_dual
+from vhagar.relaxation.first_order.dual import Multipliers, Steps
 from vhagar.relaxation.first_order.goal import FixedGoal
+from vhagar.relaxation.first_order.torch_layers import torch_stages
 from vhagar.relaxation.hexagon import Hexagons
-from vhagar.relaxation.layerwise import (
-    TwinBounds,
-    append_plain,
-    plain_hexagons,
-)
-from vhagar.relaxation.receptive import LocalNetwork, View, local_network, tile_bounds
-from vhagar.relaxation.starts import hexagon_directions, hexagons_of, neuron_starts
-from vhagar.relaxation.twin import Choice
+from vhagar.relaxation.interval_hexagons import plain_hexagons
+from vhagar.relaxation.layerwise import TwinBounds
+from vhagar.relaxation.receptive_fields import LocalNetwork, local_network
+from vhagar.relaxation.starts import hexagon_directions, hexagons_of
 from vhagar.runtime.cores import available_cores
 from vhagar.runtime.devices import in_parts, require_torch
 from vhagar.runtime.threads import in_threads
@@ -34,22 +30,6 @@ _NUMBERS_EACH = 48
 _CPU_BYTES = 2**30
 # Rows that are evaluated in float64 at once.
 _EXACT_ENTRIES = 2**22
-
-
-@dataclass(frozen=True, eq=False)
-class Multipliers:
-    """Free numbers `(6, rows, neurons)` of each layer, in float32: what a bound was proven with."""
-
-    layers: tuple[NDArray[np.float32], ...]
-
-    def choice(self, rows: slice = slice(None)) -> Choice:
-        """Them as a choice for the twin dual bound of those rows."""
-
-        def choose(layer: int, a: Array, b: Array) -> tuple[Array, Array]:
-            c = self.layers[layer][:, rows].astype(np.float64)
-            return c[0] * a + c[1] * b + c[4], c[2] * a + c[3] * b + c[5]
-
-        return choose
 
 
 def first_order_bounds(
@@ -67,9 +47,9 @@ def first_order_bounds(
     bounds = TwinBounds(network, piece, available_cores(), should_stop)
     for layer, plain in enumerate(plain_hexagons(network, piece)):
         if layer == 0:
-            append_plain(bounds, layer, bounds.quick(0).meet(plain))
+            bounds.append_plain(bounds.quick(0).meet(plain))
             continue
-        append_plain(bounds, layer, plain)
+        bounds.append_plain(plain)
         refine(bounds, layer, device, steps(layer), should_stop)
     return bounds
 
@@ -126,7 +106,7 @@ def _whole(
         return found
     wanted = [(k, neuron) for k in range(len(directions)) for neuron in undecided.tolist()]
     width = sum(len(h) for h in bounds.hexagons[:layer]) + bounds.piece.domain.size
-    maps = maps_of(bounds.stages[: layer + 1], device)
+    stages = torch_stages(bounds.stages[: layer + 1], device)
 
     def work(begin: int, end: int) -> None:
         if should_stop():
@@ -137,7 +117,7 @@ def _whole(
         goal = FixedGoal(
             *(torch.as_tensor(part, dtype=torch.float32, device=device) for part in start)
         )
-        dual = whole_dual(bounds, layer, maps, device)
+        dual = whole_dual(bounds, layer, stages, device)
         frees = dual.begin(goal)
         dual.run(goal, frees, steps, should_stop)
         chosen = Multipliers(tuple(free.kept.cpu().numpy() for free in frees))
@@ -176,9 +156,9 @@ def _local(
     directions = hexagon_directions(bounds.piece.ratio)
     found = np.full((len(directions), bounds.stages[len(local.stages) - 1].out_size), np.inf)
     places = list(local.places())
-    start = neuron_starts(directions, local.output.size, np.arange(local.output.size))
+    start = local.starts(directions)
     width = sum(window.size for window in local.windows) * len(start[0])
-    maps = maps_of(local.stages, device)
+    stages = torch_stages(local.stages, device)
 
     def work(begin: int, end: int) -> None:
         if should_stop():
@@ -190,7 +170,7 @@ def _local(
                 for part in start
             )
         )
-        dual = local_dual(bounds, local, tiles, maps, device)
+        dual = local_dual(bounds, local, tiles, stages, device)
         frees = dual.begin(goal)
         dual.run(goal, frees, steps, should_stop)
         kept = [free.kept.cpu().numpy().reshape(6, len(tiles), len(start[0]), -1) for free in frees]
@@ -199,10 +179,9 @@ def _local(
             if should_stop():
                 return
             chosen = Multipliers(tuple(part[:, number] for part in kept))
-            value = tile_bounds(
-                local, tiles[number], bounds.corners, bounds.piece, start, _as_local(chosen),
-                bounds.input_magnitude,
-            )  # fmt: skip
+            value = local.at(tiles[number]).bound(
+                bounds.corners, bounds.piece, start, bounds.input_magnitude, chosen.choice()
+            )
             index = local.output.at(tiles[number]).index
             found[:, index] = value.reshape(len(directions), -1)
 
@@ -210,12 +189,3 @@ def _local(
 
     in_parts(len(places), memory_for(device) // (4 * _NUMBERS_EACH * width), work)
     return found
-
-
-def _as_local(chosen: Multipliers) -> Any:
-    choose = chosen.choice()
-
-    def local_choice(layer: int, view: View, a: Array, b: Array) -> tuple[Array, Array]:
-        return choose(layer, a, b)
-
-    return local_choice

@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vhagar.problem import Problem
-from vhagar.relaxation.first_order.build import maps_of, whole_dual
-from vhagar.relaxation.first_order.dual import Steps
+from vhagar.relaxation.first_order.build import whole_dual
+from vhagar.relaxation.first_order.dual import Multipliers, Steps
 from vhagar.relaxation.first_order.goal import ConfidenceGoal
-from vhagar.relaxation.first_order.refine import Multipliers
+from vhagar.relaxation.first_order.torch_layers import torch_stages
 from vhagar.relaxation.layerwise import TwinBounds
 from vhagar.relaxation.starts import ClassMultipliers, outward, score_size
 from vhagar.runtime.devices import require_torch
@@ -33,7 +33,7 @@ def root_bounds(
     layer = len(bounds.stages) - 1
     rows = torch.tensor([-1 if target is None else target for target in targets], device=device)
     goal = ConfidenceGoal(problem.network.classes, problem.source, rows)
-    dual = whole_dual(bounds, layer, maps_of(bounds.stages, device), device)
+    dual = whole_dual(bounds, layer, torch_stages(bounds.stages, device), device)
     frees = dual.begin(goal)
     dual.run(goal, frees, steps, should_stop)
     chosen = Multipliers(tuple(free.kept.cpu().numpy() for free in frees))

@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from vhagar.perturbation.base import Expression
-from vhagar.relaxation.cones import Relaxed
+from vhagar.relaxation.influence_cones import Relaxed
 from vhagar.relaxation.layerwise import TwinBounds
-from vhagar.relaxation.weights import Weights as CornerWeights
-from vhagar.relaxation.weights import add_convexity, add_weights
+from vhagar.relaxation.pair_hulls import Weights as CornerWeights
+from vhagar.relaxation.pair_hulls import add_convexity, add_weights
 from vhagar.solver.basis import Layout
 from vhagar.solver.linear_model import Columns, LinearArrays, LinearModel
 

@@ -11,10 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vhagar.errors import SolverFailure
-from vhagar.relaxation.cones import relaxed_cone
 from vhagar.relaxation.hexagon import Hexagons
-from vhagar.relaxation.layerwise import TwinBounds, refine_by
+from vhagar.relaxation.influence_cones import relaxed_cone
+from vhagar.relaxation.layerwise import TwinBounds
 from vhagar.relaxation.lp.lambda_model import PairModel
+from vhagar.relaxation.refinement import refine_by
 from vhagar.relaxation.starts import hexagon_directions
 from vhagar.solver.simplex import Simplex
 

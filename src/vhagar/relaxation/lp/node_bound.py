@@ -12,15 +12,15 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from vhagar.perturbation import AbstractPiece
 from vhagar.relaxation.layerwise import TwinBounds
 from vhagar.relaxation.lp.lambda_model import LambdaModel
 from vhagar.relaxation.lp.proof_kind import ProofKind
 from vhagar.relaxation.lp.row_duals import RowDuals
+from vhagar.relaxation.stages import Magnitudes
 from vhagar.relaxation.starts import outward
-from vhagar.relaxation.twin import Allowed, twin_bound
+from vhagar.relaxation.twin_dual import Allowed, coefficients, paying, twin_bound
 
 Array = NDArray[np.float64]
 
@@ -133,12 +133,11 @@ class NodeBound:
         with np.errstate(over="ignore", invalid="ignore"):
             value = twin_bound(
                 self._bounds.stages,
-                self._bounds.corners,
                 self._bounds.piece if part is None else part,
                 classes.start(self._source, self._target),
-                self._rows.choice(duals[None]),
-                self._bounds.input_magnitude,
-                allowed,
+                paying(self._bounds.corners, self._rows.choice(duals[None]), allowed.layers),
+                self._magnitudes,
+                allowed.pixels,
             )
             proven = outward(value, classes.total(), self._score_size, self._classes)
         return float(proven[0])
@@ -155,17 +154,12 @@ class NodeBound:
 
     def coefficients(self, duals: Array) -> Coefficients:
         """What the duals say matters; for choices, not for bounds."""
-        choice = self._rows.choice(duals[None])
-        layers = []
+        start = self._rows.classes(duals[None]).start(self._source, self._target)
         with np.errstate(over="ignore", invalid="ignore"):  # the duals may be anything
-            p, q = self._rows.classes(duals[None]).start(self._source, self._target)
-            for layer in range(len(self._matrices) - 2, -1, -1):
-                a, b = (part @ self._matrices[layer + 1] for part in (p, q))
-                layers.append((np.nan_to_num(a[0]), np.nan_to_num(b[0])))
-                p, q = choice(layer, a, b)
-            inputs = tuple(np.nan_to_num(part @ self._matrices[0])[0] for part in (p, q))
-        return Coefficients(layers[::-1], (inputs[0], inputs[1]))
+            found = coefficients(self._bounds.stages, start, self._rows.choice(duals[None]))
+        first, *layers = ((np.nan_to_num(a[0]), np.nan_to_num(b[0])) for a, b in reversed(found))
+        return Coefficients(layers, first)
 
     @cached_property
-    def _matrices(self) -> list[sparse.csr_array]:
-        return [stage.matrix() for stage in self._bounds.stages]
+    def _magnitudes(self) -> Magnitudes:
+        return self._bounds.magnitudes(len(self._bounds.stages) - 1)

@@ -18,7 +18,7 @@ from vhagar.relaxation.lp.lazy_rows import LazyRows
 from vhagar.relaxation.lp.node_bound import NodeBound, Proof
 from vhagar.relaxation.lp.proof_kind import ProofKind
 from vhagar.relaxation.starts import score_size
-from vhagar.relaxation.twin import Allowed
+from vhagar.relaxation.twin_dual import Allowed
 from vhagar.solver.linear_model import Columns
 from vhagar.solver.simplex import LpAnswer, LpStatus, Simplex
 

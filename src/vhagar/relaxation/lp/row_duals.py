@@ -8,7 +8,7 @@ from typing import Any
 from vhagar.relaxation.arrays import namespace, zeros
 from vhagar.relaxation.lp.lambda_model import LambdaModel
 from vhagar.relaxation.starts import ClassMultipliers
-from vhagar.relaxation.twin import Choice
+from vhagar.relaxation.twin_dual import Choice
 
 
 class RowDuals:

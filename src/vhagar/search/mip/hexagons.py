@@ -10,7 +10,8 @@ from vhagar.dependency import Ranges, Relations
 from vhagar.network import Network, Relu
 from vhagar.perturbation import AbstractPiece
 from vhagar.relaxation.hexagon import Hexagons
-from vhagar.relaxation.layerwise import quick_bounds, refine_layer
+from vhagar.relaxation.layerwise import quick_bounds
+from vhagar.relaxation.refinement import refine_layer
 
 # First-order steps for each layer of a piece that has the time for it.
 REFINING_STEPS = 40

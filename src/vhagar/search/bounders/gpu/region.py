@@ -9,8 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vhagar.errors import SolverFailure
+from vhagar.relaxation.first_order.torch_layers import torch_stages
 from vhagar.relaxation.lp.region_model import Decision, RegionModel
 from vhagar.relaxation.lp.row_duals import RowDuals
+from vhagar.relaxation.twin_dual import coefficients
 from vhagar.runtime.devices import Tensor, full_precision, require_torch
 from vhagar.search.bounders.gpu.formula import WideBound, coded
 from vhagar.search.bounders.gpu.steps import Iterates, PrimalDual
@@ -60,9 +62,7 @@ class WideRegion:
         self._least_mass = self._tensor(_SMALLEST_MASS * ranges, torch.float32)
         equal = np.concatenate([none, *(h.equal for h in bounds.hexagons)]).astype(np.bool_)
         self._equal = self._tensor(equal, torch.bool)
-        self._matrices = [
-            self._tensor(stage.matrix().toarray(), torch.float32) for stage in bounds.stages[1:]
-        ]
+        self._stages = torch_stages(bounds.stages, device)
         self._layer = self._tensor(
             np.tile(np.repeat(np.arange(len(self._sizes)), self._sizes), 2), torch.int64
         )
@@ -169,16 +169,10 @@ class WideRegion:
         """How much the bound rises with each neuron's value, `(nodes, both copies' neurons)`."""
         torch = require_torch()
         classes, problem = self._rows.classes(duals), self.context.problem
-        p, q = classes.start(problem.source, self.context.target)
-        choose = self._rows.choice(duals)
-        first, second = [], []
+        start = classes.start(problem.source, self.context.target)
         with full_precision():
-            for layer in range(len(self._sizes) - 1, -1, -1):
-                a, b = p @ self._matrices[layer], q @ self._matrices[layer]
-                first.append(a)
-                second.append(b)
-                p, q = choose(layer, a, b)
-        a, b = (torch.cat(parts[::-1], dim=1) for parts in (first, second))
+            found = coefficients(self._stages, start, self._rows.choice(duals), last=1)
+        a, b = (torch.cat([part[copy] for part in reversed(found)], dim=1) for copy in (0, 1))
         worth = torch.cat([torch.where(self._equal, a + b, a), b], dim=1).abs_()
         return self._at_least(worth)
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from vhagar.relaxation import cones, layerwise
+from vhagar.relaxation import influence_cones as cones
+from vhagar.relaxation import layerwise
 from vhagar.relaxation.layerwise import TwinBounds, quick_bounds
-from vhagar.relaxation.twin import stages_of
+from vhagar.relaxation.stages import stages_of
 
 from .samples import BUILDS, PERTURBATIONS, ExactNetwork, domain_of, network_of, pairs, pieces_of
 from .test_layerwise import require_inside
@@ -54,7 +55,7 @@ def test_one_copy_says_all_where_the_copies_agree(
     for piece in pieces_of(text, True, domain_of(build)):
         found = quick_bounds(network, piece)
         with monkeypatch.context() as context:
-            context.setattr(layerwise, "_OF_ONE_COPY", 6)
+            context.setattr(layerwise, "FIRST_COPY", 6)
             require_same(found, quick_bounds(network, piece))
 
 

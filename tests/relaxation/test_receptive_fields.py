@@ -10,9 +10,9 @@ import pytest
 from vhagar import Network
 from vhagar.network import Affine, Convolution, Relu, convolution
 from vhagar.perturbation import Domain
-from vhagar.relaxation import layerwise, receptive
+from vhagar.relaxation import layerwise, receptive_fields
 from vhagar.relaxation.layerwise import quick_bounds
-from vhagar.relaxation.twin import stages_of
+from vhagar.relaxation.stages import stages_of
 
 from ..marks import mostly_slow
 from .samples import PERTURBATIONS, ExactNetwork, Rng, pairs, pieces_of
@@ -55,7 +55,7 @@ def test_windows_give_what_whole_layers_give_and_hold(
     network = network_of(build, rng)
     exact = ExactNetwork(network)
     # Tiles of one place, of a few, and of the whole layer.
-    monkeypatch.setattr(receptive, "_TILE_ENTRIES", int(rng.choice([1, 2000, 10**9])))
+    monkeypatch.setattr(receptive_fields, "_TILE_ENTRIES", int(rng.choice([1, 2000, 10**9])))
     for piece in pieces_of(text, clip, Domain(SHAPE)):
         found = quick_bounds(network, piece)
         with monkeypatch.context() as context:
@@ -80,11 +80,11 @@ def test_windows_give_what_whole_layers_give_and_hold(
 def test_only_plain_convolutions_have_windows() -> None:
     rng = np.random.default_rng(5)
     stages = stages_of(network_of("plain", rng))
-    assert receptive.local_network(stages[:2]) is not None
-    assert receptive.local_network(stages) is None  # the last stage sees everything
+    assert receptive_fields.local_network(stages[:2]) is not None
+    assert receptive_fields.local_network(stages) is None  # the last stage sees everything
     everywhere = Convolution(rng.normal(size=(1, 2, 2, 2)), rng.normal(size=(1, 4, 5)), SHAPE)
     network = Network((everywhere, Relu((1, 4, 5)), Relu((1, 4, 5))), SHAPE)
-    assert receptive.local_network(stages_of(network)[:1]) is None  # a bias for every place
+    assert receptive_fields.local_network(stages_of(network)[:1]) is None  # a bias for every place
 
 
 @every_build

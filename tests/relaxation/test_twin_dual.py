@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from vhagar.relaxation.layerwise import TwinBounds, quick_bounds
-from vhagar.relaxation.twin import Allowed, Choice, twin_bound
+from vhagar.relaxation.twin_dual import Allowed, Choice, paying, twin_bound
 
 from ..oracle.exact import rationals
 from .samples import (
@@ -55,12 +55,11 @@ def bound(
 ) -> list[Fraction]:
     found = twin_bound(
         bounds.stages,
-        bounds.corners,
         bounds.piece,
         start,
-        choose,
-        bounds.input_magnitude,
-        allowed,
+        paying(bounds.corners, choose, None if allowed is None else allowed.layers),
+        bounds.magnitudes(len(bounds.stages) - 1),
+        None if allowed is None else allowed.pixels,
     )
     assert np.isfinite(found).all()
     return [Fraction(float(value)) for value in found]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from vhagar.relaxation.hexagon import Hexagons
-from vhagar.relaxation.weights import Weights, add_convexity, add_weights
+from vhagar.relaxation.pair_hulls import Weights, add_convexity, add_weights
 from vhagar.solver.linear_model import LinearModel
 
 from .test_hexagon import exact_corners, random_hexagon

@@ -1,8 +1,8 @@
-"""Bounds of neurons that see little of the layers below, whatever kinds of layers those are.
+"""The cones of influence of neurons that see little of the layers below, whatever their kinds.
 
 Behind branches, joins and max pooling there are no windows to speak of, but still most neurons
-depend on few others. Some neurons and all that they depend on make a *cone*: a small network of its
-own, with its parts of the matrices. The bounds of a layer then cost what its cones hold.
+depend on few others. A *cone of influence* is some neurons and all that they depend on, with its
+parts of the matrices.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ from scipy import sparse
 
 from vhagar.network import AbstractLinear, SparseAffine
 from vhagar.perturbation import AbstractPiece
+from vhagar.relaxation.corners import Corners
 from vhagar.relaxation.hexagon import Hexagons
-from vhagar.relaxation.receptive import View
-from vhagar.relaxation.twin import Corners, Stage
+from vhagar.relaxation.stages import Stage
+from vhagar.relaxation.subnetworks import Subnetwork, View
 
 Index = NDArray[np.int64]
 
@@ -29,15 +30,7 @@ _AT_ONCE = 32
 _LARGEST_PART = 0.25
 
 
-@dataclass(frozen=True, eq=False)
-class Cone:
-    """The stages as some neurons see them; `views[k]` is what they see of what enters stage k."""
-
-    stages: tuple[Stage, ...]
-    views: tuple[View, ...]
-
-
-def cones(stages: tuple[Stage, ...], neurons: Index) -> Iterator[tuple[Index, Cone]]:
+def cones(stages: tuple[Stage, ...], neurons: Index) -> Iterator[tuple[Index, Subnetwork]]:
     """The neurons in groups, and each group's cone."""
     for begin in range(0, len(neurons), _AT_ONCE):
         chosen = neurons[begin : begin + _AT_ONCE]
@@ -53,7 +46,7 @@ def sees_little(stages: tuple[Stage, ...], neurons: Index) -> bool:
     return len(first.views[widest].index) <= _LARGEST_PART * stages[widest].in_size
 
 
-def cone_of(stages: tuple[Stage, ...], neurons: Index) -> Cone:
+def cone_of(stages: tuple[Stage, ...], neurons: Index) -> Subnetwork:
     """What some neurons of the last stage's outputs depend on."""
     small, views = [], []
     for stage in reversed(stages):
@@ -62,8 +55,8 @@ def cone_of(stages: tuple[Stage, ...], neurons: Index) -> Cone:
             part, neurons = _part(layer, neurons)
             layers.append(part)
         small.append(Stage(tuple(layers[::-1])))
-        views.append(View(neurons, np.ones(len(neurons), dtype=np.bool_)))
-    return Cone(tuple(small[::-1]), tuple(views[::-1]))
+        views.append(View(neurons))
+    return Subnetwork(tuple(small[::-1]), tuple(views[::-1]))
 
 
 def _part(layer: AbstractLinear, outputs: Index) -> tuple[SparseAffine, Index]:

@@ -1,4 +1,4 @@
-"""Bounds of a convolutional layer from what its neurons see.
+"""Bounds of a convolutional layer from the receptive fields of its neurons.
 
 A neuron of a convolution depends on a small window of each layer below. All neurons of one place of
 the image, or of a small tile of places, share that window, and inside it the network is a small one
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -17,43 +17,16 @@ from numpy.typing import NDArray
 
 from vhagar.network import Convolution
 from vhagar.perturbation import AbstractPiece
-from vhagar.relaxation.hexagon import Hexagons
-from vhagar.relaxation.slopes import quick_slopes
+from vhagar.relaxation.corners import Corners
+from vhagar.relaxation.stages import Stage
 from vhagar.relaxation.starts import Directions, neuron_starts
-from vhagar.relaxation.twin import (
-    Backward,
-    Corners,
-    Stage,
-    at_input,
-    through_relu,
-    through_stage,
-)
+from vhagar.relaxation.subnetworks import Subnetwork, View
 from vhagar.runtime.threads import in_threads
 
 Array = NDArray[np.float64]
-Mask = NDArray[np.bool_]
-Index = NDArray[np.int64]
-
-# Multipliers of a layer below for coefficients `(rows, window)` on it.
-LocalChoice = Callable[[int, "View", Array, Array], tuple[Array, Array]]
 
 # Entries of one tile's coefficients: large enough for numpy, small enough for a cache.
 _TILE_ENTRIES = 2**16
-
-
-@dataclass(frozen=True, eq=False)
-class View:
-    """What a tile sees of one layer: its neurons in order, and which of them exist.
-
-    Where the window reaches beyond the image, `index` names any neuron.
-    """
-
-    index: Index
-    inside: Mask
-
-    def masked(self, values: Array) -> Array:
-        """Zero for what does not exist; values of padding are 0 whatever their coefficient."""
-        return values if self.inside.all() else values * self.inside
 
 
 @dataclass(frozen=True)
@@ -99,13 +72,13 @@ class _Window:
         inside = (rows >= 0) & (rows < height) & (columns >= 0) & (columns < width)
         index = np.clip(rows, 0, height - 1) * width + np.clip(columns, 0, width - 1)
         index = index + np.arange(channels)[:, None, None] * (height * width)
-        full = np.broadcast_to(inside, index.shape)
-        return View(index.reshape(-1), full.reshape(-1))
+        full = np.broadcast_to(inside, index.shape).reshape(-1)
+        return View(index.reshape(-1), None if full.all() else full)
 
 
 @dataclass(frozen=True, eq=False)
 class LocalNetwork:
-    """The stages up to a convolutional layer, as a tile of that layer sees them.
+    """The stages up to a convolutional layer, as the tiles of that layer see them.
 
     `stages[k]` is stage k inside the windows; `windows[k]` is the window of what enters it, and
     `output` that of what leaves the last one: the tile itself.
@@ -123,6 +96,14 @@ class LocalNetwork:
             for full, step in zip((height, width), self.output.extent, strict=True)
         )
         yield from itertools.product(rows, columns)
+
+    def starts(self, directions: Directions) -> tuple[Array, Array]:
+        """Coefficients for all neurons of a tile."""
+        return neuron_starts(directions, self.output.size, np.arange(self.output.size))
+
+    def at(self, place: tuple[int, int]) -> Subnetwork:
+        """What the tile that begins there depends on."""
+        return Subnetwork(self.stages, tuple(window.at(place) for window in self.windows))
 
 
 def local_network(stages: tuple[Stage, ...], rows_each: int = 6) -> LocalNetwork | None:
@@ -163,10 +144,9 @@ def _tiled(layers: list[Convolution], tile: tuple[int, int]) -> LocalNetwork:
 
 def local_bounds(
     local: LocalNetwork,
-    corners: list[Corners],
+    corners: Sequence[Corners],
     piece: AbstractPiece,
     directions: Directions,
-    choose: LocalChoice,
     input_magnitude: Array,
     threads: int = 1,
     should_stop: Callable[[], bool] = lambda: False,
@@ -177,77 +157,14 @@ def local_bounds(
     """
     filters, height, width = local.output.shape
     found = np.full((len(directions), filters * height * width), np.inf)
-    start = neuron_starts(directions, local.output.size, np.arange(local.output.size))
-    places = list(local.places())
+    start, places = local.starts(directions), list(local.places())
 
     def prove(number: int) -> None:
         if should_stop():
             return
         place = places[number]
-        value = tile_bounds(local, place, corners, piece, start, choose, input_magnitude)
+        value = local.at(place).bound(corners, piece, start, input_magnitude)
         found[:, local.output.at(place).index] = value.reshape(len(directions), -1)
 
     in_threads(prove, len(places), threads)
     return found
-
-
-def tile_bounds(
-    local: LocalNetwork,
-    place: tuple[int, int],
-    corners: list[Corners],
-    piece: AbstractPiece,
-    start: tuple[Array, ...],
-    choose: LocalChoice,
-    input_magnitude: Array,
-) -> Array:
-    views = tuple(window.at(place) for window in local.windows)
-    return seen_bounds(local.stages, views, corners, piece, start, choose, input_magnitude)
-
-
-def seen_bounds(
-    stages: tuple[Stage, ...],
-    views: tuple[View, ...],
-    corners: list[Corners],
-    piece: AbstractPiece,
-    start: tuple[Array, ...],
-    choose: LocalChoice,
-    input_magnitude: Array,
-) -> Array:
-    """The twin dual bound `(batch,)` through stages of which `views[k]` is what enters stage k."""
-    rows = len(start[0])
-    state = Backward(start[0], start[1], np.zeros(rows), np.zeros(rows))
-    for k in range(len(stages) - 1, 0, -1):
-        view = views[k]
-        seen = corners[k - 1].take(view.index)
-        state = through_stage(stages[k], state, seen.magnitude)
-        state = replace(state, a=view.masked(state.a), b=view.masked(state.b))
-        p, q = choose(k - 1, view, state.a, state.b)
-        state = through_relu(seen, state, view.masked(p), view.masked(q))
-    state = through_stage(stages[0], state, input_magnitude[views[0].index])
-    return at_input(*_seen_part(piece, views[0], state))
-
-
-def _seen_part(piece: AbstractPiece, view: View, state: Backward) -> tuple[AbstractPiece, Backward]:
-    """The piece on the pixels that the tile sees, and the coefficients in their order."""
-    pixels = view.index[view.inside]
-    part, columns = piece.local(pixels)
-    wide = []
-    for values in (state.a, state.b):
-        seen = values[:, view.inside]
-        if len(columns) > len(pixels):
-            spread = np.zeros((len(seen), len(columns)))
-            spread[:, np.searchsorted(columns, pixels)] = seen
-            seen = spread
-        wide.append(seen)
-    return part, replace(state, a=wide[0], b=wide[1])
-
-
-def quick_local_choice(hexagons: list[Hexagons], corners: list[Corners]) -> LocalChoice:
-    """As `quick_choice`, within windows."""
-
-    def choose(layer: int, view: View, a: Array, b: Array) -> tuple[Array, Array]:
-        seen = hexagons[layer].take(view.index)
-        c = quick_slopes(seen, corners[layer].take(view.index), a, b)
-        return c[0] * a + c[1] * b, c[2] * a + c[3] * b
-
-    return choose

@@ -1,0 +1,153 @@
+"""The largest value of a ReLU pair over its hexagon: the offset that the twin dual pays.
+
+Decisions cut corners off: with `s >= 0` decided, those with `s < 0`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vhagar.relaxation.arrays import AnyArray, add_product, buffer, namespace, put, row_blocks
+from vhagar.relaxation.hexagon import Hexagons
+
+# `s` and `t` of a corner, and what leaves the neuron there in both copies.
+Corner = tuple[AnyArray, AnyArray, AnyArray, AnyArray]
+
+# Values of all corners together that are computed at once: so few cost less than the calls.
+_FEW = 2**13
+
+
+@dataclass(frozen=True, eq=False)
+class DecidedSigns:
+    """Decisions of many rows: `codes` `(rows, neurons)` of a layer, and what they cut off.
+
+    A code is a sum: 1 for `s >= 0`, 2 for `s <= 0`, 4 for `t >= 0`, 8 for `t <= 0`. `cut`
+    `(CORNERS, neurons)` has the codes of which one is enough to cut a corner off.
+    """
+
+    codes: AnyArray
+    cut: AnyArray
+
+    def rows(self, rows: slice) -> DecidedSigns:
+        return DecidedSigns(self.codes[rows], self.cut)
+
+    def __getitem__(self, corner: int) -> AnyArray:
+        """Where a corner is cut off, `(rows, neurons)`."""
+        return (self.codes & self.cut[corner]) != 0
+
+    def empty(self) -> AnyArray:
+        """Which rows' decisions leave some neuron no corner at all."""
+        xp = namespace(self.codes)
+        rows, neurons = xp.where(self.codes != 0)
+        left = (self.codes[rows, neurons] & self.cut[:, neurons]) == 0
+        empty = xp.zeros_like(self.codes[:, 0]) != 0
+        empty[rows[~left.any(axis=0)]] = True
+        return empty
+
+
+# What decisions leave of a layer's corners: signs of each row's own; or for all rows alike
+# `(CORNERS, neurons)`, 0 where a corner counts and minus infinity where it is cut off.
+LayerDecisions = DecidedSigns | AnyArray | None
+
+
+@dataclass(frozen=True, eq=False)
+class Corners:
+    """The corners of one layer's hexagons, each `(CORNERS, neurons)`, in numpy or in torch."""
+
+    hexagons: Hexagons
+    s: AnyArray
+    t: AnyArray
+    z: AnyArray  # what leaves the neuron: relu(s), or s itself for linear units
+    z_p: AnyArray
+    magnitude: AnyArray  # (neurons,)
+
+    @classmethod
+    def of(cls, hexagons: Hexagons) -> Corners:
+        s, t = hexagons.corners()
+        z, z_p = hexagons.after(s), hexagons.after(t)
+        return cls(hexagons, s, t, z, z_p, hexagons.magnitude)
+
+    def mapped(self, function: Callable[[AnyArray], AnyArray]) -> Corners:
+        """The same with a function applied to each array."""
+        return Corners(
+            self.hexagons.mapped(function),
+            function(self.s),
+            function(self.t),
+            function(self.z),
+            function(self.z_p),
+            function(self.magnitude),
+        )
+
+    def take(self, neurons: NDArray[np.int64]) -> Corners:
+        """Those of some neurons."""
+        return self.mapped(lambda values: values[..., neurons])
+
+    def __iter__(self) -> Iterator[Corner]:
+        return zip(self.s, self.t, self.z, self.z_p, strict=True)
+
+    def cut(self) -> NDArray[np.uint8]:
+        """For each corner the codes of decisions that cut it off: those of the other side."""
+        s, t = self.s, self.t
+        bits = 1 * (s < 0) + 2 * (s > 0) + 4 * (t < 0) + 8 * (t > 0)
+        return np.asarray(bits, dtype=np.uint8)
+
+    def offset(
+        self, a: AnyArray, b: AnyArray, p: AnyArray, q: AnyArray, allowed: LayerDecisions = None
+    ) -> AnyArray:
+        """`r` of every neuron for coefficients `(rows, neurons)`: the largest over its corners."""
+        signs = allowed if isinstance(allowed, DecidedSigns) else None
+        if len(self.s) * len(a) * a.shape[1] <= _FEW and signs is None:
+            return self._all_at_once(a, b, p, q, allowed)
+        best = namespace(a).empty_like(a)
+        for rows in row_blocks(a):
+            own = allowed if signs is None else signs.rows(rows)
+            best[rows] = largest(self, a[rows], b[rows], p[rows], q[rows], own)
+        return best
+
+    def _all_at_once(
+        self, a: AnyArray, b: AnyArray, p: AnyArray, q: AnyArray, allowed: AnyArray | None
+    ) -> AnyArray:
+        """As `largest`, with the corners as one dimension more."""
+        value = a * self.z[:, None]
+        value += b * self.z_p[:, None]
+        value -= p * self.s[:, None]
+        value -= q * self.t[:, None]
+        if allowed is not None:
+            value += allowed[:, None]
+        return namespace(a).amax(value, axis=0)
+
+
+def largest(
+    corners: Corners,
+    a: AnyArray,
+    b: AnyArray,
+    p: AnyArray,
+    q: AnyArray,
+    allowed: LayerDecisions = None,
+    point: tuple[AnyArray, AnyArray] | None = None,
+) -> AnyArray:
+    """The largest of `a z + b z_p - p s - q t` over the corners; `point` is set to its `s` and `t`.
+
+    For rows that fit into a core's cache: few buffers serve all corners.
+    """
+    xp = namespace(a)
+    best, value, spare = xp.full_like(a, -np.inf), xp.empty_like(a), buffer(a)
+    for k, (s, t, z, z_p) in enumerate(corners):
+        xp.multiply(a, z, out=value)
+        add_product(value, b, z_p, spare)
+        add_product(value, p, s, spare, -1)
+        add_product(value, q, t, spare, -1)
+        if isinstance(allowed, DecidedSigns):
+            put(value, -np.inf, allowed[k])
+        elif allowed is not None:
+            value += allowed[k]
+        if point is not None:
+            better = value > best
+            put(point[0], s, better)
+            put(point[1], t, better)
+        xp.maximum(best, value, out=best)
+    return best

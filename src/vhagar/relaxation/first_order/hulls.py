@@ -1,0 +1,107 @@
+"""The hexagons of a layer as many rows see them: each group of rows its own, each row its signs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+
+import numpy as np
+
+from vhagar.relaxation.arrays import AnyArray, namespace, row_blocks
+from vhagar.relaxation.corners import Corners
+from vhagar.relaxation.hexagon import Hexagons
+
+
+class Hulls:
+    """A layer's hexagons, the fields `(groups, 1, neurons)`: the rows of a group share them.
+
+    `codes` `(rows, neurons)`, where given, hold decided signs as in `corners.DecidedSigns`.
+    """
+
+    def __init__(self, hexagons: Hexagons, codes: AnyArray | None = None) -> None:
+        self._hexagons = hexagons
+        self.ratio = float(hexagons.ratio)
+        self.codes = codes
+
+    @classmethod
+    def of(cls, hexagons: Hexagons) -> Hulls:
+        """One group, in numpy."""
+        return cls(hexagons.mapped(lambda values: values[None, None]))
+
+    @property
+    def groups(self) -> int:
+        return len(self._hexagons)
+
+    @property
+    def magnitude(self) -> AnyArray:
+        """The largest absolute pre-activation, `(groups, 1, neurons)`."""
+        return self._hexagons.magnitude
+
+    @property
+    def on_gpu(self) -> bool:
+        lower = self._hexagons.lower
+        return not isinstance(lower, np.ndarray) and bool(lower.is_cuda)
+
+    @cached_property
+    def stacked(self) -> AnyArray:
+        """The six bounds `(groups, 6, neurons)`, as the kernels read them."""
+        return namespace(self._hexagons.lower).concatenate(self._hexagons.sides, axis=1)
+
+    def of_rows(self, rows: slice = slice(None)) -> Hexagons:
+        """The hexagons, `(groups, 1, neurons)`; with codes those of each row, `(1, rows, neurons)`.
+
+        What decisions leave empty is somebody else's to notice; here it only has to be a box.
+        """
+        if self.codes is None:
+            return self._hexagons
+        xp, codes = namespace(self.codes), self.codes[rows]
+        count = len(self.codes)
+        group = xp.arange(count, device=codes.device)[rows] // (count // self.groups)
+        own = self._hexagons.mapped(lambda values: values[group, 0])
+        low = xp.where((codes & 1) != 0, own.lower.clip(min=0), own.lower)
+        high = xp.where((codes & 2) != 0, own.upper.clip(max=0), own.upper)
+        low_p = xp.where((codes & 4) != 0, own.lower_p.clip(min=0), own.lower_p)
+        high_p = xp.where((codes & 8) != 0, own.upper_p.clip(max=0), own.upper_p)
+        high, high_p = xp.maximum(high, low), xp.maximum(high_p, low_p)
+        sides = (low, high, low_p, high_p, own.gap_lower, own.gap_upper)
+        return Hexagons.of((side[None] for side in sides), self.ratio)
+
+    @cached_property
+    def _corners(self) -> Corners:
+        return Corners.of(self._hexagons)
+
+    def blocks(self, a: AnyArray) -> Iterator[tuple[slice, Corners]]:
+        """Blocks of rows `(rows, neurons)`, and the corners that go with them."""
+        if self.codes is not None:
+            for rows in row_blocks(a):
+                yield rows, Corners.of(self.of_rows(rows))
+        elif self.groups == 1:
+            for rows in row_blocks(a):
+                yield rows, self._corners
+        else:
+            each = len(a) // self.groups
+            for some in row_blocks(a.reshape(self.groups, -1)):
+                yield slice(some.start * each, some.stop * each), self._of_groups(some)
+
+    def _of_groups(self, some: slice) -> Corners:
+        return self._corners.mapped(lambda values: values[..., some, :, :])
+
+    def stable(self, rows: slice, count: int) -> AnyArray:
+        """Where neurons of those rows, of so many, are linear: on, or off, in both copies."""
+        if self.codes is not None:
+            h = self.of_rows(rows)
+            return (h.on | h.off)[0]
+        if self.groups == 1:
+            return self._stable
+        return self._stable[np.arange(count)[rows] // (count // self.groups)]
+
+    @cached_property
+    def _stable(self) -> AnyArray:
+        return (self._hexagons.on | self._hexagons.off)[:, 0]
+
+    def after(self, values: AnyArray) -> AnyArray:
+        """What leaves the neurons where such values `(rows, neurons)` enter."""
+        linear = self._hexagons.linear
+        if linear is None:
+            return values.clip(min=0.0)
+        return namespace(values).where(linear[0], values, values.clip(min=0.0))

@@ -1,0 +1,81 @@
+"""Tighter hexagons of a layer by better multipliers: a few first-order steps, or given ones."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vhagar.relaxation.first_order.dual import Dual, Multipliers, Steps, support_of_piece
+from vhagar.relaxation.first_order.goal import FixedGoal
+from vhagar.relaxation.first_order.hulls import Hulls
+from vhagar.relaxation.hexagon import Hexagons
+from vhagar.relaxation.layerwise import Refined, TwinBounds
+from vhagar.relaxation.starts import hexagon_directions, hexagons_of, maxima_of, neuron_starts
+from vhagar.relaxation.twin_dual import Choice
+
+Array = NDArray[np.float64]
+Index = NDArray[np.int64]
+
+# Multipliers moved in all steps of a refinement together: some seconds of work.
+_MOST_STEPPED = 12_000_000
+# How long the first step is, and each one beside the one before.
+_STEP, _DECAY = 0.05, 0.95
+
+
+def refine_layer(bounds: TwinBounds, layer: int, steps: int) -> None:
+    """Tighten the hexagons of a layer's undecided neurons by first-order steps."""
+    if layer < 1:
+        return  # the first layer's supports are exact
+    hexagons = bounds.hexagons[layer]
+    undecided = np.flatnonzero(~hexagons.on & ~hexagons.off)
+    if not len(undecided):
+        return
+    on_s, on_t = neuron_starts(hexagon_directions(hexagons.ratio), len(hexagons), undecided)
+    hulls = [Hulls.of(known) for known in bounds.hexagons[:layer]]
+    dual = Dual(bounds.stages[: layer + 1], hulls, support_of_piece(bounds.piece))
+    goal = FixedGoal(on_s, on_t)
+    frees = dual.begin(goal)
+    entries = len(on_s) * sum(stage.in_size for stage in bounds.stages[1 : layer + 1])
+    affordable = max(1, min(steps, _MOST_STEPPED // max(entries, 1)))
+    dual.run(goal, frees, Steps(affordable, _STEP, _DECAY ** max(affordable - 1, 1)))
+    chosen = Multipliers(tuple(free.kept for free in frees))
+    refine_by(bounds, layer, undecided, chosen.choice())
+
+
+def refine_by(bounds: TwinBounds, layer: int, neurons: Index, choice: Choice) -> None:
+    """Tighten the hexagons of some neurons by given multipliers, `(6 * len(neurons), ...)`.
+
+    The directions are the outer index. Whatever the multipliers are, the bounds hold.
+    """
+    hexagons = bounds.hexagons[layer]
+    on_s, on_t = neuron_starts(hexagon_directions(hexagons.ratio), len(hexagons), neurons)
+    rounded = _Rounded(bounds.hexagons[:layer], choice)
+    better = bounds.bound(layer, on_s, on_t, rounded).reshape(-1, len(neurons))
+    found = maxima_of(hexagons)
+    found[:, neurons] = np.fmin(found[:, neurons], better)  # NaN proves nothing
+    bounds.refined.append(Refined(layer, neurons, rounded.below))
+    bounds.replace(layer, hexagons_of(found, hexagons.ratio).meet(hexagons).tightened())
+
+
+class _Rounded:
+    """A choice in numbers that can be kept: float32 for undecided neurons, exact for all others."""
+
+    def __init__(self, hexagons: list[Hexagons], choice: Choice) -> None:
+        self._hexagons = hexagons
+        self._choice = choice
+        nothing = np.zeros((0, 0), dtype=np.float32)
+        self.below = [(nothing, nothing)] * len(hexagons)
+
+    def __call__(self, layer: int, a: Array, b: Array) -> tuple[Array, Array]:
+        on, off = self._hexagons[layer].on, self._hexagons[layer].off
+        p, q = (_float32(part) for part in self._choice(layer, a, b))
+        undecided = ~on & ~off
+        self.below[layer] = p[:, undecided], q[:, undecided]
+        return np.where(on, a, np.where(off, 0.0, p)), np.where(on, b, np.where(off, 0.0, q))
+
+
+def _float32(values: Array) -> NDArray[np.float32]:
+    """Rounded; 0, which is as good as any, where that is no number."""
+    with np.errstate(over="ignore"):
+        rounded = values.astype(np.float32)
+    return np.where(np.isfinite(rounded), rounded, np.float32(0))

@@ -1,0 +1,84 @@
+"""A part of the network: some neurons of a layer, and all that they depend on.
+
+It is a small network of its own, with its parts of the stages; the bounds of its neurons cost what
+it holds and not whole layers. `receptive_fields` makes such parts of convolutions and
+`influence_cones` of all other layers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vhagar.perturbation import AbstractPiece
+from vhagar.relaxation.corners import Corners
+from vhagar.relaxation.slopes import quick_payment
+from vhagar.relaxation.stages import Stage, magnitudes_of
+from vhagar.relaxation.twin_dual import Backward, Choice, at_input, backward, paying
+
+Array = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+Index = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """What the part sees of one layer: its neurons in order, and which of them exist.
+
+    Where a window reaches beyond the image, `index` names any neuron. `inside` is None where all
+    exist.
+    """
+
+    index: Index
+    inside: Mask | None = None
+
+    @property
+    def existing(self) -> Index:
+        return self.index if self.inside is None else self.index[self.inside]
+
+
+@dataclass(frozen=True, eq=False)
+class Subnetwork:
+    """The stages as some neurons see them; `views[k]` is what they see of what enters stage k."""
+
+    stages: tuple[Stage, ...]
+    views: tuple[View, ...]
+
+    def bound(
+        self,
+        corners: Sequence[Corners],
+        piece: AbstractPiece,
+        start: tuple[Array, Array],
+        input_magnitude: Array,
+        choose: Choice | None = None,
+    ) -> Array:
+        """The twin dual bound `(rows,)` on starts at the part's neurons.
+
+        `corners` and `input_magnitude` are those of the whole network. Without a choice, the
+        multipliers are the quick ones.
+        """
+        views = self.views[1:]
+        seen = [known.take(view.index) for known, view in zip(corners, views, strict=False)]
+        inside = [view.inside for view in views]
+        pay = quick_payment(seen, inside) if choose is None else paying(seen, choose, inside=inside)
+        entering = [input_magnitude[self.views[0].index], *(part.magnitude for part in seen)]
+        state = backward(self.stages, start, pay, magnitudes_of(self.stages, entering))
+        return at_input(*_seen_part(piece, self.views[0], state))
+
+
+def _seen_part(piece: AbstractPiece, view: View, state: Backward) -> tuple[AbstractPiece, Backward]:
+    """The piece on the pixels that the part sees, and the coefficients in their order."""
+    pixels = view.existing
+    part, columns = piece.local(pixels)
+    wide = []
+    for values in (state.a, state.b):
+        seen = values if view.inside is None else values[:, view.inside]
+        if len(columns) > len(pixels):
+            spread = np.zeros((len(seen), len(columns)))
+            spread[:, np.searchsorted(columns, pixels)] = seen
+            seen = spread
+        wide.append(seen)
+    return part, replace(state, a=wide[0], b=wide[1])

@@ -1,0 +1,210 @@
+"""The twin dual bound: an upper bound on a linear function of both copies' values.
+
+Start with coefficients on the two outputs and go backwards. At a ReLU layer with coefficients
+`(a, b)` on its two post-activations choose any numbers `(p, q)` and pay
+
+    r = max over the hexagon of  a*relu(s) + b*relu(t) - p*s - q*t
+
+then continue with `W'p, W'q`; biases add `(p + q).bias`, and the input adds the perturbation's
+`support`. The result is a valid bound **for every choice of p and q**; whoever chooses them well
+gets a tight one.
+
+There is one way back, `backward`, for numpy and for torch, for whole networks and for parts of
+them, for one start and for many nodes of a search. In float64 its rounding error is bounded and
+added (`twin_bound`); what only proposes multipliers does without (`first_order`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vhagar.perturbation import AbstractPiece
+from vhagar.relaxation.arrays import AnyArray, zeros
+from vhagar.relaxation.corners import Corners, LayerDecisions
+from vhagar.relaxation.stages import Magnitudes, Stage
+
+Array = NDArray[np.float64]
+
+HALF_ULP = 2.0**-53
+# By the bytes of a number: for float32 where somebody wants to know how far it may be off.
+_HALF_ULPS = {8: HALF_ULP, 4: 2.0**-24}
+
+# Multipliers `(p, q)` for a ReLU layer's index and its coefficients `(a, b)`.
+Choice = Callable[[int, AnyArray, AnyArray], tuple[AnyArray, AnyArray]]
+# The same and the offsets `r` that are to be paid for them, each `(rows, neurons)`.
+Payment = Callable[[int, AnyArray, AnyArray], tuple[AnyArray, AnyArray, AnyArray]]
+
+
+@dataclass(frozen=True, eq=False)
+class Backward:
+    """Coefficients `(rows, size)` on what enters a stage, the constant so far, and the error.
+
+    The error `(rows,)` bounds how far rounding can have lowered the constant, where it is kept.
+    """
+
+    a: AnyArray
+    b: AnyArray
+    constant: AnyArray
+    error: AnyArray
+
+    @classmethod
+    def begin(cls, start: tuple[AnyArray, AnyArray]) -> Backward:
+        nothing = zeros((len(start[0]),), start[0])
+        return cls(start[0], start[1], nothing, nothing)
+
+
+@dataclass(frozen=True, eq=False)
+class Allowed:
+    """What decisions leave: 0 where a corner counts, minus infinity where it is cut off.
+
+    `layers` holds `(CORNERS, neurons)` for each ReLU layer, `pixels` `(corners, size)` for a
+    piece with pixel corners; None where nothing is decided.
+    """
+
+    layers: Sequence[LayerDecisions]
+    pixels: Array | None = None
+
+
+def backward(
+    stages: Sequence[Stage],
+    start: tuple[AnyArray, AnyArray],
+    pay: Payment,
+    magnitudes: Magnitudes | None = None,
+    last: int = 0,
+) -> Backward:
+    """From coefficients on the output of the last stage to those on the input.
+
+    The errors are kept where `magnitudes` are given. With `last` 1 the first stage is left out:
+    the coefficients are those on its output.
+    """
+    state = Backward.begin(start)
+    for k in range(len(stages) - 1, last - 1, -1):
+        sizes = None if magnitudes is None else magnitudes[k]
+        state = through_stage(stages[k], state, sizes)
+        if k:
+            paid = pay(k - 1, state.a, state.b)
+            state = through_relu(state, paid, None if sizes is None else sizes[0])
+    return state
+
+
+def through_stage(
+    stage: Stage, state: Backward, sizes: tuple[AnyArray, ...] | None = None
+) -> Backward:
+    """From coefficients on a stage's output to its input.
+
+    `sizes` bounds the absolute values of each layer's input in either copy, `(in_size,)` each.
+    """
+    p, q = state.a, state.b
+    constant, error = state.constant, state.error
+    for place in range(len(stage.layers) - 1, -1, -1):
+        layer = stage.layers[place]
+        bias, count = layer.flat_bias, layer.out_size
+        constant = constant + (p + q) @ bias
+        if sizes is not None:
+            spread = abs(p) + abs(q)
+            error = error + unit(count + 4, p) * (spread @ abs(bias))
+            # The addition's own error; other terms may cancel the constant.
+            error = error + _half_ulp(p) * abs(constant)
+            # What rounding does to the coefficients is paid at the input's size.
+            paid = weighted(layer.absolute.pull(spread), sizes[place])
+            error = error + unit(2 * count + 8, p) * paid
+        p, q = layer.pull(p), layer.pull(q)
+    return Backward(p, q, constant, error)
+
+
+def through_relu(
+    state: Backward, paid: tuple[AnyArray, AnyArray, AnyArray], size: AnyArray | None = None
+) -> Backward:
+    """Pay the offsets of a ReLU layer and continue with `(p, q)` on its pre-activations."""
+    p, q, offsets = paid
+    constant, error = state.constant + offsets.sum(axis=1), state.error
+    if size is not None:
+        weight = weighted(abs(state.a) + abs(state.b) + abs(p) + abs(q), size)
+        error = error + unit(2 * p.shape[1] + 32, p) * weight + _half_ulp(p) * abs(constant)
+    return Backward(p, q, constant, error)
+
+
+def unit(terms: int, like: AnyArray) -> float:
+    """The relative rounding error of a sum of that many terms, with room."""
+    return 1.05 * _half_ulp(like) * (terms + 4)
+
+
+def _half_ulp(like: AnyArray) -> float:
+    return _HALF_ULPS[like.dtype.itemsize]
+
+
+def weighted(rows: AnyArray, size: AnyArray) -> AnyArray:
+    """Sums `(rows,)` weighted by `(neurons,)`, or for groups of rows by `(groups, 1, neurons)`."""
+    if size.ndim == 1:
+        return rows @ size
+    return (rows.reshape(len(size), -1, rows.shape[1]) * size).sum(axis=-1).reshape(-1)
+
+
+def paying(
+    corners: Sequence[Corners],
+    choose: Choice,
+    decided: Sequence[LayerDecisions] | None = None,
+    inside: Sequence[AnyArray | None] | None = None,
+) -> Payment:
+    """The payment for chosen multipliers.
+
+    `inside` marks the neurons that exist where windows reach beyond an image; the others are 0
+    whatever their coefficients.
+    """
+
+    def pay(layer: int, a: AnyArray, b: AnyArray) -> tuple[AnyArray, AnyArray, AnyArray]:
+        exists = None if inside is None else inside[layer]
+        if exists is not None:
+            a, b = a * exists, b * exists
+        p, q = choose(layer, a, b)
+        if exists is not None:
+            p, q = p * exists, q * exists
+        allowed = None if decided is None else decided[layer]
+        return p, q, corners[layer].offset(a, b, p, q, allowed)
+
+    return pay
+
+
+def coefficients(
+    stages: Sequence[Stage], start: tuple[AnyArray, AnyArray], choose: Choice, last: int = 0
+) -> list[tuple[AnyArray, AnyArray]]:
+    """The coefficients on what enters each stage, from the last one down to `last`; no bound."""
+    found = []
+
+    def pay(layer: int, a: AnyArray, b: AnyArray) -> tuple[AnyArray, AnyArray, AnyArray]:
+        found.append((a, b))
+        return *choose(layer, a, b), a
+
+    state = backward(stages, start, pay, last=last)
+    return found if last else [*found, (state.a, state.b)]
+
+
+def at_input(piece: AbstractPiece, state: Backward, pixels: Array | None = None) -> Array:
+    """Close the bound at the input: add the support of the perturbation and the errors."""
+    if pixels is None:
+        support = piece.support(state.a, state.b).value
+    else:
+        support = piece.support_decided(state.a, state.b, pixels)
+    total = state.constant + support
+    scale = abs(state.constant) + abs(total)
+    outward: Array = np.nextafter(total + 2.0 * state.error + 8 * HALF_ULP * scale, np.inf)
+    return outward
+
+
+def twin_bound(
+    stages: Sequence[Stage],
+    piece: AbstractPiece,
+    start: tuple[Array, Array],
+    pay: Payment,
+    magnitudes: Magnitudes,
+    pixels: Array | None = None,
+) -> Array:
+    """The bound `(rows,)` on `start[0].y + start[1].y_p`, `y` the output of the last stage given.
+
+    It holds in exact arithmetic, whatever `pay` chooses.
+    """
+    return at_input(piece, backward(stages, start, pay, magnitudes), pixels)
