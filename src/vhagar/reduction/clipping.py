@@ -77,8 +77,8 @@ def clip_of(problem: Problem) -> Clip:
     """The clip of all pixels that some piece asks to have clipped."""
     domain = problem.domain
     nowhere = np.zeros(domain.size, dtype=np.bool_)
-    masks = [piece.to_clip() or (nowhere, nowhere) for piece in problem.pieces]
-    below, above = (np.any(side, axis=0) for side in zip(*masks, strict=True))
+    masks = [masks for piece in problem.pieces if (masks := piece.to_clip()) is not None]
+    below, above = (np.any(side, axis=0) for side in zip((nowhere, nowhere), *masks, strict=True))
     return Clip(domain.lower, domain.upper, below, above)
 
 
