@@ -43,7 +43,7 @@ def found(problem: Problem, pixel: float) -> Attack:
     """An attack by the words of its finder: of less confidence than it claims."""
     x = np.full(16, 0.4)
     x[0] = pixel
-    witness = WitnessCheck(problem)(1, x, problem.pieces[0], np.zeros(0))
+    witness = WitnessCheck(problem)(1, x, 0, np.zeros(0))
     assert isinstance(witness, Witness)
     return Attack(1, 0, x, np.zeros(0), replace(witness, confidence=99.0))
 
