@@ -101,6 +101,14 @@ def print_and_send(argument, channel):
     os.write(1, b"wherever they like")
     channel.send(argument)
 
+class Unreadable:
+    def __reduce__(self):
+        return int, ("no number",)
+
+def send_unreadable(argument, channel):
+    channel.send(Unreadable())
+    time.sleep(1000)
+
 def echo(argument, channel):
     while True:
         channel.send((argument, channel.receive()))
@@ -116,6 +124,15 @@ def test_what_a_worker_prints_is_no_message(jobs: ModuleType) -> None:
     heard, last = collect((jobs.print_and_send, "a message"))
     assert heard == "a message"
     assert last.error is None
+
+
+def test_a_message_that_cannot_be_read_ends_its_worker(
+    jobs: ModuleType, children_of: ChildrenOf
+) -> None:
+    before = children_of(os.getpid())
+    (last,) = collect((jobs.send_unreadable, None))
+    assert "unreadable message: ValueError" in last.error
+    assert children_of(os.getpid()) == before
 
 
 def test_a_stopped_worker_is_gone(jobs: ModuleType, children_of: ChildrenOf) -> None:

@@ -71,7 +71,7 @@ class _Process(AbstractWorker):
     def _read(self) -> None:
         """Pass on messages until the worker ends."""
         assert self._process.stdout is not None
-        last: Any = Finished(WITHOUT_A_WORD)
+        last = Finished(WITHOUT_A_WORD)
         try:
             while True:
                 message = pickle.load(self._process.stdout)
@@ -81,6 +81,8 @@ class _Process(AbstractWorker):
                 self._hear(message)
         except (EOFError, OSError, pickle.UnpicklingError):
             pass  # ended or killed: `last` says so
+        except Exception as problem:  # whoever sends what cannot be read is of no use
+            last = Finished(f"unreadable message: {type(problem).__name__}: {problem}")
         self._hear(last)
 
     def stop(self) -> None:
