@@ -23,18 +23,21 @@ from records import Instance, Store
 from suite import Suite
 
 import vhagar
-from vhagar import Options, Problem, Status
+from vhagar import Problem, Status
 from vhagar.options import MIP_PARTS
 from vhagar.result.serialize import check_writable, write_bytes
 from vhagar.runtime.cores import available_cores
+from vhagar.search import AbstractEngine
+from vhagar.search.branch_and_bound import Bab
+from vhagar.search.mip.engine import Mip
 
 # The variants: the paper's three, then ours.
-VARIANTS: dict[str, Options] = {
-    "MIP": Options(engine="mip", without=MIP_PARTS),
-    "MIP + dependencies": Options(engine="mip", without=("attack", "hints")),
-    "everything": Options(engine="mip"),
-    "everything, lambda": Options(engine="mip", formulation="lambda"),
-    "bab": Options(engine="bab"),
+VARIANTS: dict[str, AbstractEngine] = {
+    "MIP": Mip(without=MIP_PARTS),
+    "MIP + dependencies": Mip(without=("attack", "hints")),
+    "everything": Mip(),
+    "everything, lambda": Mip(formulation="lambda"),
+    "bab": Bab(),
 }
 
 
@@ -90,8 +93,8 @@ def measure(suite: Suite, instance: Instance, variant: str) -> Run:
         targets=instance.target,
         clip=instance.clip,
     )
-    options = suite.with_workers(VARIANTS[variant])
-    result = vhagar.verify(problem, timeout=suite.timeout, options=options)
+    arguments = suite.arguments(VARIANTS[variant])
+    result = vhagar.verify(problem, timeout=suite.timeout, **arguments)
     if result.status is Status.INTERRUPTED:
         raise KeyboardInterrupt
     first = next((moment for moment in result.history if moment.lower > 0), None)

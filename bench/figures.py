@@ -34,11 +34,12 @@ from profiling import profiled, watched
 from records import Store
 from suite import MIP_DEPENDENCIES, MIPS_WITHOUT, PLAIN_MIP, Suite
 
-from vhagar import Options, Problem, read_onnx
+from vhagar import Problem, read_onnx
 from vhagar.errors import InvalidInput, VhagarError
 from vhagar.report.data import NetworkFacts
 from vhagar.result.serialize import check_writable
 from vhagar.runtime.cores import available_cores
+from vhagar.search.mip.engine import Mip
 
 # A network, a perturbation, and a pair of classes.
 Question = tuple[str, str, tuple[int, int]]
@@ -96,8 +97,8 @@ def watch(arguments: argparse.Namespace) -> None:
     for name, without in STAGES.items():
         if any(stage.name == name for stage in found):
             continue
-        options = Options(engine="mip", without=without)
-        found.append(watched(problem, name, options, arguments.timeout))
+        engine = Mip(without=without)
+        found.append(watched(problem, name, engine, arguments.timeout))
         write_stages(arguments.out, found)
         print(name, found[-1].moments[-1], flush=True)
 

@@ -15,7 +15,8 @@ import sys
 import time
 
 import vhagar
-from vhagar import Options, Problem
+from vhagar import Problem
+from vhagar.options import Options
 from vhagar.reduction.base import reduce_problem
 from vhagar.search.node import Node, Region
 from vhagar.search.node_solver import NodeSolver

@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from paper_records import Record, RecordFile, thinned
 from paper_report import write_report
@@ -26,12 +27,12 @@ from records import Store
 from suite import MIPS_WITHOUT, Suite
 
 import vhagar
-from vhagar import Interval, Options, Problem, Status
+from vhagar import Interval, Problem, Status
 from vhagar.baseline import DatasetEngine, MarabouEngine, RandomEngine
 from vhagar.errors import InvalidInput, VhagarError
 from vhagar.result.serialize import check_writable
 from vhagar.runtime.cores import available_cores
-from vhagar.search import ATTACKS, ENGINES, AbstractEngine
+from vhagar.search import ATTACKS, ENGINES
 
 # Ours is what users get; the baselines; and every engine by its name.
 OURS = "vhagar"
@@ -100,8 +101,7 @@ class Bench:
             result = vhagar.verify(
                 problem,
                 timeout=self.suite.timeout,
-                options=self._options(job),
-                engine=self._engine(job.method, largest),
+                **self._arguments(job, largest),
             )
         except InvalidInput as refusal:
             return replace(blank, note=str(refusal))
@@ -124,19 +124,16 @@ class Bench:
             note="; ".join(result.notes),
         )
 
-    def _options(self, job: Job) -> Options:
-        if job.method not in BASELINES:
-            return self.suite.options("bab" if job.method == OURS else job.method)
-        dataset = data_file(self.data, job.row.network) if job.method == "dataset" else None
-        own = self.suite.options("bab")
-        return replace(own, engine=job.method, dataset=dataset)
-
-    def _engine(self, method: str, largest: Interval) -> AbstractEngine | None:
-        if method == "marabou":
-            return MarabouEngine()
-        if method == "random":
-            return RandomEngine(self.samples, ceiling=largest.upper)
-        return DatasetEngine() if method == "dataset" else None
+    def _arguments(self, job: Job, largest: Interval) -> dict[str, Any]:
+        """What `verify` is to be told for a method."""
+        if job.method == "marabou":
+            return self.suite.arguments(MarabouEngine())
+        if job.method == "random":
+            return self.suite.arguments(RandomEngine(self.samples, ceiling=largest.upper))
+        if job.method == "dataset":
+            dataset = data_file(self.data, job.row.network)
+            return dict(self.suite.arguments(DatasetEngine()), dataset=dataset)
+        return self.suite.options("bab" if job.method == OURS else job.method)
 
 
 def run_all(

@@ -9,7 +9,6 @@ from __future__ import annotations
 import cProfile
 import pstats
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +16,11 @@ from figure_data import Stage
 from paper_figures import TimeSplit
 
 import vhagar
-from vhagar import Options, Problem
+from vhagar import Problem
 from vhagar.errors import InvalidInput
 from vhagar.result import Moment
+from vhagar.search import engine_named
+from vhagar.search.mip.engine import Mip
 
 # For each engine, its parts and the functions they are: a file and a name. None lies in another,
 # but for one that is also called from elsewhere: `_ONLY_FROM` says whose calls count.
@@ -42,12 +43,12 @@ _ONLY_FROM = {("relaxation/lp/region_model.py", "evaluate"): "_expand"}
 REST = "the rest"
 
 
-def watched(problem: Problem, name: str, options: Options, timeout: float) -> Stage:
+def watched(problem: Problem, name: str, engine: Mip, timeout: float) -> Stage:
     """Run an engine on a problem, in this process, and note its bounds as they improve.
 
     The timeout is in seconds of the clock.
     """
-    if "attack" not in options.without:
+    if "attack" not in engine.without:
         import torch  # noqa: F401 (the attack needs it; loading it is no part of the search)
 
     begun = time.process_time()
@@ -59,8 +60,9 @@ def watched(problem: Problem, name: str, options: Options, timeout: float) -> St
 
     result = vhagar.verify(
         problem,
+        engine=engine,
         timeout=timeout,
-        options=replace(options, processes=False),
+        workers=0,
         on_progress=lambda progress: note(progress.lower, progress.upper),
     )
     # The last moment is the end, whether or not anything changed then.
@@ -81,12 +83,12 @@ def profiled(
         targets=pair[1],
         clip=False,
     )
-    options = Options(engine=engine, processes=False)
+    options = {"engine": engine_named(engine), "workers": 0}
     profile = cProfile.Profile(timer=time.process_time)
     begun = time.process_time()
     profile.enable()
     try:
-        vhagar.verify(problem, timeout=timeout, options=options)
+        vhagar.verify(problem, timeout=timeout, **options)
     finally:
         profile.disable()
     total = time.process_time() - begun

@@ -23,8 +23,9 @@ from typing import Any
 import numpy as np
 
 import vhagar
-from vhagar import Options, Problem
+from vhagar import Problem
 from vhagar.runtime.cores import available_cores
+from vhagar.search.bounders.first_order import FirstOrder
 
 PERTURBATIONS = ("occlusion(12,12,5)", "patch([0,1],12,12,3)", "linf(0.02)")
 SOURCE, TARGET = 2, 3
@@ -40,11 +41,8 @@ def measure(
     """One run, in this process."""
     network = vhagar.read_onnx(path)
     problem = Problem(network, perturbation=perturbation, source=SOURCE, targets=TARGET)
-    result = vhagar.verify(
-        problem,
-        timeout=timeout,
-        options=Options(engine="first-order", device=device, attack=attack),
-    )
+    engine = FirstOrder(attack=attack)
+    result = vhagar.verify(problem, engine=engine, timeout=timeout, device=device)
     trivial = result.history[0].upper
     improved = [m.seconds for m in result.history if m.upper < trivial]
     last = next(m.seconds for m in result.history if m.upper == result.upper)

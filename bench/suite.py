@@ -13,19 +13,22 @@ import argparse
 import csv
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from records import Instance, Run, Store
 from table import markdown, one_line
 
 import vhagar
-from vhagar import Interval, Network, Options, Problem, Result, Status
+from vhagar import Interval, Network, Problem, Result, Status
+from vhagar.attack.engine import Attack
 from vhagar.options import ATTACK_PARTS, DEVICES, MIP_PARTS
 from vhagar.result.serialize import check_writable
 from vhagar.runtime.cores import available_cores
-from vhagar.search import ATTACKS, ENGINES
+from vhagar.search import ATTACKS, ENGINES, AbstractEngine, engine_named
+from vhagar.search.mip.engine import Mip
 
 # A gap of this part of the upper bound counts as closed.
 CLOSED = 0.01
@@ -90,15 +93,21 @@ class Suite:
     def network(self, name: str) -> Network:
         return vhagar.read_onnx(self.networks / f"{name}.onnx")
 
-    def options(self, engine: str) -> Options:
+    def options(self, engine: str) -> dict[str, Any]:
+        """The arguments of `verify` for an engine of the table."""
         if engine in MIPS_WITHOUT:
-            return replace(self.options("mip"), without=MIPS_WITHOUT[engine])
+            return self.arguments(Mip(without=MIPS_WITHOUT[engine]))
         if engine in ATTACKS_WITHOUT:
-            return replace(self.options("attack"), without=(ATTACKS_WITHOUT[engine],))
-        return self.with_workers(Options(engine=engine))
+            return self.arguments(Attack(without=(ATTACKS_WITHOUT[engine],)))
+        return self.arguments(engine_named(engine))
 
-    def with_workers(self, options: Options) -> Options:
-        return replace(options, workers=self.workers, seed=self.seed, device=self.device)
+    def arguments(self, engine: AbstractEngine) -> dict[str, Any]:
+        """The engine, and of the suite's settings those that make a difference to it."""
+        given = {"workers": self.workers, "device": self.device}
+        if isinstance(engine, Mip) and {"attack", "hints"} <= set(engine.without):
+            del given["device"]  # of use to the attack only
+        used = {name: value for name, value in given.items() if name in engine.uses}
+        return {"engine": engine, "seed": self.seed, **used}
 
     def run(self, instance: Instance, engine: str) -> Run:
         """Run one engine on one instance, unless that was done before."""
@@ -116,7 +125,7 @@ class Suite:
         result = vhagar.verify(
             problem,
             timeout=self.timeout,
-            options=self.options(engine),
+            **self.options(engine),
             max_confidence=largest,
         )
         if result.status is Status.INTERRUPTED:
@@ -147,9 +156,9 @@ class Suite:
             print(f"# maximal confidence of {network}, class {label} ...", flush=True)
             result = vhagar.max_confidence(
                 self.network(network),
-                label,
+                source=label,
                 timeout=self.confidence_timeout,
-                options=self.options("bab"),
+                **self.options("bab"),
             )
             if result.status is Status.INTERRUPTED:
                 raise KeyboardInterrupt

@@ -16,11 +16,12 @@ import numpy as np
 import pytest
 
 import vhagar
-from vhagar import Network, Options, Problem, Progress, Result, Status, max_confidence, verify
+from vhagar import Network, Problem, Progress, Result, Status, max_confidence, verify
 from vhagar.errors import InvalidInput
 from vhagar.network import Affine
 from vhagar.result.exact import exact_scores
-from vhagar.search import ENGINES
+from vhagar.search import ENGINES, engine_named
+from vhagar.search.mip.engine import Mip
 
 from .oracle.cases import Case
 from .oracle.exact import exact_optimum
@@ -63,9 +64,9 @@ def test_the_timeout_leaves_a_valid_interval(
     hard: Problem, engine: str, processes: bool, children_of: ChildrenOf
 ) -> None:
     before = children_of(os.getpid())
-    options = Options(engine=engine, processes=processes, workers=2)
+    options = {"engine": engine_named(engine), "workers": 2 if processes else 0}
     begun = time.monotonic()
-    result = verify(hard, timeout=3.0, options=options)
+    result = verify(hard, timeout=3.0, **options)
     spent = time.monotonic() - begun
     assert result.status is Status.TIMEOUT
     require_valid(hard, result)
@@ -75,7 +76,7 @@ def test_the_timeout_leaves_a_valid_interval(
 
 @every_engine
 def test_no_time_at_all(hard: Problem, engine: str) -> None:
-    result = verify(hard, timeout=0.0, options=Options(engine=engine))
+    result = verify(hard, timeout=0.0, engine=engine_named(engine))
     assert result.status is Status.TIMEOUT
     require_valid(hard, result)
     assert result.lower == 0.0
@@ -95,8 +96,8 @@ def test_an_interrupt_in_the_callback_returns_the_interval(
         if calls == 3:
             raise KeyboardInterrupt
 
-    options = Options(engine=engine, processes=processes, workers=2)
-    result = verify(hard, timeout=60, options=options, on_progress=interrupt)
+    options = {"engine": engine_named(engine), "workers": 2 if processes else 0}
+    result = verify(hard, timeout=60, **options, on_progress=interrupt)
     assert result.status is Status.INTERRUPTED
     assert calls == 3
     require_valid(hard, result)
@@ -109,7 +110,7 @@ def test_an_interrupt_before_anything_is_known(engine: str) -> None:
         raise KeyboardInterrupt
 
     problem = Case(0).problem()
-    result = verify(problem, options=Options(engine=engine), on_progress=interrupt)
+    result = verify(problem, engine=engine_named(engine), on_progress=interrupt)
     assert result.status is Status.INTERRUPTED
     assert result.lower == 0.0
 
@@ -121,7 +122,8 @@ def test_a_real_interrupt_ends_in_a_result_and_leaves_nobody(
 ) -> None:
     script = tmp_path / "interrupted.py"
     model = str(EXAMPLES / "mnist_conv1.onnx")
-    script.write_text(_INTERRUPTED.format(model=model, engine=engine, processes=processes))
+    workers = 2 if processes else 0
+    script.write_text(_INTERRUPTED.format(model=model, engine=engine, workers=workers))
     environment = {**os.environ, "PYTHONPATH": str(Path(vhagar.__file__).parents[1])}
     # A group of its own, so that the signal reaches the workers too, as Ctrl-C does.
     with subprocess.Popen(
@@ -152,6 +154,7 @@ def test_a_real_interrupt_ends_in_a_result_and_leaves_nobody(
 
 _INTERRUPTED = """
 import vhagar
+from vhagar.search import engine_named
 
 said = []
 
@@ -161,8 +164,10 @@ def on_progress(progress):
         print("searching", flush=True)
 
 problem = vhagar.Problem(vhagar.read_onnx({model!r}), perturbation="linf(0.1)", source=2, targets=3)
-options = vhagar.Options(engine={engine!r}, processes={processes}, workers=2)
-result = vhagar.verify(problem, timeout=120, options=options, on_progress=on_progress)
+engine = engine_named({engine!r})
+result = vhagar.verify(
+    problem, engine=engine, timeout=120, workers={workers}, on_progress=on_progress
+)
 print(result.status.name, result.lower, result.upper)
 """
 
@@ -176,8 +181,8 @@ def test_the_largest_confidence_against_the_oracle(number: int, engine: str) -> 
     truth = exact_optimum(Problem(network, perturbation=None, source=source, input_range=span))[
         None
     ]
-    options = Options(engine=engine, processes=False)
-    result = max_confidence(network, source, input_range=span, timeout=20, options=options)
+    options = {"engine": engine_named(engine), "workers": 0}
+    result = max_confidence(network, source=source, input_range=span, timeout=20, **options)
     assert Fraction(result.lower) <= truth.low <= Fraction(result.upper)
     assert result.status in (Status.CLOSED, Status.ROBUST)
     require_valid(problem, result)
@@ -188,13 +193,13 @@ def test_the_largest_confidence_against_the_oracle(number: int, engine: str) -> 
 def test_percentages_relate_to_the_largest_confidence(engine: str) -> None:
     layer = Affine(np.eye(2), np.zeros(2), (2,), (2,))
     network = Network((layer,), (2,))
-    options = Options(engine=engine, processes=False)
-    reference = max_confidence(network, 0, timeout=20, options=options)
+    options = {"engine": engine_named(engine), "workers": 0}
+    reference = max_confidence(network, source=0, timeout=20, **options)
     assert reference.lower <= 1 <= reference.upper
     result = verify(
         Problem(network, perturbation="linf(0.125)", source=0, targets=1),
         timeout=20,
-        options=options,
+        **options,
         max_confidence=reference.interval,
     )
     assert result.max_confidence == reference.interval
@@ -210,7 +215,8 @@ def test_progress_tells_what_is_known(engine: str) -> None:
     result = verify(
         problem,
         timeout=20,
-        options=Options(engine=engine, processes=False),
+        engine=engine_named(engine),
+        workers=0,
         on_progress=seen.append,
     )
     assert seen
@@ -230,11 +236,11 @@ def test_a_timeout_that_is_none_is_refused(timeout: float) -> None:
 
 def test_an_engine_that_is_none_is_refused() -> None:
     with pytest.raises(InvalidInput, match="choose one of"):
-        verify(Case(0).problem(), options=Options(engine="magic"))
+        verify(Case(0).problem(), engine=engine_named("magic"))
 
 
 def test_the_same_problem_gives_the_same_result() -> None:
     problem = Case(9).problem()
-    options = Options(engine="mip", processes=False)
-    first, second = (verify(problem, timeout=20, options=options) for _ in range(2))
+    options = {"engine": Mip(), "workers": 0}
+    first, second = (verify(problem, timeout=20, **options) for _ in range(2))
     assert (first.lower, first.upper, first.status) == (second.lower, second.upper, second.status)

@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Any
 from vhagar.version import __version__ as __version__
 
 if TYPE_CHECKING:
+    from vhagar.attack.engine import Attack
     from vhagar.errors import InvalidInput, InvalidNetwork, UnsupportedOperator, VhagarError
     from vhagar.network import Network, read_onnx, save_model, write_onnx
     from vhagar.network.torch.module import from_torch
     from vhagar.network.torch.weights import load_weights
-    from vhagar.options import Options
     from vhagar.perturbation import (
         AffineMap,
         AffinePerturbation,
@@ -40,6 +40,9 @@ if TYPE_CHECKING:
     from vhagar.perturbation import parse as parse_perturbation
     from vhagar.problem import Problem
     from vhagar.result import Interval, Progress, Result, Status, Witness
+    from vhagar.search.bounders.first_order import FirstOrder
+    from vhagar.search.branch_and_bound import Bab
+    from vhagar.search.mip.engine import Mip
     from vhagar.verify import max_confidence, verify
 
 # The public names and where they live; those that a newcomer needs come first. They are imported
@@ -49,6 +52,10 @@ _HOMES = {
     "Problem": "vhagar.problem",
     "verify": "vhagar.verify",
     "max_confidence": "vhagar.verify",
+    "Bab": "vhagar.search.branch_and_bound",
+    "Mip": "vhagar.search.mip.engine",
+    "FirstOrder": "vhagar.search.bounders.first_order",
+    "Attack": "vhagar.attack.engine",
     "AffineMap": "vhagar.perturbation",
     "AffinePerturbation": "vhagar.perturbation",
     "Brightness": "vhagar.perturbation",
@@ -59,7 +66,6 @@ _HOMES = {
     "Linf": "vhagar.perturbation",
     "Network": "vhagar.network",
     "Occlusion": "vhagar.perturbation",
-    "Options": "vhagar.options",
     "Patch": "vhagar.perturbation",
     "Progress": "vhagar.result",
     "Result": "vhagar.result",

@@ -6,17 +6,42 @@ from abc import ABC, abstractmethod
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, ClassVar
 
+from vhagar.errors import InvalidInput
 from vhagar.options import Options
 from vhagar.problem import Problem
 from vhagar.reduction import REDUCTIONS, AbstractReduction
 from vhagar.result import Run
+from vhagar.runtime.devices import check_device
 
 
 class AbstractEngine(ABC):
-    """Searches one problem. All that it finds goes through the run, which judges it."""
+    """Searches one problem. All that it finds goes through the run, which judges it.
 
-    # Whether it writes the certificate that the options may ask for.
-    writes_certificates: ClassVar[bool] = False
+    An engine is data: its fields are its own options, and one object may serve many runs.
+    """
+
+    # Which of the options beyond gap and seed make a difference to it.
+    uses: ClassVar[frozenset[str]] = frozenset()
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """What the engine is called on the command line and in results."""
+
+    def check(self, options: Options) -> None:
+        """Complain about what the engine cannot do, and about options without effect."""
+        for option, given in (
+            ("certificate", options.certificate is not None),
+            ("dataset", options.dataset is not None),
+            ("device", options.device != Options.device),
+            ("workers", options.workers not in (None, 0)),
+        ):
+            if given and option not in self.uses:
+                raise InvalidInput(
+                    f"the engine {self.name!r} makes no use of the option {option!r}: leave it "
+                    "out, or use the engine 'bab'"
+                )
+        check_device(options.device)
 
     def reductions(self, problem: Problem, options: Options) -> tuple[AbstractReduction, ...]:
         """What is done to the problem, in this order, before the engine searches it."""

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import os
 import time
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 
@@ -17,38 +19,110 @@ from vhagar.relaxation.bounds_cache import BoundsCache
 from vhagar.result import BoundKind, Interval, Known, Result, Run, Status
 from vhagar.result.known import offer_known
 from vhagar.result.run import OnProgress
-from vhagar.search import AbstractEngine, engine_for
+from vhagar.search import AbstractEngine
+from vhagar.search.branch_and_bound import Bab
+
+Place = str | os.PathLike[str]
 
 
 def verify(
     problem: Problem,
     *,
-    timeout: float | None = None,
-    on_progress: OnProgress | None = None,
-    options: Options | None = None,
-    max_confidence: Interval | None = None,
-    known: Known | None = None,
-    bounds: BoundsCache | None = None,
     engine: AbstractEngine | None = None,
+    timeout: float | None = None,
+    relative_gap: float = Options.relative_gap,
+    workers: int | None = None,
+    seed: int = Options.seed,
+    device: str = Options.device,
+    dataset: Place | None = None,
+    certificate: Place | None = None,
+    max_confidence: Interval | None = None,
+    on_progress: OnProgress | None = None,
 ) -> Result:
     """Compute an interval around the minimal globally robust bound.
 
-    The interval is valid whenever the run ends: when it is closed, when `timeout` seconds have
-    passed, or on Ctrl-C, which returns the result so far with status INTERRUPTED. `on_progress` is
-    called with every improvement. `max_confidence` (see the function of that name) lets
-    `Result.percent` relate the bounds to what the network can reach at all. With
-    `options.certificate` a proof of the interval is written to that file, however the run ends.
-    `engine` searches instead of the one that the options name.
+    The interval is valid whenever the run ends: when it is closed (`relative_gap`), when `timeout`
+    seconds have passed, or on Ctrl-C, which returns the result so far with status INTERRUPTED.
+    `on_progress` is called with every improvement.
+
+    `engine` is `Bab()` unless another one is given. `workers` is the number of processes that share
+    the search, all cores by default; with one worker a search that closes gives the same result
+    every time, and with 0 everything happens in this process. `device` is where attacks and
+    first-order steps run: "cpu", "cuda", or "auto", a GPU where there is one. Attacks may start
+    from the inputs in `dataset`, an .npz file or a folder of images. `max_confidence` (see the
+    function of that name) lets `Result.percent` relate the bounds to what the network can reach at
+    all.
+
+    `certificate` names a file to write that proves the interval, however the run ends; the engine
+    `Bab` can. Upper bounds are then stated a little larger than they were computed, by 1e-9 of
+    themselves and of the first bound and by 1e-12 of the scores, which leaves room for the rounding
+    of whoever checks.
+    """
+    options = Options(
+        relative_gap=relative_gap,
+        workers=workers,
+        seed=seed,
+        device=device,
+        dataset=None if dataset is None else Path(dataset),
+        certificate=None if certificate is None else Path(certificate),
+    )
+    result = run_engine(problem, engine or Bab(), options, timeout=timeout, on_progress=on_progress)
+    return replace(result, max_confidence=max_confidence)
+
+
+def max_confidence(
+    network: Network,
+    *,
+    source: int,
+    input_range: tuple[float, float] = (0.0, 1.0),
+    engine: AbstractEngine | None = None,
+    timeout: float | None = None,
+    relative_gap: float = Options.relative_gap,
+    workers: int | None = None,
+    seed: int = Options.seed,
+    device: str = Options.device,
+    certificate: Place | None = None,
+    on_progress: OnProgress | None = None,
+) -> Result:
+    """The largest confidence that any input reaches in a class, as an interval.
+
+    No robustness bound of the class can exceed it; the paper calls it delta^m. The other arguments
+    are those of `verify`.
+    """
+    return verify(
+        Problem(network, perturbation=None, source=source, input_range=input_range),
+        engine=engine,
+        timeout=timeout,
+        relative_gap=relative_gap,
+        workers=workers,
+        seed=seed,
+        device=device,
+        certificate=certificate,
+        on_progress=on_progress,
+    )
+
+
+def run_engine(
+    problem: Problem,
+    engine: AbstractEngine,
+    options: Options,
+    *,
+    timeout: float | None = None,
+    on_progress: OnProgress | None = None,
+    known: Known | None = None,
+    bounds: BoundsCache | None = None,
+) -> Result:
+    """Run an engine on a problem: what `verify` does, for callers that have more to say.
 
     `known` is where the search starts from: inputs to check, and bounds that are proven already.
     `bounds` remembers the bounds of the network's neurons from one call to the next.
     """
-    options = options or Options()
-    engine = engine or engine_for(options)
     if timeout is not None and (math.isnan(timeout) or timeout < 0):
         raise InvalidInput(f"the timeout must be a number of seconds, not {timeout}")
+    engine.check(options)
     deadline = time.monotonic() + (math.inf if timeout is None else timeout)
-    run = Run(problem, options, on_progress, bounds, engine.reductions(problem, options))
+    reductions = engine.reductions(problem, options)
+    run = Run(problem, options, on_progress, bounds, reductions, engine.name)
     stopped: Status | None = None
     try:
         with engine.certifying(run):
@@ -60,24 +134,7 @@ def verify(
                     stopped = Status.TIMEOUT
     except KeyboardInterrupt:
         stopped = Status.INTERRUPTED
-    return replace(run.result(stopped), max_confidence=max_confidence)
-
-
-def max_confidence(
-    network: Network,
-    label: int,
-    *,
-    input_range: tuple[float, float] = (0.0, 1.0),
-    timeout: float | None = None,
-    on_progress: OnProgress | None = None,
-    options: Options | None = None,
-) -> Result:
-    """The largest confidence that any input reaches in a class, as an interval.
-
-    No robustness bound of the class can exceed it; the paper calls it delta^m.
-    """
-    problem = Problem(network, perturbation=None, source=label, input_range=input_range)
-    return verify(problem, timeout=timeout, on_progress=on_progress, options=options)
+    return run.result(stopped)
 
 
 def _offer_trivial_bounds(run: Run) -> None:

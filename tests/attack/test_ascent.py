@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from vhagar import Network, Problem
-from vhagar.attack import Attack, AttackOptions
+from vhagar.attack import AttackFound, AttackOptions
 from vhagar.attack.ascent import ascend
 from vhagar.attack.batch import Batch, Group
 from vhagar.attack.model import TorchNetwork
@@ -80,7 +80,7 @@ def test_aimed_starts_are_possible_ones(random_network: Network, perturbation: s
     state = batch.start(rng.uniform(size=(len(batch), 40)), rng)
     x, low = np.full(40, 0.5), problem.pieces[0].parameter_bounds[0]
     witness = Witness(x, np.zeros(3), 1.0)
-    aimed = batch.aimed(state, {2: Attack(2, 0, x, low, witness)}, rng)
+    aimed = batch.aimed(state, {2: AttackFound(2, 0, x, low, witness)}, rng)
     assert ((aimed.x >= 0) & (aimed.x <= 1)).all()
     moved = (aimed.x != state.x).any(dim=1)
     for k, group in enumerate(batch.groups):

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from vhagar import Network, Problem
-from vhagar.attack import NO_HINT, Attack, AttackOptions, attack
+from vhagar.attack import NO_HINT, AttackFound, AttackOptions, attack
 from vhagar.attack.ascent import Solutions, ascend
 from vhagar.errors import InvalidInput, VhagarError
 from vhagar.network import Affine, Relu, confidence
@@ -142,7 +142,7 @@ def test_a_false_success_is_refused(corner: Problem, monkeypatch: pytest.MonkeyP
         return Solutions(np.full(rows, 6.0), np.ones((rows, 16)), (np.zeros((rows, 0)),))
 
     monkeypatch.setattr("vhagar.attack.run.ascend", lying)
-    heard: list[Attack] = []
+    heard: list[AttackFound] = []
     options = replace(_SMALL, regions=False, polish=False)
     found = attack(corner, options=options, on_attack=heard.append)
     assert found.attacks == {}
@@ -152,7 +152,7 @@ def test_a_false_success_is_refused(corner: Problem, monkeypatch: pytest.MonkeyP
 
 def test_improvements_are_reported_as_they_come(random_network: Network) -> None:
     problem = Problem(random_network, perturbation="linf(0.3)", source=0, targets=1)
-    heard: list[Attack] = []
+    heard: list[AttackFound] = []
     found = attack(problem, options=_SMALL, on_attack=heard.append)
     confidences = [one.confidence for one in heard]
     assert len(heard) > 1
@@ -199,7 +199,7 @@ def test_suggestions_are_taken_up_once_checked(corner: Problem) -> None:
     good = np.full(16, 0.4)
     good[0] = 1.0
     offered = [[(1, 0, np.ones(16), np.zeros(0)), (1, 0, good, np.zeros(0))]]
-    heard: list[Attack] = []
+    heard: list[AttackFound] = []
     attack(
         corner,
         options=replace(_SMALL, inputs=1, steps=1, climb=False),

@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from vhagar import Options, Problem
+from vhagar import Problem
 from vhagar.attack import AttackOptions, Hints
 from vhagar.attack.beside import AttackBeside, Stay, attack_here
-from vhagar.attack.keeper import Attack
+from vhagar.attack.keeper import AttackFound
 from vhagar.attack.worker import AttackJob, Enough, HintsFound
+from vhagar.options import Options
 from vhagar.result import Run, Witness, WitnessCheck
 from vhagar.runtime.pool import Finished
 
@@ -39,13 +40,13 @@ def test_how_long_it_stays(stay: Stay, left: float, seconds: float) -> None:
     assert stay.seconds(left) == pytest.approx(seconds)
 
 
-def found(problem: Problem, pixel: float) -> Attack:
+def found(problem: Problem, pixel: float) -> AttackFound:
     """An attack by the words of its finder: of less confidence than it claims."""
     x = np.full(16, 0.4)
     x[0] = pixel
     witness = WitnessCheck(problem)(1, x, 0, np.zeros(0))
     assert isinstance(witness, Witness)
-    return Attack(1, 0, x, np.zeros(0), replace(witness, confidence=99.0))
+    return AttackFound(1, 0, x, np.zeros(0), replace(witness, confidence=99.0))
 
 
 def beside(problem: Problem, pool: ScriptedPool, **more: Any) -> tuple[Run, AttackBeside]:

@@ -7,30 +7,33 @@ import os
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from vhagar import Options, Problem, Progress, Result, Status, read_onnx, verify
+from vhagar import Problem, Progress, Result, Status, read_onnx, verify
 from vhagar.attack import AttackOptions
 from vhagar.attack.beside import AttackBeside, Stay
-from vhagar.attack.engine import own_job
+from vhagar.attack.engine import Attack, own_job
 from vhagar.attack.worker import AttackJob
 from vhagar.errors import InvalidInput
 from vhagar.options import ATTACK_PARTS
 from vhagar.search import branch_and_bound as engine
+from vhagar.search import engine_named
+from vhagar.search.branch_and_bound import Bab
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
-def until(confidence: float, problem: Problem, options: Options) -> Result:
+def until(confidence: float, problem: Problem, options: dict[str, Any]) -> Result:
     """Attack until something so confident is found; machines differ in how long that takes."""
 
     def interrupt(progress: Progress) -> None:
         if progress.lower > confidence:
             raise KeyboardInterrupt
 
-    return verify(problem, timeout=60, options=options, on_progress=interrupt)
+    return verify(problem, timeout=60, **options, on_progress=interrupt)
 
 
 @pytest.mark.subprocess
@@ -40,7 +43,7 @@ def test_it_raises_the_lower_bound_only(
     name: str, workers: int, corner: Problem, children_of: Callable[[int], set[int]]
 ) -> None:
     before = children_of(os.getpid())
-    result = until(3.6, corner, Options(engine=name, workers=workers))
+    result = until(3.6, corner, {"engine": engine_named(name), "workers": workers})
     assert 3.6 < result.lower <= 4.0
     assert result.upper >= 4.0
     assert result.witness is not None
@@ -50,22 +53,22 @@ def test_it_raises_the_lower_bound_only(
 
 def test_the_attack_needs_an_end(corner: Problem) -> None:
     with pytest.raises(InvalidInput, match="give a timeout"):
-        verify(corner, options=Options(engine="attack"))
+        verify(corner, engine=Attack())
 
 
 def test_a_dataset_is_started_from(corner: Problem, tmp_path: Path) -> None:
     best = np.full((1, 16), 0.49)
     best[0, 0] = 1.0
     np.savez(tmp_path / "data.npz", best)
-    options = Options(engine="paper-attack", workers=1, dataset=tmp_path / "data.npz")
+    options = {"engine": Attack(paper=True), "workers": 1, "dataset": tmp_path / "data.npz"}
     assert until(3.9, corner, options).lower > 3.9
 
 
 @pytest.mark.parametrize("name", ["attack", "bab"])
 def test_a_wrong_dataset_is_an_error_before_anything_else(name: str, corner: Problem) -> None:
-    options = Options(engine=name, dataset=Path("missing.npz"))
+    options = {"engine": engine_named(name), "dataset": Path("missing.npz")}
     with pytest.raises(InvalidInput, match=r"missing\.npz"):
-        verify(corner, timeout=3, options=options)
+        verify(corner, timeout=3, **options)
 
 
 @pytest.mark.slow
@@ -84,8 +87,8 @@ def test_it_joins_the_search_and_leaves_with_it(
         nonlocal most
         most = max(most, len(children_of(os.getpid()) - before))
 
-    options = Options(workers=2, attack=wanted)
-    result = verify(hard, timeout=4, options=options, on_progress=count)
+    options = {"engine": Bab(attack=wanted), "workers": 2}
+    result = verify(hard, timeout=4, **options, on_progress=count)
     assert most == (3 if wanted else 2)
     assert children_of(os.getpid()) == before
     assert result.status is Status.TIMEOUT
@@ -114,7 +117,7 @@ def test_a_failing_attack_costs_nothing(monkeypatch: pytest.MonkeyPatch) -> None
     hard = Problem(
         read_onnx(EXAMPLES / "mnist_conv1.onnx"), perturbation="linf(0.1)", source=2, targets=3
     )
-    result = verify(hard, timeout=120, options=Options(workers=2), on_progress=interrupt)
+    result = verify(hard, timeout=120, workers=2, on_progress=interrupt)
     assert any("the attack ended early" in note for note in result.notes)
     assert 0 < result.lower < result.upper
     assert result.status is Status.INTERRUPTED
@@ -139,8 +142,8 @@ def test_parts_are_left_out_as_asked(corner: Problem, monkeypatch: pytest.Monkey
 
     monkeypatch.setattr("vhagar.attack.beside.attack", attack)
     for without in ((), ("aim", "climb"), ("polish",)):
-        options = Options(engine="attack", workers=1, device="cpu", without=without)
-        verify(corner, timeout=60, options=options)
+        options = {"engine": Attack(without=without), "workers": 1, "device": "cpu"}
+        verify(corner, timeout=60, **options)
     parts = [[part for part in ATTACK_PARTS if not getattr(one, part)] for one in heard]
     assert parts == [[], ["climb", "aim"], ["regions", "polish"]]
     assert all(one.device == "cpu" for one in heard)
@@ -151,4 +154,4 @@ def test_a_missing_gpu_is_an_error_before_anything_else(
 ) -> None:
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     with pytest.raises(InvalidInput, match="no CUDA GPU here"):
-        verify(corner, timeout=3, options=Options(engine="attack", device="cuda"))
+        verify(corner, timeout=3, engine=Attack(), device="cuda")

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from vhagar import Problem
-from vhagar.attack import Attack, AttackOptions
+from vhagar.attack import AttackFound, AttackOptions
 from vhagar.attack.worker import AttackJob, Enough, HintsFound, attack_beside
 from vhagar.runtime.pool import Channel
 from vhagar.runtime.processes import ProcessPool
@@ -31,7 +31,7 @@ def test_improvements_come_back_from_the_process(corner: Problem) -> None:
     *attacks, hints, last = messages
     assert last.error is None
     assert isinstance(hints, HintsFound)
-    assert all(isinstance(one, Attack) for one in attacks)
+    assert all(isinstance(one, AttackFound) for one in attacks)
     assert 4.0 - 1e-4 <= attacks[-1].confidence <= 4.0
 
 
@@ -61,7 +61,7 @@ def test_suggestions_are_heard(corner: Problem) -> None:
         raise EOFError
 
     def send(attack: Any) -> None:
-        if isinstance(attack, Attack) and abs(attack.confidence - 3.9996) < 1e-4:
+        if isinstance(attack, AttackFound) and abs(attack.confidence - 3.9996) < 1e-4:
             taken.set()
 
     # An attack that finds nothing of the kind by itself.

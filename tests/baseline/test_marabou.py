@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from vhagar import InvalidInput, Network, Options, Problem, Result, Status, verify
+from vhagar import InvalidInput, Network, Problem, Result, Status, verify
 from vhagar.baseline import MarabouEngine, marabou, pool, solver
 from vhagar.baseline.solver import Answer, Candidate, Task, Verdict, answer
 from vhagar.errors import SolverUnavailable
@@ -55,7 +55,7 @@ def search(problem: Problem, timeout: float | None = None, **settings: Any) -> R
     return verify(
         problem,
         timeout=timeout,
-        options=Options(engine="marabou", workers=1),
+        workers=1,
         engine=MarabouEngine(**settings),
     )
 
@@ -215,8 +215,8 @@ def judged_cases() -> list[Case]:
 def test_marabou_against_the_exact_optimum(case: Case) -> None:
     problem = case.problem()
     engine = MarabouEngine()
-    options = Options(engine="marabou", workers=1, relative_gap=1e-2)
-    result = verify(problem, timeout=6.0, options=options, engine=engine)
+    options = {"workers": 1, "relative_gap": 1e-2}
+    result = verify(problem, timeout=6.0, **options, engine=engine)
     truth = overall(exact_optimum(problem))
     size = abs(problem.network.forward(np.zeros((1, problem.domain.size)))).max() + case.scale
     # The lower end is ours, and exact. The upper one is as good as Marabou is.

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from vhagar import InvalidInput, Network, Options, Problem, Result, Status, verify
+from vhagar import InvalidInput, Network, Problem, Result, Status, verify
 from vhagar.baseline import DatasetEngine, RandomEngine, hoeffding_half_width
 from vhagar.baseline.local_attack import LocalAttack
 from vhagar.baseline.random_sampling import draw
@@ -86,8 +86,8 @@ def test_more_inputs_than_the_network_sees_at_once(hidden: Network) -> None:
 
 
 def dataset_search(problem: Problem, path: Path | None, timeout: float | None = None) -> Result:
-    options = Options(engine="dataset", dataset=path)
-    return verify(problem, timeout=timeout, options=options, engine=DatasetEngine())
+    options = {"dataset": path}
+    return verify(problem, timeout=timeout, **options, engine=DatasetEngine())
 
 
 def test_the_most_confident_input_that_can_be_turned(problem: Problem, tmp_path: Path) -> None:
@@ -135,8 +135,8 @@ def test_what_cannot_be_sampled(problem: Problem, hidden: Network, tmp_path: Pat
 
 
 def random_search(problem: Problem, timeout: float | None = None, **settings: Any) -> Result:
-    options = Options(engine="random", seed=5)
-    return verify(problem, timeout=timeout, options=options, engine=RandomEngine(**settings))
+    options = {"seed": 5}
+    return verify(problem, timeout=timeout, **options, engine=RandomEngine(**settings))
 
 
 def test_the_mean_over_random_inputs(problem: Problem) -> None:

@@ -13,7 +13,7 @@ from types import CodeType
 import numpy as np
 import pytest
 
-from vhagar import InvalidInput, Network, Options, Problem
+from vhagar import InvalidInput, Network, Problem
 from vhagar.drawing.shapes import Area, Drawing, Line, Rect, Text
 from vhagar.network import Affine, Relu
 from vhagar.options import MIP_PARTS
@@ -21,6 +21,7 @@ from vhagar.report.data import NetworkFacts
 from vhagar.report.pairs import pair_heatmaps
 from vhagar.report.spatial import spatial_heatmaps
 from vhagar.result import BoundKind, Moment
+from vhagar.search.mip.engine import Mip
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "bench"))  # scripts, not a package
 
@@ -95,7 +96,7 @@ def test_a_watched_run_only_ever_tightens() -> None:
         (2,),
     )
     problem = Problem(network, perturbation="linf(0.125)", source=0, targets=1)
-    stage = profiling.watched(problem, "all", Options(engine="mip", without=MIP_PARTS), 60.0)
+    stage = profiling.watched(problem, "all", Mip(without=MIP_PARTS), 60.0)
     assert stage.name == "all"
     assert stage.moments[-1].lower <= 0.25 <= stage.moments[-1].upper <= 0.26
     for before, after in pairwise(stage.moments):

@@ -158,6 +158,8 @@ def test_what_a_method_cannot_take_is_said_once(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Refusing(AbstractEngine):
+        name = "marabou"
+
         def search(self, run: Any, deadline: float) -> bool:
             raise InvalidInput("linear constraints only")
 

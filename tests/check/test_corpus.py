@@ -7,8 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from vhagar import Options, Problem, verify
+from vhagar import Problem, verify
 from vhagar.network import Relu, read_onnx
+from vhagar.search.branch_and_bound import Bab
 from vhagar_check import check
 from vhagar_check.exact import Exact
 from vhagar_check.model import read_model
@@ -55,9 +56,9 @@ def test_both_readers_see_the_same_layers_of_random_graphs(seed: int, tmp_path: 
 def test_certificates_of_random_graphs_are_accepted(seed: int, tmp_path: Path) -> None:
     model, path = tmp_path / "model.onnx", tmp_path / "proof.cert"
     model.write_bytes(random_graph(seed))
-    options = Options(workers=1, relative_gap=0.05, attack=False, certificate=path)
+    options = {"engine": Bab(attack=False), "workers": 1, "relative_gap": 0.05, "certificate": path}
     result = verify(
-        Problem(read_onnx(model), perturbation="linf(0.1)", source=0), options=options, timeout=2
+        Problem(read_onnx(model), perturbation="linf(0.1)", source=0), **options, timeout=2
     )
     verdict = check(path, model)
     assert (verdict.lower, verdict.upper) == (result.lower, result.upper)

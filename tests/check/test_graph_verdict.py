@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from vhagar import Options, Problem, Result, verify
+from vhagar import Problem, Result, verify
 from vhagar.network import read_onnx
 from vhagar.relaxation.layerwise import quick_bounds as engine_bounds
 from vhagar.result.certificate import NODE, Container
@@ -52,7 +52,7 @@ def certified(model: Path, text: str | None, clip: bool = True, **more: Any) -> 
     path = model.with_suffix(".cert")
     settings = {"workers": 1, "relative_gap": 0.05, "attack": False, **more}
     problem = Problem(read_onnx(model), perturbation=text, source=0, clip=clip)
-    return verify(problem, options=Options(certificate=path, **settings), timeout=4), path
+    return verify(problem, certificate=path, **settings, timeout=4), path
 
 
 @pytest.mark.parametrize(("text", "clip"), mostly_slow(CASES, 4))

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from vhagar import Options, Problem, verify
+from vhagar import Problem, verify
 from vhagar.network import read_onnx
 from vhagar_check import Rejected, check
 from vhagar_check.exact import Exact
@@ -132,8 +132,8 @@ def proof(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Blocks]:
     model, path = folder / "model.onnx", folder / "proof.cert"
     model.write_bytes(SMALL_GRAPHS["small_leaky"](2))
     problem = Problem(read_onnx(model), perturbation="contrast([0.5,1.5])", source=0, clip=False)
-    options = Options(processes=False, relative_gap=0.02, certificate=path)
-    result = verify(problem, options=options, timeout=20)
+    options = {"relative_gap": 0.02, "certificate": path, "workers": 0}
+    result = verify(problem, **options, timeout=20)
     assert check(path, model).upper == result.upper > 0
     return model, blocks_of(path.read_bytes())
 
@@ -204,7 +204,7 @@ def test_a_form_that_was_not_searched_proves_nothing(tmp_path: Path) -> None:
     model, path = tmp_path / "model.onnx", tmp_path / "proof.cert"
     model.write_bytes(SMALL_GRAPHS["small_leaky"](2))
     problem = Problem(read_onnx(model), perturbation="contrast([0.5,0.5])", source=0, clip=False)
-    verify(problem, options=Options(processes=False, certificate=path), timeout=20)
+    verify(problem, certificate=path, workers=0, timeout=20)
     blocks = blocks_of(path.read_bytes())
     head = json.loads(blocks[0][1])
     head["problem"]["form"] = "homogeneous"

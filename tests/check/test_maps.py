@@ -16,7 +16,6 @@ import pytest
 
 from vhagar import Problem, UserPerturbation, compose, verify
 from vhagar.network import onnx_bytes, read_onnx
-from vhagar.options import Options
 from vhagar.perturbation import Brightness, Linf, Perturbation
 from vhagar.perturbation import Domain as TheirDomain
 from vhagar.result.certificate import Container, maps_of
@@ -81,8 +80,8 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def certified(model: Path, path: Path, perturbation: Perturbation | str, clip: bool) -> Any:
     problem = Problem(read_onnx(model), perturbation=perturbation, source=0, clip=clip)
-    options = Options(processes=False, relative_gap=0.05, certificate=path)
-    return problem, verify(problem, options=options, timeout=6)
+    options = {"relative_gap": 0.05, "certificate": path, "workers": 0}
+    return problem, verify(problem, **options, timeout=6)
 
 
 @pytest.mark.parametrize("name", mostly_slow(list(CASES), 4))

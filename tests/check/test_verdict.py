@@ -16,9 +16,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from vhagar import Network, Options, Problem, Result, verify
+from vhagar import Network, Problem, Result, verify
 from vhagar.network import Affine, Convolution, Relu, onnx_bytes, read_onnx
 from vhagar.result.certificate import NODE, Container
+from vhagar.search.branch_and_bound import Bab
 from vhagar_check import Rejected, Verdict, check
 from vhagar_check.cli import main
 from vhagar_check.container import scan, unpack
@@ -64,9 +65,9 @@ def certified(
     model: Path, folder: Path, perturbation: str | None, clip: bool = True, **settings: Any
 ) -> tuple[Result, Path]:
     path = folder / "proof.cert"
-    options = Options(workers=1, relative_gap=0.05, attack=False, certificate=path)
+    options = {"engine": Bab(attack=False), "workers": 1, "relative_gap": 0.05, "certificate": path}
     problem = Problem(read_onnx(model), perturbation=perturbation, source=0, clip=clip)
-    return verify(problem, options=replace(options, **settings), timeout=4), path
+    return verify(problem, **replace(options, **settings), timeout=4), path
 
 
 @pytest.mark.parametrize(("perturbation", "clip"), mostly_slow(CASES, 4))
@@ -91,7 +92,7 @@ def test_the_largest_confidence(model: Path, tmp_path: Path) -> None:
 def test_a_search_that_was_cut_short_has_a_proof(model: Path, tmp_path: Path) -> None:
     path = tmp_path / "proof.cert"
     problem = Problem(read_onnx(model), perturbation="linf(0.2)", source=0)
-    found = verify(problem, options=Options(workers=1, certificate=path), timeout=0.3)
+    found = verify(problem, workers=1, certificate=path, timeout=0.3)
     verdict = check(path, model)
     assert verdict.upper == found.upper
 

@@ -14,6 +14,7 @@ import vhagar
 from vhagar.cli.main import main
 from vhagar.errors import InvalidInput
 from vhagar.network.inspection import inspect
+from vhagar.options import Options
 from vhagar.result import Run, Status
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -85,7 +86,7 @@ def test_facts(residual: Path) -> None:
 def test_notes_reach_the_result(residual: Path) -> None:
     network = vhagar.read_onnx(residual)
     problem = vhagar.Problem(network, perturbation="linf(0.1)", source=0, targets=[1])
-    assert Run(problem, vhagar.Options()).result(Status.EXHAUSTED).notes == network.notes
+    assert Run(problem, Options()).result(Status.EXHAUSTED).notes == network.notes
 
 
 def test_what_is_printed(residual: Path, capsys: pytest.CaptureFixture[str]) -> None:

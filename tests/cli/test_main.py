@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 
 import vhagar
-from vhagar.attack.engine import AttackEngine
+from vhagar.attack.engine import Attack
 from vhagar.attack.options import AttackOptions
 from vhagar.cli.main import _parser, main
 from vhagar.engine import AbstractEngine
@@ -27,6 +27,7 @@ from vhagar.network import Affine, Network, Relu
 from vhagar.perturbation.parse import PERTURBATIONS
 from vhagar.result import Run
 from vhagar.search import ENGINES
+from vhagar.search.mip.engine import Mip
 
 from ..result.certificates import read_certificate
 
@@ -76,6 +77,8 @@ def engine_that(monkeypatch: pytest.MonkeyPatch) -> Callable[[Action], str]:
 
     def name(action: Action) -> str:
         class Engine(AbstractEngine):
+            name = "test"
+
             def search(self, run: Run, deadline: float) -> bool:
                 action(run)
                 return False
@@ -131,7 +134,7 @@ def test_attack(
 ) -> None:
     """One round of it, so that it ends when it is done."""
     quick = AttackOptions(rounds=1, inputs=16, patience=2)
-    monkeypatch.setattr(AttackEngine, "_options", lambda self, seed: quick)
+    monkeypatch.setattr(Attack, "_options", lambda self, options: quick)
     output = tmp_path / "out.json"
     assert main(["attack", model, *VERIFY, *more, "--timeout", "90", "--json", str(output)]) == 0
     assert "witness:  an input with confidence" in capsys.readouterr().out
@@ -238,24 +241,30 @@ def test_options_arrive(model: str, engine_that: Callable[[Action], str]) -> Non
         "7",
         "--input-range",
         "-1,2",
-        "--solver",
-        "scip",
-        "--formulation",
-        "lambda",
-        "--without",
-        "hints",
-        "--without",
-        "attack",
     ]
     perturbed = ["--perturbation", "brightness([0,0.1])", "--source", "0", "--no-clip"]
     assert main(["verify", model, *perturbed, *chosen]) == 0
     (run,) = seen
     assert (run.options.relative_gap, run.options.seed) == (0.25, 7)
-    assert run.options.solver == "scip"
-    assert run.options.formulation == "lambda"
-    assert run.options.without == ("hints", "attack")
     assert (run.problem.domain.lower, run.problem.domain.upper) == (-1.0, 2.0)
     assert run.problem.clip is False
+
+
+def test_an_engine_s_own_options_arrive(model: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[Mip] = []
+
+    def search(engine: Mip, run: Run, deadline: float) -> bool:
+        seen.append(engine)
+        return False
+
+    monkeypatch.setattr(Mip, "search", search)
+    chosen = ("--solver", "highs", "--formulation", "lambda")
+    parts = ("--without", "hints", "--without", "attack")
+    assert main(["verify", model, *VERIFY, "--engine", "mip", *chosen, *parts]) == 0
+    assert seen == [Mip(solver="highs", formulation="lambda", without=("hints", "attack"))]
+
+
+MIP = ("--engine", "mip")
 
 
 @pytest.mark.parametrize(
@@ -267,9 +276,12 @@ def test_options_arrive(model: str, engine_that: Callable[[Action], str]) -> Non
         (["verify", "MODEL", *VERIFY, "--target", "0"], "both source and target"),
         (["verify", "MODEL", *VERIFY, "--target", "one"], "'one' is not a comma-separated list"),
         (["verify", "MODEL", *VERIFY, "--engine", "steam"], "unknown engine 'steam'"),
-        (["verify", "MODEL", *VERIFY, "--without", "luck"], "dependencies, attack, hints"),
-        (["verify", "MODEL", *VERIFY, "--formulation", "cubic"], "one of: bigm, lambda"),
-        (["verify", "MODEL", *VERIFY, "--solver", "abacus"], "one of: highs, scip, gurobi"),
+        (["verify", "MODEL", *VERIFY, *MIP, "--without", "luck"], "dependencies, attack, hints"),
+        (["verify", "MODEL", *VERIFY, *MIP, "--formulation", "cubic"], "one of: bigm, lambda"),
+        (["verify", "MODEL", *VERIFY, *MIP, "--solver", "abacus"], "one of: highs, scip, gurobi"),
+        (["verify", "MODEL", *VERIFY, "--solver", "scip"], "engine 'bab' has no option 'solver'"),
+        (["verify", "MODEL", *VERIFY, "--without", "hints"], "no option 'without'"),
+        (["verify", "MODEL", *VERIFY, *MIP, "--without", "polish"], "unknown part 'polish'"),
         (["verify", "MODEL", *VERIFY, "--gap", "2"], "relative gap"),
         (["verify", "MODEL", *VERIFY, "--timeout", "-1"], "number of seconds"),
         (["verify", "MODEL", *VERIFY, "--timeout", "nan"], "number of seconds"),

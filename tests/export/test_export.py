@@ -12,12 +12,13 @@ import numpy as np
 import onnxruntime
 import pytest
 
-from vhagar import InvalidInput, Network, Options, Problem, UserPerturbation, verify
+from vhagar import InvalidInput, Network, Problem, UserPerturbation, verify
 from vhagar.cli.main import main
 from vhagar.export.export import export
 from vhagar.network import Affine, Convolution, Relu, read_onnx, write_onnx
 from vhagar.network.network import confidence
 from vhagar.reduction.clipping import clip_of
+from vhagar.search.branch_and_bound import Bab
 
 from .queries import assertions, expressions, holds
 
@@ -201,7 +202,7 @@ def test_the_exact_bound_divides_the_exports(
     model: Path, tmp_path: Path, perturbation: str, version: int
 ) -> None:
     problem = asked(model, perturbation)
-    result = verify(problem, options=Options(workers=1, attack=False), timeout=60)
+    result = verify(problem, engine=Bab(attack=False), workers=1, timeout=60)
     assert result.lower > NOISE
     assert result.upper - result.lower < 0.01 * result.upper
     witness = result.witness

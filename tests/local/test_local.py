@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from vhagar import InvalidInput, Network, Options
+from vhagar import InvalidInput, Network
 from vhagar.cli.main import main
 from vhagar.dataset import read_image
 from vhagar.local.problem import LocalProblem, Verdict
@@ -21,11 +21,11 @@ from vhagar.network.network import confidence
 from vhagar.perturbation import Domain
 from vhagar.reduction.clipping import clip_of
 from vhagar.reduction.fixed_image import behind, fixed_images
+from vhagar.search import engine_named
 
 from ..marks import mostly_slow
 
 SHAPE = (1, 3, 4)
-ALONE = Options(processes=False, workers=1)
 # What float32 changes of the witness check's image, and the gap at which a search ends.
 LOOSE = 5e-3
 
@@ -96,7 +96,7 @@ def test_the_margin_encloses_that_of_every_version(
             clip=clip,
             input_range=span,
         )
-        result = verify_local(problem, options=ALONE)
+        result = verify_local(problem)
         smallest = margins(problem, versions(problem)).min()
         # Exactly on the sound side: no version beats the proven end.
         assert result.lower <= smallest
@@ -124,8 +124,9 @@ def test_the_margin_encloses_that_of_every_version(
 def test_every_engine_answers(engine: str, limit: float) -> None:
     for seed in range(2):
         problem = LocalProblem(network(seed), perturbation=f"linf({limit})", image=image(seed))
-        options = Options(engine=engine, processes=False, workers=1)
-        result = verify_local(problem, options=options, timeout=3 if engine == "attack" else 20)
+        result = verify_local(
+            problem, engine=engine_named(engine), timeout=3 if engine == "attack" else 20
+        )
         rng = np.random.default_rng(seed)
         (piece,) = problem.everywhere.pieces
         choices = limit * rng.choice([-1.0, 1.0], (4000, 12))
@@ -155,7 +156,7 @@ def test_the_network_of_the_parameters_is_the_network_of_the_images() -> None:
 
 def test_a_time_that_is_too_short_leaves_an_honest_interval() -> None:
     problem = LocalProblem(network(3), perturbation="linf(0.2)", image=image(3))
-    result = verify_local(problem, options=ALONE, timeout=0)
+    result = verify_local(problem, timeout=0)
     assert result.lower <= margins(problem, problem.image[None])[0]
     assert result.lower <= result.upper
     assert result.verdict is Verdict.UNKNOWN or result.lower > 0 or result.witness is not None
@@ -165,10 +166,8 @@ def test_an_interruption_returns_what_is_known(monkeypatch: pytest.MonkeyPatch) 
     def interrupt(*_: Any, **__: Any) -> Any:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("vhagar.local.run.verify", interrupt)
-    result = verify_local(
-        LocalProblem(network(0), perturbation="linf(0.3)", image=image(0)), options=ALONE
-    )
+    monkeypatch.setattr("vhagar.local.run.run_engine", interrupt)
+    result = verify_local(LocalProblem(network(0), perturbation="linf(0.3)", image=image(0)))
     assert result.interrupted
     assert result.lower <= result.upper < np.inf
 
@@ -185,7 +184,7 @@ def test_an_interruption_returns_what_is_known(monkeypatch: pytest.MonkeyPatch) 
 def test_wrong_questions_are_refused(arguments: dict[str, Any], message: str) -> None:
     given = {"perturbation": "linf(0.1)", "image": image(0), **arguments}
     with pytest.raises(InvalidInput, match=message):
-        verify_local(LocalProblem(network(0), **given), options=ALONE)
+        verify_local(LocalProblem(network(0), **given))
 
 
 def test_the_source_is_the_image_s_class() -> None:

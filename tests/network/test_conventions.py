@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from vhagar import InvalidInput, Options, Problem, read_onnx, verify
+from vhagar import InvalidInput, Problem, read_onnx, verify
 from vhagar.cli.main import main
 from vhagar.network.conventions import Convention, convention
 from vhagar.perturbation import parse
 from vhagar.result.certificate import Container
 from vhagar.result.witness import Rejection, WitnessCheck
+from vhagar.search.branch_and_bound import Bab
 from vhagar_check import Rejected, check
 from vhagar_check.container import scan, unpack
 
@@ -133,13 +134,13 @@ def test_the_answer_is_that_of_the_model_with_the_normalisation_inside(
     inside.add("Sub", np.reshape(MEAN, (3, 1, 1))).add("Div", np.reshape(STD, (3, 1, 1)))
     inside.add("Flatten").add("Gemm", FIRST, np.linspace(-0.5, 0.5, 8), transB=1).add("Relu")
     inside.add("Gemm", SECOND, transB=1)
-    options = Options(workers=1, attack=False)
+    options = {"engine": Bab(attack=False), "workers": 1}
     known = read_onnx(save(inside), image_shape=IMAGE)
     ours = read_onnx(save(perceptron(build)), image_shape=IMAGE, mean=MEAN, std=STD)
     results = [
         verify(
             Problem(network, perturbation="occlusion(1,2,3)", source=0, input_range=(-1, 2)),
-            options=options,
+            **options,
         )
         for network in (known, ours)
     ]
@@ -152,7 +153,7 @@ def test_the_answer_is_that_of_the_model_with_the_normalisation_inside(
 def certificate_of(path: Path, folder: Path, **options: Any) -> tuple[Any, Path]:
     target = folder / "proof.cert"
     problem = Problem(read_onnx(path, **options), perturbation="linf(0.2)", source=0)
-    found = verify(problem, options=Options(workers=1, attack=False, certificate=target))
+    found = verify(problem, engine=Bab(attack=False), workers=1, certificate=target)
     return found, target
 
 
@@ -212,8 +213,13 @@ def test_certificates_of_graphs_with_a_convention(
     problem = Problem(
         read_onnx(path, **options), perturbation="occlusion(2,2,2)", source=0, targets=1
     )
-    searching = Options(workers=1, attack=False, certificate=target, relative_gap=0.1)
-    result = verify(problem, options=searching, timeout=5)
+    searching = {
+        "engine": Bab(attack=False),
+        "workers": 1,
+        "certificate": target,
+        "relative_gap": 0.1,
+    }
+    result = verify(problem, **searching, timeout=5)
     assert 0 < result.lower <= result.upper < np.inf
     verdict = check(target, path)
     assert (verdict.lower, verdict.upper) == (result.lower, result.upper)
@@ -296,12 +302,9 @@ def test_rows_and_columns_alone_are_one_channel() -> None:
 
 def test_a_feature_vector_has_linf_and_a_clear_error_for_images(build: Any, save: Save) -> None:
     network = read_onnx(save(perceptron(build)))
-    options = Options(workers=1, attack=False, processes=False)
+    options = {"engine": Bab(attack=False), "workers": 0}
     assert (
-        verify(
-            Problem(network, perturbation="linf(0.3)", source=0), options=options, timeout=5
-        ).lower
-        > 0
+        verify(Problem(network, perturbation="linf(0.3)", source=0), **options, timeout=5).lower > 0
     )
     for text in ("occlusion(1,1,2)", "translation(1,0)", "rotation(5)", "patch([0,1],1,1,2)"):
         with pytest.raises(InvalidInput, match="--image-shape C,H,W"):

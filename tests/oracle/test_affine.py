@@ -5,14 +5,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import cache
 
 import pytest
 
-from vhagar import Options, Problem, verify
+from vhagar import Problem, verify
 from vhagar.reduction.clipping import clip_of
-from vhagar.search import ENGINES
+from vhagar.search import ENGINES, engine_named
+from vhagar.search.mip.engine import Mip
 
 from ..marks import campaign_from
 from .affine_cases import AFFINE_KINDS, ROUND, AffineCase
@@ -20,8 +20,8 @@ from .exact import Truth, exact_optimum
 from .test_engines import RELATIVE_GAP, TIMEOUT, require_sound
 
 ENGINE_OPTIONS = {
-    **{name: Options(engine=name) for name in ENGINES},
-    "mip, lambda": Options(engine="mip", formulation="lambda"),
+    **{name: {"engine": engine_named(name)} for name in ENGINES},
+    "mip, lambda": {"engine": Mip(formulation="lambda")},
 }
 
 
@@ -47,8 +47,8 @@ def truth_of(case: AffineCase) -> dict[int | None, Truth]:
 
 
 def test_the_interval_holds_the_optimum(case: AffineCase, engine: str) -> None:
-    options = replace(ENGINE_OPTIONS[engine], relative_gap=RELATIVE_GAP, processes=False)
-    result = verify(problem_of(case), timeout=TIMEOUT, options=options)
+    options = dict(ENGINE_OPTIONS[engine], relative_gap=RELATIVE_GAP, workers=0)
+    result = verify(problem_of(case), timeout=TIMEOUT, **options)
     require_sound(problem_of(case), truth_of(case), result)
 
 

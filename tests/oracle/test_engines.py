@@ -6,18 +6,19 @@ close what can be closed. `pytest tests/oracle -m "" --oracle-cases 10000` looks
 
 from __future__ import annotations
 
-from dataclasses import replace
 from fractions import Fraction
 from functools import cache
 
 import numpy as np
 import pytest
 
-from vhagar import Options, Problem, Result, Status, verify
+from vhagar import Problem, Result, Status, verify
 from vhagar.options import MIP_PARTS
 from vhagar.perturbation import PERTURBATIONS
 from vhagar.relaxation import Bounds, network_bounds
-from vhagar.search import ENGINES
+from vhagar.search import ENGINES, engine_named
+from vhagar.search.branch_and_bound import Bab
+from vhagar.search.mip.engine import Mip
 
 from ..marks import campaign_from, mostly_slow
 from .cases import KINDS, ROUND, SCALES, Case
@@ -40,18 +41,18 @@ NEGLIGIBLE = 1e-6
 MARGIN = 2e-3
 
 # The engines as they are, which see every case, and other ways to run them, which take turns.
-PLAIN = {name: Options(engine=name) for name in ENGINES}
+PLAIN = {name: {"engine": engine_named(name)} for name in ENGINES}
 VARIANTS = {
-    "bab, wide": Options(engine="bab", wide=True, device="cpu"),
-    "mip, lambda": Options(engine="mip", formulation="lambda"),
-    "mip, only": Options(engine="mip", without=MIP_PARTS),
-    "mip, lambda only": Options(engine="mip", formulation="lambda", without=MIP_PARTS),
-    "mip, dependencies": Options(engine="mip", without=("attack", "hints")),
-    "mip, no hints": Options(engine="mip", without=("hints",)),
-    "mip, only hints": Options(engine="mip", without=("dependencies", "attack")),
-    "mip, lambda, no dependencies": Options(
-        engine="mip", formulation="lambda", without=("dependencies",)
-    ),
+    "bab, wide": {"engine": Bab(wide=True), "device": "cpu"},
+    "mip, lambda": {"engine": Mip(formulation="lambda")},
+    "mip, only": {"engine": Mip(without=MIP_PARTS)},
+    "mip, lambda only": {"engine": Mip(formulation="lambda", without=MIP_PARTS)},
+    "mip, dependencies": {"engine": Mip(without=("attack", "hints"))},
+    "mip, no hints": {"engine": Mip(without=("hints",))},
+    "mip, only hints": {"engine": Mip(without=("dependencies", "attack"))},
+    "mip, lambda, no dependencies": {
+        "engine": Mip(formulation="lambda", without=("dependencies",))
+    },
 }
 ALL = PLAIN | VARIANTS
 # So many cases are part of every run, and a quarter as many of branched networks.
@@ -89,9 +90,9 @@ def truth_of(case: Case) -> dict[int | None, Truth]:
 
 
 def run(case: Case, engine: str, processes: bool = False) -> Result:
-    options = replace(ALL[engine], relative_gap=RELATIVE_GAP, processes=processes)
+    options = dict(ALL[engine], relative_gap=RELATIVE_GAP, workers=None if processes else 0)
     timeout = TIMEOUT_OF_RANGES if case.of_ranges else TIMEOUT
-    return verify(problem_of(case), timeout=timeout, options=options)
+    return verify(problem_of(case), timeout=timeout, **options)
 
 
 def test_the_interval_holds_the_optimum_and_closes(case: Case, engine: str) -> None:
@@ -118,8 +119,8 @@ def test_weights_of_very_different_sizes(number: int, engine: str) -> None:
     """Scores may be much larger than confidences: tolerances must be measured by the scores."""
     plain = Case(number).problem()
     problem = with_network(plain, uneven(plain.network, np.random.default_rng(number)))
-    options = replace(ALL[engine], processes=False)
-    require_sound(problem, exact_optimum(problem), verify(problem, timeout=5, options=options))
+    options = dict(ALL[engine], workers=0)
+    require_sound(problem, exact_optimum(problem), verify(problem, timeout=5, **options))
 
 
 def require_sound(problem: Problem, truths: dict[int | None, Truth], result: Result) -> None:

@@ -14,8 +14,9 @@ import numpy as np
 import pytest
 
 import vhagar
-from vhagar import Options, Problem, verify
+from vhagar import Problem, verify
 from vhagar.network.network import confidence
+from vhagar.options import Options
 from vhagar.reduction import LINEAR_REDUCTIONS, REDUCTIONS, AbstractReduction, Reduced
 from vhagar.reduction.base import Point, reduce_problem
 from vhagar.reduction.clipping import Clipping, clip_of
@@ -23,7 +24,7 @@ from vhagar.reduction.contrast import Homogeneous
 from vhagar.reduction.fixed_image import FixedImage, fixed_images, score_rounding
 from vhagar.result import Witness, WitnessCheck
 from vhagar.result.witness import RestoredCheck
-from vhagar.search.branch_and_bound import BabEngine
+from vhagar.search.branch_and_bound import Bab
 
 from ..oracle.affine_cases import AffineCase
 from ..oracle.cases import between, change_in
@@ -156,10 +157,9 @@ def test_witnesses_come_back(contract: Contract) -> None:
 @pytest.mark.parametrize("seed", SEEDS)
 def test_bounds_come_back(contract: Contract, seed: int) -> None:
     problem = contract.problem(seed)
-    engine = BabEngine()
-    options = Options(processes=False, attack=False)
-    assert contract.reduction in engine.reductions(problem, options)
-    result = verify(problem, timeout=60, options=options, engine=engine)
+    engine = Bab(attack=False)
+    assert contract.reduction in engine.reductions(problem, Options(workers=0))
+    result = verify(problem, engine=engine, timeout=60, workers=0)
     truth = overall(exact_optimum(problem))
     assert Fraction(result.lower) <= truth.high
     assert truth.low <= Fraction(result.upper)
@@ -230,7 +230,7 @@ def test_a_fixed_image_comes_back(perturbation: str, seed: int) -> None:
             ahead = confidence(network.forward(image), 1)[0]
             assert shifted - 0.25 == pytest.approx(ahead, abs=1e-9)
             worst = max(worst, ahead)
-        result = verify(reduced.problem, timeout=20, options=Options(processes=False))
+        result = verify(reduced.problem, timeout=20, workers=0)
         # A class that is never ahead, even with the shift, is bounded by 0.
         assert worst <= reduced.restore.upper(result.upper)
         assert result.upper == pytest.approx(max(result.lower, 0.0), rel=0.01, abs=1e-6)

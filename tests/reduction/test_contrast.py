@@ -7,9 +7,10 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from vhagar import Network, Options, Problem, Status, verify
+from vhagar import Network, Problem, Status, verify
 from vhagar.network import Affine, Convolution, Relu
 from vhagar.reduction.contrast import BiasPiece, Homogeneous
+from vhagar.search.branch_and_bound import Bab
 from vhagar.solver.linear_model import LinearModel
 
 from ..marks import mostly_slow
@@ -60,7 +61,7 @@ def test_the_interval_holds_the_optimum_and_closes(seed: int, span: str) -> None
     change = change_in(problem, rng)
     problem = problem if change is None else between(problem, *change)
     assert Homogeneous().apply(problem) is not None
-    result = verify(problem, timeout=60, options=Options(processes=False, attack=False))
+    result = verify(problem, timeout=60, engine=Bab(attack=False), workers=0)
     truth = overall(exact_optimum(problem))
     assert Fraction(result.lower) <= truth.high
     assert truth.low <= Fraction(result.upper)

@@ -8,13 +8,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from vhagar import Network, Options, Problem, Result, verify
+from vhagar import Network, Problem, Result
 from vhagar.network import Affine, Relu
+from vhagar.options import Options
 from vhagar.relaxation import layerwise
 from vhagar.relaxation.bounds_cache import BoundsCache
 from vhagar.search import region_cache as regions
+from vhagar.search.branch_and_bound import Bab
+from vhagar.verify import run_engine
 
-ALONE = Options(engine="bab", workers=1, processes=False, relative_gap=0.5)
+ALONE = Options(workers=0, relative_gap=0.5)
 
 
 def _network(seed: int) -> Network:
@@ -68,8 +71,8 @@ def test_results_are_the_same_with_and_without(network: Network, perturbation: s
         for source, target in ((0, 1), (0, 2), (3, 1))
     ]
     for problem in problems:
-        alone = verify(problem, timeout=120, options=ALONE)
-        remembering = verify(problem, timeout=120, options=ALONE, bounds=memory)
+        alone = run_engine(problem, Bab(), ALONE, timeout=120)
+        remembering = run_engine(problem, Bab(), ALONE, timeout=120, bounds=memory)
         assert _story(alone) == _story(remembering)
 
 
@@ -77,7 +80,7 @@ def test_each_piece_is_bounded_once_for_all_pairs(network: Network, computed: li
     memory = BoundsCache()
     for source, target in ((0, 1), (1, 2), (2, 0)):
         problem = Problem(network, perturbation="occlusion(1,1,2)", source=source, targets=target)
-        verify(problem, timeout=120, options=ALONE, bounds=memory)
+        run_engine(problem, Bab(), ALONE, timeout=120, bounds=memory)
     # The perturbation's piece, and at most the identity's for the search of the ceiling.
     assert 1 <= len(computed) <= 2
 
@@ -85,12 +88,8 @@ def test_each_piece_is_bounded_once_for_all_pairs(network: Network, computed: li
 def test_another_perturbation_is_another_matter(network: Network, computed: list[Any]) -> None:
     memory = BoundsCache()
     for text in ("linf(0.1)", "linf(0.2)"):
-        verify(
-            Problem(network, perturbation=text, source=0, targets=1),
-            timeout=120,
-            options=ALONE,
-            bounds=memory,
-        )
+        problem = Problem(network, perturbation=text, source=0, targets=1)
+        run_engine(problem, Bab(), ALONE, timeout=120, bounds=memory)
     limits = {piece.limit for piece in computed if hasattr(piece, "limit")}
     assert limits == {0.1, 0.2}
 
@@ -99,8 +98,9 @@ def test_another_network_is_another_matter(network: Network) -> None:
     memory, other = BoundsCache(), _network(3)
     for one in (network, other, network):
         problem = Problem(one, perturbation="linf(0.1)", source=0, targets=1)
-        alone = verify(problem, timeout=120, options=ALONE)
-        assert _story(alone) == _story(verify(problem, timeout=120, options=ALONE, bounds=memory))
+        alone = run_engine(problem, Bab(), ALONE, timeout=120)
+        remembering = run_engine(problem, Bab(), ALONE, timeout=120, bounds=memory)
+        assert _story(alone) == _story(remembering)
 
 
 @pytest.mark.slow
@@ -110,8 +110,9 @@ def test_clipping_is_another_matter(network: Network) -> None:
         problem = Problem(
             network, perturbation="brightness([0,0.05])", source=0, targets=1, clip=clip
         )
-        alone = verify(problem, timeout=120, options=ALONE)
-        assert _story(alone) == _story(verify(problem, timeout=120, options=ALONE, bounds=memory))
+        alone = run_engine(problem, Bab(), ALONE, timeout=120)
+        remembering = run_engine(problem, Bab(), ALONE, timeout=120, bounds=memory)
+        assert _story(alone) == _story(remembering)
 
 
 def test_only_the_most_recent_are_kept(network: Network) -> None:

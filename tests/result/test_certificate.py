@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from vhagar import Options, Problem
+from vhagar import Problem
 from vhagar.errors import VhagarError
 from vhagar.network import Affine, Network
+from vhagar.options import Options
 from vhagar.relaxation.lp.proof_kind import ProofKind
 from vhagar.result import BoundKind, Run, certificate
 from vhagar.result.certificate import (

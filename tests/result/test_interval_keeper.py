@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from vhagar import Network, Options, Problem, Progress, Status
+from vhagar import Network, Problem, Progress, Status
 from vhagar.errors import VhagarError
 from vhagar.network import Affine
+from vhagar.options import Options
 from vhagar.result import BoundKind, Rejection, Run, Witness
 
 SHAPE = (1, 1, 2)

@@ -5,12 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from vhagar import Network, Options, Problem, Result, Status, verify
+from vhagar import Network, Problem, Result, Status
 from vhagar.network import Affine
+from vhagar.options import Options
 from vhagar.result import BoundKind, Known, Suggestion
 from vhagar.result.known import checked
+from vhagar.search.branch_and_bound import Bab
+from vhagar.verify import run_engine
 
-ALONE = Options(engine="bab", workers=1, processes=False)
+ALONE = Options(workers=0)
 
 
 @pytest.fixture
@@ -22,8 +25,8 @@ def network() -> Network:
 
 @pytest.fixture
 def smaller(network: Network) -> Result:
-    return verify(
-        Problem(network, perturbation="linf(0.125)", source=0, targets=1), timeout=30, options=ALONE
+    return run_engine(
+        Problem(network, perturbation="linf(0.125)", source=0, targets=1), Bab(), ALONE, timeout=30
     )
 
 
@@ -41,18 +44,18 @@ def test_a_witness_of_a_smaller_perturbation_is_one_of_a_larger(
     assert found is not None
     assert found.confidence == smaller.lower > 0
     known = Known((_suggestion(smaller),))
-    result = verify(larger, timeout=0.0, options=ALONE, known=known)
+    result = run_engine(larger, Bab(), ALONE, timeout=0.0, known=known)
     assert result.lower == smaller.lower
 
 
 def test_a_witness_of_a_larger_perturbation_is_refused(network: Network) -> None:
-    larger = verify(
-        Problem(network, perturbation="linf(0.25)", source=0, targets=1), timeout=30, options=ALONE
+    larger = run_engine(
+        Problem(network, perturbation="linf(0.25)", source=0, targets=1), Bab(), ALONE, timeout=30
     )
     small = Problem(network, perturbation="linf(0.125)", source=0, targets=1)
     assert checked(small, _suggestion(larger)) is None
     known = Known((_suggestion(larger),))
-    assert verify(small, timeout=0.0, options=ALONE, known=known).lower == 0
+    assert run_engine(small, Bab(), ALONE, timeout=0.0, known=known).lower == 0
 
 
 def test_a_witness_for_another_target_is_refused(network: Network, smaller: Result) -> None:
@@ -75,7 +78,7 @@ def test_an_input_that_is_no_witness_is_refused(network: Network) -> None:
 def test_an_upper_bound_is_where_the_search_starts(network: Network) -> None:
     problem = Problem(network, perturbation="linf(0.125)", source=0, targets=1)
     known = Known(uppers={1: (1.5, BoundKind.TWIN), 2: (0.1, BoundKind.TWIN)})
-    result = verify(problem, timeout=0.0, options=ALONE, known=known)
+    result = run_engine(problem, Bab(), ALONE, timeout=0.0, known=known)
     assert result.upper == 1.5
     assert result.kind is BoundKind.TWIN
 
@@ -83,11 +86,8 @@ def test_an_upper_bound_is_where_the_search_starts(network: Network) -> None:
 def test_what_is_known_can_be_all(network: Network, smaller: Result) -> None:
     assert smaller.status is Status.CLOSED
     known = Known((_suggestion(smaller),), {1: (smaller.upper, smaller.kind)})
-    again = verify(
-        Problem(network, perturbation="linf(0.125)", source=0, targets=1),
-        options=ALONE,
-        known=known,
-    )
+    problem = Problem(network, perturbation="linf(0.125)", source=0, targets=1)
+    again = run_engine(problem, Bab(), ALONE, known=known)
     assert (again.lower, again.upper) == (smaller.lower, smaller.upper)
     assert again.nodes == 0
 

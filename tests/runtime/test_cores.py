@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from vhagar import Options
+from vhagar.options import Options
 from vhagar.runtime import cores
 from vhagar.runtime.cores import available_cores
 from vhagar.sweep.settings import Settings

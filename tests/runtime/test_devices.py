@@ -7,9 +7,9 @@ import sys
 import pytest
 import torch
 
-from vhagar import Options
 from vhagar.attack import AttackOptions
 from vhagar.errors import InvalidInput, VhagarError
+from vhagar.options import Options
 from vhagar.runtime.devices import check_device, require_torch, torch_device
 
 

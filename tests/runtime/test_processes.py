@@ -18,14 +18,15 @@ import numpy as np
 import pytest
 
 import vhagar
-from vhagar import Network, Options, Problem, Status, verify
+from vhagar import Network, Problem, Status, verify
 from vhagar.network import Affine
 from vhagar.reduction import reduce_problem
 from vhagar.runtime.pool import Finished
 from vhagar.runtime.processes import ProcessPool
-from vhagar.search import ENGINES
+from vhagar.search import ENGINES, engine_named
 from vhagar.search.mip import engine as mip_engine
 from vhagar.search.mip.messages import UpperFound
+from vhagar.search.mip.options import MipOptions
 from vhagar.search.mip.preparation import UNPREPARED
 
 pytestmark = pytest.mark.subprocess
@@ -64,7 +65,7 @@ def collect(job: Any) -> list[Any]:
 
 def test_messages_arrive_in_order(hidden: Network) -> None:
     problem = Problem(hidden, perturbation="linf(0.125)", source=0, targets=1)
-    reduced, options = reduce_problem(problem, ()), Options(engine="mip")
+    reduced, options = reduce_problem(problem, ()), MipOptions()
     *messages, last = collect((mip_engine._search, (reduced, 1, options, UNPREPARED)))
     assert last.error is None
     values = [message.value for message in messages if isinstance(message, UpperFound)]
@@ -225,7 +226,7 @@ def test_targets_settled_at_different_times(
 ) -> None:
     before = children_of(os.getpid())
     problem = Problem(three_classes, perturbation="linf(0.125)", source=0)
-    result = verify(problem, timeout=PATIENCE, options=Options(engine=engine, workers=2))
+    result = verify(problem, timeout=PATIENCE, engine=engine_named(engine), workers=2)
     assert result.status is Status.CLOSED
     assert result.lower <= 0.25 <= result.upper
     assert result.targets[2].upper <= result.upper

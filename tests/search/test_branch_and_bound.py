@@ -7,25 +7,25 @@ import os
 import signal
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from vhagar import Network, Options, Problem, Progress, Result, Status, max_confidence, verify
+from vhagar import Network, Problem, Progress, Result, Status, max_confidence, verify
 from vhagar.errors import SolverFailure
 from vhagar.network import Affine, Relu
 from vhagar.search import branch_and_bound as engine
 from vhagar.search.bounders.gpu import beside
 from vhagar.search.bounders.gpu import worker as wide_worker
+from vhagar.search.branch_and_bound import Bab
 from vhagar.solver.simplex import Simplex
 
 ChildrenOf = Callable[[int], set[int]]
 
-ALONE = Options(engine="bab", workers=1, relative_gap=0.3)
-TOGETHER = replace(ALONE, workers=2)
+ALONE = {"workers": 1, "relative_gap": 0.3}
+TOGETHER = dict(ALONE, workers=2)
 PATIENCE = 60.0
 
 
@@ -46,7 +46,7 @@ def _float32(values: np.ndarray) -> np.ndarray:
 
 @pytest.fixture(scope="module")
 def alone(problem: Problem) -> Result:
-    return verify(problem, timeout=PATIENCE, options=ALONE)
+    return verify(problem, timeout=PATIENCE, **ALONE)
 
 
 def story(result: Result) -> Any:
@@ -66,7 +66,7 @@ def agree(one: Result, other: Result) -> bool:
 def test_one_worker_does_the_same_every_time(problem: Problem, alone: Result) -> None:
     assert alone.status is Status.CLOSED
     assert alone.nodes > 20
-    assert story(verify(problem, timeout=PATIENCE, options=ALONE)) == story(alone)
+    assert story(verify(problem, timeout=PATIENCE, **ALONE)) == story(alone)
 
 
 def test_one_worker_needs_no_process(
@@ -80,8 +80,8 @@ def test_one_worker_needs_no_process(
         if looks % 10 == 5:
             assert children_of(os.getpid()) == before
 
-    no_processes = replace(ALONE, workers=7, processes=False)
-    assert story(verify(problem, on_progress=look, options=no_processes)) == story(alone)
+    no_processes = dict(ALONE, workers=0)
+    assert story(verify(problem, on_progress=look, **no_processes)) == story(alone)
 
 
 @pytest.mark.subprocess
@@ -89,7 +89,7 @@ def test_several_workers_agree_with_one(
     problem: Problem, alone: Result, children_of: ChildrenOf
 ) -> None:
     before = children_of(os.getpid())
-    together = verify(problem, timeout=PATIENCE, options=TOGETHER)
+    together = verify(problem, timeout=PATIENCE, **TOGETHER)
     assert together.status is Status.CLOSED
     assert agree(together, alone)
     assert together.nodes > 0
@@ -120,8 +120,8 @@ def test_killed_workers_take_nothing_with_them(
     """With one of two the search goes on; without any it ends, with all that was found."""
     kill = Killer(killed, children_of)
     # Without the attack, whose process would be one of those that are killed.
-    options = replace(TOGETHER, attack=False)
-    result = verify(problem, timeout=PATIENCE, on_progress=kill, options=options)
+    options = dict(TOGETHER, engine=Bab(attack=False))
+    result = verify(problem, timeout=PATIENCE, on_progress=kill, **options)
     assert kill.left == 0
     assert agree(result, alone)
     # What the last worker reported before it died may have closed the interval.
@@ -161,7 +161,7 @@ def test_an_error_in_a_worker_loses_no_node(
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     jobs = importlib.import_module("failing_jobs")
     monkeypatch.setattr(engine, "explore", jobs.fail_in_the_first)
-    result = verify(problem, timeout=PATIENCE, options=TOGETHER)
+    result = verify(problem, timeout=PATIENCE, **TOGETHER)
     assert result.status is Status.CLOSED
     assert agree(result, alone)
     assert result.notes == ("a worker ended early: ValueError: no idea",)
@@ -182,7 +182,7 @@ def test_an_error_with_many_nodes_loses_none(
     monkeypatch.setattr(wide_worker, "explore_wide", jobs.fail_with_many_nodes)
     monkeypatch.setattr(beside, "_RESERVED", 0)
     monkeypatch.setattr(beside, "_WORTHWHILE", 1)
-    result = verify(problem, timeout=PATIENCE, options=replace(TOGETHER, wide=True))
+    result = verify(problem, timeout=PATIENCE, **dict(TOGETHER, engine=Bab(wide=True)))
     assert result.status is Status.CLOSED
     assert agree(result, alone)
     assert result.notes == ("the bounding of wide frontiers ended early: ValueError: no idea",)
@@ -196,8 +196,8 @@ def test_a_process_that_holds_up_the_search_loses_its_nodes_to_others(
     monkeypatch.setattr(beside, "_RESERVED", 0)
     monkeypatch.setattr(beside, "_WORTHWHILE", 1)
     monkeypatch.setattr(beside.WideBeside, "_lags", lambda self, own, others: bool(self._held))
-    options = replace(TOGETHER, wide=True, device="cpu")
-    result = verify(problem, timeout=PATIENCE, options=options)
+    options = dict(TOGETHER, engine=Bab(wide=True), device="cpu")
+    result = verify(problem, timeout=PATIENCE, **options)
     assert result.status is Status.CLOSED
     assert agree(result, alone)
     assert not result.notes
@@ -211,8 +211,8 @@ def test_many_nodes_at_once_find_the_same(
     before = children_of(os.getpid())
     monkeypatch.setattr(beside, "_RESERVED", 0)
     monkeypatch.setattr(beside, "_WORTHWHILE", 1)
-    options = replace(TOGETHER, wide=True, device="cpu")
-    result = verify(problem, timeout=PATIENCE, options=options)
+    options = dict(TOGETHER, engine=Bab(wide=True), device="cpu")
+    result = verify(problem, timeout=PATIENCE, **options)
     assert result.status is Status.CLOSED
     assert agree(result, alone)
     assert not result.notes
@@ -232,7 +232,7 @@ def test_units_do_not_matter(unit: float, problem: Problem, alone: Result) -> No
         else:
             layers.append(Relu(layer.out_shape))
     scaled = Problem(Network(tuple(layers), (6,)), perturbation="linf(0.1)", source=0)
-    result = verify(scaled, timeout=PATIENCE, options=ALONE)
+    result = verify(scaled, timeout=PATIENCE, **ALONE)
     assert result.status is Status.CLOSED
     assert result.lower / size <= alone.upper
     assert alone.lower <= result.upper / size
@@ -260,7 +260,7 @@ def test_a_solver_that_refuses_leaves_the_bounds_it_had(
     every: int, name: str, problem: Problem, alone: Result, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Simplex, name, refusing(every, getattr(Simplex, name)))
-    result = verify(problem, timeout=PATIENCE, options=ALONE)
+    result = verify(problem, timeout=PATIENCE, **ALONE)
     assert agree(result, alone)
     assert result.upper < result.history[0].upper  # quick bounds need no solver
 
@@ -269,7 +269,7 @@ def test_a_model_that_a_solver_refuses_is_noted(
     problem: Problem, alone: Result, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Simplex, "__init__", refusing(1, Simplex.__init__))
-    result = verify(problem, timeout=PATIENCE, options=ALONE)
+    result = verify(problem, timeout=PATIENCE, **ALONE)
     assert agree(result, alone)
     assert result.status is Status.EXHAUSTED
     assert result.notes == ("a part of the search failed: HiGHS answered kError",)
@@ -279,12 +279,14 @@ def test_a_model_that_a_solver_refuses_is_noted(
     "options",
     [ALONE, pytest.param(TOGETHER, marks=[pytest.mark.slow, pytest.mark.subprocess])],
 )
-def test_no_attack_is_more_confident_than_any_input(problem: Problem, options: Options) -> None:
+def test_no_attack_is_more_confident_than_any_input(
+    problem: Problem, options: dict[str, Any]
+) -> None:
     """Where the perturbed input is arbitrary, the largest confidence is the answer."""
-    options = replace(options, relative_gap=0.01)
-    largest = max_confidence(problem.network, 0, timeout=PATIENCE, options=options)
+    options = dict(options, relative_gap=0.01)
+    largest = max_confidence(problem.network, source=0, timeout=PATIENCE, **options)
     free = Problem(problem.network, perturbation="linf(1)", source=0)
-    result = verify(free, timeout=PATIENCE, options=options)
+    result = verify(free, timeout=PATIENCE, **options)
     assert result.status is largest.status is Status.CLOSED
     assert result.lower <= largest.upper
     assert largest.lower <= result.upper

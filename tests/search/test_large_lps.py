@@ -6,9 +6,10 @@ from fractions import Fraction
 
 import pytest
 
-from vhagar import Options, Status, verify
+from vhagar import Status, verify
 from vhagar.relaxation import layerwise
 from vhagar.relaxation.lp import region_model as context
+from vhagar.search.branch_and_bound import Bab
 
 from ..oracle.cases import Case
 from ..oracle.exact import exact_optimum, overall
@@ -22,7 +23,7 @@ def test_interior_points_and_few_steps(
     monkeypatch.setattr(context, "_MANY_ROWS", 0)  # every LP is polished by interior points
     monkeypatch.setattr(layerwise, "_MOST_STEPPED", 1)  # and no layer has more than one step
     problem = Case(number, branched).problem()
-    result = verify(problem, timeout=60, options=Options(processes=False, attack=False))
+    result = verify(problem, timeout=60, engine=Bab(attack=False), workers=0)
     truth = overall(exact_optimum(problem))
     assert Fraction(result.lower) <= truth.high
     assert truth.low <= Fraction(result.upper)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from vhagar import Options, Problem, Result, Status, max_confidence, verify
+from vhagar import Problem, Result, Status, max_confidence, verify
 from vhagar.solver.simplex import LpAnswer, LpStatus, Simplex
 
 from ..oracle.cases import KINDS, Case
@@ -21,7 +21,7 @@ from ..oracle.exact import Truth, exact_optimum, overall
 from ..relaxation.samples import Rng
 from .nodes import cases_of
 
-HERE = Options(engine="bab", workers=1)
+HERE = {"workers": 1}
 MOST_SOLVES = 20
 # Perturbations whose pieces need no splitting close quickly when nobody lies.
 CLOSING = ("linf", "occlusion", "patch", "translation", "rotation")
@@ -127,7 +127,7 @@ def require_sound(case: Case, result: Result) -> None:
 @pytest.mark.parametrize("kind", CLOSING)
 def test_without_lies_it_closes(kind: str) -> None:
     case = cases_of(kind)[0]
-    result = verify(problem_of(case), timeout=20, options=HERE)
+    result = verify(problem_of(case), timeout=20, **HERE)
     require_sound(case, result)
     assert overall(truths_of(case)).low > 0  # there is something to lie about
     assert result.status is Status.CLOSED
@@ -140,7 +140,7 @@ def test_lies_cost_no_soundness(name: str, monkeypatch: pytest.MonkeyPatch) -> N
     for kind, share in zip(kinds, (1.0, 0.3, 1.0, 0.3), strict=True):
         case = cases_of(str(kind))[0]
         lie_with(LIES[name], monkeypatch, case.number, share)
-        require_sound(case, verify(problem_of(case), options=HERE))
+        require_sound(case, verify(problem_of(case), **HERE))
 
 
 def test_a_different_lie_every_time(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -151,7 +151,7 @@ def test_a_different_lie_every_time(monkeypatch: pytest.MonkeyPatch) -> None:
 
     for case in (cases_of(kind)[0] for kind in KINDS):
         lie_with(lie, monkeypatch, case.number, share=0.7)
-        require_sound(case, verify(problem_of(case), options=HERE))
+        require_sound(case, verify(problem_of(case), **HERE))
 
 
 def test_the_largest_confidence_stays_sound(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -162,6 +162,6 @@ def test_the_largest_confidence_stays_sound(monkeypatch: pytest.MonkeyPatch) -> 
     )[None]
     for lie in LIES.values():
         lie_with(lie, monkeypatch, 7)
-        result = max_confidence(problem.network, problem.source, input_range=ends, options=HERE)
+        result = max_confidence(problem.network, problem.source, input_range=ends, **HERE)
         assert Fraction(result.lower) <= truth.high
         assert truth.low <= Fraction(result.upper)

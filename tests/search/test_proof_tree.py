@@ -7,21 +7,21 @@ import hashlib
 import importlib
 import itertools
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from vhagar import Network, Options, Problem, Progress, Result, Status, VhagarError, verify
+from vhagar import Network, Problem, Progress, Result, Status, VhagarError, verify
 from vhagar.errors import InvalidInput
 from vhagar.network import Affine, Relu, read_onnx, write_onnx
 from vhagar.relaxation import Bounds, network_bounds
 from vhagar.relaxation.layerwise import quick_bounds
 from vhagar.relaxation.lp.proof_kind import ProofKind
 from vhagar.relaxation.lp.region_model import Decision, RegionModel
-from vhagar.search import branch_and_bound, proof_log, proof_tree
+from vhagar.search import branch_and_bound, engine_named, proof_log, proof_tree
+from vhagar.search.branch_and_bound import Bab
 from vhagar.search.node_solver import NodeSolver
 from vhagar.solver.simplex import Simplex
 
@@ -52,8 +52,8 @@ def problem() -> Problem:
 
 
 @pytest.fixture
-def alone(tmp_path: Path) -> Options:
-    return Options(workers=1, relative_gap=0.3, certificate=tmp_path / "proof.cert")
+def alone(tmp_path: Path) -> dict[str, Any]:
+    return {"workers": 1, "relative_gap": 0.3, "certificate": tmp_path / "proof.cert"}
 
 
 def proven(result: Result, problem: Problem) -> Proven:
@@ -105,8 +105,8 @@ def interrupt_after(moments: int) -> Callable[[Progress], None]:
     return count
 
 
-def test_a_closed_search_proves_what_it_announced(problem: Problem, alone: Options) -> None:
-    result = verify(problem, timeout=PATIENCE, options=replace(alone, relative_gap=0.01))
+def test_a_closed_search_proves_what_it_announced(problem: Problem, alone: dict[str, Any]) -> None:
+    result = verify(problem, timeout=PATIENCE, **dict(alone, relative_gap=0.01))
     assert result.status is Status.CLOSED
     found = proven(result, problem)
     assert len(found.leaves()) > 20
@@ -114,8 +114,8 @@ def test_a_closed_search_proves_what_it_announced(problem: Problem, alone: Optio
     assert {proof.kind for _, proof in found.proofs.values()} >= {1, 2}
 
 
-def test_only_proofs_that_a_leaf_rests_on_are_kept(problem: Problem, alone: Options) -> None:
-    found = proven(verify(problem, timeout=PATIENCE, options=alone), problem)
+def test_only_proofs_that_a_leaf_rests_on_are_kept(problem: Problem, alone: dict[str, Any]) -> None:
+    found = proven(verify(problem, timeout=PATIENCE, **alone), problem)
     parents = {child: parent for parent, both in found.children.items() for child in both}
     needed = set()
     for leaf in found.leaves():
@@ -128,39 +128,39 @@ def test_only_proofs_that_a_leaf_rests_on_are_kept(problem: Problem, alone: Opti
 
 @pytest.mark.parametrize("moments", [0, 3, 6, 9])
 def test_an_interrupted_search_proves_what_it_announced(
-    moments: int, problem: Problem, alone: Options
+    moments: int, problem: Problem, alone: dict[str, Any]
 ) -> None:
-    options = replace(alone, relative_gap=0.0)
-    result = verify(problem, options=options, on_progress=interrupt_after(moments))
+    options = dict(alone, relative_gap=0.0)
+    result = verify(problem, **options, on_progress=interrupt_after(moments))
     assert result.status is Status.INTERRUPTED
     proven(result, problem)  # with 0 moments, of what interval arithmetic says
 
 
-def test_time_that_is_up_leaves_a_certificate(problem: Problem, alone: Options) -> None:
+def test_time_that_is_up_leaves_a_certificate(problem: Problem, alone: dict[str, Any]) -> None:
     for timeout in (0.0, 0.3):
-        result = verify(problem, timeout=timeout, options=replace(alone, relative_gap=0.0))
+        result = verify(problem, timeout=timeout, **dict(alone, relative_gap=0.0))
         assert result.status is Status.TIMEOUT
         proven(result, problem)
 
 
-def test_it_is_the_same_every_time(problem: Problem, alone: Options) -> None:
-    options = replace(alone, workers=3, processes=False)
-    verify(problem, timeout=PATIENCE, options=options)
-    assert alone.certificate is not None
-    first = alone.certificate.read_bytes()
-    verify(problem, timeout=PATIENCE, options=options)
-    assert alone.certificate.read_bytes() == first
+def test_it_is_the_same_every_time(problem: Problem, alone: dict[str, Any]) -> None:
+    options = dict(alone, workers=0)
+    verify(problem, timeout=PATIENCE, **options)
+    assert alone["certificate"] is not None
+    first = alone["certificate"].read_bytes()
+    verify(problem, timeout=PATIENCE, **options)
+    assert alone["certificate"].read_bytes() == first
 
 
 @pytest.mark.subprocess
 @pytest.mark.parametrize("killed", [0, 1, 2])
 def test_workers_and_their_loss(
-    killed: int, problem: Problem, alone: Options, children_of: ChildrenOf
+    killed: int, problem: Problem, alone: dict[str, Any], children_of: ChildrenOf
 ) -> None:
     """What a lost worker did not report is in no tree, and what it did stays."""
     kill = Killer(killed, children_of)
-    options = replace(alone, workers=2, relative_gap=0.05, attack=False)
-    result = verify(problem, timeout=PATIENCE, on_progress=kill, options=options)
+    options = dict(alone, engine=Bab(attack=False), workers=2, relative_gap=0.05)
+    result = verify(problem, timeout=PATIENCE, on_progress=kill, **options)
     assert kill.left == 0
     assert result.status is (Status.EXHAUSTED if killed == 2 else Status.CLOSED)
     proven(result, problem)
@@ -169,7 +169,7 @@ def test_workers_and_their_loss(
 @pytest.mark.slow
 @pytest.mark.subprocess
 def test_nodes_of_a_worker_that_failed_are_explored_by_another(
-    problem: Problem, alone: Options, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    problem: Problem, alone: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     jobs = tmp_path / "jobs"
     jobs.mkdir()
@@ -178,7 +178,7 @@ def test_nodes_of_a_worker_that_failed_are_explored_by_another(
     monkeypatch.setenv("PYTHONPATH", str(jobs))
     failing = importlib.import_module("jobs_that_fail").fail_in_the_first
     monkeypatch.setattr(branch_and_bound, "explore", failing)
-    result = verify(problem, timeout=PATIENCE, options=replace(alone, workers=2))
+    result = verify(problem, timeout=PATIENCE, **dict(alone, workers=2))
     assert result.notes == ("a worker ended early: ValueError: no idea",)
     assert result.status is Status.CLOSED
     proven(result, problem)
@@ -201,12 +201,12 @@ def test_nodes_of_a_worker_that_failed_are_explored_by_another(
     ],
 )
 def test_pieces_and_splits(
-    perturbation: str, clip: bool, seed: int, source: int, has: str, alone: Options
+    perturbation: str, clip: bool, seed: int, source: int, has: str, alone: dict[str, Any]
 ) -> None:
     net = network(6, 6, 5, 3, seed=seed, shape=(1, 2, 3))
     question = Problem(net, perturbation=perturbation, source=source, clip=clip)
-    options = replace(alone, relative_gap=0.05)
-    result = verify(question, options=options, on_progress=interrupt_after(30))
+    options = dict(alone, relative_gap=0.05)
+    result = verify(question, **options, on_progress=interrupt_after(30))
     found = proven(result, question)
     pieces = {tree["piece"] for tree in found.stored.trees if tree["target"] is not None}
     assert pieces == set(range(len(question.pieces)))
@@ -217,46 +217,46 @@ def test_pieces_and_splits(
     assert (len(spans) > len(question.pieces)) == ("split" in has)
 
 
-def test_the_ceiling_has_a_tree(alone: Options) -> None:
+def test_the_ceiling_has_a_tree(alone: dict[str, Any]) -> None:
     """Where the perturbed input is arbitrary, the largest confidence decides."""
     question = Problem(network(6, 10, 8, 3), perturbation="linf(1)", source=0)
-    result = verify(question, timeout=PATIENCE, options=replace(alone, relative_gap=0.01))
+    result = verify(question, timeout=PATIENCE, **dict(alone, relative_gap=0.01))
     assert result.status is Status.CLOSED
     found = proven(result, question)
     ceiling = found.stored.trees.index({"target": None, "piece": None})
     assert any(proof.tree == ceiling for _, proof in found.proofs.values())
 
 
-def test_the_largest_confidence_has_a_certificate(alone: Options) -> None:
+def test_the_largest_confidence_has_a_certificate(alone: dict[str, Any]) -> None:
     question = Problem(network(6, 10, 8, 3), perturbation=None, source=0)
-    result = verify(question, timeout=PATIENCE, options=replace(alone, relative_gap=0.01))
+    result = verify(question, timeout=PATIENCE, **dict(alone, relative_gap=0.01))
     found = proven(result, question)
     assert found.stored.trees == [{"target": None, "piece": None}]
     assert found.stored.head["problem"]["targets"] == []
     assert "targets" not in found.stored.head["claims"]
 
 
-def test_what_cannot_be_attacked_is_0_without_room(alone: Options) -> None:
+def test_what_cannot_be_attacked_is_0_without_room(alone: dict[str, Any]) -> None:
     """All leaves are empty: there is nothing to round."""
     layers = (Affine(np.array([[1.0, 0.0], [0.0, 1.0]]), np.array([0.0, -9.0]), (2,), (2,)),)
     question = Problem(Network(layers, (2,)), perturbation="linf(0.1)", source=0, targets=1)
-    result = verify(question, options=alone)
+    result = verify(question, **alone)
     assert (result.status, result.upper) == (Status.ROBUST, 0.0)
     proven(result, question)
 
 
 @pytest.mark.parametrize("every", [1, 7])
 def test_a_solver_that_refuses(
-    every: int, problem: Problem, alone: Options, monkeypatch: pytest.MonkeyPatch
+    every: int, problem: Problem, alone: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Simplex, "solve", refusing(every, Simplex.solve))
-    found = proven(verify(problem, timeout=PATIENCE, options=alone), problem)
+    found = proven(verify(problem, timeout=PATIENCE, **alone), problem)
     if every == 1:  # quick bounds need no solver
         assert {proof.kind for _, proof in found.proofs.values()} == {0}
 
 
 def test_ctrl_c_while_a_report_is_taken_in(
-    problem: Problem, alone: Options, monkeypatch: pytest.MonkeyPatch
+    problem: Problem, alone: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Wherever it strikes, the tree has both children of a node or none, and proves its claim."""
     for place in ("_add_proof", "_add_children", "_keep"):
@@ -271,7 +271,7 @@ def test_ctrl_c_while_a_report_is_taken_in(
                 return honest(self, *arguments)
 
             monkeypatch.setattr(proof_tree.ProofTree, place, strike)
-            result = verify(problem, timeout=PATIENCE, options=alone)
+            result = verify(problem, timeout=PATIENCE, **alone)
             monkeypatch.undo()
             assert left == 0
             assert result.status is Status.INTERRUPTED
@@ -279,7 +279,7 @@ def test_ctrl_c_while_a_report_is_taken_in(
 
 
 def test_ctrl_c_between_two_children(
-    problem: Problem, alone: Options, monkeypatch: pytest.MonkeyPatch
+    problem: Problem, alone: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Striking:
         """Packs nodes until Ctrl-C."""
@@ -294,7 +294,7 @@ def test_ctrl_c_between_two_children(
 
     monkeypatch.setattr(proof_tree, "NODE_PACK", proof_tree.NODE.pack, raising=False)
     monkeypatch.setattr(proof_tree, "NODE", Striking())
-    result = verify(problem, timeout=PATIENCE, options=alone)
+    result = verify(problem, timeout=PATIENCE, **alone)
     assert result.status is Status.INTERRUPTED
     proven_at_least(result, problem)
 
@@ -313,25 +313,25 @@ def files(folder: Path) -> list[str]:
 
 
 def test_an_error_leaves_no_file_behind(
-    problem: Problem, alone: Options, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    problem: Problem, alone: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: Any) -> None:
         raise VhagarError("no more")
 
     monkeypatch.setattr(branch_and_bound._Search, "_announce", fail)
     with pytest.raises(VhagarError, match="no more"):
-        verify(problem, options=alone)
+        verify(problem, **alone)
     assert files(tmp_path) == []
 
 
 def test_ctrl_c_while_it_is_written_leaves_no_file_behind(
-    problem: Problem, alone: Options, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    problem: Problem, alone: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def interrupt(*_: Any) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(proof_tree.ProofTree, "_proofs", interrupt)
-    result = verify(problem, timeout=PATIENCE, options=alone)
+    result = verify(problem, timeout=PATIENCE, **alone)
     assert result.status is Status.CLOSED
     assert result.certificate is None
     assert files(tmp_path) == []
@@ -341,7 +341,7 @@ def test_ctrl_c_while_it_is_written_leaves_no_file_behind(
 def test_a_full_disk_costs_the_certificate_and_not_the_answer(
     name: str,
     problem: Problem,
-    alone: Options,
+    alone: dict[str, Any],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -349,7 +349,7 @@ def test_a_full_disk_costs_the_certificate_and_not_the_answer(
         raise OSError(errno.ENOSPC, "no space left on device")
 
     monkeypatch.setattr(proof_tree.ProofTree, name, full)
-    result = verify(problem, timeout=PATIENCE, options=alone)
+    result = verify(problem, timeout=PATIENCE, **alone)
     assert result.status is Status.CLOSED
     assert result.certificate is None
     (note,) = result.notes
@@ -359,24 +359,24 @@ def test_a_full_disk_costs_the_certificate_and_not_the_answer(
 
 
 def test_an_old_certificate_stays_until_there_is_a_new_one(
-    problem: Problem, alone: Options, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    problem: Problem, alone: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert alone.certificate is not None
-    alone.certificate.write_text("old")
+    assert alone["certificate"] is not None
+    alone["certificate"].write_text("old")
 
     def fail(*_: Any) -> None:
         raise VhagarError("no more")
 
     monkeypatch.setattr(proof_tree, "write_certificate", fail)
-    assert verify(problem, timeout=PATIENCE, options=alone).certificate is None
-    assert alone.certificate.read_text() == "old"
+    assert verify(problem, timeout=PATIENCE, **alone).certificate is None
+    assert alone["certificate"].read_text() == "old"
     monkeypatch.undo()
-    proven(verify(problem, timeout=PATIENCE, options=alone), problem)
+    proven(verify(problem, timeout=PATIENCE, **alone), problem)
     assert files(tmp_path) == ["proof.cert"]
 
 
 def test_nothing_is_recorded_that_nobody_asked_for(
-    problem: Problem, alone: Options, monkeypatch: pytest.MonkeyPatch
+    problem: Problem, alone: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: Any, **__: Any) -> None:
         raise AssertionError("something was recorded")
@@ -395,17 +395,17 @@ def test_nothing_is_recorded_that_nobody_asked_for(
         return reports[-1]
 
     monkeypatch.setattr(NodeSolver, "explore", watch)
-    result = verify(problem, timeout=PATIENCE, options=replace(alone, certificate=None))
+    result = verify(problem, timeout=PATIENCE, **dict(alone, certificate=None))
     assert result.certificate is None
     assert reports
     assert all(report.logged is None for report in reports)
 
 
 def test_without_a_certificate_bounds_are_as_they_were_computed(
-    problem: Problem, alone: Options
+    problem: Problem, alone: dict[str, Any]
 ) -> None:
-    with_one = verify(problem, timeout=PATIENCE, options=alone)
-    without = verify(problem, timeout=PATIENCE, options=replace(alone, certificate=None))
+    with_one = verify(problem, timeout=PATIENCE, **alone)
+    without = verify(problem, timeout=PATIENCE, **dict(alone, certificate=None))
     assert without.nodes == with_one.nodes
     assert without.lower == with_one.lower
     found = proven(with_one, problem)
@@ -413,16 +413,20 @@ def test_without_a_certificate_bounds_are_as_they_were_computed(
 
 
 @pytest.mark.parametrize("name", ["mip", "attack", "paper-attack"])
-def test_engines_that_prove_nothing_refuse(name: str, problem: Problem, alone: Options) -> None:
-    with pytest.raises(InvalidInput, match=f"'{name}' writes no certificates.*'bab'"):
-        verify(problem, options=replace(alone, engine=name))
+def test_engines_that_prove_nothing_refuse(
+    name: str, problem: Problem, alone: dict[str, Any]
+) -> None:
+    with pytest.raises(
+        InvalidInput, match=f"'{name}' makes no use of the option 'certificate'.*'bab'"
+    ):
+        verify(problem, **dict(alone, engine=engine_named(name)))
 
 
 def test_a_place_that_cannot_be_written_is_found_before_the_search(
-    problem: Problem, alone: Options, tmp_path: Path
+    problem: Problem, alone: dict[str, Any], tmp_path: Path
 ) -> None:
     with pytest.raises(InvalidInput, match="cannot write"):
-        verify(problem, options=replace(alone, certificate=tmp_path / "none" / "proof.cert"))
+        verify(problem, **dict(alone, certificate=tmp_path / "none" / "proof.cert"))
 
 
 def test_decisions_that_leave_nothing_are_a_proof_of_their_own(problem: Problem) -> None:
@@ -439,13 +443,13 @@ def test_decisions_that_leave_nothing_are_a_proof_of_their_own(problem: Problem)
 
 
 def test_the_model_file_is_named_with_its_hash(
-    problem: Problem, alone: Options, tmp_path: Path
+    problem: Problem, alone: dict[str, Any], tmp_path: Path
 ) -> None:
-    result = verify(problem, timeout=PATIENCE, options=alone)
+    result = verify(problem, timeout=PATIENCE, **alone)
     assert proven(result, problem).stored.head["model"] == {"name": "network", "sha256": None}
     path = tmp_path / "model.onnx"
     write_onnx(problem.network, path)
     same = Problem(read_onnx(path), perturbation="linf(0.1)", source=0)
-    found = proven(verify(same, timeout=PATIENCE, options=alone), same)
+    found = proven(verify(same, timeout=PATIENCE, **alone), same)
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
     assert found.stored.head["model"] == {"name": "model.onnx", "sha256": digest}

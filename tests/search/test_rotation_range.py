@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import numpy as np
 import pytest
 
-from vhagar import Network, Options, Problem, Status, verify
+from vhagar import Network, Problem, Status, verify
 from vhagar.network import Affine, Relu
 from vhagar.result import Witness, WitnessCheck
-from vhagar.search import ENGINES
+from vhagar.search import ENGINES, engine_named
 
 from ..marks import mostly_slow
 
@@ -28,8 +29,8 @@ def random_network(seed: int, shape: tuple[int, ...], hidden: int = 5) -> Networ
     return Network(tuple(layers[:-1]), shape)
 
 
-def options(engine: str, gap: float) -> Options:
-    return Options(engine=engine, relative_gap=gap, processes=False, workers=1)
+def options(engine: str, gap: float) -> dict[str, Any]:
+    return {"engine": engine_named(engine), "relative_gap": gap, "workers": 0}
 
 
 # Networks whose optimum is positive, at an end of the range or inside.
@@ -43,11 +44,11 @@ def test_a_range_is_as_bad_as_its_worst_angle(
 ) -> None:
     network = random_network(seed, shape)
     problem = Problem(network, perturbation="rotation([20,25])", source=0, targets=1)
-    result = verify(problem, timeout=20.0, options=options(engine, GAP))
+    result = verify(problem, timeout=20.0, **options(engine, GAP))
     lowers = []
     for angle in np.linspace(20, 25, 6):
         alone = Problem(network, perturbation=f"rotation({angle})", source=0, targets=1)
-        lowers.append(verify(alone, timeout=20.0, options=options("bab", 1e-3)).lower)
+        lowers.append(verify(alone, timeout=20.0, **options("bab", 1e-3)).lower)
         # Every witness at one angle is one of the range: no tolerance.
         assert result.upper >= lowers[-1]
     assert result.status is Status.CLOSED
@@ -71,10 +72,10 @@ def test_the_interval_around_no_turn_at_all_is_sound(engine: str) -> None:
     # Next to 0 degrees the border turns black at once.
     network = random_network(3, (1, 4, 4))
     problem = Problem(network, perturbation="rotation([-1,1])", source=0, targets=1)
-    result = verify(problem, timeout=2.0, options=options(engine, GAP))
+    result = verify(problem, timeout=2.0, **options(engine, GAP))
     for angle in (-1, -1e-3, -1e-7, -1e-8, 0, 1e-9, 1e-3, 1):
         alone = Problem(network, perturbation=f"rotation({angle:.12f})", source=0, targets=1)
-        assert result.upper >= verify(alone, timeout=20.0, options=options("bab", 1e-3)).lower
+        assert result.upper >= verify(alone, timeout=20.0, **options("bab", 1e-3)).lower
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -83,7 +84,7 @@ def test_whole_turns_work(engine: str) -> None:
     result = verify(
         Problem(network, perturbation="rotation([0,360])", source=0, targets=1),
         timeout=3.0,
-        options=options(engine, GAP),
+        **options(engine, GAP),
     )
     assert 0 <= result.lower <= result.upper
     assert np.isfinite(result.upper)

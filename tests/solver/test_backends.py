@@ -12,12 +12,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from vhagar import Network, Options, Problem, Status, verify
+from vhagar import Network, Problem, Status, verify
 from vhagar.errors import InvalidInput, SolverFailure, SolverUnavailable
 from vhagar.network import Affine, Relu
 from vhagar.perturbation.contrast import ContrastPiece
+from vhagar.search import engine_named
 from vhagar.search.mip import target
 from vhagar.search.mip.encoding import encode
+from vhagar.search.mip.engine import Mip
 from vhagar.solver.backends import (
     BACKENDS,
     STATUSES,
@@ -124,8 +126,8 @@ def test_a_range_of_contrasts_is_split_only_where_products_are_not_known(
         return encode(given, piece, *more)
 
     monkeypatch.setattr(target, "encode", encoded)
-    options = Options(engine="mip", solver=backend.name, processes=False)
-    result = verify(problem, timeout=120, options=options)
+    options = {"engine": Mip(solver=backend.name), "workers": 0}
+    result = verify(problem, timeout=120, **options)
     assert result.status is Status.CLOSED
     assert result.lower <= 0.25 <= result.upper
     assert (len(parts) == 1) == backend.capabilities.products
@@ -277,8 +279,8 @@ def test_errors_in_callbacks_reach_the_caller(backend: Backend, place: str) -> N
 def test_the_engine_with_every_solver(backend: Backend, number: int) -> None:
     problem = Case(number).problem()
     truth = overall(exact_optimum(problem))
-    options = Options(engine="mip", solver=backend.name, processes=False)
-    result = verify(problem, timeout=20, options=options)
+    options = {"engine": Mip(solver=backend.name), "workers": 0}
+    result = verify(problem, timeout=20, **options)
     assert Fraction(result.lower) <= truth.high
     assert truth.low <= Fraction(result.upper)
     assert not result.notes
@@ -291,8 +293,8 @@ def test_the_engine_without_dependencies(backend: Backend, number: int) -> None:
     problem = Case(number).problem()
     truth = overall(exact_optimum(problem))
     parts = ("dependencies",)
-    options = Options(engine="mip", solver=backend.name, processes=False, without=parts)
-    result = verify(problem, timeout=20, options=options)
+    options = {"engine": Mip(solver=backend.name, without=parts), "workers": 0}
+    result = verify(problem, timeout=20, **options)
     assert Fraction(result.lower) <= truth.high
     assert truth.low <= Fraction(result.upper)
     assert not result.notes
@@ -303,8 +305,8 @@ def test_the_engine_without_dependencies(backend: Backend, number: int) -> None:
 def test_the_engine_in_processes(backend: Backend) -> None:
     problem = Case(0).problem()
     truth = overall(exact_optimum(problem))
-    options = Options(engine="mip", solver=backend.name)
-    result = verify(problem, timeout=60, options=options)
+    options = {"engine": Mip(solver=backend.name)}
+    result = verify(problem, timeout=60, **options)
     assert Fraction(result.lower) <= truth.low <= Fraction(result.upper)
     assert result.status in (Status.CLOSED, Status.ROBUST)
 
@@ -347,13 +349,13 @@ def test_a_missing_package_is_named_with_its_extra(
 ) -> None:
     monkeypatch.setattr(base, "find_spec", lambda _: None)
     with pytest.raises(SolverUnavailable, match=rf'pip install "vhagar\[{name}\]"'):
-        verify(Case(0).problem(), options=Options(engine="mip", solver=name))
+        verify(Case(0).problem(), engine=Mip(solver=name))
 
 
 @pytest.mark.parametrize("engine", ["bab", "mip"])
 def test_a_wrong_name_is_answered_with_the_list(engine: str) -> None:
     with pytest.raises(InvalidInput, match="'abacus'; choose one of: highs, scip, gurobi"):
-        verify(Case(0).problem(), options=Options(engine=engine, solver="abacus"))
+        verify(Case(0).problem(), engine=engine_named(engine, solver="abacus"))
 
 
 class LicenceError(Exception):

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from vhagar import Network, Options, Problem, verify
+from vhagar import Network, Problem, verify
 from vhagar.network import AbstractLayer, Affine, onnx_bytes
 
 from ..oracle.cases import Case
@@ -50,10 +50,12 @@ def base(number: int) -> Base:
     with TemporaryDirectory() as name:
         folder = Path(name)
         case = stored(Case(number).problem(), folder)
-        options = Options(
-            processes=False, relative_gap=BASES[number], certificate=folder / "certificate"
-        )
-        result = verify(case.problem, options=options)
+        options = {
+            "relative_gap": BASES[number],
+            "certificate": folder / "certificate",
+            "workers": 0,
+        }
+        result = verify(case.problem, **options)
         assert result.certificate is not None, result.notes
         content = (folder / "certificate").read_bytes()
         return Base(case.problem, case.model.read_bytes(), content, blocks_of(content))

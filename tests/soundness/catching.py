@@ -90,8 +90,9 @@ def prepared(folder: Path, numbers: list[int]) -> list[Probe]:
 
 def examined(probe: Probe, engine: str, folder: Path) -> str | None:
     """What is wrong with an engine's answer, if anything."""
-    from vhagar import Options, Problem, Status, verify
+    from vhagar import Problem, Status, verify
     from vhagar.network import read_onnx
+    from vhagar.search import engine_named
     from vhagar_check import Rejected, check
 
     model, certificate = Path(probe["model"]), folder / "certificate"
@@ -103,15 +104,15 @@ def examined(probe: Probe, engine: str, folder: Path) -> str | None:
         clip=probe["clip"],
         input_range=tuple(probe["range"]),
     )
-    options = Options(
-        engine=engine,
-        processes=False,
-        relative_gap=probe["gap"],
-        certificate=certificate if engine == "bab" else None,
-    )
     try:
         with _interrupted_after(_SECONDS):
-            result = verify(problem, options=options)
+            result = verify(
+                problem,
+                engine=engine_named(engine),
+                workers=0,
+                relative_gap=probe["gap"],
+                certificate=certificate if engine == "bab" else None,
+            )
     except (Exception, KeyboardInterrupt) as error:
         return f"an error: {type(error).__name__}: {error}"[:160]
     wrong = _untrue(probe, result)

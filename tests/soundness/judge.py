@@ -11,8 +11,9 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from vhagar import Options, Problem, Result, verify
+from vhagar import Problem, Result, verify
 from vhagar.network import read_onnx, write_onnx
+from vhagar.search.mip.engine import Mip
 from vhagar_check import Rejected, Verdict, check
 
 from ..oracle.exact import Truth, overall, rational_confidence, rationals, with_network
@@ -47,7 +48,7 @@ def run_bab(
     case: Stored, finding: Finding, timeout: float, certificate: Path
 ) -> tuple[Result, Verdict | None]:
     """The engine's result, and what the checker proves from its certificate, if anything."""
-    options = Options(engine="bab", processes=False, certificate=certificate)
+    options = {"certificate": certificate, "workers": 0}
     result = _run(case, finding, timeout, options)
     begun = time.perf_counter()
     verdict = None
@@ -66,13 +67,13 @@ def run_bab(
 
 
 def run_mip(case: Stored, finding: Finding, timeout: float) -> Result:
-    return _run(case, finding, timeout, Options(engine="mip", processes=False))
+    return _run(case, finding, timeout, {"engine": Mip(), "workers": 0})
 
 
-def _run(case: Stored, finding: Finding, timeout: float, options: Options) -> Result:
+def _run(case: Stored, finding: Finding, timeout: float, options: dict[str, Any]) -> Result:
     begun = time.perf_counter()
-    result = verify(case.problem, timeout=timeout, options=options)
-    finding.facts[options.engine] = {
+    result = verify(case.problem, timeout=timeout, **options)
+    finding.facts[result.engine] = {
         "status": result.status.name,
         "lower": result.lower,
         "upper": result.upper,
@@ -80,7 +81,7 @@ def _run(case: Stored, finding: Finding, timeout: float, options: Options) -> Re
         "seconds": round(time.perf_counter() - begun, 4),
     }
     if result.notes:
-        finding.facts[options.engine]["notes"] = list(result.notes)
+        finding.facts[result.engine]["notes"] = list(result.notes)
     return result
 
 

@@ -15,9 +15,12 @@ from typing import Any
 
 import pytest
 
-from vhagar import Options, read_onnx, verify
+from vhagar import read_onnx, verify
 from vhagar.errors import InvalidInput
+from vhagar.options import Options
 from vhagar.runtime.processes import ProcessPool
+from vhagar.search.bounders.first_order import FirstOrder
+from vhagar.search.branch_and_bound import Bab
 from vhagar.sweep import Store, Study, run_sweep
 from vhagar.sweep.executor import Executor
 from vhagar.sweep.question import Question
@@ -27,7 +30,7 @@ from vhagar.sweep.watch import Silent, State
 
 from .checks import require_sound, require_true_witnesses
 
-ALONE = Options(workers=1, processes=False)
+ALONE = Options(workers=0)
 Start = Callable[..., subprocess.Popen[str]]
 ChildrenOf = Callable[[int], set[int]]
 
@@ -42,7 +45,7 @@ def test_a_sweep_answers_every_question_as_verify_does(pairs: Study, tmp_path: P
     network = read_onnx(pairs.networks[0])
     for number, question in store.problems():
         lower, upper = store.interval(number)
-        alone = verify(question.problem(network), timeout=30, options=ALONE)
+        alone = verify(question.problem(network), timeout=30, workers=0)
         assert upper is not None
         assert max(lower, alone.lower) <= min(upper, alone.upper)
     store.close()
@@ -248,7 +251,7 @@ def test_a_cancelled_task_stops_at_once(hard_model: str, children_of: ChildrenOf
     executor = Executor(ProcessPool(), 1)
     try:
         question = Question(model.fingerprint, "linf(0.2)", 0, (1,))
-        executor.submit(Task(7, question, model.network, ALONE, 60.0))
+        executor.submit(Task(7, question, model.network, Bab(), ALONE, 60.0))
         message = executor.next_message(30.0)
         assert isinstance(message, Improved)
         assert len(children_of(os.getpid()) - before) == 1
@@ -256,7 +259,7 @@ def test_a_cancelled_task_stops_at_once(hard_model: str, children_of: ChildrenOf
         assert children_of(os.getpid()) == before
         while executor.next_message(0.2) is not None:
             pytest.fail("nothing is to be heard of a cancelled task")
-        executor.submit(Task(8, question, model.network, ALONE, 1.0))
+        executor.submit(Task(8, question, model.network, Bab(), ALONE, 1.0))
         while (message := executor.next_message(30.0)) is not None:
             assert message.number == 8
             if not isinstance(message, Improved):
@@ -309,7 +312,8 @@ def test_a_problem_that_fails_does_not_stop_the_others(
         ({"executor": "cloud"}, "unknown executor"),
         ({"jobs": 0}, "at least 1"),
         ({"gpus": -1.0}, "GPUs"),
-        ({"options": Options(engine="magic")}, "unknown engine"),
+        ({"workers": 0}, "at least 1"),
+        ({"engine": FirstOrder(), "workers": 2}, "no use of"),
     ],
 )
 def test_settings_that_cannot_be(

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vhagar.attack.images import torch_piece
-from vhagar.attack.keeper import Attack
+from vhagar.attack.keeper import AttackFound
 from vhagar.attack.model import TorchNetwork, leads
 from vhagar.problem import Problem
 from vhagar.runtime.devices import Tensor, require_torch
@@ -77,7 +77,7 @@ class Batch:
         return State(inputs, tuple(parameters))
 
     def aimed(
-        self, state: State, best: dict[int | None, Attack], rng: np.random.Generator
+        self, state: State, best: dict[int | None, AttackFound], rng: np.random.Generator
     ) -> State:
         """Half of each group's rows begin near the goal's best attack, some nearer than others.
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vhagar.attack.hints import Hints
-from vhagar.attack.keeper import Attack
+from vhagar.attack.keeper import AttackFound
 from vhagar.attack.options import AttackOptions
 from vhagar.attack.run import AttackResult, attack
 from vhagar.attack.worker import AttackJob, Enough, HintsFound, attack_beside
@@ -88,7 +88,7 @@ class AttackBeside:
 
     def hear(self, message: Any) -> None:
         """Take a message of the attack."""
-        if isinstance(message, Attack) and self._offers:
+        if isinstance(message, AttackFound) and self._offers:
             offer(self._run, message)
         elif isinstance(message, HintsFound):
             self.hints = dict(message.hints)
@@ -136,6 +136,6 @@ def attack_here(
     )
 
 
-def offer(run: Run, found: Attack) -> None:
+def offer(run: Run, found: AttackFound) -> None:
     """Offer what an attack has found to the run's interval, which checks it again."""
     run.interval.offer_witness(found.target, found.x, found.root, found.parameters)

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from vhagar.attack.beside import attack_here, offer
-from vhagar.attack.keeper import Attack
+from vhagar.attack.keeper import AttackFound
 from vhagar.attack.options import AttackOptions
 from vhagar.attack.worker import AttackJob, attack_beside
 from vhagar.dataset import named_dataset
 from vhagar.engine import AbstractEngine
 from vhagar.errors import InvalidInput
-from vhagar.options import ATTACK_PARTS, Options
+from vhagar.options import ATTACK_PARTS, Options, check_parts
 from vhagar.result import Run
 from vhagar.runtime.pool import Finished
 from vhagar.runtime.processes import ProcessPool
@@ -24,11 +24,31 @@ _LAST_WORDS, _LAST_WORDS_SHARE = 0.2, 0.08
 _PAPER_INPUTS = 1_000
 
 
-class AttackEngine(AbstractEngine):
-    """The attack with all its additions, until the time is up."""
+@dataclass(frozen=True)
+class Attack(AbstractEngine):
+    """The attack until the time is up: it raises the lower bound and proves nothing.
+
+    `without` names additions to the published algorithm that are left out, for comparison (see
+    `AttackOptions`). With `paper` there are none: Algorithm 2 as published, with fewer inputs so
+    that it ends within seconds.
+    """
+
+    without: tuple[str, ...] = ()
+    paper: bool = False
+
+    uses = frozenset({"dataset", "device", "workers"})
+
+    def __post_init__(self) -> None:
+        check_parts(self.without, ATTACK_PARTS)
+        if self.paper and self.without:
+            raise InvalidInput("the attack as published has no additions that could be left out")
+
+    @property
+    def name(self) -> str:
+        return "paper-attack" if self.paper else "attack"
 
     def search(self, run: Run, deadline: float) -> bool:
-        options = _as_asked(self._options(run.options.seed), run.options)
+        options = self._options(run.options)
         if deadline == math.inf and options.rounds is None:
             raise InvalidInput("the attack would never end: give a timeout")
         dataset = named_dataset(run.options, run.original.domain)
@@ -39,23 +59,14 @@ class AttackEngine(AbstractEngine):
             return _run_in_processes(run, job, workers, deadline)
         return _run_here(run, job, deadline)
 
-    def _options(self, seed: int) -> AttackOptions:
-        return AttackOptions(seed=seed)
-
-
-class PaperAttackEngine(AttackEngine):
-    """The paper's Algorithm 2 as published, with fewer inputs so that it ends within seconds."""
-
-    def _options(self, seed: int) -> AttackOptions:
-        return AttackOptions.paper(inputs=_PAPER_INPUTS, seed=seed)
-
-
-def _as_asked(options: AttackOptions, asked: Options) -> AttackOptions:
-    """On the device, and without the parts that were named."""
-    gone = {part for part in asked.without if part in ATTACK_PARTS}
-    if "polish" in gone:
-        gone.add("regions")  # which are searched by polishing
-    return replace(options, device=asked.device, **dict.fromkeys(gone, False))
+    def _options(self, options: Options) -> AttackOptions:
+        if self.paper:
+            published = AttackOptions.paper(inputs=_PAPER_INPUTS, seed=options.seed)
+            return replace(published, device=options.device)
+        gone = set(self.without)
+        if "polish" in gone:
+            gone.add("regions")  # which are searched by polishing
+        return AttackOptions(seed=options.seed, device=options.device, **dict.fromkeys(gone, False))
 
 
 def _run_here(run: Run, job: AttackJob, deadline: float) -> bool:
@@ -76,7 +87,7 @@ def _run_in_processes(run: Run, job: AttackJob, count: int, deadline: float) -> 
                 run.report()
                 continue
             name, message = heard
-            if isinstance(message, Attack):
+            if isinstance(message, AttackFound):
                 offer(run, message)
                 found = (message.target, message.root, message.x, message.parameters)
                 for other in pool:

@@ -16,7 +16,7 @@ Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
-class Attack:
+class AttackFound:
     """A witness, and what makes it: a flat input, a piece of the problem and its parameters."""
 
     target: int | None
@@ -30,7 +30,7 @@ class Attack:
         return self.witness.confidence
 
 
-OnAttack = Callable[[Attack], None]
+OnAttack = Callable[[AttackFound], None]
 
 
 class Keeper:
@@ -38,7 +38,7 @@ class Keeper:
 
     def __init__(self, reduced: Reduced, on_attack: OnAttack | None = None) -> None:
         self.problem = reduced.problem
-        self.best: dict[int | None, Attack] = {}
+        self.best: dict[int | None, AttackFound] = {}
         self._check = RestoredCheck(reduced)
         self._on_attack = on_attack
 
@@ -47,12 +47,12 @@ class Keeper:
         best = self.best.get(goal)
         return best.confidence if best else 0.0
 
-    def judge(self, goal: int | None, root: int, x: Array, parameters: Array) -> Attack | None:
+    def judge(self, goal: int | None, root: int, x: Array, parameters: Array) -> AttackFound | None:
         """The candidate as an attack, if it is one; the best of them are kept."""
         verdict = self._check(goal, x, root, parameters)
         if not isinstance(verdict, Witness):
             return None
-        attack = Attack(goal, root, x, parameters, verdict)
+        attack = AttackFound(goal, root, x, parameters, verdict)
         if attack.confidence > self.confidence(goal):
             self.best[goal] = attack
             if self._on_attack is not None:

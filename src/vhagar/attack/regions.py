@@ -16,7 +16,7 @@ from collections import OrderedDict
 import numpy as np
 from numpy.typing import NDArray
 
-from vhagar.attack.keeper import Attack, Keeper
+from vhagar.attack.keeper import AttackFound, Keeper
 from vhagar.attack.polish import polish, proposed
 from vhagar.errors import SolverFailure
 from vhagar.perturbation import AbstractPiece
@@ -49,9 +49,11 @@ class Regions:
             OrderedDict()
         )
 
-    def polished(self, goal: int | None, root: int, x: Array, parameters: Array) -> Attack | None:
+    def polished(
+        self, goal: int | None, root: int, x: Array, parameters: Array
+    ) -> AttackFound | None:
         """The best attack of the region of an input, and of those it leads to."""
-        found: list[Attack] = []
+        found: list[AttackFound] = []
 
         def judge(x: Array, parameters: Array) -> float | None:
             attack = self._keeper.judge(goal, root, x, parameters)
@@ -64,13 +66,13 @@ class Regions:
             polish(self._context(goal, root, parameters), x, parameters, judge)
         return max(found, key=lambda attack: attack.confidence, default=None)
 
-    def dived(self, goal: int | None, root: int, parameters: Array) -> Attack | None:
+    def dived(self, goal: int | None, root: int, parameters: Array) -> AttackFound | None:
         """Where a dive from the relaxation without any sign decided ends."""
         with contextlib.suppress(SolverFailure):
             return self._dive(self._context(goal, root, parameters), goal, root)
         return None
 
-    def _dive(self, context: RegionModel, goal: int | None, root: int) -> Attack | None:
+    def _dive(self, context: RegionModel, goal: int | None, root: int) -> AttackFound | None:
         cut = np.zeros(0, dtype=np.int64)
         for _ in range(_MOST_LEVELS):
             context.simplex.switch_off(cut)
@@ -120,7 +122,7 @@ class Regions:
         x: Array,
         parameters: Array,
         beyond: float = -np.inf,
-    ) -> Attack | None:
+    ) -> AttackFound | None:
         """An attack near an input, if one is found; not where none can be `beyond` a confidence."""
         piece = self._problem.pieces[root]
         if _parameter_is_fixed(piece) and self._rng.random() < _OTHER_VALUE:
@@ -138,7 +140,7 @@ class Regions:
         root: int,
         cut: NDArray[np.int64],
         beyond: float = -np.inf,
-    ) -> Attack | None:
+    ) -> AttackFound | None:
         context.simplex.switch_off(cut)
         answer = context.simplex.solve()
         if answer.primal is None or answer.objective <= beyond:

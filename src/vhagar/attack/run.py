@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from vhagar.attack.ascent import Solutions, ascend
 from vhagar.attack.batch import Batch, Group
 from vhagar.attack.hints import Hints, hints_of
-from vhagar.attack.keeper import Attack, Keeper, OnAttack
+from vhagar.attack.keeper import AttackFound, Keeper, OnAttack
 from vhagar.attack.model import TorchNetwork
 from vhagar.attack.options import AttackOptions
 from vhagar.attack.regions import Regions
@@ -46,7 +46,7 @@ Suggestion = tuple[int | None, int, Array, Array]
 class AttackResult:
     """The best attack on each goal that was attacked, and hints for a solver's booleans."""
 
-    attacks: dict[int | None, Attack]
+    attacks: dict[int | None, AttackFound]
     hints: dict[int | None, Hints]
     rounds: int
     seconds: float

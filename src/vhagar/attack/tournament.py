@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from vhagar.attack.keeper import Attack, Keeper
+from vhagar.attack.keeper import AttackFound, Keeper
 from vhagar.attack.options import AttackOptions
 from vhagar.attack.regions import Regions
 
@@ -32,7 +32,7 @@ class Candidate:
 class _Chain:
     """Steps from attack to better attack."""
 
-    def __init__(self, regions: Regions, start: Attack) -> None:
+    def __init__(self, regions: Regions, start: AttackFound) -> None:
         self.best = start
         self.failures = 0
         self._regions = regions
@@ -52,7 +52,7 @@ class _Chain:
 
 
 # What was found, one attempt after the other; None where an attempt found nothing.
-Attempts = Iterable[Attack | None]
+Attempts = Iterable[AttackFound | None]
 
 
 def tournament(
@@ -66,7 +66,7 @@ def tournament(
 
     All of the beginnings are made; the best of them are gone on from.
     """
-    attacks: list[Attack] = []
+    attacks: list[AttackFound] = []
     for found in beginnings:
         attacks += [found] if found is not None else []
         yield
@@ -122,9 +122,9 @@ def from_relaxations(
         yield regions.dived(goal, root, parameters)
 
 
-def _different(attacks: list[Attack]) -> list[Attack]:
+def _different(attacks: list[AttackFound]) -> list[AttackFound]:
     """The best first, without those that look like a better one."""
-    found: list[Attack] = []
+    found: list[AttackFound] = []
     for attack in sorted(attacks, key=lambda attack: -attack.confidence):
         if not found or attack.confidence < found[-1].confidence * (1 - _SAME):
             found.append(attack)

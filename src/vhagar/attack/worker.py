@@ -54,7 +54,7 @@ class HintsFound:
 
 
 def attack_beside(job: AttackJob, channel: Channel) -> None:
-    """Run in a worker: send an `Attack` with every improvement, and the hints at the end.
+    """Run in a worker: send an `AttackFound` with every improvement, and the hints at the end.
 
     The parent may send suggestions (see `attack`) at any time, one by one, or `Enough`.
     """

@@ -19,6 +19,9 @@ _CHUNK = 512
 class DatasetEngine(AbstractEngine):
     """Raises `lower` only. The inputs are those of `Options.dataset`."""
 
+    name = "dataset"
+    uses = frozenset({"dataset"})
+
     def search(self, run: Run, deadline: float) -> bool:
         problem = run.problem
         dataset = named_dataset(run.options, problem.domain)

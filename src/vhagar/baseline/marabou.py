@@ -26,6 +26,9 @@ _QUESTION_SECONDS = 60.0
 class MarabouEngine(AbstractEngine):
     """Binary search over delta. `query_timeout` is what one question may take at first."""
 
+    name = "marabou"
+    uses = frozenset({"workers"})
+
     def __init__(self, query_timeout: float | None = None) -> None:
         if query_timeout is not None and not query_timeout > 0:
             raise InvalidInput(f"the query timeout must be above 0, not {query_timeout}")

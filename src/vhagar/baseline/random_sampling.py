@@ -48,6 +48,8 @@ class RandomEngine(AbstractEngine):
     half-widths are in proportion to it. Without one it is computed by interval arithmetic.
     """
 
+    name = "random"
+
     def __init__(
         self,
         samples: int = SAMPLES,

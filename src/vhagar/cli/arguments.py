@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from vhagar.options import DEVICES, MIP_PARTS, Options
 
 if TYPE_CHECKING:
+    from vhagar.engine import AbstractEngine
     from vhagar.problem import Problem
 
 # Options whose values may begin with a minus sign, which argparse would take for an option.
@@ -173,36 +174,40 @@ def add_classes(parser: argparse.ArgumentParser, local: bool = False) -> None:
 
 
 def add_engine(parser: argparse.ArgumentParser) -> None:
-    """Add the engine and its options."""
-    add = parser.add_argument
-    add(
+    """Add the certificate, the engine and its options, and the gap."""
+    parser.add_argument(
         "--certificate",
         type=Path,
         metavar="FILE",
         help="write a proof of the interval, for `vhagar check`",
     )
-    add(
-        "--engine", default=Options.engine, metavar="E", help="search engine (default: %(default)s)"
-    )
-    add(
-        "--solver",
-        default=Options.solver,
-        metavar="S",
-        help="MIP solver of --engine mip: highs, scip or gurobi (default: %(default)s)",
-    )
+    add_engine_name(parser)
     add_without(parser, "--engine mip", ", ".join(MIP_PARTS))
-    add(
+    parser.add_argument(
         "--formulation",
-        default=Options.formulation,
         metavar="F",
-        help="how --engine mip writes a ReLU: bigm or lambda (default: %(default)s)",
+        help="how --engine mip writes a ReLU: bigm (default) or lambda",
     )
-    add(
+    add_gap(parser)
+
+
+def add_engine_name(parser: Any) -> None:
+    """Add the engine by its name, and the solver of the engine that has one."""
+    parser.add_argument(
+        "--engine", default="bab", metavar="E", help="search engine (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--solver", metavar="S", help="MIP solver of --engine mip: highs (default), scip or gurobi"
+    )
+
+
+def add_gap(parser: Any, closed: str = "the interval counts as closed") -> None:
+    parser.add_argument(
         "--gap",
         type=float,
         default=Options.relative_gap,
         metavar="G",
-        help="relative gap at which the interval counts as closed (default: %(default)s)",
+        help=f"relative gap at which {closed} (default: %(default)s)",
     )
 
 
@@ -229,7 +234,11 @@ def add_common(parser: argparse.ArgumentParser, timeout: float | None = None) ->
     add_input_range(parser)
     add("--json", type=Path, metavar="FILE", help="write the result as JSON, witness included")
     add("--plot", type=Path, metavar="FILE", help="plot witness and bounds (.png, .pdf or .svg)")
-    add(
+    add_seed(parser)
+
+
+def add_seed(parser: Any) -> None:
+    parser.add_argument(
         "--seed",
         type=seed,
         default=Options.seed,
@@ -249,16 +258,23 @@ def add_input_range(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def search_options(arguments: argparse.Namespace) -> Options:
-    """Collect the engine options from the arguments."""
+def engine(arguments: argparse.Namespace) -> AbstractEngine:
+    """Make the engine that the arguments name, with those of its options that were given."""
+    from vhagar.search import engine_named
+
+    given = {name: getattr(arguments, name, None) for name in ("solver", "formulation", "without")}
+    own = {name: value for name, value in given.items() if value is not None}
+    if "without" in own:
+        own["without"] = tuple(own["without"])
+    return engine_named(arguments.engine, **own)
+
+
+def options(arguments: argparse.Namespace) -> Options:
+    """Collect the options that all engines have in common."""
     return Options(
-        engine=arguments.engine,
-        relative_gap=arguments.gap,
+        relative_gap=getattr(arguments, "gap", Options.relative_gap),
         seed=arguments.seed,
         dataset=getattr(arguments, "dataset", None),
         device=getattr(arguments, "device", Options.device),
-        solver=getattr(arguments, "solver", Options.solver),
-        formulation=getattr(arguments, "formulation", Options.formulation),
-        without=tuple(getattr(arguments, "without", None) or ()),
         certificate=getattr(arguments, "certificate", None),
     )

@@ -6,7 +6,7 @@ import argparse
 
 from vhagar.cli import arguments as types
 from vhagar.cli import verify
-from vhagar.options import ATTACK_PARTS, Options
+from vhagar.options import ATTACK_PARTS
 
 HELP = "lower bound only: find the most confident input that can be attacked"
 
@@ -23,7 +23,7 @@ example:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `vhagar attack`."""
-    parser.set_defaults(command=verify.run, percent=False, gap=Options.relative_gap)
+    parser.set_defaults(command=verify.run, percent=False)
     types.add_model(parser)
     types.add_question(parser)
     parser.add_argument(

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from vhagar.baseline.defaults import SAMPLES, SPREAD
 from vhagar.cli import arguments as types
-from vhagar.options import Options
 
 if TYPE_CHECKING:
     from vhagar.cli.session import Outcome
@@ -69,13 +68,7 @@ def _add_marabou(parser: argparse.ArgumentParser) -> None:
         help="seconds per query, doubled when every query has timed out (default: a sixth of "
         "--timeout)",
     )
-    parser.add_argument(
-        "--gap",
-        type=float,
-        default=Options.relative_gap,
-        metavar="G",
-        help="relative gap at which the interval counts as closed (default: %(default)s)",
-    )
+    types.add_gap(parser)
 
 
 def _add_dataset(parser: argparse.ArgumentParser) -> None:
@@ -144,10 +137,5 @@ def _run(arguments: argparse.Namespace) -> Outcome:
     outputs.check(arguments.model)
     engine = arguments.make_engine(arguments)
     problem = types.problem(arguments)
-    options = Options(
-        engine=arguments.baseline,
-        relative_gap=getattr(arguments, "gap", Options.relative_gap),
-        seed=arguments.seed,
-        dataset=arguments.dataset,
-    )
-    return run_session(problem, options, arguments.timeout, outputs, engine=engine)
+    options = types.options(arguments)
+    return run_session(problem, engine, options, arguments.timeout, outputs)

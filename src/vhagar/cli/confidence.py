@@ -40,10 +40,11 @@ def run(arguments: argparse.Namespace) -> Outcome:
     from vhagar.network import read_onnx
     from vhagar.problem import Problem
 
-    options, outputs = types.search_options(arguments), Outputs(arguments.json, arguments.plot)
+    engine, options = types.engine(arguments), types.options(arguments)
+    outputs = Outputs(arguments.json, arguments.plot)
     outputs.check(arguments.model, options.certificate)
     network = read_onnx(arguments.model, **types.conventions(arguments))
     problem = Problem(
         network, perturbation=None, source=arguments.label, input_range=arguments.input_range
     )
-    return run_session(problem, options, arguments.timeout, outputs)
+    return run_session(problem, engine, options, arguments.timeout, outputs)

@@ -8,7 +8,6 @@ from pathlib import Path
 
 from vhagar.cli import arguments as types
 from vhagar.errors import InvalidInput
-from vhagar.options import Options
 
 HELP = "local robustness: does one image keep its class under the perturbation?"
 
@@ -45,35 +44,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--epsilon", type=float, metavar="E", help='short for --perturbation "linf(E)"')
     types.add_classes(parser, local=True)
     types.add_input_range(parser)
-    add(
-        "--engine",
-        default=Options.engine,
-        metavar="E",
-        help="search engine (default: %(default)s)",
-    )
-    add(
-        "--solver",
-        default=Options.solver,
-        metavar="S",
-        help="MIP solver of --engine mip: highs, scip or gurobi (default: %(default)s)",
-    )
-    add(
-        "--gap",
-        type=float,
-        default=Options.relative_gap,
-        metavar="G",
-        help="relative gap at which the margin counts as known (default: %(default)s)",
-    )
+    types.add_engine_name(parser)
+    types.add_gap(parser, "the margin counts as known")
     add("--timeout", type=types.seconds, metavar="S", help="stop after S seconds")
     add("--json", type=Path, metavar="FILE", help="write the result as JSON, witness included")
     add("--plot", type=Path, metavar="FILE", help="plot image and witness (.png, .pdf or .svg)")
-    add(
-        "--seed",
-        type=types.seed,
-        default=Options.seed,
-        metavar="N",
-        help="random seed (default: %(default)s)",
-    )
+    types.add_seed(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -101,15 +77,13 @@ def run(arguments: argparse.Namespace) -> int:
         clip=arguments.clip,
         input_range=arguments.input_range,
     )
-    options = Options(
-        engine=arguments.engine,
-        solver=arguments.solver,
+    result = verify_local(
+        problem,
+        engine=types.engine(arguments),
+        timeout=arguments.timeout,
         relative_gap=arguments.gap,
         seed=arguments.seed,
-        processes=False,
-        workers=1,
     )
-    result = verify_local(problem, timeout=arguments.timeout, options=options)
     failures = 0
     for path, write in ((arguments.json, write_json), (arguments.plot, write_plot)):
         if path is None:

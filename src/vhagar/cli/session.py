@@ -16,8 +16,8 @@ from vhagar.result import Result, Status
 from vhagar.result.figure import draw, figure_format, witness_data
 from vhagar.result.serialize import check_writable, write_json
 from vhagar.result.words import details, final_sentence
-from vhagar.search import AbstractEngine, engine_for
-from vhagar.verify import verify
+from vhagar.search import AbstractEngine
+from vhagar.verify import run_engine
 
 # With --percent, share of the timeout for the robustness question; the rest goes to the maximal
 # confidence.
@@ -54,25 +54,21 @@ class Outcome:
 
 def run_session(
     problem: Problem,
+    engine: AbstractEngine,
     options: Options,
     timeout: float | None = None,
     outputs: Outputs = Outputs(),  # noqa: B008 (frozen)
     percent: bool = False,
-    engine: AbstractEngine | None = None,
 ) -> Outcome:
-    """Search, display, write the files and print the answer.
-
-    `engine` replaces the engine that the options name.
-    """
+    """Search, display, write the files and print the answer."""
     # Invalid options are reported before anything is displayed.
-    if engine is None:
-        engine_for(options)
+    engine.check(options)
     named_dataset(options, problem.domain)
     screen = open_screen()
     if percent:
-        result = _search_with_percent(screen, problem, options, timeout)
+        result = _search_with_percent(screen, problem, engine, options, timeout)
     else:
-        result = _search(screen, problem, options, timeout, engine)
+        result = _search(screen, problem, engine, options, timeout)
     failures = _deliver(screen, result, problem, outputs)
     if options.certificate is not None and result.certificate is None:
         failures = (f"there is no certificate {options.certificate}", *failures)
@@ -82,31 +78,36 @@ def run_session(
 def _search(
     screen: AbstractScreen,
     problem: Problem,
+    engine: AbstractEngine,
     options: Options,
     timeout: float | None,
-    engine: AbstractEngine | None = None,
 ) -> Result:
     with screen.watch(problem, timeout) as watch:
-        result = verify(problem, timeout=timeout, on_progress=watch, options=options, engine=engine)
+        result = run_engine(problem, engine, options, timeout=timeout, on_progress=watch)
         watch.finish(result)
     return result
 
 
 def _search_with_percent(
-    screen: AbstractScreen, problem: Problem, options: Options, timeout: float | None
+    screen: AbstractScreen,
+    problem: Problem,
+    engine: AbstractEngine,
+    options: Options,
+    timeout: float | None,
 ) -> Result:
     """Answer the question first, so that an interruption costs only the maximal confidence."""
     begun = time.monotonic()
     share = None if timeout is None else _SHARE_OF_QUESTION * timeout
-    result = _search(screen, problem, options, share)
+    result = _search(screen, problem, engine, options, share)
     if result.status is Status.INTERRUPTED:
         return replace(result, notes=(*result.notes, "the maximal confidence was not computed"))
     domain = problem.domain
     ends = (domain.lower, domain.upper)
     reference = Problem(problem.network, perturbation=None, source=problem.source, input_range=ends)
     left = None if timeout is None else max(begun + timeout - time.monotonic(), 0.0)
-    # The certificate is about the question, not about the maximal confidence.
-    largest = _search(screen, reference, replace(options, certificate=None), left)
+    # Certificate and dataset are for the question, not for the maximal confidence.
+    own = replace(options, certificate=None, dataset=None)
+    largest = _search(screen, reference, engine, own, left)
     status = Status.INTERRUPTED if largest.status is Status.INTERRUPTED else result.status
     notes = (*result.notes, *largest.notes)
     return replace(result, status=status, notes=notes, max_confidence=largest.interval)

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from vhagar.cli import arguments as types
 from vhagar.errors import InvalidInput
-from vhagar.options import Options
 
 if TYPE_CHECKING:
     from vhagar.sweep.study import Study
@@ -96,24 +95,9 @@ def _add_work(group: Any) -> None:
     add("--executor", default="local", metavar="E", help="local (default) or ray")
     add("--address", metavar="A", help="address of a Ray cluster (default: start a local one)")
     add("--gpus", type=float, default=0.0, metavar="N", help="GPUs per problem, with Ray")
-    add(
-        "--engine", default=Options.engine, metavar="E", help="search engine (default: %(default)s)"
-    )
-    add("--solver", default=Options.solver, metavar="S", help="MIP solver (default: %(default)s)")
-    add(
-        "--gap",
-        type=float,
-        default=Options.relative_gap,
-        metavar="G",
-        help="relative gap at which an interval counts as closed (default: %(default)s)",
-    )
-    add(
-        "--seed",
-        type=types.seed,
-        default=Options.seed,
-        metavar="N",
-        help="random seed (default: %(default)s)",
-    )
+    types.add_engine_name(group)
+    types.add_gap(group, "an interval counts as closed")
+    types.add_seed(group)
     add("--verbose", action="store_true", help="print every improvement, with all digits")
 
 
@@ -122,19 +106,15 @@ def run(arguments: argparse.Namespace) -> int:
     from vhagar.sweep.runner import run_sweep
     from vhagar.sweep.settings import Settings
 
-    options = Options(
-        engine=arguments.engine,
-        solver=arguments.solver,
+    settings = Settings(
+        executor=arguments.executor,
+        jobs=arguments.jobs,
+        workers=arguments.workers,
+        address=arguments.address,
+        gpus=arguments.gpus,
+        engine=types.engine(arguments),
         relative_gap=arguments.gap,
         seed=arguments.seed,
-    )
-    settings = Settings(
-        arguments.executor,
-        arguments.jobs,
-        arguments.workers,
-        arguments.address,
-        arguments.gpus,
-        options,
     )
     study = described_study(arguments)
     store = run_sweep(

@@ -57,7 +57,8 @@ def run(arguments: argparse.Namespace) -> Outcome:
     """Verify, display, and write the requested files."""
     from vhagar.cli.session import Outputs, run_session
 
-    options, outputs = types.search_options(arguments), Outputs(arguments.json, arguments.plot)
+    engine, options = types.engine(arguments), types.options(arguments)
+    outputs = Outputs(arguments.json, arguments.plot)
     outputs.check(arguments.model, options.certificate)
     problem = types.problem(arguments)
-    return run_session(problem, options, arguments.timeout, outputs, arguments.percent)
+    return run_session(problem, engine, options, arguments.timeout, outputs, arguments.percent)

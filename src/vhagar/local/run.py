@@ -24,8 +24,10 @@ from vhagar.reduction.fixed_image import FixedImage, FixedImages, fixed_images, 
 from vhagar.relaxation import Bounds, confidence_bounds, network_bounds
 from vhagar.result import Result, Status, Witness
 from vhagar.result.witness import Rejection, WitnessCheck
-from vhagar.search import engine_for
-from vhagar.verify import verify
+from vhagar.search import AbstractEngine
+from vhagar.search.bounders.first_order import FirstOrder
+from vhagar.search.branch_and_bound import Bab
+from vhagar.verify import run_engine
 
 Array = NDArray[np.float64]
 
@@ -38,19 +40,26 @@ _SMALL_MARGIN = 1e-3
 
 
 def verify_local(
-    problem: LocalProblem, *, timeout: float | None = None, options: Options | None = None
+    problem: LocalProblem,
+    *,
+    engine: AbstractEngine | None = None,
+    timeout: float | None = None,
+    relative_gap: float = Options.relative_gap,
+    seed: int = Options.seed,
 ) -> LocalResult:
     """Is every perturbed version of the image still of its class, and how large is the margin?
 
     Valid whenever it ends: when all is known, when `timeout` seconds have passed, or on Ctrl-C.
+    Margins count as known when their bounds are within `relative_gap` of each other.
     """
-    options = options or Options(processes=False, workers=1)
-    engine_for(options)
-    # The search among inputs that the attack is has nothing to start from here.
-    options = replace(options, attack=False, certificate=None, dataset=None)
+    engine = engine or Bab()
+    if isinstance(engine, Bab | FirstOrder):
+        # The search among inputs that the attack is has nothing to start from here.
+        engine = replace(engine, attack=False)
+    options = Options(relative_gap=relative_gap, workers=0, seed=seed)
     started = time.monotonic()
     deadline = math.inf if timeout is None else started + timeout
-    search = _Search(problem, options, deadline)
+    search = _Search(problem, engine, options, deadline)
     search.run()
     return LocalResult(
         search.verdict,
@@ -58,7 +67,7 @@ def verify_local(
         search.upper,
         search.witness,
         time.monotonic() - started,
-        options.engine,
+        engine.name,
         search.interrupted,
         tuple(dict.fromkeys(search.notes)),
     )
@@ -86,6 +95,7 @@ class _Case:
 @dataclass(eq=False)
 class _Search:
     problem: LocalProblem
+    engine: AbstractEngine
     options: Options
     deadline: float
     witness: Witness | None = None
@@ -225,7 +235,7 @@ class _Search:
     def _searched(self, case: _Case, shift: float, timeout: float | None) -> Result:
         fixed = FixedImage(case.piece, case.images, case.target, shift, case.rounding)
         reduced = fixed.apply(self.problem.everywhere)
-        result = verify(reduced.problem, timeout=timeout, options=self.options)
+        result = run_engine(reduced.problem, self.engine, self.options, timeout=timeout)
         case.offer_upper(reduced.restore.upper(result.upper))
         if result.witness is not None:
             u = result.witness.x.reshape(-1)

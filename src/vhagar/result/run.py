@@ -36,6 +36,7 @@ class Run:
         on_progress: OnProgress | None = None,
         bounds: BoundsCache | None = None,
         reductions: Iterable[AbstractReduction] = REDUCTIONS,
+        engine: str = "bab",
     ) -> None:
         self.reduced = reduce_problem(problem, reductions)
         self.original, self.problem = problem, self.reduced.problem
@@ -45,7 +46,9 @@ class Run:
         self.phase_name = "start"
         self.device = "cpu"
         self.estimate: Estimate | None = None
-        # Set by whoever has written the certificate that was asked for.
+        self.engine = engine
+        # What the engine records for the certificate that was asked for, and the file it wrote.
+        self.proof: object = None
         self.certificate: Path | None = None
         self._on_progress = on_progress
         self._timings: dict[str, float] = {}
@@ -133,7 +136,7 @@ class Run:
             witness=best,
             history=(*interval.history, Moment(self.seconds, interval.lower, interval.upper)),
             timings=dict(self._timings),
-            engine=self.options.engine,
+            engine=self.engine,
             device=self.device,
             nodes=self._nodes,
             notes=tuple(self._notes),

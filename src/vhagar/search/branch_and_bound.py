@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from vhagar.attack.beside import AttackBeside, Stay
@@ -21,6 +22,7 @@ from vhagar.options import Options
 from vhagar.problem import Problem
 from vhagar.reduction import LINEAR_REDUCTIONS, REDUCTIONS, AbstractReduction
 from vhagar.result import BoundKind, Run
+from vhagar.runtime.devices import cuda_is_likely
 from vhagar.runtime.pool import Finished
 from vhagar.runtime.processes import ProcessPool
 from vhagar.search.bounders.gpu.beside import WideBeside, WideHere
@@ -43,13 +45,32 @@ _CEILING_SHARE = 0.2
 _ATTACK_AFTER, _ATTACK_SECONDS, _ATTACK_SHARE, _LARGEST_SHARE = 1.5, 20.0, 0.15, 0.6
 
 
-class BabEngine(AbstractEngine):
-    """Branch and bound on the lambda-LP; networks too large for that are bounded at their roots."""
+@dataclass(frozen=True)
+class Bab(AbstractEngine):
+    """Branch and bound on the lambda-LP; networks too large for that are bounded at their roots.
 
-    writes_certificates = True
+    `attack` says whether the attack runs beside the search, where there are workers. `wide` says
+    whether thousands of nodes are also bounded at once by primal-dual steps on the device, beside
+    the workers; by default only on a GPU.
+    """
 
-    def __init__(self) -> None:
-        self._tree: ProofTree | None = None
+    attack: bool = True
+    wide: bool | None = None
+
+    name = "bab"
+    uses = frozenset({"certificate", "dataset", "device", "workers"})
+
+    def check(self, options: Options) -> None:
+        super().check(options)
+        if options.dataset is not None and not self.attack:
+            raise InvalidInput("a dataset is of use to the attack only, which is switched off")
+
+    def is_wide(self, options: Options) -> bool:
+        """Whether wide frontiers are bounded in batches; certificates do not hold such bounds."""
+        wanted = self.wide
+        if wanted is None:
+            wanted = options.device == "cuda" or (options.device == "auto" and cuda_is_likely())
+        return wanted and options.certificate is None
 
     def reductions(self, problem: Problem, options: Options) -> tuple[AbstractReduction, ...]:
         """Networks that are not searched take ranges of contrast as they are."""
@@ -62,15 +83,15 @@ class BabEngine(AbstractEngine):
                 f"a network of {run.problem.network.hidden_neurons} hidden neurons is bounded "
                 "without a search, and that is not certified yet; leave out the certificate"
             )
-        with recording(run) as self._tree:
+        with recording(run) as run.proof:
             yield
 
     def search(self, run: Run, deadline: float) -> bool:
         if is_large(run.problem):
-            from vhagar.search.bounders.first_order import LargeEngine
+            from vhagar.search.bounders.first_order import FirstOrder
 
-            return LargeEngine().search(run, deadline)
-        search = _Search(run, self._tree)
+            return FirstOrder(self.attack).search(run, deadline)
+        search = _Search(run, self)
         workers = run.options.worker_count
         if workers > 1 and run.options.processes:
             return search.run_in_processes(workers, deadline)
@@ -98,9 +119,10 @@ class _Ceiling:
 class _Search:
     """The frontiers and their bookkeeping; the same with and without processes."""
 
-    def __init__(self, run: Run, tree: ProofTree | None) -> None:
+    def __init__(self, run: Run, engine: Bab) -> None:
         self._run = run
-        self._tree = tree
+        self._engine = engine
+        self._tree = run.proof if isinstance(run.proof, ProofTree) else None
         problem = run.problem
         self._frontier = Frontier(
             Node(Region(target, root), run.interval.goal_upper(target), -k)
@@ -119,8 +141,8 @@ class _Search:
         run = self._run
         worker = SearchWorker(run.reduced, run.options, self._take_witness, bounds=run.bounds)
         # In one process results must repeat: no GPU by itself.
-        asked = run.options.wide is not None or run.options.device == "cuda"
-        wide = WideHere(run) if asked and run.options.is_wide else None
+        asked = self._engine.wide is not None or run.options.device == "cuda"
+        wide = WideHere(run) if asked and self._engine.is_wide(run.options) else None
         while len(self._frontier) and not run.interval.closed:
             if time.monotonic() > deadline:
                 return True
@@ -143,8 +165,8 @@ class _Search:
                 self._pool.start(k, (explore, (run.reduced, run.options, k)))
             workers = set(range(count))
             idle = set(workers)
-            if run.options.is_wide:
-                self._wide = WideBeside(run, count, self._pool)
+            if self._engine.is_wide(run.options):
+                self._wide = WideBeside(run, count, self._pool, self._engine.wide is not None)
             while not run.interval.closed:
                 if time.monotonic() > deadline:
                     return True
@@ -167,7 +189,7 @@ class _Search:
 
     def _attack_beside(self, deadline: float) -> AttackBeside | None:
         run = self._run
-        if not run.options.attack or run.problem.perturbation is None:
+        if not self._engine.attack or run.problem.perturbation is None:
             return None
         # Beside many workers, one more process takes little from them.
         shares = max(1.0, run.options.worker_count / 2)

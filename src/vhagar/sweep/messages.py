@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from vhagar.engine import AbstractEngine
 from vhagar.network import Network
 from vhagar.options import Options
 from vhagar.result import Known
@@ -18,6 +19,7 @@ class Task:
     number: int
     question: Question
     network: Network
+    engine: AbstractEngine
     options: Options
     timeout: float | None
     known: Known = field(default_factory=Known)

@@ -10,7 +10,6 @@ from pathlib import Path
 
 from vhagar.errors import InvalidInput
 from vhagar.perturbation import Domain
-from vhagar.search import engine_for
 from vhagar.sweep.executor import Executor, executor_for
 from vhagar.sweep.messages import Completed, Failed, Improved, Lost, Task
 from vhagar.sweep.question import Question
@@ -79,7 +78,6 @@ def run_sweep(
     All that is known is in the store at every moment, also when this ends by an exception.
     """
     settings = settings or Settings()
-    engine_for(settings.options)  # a wrong name is found before anything is made
     store, study, models = open_study(study, path, resume)
     _Sweep(store, study, models, settings, watch or Silent()).run()
     return store
@@ -180,7 +178,8 @@ class _Sweep:
                     claimed.number,
                     question,
                     self._networks[question.network],
-                    self._settings.problem_options,
+                    self._settings.engine,
+                    self._settings.options,
                     timeout,
                     self._carrier.known(claimed.number),
                 )

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 
 from vhagar.errors import InvalidInput
 from vhagar.options import Options
 from vhagar.runtime.cores import available_cores
+from vhagar.search import AbstractEngine
+from vhagar.search.branch_and_bound import Bab
 
 
 @dataclass(frozen=True)
@@ -16,7 +18,7 @@ class Settings:
 
     `executor` is `local` or `ray`; `jobs` is the number of problems at a time and `workers` the
     processes on each of them. `address` is that of a Ray cluster, and `gpus` what each problem
-    takes of one.
+    takes of one. The rest is as for `verify`.
     """
 
     executor: str = "local"
@@ -24,19 +26,25 @@ class Settings:
     workers: int = 1
     address: str | None = None
     gpus: float = 0.0
-    options: Options = field(default_factory=Options)
+    engine: AbstractEngine = Bab()  # noqa: RUF009 (frozen)
+    relative_gap: float = Options.relative_gap
+    seed: int = Options.seed
 
     def __post_init__(self) -> None:
         if self.jobs is not None and self.jobs < 1:
             raise InvalidInput(f"jobs must be at least 1, not {self.jobs}")
+        if self.workers < 1:
+            raise InvalidInput(f"workers must be at least 1, not {self.workers}")
         if not (math.isfinite(self.gpus) and self.gpus >= 0):
             raise InvalidInput(f"the GPUs per problem must be at least 0, not {self.gpus}")
+        self.engine.check(self.options)
 
     @property
     def job_count(self) -> int:
         return self.jobs or max(available_cores() // self.workers, 1)
 
     @property
-    def problem_options(self) -> Options:
+    def options(self) -> Options:
         """One process works on a problem by itself, which keeps what the next problem can use."""
-        return replace(self.options, workers=self.workers, processes=self.workers > 1)
+        workers = self.workers if self.workers > 1 else 0
+        return Options(relative_gap=self.relative_gap, workers=workers, seed=self.seed)

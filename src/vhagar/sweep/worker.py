@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 from vhagar.errors import VhagarError
 from vhagar.network import Network
@@ -13,7 +12,7 @@ from vhagar.result import Interval, Progress, Result
 from vhagar.runtime.pool import Channel
 from vhagar.sweep.messages import Completed, Failed, Improved, Message, Task
 from vhagar.sweep.snapshot import Ending, GoalBounds, Snapshot
-from vhagar.verify import verify
+from vhagar.verify import run_engine
 
 Send = Callable[[Message], None]
 
@@ -35,11 +34,12 @@ class TaskWorker:
         try:
             # One network object for all tasks: what is remembered is remembered of that.
             network = self._networks.setdefault(task.question.network, task.network)
-            result = verify(
+            result = run_engine(
                 task.question.problem(network),
+                task.engine,
+                task.options,
                 timeout=task.timeout,
                 on_progress=listener,
-                options=task.options,
                 known=task.known,
                 bounds=self._bounds,
             )
@@ -87,8 +87,7 @@ class _Listener:
 
 
 def _ending(result: Result) -> Ending:
-    file = getattr(result, "certificate", None)  # not every result can have one
-    name = None if file is None else Path(file).name
+    name = None if result.certificate is None else result.certificate.name
     return Ending(result.status, result.seconds, result.nodes, result.engine, result.notes, name)
 
 

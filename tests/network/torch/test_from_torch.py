@@ -17,6 +17,7 @@ import vhagar
 from vhagar import InvalidInput, InvalidNetwork, UnsupportedOperator, from_torch
 from vhagar.network.torch import module as torch_module
 from vhagar.network.torch.aten_values import Value
+from vhagar.search.branch_and_bound import Bab
 from vhagar_check import check
 
 from .modules import CHAINS, GRAPHS, SHAPE, made, perceptron
@@ -61,9 +62,9 @@ def test_from_module_to_checked_certificate(tmp_path: Path) -> None:
     assert network.input_shape == SHAPE
     network = vhagar.save_model(network, tmp_path / "module.onnx")
     proof = tmp_path / "proof.cert"
-    options = vhagar.Options(workers=1, attack=False, certificate=proof)
+    options = {"engine": Bab(attack=False), "workers": 1, "certificate": proof}
     problem = vhagar.Problem(network, perturbation="occlusion(2,2,5)", source=0)
-    result = vhagar.verify(problem, options=options, timeout=20)
+    result = vhagar.verify(problem, **options, timeout=20)
     assert result.lower > 0
     verdict = check(proof, tmp_path / "module.onnx")
     assert (verdict.lower, verdict.upper) == (result.lower, result.upper)

@@ -10,11 +10,12 @@ import math
 import numpy as np
 import pytest
 
-from vhagar import Network, Options, Problem, Status, max_confidence
+from vhagar import Network, Problem, Status, max_confidence
 from vhagar.network import Affine, Relu
 from vhagar.relaxation.hexagon import Hexagons
 from vhagar.relaxation.layerwise import quick_bounds
 from vhagar.relaxation.lp.region_model import Decision, RegionModel
+from vhagar.search import engine_named
 from vhagar.solver.simplex import LpStatus
 
 from ...search.nodes import agreeing, every_kind, everything
@@ -78,7 +79,7 @@ def test_neurons_that_reach_zero_by_rounding_cut_nothing_off(seed: int, scale: f
 def test_their_largest_confidence_is_what_the_other_engine_finds(seed: int) -> None:
     network = network_without_biases(seed)
     mine, other = (
-        max_confidence(network, 0, timeout=30, options=Options(engine=engine, processes=False))
+        max_confidence(network, 0, timeout=30, engine=engine_named(engine), workers=0)
         for engine in ("bab", "mip")
     )
     assert mine.status in (Status.CLOSED, Status.ROBUST)

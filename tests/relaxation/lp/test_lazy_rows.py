@@ -8,11 +8,12 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from vhagar import Network, Options, Problem, Status, verify
+from vhagar import Network, Problem, Status, verify
 from vhagar.network import Affine, Relu
 from vhagar.relaxation.layerwise import quick_bounds
 from vhagar.relaxation.lp import lazy_rows, lp_tightening
 from vhagar.relaxation.lp.region_model import Decision, RegionModel
+from vhagar.search.branch_and_bound import Bab
 from vhagar.search.region_cache import RegionState
 
 from ...oracle.cases import Case
@@ -108,8 +109,8 @@ def test_the_search_ends_at_the_optimum(
 ) -> None:
     monkeypatch.setattr(lp_tightening, "_LARGEST_SHARE", math.inf)  # every layer by LP, too
     problem = Case(number, branched).problem()
-    options = Options(processes=False, attack=False, relative_gap=1e-3)
-    result = verify(problem, timeout=60, options=options)
+    options = {"engine": Bab(attack=False), "relative_gap": 1e-3, "workers": 0}
+    result = verify(problem, timeout=60, **options)
     truth = overall(exact_optimum(problem))
     assert Fraction(result.lower) <= truth.high
     assert truth.low <= Fraction(result.upper)
@@ -136,7 +137,7 @@ def test_a_neuron_inside_its_triangle_is_not_settled() -> None:
         (1, 1, 3),
     )
     problem = Problem(network, perturbation="occlusion(1,2,1)", source=0, targets=5)
-    result = verify(problem, timeout=60, options=Options(processes=False, attack=False))
+    result = verify(problem, timeout=60, engine=Bab(attack=False), workers=0)
     assert result.status is Status.CLOSED
     assert result.upper == pytest.approx(11 / 15, rel=0.01)
 

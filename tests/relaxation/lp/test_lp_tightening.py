@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 
 import vhagar
-from vhagar import Options, verify
+from vhagar import verify
 from vhagar.relaxation.layerwise import TwinBounds, quick_bounds
 from vhagar.relaxation.lp import lp_tightening as tighten
 from vhagar.relaxation.lp.lp_tightening import is_local, tighten_pairs
 from vhagar.relaxation.lp.region_model import RegionModel
+from vhagar.search.branch_and_bound import Bab
 from vhagar.solver.simplex import LpAnswer, LpStatus, Simplex
 
 from ...oracle.cases import KINDS
@@ -103,7 +104,7 @@ def test_a_certificate_of_tightened_layers_is_accepted(tmp_path: Path) -> None:
         vhagar.read_onnx(model), perturbation="occlusion(1,1,2)", source=0, targets=1
     )
     assert is_local(quick_bounds(asked.network, asked.pieces[0]))
-    options = Options(processes=False, attack=False, certificate=path)
-    result = verify(asked, timeout=20, options=options)
+    options = {"engine": Bab(attack=False), "certificate": path, "workers": 0}
+    result = verify(asked, timeout=20, **options)
     verdict = check(path, model)
     assert verdict.upper <= result.upper * (1 + 1e-6)

@@ -8,27 +8,29 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from vhagar import Network, Options, Problem, Progress, Status, verify
+from vhagar import Network, Problem, Progress, Status, verify
 from vhagar.attack.beside import Stay
 from vhagar.cli.main import main
 from vhagar.errors import InvalidInput
 from vhagar.network import Affine, Convolution, Relu, write_onnx
+from vhagar.options import Options
 from vhagar.runtime import devices
 from vhagar.search.bounders import first_order, size
+from vhagar.search.bounders.first_order import FirstOrder
 
 from ...marks import mostly_slow
 from ...oracle.cases import Case
 from ...oracle.exact import exact_optimum
 from ...oracle.test_engines import require_sound
 
-ALONE = Options(engine="first-order", processes=False, device="cpu")
+ALONE = {"engine": FirstOrder(), "device": "cpu", "workers": 0}
 
 
 @pytest.mark.parametrize("number", mostly_slow(range(0, 384, 17), 3))
 def test_the_interval_holds_the_optimum(number: int) -> None:
     case = Case(number)
     problem = case.problem()
-    result = verify(problem, timeout=1.5, options=ALONE)
+    result = verify(problem, timeout=1.5, **ALONE)
     require_sound(problem, exact_optimum(problem), result)
     assert result.device == "cpu"
 
@@ -53,7 +55,7 @@ def test_the_default_engine_turns_to_it_by_size(monkeypatch: pytest.MonkeyPatch)
     problem = Problem(
         network(np.random.default_rng(3)), perturbation="occlusion(2,2,[2,3])", source=0
     )
-    result = verify(problem, timeout=60, options=Options(processes=False, device="cpu"))
+    result = verify(problem, timeout=60, device="cpu", workers=0)
     assert any("too many for linear programs" in note for note in result.notes)
     assert result.lower > 0
     assert result.upper < 0.9 * result.history[0].upper
@@ -71,8 +73,8 @@ def test_the_attack_runs_beside_it() -> None:
     problem = Problem(
         network(np.random.default_rng(3)), perturbation="linf(0.2)", source=0, targets=1
     )
-    options = Options(engine="first-order", device="cpu", workers=2)
-    result = verify(problem, timeout=120, options=options, on_progress=enough)
+    options = {"engine": FirstOrder(), "device": "cpu", "workers": 2}
+    result = verify(problem, timeout=120, **options, on_progress=enough)
     assert 0 < result.lower < result.upper < result.history[0].upper
     assert result.status is Status.INTERRUPTED
 
@@ -95,5 +97,5 @@ def test_without_a_gpu_triton_is_never_imported() -> None:
     problem = Problem(
         network(np.random.default_rng(3)), perturbation="linf(0.2)", source=0, targets=1
     )
-    verify(problem, timeout=1, options=ALONE)
+    verify(problem, timeout=1, **ALONE)
     assert "vhagar.relaxation.first_order.kernels" not in sys.modules

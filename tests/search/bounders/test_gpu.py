@@ -16,13 +16,14 @@ import numpy as np
 import pytest
 import torch
 
-import vhagar.options
-from vhagar import Network, Options, Problem, Status, verify
+from vhagar import Network, Problem, Status, verify
 from vhagar.network import Affine, Relu
+from vhagar.options import Options
 from vhagar.relaxation.layerwise import quick_bounds
 from vhagar.relaxation.lp.region_model import RegionModel
 from vhagar.relaxation.starts import score_size
 from vhagar.relaxation.twin_dual import backward, paying
+from vhagar.search import branch_and_bound
 from vhagar.search.bounders.gpu import beside
 from vhagar.search.bounders.gpu import explorer as exploring
 from vhagar.search.bounders.gpu.explorer import Effort, WideExplorer
@@ -32,6 +33,7 @@ from vhagar.search.bounders.gpu.move import move
 from vhagar.search.bounders.gpu.region import WideRegion
 from vhagar.search.bounders.gpu.steps import Iterates, PrimalDual
 from vhagar.search.bounders.gpu.tasks import Suitable
+from vhagar.search.branch_and_bound import Bab
 from vhagar.search.node import Closed, Node, Region
 from vhagar.solver.simplex import LpStatus
 
@@ -339,9 +341,13 @@ def test_a_heap_gives_the_best_first() -> None:
 def test_the_engine_closes_with_batches(processes: bool) -> None:
     case = next(c for c in map(Case, range(400)) if c.kind == "linf" and c.problem().targets)
     problem = case.problem()
-    options = Options(wide=True, device="cpu", processes=processes, workers=2, attack=False)
-    result = verify(problem, timeout=60, options=options)
-    plain = verify(problem, timeout=60, options=Options(processes=False, attack=False))
+    options = {
+        "engine": Bab(attack=False, wide=True),
+        "device": "cpu",
+        "workers": 2 if processes else 0,
+    }
+    result = verify(problem, timeout=60, **options)
+    plain = verify(problem, timeout=60, engine=Bab(attack=False), workers=0)
     assert result.status is plain.status
     assert result.status in (Status.CLOSED, Status.ROBUST, Status.EXHAUSTED)
     assert result.upper == pytest.approx(plain.upper, rel=3e-3, abs=1e-6)
@@ -369,15 +375,15 @@ def test_who_is_behind_for_long_lags(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_batches_are_for_gpus_and_not_for_certificates(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(vhagar.options, "cuda_is_likely", lambda: True)
-    assert Options().is_wide
-    monkeypatch.setattr(vhagar.options, "cuda_is_likely", lambda: False)
-    assert not Options().is_wide
-    assert not Options(device="cpu").is_wide
-    assert Options(device="cuda").is_wide
-    assert not Options(device="cuda", wide=False).is_wide
-    assert Options(wide=True).is_wide
-    assert not Options(wide=True, certificate=tmp_path / "a.cert").is_wide
+    monkeypatch.setattr(branch_and_bound, "cuda_is_likely", lambda: True)
+    assert Bab().is_wide(Options())
+    monkeypatch.setattr(branch_and_bound, "cuda_is_likely", lambda: False)
+    assert not Bab().is_wide(Options())
+    assert not Bab().is_wide(Options(device="cpu"))
+    assert Bab().is_wide(Options(device="cuda"))
+    assert not Bab(wide=False).is_wide(Options(device="cuda"))
+    assert Bab(wide=True).is_wide(Options())
+    assert not Bab(wide=True).is_wide(Options(certificate=tmp_path / "a.cert"))
 
 
 def moved_plainly(

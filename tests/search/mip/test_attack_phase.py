@@ -9,17 +9,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from vhagar import Network, Options, Problem, Status, verify
+from vhagar import Network, Problem, Status, verify
 from vhagar.attack.hints import NO_HINT, Hints
 from vhagar.attack.worker import HintsFound
-from vhagar.options import MIP_PARTS
+from vhagar.options import MIP_PARTS, Options
 from vhagar.reduction import REDUCTIONS, reduce_problem
 from vhagar.result import Run
 from vhagar.runtime.pool import Finished
 from vhagar.runtime.processes import ProcessPool
 from vhagar.search.mip.attack_phase import AttackPhase, attack_first, start_of
 from vhagar.search.mip.encoding import encode
+from vhagar.search.mip.engine import Mip
 from vhagar.search.mip.messages import Message, UpperFound
+from vhagar.search.mip.options import MipOptions
 from vhagar.search.mip.preparation import Prepared
 from vhagar.search.mip.target import TargetSearch
 from vhagar.solver.backends import Solved
@@ -30,49 +32,47 @@ from ...scripted_pool import ScriptedPool
 OPTIMUM = 0.25  # of the fixture `problem`
 
 
-def tracker_of(problem: Problem, *without: str, **more: Any) -> Run:
-    return Run(problem, Options(engine="mip", without=without, **more))
+HERE = Options(workers=0)
 
 
 def test_the_attack_is_heard_first(problem: Problem) -> None:
-    run = tracker_of(problem, processes=False)
-    prepared = attack_first(run, time.monotonic() + 60)
+    run = Run(problem, HERE)
+    prepared = attack_first(run, MipOptions(), time.monotonic() + 60)
     assert 0 < prepared.lower == run.interval.lower <= OPTIMUM
     assert set(prepared.hints) == {1}
 
 
 def test_without_its_bound_there_are_only_hints(problem: Problem) -> None:
-    run = tracker_of(problem, "attack", processes=False)
-    prepared = attack_first(run, time.monotonic() + 60)
+    run = Run(problem, HERE)
+    prepared = attack_first(run, MipOptions(without=("attack",)), time.monotonic() + 60)
     assert prepared.lower == run.interval.lower == 0
     assert prepared.hints
 
 
 def test_without_hints_there_is_only_its_bound(problem: Problem) -> None:
-    prepared = attack_first(tracker_of(problem, "hints", processes=False), math.inf)
+    prepared = attack_first(Run(problem, HERE), MipOptions(without=("hints",)), math.inf)
     assert prepared.lower > 0
     assert not prepared.hints
 
 
-@pytest.mark.parametrize("more", [{"without": ("attack", "hints")}, {"attack": False}])
-def test_without_both_there_is_no_attack(problem: Problem, more: dict[str, Any]) -> None:
-    run = Run(problem, Options(engine="mip", **more))
-    prepared = attack_first(run, math.inf)
+def test_without_both_there_is_no_attack(problem: Problem) -> None:
+    run, options = Run(problem, Options()), MipOptions(without=("attack", "hints"))
+    prepared = attack_first(run, options, math.inf)
     assert prepared.lower == 0
     assert not prepared.hints
-    assert not AttackPhase(run, ScriptedPool(), math.inf).running
+    assert not AttackPhase(run, options, ScriptedPool(), math.inf).running
 
 
 def test_nothing_is_attacked_without_a_perturbation(hidden: Network) -> None:
-    run = tracker_of(Problem(hidden, perturbation=None, source=0))
-    assert not AttackPhase(run, ScriptedPool(), math.inf).running
+    run = Run(Problem(hidden, perturbation=None, source=0), Options())
+    assert not AttackPhase(run, MipOptions(), ScriptedPool(), math.inf).running
 
 
 @pytest.mark.subprocess
 def test_beside_it_ends_when_it_is_told(problem: Problem) -> None:
-    run = tracker_of(problem)
+    run = Run(problem, Options())
     with ProcessPool() as pool:
-        attack = AttackPhase(run, pool, math.inf)
+        attack = AttackPhase(run, MipOptions(), pool, math.inf)
         assert attack.running
         # However long it takes to start: it is told to end once it has found something.
         while run.interval.lower == 0:
@@ -87,8 +87,9 @@ def test_beside_it_ends_when_it_is_told(problem: Problem) -> None:
 
 @pytest.mark.subprocess
 def test_what_others_say_is_not_for_it(problem: Problem) -> None:
-    run = tracker_of(problem)
-    attack = AttackPhase(run, ScriptedPool(lambda *_: Finished("out of memory")), math.inf)
+    run = Run(problem, Options())
+    pool = ScriptedPool(lambda *_: Finished("out of memory"))
+    attack = AttackPhase(run, MipOptions(), pool, math.inf)
     attack.hear("somebody", Finished("an error of somebody"))
     attack.hear("attack", HintsFound({1: Hints((), ())}))
     assert attack.running
@@ -97,7 +98,7 @@ def test_what_others_say_is_not_for_it(problem: Problem) -> None:
 
 
 def search(problem: Problem, prepared: Prepared, messages: list[Message]) -> TargetSearch:
-    options = Options(engine="mip", relative_gap=1e-3)
+    options = MipOptions(relative_gap=1e-3)
     return TargetSearch(
         reduce_problem(problem, REDUCTIONS), 1, options, messages.append, lambda: False, prepared
     )
@@ -164,8 +165,8 @@ def test_a_hint_goes_where_its_neuron_has_a_boolean(problem: Problem) -> None:
 @pytest.mark.parametrize("processes", [False, True])
 @pytest.mark.parametrize("without", [(), MIP_PARTS])
 def test_the_engine_closes(problem: Problem, processes: bool, without: tuple[str, ...]) -> None:
-    options = Options(engine="mip", processes=processes, without=without)
-    result = verify(problem, timeout=60, options=options)
+    options = {"engine": Mip(without=without), "workers": None if processes else 0}
+    result = verify(problem, timeout=60, **options)
     assert result.status is Status.CLOSED
     assert result.lower <= OPTIMUM <= result.upper
     assert "prepare" in result.timings

@@ -9,17 +9,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from vhagar import Options, Problem, Result, Status, verify
+from vhagar import Problem, Result, Status, verify
 from vhagar.errors import SolverFailure, SolverUnavailable
+from vhagar.options import Options
 from vhagar.result import Run
-from vhagar.search.mip.engine import _take
+from vhagar.search.mip.engine import Mip, _take
 from vhagar.search.mip.messages import SolverMissing
 from vhagar.solver.backends import Solved, SolveStatus
 from vhagar.solver.backends.highs import HighsModel
 
 OPTIMUM = 0.25  # of the fixture `problem`
 # Without the attack, whose witnesses would spoil the lies.
-HERE = Options(engine="mip", processes=False, attack=False)
+HERE = {"engine": Mip(without=("attack", "hints")), "workers": 0}
 
 honest = HighsModel.solve
 
@@ -28,7 +29,7 @@ def run_with(
     problem: Problem, solve: Callable[..., Solved], monkeypatch: pytest.MonkeyPatch
 ) -> Result:
     monkeypatch.setattr(HighsModel, "solve", solve)
-    return verify(problem, timeout=5, options=HERE)
+    return verify(problem, timeout=5, **HERE)
 
 
 def is_main(arguments: dict[str, Any]) -> bool:
@@ -37,7 +38,7 @@ def is_main(arguments: dict[str, Any]) -> bool:
 
 
 def test_without_lies_it_closes(problem: Problem) -> None:
-    result = verify(problem, timeout=5, options=HERE)
+    result = verify(problem, timeout=5, **HERE)
     assert result.status is Status.CLOSED
     assert result.lower <= OPTIMUM <= result.upper
 
@@ -162,4 +163,4 @@ def test_a_solver_without_a_licence_ends_the_run_with_its_reason(
         run_with(problem, solve, monkeypatch)
     # A process of its own tells its parent, which says it once.
     with pytest.raises(SolverUnavailable, match="no licence"):
-        _take(Run(problem, HERE, None), 1, SolverMissing("no licence"))
+        _take(Run(problem, Options(), None), 1, SolverMissing("no licence"))

@@ -13,13 +13,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from vhagar import Network, Options, Problem, verify
+from vhagar import Network, Problem, verify
 from vhagar.dependency import find_dependencies
 from vhagar.errors import SolverUnavailable
 from vhagar.network import Affine, Relu
 from vhagar.runtime.processes import ProcessPool
 from vhagar.search.mip import tasks as mip_tasks
 from vhagar.search.mip.encoding import Knowledge
+from vhagar.search.mip.engine import Mip
+from vhagar.search.mip.options import MipOptions
 from vhagar.search.mip.preparation import prepare
 from vhagar.search.mip.tasks import (
     BoundNeuron,
@@ -31,7 +33,7 @@ from vhagar.search.mip.tasks import (
 
 from ...scripted_pool import ScriptedPool
 
-OPTIONS = Options(engine="mip", processes=False)
+OPTIONS = MipOptions()
 
 
 def deep_network(seed: int = 0, classes: int = 3) -> Network:
@@ -50,7 +52,7 @@ def deep_network(seed: int = 0, classes: int = 3) -> Network:
 class Recorder(TasksHere):
     """Keeps what it is asked for."""
 
-    def __init__(self, problem: Problem, options: Options = OPTIONS) -> None:
+    def __init__(self, problem: Problem, options: MipOptions = OPTIONS) -> None:
         super().__init__(BoundsWorker(problem, options), lambda: False)
         self.asked: list[Any] = []
 
@@ -60,7 +62,9 @@ class Recorder(TasksHere):
             yield task, answer
 
 
-def prepared(problem: Problem, options: Options = OPTIONS) -> tuple[Recorder, dict[Any, Knowledge]]:
+def prepared(
+    problem: Problem, options: MipOptions = OPTIONS
+) -> tuple[Recorder, dict[Any, Knowledge]]:
     pool = Recorder(problem, options)
     return pool, prepare(problem, options, pool, time.monotonic() + 100)
 
@@ -80,7 +84,7 @@ PERTURBED = (
 def test_what_is_known_holds_for_every_pair(text: str, clip: bool, seed: int) -> None:
     network = deep_network(seed)
     problem = Problem(network, perturbation=text, source=0, clip=clip)
-    options = Options(engine="mip", formulation="lambda", processes=False)
+    options = MipOptions(formulation="lambda")
     _, known = prepared(problem, options)
     rng = np.random.default_rng(seed)
     for root, piece in enumerate(problem.pieces):
@@ -144,7 +148,7 @@ def test_only_what_is_wanted_is_computed(
     without: tuple[str, ...], formulation: str, wanted: tuple[bool, bool]
 ) -> None:
     problem = Problem(deep_network(), perturbation="linf(0.2)", source=0)
-    options = Options(engine="mip", without=without, formulation=formulation, processes=False)
+    options = MipOptions(formulation=formulation, without=without)
     pool, known = prepared(problem, options)
     assert (known[0].relations is not None, known[0].hexagons is not None) == wanted
     assert known[0].bounds is not None
@@ -175,7 +179,7 @@ def test_dependencies_are_found_once_for_all_targets(monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(mip_tasks, "find_dependencies", find)
     problem = Problem(deep_network(classes=4), perturbation="occlusion(1,[1,2],1)", source=0)
-    verify(problem, options=OPTIONS)
+    verify(problem, engine=Mip(), workers=0)
     assert len(problem.targets) == 3
     assert found == list(problem.pieces)
 
@@ -248,7 +252,8 @@ def test_a_solver_that_is_missing_ends_the_preparation() -> None:
 
 def test_a_solver_that_does_not_exist_ends_the_worker() -> None:
     problem = Problem(deep_network(), perturbation="linf(0.2)", source=0)
-    options, notes = Options(engine="mip", solver="abacus"), list[str]()
+    options, notes = MipOptions(), list[str]()
+    object.__setattr__(options, "solver", "abacus")
     with ProcessPool() as pool:
         runner = TasksInPool(problem, options, 1, pool, lambda _: None, notes.append)
         assert list(runner.answers([RelatePiece(0, _bounds(problem), 1.0)], math.inf)) == []

@@ -8,17 +8,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from vhagar import Network, Options, Problem
+from vhagar import Network, Problem
 from vhagar.network import Affine
 from vhagar.reduction import REDUCTIONS, reduce_problem
 from vhagar.search.mip.messages import CandidateFound, Message, UpperFound
+from vhagar.search.mip.options import MipOptions
 from vhagar.search.mip.target import TargetSearch
 from vhagar.solver.backends import Solved, SolveStatus
 from vhagar.solver.backends.highs import HighsModel
 
 
 def search_of(problem: Problem, messages: list[Message], gap: float = 1e-3) -> TargetSearch:
-    options = Options(engine="mip", relative_gap=gap)
+    options = MipOptions(relative_gap=gap)
     return TargetSearch(
         reduce_problem(problem, REDUCTIONS), 1, options, messages.append, lambda: False
     )

@@ -16,6 +16,8 @@ from vhagar.attack.beside import AttackBeside, Stay, attack_here
 from vhagar.attack.options import AttackOptions
 from vhagar.dataset import named_dataset
 from vhagar.engine import AbstractEngine
+from vhagar.errors import InvalidInput
+from vhagar.options import Options
 from vhagar.perturbation import AbstractPiece
 from vhagar.problem import Problem
 from vhagar.relaxation.first_order.dual import Steps
@@ -54,8 +56,19 @@ _CUDA_PLANS = (
 )
 
 
-class LargeEngine(AbstractEngine):
-    """First-order bounds at the roots, and the attack beside them."""
+@dataclass(frozen=True)
+class FirstOrder(AbstractEngine):
+    """First-order bounds at the roots, and the attack beside them, unless `attack` is false."""
+
+    attack: bool = True
+
+    name = "first-order"
+    uses = frozenset({"dataset", "device"})
+
+    def check(self, options: Options) -> None:
+        super().check(options)
+        if options.dataset is not None and not self.attack:
+            raise InvalidInput("a dataset is of use to the attack only, which is switched off")
 
     def search(self, run: Run, deadline: float) -> bool:
         device = torch_device(run.options.device)
@@ -65,11 +78,11 @@ class LargeEngine(AbstractEngine):
                 f"{run.problem.network.hidden_neurons} hidden neurons are too many for linear "
                 f"programs: bounds by first-order steps on {run.device}, without branching"
             )
-        if device.type == "cpu" and run.options.attack and run.options.processes:
+        if device.type == "cpu" and self.attack and run.options.processes:
             # The attack needs a core of its own; threads that wait for each other need theirs, too.
             require_torch().set_num_threads(max(1, available_cores() - 1))
         with ProcessPool() as pool:
-            attack = _Attack(run, pool, deadline)
+            attack = _Attack(run, pool, deadline, self.attack)
             bounding = _Bounding(run, device, deadline, attack.hear)
             for plan in _CUDA_PLANS if device.type == "cuda" else _CPU_PLANS:
                 bounding.round(plan)
@@ -158,8 +171,9 @@ class _Bounding:
 class _Attack:
     """The attack without linear programs: beside the bounds, or after them without processes."""
 
-    def __init__(self, run: Run, pool: ProcessPool, deadline: float) -> None:
+    def __init__(self, run: Run, pool: ProcessPool, deadline: float, wanted: bool) -> None:
         options = run.options
+        self._wanted = wanted
         self._run, self._pool = run, pool
         now = time.monotonic()
         self._ends = now + _STAY.seconds(deadline - now)
@@ -169,7 +183,7 @@ class _Attack:
             polish=False, regions=False, seed=options.seed, device=options.device
         )
         self._beside = AttackBeside(run, pool, self._climbing, _STAY, deadline, self._dataset)
-        if options.attack and options.processes:
+        if wanted and options.processes:
             self._beside.join_when_due()
 
     def hear(self) -> None:
@@ -179,8 +193,7 @@ class _Attack:
 
     def finish(self) -> None:
         """Wait for the rest, or do it now."""
-        options = self._run.options
-        if options.attack and not options.processes:
+        if self._wanted and not self._run.options.processes:
             left = max(self._ends - time.monotonic(), 0.0)
             attack_here(self._run, self._climbing, left, self._dataset)
         self._beside.finish(self._ends, _LAST_WORDS)

@@ -18,6 +18,7 @@ from vhagar.dataset import named_dataset
 from vhagar.result import Run
 from vhagar.runtime.pool import AbstractPool
 from vhagar.search.mip.encoding import Encoding
+from vhagar.search.mip.options import MipOptions
 from vhagar.search.mip.preparation import UNPREPARED, Prepared
 from vhagar.solver.linear_model import Array
 
@@ -29,32 +30,34 @@ _LEAST_SHARE, _LEAST_SECONDS = 0.02, 2.0
 _LAST_WORDS = 3.0
 
 
-def attack_first(run: Run, deadline: float) -> Prepared:
+def attack_first(run: Run, options: MipOptions, deadline: float) -> Prepared:
     """A short attack in this process, before anything else; it always ends alike."""
-    if not _wanted(run):
+    if not _wanted(run, options):
         return UNPREPARED
+    own = run.options
     short = AttackOptions(
-        inputs=32, steps=20, basins=1, patience=4, rounds=1, seed=run.options.seed
+        inputs=32, steps=20, basins=1, patience=4, rounds=1, seed=own.seed, device=own.device
     )
     seconds = _STAY.seconds(deadline - time.monotonic())
     dataset = named_dataset(run.options, run.original.domain)
-    found = attack_here(run, short, seconds, dataset, _counts(run))
-    return _prepared(run, found.hints)
+    found = attack_here(run, short, seconds, dataset, _counts(options))
+    return _prepared(run, options, found.hints)
 
 
 class AttackPhase:
     """The attack in a worker of the pool while others prepare the main MIPs."""
 
-    def __init__(self, run: Run, pool: AbstractPool, deadline: float) -> None:
-        self._run = run
+    def __init__(self, run: Run, options: MipOptions, pool: AbstractPool, deadline: float) -> None:
+        self._run, self._options = run, options
         self._beside: AttackBeside | None = None
         now = time.monotonic()
         least = max(min(_LEAST_SHARE * (deadline - now), _LEAST_SECONDS), 0.0)
         self._earliest_end = now + least
-        if _wanted(run):
-            options = AttackOptions(seed=run.options.seed)
+        if _wanted(run, options):
+            how = AttackOptions(seed=run.options.seed, device=run.options.device)
             dataset = named_dataset(run.options, run.original.domain)
-            self._beside = AttackBeside(run, pool, options, _STAY, deadline, dataset, _counts(run))
+            counts = _counts(options)
+            self._beside = AttackBeside(run, pool, how, _STAY, deadline, dataset, counts)
             self._beside.join_when_due()
 
     @property
@@ -69,24 +72,22 @@ class AttackPhase:
     def ended(self) -> Prepared:
         """Let it come to an end, and see what it brought."""
         if self._beside is None:
-            return _prepared(self._run, {})
+            return _prepared(self._run, self._options, {})
         self._beside.finish(self._earliest_end, _LAST_WORDS)
-        return _prepared(self._run, self._beside.hints)
+        return _prepared(self._run, self._options, self._beside.hints)
 
 
-def _wanted(run: Run) -> bool:
-    options = run.options
-    used = {"attack", "hints"} - set(options.without)
-    return options.attack and bool(used) and run.problem.perturbation is not None
+def _wanted(run: Run, options: MipOptions) -> bool:
+    return options.attacks and run.problem.perturbation is not None
 
 
-def _counts(run: Run) -> bool:
+def _counts(options: MipOptions) -> bool:
     """What the attack found counts, unless it runs for its hints alone."""
-    return "attack" not in run.options.without
+    return "attack" not in options.without
 
 
-def _prepared(run: Run, hints: Mapping[int | None, Hints]) -> Prepared:
-    kept = {} if "hints" in run.options.without else dict(hints)
+def _prepared(run: Run, options: MipOptions, hints: Mapping[int | None, Hints]) -> Prepared:
+    kept = {} if "hints" in options.without else dict(hints)
     return Prepared(lower=run.interval.lower, hints=kept)
 
 

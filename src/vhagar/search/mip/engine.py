@@ -6,12 +6,12 @@ Bounds and candidates stream in all the time.
 from __future__ import annotations
 
 import time
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from vhagar.dataset import named_dataset
 from vhagar.engine import AbstractEngine
-from vhagar.errors import SolverFailure, SolverUnavailable
+from vhagar.errors import InvalidInput, SolverFailure, SolverUnavailable
 from vhagar.options import Options
 from vhagar.reduction import Reduced
 from vhagar.result import BoundKind, Run
@@ -25,30 +25,61 @@ from vhagar.search.mip.messages import (
     SolverMissing,
     UpperFound,
 )
+from vhagar.search.mip.options import MipOptions
 from vhagar.search.mip.preparation import Prepared, prepare
 from vhagar.search.mip.target import TargetSearch, stopwatch
 from vhagar.search.mip.tasks import BoundsWorker, TasksHere, TasksInPool
+from vhagar.solver.backends import backend_named
 
 
-class MipEngine(AbstractEngine):
-    """The paper's method: concrete bounds, dependencies, the attack, and the main MIP."""
+@dataclass(frozen=True)
+class Mip(AbstractEngine):
+    """The paper's method: concrete bounds, dependencies, the attack, and the main MIP.
+
+    `solver` is the MIP solver: "highs", "scip" or "gurobi". `formulation` says how a ReLU is
+    written: "bigm", as in the paper, or "lambda", both copies of a neuron at once. `without` names
+    parts that are left out, for comparison: "dependencies", "attack" (its bound), "hints".
+    """
+
+    solver: str = "highs"
+    formulation: str = "bigm"
+    without: tuple[str, ...] = ()
+
+    name = "mip"
+    uses = frozenset({"dataset", "device", "workers"})
+
+    def __post_init__(self) -> None:
+        self._options(Options())  # finds what is wrong with them
+
+    def _options(self, options: Options) -> MipOptions:
+        own = (self.solver, self.formulation, tuple(self.without))
+        return MipOptions(*own, options.relative_gap, options.seed)
+
+    def check(self, options: Options) -> None:
+        super().check(options)
+        backend_named(self.solver)  # its package may be missing
+        if not self._options(options).attacks:
+            for name in ("dataset", "device"):
+                if getattr(options, name) != getattr(Options, name):
+                    raise InvalidInput(f"a {name} is of use to the attack only, which is left out")
 
     def search(self, run: Run, deadline: float) -> bool:
         # Read at once: a wrong file is an error before the search, not in its midst.
         named_dataset(run.options, run.original.domain)
+        options = self._options(run.options)
         if run.options.processes:
-            return _run_in_processes(run, deadline)
-        return _run_here(run, deadline)
+            return _run_in_processes(run, options, deadline)
+        return _run_here(run, options, deadline)
 
 
-def _run_here(run: Run, deadline: float) -> bool:
-    problem, options = run.problem, run.options
+def _run_here(run: Run, options: MipOptions, deadline: float) -> bool:
+    problem = run.problem
 
     def late() -> bool:
         return time.monotonic() > deadline or run.interval.closed
 
     with run.phase("prepare"):
-        attacked = attack_first(run, deadline)
+        attacked = attack_first(run, options, deadline)
         runner = TasksHere(BoundsWorker(problem, options), late)
         prepared = replace(attacked, pieces=prepare(problem, options, runner, deadline))
     for goal in problem.goals:
@@ -66,13 +97,13 @@ def _run_here(run: Run, deadline: float) -> bool:
     return time.monotonic() > deadline
 
 
-def _run_in_processes(run: Run, deadline: float) -> bool:
+def _run_in_processes(run: Run, options: MipOptions, deadline: float) -> bool:
     with ProcessPool() as pool:
         with run.phase("prepare"):
-            prepared = _prepare_in_processes(run, deadline, pool)
+            prepared = _prepare_in_processes(run, options, deadline, pool)
         for goal in run.problem.goals:
             if not run.interval.settled(goal):
-                pool.start(goal, (_search, (run.reduced, goal, run.options, prepared)))
+                pool.start(goal, (_search, (run.reduced, goal, options, prepared)))
         while len(pool) and not run.interval.closed:
             if time.monotonic() > deadline:
                 return True
@@ -92,10 +123,12 @@ def _run_in_processes(run: Run, deadline: float) -> bool:
         return not run.interval.closed and time.monotonic() > deadline
 
 
-def _prepare_in_processes(run: Run, deadline: float, pool: AbstractPool) -> Prepared:
+def _prepare_in_processes(
+    run: Run, options: MipOptions, deadline: float, pool: AbstractPool
+) -> Prepared:
     """The attack in one process, bounds and relations in the others."""
-    problem, options = run.problem, run.options
-    attack = AttackPhase(run, pool, deadline)
+    problem = run.problem
+    attack = AttackPhase(run, options, pool, deadline)
 
     def on_other(heard: tuple[Any, Any] | None) -> None:
         if heard is None:
@@ -103,7 +136,7 @@ def _prepare_in_processes(run: Run, deadline: float, pool: AbstractPool) -> Prep
         else:
             attack.hear(*heard)
 
-    size = max(options.worker_count - attack.running, 1)
+    size = max(run.options.worker_count - attack.running, 1)
     runner = TasksInPool(problem, options, size, pool, on_other, run.note)
     pieces = prepare(problem, options, runner, deadline)
     prepared = replace(attack.ended(), pieces=pieces)
@@ -129,7 +162,7 @@ def _take(run: Run, goal: int | None, message: Message) -> None:
         raise SolverUnavailable(message.reason)
 
 
-def _search(argument: tuple[Reduced, int | None, Options, Prepared], channel: Channel) -> None:
+def _search(argument: tuple[Reduced, int | None, MipOptions, Prepared], channel: Channel) -> None:
     """What runs in a worker. The parent keeps the time and ends the process."""
     reduced, goal, options, prepared = argument
     forever = stopwatch(float("inf"))

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from vhagar.dependency import ConcreteBounds
-from vhagar.options import Options
 from vhagar.problem import Problem
 from vhagar.relaxation import Bounds
 from vhagar.search.mip.encoding import Knowledge
 from vhagar.search.mip.neuron_bounds import CopyBounds, layers_to_bound, same_in_both
+from vhagar.search.mip.options import MipOptions
 from vhagar.search.mip.tasks import AbstractTaskRunner, BoundNeuron, Related, RelatePiece
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ UNPREPARED = Prepared()
 
 
 def prepare(
-    problem: Problem, options: Options, runner: AbstractTaskRunner, deadline: float
+    problem: Problem, options: MipOptions, runner: AbstractTaskRunner, deadline: float
 ) -> dict[int | None, Knowledge]:
     """The bounds and relations of every piece; what is not ready in time is left out."""
     copies = _Copies(problem)
@@ -136,7 +136,11 @@ class _Copies:
 
 
 def _relate(
-    problem: Problem, options: Options, copies: _Copies, runner: AbstractTaskRunner, deadline: float
+    problem: Problem,
+    options: MipOptions,
+    copies: _Copies,
+    runner: AbstractTaskRunner,
+    deadline: float,
 ) -> dict[int | None, Knowledge]:
     bounds: ConcreteBounds = tuple(copies.first.layers), tuple(copies.second.layers)
     roots = range(len(problem.pieces))

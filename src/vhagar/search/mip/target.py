@@ -18,7 +18,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from vhagar.options import Options
 from vhagar.perturbation import AbstractPiece
 from vhagar.reduction import Reduced
 from vhagar.relaxation import Bounds, largest_confidence
@@ -28,6 +27,7 @@ from vhagar.search.mip.encoding import Encoding, Knowledge, encode, known_ranges
 from vhagar.search.mip.hexagons import hexagons_of
 from vhagar.search.mip.infeasibility_check import shortfall
 from vhagar.search.mip.messages import CandidateFound, Message, NodesSearched, UpperFound
+from vhagar.search.mip.options import MipOptions
 from vhagar.search.mip.polish import Candidate, Polish, first_accepted
 from vhagar.search.mip.preparation import UNPREPARED, Prepared
 from vhagar.solver.backends import AbstractModel, Solved, SolveStatus, backend_named
@@ -71,7 +71,7 @@ class TargetSearch:
         self,
         reduced: Reduced,
         goal: int | None,
-        options: Options,
+        options: MipOptions,
         send: Callable[[Message], None],
         should_stop: Callable[[], bool],
         prepared: Prepared = UNPREPARED,

@@ -16,7 +16,6 @@ from vhagar.dependency import (
     find_dependencies,
 )
 from vhagar.errors import SolverUnavailable
-from vhagar.options import Options
 from vhagar.problem import Problem
 from vhagar.relaxation import Bounds
 from vhagar.relaxation.hexagon import Hexagons
@@ -26,6 +25,7 @@ from vhagar.search.mip.encoding import known_ranges
 from vhagar.search.mip.hexagons import REFINING_STEPS, hexagons_of
 from vhagar.search.mip.messages import SolverMissing
 from vhagar.search.mip.neuron_bounds import LayerModel
+from vhagar.search.mip.options import MipOptions
 from vhagar.solver.backends import backend_named
 
 ShouldStop = Callable[[], bool]
@@ -69,7 +69,7 @@ _PATIENCE = 2.0
 class BoundsWorker:
     """Where tasks are worked on. Models are kept while they are of use."""
 
-    def __init__(self, problem: Problem, options: Options) -> None:
+    def __init__(self, problem: Problem, options: MipOptions) -> None:
         self._problem = problem
         self._options = options
         self._backend = backend_named(options.solver)
@@ -144,7 +144,7 @@ class TasksInPool(AbstractTaskRunner):
     def __init__(
         self,
         problem: Problem,
-        options: Options,
+        options: MipOptions,
         size: int,
         pool: AbstractPool,
         on_other: Callable[[tuple[Any, Any] | None], None],
@@ -187,7 +187,7 @@ class TasksInPool(AbstractTaskRunner):
         workers.cancel_all()
 
 
-def _serve(argument: tuple[Problem, Options], channel: Channel) -> None:
+def _serve(argument: tuple[Problem, MipOptions], channel: Channel) -> None:
     """What runs in a worker: tasks in, answers out, until the parent ends it."""
     try:
         worker = BoundsWorker(*argument)

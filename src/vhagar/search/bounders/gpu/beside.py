@@ -28,9 +28,12 @@ _LAG, _PATIENCE = 0.15, 8.0
 
 
 class WideBeside:
-    """A process that takes nodes by the thousand. It is given none before it is ready."""
+    """A process that takes nodes by the thousand. It is given none before it is ready.
 
-    def __init__(self, run: Run, name: int, pool: AbstractPool) -> None:
+    Where it is `required`, it works without a GPU, too.
+    """
+
+    def __init__(self, run: Run, name: int, pool: AbstractPool, required: bool) -> None:
         from vhagar.search.bounders.gpu.worker import explore_wide
 
         self.name = name
@@ -40,7 +43,7 @@ class WideBeside:
         self._held: dict[int | None, float] = {}
         self._fruitless = 0
         self._in_time = time.monotonic()
-        job = (run.problem, run.options, name)
+        job = (run.problem, run.options, name, required)
         self._pool = pool
         pool.start(name, (explore_wide, job))
 

@@ -19,11 +19,11 @@ _SECONDS = 0.7
 _THREADS_SHARE = 0.25
 
 
-def explore_wide(argument: tuple[Problem, Options, int], channel: Channel) -> None:
+def explore_wide(argument: tuple[Problem, Options, int, bool], channel: Channel) -> None:
     """What runs in the process: tasks in, reports out, until the parent ends it."""
-    problem, options, worker = argument
+    problem, options, worker, required = argument
     device = torch_device(options.device)
-    if options.wide is None and device.type == "cpu":
+    if not required and device.type == "cpu":
         channel.receive()  # there is a driver and no GPU for PyTorch: nothing ever comes
     threads = max(1, int(_THREADS_SHARE * available_cores()))
     explorer = WideExplorer(problem, options, device, first_number(worker), threads=threads)
