@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Generator
+from typing import Any
 
-# One thread each: the workers of `pytest -n auto` have a core each. Before numpy is imported.
-if "PYTEST_XDIST_WORKER" in os.environ:
-    os.environ.setdefault("OMP_NUM_THREADS", "1")
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+# The matrices here are tiny: threads would wait for each other, at twice the time and more. This is
+# said before numpy and PyTorch are imported; processes that tests start inherit it.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
 import pytest
@@ -37,6 +39,26 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default=1.0,
         help="how many times as many cases of the soundness campaign (default: %(default)s)",
     )
+
+
+_interpreters_started: list[str] = []
+
+
+def _notice_interpreters(event: str, arguments: tuple[Any, ...]) -> None:
+    if event == "subprocess.Popen" and sys.executable in map(str, arguments[1]):
+        _interpreters_started.append(" ".join(map(str, arguments[1]))[:100])
+
+
+sys.addaudithook(_notice_interpreters)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None]:
+    """Fail a test that starts an interpreter and does not say so."""
+    _interpreters_started.clear()
+    yield
+    if _interpreters_started and item.get_closest_marker("subprocess") is None:
+        pytest.fail(f"lacks the marker `subprocess`: it started {_interpreters_started[0]}")
 
 
 @pytest.fixture

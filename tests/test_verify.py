@@ -58,6 +58,7 @@ def require_valid(problem: Problem, result: Result) -> None:
         assert Fraction(result.lower) <= source - max(scores)
 
 
+@pytest.mark.subprocess
 @every_engine
 @everywhere
 def test_the_timeout_leaves_a_valid_interval(
@@ -74,6 +75,7 @@ def test_the_timeout_leaves_a_valid_interval(
     assert children_of(os.getpid()) == before
 
 
+@pytest.mark.subprocess
 @every_engine
 def test_no_time_at_all(hard: Problem, engine: str) -> None:
     result = verify(hard, timeout=0.0, engine=engine_named(engine))
@@ -82,6 +84,7 @@ def test_no_time_at_all(hard: Problem, engine: str) -> None:
     assert result.lower == 0.0
 
 
+@pytest.mark.subprocess
 @every_engine
 @everywhere
 def test_an_interrupt_in_the_callback_returns_the_interval(
@@ -115,6 +118,7 @@ def test_an_interrupt_before_anything_is_known(engine: str) -> None:
     assert result.lower == 0.0
 
 
+@pytest.mark.subprocess
 @every_engine
 @everywhere
 def test_a_real_interrupt_ends_in_a_result_and_leaves_nobody(

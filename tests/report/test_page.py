@@ -86,6 +86,7 @@ def test_a_large_study_shows_the_weakest_in_detail(
     assert weakest in shown
 
 
+@pytest.mark.subprocess
 def test_an_empty_store_has_a_page(tmp_path: Path) -> None:
     """Before anything is worked on."""
     import numpy as np

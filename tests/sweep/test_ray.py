@@ -27,8 +27,11 @@ from vhagar.sweep.watch import Silent
 from .checks import require_sound, require_true_witnesses
 
 pytest.importorskip("ray", reason="Ray is not installed: pip install 'vhagar[ray]'")
-# Ray's own code is not free of warnings.
-pytestmark = pytest.mark.filterwarnings("ignore")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.subprocess,
+    pytest.mark.filterwarnings("ignore"),  # Ray's own code is not free of warnings
+]
 
 from vhagar.runtime.ray_pool import RayPool  # noqa: E402
 

@@ -39,6 +39,7 @@ def _intervals(store: Store) -> dict[int, tuple[float, float | None]]:
     return {number: store.interval(number) for number, _ in store.problems()}
 
 
+@pytest.mark.subprocess
 def test_a_sweep_answers_every_question_as_verify_does(pairs: Study, tmp_path: Path) -> None:
     store = run_sweep(pairs, tmp_path / "s.db", settings=Settings(jobs=2))
     assert store.counts().get("open") is None
@@ -53,6 +54,7 @@ def test_a_sweep_answers_every_question_as_verify_does(pairs: Study, tmp_path: P
     assert require_true_witnesses(tmp_path / "s.db") > 0
 
 
+@pytest.mark.subprocess
 def test_smaller_perturbations_come_first_and_help_the_larger(pairs: Study, tmp_path: Path) -> None:
     """In the order of the study the larger one comes first."""
     study = replace(pairs, perturbations=("linf(0.1)", "linf(0.05)"), confidence=True)
@@ -73,6 +75,8 @@ def test_smaller_perturbations_come_first_and_help_the_larger(pairs: Study, tmp_
             assert row["lower"] == witnesses[origin, target]["confidence"]
 
 
+@pytest.mark.slow
+@pytest.mark.subprocess
 def test_upper_bounds_go_down_to_what_is_contained(pairs: Study, tmp_path: Path) -> None:
     """What has had no time of its own gains from a larger perturbation that has."""
     path = tmp_path / "s.db"
@@ -114,6 +118,7 @@ class _Stop(Silent):
             raise KeyboardInterrupt
 
 
+@pytest.mark.subprocess
 def test_an_interrupted_sweep_goes_on(
     pairs: Study, tmp_path: Path, children_of: ChildrenOf
 ) -> None:
@@ -138,6 +143,7 @@ def test_an_interrupted_sweep_goes_on(
         assert upper <= (first[number][1] or float("inf"))
 
 
+@pytest.mark.subprocess
 def test_ctrl_c_ends_in_order(hard_model: str, tmp_path: Path, start: Start) -> None:
     path = tmp_path / "s.db"
     process = start(
@@ -200,6 +206,8 @@ def test_killed_at_random_moments_nothing_reported_is_lost(
         require_true_witnesses(path)
 
 
+@pytest.mark.slow
+@pytest.mark.subprocess
 def test_two_processes_share_a_store(pairs: Study, tmp_path: Path, start: Start) -> None:
     path = tmp_path / "s.db"
     with pytest.raises(KeyboardInterrupt):
@@ -215,6 +223,7 @@ def test_two_processes_share_a_store(pairs: Study, tmp_path: Path, start: Start)
         assert len(store.rows("runs")) == 3
 
 
+@pytest.mark.subprocess
 def test_a_lost_workers_problem_is_run_again(
     hard_model: str, tmp_path: Path, children_of: ChildrenOf
 ) -> None:
@@ -242,6 +251,7 @@ def test_a_lost_workers_problem_is_run_again(
     require_sound(tmp_path / "s.db")
 
 
+@pytest.mark.subprocess
 def test_a_cancelled_task_stops_at_once(hard_model: str, children_of: ChildrenOf) -> None:
     from vhagar.sweep.messages import Improved, Task
 
@@ -270,6 +280,7 @@ def test_a_cancelled_task_stops_at_once(hard_model: str, children_of: ChildrenOf
     assert children_of(os.getpid()) == before
 
 
+@pytest.mark.subprocess
 def test_the_total_time_ends_a_sweep(hard_model: str, tmp_path: Path) -> None:
     study = Study((hard_model,), ("linf(0.2)",), timeout=60.0, total=3.0)
     begun = time.monotonic()
@@ -280,6 +291,8 @@ def test_the_total_time_ends_a_sweep(hard_model: str, tmp_path: Path) -> None:
     require_sound(tmp_path / "s.db")
 
 
+@pytest.mark.slow
+@pytest.mark.subprocess
 def test_a_total_without_a_timeout_is_shared_out(hard_model: str, tmp_path: Path) -> None:
     study = Study((hard_model,), ("linf(0.2)",), sources=(0,), total=16.0)
     store = run_sweep(study, tmp_path / "s.db", settings=Settings(jobs=1))

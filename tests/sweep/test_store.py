@@ -129,6 +129,7 @@ def test_every_problem_is_claimed_once(store: Store) -> None:
     assert store.claim() is None
 
 
+@pytest.mark.subprocess
 def test_a_claim_of_a_dead_process_is_free(store: Store) -> None:
     script = (
         "import sys; from vhagar.sweep import Store; s = Store(sys.argv[1]); s.begin_run({});"
