@@ -461,7 +461,7 @@ TRAPS = {
     "trap: infeasible is only a word": _tested(
         _TARGET,
         "            solved = self._second_opinion(turn)",
-        "            self._bounded(current, turn.asked, turn.asked)",
+        "            self._bounded(current, turn.cutoff, turn.cutoff)",
         "tests/search/mip/test_lying_solver.py::test_the_word_infeasible_is_not_believed",
     ),
     "trap: objective_bound": _tested(

@@ -53,19 +53,19 @@ class _Open:
 class _Turn:
     """A piece whose MIP is being solved. It asks for a confidence of at least `least`.
 
-    `asked` is the same, but for inputs of no confidence, of which there is nothing to say.
+    `cutoff` is the same, but for inputs of no confidence, of which there is nothing to say.
     """
 
     current: _Open
     encoding: Encoding
     model: AbstractModel
     least: float
-    asked: float
+    cutoff: float
     time_limit: float
 
 
 class TargetSearch:
-    """Searches one goal, sending what it finds; `should_stop` is asked all the time."""
+    """Searches one goal, sending what it finds; `should_stop` is polled throughout."""
 
     def __init__(
         self,
@@ -115,21 +115,21 @@ class TargetSearch:
         lower = encoding.arrays.column_lower.copy()
         upper = encoding.arrays.column_upper
         # Only better inputs than the best witness are of interest.
-        asked = min(self._lower, float(upper[encoding.delta]))
-        if asked > 0:
-            lower[encoding.delta] = asked
+        cutoff = min(self._lower, float(upper[encoding.delta]))
+        if cutoff > 0:
+            lower[encoding.delta] = cutoff
         alone = len(self._open) == 1
         time_limit = math.inf if alone else current.slice
         least = float(lower[encoding.delta])
-        turn = _Turn(current, encoding, model, least, asked, time_limit)
+        turn = _Turn(current, encoding, model, least, cutoff, time_limit)
         self._counted = 0
         solved = model.solve(
             lower=lower,
             time_limit=time_limit,
             seed=self._options.seed,
             start=self._start(encoding),
-            proving=asked > 0,
-            on_bound=lambda bound: self._bounded(current, bound, asked),
+            proving=cutoff > 0,
+            on_bound=lambda bound: self._bounded(current, bound, cutoff),
             on_solution=lambda point: self._found(current, encoding, point),
             on_nodes=self._count,
             should_stop=self._should_stop,
@@ -169,7 +169,7 @@ class TargetSearch:
         if solved.status is SolveStatus.INFEASIBLE:
             solved = self._second_opinion(turn)
         elif solved.status is not SolveStatus.FAILED:
-            self._bounded(current, solved.bound, turn.asked)
+            self._bounded(current, solved.bound, turn.cutoff)
             if solved.status is SolveStatus.OPTIMAL:
                 if self._matters(current.upper):
                     self._look_beyond_ties(turn)
@@ -202,7 +202,7 @@ class TargetSearch:
         bounded(solved.bound)
         if best < room:
             more = turn.least if best < 0 else float(np.nextafter(turn.least + best, np.inf))
-            self._bounded(turn.current, more, turn.asked)
+            self._bounded(turn.current, more, turn.cutoff)
         proved = best < 0 and solved.status is SolveStatus.STOPPED
         return Solved(SolveStatus.OPTIMAL, best, None) if proved else solved
 
@@ -234,9 +234,9 @@ class TargetSearch:
             self._send(NodesSearched(nodes - self._counted))
             self._counted = nodes
 
-    def _bounded(self, current: _Open, bound: float, asked: float) -> None:
-        """A bound on what is better than `asked`; nothing was said about the rest."""
-        upper = max(bound, asked)
+    def _bounded(self, current: _Open, bound: float, cutoff: float) -> None:
+        """A bound on what is better than `cutoff`; nothing was said about the rest."""
+        upper = max(bound, cutoff)
         if math.isfinite(bound) and upper < current.upper:
             current.upper = upper
             self._announce()
