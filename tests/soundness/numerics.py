@@ -135,6 +135,24 @@ def single_neurons(rng: Rng, inputs: int, classes: int) -> Layers:
     return _drawn(rng, [inputs, *hidden[rng.integers(len(hidden))], classes])
 
 
+def extreme_exponents(rng: Rng, inputs: int, classes: int) -> Layers:
+    """Many small layers at the ends of float32's range: coefficients vanish, neurons explode.
+
+    What is tiny and what is huge cancel in the scores, in whatever order they come.
+    """
+    pairs = int(rng.integers(4, 9))
+    exponents = np.repeat([-37.0, 37.0], pairs)
+    order = (rng.permutation(2 * pairs), np.arange(2 * pairs), np.arange(2 * pairs)[::-1])
+    exponents = exponents[order[rng.integers(3)]]
+    hidden = [int(size) for size in rng.integers(1, 3, 2 * pairs - 1)]
+    return [
+        (abs(weight) * 10.0**exponent, np.zeros(len(bias)))
+        for (weight, bias), exponent in zip(
+            _drawn(rng, [inputs, *hidden, classes]), exponents, strict=True
+        )
+    ]
+
+
 HARD: dict[str, Callable[[Rng, int, int], Layers]] = {
     "every weight of its size": every_weight_of_its_size,
     "every layer of its size": every_layer_of_its_size,
@@ -146,6 +164,7 @@ HARD: dict[str, Callable[[Rng, int, int], Layers]] = {
     "no hidden layer": no_hidden_layer,
     "constant": constant,
     "single neurons": single_neurons,
+    "extreme exponents": extreme_exponents,
 }
 
 

@@ -199,9 +199,10 @@ def _slopes(value: Tensor, variables: list[Tensor]) -> list[Tensor]:
 
 
 def _moved(batch: Batch, state: State, steps: list[Tensor]) -> State:
-    """One step in units of each variable's range, projected."""
+    """One step in units of each variable's range, projected; none where a slope is no number."""
     torch = require_torch()
     with torch.no_grad():
+        steps = [step.nan_to_num(nan=0.0, posinf=0.0, neginf=0.0) for step in steps]
         x = state.x + batch.problem.domain.width * steps[0]
         parts = zip(batch.pieces, state.parameters, steps[1:], strict=True)
         parameters = [old + (piece.upper - piece.lower) * step for piece, old, step in parts]

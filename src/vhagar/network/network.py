@@ -101,5 +101,6 @@ class Network:
 def confidence(scores: Array, label: int) -> Array:
     """`score[label] - max(other scores)` for each row of `(batch, classes)`."""
     others = np.delete(scores, label, axis=-1)
-    margins: Array = scores[..., label] - others.max(axis=-1)
+    with np.errstate(invalid="ignore"):  # scores beyond float64 have no difference: NaN
+        margins: Array = scores[..., label] - others.max(axis=-1)
     return margins

@@ -32,6 +32,8 @@ Array = NDArray[np.float64]
 HALF_ULP = 2.0**-53
 # By the bytes of a number: for float32 where somebody wants to know how far it may be off.
 _HALF_ULPS = {8: HALF_ULP, 4: 2.0**-24}
+# More than what one product loses to underflow, also where subnormal numbers count as 0.
+_UNDERFLOWS = {8: 2.0**-1022, 4: 2.0**-126}
 
 # Multipliers `(p, q)` for a ReLU layer's index and its coefficients `(a, b)`.
 Choice = Callable[[int, AnyArray, AnyArray], tuple[AnyArray, AnyArray]]
@@ -112,6 +114,7 @@ def through_stage(
             # What rounding does to the coefficients is paid at the input's size.
             paid = weighted(layer.absolute.pull(spread), sizes[place])
             error = error + unit(2 * count + 8, p) * paid
+            error = error + _lost_to_underflow(count, sizes[place], p)
         p, q = layer.pull(p), layer.pull(q)
     return Backward(p, q, constant, error)
 
@@ -131,6 +134,14 @@ def through_relu(
 def unit(terms: int, like: AnyArray) -> float:
     """The relative rounding error of a sum of that many terms, with room."""
     return 1.05 * _half_ulp(like) * (terms + 4)
+
+
+def _lost_to_underflow(terms: int, size: AnyArray, like: AnyArray) -> AnyArray:
+    """What coefficients of both copies, each a sum of products, lose, paid at the input's size.
+
+    A coefficient that vanishes may have been about to be multiplied by something huge.
+    """
+    return 2 * _UNDERFLOWS[like.dtype.itemsize] * (terms + 1) * size.sum(-1).max()
 
 
 def _half_ulp(like: AnyArray) -> float:

@@ -25,6 +25,10 @@ class Scaled:
     """
 
     def __init__(self, arrays: LinearArrays) -> None:
+        with np.errstate(all="ignore"):  # what is beyond float64 is the solver's to refuse
+            self._scale(arrays)
+
+    def _scale(self, arrays: LinearArrays) -> None:
         largest = np.maximum(abs(arrays.column_lower), abs(arrays.column_upper))
         self.column_scale = powers_of_two(largest)
         self.column_scale[arrays.integer] = 1.0

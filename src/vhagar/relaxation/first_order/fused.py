@@ -52,11 +52,12 @@ class Adam:
                 mean, square.div(self.fix_second).sqrt_().add_(1e-12), value=factor
             )  # fmt: skip
             return
-        mean += (1 - self.first) * (slope - mean)
-        square *= self.second
-        square += (1 - self.second) * slope * slope
-        length = np.sqrt(square / self.fix_second) + 1e-12
-        value += factor * mean / length
+        with np.errstate(all="ignore"):  # slopes beyond float64 propose nothing of use
+            mean += (1 - self.first) * (slope - mean)
+            square *= self.second
+            square += (1 - self.second) * slope * slope
+            length = np.sqrt(square / self.fix_second) + 1e-12
+            value += factor * mean / length
 
 
 @dataclass(eq=False)
