@@ -144,6 +144,25 @@ def test_a_step_follows_the_slopes(
     check_step(fused.step, case(2, groups, ratio, decided))
 
 
+@pytest.mark.parametrize(("groups", "ratio"), [(1, 1.0), (3, 1.0), (4, 0.6)])
+def test_numpy_and_torch_take_the_same_step(groups: int, ratio: float) -> None:
+    hexagons, _, *given = case(3, groups, ratio, False)
+    sides = [np.stack(side)[:, None] for side in zip(*(h.sides for h in hexagons), strict=True)]
+    rng, found = np.random.default_rng(44), []
+    values = rng.normal(size=(2, *given[0].shape))
+    for array in (np.asarray, torch.as_tensor):
+        hulls = Hulls(Hexagons.of(map(array, sides), ratio))
+        a, b, numbers = (array(part.double().numpy()) for part in given)
+        p, q, s, t, r = fused.offset(a, b, numbers, hulls)
+        free, better = Free.of(numbers), array(np.arange(len(a)) % 3 == 0)
+        x, x_p = fused.step(
+            (a, b, s, t), tuple(map(array, values)), free, better, hulls, Adam.at(0, 0.05)
+        )
+        found.append((p, q, s, t, r, x, x_p, free.now, free.mean, free.square, free.kept))
+    for ours, theirs in zip(*found, strict=True):
+        np.testing.assert_allclose(ours, theirs.numpy(), rtol=1e-9, atol=1e-9)
+
+
 def triton_offset(a: Any, b: Any, free: Any, hulls: Hulls) -> tuple[Any, ...]:
     from vhagar.relaxation.first_order import kernels
 
