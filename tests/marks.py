@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -26,4 +27,12 @@ def mostly_slow(cases: Sequence[Any], every: int) -> list[Any]:
             marks=[pytest.mark.slow] if k % every else [],
         )
         for k, case in enumerate(cases)
+    ]
+
+
+def slow_if_large(models: Sequence[Path]) -> list[Any]:
+    """Model files for `parametrize`; those of wide networks are slow."""
+    return [
+        pytest.param(path, marks=[pytest.mark.slow] if "_wide_" in path.stem else [])
+        for path in models
     ]

@@ -37,7 +37,7 @@ def until(confidence: float, problem: Problem, options: dict[str, Any]) -> Resul
 
 
 @pytest.mark.subprocess
-@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("workers", [1, pytest.param(2, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", ["attack", "paper-attack"])
 def test_it_raises_the_lower_bound_only(
     name: str, workers: int, corner: Problem, children_of: Callable[[int], set[int]]

@@ -15,6 +15,8 @@ from vhagar_check.errors import Rejected
 from vhagar_check.exact import Exact
 from vhagar_check.model import read_model
 
+from ..marks import slow_if_large
+
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
@@ -52,7 +54,9 @@ def agrees(data: bytes, tmp_path: Path) -> None:
     assert ours.classes == theirs.classes
 
 
-@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.onnx")), ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path", slow_if_large(sorted(EXAMPLES.glob("*.onnx"))), ids=lambda path: path.stem
+)
 def test_bundled_networks(path: Path, tmp_path: Path) -> None:
     agrees(path.read_bytes(), tmp_path)
 

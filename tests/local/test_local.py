@@ -118,7 +118,13 @@ def test_the_margin_encloses_that_of_every_version(
 
 
 @pytest.mark.parametrize(
-    "engine", ["bab", "mip", "first-order", pytest.param("attack", marks=pytest.mark.slow)]
+    "engine",
+    [
+        "bab",
+        "mip",
+        pytest.param("first-order", marks=pytest.mark.slow),
+        pytest.param("attack", marks=pytest.mark.slow),
+    ],
 )
 @pytest.mark.parametrize("limit", [0.01, 0.4])
 def test_every_engine_answers(engine: str, limit: float) -> None:

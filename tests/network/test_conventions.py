@@ -196,12 +196,13 @@ def with_skip(build: Any, shape: tuple[int, ...]) -> Any:
     return model.add("Flatten").add("Gemm", LAST[:, :12], transB=1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("shape", "options"),
     [
-        pytest.param(IMAGE, {}, marks=pytest.mark.slow),
-        pytest.param(IMAGE, {"mean": MEAN, "std": STD}, marks=pytest.mark.slow),
-        pytest.param((4, 5, 3), {"layout": "hwc"}, marks=pytest.mark.slow),
+        (IMAGE, {}),
+        (IMAGE, {"mean": MEAN, "std": STD}),
+        ((4, 5, 3), {"layout": "hwc"}),
         ((4, 5, 3), {"layout": "hwc", "mean": MEAN, "std": STD}),
     ],
 )

@@ -11,6 +11,8 @@ import pytest
 
 from vhagar.network import AbstractLinear, read_onnx
 
+from ..marks import slow_if_large
+
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.onnx"))
 IMAGE = (3, 7, 6)
 
@@ -146,7 +148,7 @@ def check(save: Callable, onnxruntime_scores: Callable) -> Callable[[Builder], N
     return lambda builder: agree(save(builder), builder.shape, onnxruntime_scores)
 
 
-@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", slow_if_large(EXAMPLES), ids=lambda path: path.stem)
 def test_bundled_networks(path: Path, onnxruntime_scores: Callable) -> None:
     agree(path, read_onnx(path).input_shape, onnxruntime_scores)
 

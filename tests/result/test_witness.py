@@ -239,6 +239,7 @@ def test_scores_that_are_not_finite_prove_nothing() -> None:
     refusal(verdict)
 
 
+@pytest.mark.slow
 def test_what_is_stated_is_never_more_than_what_is_exact() -> None:
     witnesses = 0
     for number in range(0, 384, 5):

@@ -113,7 +113,7 @@ class Killer:
 
 
 @pytest.mark.subprocess
-@pytest.mark.parametrize("killed", [1, 2])
+@pytest.mark.parametrize("killed", [pytest.param(1, marks=pytest.mark.slow), 2])
 def test_killed_workers_take_nothing_with_them(
     killed: int, problem: Problem, alone: Result, children_of: ChildrenOf
 ) -> None:
@@ -147,6 +147,7 @@ def fail_with_many_nodes(argument, channel):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.subprocess
 def test_an_error_in_a_worker_loses_no_node(
     problem: Problem,

@@ -13,8 +13,6 @@ from vhagar.network import Affine, Relu
 from vhagar.result import Witness, WitnessCheck
 from vhagar.search import ENGINES, engine_named
 
-from ..marks import mostly_slow
-
 GAP = 0.02
 
 
@@ -37,8 +35,9 @@ def options(engine: str, gap: float) -> dict[str, Any]:
 CASES = [(0, (1, 4, 4)), (1, (1, 5, 5)), (8, (1, 5, 5)), (10, (1, 4, 4))]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize(("seed", "shape"), mostly_slow(CASES, 4))
+@pytest.mark.parametrize(("seed", "shape"), CASES)
 def test_a_range_is_as_bad_as_its_worst_angle(
     seed: int, shape: tuple[int, ...], engine: str
 ) -> None:

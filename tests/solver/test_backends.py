@@ -107,6 +107,7 @@ def test_products_for_who_knows_them_and_rows_for_the_others(
     assert relaxed.bound == pytest.approx(unit / 2, rel=1e-5)
 
 
+@pytest.mark.slow
 def test_a_range_of_contrasts_is_split_only_where_products_are_not_known(
     backend: Backend, monkeypatch: pytest.MonkeyPatch
 ) -> None:

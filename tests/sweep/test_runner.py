@@ -54,6 +54,7 @@ def test_a_sweep_answers_every_question_as_verify_does(pairs: Study, tmp_path: P
     assert require_true_witnesses(tmp_path / "s.db") > 0
 
 
+@pytest.mark.slow
 @pytest.mark.subprocess
 def test_smaller_perturbations_come_first_and_help_the_larger(pairs: Study, tmp_path: Path) -> None:
     """In the order of the study the larger one comes first."""
@@ -118,6 +119,7 @@ class _Stop(Silent):
             raise KeyboardInterrupt
 
 
+@pytest.mark.slow
 @pytest.mark.subprocess
 def test_an_interrupted_sweep_goes_on(
     pairs: Study, tmp_path: Path, children_of: ChildrenOf

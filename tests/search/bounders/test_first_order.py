@@ -62,6 +62,7 @@ def test_the_default_engine_turns_to_it_by_size(monkeypatch: pytest.MonkeyPatch)
     assert result.status is Status.EXHAUSTED
 
 
+@pytest.mark.slow
 @pytest.mark.subprocess
 def test_the_attack_runs_beside_it() -> None:
     """Both ends move, and Ctrl-C returns what is known by then."""

@@ -37,6 +37,7 @@ from vhagar.search.branch_and_bound import Bab
 from vhagar.search.node import Closed, Node, Region
 from vhagar.solver.simplex import LpStatus
 
+from ...marks import mostly_slow
 from ...oracle.cases import KINDS, Case
 from ...relaxation.lp.test_node_bound import duals_of
 from ..nodes import Found, agreeing, every_kind, everything, exactly, with_one_reversed
@@ -192,7 +193,7 @@ def require_covered(found: Found, open_: list[Node], closed: Closed) -> None:
 
 
 @every_kind
-@pytest.mark.parametrize("states", [1, 5, 4096])
+@pytest.mark.parametrize("states", mostly_slow([5, 1, 4096], 3))
 def test_no_input_is_lost(kind: str, states: int) -> None:
     """Also where the states of most nodes are gone by the time they are needed."""
     for found in list(suitable(kind))[:3]:
@@ -217,6 +218,7 @@ def hard_case() -> Found:
     return max((found for kind in ("linf", "patch") for found in suitable(kind)), key=left)
 
 
+@pytest.mark.slow
 def test_branching_gains_something() -> None:
     rng = np.random.default_rng(53)
     layers: list[Affine | Relu] = []
