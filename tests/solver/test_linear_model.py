@@ -1,4 +1,4 @@
-"""The solver-free linear model: columns, rows, blocks, and coefficients too small for solvers."""
+"""The solver-free linear model: columns, rows and blocks."""
 
 from __future__ import annotations
 
@@ -68,38 +68,3 @@ def test_blocks_must_have_the_same_number_of_rows() -> None:
     x = model.add_columns(np.zeros(3), 1.0)
     with pytest.raises(ValueError, match="rows"):
         model.add_rows([(x, 1.0), (x, [[1.0, 1.0, 1.0]])], 0.0, 0.0)
-
-
-@pytest.mark.parametrize("tiny", [1e-9, 9e-10, -3e-10, 1e-15])
-def test_coefficients_too_small_for_solvers_widen_their_row(tiny: float) -> None:
-    model = LinearModel()
-    x = model.add_columns([-2.0, 0.0, 0.0], [1.0, 1.0, 1.0])
-    model.add_rows([(x, [[tiny, 1.0, 0.0]])], 0.5, 0.75)
-    model.add_rows([(x, [[1.0, 1.0, 1.0]])], 0.5, 0.75)
-    arrays = model.arrays()
-    assert arrays.matrix.toarray().tolist() == [[0, 1, 0], [1, 1, 1]]
-    # Whatever the dropped column does, the row still allows it.
-    assert arrays.row_lower[0] <= 0.5 - 2.0 * abs(tiny)
-    assert arrays.row_upper[0] >= 0.75 + 2.0 * abs(tiny)
-    assert arrays.row_lower[0] == pytest.approx(0.5, abs=1e-7)
-    assert (arrays.row_lower[1], arrays.row_upper[1]) == (0.5, 0.75)
-
-
-def test_a_dropped_coefficient_of_a_free_column_frees_its_row() -> None:
-    model = LinearModel()
-    x = model.add_columns([-np.inf, -np.inf], [np.inf, 1.0])
-    model.add_rows([(x, [[1e-12, 1.0]])], 0.0, 1.0)
-    model.add_rows([(x, [[2.0, 1e-12]])], 0.0, 1.0)
-    model.add_rows([(x, [[2.0, 1.0]])], 0.0, 1.0)
-    arrays = model.arrays()
-    assert arrays.row_lower.tolist() == [-np.inf, -np.inf, 0.0]
-    assert arrays.row_upper.tolist() == [np.inf, np.inf, 1.0]
-
-
-def test_coefficients_that_solvers_keep_are_kept() -> None:
-    model = LinearModel()
-    x = model.add_columns(np.zeros(2), np.inf)
-    model.add_rows([(x, [[1.1e-9, 1e9]])], 0.0, 1.0)
-    arrays = model.arrays()
-    assert arrays.matrix.toarray().tolist() == [[1.1e-9, 1e9]]
-    assert (arrays.row_lower[0], arrays.row_upper[0]) == (0.0, 1.0)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -18,8 +16,8 @@ Array = NDArray[np.float64]
 
 # Random inputs to choose from, for each that is wanted, where there is no dataset.
 _CHOICE = 4
-# The most rows that the network sees at once when inputs are sorted.
-_CHUNK = 1024
+# Inputs per forward pass, which bounds the memory.
+CHUNK = 1024
 _CLIMB_STEPS, _CLIMB_STEP = 20, 0.1
 # Of the starts: how many climb, and how many lie between two that climbed.
 _CLIMBING, _BETWEEN = 0.25, 0.25
@@ -59,7 +57,7 @@ def hyper_input(
     number = max(len(dataset), count if len(dataset) else _CHOICE * count)
     random = rng.uniform(domain.lower, domain.upper, (number, domain.size))
     inputs = np.concatenate([dataset, random])
-    sure = _confidences(model, inputs, problem.source)
+    sure = confidences(model, inputs, problem.source)
     ranked = inputs[np.argsort(-sure, kind="stable")]
     classified = int((sure > 0).sum())
     if classified <= count:
@@ -68,17 +66,16 @@ def hyper_input(
     return ranked[: step * count : step]
 
 
-def _confidences(model: TorchNetwork, inputs: Array, label: int) -> Array:
+def confidences(model: TorchNetwork, inputs: Array, label: int) -> Array:
+    """Return the confidence of every input in a class, computed chunk by chunk."""
+    if not len(inputs):
+        return np.zeros(0)
     torch = require_torch()
     with torch.no_grad():
-        parts = [model.scores(model.tensor(part)) for part in _chunks(inputs)]
+        chunks = (inputs[k : k + CHUNK] for k in range(0, len(inputs), CHUNK))
+        parts = [model.scores(model.tensor(part)) for part in chunks]
     scores: Array = torch.cat(parts).cpu().double().numpy()
     return confidence(scores, label)
-
-
-def _chunks(inputs: Array) -> Iterator[Array]:
-    for k in range(0, len(inputs), _CHUNK):
-        yield inputs[k : k + _CHUNK]
 
 
 def more_starts(

@@ -1,4 +1,4 @@
-"""Dataset sampling: the most confident input of a dataset that the perturbation turns."""
+"""Dataset sampling: the most confident attackable input of a dataset."""
 
 from __future__ import annotations
 
@@ -6,14 +6,12 @@ import time
 
 import numpy as np
 
+from vhagar.attack.starts import CHUNK
 from vhagar.baseline.local_attack import LocalAttack
 from vhagar.dataset import named_dataset
 from vhagar.engine import AbstractEngine
 from vhagar.errors import InvalidInput
 from vhagar.result import Rejection, Run
-
-# Inputs looked at between two looks at the clock.
-_CHUNK = 512
 
 
 class DatasetEngine(AbstractEngine):
@@ -35,11 +33,11 @@ class DatasetEngine(AbstractEngine):
         run.note(f"{own} of {len(dataset)} inputs of the dataset are classified {problem.source}")
         # The most confident first: the first that can be attacked is the answer.
         order = np.argsort(-sure, kind="stable")[:own]
-        for start in range(0, own, _CHUNK):
+        for start in range(0, own, CHUNK):
             if time.monotonic() >= deadline:
                 run.note(f"time ran out after the {start} most confident of them")
                 return True
-            inputs = dataset[order[start : start + _CHUNK]]
+            inputs = dataset[order[start : start + CHUNK]]
             for found in local.attacks(inputs):
                 x = inputs[found.row]
                 verdict = run.offer_witness(found.target, x, found.root, found.parameters)

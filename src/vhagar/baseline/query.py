@@ -85,7 +85,7 @@ def delta_query(problem: Problem, piece: AbstractPiece, target: int, delta: floa
         leads[:, label] = 1.0
         builder.model.add_rows([(scores, leads)], least, np.inf)
     # Nothing is negligible to us: what Marabou does with small numbers is its own affair.
-    arrays = builder.model.arrays(smallest=0.0)
+    arrays = builder.model.arrays()
     return Query(arrays, tuple(builder.relus), np.concatenate(builder.inputs), x, x_p)
 
 
@@ -106,7 +106,7 @@ def _image(builder: _Builder, piece: AbstractPiece, x: Columns) -> Columns:
         return _clipped(builder, piece.required_formula(), piece.domain, x)
     before = model.column_count
     x_p = piece.add_rows(model, x)
-    arrays = model.arrays(smallest=0.0)
+    arrays = model.arrays()
     if arrays.integer.any():
         raise InvalidInput(f"Marabou has no integer variables, which {piece.label} needs")
     # Whatever no equation defines is an input of its own: free pixels, the change of brightness.

@@ -16,6 +16,7 @@ from scipy import sparse
 from vhagar.errors import InvalidNetwork
 from vhagar.network.convolution import LARGEST_MATRIX, Convolution
 from vhagar.network.layers import (
+    LARGEST_TENSOR,
     AbstractLayer,
     AbstractLinear,
     Affine,
@@ -29,8 +30,6 @@ from vhagar.network.layers import (
 # A scaling from pixel to pixel makes a full matrix of a convolution (or of nothing) up to this many
 # entries, and a sparse one above.
 _LARGEST_FULL_MATRIX = 2**24
-# Matrices of more entries than this are refused: what holds them takes gigabytes.
-LARGEST_SPARSE_MATRIX = 2**27
 
 
 class LayerChain:
@@ -199,9 +198,9 @@ def _matrix_layer(
 
 def require_size(entries: int) -> None:
     """Refuse a matrix that would take gigabytes."""
-    if entries > LARGEST_SPARSE_MATRIX:
+    if entries > LARGEST_TENSOR:
         raise InvalidNetwork(
             f"written as one linear layer, a part of the network takes a matrix of {entries:,} "
-            f"entries, more than {LARGEST_SPARSE_MATRIX:,}; the network is too large for its "
+            f"entries, more than {LARGEST_TENSOR:,}; the network is too large for its "
             "branches"
         )

@@ -14,9 +14,7 @@ from onnx import TensorProto, helper, numpy_helper
 from vhagar.network.convolution import Convolution
 from vhagar.network.layers import AbstractLayer, Affine, Relu, SparseAffine
 from vhagar.network.network import ModelFile, Network
-
-# Old enough for every onnxruntime that the project supports.
-_OPSET, _IR_VERSION = 17, 8
+from vhagar.network.onnx_graph import IR_VERSION, OPSET
 
 
 def write_onnx(network: Network, path: str | Path) -> None:
@@ -63,8 +61,8 @@ def onnx_bytes(network: Network) -> bytes:
         [helper.make_tensor_value_info("scores", TensorProto.FLOAT, ["batch", network.classes])],
         tensors,
     )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", _OPSET)])
-    model.ir_version = _IR_VERSION
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)])
+    model.ir_version = IR_VERSION
     onnx.checker.check_model(model)
     return bytes(model.SerializeToString())
 

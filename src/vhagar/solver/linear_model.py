@@ -17,9 +17,6 @@ Array = NDArray[np.float64]
 Columns = NDArray[np.int64]
 Block = tuple[Columns, ArrayLike | sparse.sparray]
 
-# Solvers drop coefficients up to this, silently. We drop them first, and widen the row.
-_SMALLEST_COEFFICIENT = 1e-9
-
 
 @dataclass(frozen=True, eq=False)
 class Products:
@@ -102,30 +99,20 @@ class LinearModel:
         """Products that rows only relax."""
         self._products.append(products)
 
-    def arrays(self, smallest: float = _SMALLEST_COEFFICIENT) -> LinearArrays:
-        """The finished model, with negligible coefficients moved into the rows' bounds.
-
-        Whoever scales the model first has better means to say what is negligible.
-        """
-        lower, upper = np.concatenate(self._lower), np.concatenate(self._upper)
+    def arrays(self) -> LinearArrays:
+        """Return the finished model. Coefficients that a solver would drop are left to scaling."""
         rows, columns, values = (np.concatenate(part) for part in zip(*self._entries, strict=True))
         shape = (self.row_count, self.column_count)
         matrix = sparse.csr_array(sparse.coo_array((values, (rows, columns)), shape=shape))
         matrix.sum_duplicates()
         matrix.eliminate_zeros()
-        tiny = abs(matrix)
-        tiny.data[tiny.data > smallest] = 0.0
-        tiny.eliminate_zeros()  # a zero times an infinite bound would not be zero
-        reach = tiny @ np.maximum(abs(lower), abs(upper))
-        matrix.data[abs(matrix.data) <= smallest] = 0.0
-        matrix.eliminate_zeros()
         return LinearArrays(
-            lower,
-            upper,
+            np.concatenate(self._lower),
+            np.concatenate(self._upper),
             np.concatenate(self._integer),
             matrix,
-            np.concatenate(self._row_lower) - 2.0 * reach,
-            np.concatenate(self._row_upper) + 2.0 * reach,
+            np.concatenate(self._row_lower),
+            np.concatenate(self._row_upper),
             tuple(self._products),
         )
 

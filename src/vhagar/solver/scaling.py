@@ -1,7 +1,7 @@
 """Scaling by powers of two, which changes nothing but the units.
 
-Every column then lies in [-1, 1] and every row's largest coefficient near 1, whatever the weights
-of the network: a solver's absolute tolerances mean the same for every model.
+Every bounded column then lies in [-1, 1] and every row's largest coefficient is near 1, whatever
+the weights of the network: a solver's absolute tolerances mean the same for every model.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from vhagar.solver.linear_model import LinearArrays
 
 Array = NDArray[np.float64]
 
-# Solvers drop coefficients up to about 1e-9, silently but for a warning; SCIP takes them for 0.
+# Solvers drop coefficients up to about 1e-9 with no more than a warning; SCIP takes them for 0.
 SMALLEST_COEFFICIENT = 2e-9
 
 
 class Scaled:
-    """A model in units of its own: `column = column_scale * scaled column`, rows times `row_scale`.
+    """A scaled model: `column = column_scale * scaled column`, rows multiplied by `row_scale`.
 
-    Coefficients too small for a solver are dropped, and the rows widened by what they can
+    Coefficients too small for a solver are dropped, and the rows are widened by what they can
     contribute: `reach`.
     """
 
@@ -34,7 +34,7 @@ class Scaled:
         self.column_scale[arrays.integer] = 1.0
         matrix = arrays.matrix.copy()
         lengths = np.diff(matrix.indptr)
-        # A column fixed at 0 contributes nothing, and must not be what a row is scaled by.
+        # A column fixed at 0 contributes nothing, and must not determine the scale of a row.
         relevant = np.where(largest > 0, self.column_scale, 0.0)
         matrix.data = matrix.data * relevant[matrix.indices]
         peaks = np.zeros(matrix.shape[0])
@@ -43,8 +43,8 @@ class Scaled:
         matrix.data = matrix.data * np.repeat(self.row_scale, lengths)
         tiny = abs(matrix)
         tiny.data = np.where(tiny.data < SMALLEST_COEFFICIENT, tiny.data, 0.0)
-        # The scaled columns lie in [-1, 1].
-        self.reach: Array = 2.0 * np.asarray(tiny.sum(axis=1)).reshape(-1)
+        tiny.eliminate_zeros()  # a zero times an infinite bound would not be zero
+        self.reach: Array = 2.0 * (tiny @ np.where(np.isfinite(largest), 1.0, np.inf))
         matrix.data[abs(matrix.data) < SMALLEST_COEFFICIENT] = 0.0
         matrix.eliminate_zeros()
         self.matrix = matrix

@@ -78,7 +78,7 @@ class PairModel:
     @cached_property
     def arrays(self) -> LinearArrays:
         """The finished model."""
-        return self.model.arrays(smallest=0.0)  # the simplex scales, and drops then
+        return self.model.arrays()
 
     def _add_layer(
         self, bounds: Relaxed, layer: int, first: Expression, second: Expression
