@@ -58,7 +58,7 @@ def test_linear_units_pass_on_what_they_receive() -> None:
     assert layer.neurons == 3
     assert Relu((5,)).neurons == 5
     assert Relu((5,), np.zeros(5, dtype=bool)).linear is None
-    with pytest.raises(InvalidNetwork, match="a mark for each"):
+    with pytest.raises(InvalidNetwork, match="a mask"):
         Relu((4,), LINEAR)
 
 

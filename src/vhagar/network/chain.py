@@ -1,8 +1,8 @@
 """Builds the list of layers of a network step by step.
 
-Element-wise scalings and shifts (input normalisation, biases that come as an Add) are not layers of
-their own: they fold into the linear layer before them or, where there is none, into the next one.
-Sparse layers are composed with the linear layers beside them as long as the product stays small.
+Element-wise scalings and shifts (input normalisation, biases written as an Add) do not become
+layers: they are folded into the linear layer before them or, if there is none, into the next one.
+Sparse layers are composed with the neighbouring linear layers as long as the product stays small.
 """
 
 from __future__ import annotations
@@ -27,18 +27,17 @@ from vhagar.network.layers import (
     SparseAffine,
 )
 
-# A scaling from pixel to pixel makes a full matrix of a convolution (or of nothing) up to this many
-# entries, and a sparse one above.
+# A layer with a matrix of up to this many entries may become dense; a larger one stays sparse.
 _LARGEST_FULL_MATRIX = 2**24
 
 
 class LayerChain:
-    """The layers so far and the shape of what leaves them."""
+    """The layers so far and the shape of their output."""
 
     def __init__(self, input_shape: Shape) -> None:
         self.shape: Shape = input_shape
         self._layers: list[AbstractLayer] = []
-        # A scaling `x * scale + offset` of what leaves the last layer, waiting for a linear layer.
+        # A scaling `x * scale + offset` of the last output that waits for a linear layer.
         self._pending: tuple[Array, Array] | None = None
 
     @property
@@ -71,7 +70,7 @@ class LayerChain:
             return
         scale, offset = (part.reshape(self.shape) for part in self._pending)
         self._pending = None
-        # With padding, the shift does not reach the border's zeros: the bias differs by place.
+        # The shift does not apply to the padding, so the bias depends on the position.
         shifted = (layer.flat_bias + layer.correlate(offset[None]).reshape(-1)).reshape(
             layer.out_shape
         )
@@ -87,7 +86,7 @@ class LayerChain:
             self._join(_matrix_layer(columns, shifted.reshape(-1), self.shape, layer.out_shape))
 
     def sparse(self, matrix: sparse.csr_array, offset: Array, out_shape: Shape) -> None:
-        """Any linear map of the whole."""
+        """Append any linear map of the current value."""
         if self._pending is not None:
             scale, shift = (part.reshape(-1) for part in self._pending)
             offset = offset + matrix @ shift
@@ -108,7 +107,7 @@ class LayerChain:
             self._pending = old_scale * scale, old_offset * scale + offset
 
     def _settle(self) -> None:
-        """A scaling that no linear layer follows becomes a (diagonal) linear layer."""
+        """Turn a pending scaling into a diagonal linear layer."""
         if self._pending is None:
             return
         scale, offset = (part.reshape(-1) for part in self._pending)
@@ -132,9 +131,9 @@ class LayerChain:
 
 
 def _composed(first: AbstractLinear, second: AbstractLinear) -> AbstractLinear | None:
-    """Both as one, if one of them is sparse and the product is small; else None.
+    """Compose two layers if one of them is sparse and the product is small; else return None.
 
-    Bounds through one layer are tighter than those through two.
+    Bounds through one layer are tighter than bounds through two.
     """
     if not (isinstance(first, SparseAffine) or isinstance(second, SparseAffine)):
         return None
@@ -152,7 +151,7 @@ def _composed(first: AbstractLinear, second: AbstractLinear) -> AbstractLinear |
 
 
 def _dense_if_full(layer: SparseAffine) -> AbstractLinear:
-    """A matrix that has most of its entries is handled faster as a full one."""
+    """Make a matrix dense, which is faster, if most of its entries are nonzero."""
     size = math.prod(layer.weight.shape)
     if size > _LARGEST_FULL_MATRIX or layer.weight.nnz < size / 2:
         return layer
@@ -183,7 +182,7 @@ def _scaled_output(layer: AbstractLinear, scale: Array, offset: Array) -> Abstra
 
 
 def _writable(layer: Convolution) -> sparse.coo_array:
-    """The convolution's matrix, unless it is out of all proportion."""
+    """Return the convolution's matrix, unless it is too large."""
     require_size(layer.out_size * layer.fan_in)
     return layer.matrix.tocoo()
 

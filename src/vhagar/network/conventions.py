@@ -1,8 +1,8 @@
-"""How a question's inputs become a model's: axes, shape and normalisation.
+"""Input conventions: how a problem's inputs become a model's, by axes, shape and normalisation.
 
-Questions are asked about raw pixels, channels first: `(channels, rows, columns)`. A model may want
-them channels last, flat, or as `(x - mean) / std`. A convention says which, and is part of the
-network: of its layers, of the second opinion on its witnesses, of results and of certificates.
+Problems are about raw pixels, channels first: `(channels, rows, columns)`. A model may expect them
+channels last, flat, or as `(x - mean) / std`. The convention is part of the network: of its layers,
+of the second opinion on its witnesses, of results and of certificates.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ LAYOUTS = ("chw", "hwc")
 
 @dataclass(frozen=True)
 class Convention:
-    """What happens to an input of `input_shape` before a model takes it as `model_shape`.
+    """The map from an input of `input_shape` to a model's input of `model_shape`.
 
-    First `(x - mean) / std`, with one number for each channel (for each entry, where the input is
-    no image) or one for all; none of either means that nothing is subtracted or divided. Then, for
-    the layout "hwc", the channels go last. Then the shape is changed.
+    First comes `(x - mean) / std`, with one number for each channel (or each entry, if the input is
+    not an image) or one for all; an empty tuple leaves the step out. Then, for the layout "hwc",
+    the channels go last. Finally the input is reshaped.
     """
 
     input_shape: Shape
@@ -72,7 +72,7 @@ class Convention:
 
     @property
     def _groups(self) -> int:
-        """How many numbers a mean or std can have."""
+        """The number of entries of a mean or std that is not uniform."""
         return {2: 1}.get(len(self.input_shape), self.input_shape[0])
 
     @property
@@ -82,12 +82,12 @@ class Convention:
         return unchanged and not self.mean and not self.std
 
     def spread(self, values: tuple[float, ...]) -> Array:
-        """One number for each channel, for each entry, or for all: in a shape that broadcasts."""
+        """Reshape a mean or std so that it broadcasts over inputs."""
         rest = len(self.input_shape) - 1
         return np.asarray(values, dtype=np.float64).reshape(-1, *(1,) * rest)
 
     def to_model(self, x: Array) -> Array:
-        """The model's own inputs `(batch, *model_shape)` for a batch of the question's."""
+        """Convert a batch of inputs to the model's `(batch, *model_shape)`."""
         images = np.asarray(x, dtype=np.float64).reshape(-1, *self.input_shape)
         if self.mean:
             images = images - self.spread(self.mean)
@@ -98,7 +98,7 @@ class Convention:
         return images.reshape(-1, *self.model_shape)
 
     def plain(self) -> dict[str, Any]:
-        """In JSON's own types."""
+        """Return the fields in JSON's own types."""
         return {
             "layout": self.layout,
             "model_shape": list(self.model_shape),
@@ -128,10 +128,10 @@ def convention(
     mean: Numbers | None = None,
     std: Numbers | None = None,
 ) -> Convention:
-    """The convention that a user's options mean for a model whose input has `model_shape`.
+    """Build the convention from a user's options, for a model whose input has `model_shape`.
 
-    `layout` is that of the model. `image_shape` is `(channels, rows, columns)` or `(rows, columns)`
-    and needed where the model's input is flat, if it is an image.
+    `layout` is that of the model. `image_shape` is `(channels, rows, columns)` or
+    `(rows, columns)`; it is needed if the model takes an image as a flat vector.
     """
     if image_shape is not None:
         shape = _image_shape(image_shape)

@@ -22,7 +22,7 @@ from vhagar.network.layers import (
     rows_times,
 )
 
-# A convolution with more products than this is never written out as a matrix on the way.
+# A convolution with more products than this is never expanded into a matrix.
 LARGEST_MATRIX = 2**20
 
 
@@ -32,7 +32,7 @@ class Convolution(AbstractLinear):
 
     `weight` is `(filters, channels / groups, height, width)`, `padding` is
     `(top, left, bottom, right)`. `bias` is `(filters,)`, or `(filters, height, width)` when a
-    normalisation folded into a padded convolution makes it differ from place to place.
+    normalisation folded into a padded convolution makes it depend on the position.
     """
 
     weight: Array
@@ -121,7 +121,7 @@ class Convolution(AbstractLinear):
         return self._spread(batch.reshape(-1, *self.out_shape)).reshape(len(batch), self.in_size)
 
     def _spread(self, images: Array) -> Array:
-        """The transpose of `correlate`: every output goes back to the pixels it was made of."""
+        """The transpose of `correlate`."""
         top, left = self.padding[:2]
         (sh, sw), (dh, dw), (kh, kw) = self.stride, self.dilation, self.weight.shape[2:]
         _, height, width = self.out_shape
@@ -150,7 +150,7 @@ class Convolution(AbstractLinear):
 
     @cached_property
     def matrix(self) -> sparse.csr_array:
-        # Which input each weight meets at each output: convolve the numbers of the pixels.
+        # The input that each weight multiplies, for every output.
         filters, height, width = self.out_shape
         per_group, (kh, kw) = filters // self.groups, self.weight.shape[2:]
         grid = np.arange(height * width).reshape(height, width)

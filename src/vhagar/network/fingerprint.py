@@ -1,7 +1,6 @@
-"""What a network computes, as a short text: it changes whenever a weight does.
+"""The fingerprint of a network, which changes whenever a weight does.
 
-It is made from the layers, not from the file: a model that was exported again, with another date in
-it, is still the same.
+It is computed from the layers, not from the file: a model that was merely exported again keeps it.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from vhagar.network.network import Network
 
 
 def fingerprint(network: Network) -> str:
-    """64 hexadecimal digits: SHA-256 of the input shape, the layers and all their numbers."""
+    """Return the SHA-256 of the input shape, the layers and all their numbers, in hexadecimal."""
     digest = hashlib.sha256()
     digest.update(repr(tuple(int(size) for size in network.input_shape)).encode())
     for layer in network.layers:

@@ -1,8 +1,8 @@
 """A classifier as a graph of values: linear operations and ReLU units, nothing else.
 
-Whatever else a model computes is made of these two by the functions of `units/`. Every value has a
-depth, the number of ReLU layers below it: a linear operation is as deep as its deepest operand, the
-units on a value one deeper than the value. `lowering.py` makes a chain of layers of the graph.
+The functions of `units/` express everything else by these two. Every value has a depth, the number
+of ReLU layers below it: a linear operation is as deep as its deepest operand, units are one deeper
+than their operand. `lowering.py` turns the graph into a chain of layers.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from vhagar.network.maps import AbstractMap, ScaleMap, selection
 
 @dataclass(frozen=True, eq=False)
 class Value:
-    """Some numbers of the computation, flat. `number` counts values in order of creation."""
+    """A flat array of the computation. `number` counts values in order of creation."""
 
     size: int
     depth: int
@@ -29,7 +29,7 @@ class Value:
 
 @dataclass(frozen=True)
 class Tensor:
-    """A value seen in a shape, without the batch dimension. Reshaping makes no new value."""
+    """A value with a shape, without the batch dimension. Reshaping creates no new value."""
 
     value: Value
     shape: Shape
@@ -71,7 +71,7 @@ Operation = Linear | Units
 
 
 class Graph:
-    """The operations so far, in order; and functions that add more."""
+    """The operations so far, in order, and methods that add more."""
 
     def __init__(self, input_shape: Shape) -> None:
         self.input = Tensor(Value(math.prod(input_shape), 0, 0), input_shape)

@@ -1,4 +1,4 @@
-"""A model file as plain facts: what is in it, and the layers it becomes."""
+"""Plain facts about a model file: its contents, and the layers it becomes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from vhagar.network import AbstractLayer, Affine, Convolution, Network, Relu, Sp
 from vhagar.network.onnx_reader import GraphReader, model_content, parse_model, read_onnx
 from vhagar.version import __version__
 
-# Rises when a field changes its meaning or goes away.
+# Increases when a field changes its meaning or is removed.
 _SCHEMA = 1
 
 
@@ -33,7 +33,7 @@ class LayerFacts:
 
 @dataclass(frozen=True)
 class Inspection:
-    """Everything that `vhagar inspect` says. Without layers, where something is not supported."""
+    """The output of `vhagar inspect`; there are no layers if something is not supported."""
 
     model: str
     opset: int
@@ -57,7 +57,7 @@ class Inspection:
         return sum(layer.linear_units for layer in self.layers)
 
     def json(self) -> str:
-        """All of it as strict JSON."""
+        """Return everything as strict JSON."""
         units = {"relu_units": self.relu_units, "linear_units": self.linear_units}
         head = {"schema": _SCHEMA, "vhagar": __version__}
         return json.dumps({**head, **asdict(self), **units}, indent=2, allow_nan=False) + "\n"
@@ -66,7 +66,7 @@ class Inspection:
 def inspect(
     path: Path, input_range: tuple[float, float] = (0.0, 1.0), **conventions: Any
 ) -> Inspection:
-    """What a model file holds and becomes. Files that are no classifiers are errors.
+    """Inspect a model file; a file that is not a classifier is an error.
 
     The conventions are those of `read_onnx`.
     """
@@ -99,13 +99,13 @@ def inspect(
 
 def _facts(layer: AbstractLayer) -> LayerFacts:
     units = layer.neurons if isinstance(layer, Relu) else 0
-    carried = layer.in_size - units if isinstance(layer, Relu) else 0
+    linear = layer.in_size - units if isinstance(layer, Relu) else 0
     shapes = tuple(int(size) for size in layer.in_shape), tuple(int(n) for n in layer.out_shape)
-    return LayerFacts(type(layer).__name__, *shapes, units, carried, *_weights(layer))
+    return LayerFacts(type(layer).__name__, *shapes, units, linear, *_weights(layer))
 
 
 def _weights(layer: AbstractLayer) -> tuple[int, str]:
-    """How many numbers a layer holds, and what else there is to say about it."""
+    """Return the number of weights of a layer, and details about it."""
     if isinstance(layer, Convolution):
         return layer.weight.size + layer.bias.size, _convolution(layer)
     if isinstance(layer, Affine):

@@ -1,7 +1,7 @@
 """The layers of a network: plain, frozen, in float64.
 
-Every layer maps flat batches `(batch, in_size)` to `(batch, out_size)`. Shapes are kept beside, for
-those who need the image (convolutions, perturbations, pictures); flattening is never a layer,
+Every layer maps flat batches `(batch, in_size)` to `(batch, out_size)`. Shapes are stored as well,
+for code that needs the image (convolutions, perturbations, plots); flattening is never a layer,
 because rows of a batch are always flat in C order.
 """
 
@@ -24,7 +24,7 @@ Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 Shape = tuple[int, ...]
 
-# More values than this in one tensor (a gigabyte) are taken for damage, not for an image.
+# Most entries of one tensor or matrix (gigabytes); a file that asks for more is refused.
 LARGEST_TENSOR = 2**27
 
 
@@ -63,7 +63,7 @@ class AbstractLinear(AbstractLayer):
     @property
     @abstractmethod
     def fan_in(self) -> int:
-        """The most products any output sums: what a rounding error bound needs."""
+        """The largest number of products in any output, which bounds the rounding error."""
 
     @abstractmethod
     def times(self, batch: Array) -> Array:
@@ -78,7 +78,7 @@ class AbstractLinear(AbstractLayer):
 
     @abstractmethod
     def mapped(self, function: Callable[[Array], Array]) -> Self:
-        """The layer with a function applied to each of its weights and biases."""
+        """Return the layer with a function applied to each of its weights and biases."""
 
     @cached_property
     def absolute(self) -> AbstractLinear:
@@ -136,7 +136,7 @@ class Affine(AbstractLinear):
 
 @dataclass(frozen=True, eq=False)
 class SparseAffine(AbstractLinear):
-    """`y = weight x + bias` with few entries: what branches and their joins become."""
+    """`y = weight x + bias` with a sparse weight, as branches and joins need it."""
 
     weight: sparse.csr_array
     bias: Array
@@ -190,10 +190,9 @@ class SparseAffine(AbstractLinear):
 
 @dataclass(frozen=True, eq=False)
 class Relu(AbstractLayer):
-    """`max(x, 0)`, element by element, except for linear units, which pass on what they receive.
+    """`max(x, 0)`, element by element, except for linear units, which pass their input through.
 
-    `linear` `(size,)` marks the linear units; None where there are none. They carry values past the
-    layer, such as a skip connection.
+    `linear` `(size,)` marks the linear units, which skip connections need; None means no such unit.
     """
 
     shape: Shape
@@ -209,14 +208,14 @@ class Relu(AbstractLayer):
         mask = np.array(self.linear, dtype=np.bool_)
         if mask.shape != (self.in_size,):
             raise InvalidNetwork(
-                f"a ReLU layer of {self.in_size} units needs a mark for each, not {mask.shape}"
+                f"a ReLU layer of {self.in_size} units needs a mask of that size, not {mask.shape}"
             )
         mask.setflags(write=False)
         object.__setattr__(self, "linear", mask if mask.any() else None)
 
     @property
     def neurons(self) -> int:
-        """How many units are ReLUs."""
+        """The number of ReLU units."""
         return self.in_size if self.linear is None else int((~self.linear).sum())
 
     def forward(self, batch: Array) -> Array:
@@ -231,7 +230,7 @@ def rows_times(batch: Array, matrix: sparse.csr_array) -> Array:
 
 
 def freeze(layer: object, *names: str) -> None:
-    """Store float64 copies that nobody can write to, and refuse numbers that are not finite."""
+    """Replace fields by read-only float64 copies, and refuse numbers that are not finite."""
     for name in names:
         values = np.array(getattr(layer, name), dtype=np.float64)
         _require_finite(values, name, layer)

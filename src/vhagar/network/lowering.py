@@ -1,10 +1,10 @@
-"""Makes a chain of layers of a graph: linear stages with a ReLU layer between each two.
+"""Turns a graph into a chain of layers: linear stages with a ReLU layer between each two.
 
 ReLU layer k holds the units of every block whose operand has depth k, in the order of the graph;
-then, as linear units, every value of depth k or less that is used at a later time, in order of
-creation. A value is used at the depth of what is made of it. A stage is the linear map from what
-leaves one ReLU layer to what enters the next (`stage.py`). The checker of certificates does the
-same on its own: the order of the units is a contract between the two.
+then, as linear units, every value of depth k or less that is used at a greater depth, in order of
+creation. A value is used at the depth of the result. A stage is the linear map from the outputs of
+one ReLU layer to the inputs of the next (`stage.py`). The certificate checker does the same
+independently: the order of the units is a contract between the two.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ from vhagar.network.stage import Stage
 
 
 def lower(graph: Graph, output: Tensor) -> tuple[AbstractLayer, ...]:
-    """The layers that compute the output from the graph's input."""
+    """Return the layers that compute the output from the graph's input."""
     schedule = Schedule.of(graph, output)
     chain = LayerChain(graph.input.shape)
     entering: tuple[Value, ...] = (graph.input.value,)
     for depth, layer in enumerate(schedule.layers):
-        leaving = (*layer.operands, *(Tensor(value, (value.size,)) for value in layer.carried))
+        leaving = (*layer.operands, *(Tensor(value, (value.size,)) for value in layer.passed))
         Stage(entering, schedule.linear(depth), leaving).join(chain)
         chain.relu(layer.linear)
-        entering = (*layer.results, *layer.carried)
+        entering = (*layer.results, *layer.passed)
     Stage(entering, schedule.linear(len(schedule.layers)), (output,)).join(chain)
     return chain.finish()
 
 
 @dataclass(frozen=True, eq=False)
 class UnitLayer:
-    """One ReLU layer: blocks of units, and the values that are carried past it."""
+    """One ReLU layer: blocks of ReLU units, and the values that pass through linear units."""
 
     blocks: tuple[Units, ...]
-    carried: tuple[Value, ...]
+    passed: tuple[Value, ...]
 
     @property
     def operands(self) -> tuple[Tensor, ...]:
@@ -52,7 +52,7 @@ class UnitLayer:
     def linear(self) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
         """Marks the linear units."""
         units = sum(block.output.size for block in self.blocks)
-        mask = np.zeros(units + sum(value.size for value in self.carried), dtype=np.bool_)
+        mask = np.zeros(units + sum(value.size for value in self.passed), dtype=np.bool_)
         mask[units:] = True
         return mask
 
@@ -66,7 +66,7 @@ class Schedule:
 
     @classmethod
     def of(cls, graph: Graph, output: Tensor) -> Schedule:
-        """When everything happens."""
+        """Assign every operation that the output depends on to a layer."""
         operations = _needed(graph, output.value)
         blocks = [operation for operation in operations if isinstance(operation, Units)]
         last_use = _last_uses(operations, output.value)
@@ -108,11 +108,11 @@ def _operands(operation: Operation) -> list[Value]:
 
 
 def _last_uses(operations: list[Operation], output: Value) -> dict[Value, int]:
-    """The latest time at which each value is used: the depth of what is computed then."""
+    """Return the largest depth at which each value is used."""
     found = {output: output.depth}
     for operation in operations:
         for value in _operands(operation):
             units = isinstance(operation, Units)
-            time = value.depth if units else operation.output.depth
-            found[value] = max(found.get(value, 0), time)
+            depth = value.depth if units else operation.output.depth
+            found[value] = max(found.get(value, 0), depth)
     return found

@@ -1,7 +1,7 @@
-"""Linear maps of one tensor, as the operations of a graph use them.
+"""Linear maps of one tensor, the terms of a graph's linear operations.
 
-A map can be joined to a plain chain of layers, in the form that suits it, or be written out as a
-sparse matrix, to be composed with others.
+A map can be appended to a chain of layers, in the form that suits it, or be expanded into a sparse
+matrix and composed with others.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ class AbstractMap(ABC):
     @property
     @abstractmethod
     def out_size(self) -> int:
-        """How many values it gives."""
+        """The number of outputs."""
 
     @property
     @abstractmethod
     def entries(self) -> int:
-        """How many entries the matrix has, at most; known without writing it out."""
+        """An upper bound on the entries of the matrix, known without expanding it."""
 
     @property
     @abstractmethod
@@ -50,7 +50,7 @@ class AbstractMap(ABC):
 
     @abstractmethod
     def join(self, chain: LayerChain) -> None:
-        """Append the map to a chain whose end is its operand."""
+        """Append the map to a chain whose output is its operand."""
 
     @property
     def in_size(self) -> int:
@@ -151,7 +151,7 @@ class ScaleMap(AbstractMap):
 
 @dataclass(frozen=True, eq=False)
 class SparseMap(AbstractMap):
-    """Any other map, as a sparse matrix: what moves, picks, repeats or averages entries."""
+    """Any other map as a sparse matrix, such as moving, selecting or averaging entries."""
 
     in_shape: Shape
     weight: sparse.csr_array
@@ -180,7 +180,7 @@ class SparseMap(AbstractMap):
 
 
 def selection(in_shape: Shape, index: Any, factor: float = 1.0) -> SparseMap:
-    """Output k is `factor` times the entry `index[k]` of the flat operand; nothing where it is -1.
+    """Output k is `factor` times the entry `index[k]` of the flat operand, and 0 if that is -1.
 
     `index` may have any shape; it is taken in C order.
     """
@@ -191,7 +191,7 @@ def selection(in_shape: Shape, index: Any, factor: float = 1.0) -> SparseMap:
 def groups_of(in_shape: Shape, members: Indices, counts: Indices, factor: Any = 1.0) -> SparseMap:
     """Output k is the sum of `counts[k]` entries, times the factor (one, or one for each output).
 
-    `members` lists the entries of all outputs one after another; negative ones are left out.
+    `members` lists the entries of all outputs one after another; negative ones are skipped.
     """
     chosen = members[members >= 0]
     starts = np.concatenate([[0], np.cumsum(counts)])

@@ -15,7 +15,7 @@ from vhagar.network.layers import AbstractLayer, Array, Relu, Shape
 
 @dataclass(frozen=True)
 class ModelFile:
-    """Where a network was read from, and the SHA-256 of the file's bytes, in hexadecimal."""
+    """The file a network was read from, and the SHA-256 of its bytes, in hexadecimal."""
 
     path: Path
     sha256: str
@@ -25,11 +25,10 @@ class ModelFile:
 class Network:
     """An ordered list of layers from an input of `input_shape` to a vector of scores.
 
-    `model` holds the bytes of the ONNX file the network was read from; they let the witness check
-    ask onnxruntime about the original. It is None for networks built in memory, and so is `file`.
-    `convention` says what happens to an input before that model takes it; the layers include it.
-    It is None where the model takes inputs as they are.
-    `notes` say what a reader made of the model that its user should know.
+    `model` holds the bytes of the ONNX file the network was read from, so that the witness check
+    can ask onnxruntime about the original. It is None for networks built in memory, and so is
+    `file`. `convention` is applied to an input before that model takes it, and the layers include
+    it; None means that the model takes inputs as they are. `notes` are remarks of the reader.
     """
 
     layers: tuple[AbstractLayer, ...]
@@ -67,12 +66,12 @@ class Network:
 
     @property
     def hidden_neurons(self) -> int:
-        """How many ReLU units there are."""
+        """The number of ReLU units."""
         return sum(layer.neurons for layer in self.layers if isinstance(layer, Relu))
 
     @property
     def linear_units(self) -> int:
-        """How many units only carry a value past a ReLU layer."""
+        """The number of units of ReLU layers that pass their input through."""
         relus = [layer for layer in self.layers if isinstance(layer, Relu)]
         return sum(layer.in_size - layer.neurons for layer in relus)
 
@@ -84,7 +83,7 @@ class Network:
         return values
 
     def preactivations(self, batch: Array) -> tuple[list[Array], Array]:
-        """What enters each ReLU, in order, each `(batch, neurons)`; and the scores."""
+        """Return the input of each ReLU layer, each `(batch, neurons)`, and the scores."""
         values = self._flat(batch)
         entering = []
         for layer in self.layers:

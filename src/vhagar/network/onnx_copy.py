@@ -16,7 +16,7 @@ INPUT, OUTPUT = "input", "output"
 
 
 def standalone(network: Network) -> Any:
-    """The model that takes the question's own inputs: with its convention, if it has one."""
+    """Return the model including its input convention, so that it takes the problem's inputs."""
     content = onnx_bytes(network) if network.model is None else network.model
     model = onnx.load_from_string(content)
     if network.convention is None:
@@ -25,14 +25,14 @@ def standalone(network: Network) -> Any:
 
 
 def input_of(model: Any) -> Any:
-    """The model's one input; old files list constants among them."""
+    """Return the model's input; old files also list constants as inputs."""
     constants = {tensor.name for tensor in model.graph.initializer}
     (found,) = (value for value in model.graph.input if value.name not in constants)
     return found
 
 
 def graph_around(model: Any) -> OnnxGraph:
-    """A graph with the model's versions, precision and constants, for copies of its nodes."""
+    """Create a graph with the model's versions, precision and constants."""
     version = max(one.version for one in model.opset_import if one.domain in ("", "ai.onnx"))
     kind = input_of(model).type.tensor_type.elem_type
     graph = OnnxGraph(helper.tensor_dtype_to_np_dtype(kind), version)
@@ -41,7 +41,7 @@ def graph_around(model: Any) -> OnnxGraph:
 
 
 def clipped(graph: OnnxGraph, moved: str, lower: float, upper: float) -> str:
-    """The values kept in a range, by ReLUs, which every verifier knows."""
+    """Clip values to a range by ReLUs, which every verifier supports."""
     low, high = (graph.constant([[end]]) for end in (lower, upper))
     above = graph.add("Relu", graph.add("Sub", moved, low))
     beyond = graph.add("Relu", graph.add("Sub", moved, high))
@@ -49,13 +49,13 @@ def clipped(graph: OnnxGraph, moved: str, lower: float, upper: float) -> str:
 
 
 def copied(graph: OnnxGraph, model: Any, image: str, prefix: str) -> str:
-    """A copy of the model's nodes that works on `image`; returns its output's name."""
+    """Add a copy of the model's nodes that takes `image`, and return its output's name."""
     shared = {tensor.name: f"model_{tensor.name}" for tensor in model.graph.initializer}
     names = {"": "", input_of(model).name: image, **shared}
     for number, node in enumerate(model.graph.node):
         copy = onnx.NodeProto()
         copy.CopyFrom(node)
-        copy.name = f"{prefix}{number}_{node.name}"  # many files leave the names out
+        copy.name = f"{prefix}{number}_{node.name}"  # many files have no names
         for place, name in enumerate(node.input):
             copy.input[place] = names[name]
         for place, name in enumerate(node.output):

@@ -1,6 +1,6 @@
-"""A convention in front of an ONNX model: the same model, asked about the question's inputs.
+"""An input convention as nodes in front of an ONNX model.
 
-The reader then treats what the convention does like any other node of the model.
+The reader then treats the convention like any other nodes of the model.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from onnx import ModelProto, helper, numpy_helper
 
 from vhagar.network.conventions import Convention
 
-# No model uses these names for anything of its own.
+# Prefix of new names, which no model uses for anything else.
 _PREFIX = "vhagar_convention"
 
 
@@ -21,8 +21,8 @@ def with_front(
 ) -> Any:
     """A copy of the model that takes inputs of the convention's `input_shape`.
 
-    Its new constants are float64 numbers, as the user's are, for the reader, which has no need of
-    types; a runtime needs them in the model's `own_precision`.
+    New constants are float64 numbers, like the user's, for the reader, which ignores types; a
+    runtime needs them in the model's `own_precision`.
     """
     changed = ModelProto()
     changed.CopyFrom(model)
@@ -37,7 +37,7 @@ def with_front(
     for node in skipped:
         node.op_type = "Identity"
         del node.attribute[:]
-    if skipped:  # the model would undo what the front does last: neither happens
+    if skipped:  # the model would undo the last step of the front, so both are dropped
         nodes = [node for node in nodes if node.op_type not in ("Transpose", "Reshape")]
     last = nodes[-1].output[0] if nodes else outside
     nodes.append(helper.make_node("Identity", [last], [input_name]))
@@ -79,7 +79,7 @@ def _nodes(
 
 
 def _cancelled(graph: Any, input_name: str, convention: Convention) -> list[Any]:
-    """The model's own nodes that put the channels first again, if it uses its input only so."""
+    """Return the nodes that put channels first again, if nothing else uses the model's input."""
     users = [node for node in graph.node if input_name in node.input]
     channels_last = (*convention.input_shape[1:], convention.input_shape[0])
     back = [0, 3, 1, 2]

@@ -11,12 +11,12 @@ from onnx import helper, numpy_helper
 
 # Old enough for every onnxruntime that the project supports.
 OPSET, IR_VERSION = 17, 8
-# Since this version Slice takes its ends as inputs.
+# From this operator set on, Slice takes its limits as inputs.
 _SLICE_BY_INPUTS = 10
 
 
 class OnnxGraph:
-    """Nodes and constants so far; every node's output gets a name of its own."""
+    """The nodes and constants so far; every output gets a unique name."""
 
     def __init__(self, dtype: Any = np.float32, opset: int = OPSET) -> None:
         self.dtype = np.dtype(dtype)
@@ -25,16 +25,16 @@ class OnnxGraph:
         self.tensors: list[Any] = []
 
     def constant(self, values: Any) -> str:
-        """A new constant; numbers that are no integers take the graph's precision."""
+        """Add a constant, floats in the graph's precision, and return its name."""
         array = np.asarray(values)
         array = array if array.dtype.kind in "iub" else array.astype(self.dtype)
         name = f"constant{len(self.tensors)}"
-        # `ascontiguousarray` would make a vector of a number.
+        # `ascontiguousarray` would turn a scalar into a vector.
         self.tensors.append(numpy_helper.from_array(array.copy(order="C"), name))
         return name
 
     def add(self, kind: str, *inputs: str, output: str = "", **attributes: Any) -> str:
-        """A new node; returns the name of its output."""
+        """Add a node and return the name of its output."""
         name = output or f"{kind.lower()}{len(self.nodes)}"
         self.nodes.append(helper.make_node(kind, inputs, [name], name=name, **attributes))
         return name
@@ -55,9 +55,9 @@ class OnnxGraph:
         output: tuple[str, Sequence[Any]],
         like: Any = None,
     ) -> Any:
-        """The finished model, with its input's and its output's name and shape; checked.
+        """Return the finished, checked model; `source` and `output` are names and shapes.
 
-        Its versions are those of the model `like`, where one is given.
+        Its versions are those of the model `like`, if one is given.
         """
         kind = helper.np_dtype_to_tensor_dtype(self.dtype)
         graph = helper.make_graph(

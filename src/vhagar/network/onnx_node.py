@@ -14,9 +14,8 @@ from vhagar.errors import InvalidNetwork, Refusal, UnsupportedOperator
 from vhagar.network.graph import Graph, Tensor
 from vhagar.network.layers import LARGEST_TENSOR, Array, Shape
 
-# Operators that move entries number them first, several times over.
-_LARGEST_INDEX = LARGEST_TENSOR // 4
-_ALWAYS_MODEST = 2**22
+# Tensors of up to this many entries are accepted, whatever they are computed from.
+_SMALL_TENSOR = 2**22
 
 Constant = np.ndarray[Any, Any]
 Operand = Tensor | Constant
@@ -32,9 +31,9 @@ _ATTRIBUTE_TYPES = {
 
 @dataclass(frozen=True, eq=False)
 class Context:
-    """What a node knows of the model around it.
+    """The model around a node.
 
-    `tail` names the tensors whose numbers are the model's output as they are. `relu_moved_from`
+    `tail` names the tensors that hold the same numbers as the model's output. `relu_moved_from`
     names the results of ReLUs that are applied after a pool, `relu_moved_to` those of the pools.
     """
 
@@ -47,7 +46,7 @@ class Context:
 
 
 class Node:
-    """A node with its operands. Those left out are None."""
+    """A node with its operands; omitted operands are None."""
 
     def __init__(self, proto: Any, operands: list[Operand | None], context: Context) -> None:
         self.proto = proto
@@ -79,7 +78,7 @@ class Node:
         )
 
     def constant(self, position: int, what: str) -> Constant:
-        """A constant operand, or an error that says it is missing."""
+        """Return a constant operand; it is an error if it is missing."""
         operand = self.operands[position] if position < len(self.operands) else None
         if isinstance(operand, Tensor):
             raise self.refusal(f"has a {what} that depends on the model's input")
@@ -113,7 +112,7 @@ class Node:
         return array
 
     def attributes(self, **defaults: Any) -> dict[str, Any]:
-        """The node's attributes over their defaults, whose types they must have."""
+        """Return the node's attributes, with defaults whose types they must have."""
         # A default is a float32 like any attribute: 0.01 stands for the float32 next to it.
         found = {
             name: float(np.float32(value)) if isinstance(value, float) else value
@@ -140,7 +139,7 @@ class Node:
         return axis % rank
 
     def image_axes(self, axes: list[int], shape: Shape) -> list[int]:
-        """Axes of a tensor with its batch as axes of the shape without; the batch is refused."""
+        """Convert axes that count the batch into axes of `shape`; the batch itself is refused."""
         found = sorted({self.axis(axis, len(shape) + 1) for axis in axes})
         if 0 in found:
             raise self.refusal("works along the batch dimension, which would mix images")
@@ -148,22 +147,23 @@ class Node:
 
 
 def full_shape(operand: Operand) -> Shape:
-    """The shape with the batch, which counts as 1."""
+    """Return the shape including the batch dimension, which is 1."""
     return (1, *operand.shape) if isinstance(operand, Tensor) else operand.shape
 
 
 def require_modest(shape: Any, source: int = 0) -> None:
-    """Refuse sizes that only a damaged file asks for, made of an operand of `source` entries."""
+    """Refuse sizes that only a damaged file asks for, given an operand of `source` entries."""
     sizes = [int(size) for size in shape]
     if any(size < 0 for size in sizes):
         raise InvalidNetwork(f"it gives a tensor of shape {sizes}")
     total = 1
     for size in sizes:
         total *= size
-    if total > min(_LARGEST_INDEX, max(_ALWAYS_MODEST, 16 * source)):
+    # Operators that move entries hold several index arrays of this size.
+    if total > min(LARGEST_TENSOR // 4, max(_SMALL_TENSOR, 16 * source)):
         raise InvalidNetwork(f"it gives a tensor of shape {sizes}, which is too large")
 
 
 def label(proto: Any) -> str:
-    """What messages call a node."""
+    """Return the name of a node for messages."""
     return str(proto.name or (proto.output[0] if proto.output else "unnamed"))

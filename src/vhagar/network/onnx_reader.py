@@ -1,9 +1,9 @@
 """ONNX files to networks.
 
 The reader translates the nodes that the output depends on, one by one, through the table
-`TRANSLATORS`, into a graph of linear operations and ReLU units; the graph is then lowered to a
-chain of layers. It never runs the model: constants are read and computed with, everything else is
-either translated or refused by name, all that is refused at once.
+`TRANSLATORS`, into a graph of linear operations and ReLU units, and lowers the graph to a chain of
+layers. It never runs the model: operations on constants are computed, and everything else is either
+translated or refused; all refusals are reported together.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ def read_onnx(
 ) -> Network:
     """Read a classifier of piecewise-linear operators from an ONNX file.
 
-    The options say how the model takes an image (`vhagar.network.conventions`): `layout` is "hwc"
-    where its channels are last, `image_shape` is `(channels, rows, columns)` or `(rows, columns)`
-    where its input is flat, and `mean` and `std` normalise where the model does not do so itself.
+    The options are the model's input convention (`vhagar.network.conventions`): `layout` is "hwc"
+    if its channels are last, `image_shape` is `(channels, rows, columns)` or `(rows, columns)` if
+    its input is flat, and `mean` and `std` normalise the input if the model does not.
     """
     path = Path(path)
     content = model_content(path)
@@ -64,10 +64,10 @@ def model_content(path: Path) -> bytes:
 
 
 def parse_model(content: bytes, path: Path) -> Any:
-    """A file's bytes as ONNX's own ModelProto, with the external data beside the file."""
+    """Parse a file's bytes into a ModelProto, and load external data from the file's folder."""
     try:
         model = onnx.load_model_from_string(content)
-    except Exception as error:  # protobuf raises classes of its own for damaged files
+    except Exception as error:  # protobuf has its own exceptions for damaged files
         raise InvalidNetwork(
             f"{path} is not a readable ONNX file ({error}); export the model again"
         ) from error
@@ -78,8 +78,8 @@ def parse_model(content: bytes, path: Path) -> Any:
 
 
 def read_model(model: Any, name: str, *conventions: Any) -> Network:
-    """The network of a model in memory; the conventions are those of `read_onnx`, in its order."""
-    # What overflows here is found where layers check that their numbers are finite.
+    """Read a model in memory; `conventions` are the options of `read_onnx`, in order."""
+    # An overflow here is found when layers check that their numbers are finite.
     with np.errstate(all="ignore"):
         reader = GraphReader(model)
         input_name, shape = reader.input()
@@ -92,7 +92,7 @@ def read_model(model: Any, name: str, *conventions: Any) -> Network:
 
 
 class GraphReader:
-    """Walks one graph. `found` holds what each name stands for: a constant, or data."""
+    """Reads one graph. `found` maps each name to a constant or a tensor."""
 
     def __init__(self, model: Any) -> None:
         self.model = model
@@ -101,7 +101,7 @@ class GraphReader:
             tensor.name: read_tensor(tensor) for tensor in self.proto.initializer
         }
         self.notes: list[str] = []
-        # What could not be translated, and all that is computed from it.
+        # Nodes that were refused, and the names of everything computed from them.
         self._refusals: list[Refusal] = []
         self._unknown: set[str] = set()
 
@@ -152,14 +152,14 @@ class GraphReader:
         return inputs[0].name, tuple(dims[1:])
 
     def _opset(self) -> int:
-        """The version of ONNX's own operators; 1 where the file does not say."""
+        """Return the version of ONNX's operators; 1 if the file does not say."""
         return max(
             (one.version for one in self.model.opset_import if one.domain in ("", "ai.onnx")),
             default=1,
         )
 
     def _take(self, proto: Any, context: Context) -> None:
-        """Translate one node, or note that it cannot be."""
+        """Translate one node, or record that it is refused."""
         if self._unknown.intersection(proto.input):
             if proto.op_type not in TRANSLATORS or proto.domain not in ("", "ai.onnx"):
                 self._refusals.append(Refusal(proto.op_type, label(proto), "is not supported"))
@@ -174,7 +174,7 @@ class GraphReader:
         except InvalidNetwork:
             if not self._refusals:
                 raise
-            # It may only look wrong for what was passed over before it.
+            # It may only look wrong because of an earlier refusal.
             self._unknown.update(proto.output)
             return
         self.found.update(
@@ -182,9 +182,9 @@ class GraphReader:
         )
 
     def _pass_over(self, proto: Any) -> None:
-        """Go on after a refusal, with a tensor of the same shape where that is known.
+        """Continue after a refusal, with a tensor of the same shape if that is known.
 
-        The model is refused anyway; the rest of it can still be looked at.
+        The model is refused anyway, but the rest of it can still be checked.
         """
         self._unknown.update(proto.output)
         operands = [self.found.get(name) for name in proto.input]
@@ -230,9 +230,9 @@ class GraphReader:
         return scores
 
     def second_opinion(self) -> bytes:
-        """The model with the same scores as the layers: without a softmax that was left out.
+        """Return the model with the same scores as the layers, without an ignored softmax.
 
-        To be asked for after `read`, whose notes say whether one was.
+        Call it after `read`, whose notes say whether there was one.
         """
         if self.notes:
             model = onnx.ModelProto()

@@ -1,4 +1,4 @@
-"""Constants of an ONNX file: decoded with care, external data only from the model's own folder."""
+"""Constants of an ONNX file; external data is read only from the model's own folder."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from vhagar.errors import InvalidNetwork
 
 
 def read_tensor(tensor: Any) -> np.ndarray[Any, Any]:
-    """A TensorProto as an array; damaged ones are errors that name the tensor."""
+    """Decode a TensorProto; an error names the damaged tensor."""
     try:
         return np.asarray(numpy_helper.to_array(tensor))
     except Exception as error:  # numpy_helper raises whatever the damage leads to
@@ -23,7 +23,7 @@ def read_tensor(tensor: Any) -> np.ndarray[Any, Any]:
 
 
 def load_external_tensors(model: Any, path: Path) -> None:
-    """Bring tensors stored beside the model into it, refusing files outside its folder."""
+    """Load tensors from external files into the model, refusing files outside its folder."""
     folder = path.resolve().parent
     for tensor in _all_tensors(model.graph):
         if tensor.data_location != onnx.TensorProto.EXTERNAL:
@@ -46,7 +46,7 @@ def load_external_tensors(model: Any, path: Path) -> None:
 
 def _inside(folder: Path, location: str) -> bool:
     try:
-        # resolve() follows links, so a link that leads out of the folder is refused as well.
+        # resolve() follows links, so a link out of the folder is refused as well.
         target = (folder / location).resolve()
     except (OSError, RuntimeError, ValueError):  # links in a circle, a zero byte in the name
         return False

@@ -1,18 +1,18 @@
-"""Who uses what in an ONNX graph: what the output needs, ends with, and what may change places."""
+"""Uses of values in an ONNX graph: what the output depends on, and which ReLUs may be moved."""
 
 from __future__ import annotations
 
 from collections import Counter
 from typing import Any
 
-# Results of these are their operand, in another shape at most.
+# Operators that return their operand, at most in another shape.
 _SAME_NUMBERS = ("Identity", "Dropout", "Reshape", "Flatten", "Squeeze", "Unsqueeze")
 
-# Results of these have the shape of their operands, if these have one shape.
+# Operators whose result has the shape of their operands, if these share one shape.
 KEEP_THE_SHAPE = frozenset((
     "Acos", "Asin", "Atan", "BatchNormalization", "Celu", "Cos", "Div", "Elu", "Erf", "Exp",
     "Gelu", "HardSigmoid", "HardSwish", "InstanceNormalization", "LRN", "LayerNormalization",
-    "ProofLog", "LogSoftmax", "LpNormalization", "Mish", "Mul", "Pow", "Selu", "Sigmoid", "Sign",
+    "Log", "LogSoftmax", "LpNormalization", "Mish", "Mul", "Pow", "Selu", "Sigmoid", "Sign",
     "Sin", "Softmax", "Softplus", "Softsign", "Sqrt", "Tanh", "ThresholdedRelu",
 ))  # fmt: skip
 
@@ -24,12 +24,12 @@ def nodes_on_the_way(graph: Any) -> list[Any]:
     for node in reversed(graph.node):
         if needed.intersection(filter(None, node.output)):
             chosen.append(node)
-            needed.update(filter(None, node.input))  # the empty name is an input left out
+            needed.update(filter(None, node.input))  # an omitted input has the empty name
     return chosen[::-1]
 
 
 def tail_of(nodes: list[Any], output: str) -> frozenset[str]:
-    """The names of tensors whose numbers are the output's, as they are."""
+    """Return the names of tensors that hold the same numbers as the output."""
     names = {output}
     for node in reversed(nodes):
         if node.op_type in _SAME_NUMBERS and node.input and node.output[0] in names:
@@ -38,9 +38,9 @@ def tail_of(nodes: list[Any], output: str) -> frozenset[str]:
 
 
 def moved_relus(nodes: list[Any]) -> dict[str, str]:
-    """ReLUs that only a pool of maxima uses: the name of their result, and of the pool's.
+    """Map the results of ReLUs that only a max pool uses to the results of those pools.
 
-    Maximum and ReLU may change places; after the pool there are fewer units.
+    Maximum and ReLU commute, and after the pool there are fewer units.
     """
     uses = Counter(name for node in nodes for name in node.input)
     # For a name that is used once: the result of the pool that uses it.

@@ -1,7 +1,7 @@
-"""One linear stage of a lowered graph: from what leaves a ReLU layer to what enters the next.
+"""One linear stage of a lowered graph: from the outputs of a ReLU layer to the next one's inputs.
 
-A stage whose operations follow each other one by one on everything that enters it is joined to the
-chain as it is. Where it branches, what is left is composed, in float64, to one sparse matrix.
+Operations that follow one another, each on the whole of its input, are appended to the chain as
+they are. From the first branch on, the rest is composed, in float64, into one sparse matrix.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from vhagar.network.maps import ScaleMap
 
 @dataclass(frozen=True, eq=False)
 class Stage:
-    """The linear operations of one depth, in order; `entering` and `leaving` in their order."""
+    """The linear operations of one depth, from the values `entering` to those `leaving`."""
 
     entering: tuple[Value, ...]
     operations: tuple[Linear, ...]
@@ -58,7 +58,7 @@ def _join_plain(operation: Linear, chain: LayerChain) -> None:
 def _composed(
     sources: Sequence[Value], operations: Sequence[Linear], wanted: Sequence[Value]
 ) -> tuple[sparse.csr_array, Array]:
-    """The wanted values, one below the other, as a linear map of the sources."""
+    """Return the wanted values, stacked, as a linear map of the sources."""
     width = sum(value.size for value in sources)
     known: dict[Value, _Expression] = {}
     start = 0
@@ -75,7 +75,7 @@ def _composed(
 
 @dataclass(frozen=True, eq=False)
 class _Expression:
-    """A value as `matrix @ sources + offset`; `start` where it is a stretch of the sources."""
+    """A value as `matrix @ sources + offset`; `start` if it is a slice of the sources."""
 
     matrix: sparse.csr_array
     offset: Array | None
@@ -119,7 +119,7 @@ def _identity(size: int) -> sparse.csr_array:
 
 
 def _shifted(matrix: sparse.csr_array, start: int, width: int) -> sparse.csr_array:
-    """The matrix with its columns moved to the right, in a wider one."""
+    """Return the matrix with its columns moved to the right in a wider one."""
     arrays = (matrix.data, matrix.indices.astype(np.int64) + start, matrix.indptr)
     return sparse.csr_array(arrays, shape=(matrix.shape[0], width))
 

@@ -1,7 +1,7 @@
-"""What each ONNX operator means: one translator for each, in the table `TRANSLATORS`.
+"""Translators of ONNX operators, one for each, in the table `TRANSLATORS`.
 
-A translator takes a node, adds to the node's graph what the operator computes, and returns the
-result: tensors that depend on the input, or constants. It refuses what it does not know.
+A translator takes a node, adds the operator's computation to the node's graph, and returns the
+result: tensors that depend on the input, or constants. It refuses what it does not support.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ SUPPORTED_OPERATORS = tuple(TRANSLATORS)
 
 
 def translate(node: Node) -> Sequence[Operand]:
-    """What the node's outputs are, in order."""
+    """Return the node's outputs, in order."""
     translator: Translator | None = TRANSLATORS.get(node.kind)
     if node.proto.domain not in ("", "ai.onnx"):
         translator = None

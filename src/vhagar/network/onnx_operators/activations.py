@@ -1,4 +1,4 @@
-"""Operators that are made of piecewise-linear units, and the softmax at the end."""
+"""Operators that become piecewise-linear units, and the softmax at the end."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from vhagar.network.units import absolute, clip, leaky_relu, maximum, minimum
 def relu(node: Node) -> Tensor:
     node.attributes()
     data = node.tensor()
-    # A ReLU before a pool of maxima is applied after it: fewer units, and the same.
+    # A ReLU before a max pool is applied after it: the result is the same, with fewer units.
     return data if node.result in node.context.relu_moved_from else node.graph.units(data)
 
 

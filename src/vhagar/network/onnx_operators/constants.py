@@ -1,4 +1,4 @@
-"""Constants, and operators on constants only: exporters leave whole computations of shapes."""
+"""Constants, and operators on constants, with which exporters compute shapes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from vhagar.network.graph import Tensor
 from vhagar.network.onnx_node import Constant, Node, Operand, require_modest
 from vhagar.network.onnx_tensors import read_tensor
 
-# The forms that a constant of numbers may have.
+# The attributes that may hold a numeric constant.
 _CONSTANT_TYPES = {
     "value": AttributeProto.TENSOR,
     "value_float": AttributeProto.FLOAT,

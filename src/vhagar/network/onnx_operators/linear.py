@@ -87,7 +87,7 @@ def _from_the_left(node: Node, data: Tensor, weight: Array) -> Tensor:
 
 
 def convolution(node: Node) -> Tensor:
-    """Conv: of images, or of rows, which are images of height one."""
+    """Conv in two dimensions, or in one, as images of height one."""
     data, weight = node.tensor(), node.weights(1, "weight")
     if weight.ndim not in (3, 4):
         raise node.refusal(f"has a weight of rank {weight.ndim}; only 1-D and 2-D convolutions")
@@ -120,7 +120,7 @@ def convolution(node: Node) -> Tensor:
         )
     mode = attributes["auto_pad"]
     if mode in (b"SAME_UPPER", b"SAME_LOWER") and max(dilation) > 1:
-        # onnxruntime, who is asked about every witness, cannot do this
+        # onnxruntime, which confirms every witness, does not support this
         raise node.refusal("has dilations beside auto_pad; export explicit pads")
     padding = automatic_padding(mode, data.shape[1:], kernel, stride, padding)
     if axes == 1:
@@ -135,7 +135,7 @@ def convolution(node: Node) -> Tensor:
 
 
 def transposed_convolution(node: Node) -> Tensor:
-    """ConvTranspose: the transpose of the convolution that leads from its result to its data."""
+    """ConvTranspose: the transpose of the convolution from its result to its data."""
     data, weight = node.tensor(), node.weights(1, "weight")
     if weight.ndim != 4 or len(data.shape) != 3:
         raise node.refusal(f"has a weight of rank {weight.ndim}; only images are supported")
@@ -179,7 +179,7 @@ def transposed_convolution(node: Node) -> Tensor:
 
 
 def batch_normalization(node: Node) -> Tensor:
-    """As in inference: a scaling of every channel, computed in float64."""
+    """BatchNormalization in inference: a scaling of every channel, computed in float64."""
     attributes = node.attributes(
         epsilon=1e-5, momentum=0.9, spatial=1, training_mode=0, is_test=1, consumed_inputs=[]
     )

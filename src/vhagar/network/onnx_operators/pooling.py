@@ -1,4 +1,4 @@
-"""Pools and reductions: averages and sums are linear, maxima and minima are units."""
+"""Pooling and reductions: averages and sums are linear, maxima and minima become units."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ def max_pool(node: Node) -> Tensor:
     if any(node.proto.output[1:]):
         raise node.refusal("also returns the indices of the maxima, which is not supported")
     data = node.tensor()
-    found = windows(node, data.shape, attributes)
+    found = windows(data.shape, attributes)
     counts = (found.members >= 0).sum(axis=1)
     if counts.min() == 0:
         raise InvalidNetwork("one of its windows lies outside of the image")
-    order = np.argsort(found.members < 0, axis=1, kind="stable")  # those inside first
+    order = np.argsort(found.members < 0, axis=1, kind="stable")  # entries inside the image first
     groups = Groups(np.take_along_axis(found.members, order, axis=1), counts)
     return _with_moved_relu(node, largest(node.graph, data, groups).reshaped(found.out_shape))
 
@@ -32,7 +32,7 @@ def max_pool(node: Node) -> Tensor:
 def average_pool(node: Node) -> Tensor:
     attributes = _attributes(node, count_include_pad=0)
     data = node.tensor()
-    found = windows(node, data.shape, attributes)
+    found = windows(data.shape, attributes)
     counts = (found.members >= 0).sum(axis=1)
     divisors = found.padded if attributes["count_include_pad"] else counts
     if divisors.min() == 0:
@@ -103,7 +103,7 @@ def _summed(node: Node, data: Tensor, axes: list[int], keep: bool, mean: bool) -
 
 
 def _groups(shape: Shape, axes: list[int]) -> Groups:
-    """The entries along some axes, for every place along the others."""
+    """Group the entries along some axes, for every position along the others."""
     kept = [axis for axis in range(len(shape)) if axis not in axes]
     each = int(np.prod([shape[axis] for axis in axes], dtype=int))
     index = np.arange(np.prod(shape, dtype=int)).reshape(shape)

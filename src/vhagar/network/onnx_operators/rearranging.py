@@ -1,7 +1,7 @@
-"""Operators that move, pick or repeat entries, on constants and on data alike.
+"""Operators that move, select or repeat entries, of constants and of data alike.
 
-Each is one function from arrays to arrays. For data it is applied to the numbers of the entries,
-in a batch of two: what comes out says which entry goes where, and whether images stay apart.
+Each is one function from arrays to arrays. For data, it is applied to the indices of the entries in
+a batch of two: the result says where each entry goes, and whether the images stay separate.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Rearrangement = Callable[[Node, Constant], list[Constant]]
 
 
 def rearranged(function: Rearrangement) -> Callable[[Node], list[Operand]]:
-    """A translator: the function applied to the first operand, whatever that is."""
+    """Make a translator that applies the function to the first operand, constant or data."""
 
     def translate(node: Node) -> list[Operand]:
         operand = node.operands[0]
@@ -82,7 +82,7 @@ def slice_of(node: Node, array: Constant) -> list[Constant]:
 
 
 def _slice(start: int, end: int, step: int, size: int) -> slice:
-    """ONNX's limits are clamped to the axis; going down, one may end before its first entry."""
+    """Clamp the limits to the axis; a negative step may end before the first entry."""
     start = start + size if start < 0 else start
     end = end + size if end < 0 else end
     if step > 0:
@@ -148,7 +148,7 @@ def space_to_depth(node: Node, array: Constant) -> list[Constant]:
 
 
 def pad(node: Node) -> Operand:
-    """Pad, by a constant or by entries of the image itself."""
+    """Pad with a constant or with entries of the image itself."""
     attributes = node.attributes(mode=b"constant", pads=[], value=0.0)
     operand = node.operands[0]
     rank = len(operand.shape) + isinstance(operand, Tensor) if operand is not None else 0

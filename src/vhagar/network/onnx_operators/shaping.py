@@ -1,4 +1,4 @@
-"""Operators that give a tensor another shape or join several; and the shape as a constant."""
+"""Operators that reshape or concatenate tensors, and shapes as constants."""
 
 from __future__ import annotations
 
@@ -50,14 +50,14 @@ def reshape(node: Node) -> Operand:
         array = node.constant(0, "operand")
         return array.reshape(_copied(wanted, array.shape))
     shape = _resolved(_copied(wanted, (1, *operand.shape)), operand.size)
-    # The batch may be written as 1, as what it was, or as the rest.
+    # The batch size may be written as 1, 0 (unchanged) or -1 (inferred).
     if not shape or shape[0] != 1 or wanted[0] not in (-1, 0, 1):
         raise node.refusal(f"reshapes to {wanted}; the batch dimension must stay first")
     return operand.reshaped(shape[1:])
 
 
 def _copied(wanted: list[int], old: Shape) -> list[int]:
-    """A zero stands for the size at the same place before."""
+    """Replace each 0 by the size of the old shape at the same position."""
     if any(size == 0 and k >= len(old) for k, size in enumerate(wanted)):
         raise InvalidNetwork(f"it copies a dimension that {old} does not have")
     return [old[k] if size == 0 else size for k, size in enumerate(wanted)]

@@ -1,4 +1,4 @@
-"""Where the windows of pools and convolutions lie."""
+"""The positions of the windows of pools and convolutions."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 from vhagar.errors import InvalidNetwork
 from vhagar.network.layers import Shape
 from vhagar.network.maps import Indices
-from vhagar.network.onnx_node import Node, require_modest
+from vhagar.network.onnx_node import require_modest
 
 
 def automatic_padding(
     mode: bytes, extents: Shape, spans: Shape, stride: Shape, padding: Shape
 ) -> Shape:
-    """What `auto_pad` makes of the pads: `(starts..., ends...)`."""
+    """Return the pads that `auto_pad` means, as `(starts..., ends...)`."""
     if mode == b"NOTSET":
         return padding
     if mode == b"VALID":
@@ -47,8 +47,8 @@ class Windows:
     padded: Indices
 
 
-def windows(node: Node, shape: Shape, attributes: dict[str, Any]) -> Windows:
-    """The windows that a pool's attributes describe."""
+def windows(shape: Shape, attributes: dict[str, Any]) -> Windows:
+    """Return the windows that a pool's attributes describe."""
     axes = len(shape) - 1
     kernel = tuple(attributes["kernel_shape"])
     stride = tuple(attributes["strides"]) or (1,) * axes
@@ -82,12 +82,12 @@ def _count(size: int, span: int, step: int, padding: tuple[int, int], ceil: bool
     if room < 0:
         raise InvalidNetwork(f"its windows of {span} do not fit an image of {size}")
     count = (-(-room // step) if ceil else room // step) + 1
-    # Rounded up, the last window must still begin in the image or in the padding before it.
+    # With ceil_mode, the last window must still start in the image or in the padding before it.
     return count - 1 if ceil and (count - 1) * step >= size + padding[0] else count
 
 
 def _together(shape: Shape, places: list[Indices], after: Shape) -> Windows:
-    """All windows from their places along each axis."""
+    """Combine the positions along each axis into windows."""
     axes = len(places)
     number = np.zeros((1,) * (2 * axes), dtype=np.int64)
     inside: NDArray[np.bool_] = np.ones_like(number, dtype=np.bool_)

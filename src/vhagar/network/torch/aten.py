@@ -1,7 +1,8 @@
-"""What each ATen operator is in ONNX: one converter for each, in the table `CONVERTERS`.
+"""Converters of ATen operators to ONNX, one for each, in the table `CONVERTERS`.
 
 A converter gets the graph, the operator's arguments (by the names of its schema, defaults filled
 in, data as `Value` and constants as tensors) and the shape of its result, and returns its result.
+In-place operators (`relu_`) use the converter of the plain one.
 """
 
 from __future__ import annotations
@@ -87,7 +88,7 @@ def _reversed_sub(graph: OnnxGraph, given: Arguments, shape: Shape) -> Value:
 
 CONVERTERS: dict[str, Converter] = {
     "_adaptive_avg_pool2d": layers.adaptive_pool("AveragePool"),
-    "_log_softmax": _identity,  # as the last operator only; see torch_module
+    "_log_softmax": _identity,  # as the last operator only; see module.py
     "_native_batch_norm_legit_no_training": layers.batch_norm,
     "_prelu_kernel": _prelu,
     "_softmax": _identity,
@@ -97,7 +98,6 @@ CONVERTERS: dict[str, Converter] = {
     "adaptive_avg_pool2d": layers.adaptive_pool("AveragePool"),
     "adaptive_max_pool2d": layers.adaptive_pool("MaxPool"),
     "add": _binary("Add"),
-    "add_": _binary("Add"),
     "addmm": layers.addmm,
     "alias": _identity,
     "amax": shapes.reduce("ReduceMax"),
@@ -115,16 +115,13 @@ CONVERTERS: dict[str, Converter] = {
     "conv2d": layers.convolution,
     "convolution": layers.convolution,
     "detach": _identity,
-    "detach_": _identity,
     "div": _binary("Div"),
     "dropout": _dropout,
     "expand": shapes.expand,
     "feature_dropout": _dropout,
     "flatten": shapes.reshape,
     "hardtanh": _clip,
-    "hardtanh_": _clip,
     "leaky_relu": _leaky_relu,
-    "leaky_relu_": _leaky_relu,
     "linear": layers.linear,
     "log_softmax": _identity,
     "matmul": layers.matmul,
@@ -142,8 +139,6 @@ CONVERTERS: dict[str, Converter] = {
     "prelu": _prelu,
     "relu": _same("Relu"),
     "relu6": _relu6,
-    "relu6_": _relu6,
-    "relu_": _same("Relu"),
     "reshape": shapes.reshape,
     "rsub": _reversed_sub,
     "select": shapes.select,
@@ -160,5 +155,5 @@ CONVERTERS: dict[str, Converter] = {
     "view": shapes.reshape,
 }
 
-# They keep the order of the scores, so the network goes without them.
+# Ignored at the end, because they keep the order of the scores.
 TAILS = ("_softmax", "softmax", "_log_softmax", "log_softmax")

@@ -1,4 +1,4 @@
-"""Linear layers, normalisation and pools of ATen, in ONNX."""
+"""Converters of linear layers, normalisation and pooling."""
 
 from __future__ import annotations
 
@@ -99,18 +99,22 @@ def batch_norm(graph: OnnxGraph, given: Arguments, shape: Any) -> Any:
     return [value, None, None] if several else value
 
 
-def max_pool(graph: OnnxGraph, given: Arguments, shape: Any) -> Any:
-    several = not isinstance(shape[0], int)
+def _pool(graph: OnnxGraph, kind: str, given: Arguments, **more: Any) -> str:
     kernel = _pair(given["kernel_size"])
-    name = graph.add(
-        "MaxPool",
+    return graph.add(
+        kind,
         given["self"].name,
         kernel_shape=kernel,
         strides=_pair(given["stride"]) if given["stride"] else kernel,
         pads=_pair(given["padding"]) * 2,
-        dilations=_pair(given["dilation"]),
         ceil_mode=int(given["ceil_mode"]),
+        **more,
     )
+
+
+def max_pool(graph: OnnxGraph, given: Arguments, shape: Any) -> Any:
+    several = not isinstance(shape[0], int)
+    name = _pool(graph, "MaxPool", given, dilations=_pair(given["dilation"]))
     value = Value(name, shape[0] if several else shape)
     return [value, None] if several else value
 
@@ -118,17 +122,8 @@ def max_pool(graph: OnnxGraph, given: Arguments, shape: Any) -> Any:
 def average_pool(graph: OnnxGraph, given: Arguments, shape: Shape) -> Value:
     if given["divisor_override"] is not None:
         raise InvalidNetwork("an average pool with divisor_override")
-    kernel = _pair(given["kernel_size"])
-    name = graph.add(
-        "AveragePool",
-        given["self"].name,
-        kernel_shape=kernel,
-        strides=_pair(given["stride"]) if given["stride"] else kernel,
-        pads=_pair(given["padding"]) * 2,
-        ceil_mode=int(given["ceil_mode"]),
-        count_include_pad=int(given["count_include_pad"]),
-    )
-    return Value(name, shape)
+    count_padding = int(given["count_include_pad"])
+    return Value(_pool(graph, "AveragePool", given, count_include_pad=count_padding), shape)
 
 
 def adaptive_pool(kind: str) -> Converter:

@@ -1,4 +1,4 @@
-"""Operators of ATen that move, cut or gather entries, in ONNX.
+"""Converters of operators that move, slice or gather entries.
 
 Shapes are fixed, so squeezing, flattening and the like are all a Reshape.
 """

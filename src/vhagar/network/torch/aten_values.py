@@ -1,4 +1,4 @@
-"""What converters of ATen operators work with: values, constants and arguments."""
+"""Values, constants and arguments of converters."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Converter = Callable[[OnnxGraph, Arguments, Any], Any]
 
 
 def operand(graph: OnnxGraph, given: Any) -> str:
-    """A value by its name; a tensor or a number as a constant."""
+    """Return the name of a value, or of a new constant for a tensor or a number."""
     if isinstance(given, Value):
         return given.name
     array = given.detach().cpu().numpy() if hasattr(given, "detach") else np.asarray(given)
@@ -39,7 +39,7 @@ def numbers(given: Any) -> Any:
 
 
 def constant(given: Any, what: str) -> Any:
-    """What must not depend on the input."""
+    """Return an argument that must not depend on the input."""
     if isinstance(given, Value):
         raise InvalidNetwork(f"a {what} multiplies two tensors that both depend on the input")
     return given

@@ -1,8 +1,8 @@
 """PyTorch modules as networks: exported, converted to ONNX, read, and compared with the module.
 
-The way over ONNX gives every later step what it has for a file: the witness check's second opinion,
-a model to save, certificates about it. Nothing is unpickled here, and no other way is tried where
-`torch.export` fails.
+Through ONNX, every later step has what it would have for a file: the second opinion of the witness
+check, a model to save, certificates about it. Nothing is unpickled here, and no other tracer is
+tried if `torch.export` fails.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ def from_torch(
     mean: Numbers | None = None,
     std: Numbers | None = None,
 ) -> Network:
-    """The network of a `torch.nn.Module` in evaluation mode.
+    """Convert a `torch.nn.Module` in evaluation mode to a network.
 
     `input_shape` is that of one input, without a batch. The other options are those of `read_onnx`.
-    A softmax or log-softmax at the end is left out: confidence is a difference of scores. The
-    network is compared with the module on random inputs; one that differs is an error.
+    A softmax or log-softmax at the end is ignored: confidence is a difference of scores. The
+    network is compared with the module on random inputs; a difference is an error.
     """
     torch = require_torch()
     if not isinstance(module, torch.nn.Module):
@@ -61,7 +61,7 @@ def from_torch(
 
 @contextmanager
 def _evaluating(module: Any) -> Iterator[None]:
-    """Every part in evaluation mode, and afterwards as it was."""
+    """Put every part into evaluation mode, and restore its mode afterwards."""
     modes = [(part, part.training) for part in module.modules()]
     module.eval()
     try:
@@ -85,7 +85,7 @@ def _exported(module: Any, shape: tuple[int, ...], dtype: Any, torch: Any) -> An
             return torch.export.export(
                 module, (torch.zeros(1, *shape, dtype=dtype, device=device),)
             )
-    except Exception as error:  # torch raises classes of its own for what it cannot trace
+    except Exception as error:  # torch has many exceptions for what it cannot trace
         first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise InvalidNetwork(
             f"torch.export cannot trace the module for an input of shape {(1, *shape)}: {first}"
@@ -93,7 +93,7 @@ def _exported(module: Any, shape: tuple[int, ...], dtype: Any, torch: Any) -> An
 
 
 class _Conversion:
-    """Walks an exported graph. What depends on no input is computed, the rest is converted."""
+    """Converts an exported graph; whatever does not depend on the input is computed."""
 
     def __init__(self, exported: Any, torch: Any) -> None:
         self._torch = torch
@@ -143,7 +143,7 @@ class _Conversion:
         return "image", shape
 
     def _refuse_unknown(self, calls: list[Any]) -> None:
-        """All operators that cannot be converted, at once."""
+        """Refuse all operators that cannot be converted, at once."""
         fixed = set(self._known) - {key for key, v in self._known.items() if isinstance(v, Value)}
         unknown: dict[str, str] = {}
         for node in calls:
@@ -161,7 +161,7 @@ class _Conversion:
         args, kwargs = (look(part, self._known.__getitem__) for part in (node.args, node.kwargs))
         if not any(isinstance(self._known[part], Value | list) for part in node.all_input_nodes):
             with self._torch.no_grad():
-                return node.target(*args, **kwargs)  # nothing of the input in it: a constant
+                return node.target(*args, **kwargs)  # independent of the input: a constant
         if node.target is operator.getitem:
             return args[0][args[1]]
         name = _name(node)
@@ -199,9 +199,11 @@ def _results(nodes: list[Any]) -> tuple[Any]:
 
 
 def _name(node: Any) -> str:
-    """The operator's name without its overload, such as `conv2d`."""
+    """The operator's name without overload and in-place mark, such as `conv2d`."""
     schema = getattr(node.target, "_schema", None)
-    return str(node.target) if schema is None else str(schema.name).removeprefix("aten::")
+    if schema is None:
+        return str(node.target)
+    return str(schema.name).removeprefix("aten::").removesuffix("_")
 
 
 def _arguments(node: Any, args: Any, kwargs: Any) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Weights for a module from a file. Nothing of a file is ever executed."""
+"""Weights for a module from a file. Nothing in a file is ever executed."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ Module = TypeVar("Module")
 def load_weights(module: Module, path: str | Path) -> Module:
     """Fill a `torch.nn.Module` with the weights of a .safetensors or `state_dict` file.
 
-    A file of weights is no network: the module says what they mean. Files that hold anything but
-    tensors by name are refused, since loading them would run code. Returns the module.
+    The module says what the weights mean. Files that hold anything other than named tensors are
+    refused, because loading them would run code. Returns the module.
     """
     path = Path(path)
     torch: Any = require_torch()
@@ -54,7 +54,7 @@ def _safetensors(path: Path) -> Mapping[str, Any]:
 def _state_dict(path: Path, torch: Any) -> Mapping[str, Any]:
     try:
         found = torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:  # pickle, zipfile and torch each have their own
+    except Exception as error:  # from pickle, zipfile or torch
         first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise InvalidInput(
             f"{path} cannot be loaded as weights alone ({first}); whole pickled models are never "

@@ -1,4 +1,4 @@
-"""Piecewise-linear units, one file each: what a unit means, and the ReLU units it is made of."""
+"""Piecewise-linear units, one file each, expressed by ReLU units and linear operations."""
 
 from vhagar.network.units.absolute import absolute
 from vhagar.network.units.clip import clip

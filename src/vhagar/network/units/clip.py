@@ -7,7 +7,7 @@ import numpy as np
 from vhagar.errors import InvalidNetwork
 from vhagar.network.graph import Graph, Tensor, times
 
-# Limits from here on are none: exporters write the largest float32 where there is no limit.
+# Exporters write the largest float32 number for "no limit".
 NO_LIMIT = float(np.finfo(np.float32).max)
 
 

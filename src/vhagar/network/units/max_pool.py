@@ -2,7 +2,7 @@
 
 In every round the entries of a group are paired in order; a pair `(a, b)` becomes
 `max(a, b) = b + relu(a - b)` (or `min(a, b) = a - relu(a - b)`), one ReLU unit, and an odd last
-entry is carried on. A round is a ReLU layer; groups that are done wait for the others.
+entry goes on to the next round. A round is one ReLU layer.
 """
 
 from __future__ import annotations
@@ -51,17 +51,17 @@ def _round(
     firsts, seconds = members[:, 0::2], members[:, 1::2]
     slots = np.arange(width)
     paired, kept = slots < pairs[:, None], slots < left[:, None]
-    # The odd entry of a group stands first of a pair that has no second.
-    carried = np.where(paired & keep_second, seconds, firsts)[kept]
-    carry = graph.mapped(operand, selection(operand.shape, carried), carried.shape)
+    # The odd entry of a group is the first of a pair without a second.
+    base = np.where(paired & keep_second, seconds, firsts)[kept]
+    unchanged = graph.mapped(operand, selection(operand.shape, base), base.shape)
     excess = _difference(operand, firsts[paired], seconds[paired])
     units = graph.units(graph.mapped(operand, excess, (int(paired.sum()),)))
-    # Where each entry that is left has its unit; -1 for an odd one, which has none.
+    # The unit of each remaining entry; -1 for an odd one, which has none.
     unit_of = np.full(paired.shape, -1)
     unit_of[paired] = np.arange(units.size)
     sign = 1.0 if keep_second else -1.0
     changes = Term(units.value, selection(units.shape, unit_of[kept], sign))
-    result = graph.linear([times(carry), changes], carry.shape)
+    result = graph.linear([times(unchanged), changes], unchanged.shape)
     numbers = np.zeros(kept.shape, dtype=np.int64)
     numbers[kept] = np.arange(result.size)
     return result, Groups(numbers, left)

@@ -16,33 +16,29 @@ def maximum(
     graph: Graph, operands: Sequence[Tensor], constant: Array | None, shape: Shape
 ) -> Tensor:
     """`b + relu(a - b)` of two operands; of more, in rounds of pairs (`max_pool.py`)."""
-    if len(operands) == 1:
-        return _with_constant(graph, operands[0], constant, shape, 1.0)
-    if len(operands) == 2 and constant is None:
-        first, second = operands
-        positive = _excess(graph, first, second, shape)
-        return graph.linear([spread(second, shape), times(positive)], shape)
-    stacked, groups = _stacked(graph, operands, constant, shape)
-    return largest(graph, stacked, groups).reshaped(shape)
+    return _extremum(graph, operands, constant, shape, 1.0)
 
 
 def minimum(
     graph: Graph, operands: Sequence[Tensor], constant: Array | None, shape: Shape
 ) -> Tensor:
     """`a - relu(a - b)` of two operands; of more, in rounds of pairs."""
+    return _extremum(graph, operands, constant, shape, -1.0)
+
+
+def _extremum(
+    graph: Graph, operands: Sequence[Tensor], constant: Array | None, shape: Shape, sign: float
+) -> Tensor:
     if len(operands) == 1:
-        return _with_constant(graph, operands[0], constant, shape, -1.0)
+        return _with_constant(graph, operands[0], constant, shape, sign)
     if len(operands) == 2 and constant is None:
         first, second = operands
-        positive = _excess(graph, first, second, shape)
-        return graph.linear([spread(first, shape), times(positive, -1.0)], shape)
+        excess = graph.linear([spread(first, shape), spread(second, shape, -1.0)], shape)
+        base = second if sign > 0 else first
+        return graph.linear([spread(base, shape), times(graph.units(excess), sign)], shape)
     stacked, groups = _stacked(graph, operands, constant, shape)
-    return smallest(graph, stacked, groups).reshaped(shape)
-
-
-def _excess(graph: Graph, first: Tensor, second: Tensor, shape: Shape) -> Tensor:
-    terms = [spread(first, shape), spread(second, shape, -1.0)]
-    return graph.units(graph.linear(terms, shape))
+    pick = largest if sign > 0 else smallest
+    return pick(graph, stacked, groups).reshaped(shape)
 
 
 def _with_constant(
@@ -59,7 +55,7 @@ def _with_constant(
 def _stacked(
     graph: Graph, operands: Sequence[Tensor], constant: Array | None, shape: Shape
 ) -> tuple[Tensor, Groups]:
-    """All operands one after another in one tensor, and which entries belong together."""
+    """Concatenate all operands, and group the entries that belong together."""
     size = int(np.prod(shape))
     count = len(operands) + (constant is not None)
     terms, offset = [], np.zeros((count, size))
