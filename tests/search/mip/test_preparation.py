@@ -250,6 +250,7 @@ def test_a_solver_that_is_missing_ends_the_preparation() -> None:
         list(runner.answers([task], math.inf))
 
 
+@pytest.mark.subprocess
 def test_a_solver_that_does_not_exist_ends_the_worker() -> None:
     problem = Problem(deep_network(), perturbation="linf(0.2)", source=0)
     options, notes = MipOptions(), list[str]()
