@@ -193,6 +193,7 @@ def test_marabou_answers_single_questions(problem: Problem, threads: int) -> Non
     assert found.candidates
 
 
+@pytest.mark.subprocess
 @needs_marabou
 def test_marabou_closes_the_interval_in_processes(problem: Problem) -> None:
     result = search(problem, timeout=60.0)
@@ -210,6 +211,8 @@ def judged_cases() -> list[Case]:
 
 
 # In processes: Marabou does not always look at its clock, and a process can be ended.
+@pytest.mark.slow
+@pytest.mark.subprocess
 @needs_marabou
 @pytest.mark.parametrize("case", judged_cases(), ids=str)
 def test_marabou_against_the_exact_optimum(case: Case) -> None:

@@ -47,10 +47,6 @@ def test_the_image_has_the_scores_of_the_scaled_biases(name: str, factor: Fracti
     assert [factor * score for score in found.fractions()] == image.fractions()
 
 
-def _floats(exact: Exact) -> np.ndarray:
-    return np.array(exact.fractions(), float)
-
-
 @pytest.mark.parametrize("name", SMALL_GRAPHS)
 def test_floats_and_exact_numbers_agree_backwards(name: str) -> None:
     rng = np.random.default_rng(4)

@@ -35,10 +35,6 @@ Start = Callable[..., subprocess.Popen[str]]
 ChildrenOf = Callable[[int], set[int]]
 
 
-def _intervals(store: Store) -> dict[int, tuple[float, float | None]]:
-    return {number: store.interval(number) for number, _ in store.problems()}
-
-
 @pytest.mark.subprocess
 def test_a_sweep_answers_every_question_as_verify_does(pairs: Study, tmp_path: Path) -> None:
     store = run_sweep(pairs, tmp_path / "s.db", settings=Settings(jobs=2))
