@@ -24,6 +24,7 @@ from vhagar.attack.options import AttackOptions
 from vhagar.cli.main import _parser, main
 from vhagar.engine import AbstractEngine
 from vhagar.network import Affine, Network, Relu
+from vhagar.options import Options
 from vhagar.perturbation.parse import PERTURBATIONS
 from vhagar.result import Run
 from vhagar.search import ENGINES
@@ -53,7 +54,7 @@ def _write_network(path: Path, sizes: tuple[int, ...]) -> Path:
 def without_processes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Search in this process where the test is not about others, which take a while to start."""
     if request.node.get_closest_marker("subprocess") is None:
-        monkeypatch.setattr(vhagar.Options, "worker_count", 1)
+        monkeypatch.setattr(Options, "worker_count", 1)
 
 
 @pytest.fixture
