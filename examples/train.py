@@ -310,7 +310,7 @@ def to_onnx(model: nn.Module, input_shape: Shape, name: str) -> bytes:
     """The trained model as an ONNX file."""
     if isinstance(model, nn.Sequential):
         return onnx_bytes(to_network(model, input_shape, name))
-    found = vhagar.from_torch(model, input_shape, name=name).model
+    found = vhagar.from_torch(model, input_shape=input_shape, name=name).model
     assert found is not None  # it was made from one
     return for_batches(found)
 

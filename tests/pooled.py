@@ -21,5 +21,5 @@ def pooled_problem(seed: int = 0, perturbation: str = "occlusion(1,1,2)") -> Pro
         nn.Flatten(),
         nn.Linear(12, 3),
     )
-    network = vhagar.from_torch(model.eval(), (1, 8, 8))
+    network = vhagar.from_torch(model.eval(), input_shape=(1, 8, 8))
     return Problem(network, perturbation=perturbation, source=0, targets=1)

@@ -2,102 +2,49 @@
 
 import vhagar
 
-network = vhagar.read_onnx("model.onnx")
-problem = vhagar.Problem(network, perturbation="occlusion(14,14,3)", source=2, targets=3)
+problem = vhagar.Problem("model.onnx", perturbation="occlusion(14,14,3)", source=2, targets=3)
 result = vhagar.verify(problem, timeout=60)
-print(result.lower, result.upper, result.status)
+print(result)
+
+What there is stands in `__init__.pyi`, and nowhere else.
 """
 
 from __future__ import annotations
 
+import ast
 import sys
 from importlib import import_module
+from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from vhagar.version import __version__ as __version__
 
-if TYPE_CHECKING:
-    from vhagar.attack.engine import Attack
-    from vhagar.errors import InvalidInput, InvalidNetwork, UnsupportedOperator, VhagarError
-    from vhagar.network import Network, read_onnx, save_model, write_onnx
-    from vhagar.network.torch.module import from_torch
-    from vhagar.network.torch.weights import load_weights
-    from vhagar.perturbation import (
-        AffineMap,
-        AffinePerturbation,
-        Brightness,
-        Contrast,
-        Linf,
-        Occlusion,
-        Patch,
-        Rotation,
-        Translation,
-        UserPerturbation,
-        affine_map,
-        compose,
-    )
-    from vhagar.perturbation import parse as parse_perturbation
-    from vhagar.problem import Problem
-    from vhagar.result import Interval, Progress, Result, Status, Witness
-    from vhagar.search.bounders.first_order import FirstOrder
-    from vhagar.search.branch_and_bound import Bab
-    from vhagar.search.mip.engine import Mip
-    from vhagar.verify import max_confidence, verify
+def _exports() -> dict[str, tuple[str, str]]:
+    """For each public name, its module and what it is called there."""
+    table = ast.parse(Path(__file__).with_suffix(".pyi").read_text(encoding="utf-8"))
+    return {
+        alias.asname or alias.name: (entry.module or "", alias.name)
+        for entry in table.body
+        if isinstance(entry, ast.ImportFrom)
+        for alias in entry.names
+    }
 
-# The public names and where they live; those that a newcomer needs come first. They are imported
-# when first asked for, so that `import vhagar` and `vhagar --help` stay instant.
-_HOMES = {
-    "read_onnx": "vhagar.network",
-    "Problem": "vhagar.problem",
-    "verify": "vhagar.verify",
-    "max_confidence": "vhagar.verify",
-    "Bab": "vhagar.search.branch_and_bound",
-    "Mip": "vhagar.search.mip.engine",
-    "FirstOrder": "vhagar.search.bounders.first_order",
-    "Attack": "vhagar.attack.engine",
-    "AffineMap": "vhagar.perturbation",
-    "AffinePerturbation": "vhagar.perturbation",
-    "Brightness": "vhagar.perturbation",
-    "Contrast": "vhagar.perturbation",
-    "Interval": "vhagar.result",
-    "InvalidInput": "vhagar.errors",
-    "InvalidNetwork": "vhagar.errors",
-    "Linf": "vhagar.perturbation",
-    "Network": "vhagar.network",
-    "Occlusion": "vhagar.perturbation",
-    "Patch": "vhagar.perturbation",
-    "Progress": "vhagar.result",
-    "Result": "vhagar.result",
-    "Rotation": "vhagar.perturbation",
-    "Status": "vhagar.result",
-    "Translation": "vhagar.perturbation",
-    "UnsupportedOperator": "vhagar.errors",
-    "UserPerturbation": "vhagar.perturbation",
-    "VhagarError": "vhagar.errors",
-    "Witness": "vhagar.result",
-    "affine_map": "vhagar.perturbation",
-    "compose": "vhagar.perturbation",
-    "from_torch": "vhagar.network.torch.module",
-    "load_weights": "vhagar.network.torch.weights",
-    "parse_perturbation": "vhagar.perturbation:parse",
-    "save_model": "vhagar.network",
-    "write_onnx": "vhagar.network",
-}
 
-__all__ = list(_HOMES)
+# Names are imported when first asked for, so that `import vhagar` and `vhagar --help` stay instant.
+_EXPORTS = _exports()
+
+__all__ = [name for name in _EXPORTS if not name.startswith("_")]
 
 
 def __getattr__(name: str) -> Any:
-    home = _HOMES.get(name)
-    if home is None:
+    if name not in _EXPORTS:
         raise AttributeError(f"module 'vhagar' has no attribute {name!r}")
-    module, _, original = home.partition(":")
-    return getattr(import_module(module), original or name)
+    module, original = _EXPORTS[name]
+    return getattr(import_module(module), original)
 
 
 def __dir__() -> list[str]:
-    return [*_HOMES, "__version__"]
+    return list(_EXPORTS)
 
 
 class _Package(ModuleType):
@@ -107,7 +54,7 @@ class _Package(ModuleType):
     """
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if not (name in _HOMES and isinstance(value, ModuleType)):
+        if not (name in _EXPORTS and isinstance(value, ModuleType)):
             super().__setattr__(name, value)
 
 

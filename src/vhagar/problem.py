@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
 from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
 from numbers import Integral
+from typing import TYPE_CHECKING
 
 from vhagar.errors import InvalidInput
 from vhagar.network import Network
+from vhagar.network.given import as_network
 from vhagar.perturbation import AbstractPiece, Domain, Perturbation, parse
 from vhagar.perturbation.affine import identity_piece
 from vhagar.perturbation.maps import AffineMap, fingerprint
+
+if TYPE_CHECKING:
+    from torch.nn import Module
 
 
 @dataclass(frozen=True, eq=False, init=False)
 class Problem:
     """How confident can an input of class `source` be and still be pushed into a target?
+
+    `network` is a `Network`, the path of an ONNX file, or a PyTorch module; for a module the shape
+    of one input is needed, too (`input_shape`). How a model takes an image (channels last, a mean
+    to subtract) is said to `read_onnx` or `from_torch`.
 
     `perturbation` is an object or its textual form. `targets` is one class, several, or None for
     all classes but the source. `clip` keeps perturbed pixels in the input range; without it
@@ -39,14 +49,16 @@ class Problem:
 
     def __init__(
         self,
-        network: Network,
+        network: Network | str | os.PathLike[str] | Module,
         *,
         perturbation: Perturbation | str | None,
         source: int,
         targets: int | Sequence[int] | None = None,
         clip: bool = True,
         input_range: tuple[float, float] = (0.0, 1.0),
+        input_shape: Sequence[int] | None = None,
     ) -> None:
+        network = as_network(network, input_shape)
         if isinstance(perturbation, str):
             perturbation = parse(perturbation)
         store = object.__setattr__

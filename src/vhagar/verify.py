@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 import os
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -21,6 +23,9 @@ from vhagar.result.known import offer_known
 from vhagar.result.run import OnProgress
 from vhagar.search import AbstractEngine
 from vhagar.search.branch_and_bound import Bab
+
+if TYPE_CHECKING:
+    from torch.nn import Module
 
 Place = str | os.PathLike[str]
 
@@ -71,10 +76,11 @@ def verify(
 
 
 def max_confidence(
-    network: Network,
+    network: Network | str | os.PathLike[str] | Module,
     *,
     source: int,
     input_range: tuple[float, float] = (0.0, 1.0),
+    input_shape: Sequence[int] | None = None,
     engine: AbstractEngine | None = None,
     timeout: float | None = None,
     relative_gap: float = Options.relative_gap,
@@ -86,11 +92,17 @@ def max_confidence(
 ) -> Result:
     """The largest confidence that any input reaches in a class, as an interval.
 
-    No robustness bound of the class can exceed it; the paper calls it delta^m. The other arguments
-    are those of `verify`.
+    No robustness bound of the class can exceed it; the paper calls it delta^m. The arguments are
+    those of `Problem` and of `verify`.
     """
     return verify(
-        Problem(network, perturbation=None, source=source, input_range=input_range),
+        Problem(
+            network,
+            perturbation=None,
+            source=source,
+            input_range=input_range,
+            input_shape=input_shape,
+        ),
         engine=engine,
         timeout=timeout,
         relative_gap=relative_gap,
@@ -98,6 +110,36 @@ def max_confidence(
         seed=seed,
         device=device,
         certificate=certificate,
+        on_progress=on_progress,
+    )
+
+
+def attack(
+    problem: Problem,
+    *,
+    timeout: float = 10.0,
+    workers: int | None = None,
+    seed: int = Options.seed,
+    device: str = Options.device,
+    dataset: Place | None = None,
+    on_progress: OnProgress | None = None,
+) -> Result:
+    """Look for the most confident input that can be attacked: the lower bound of `verify`.
+
+    It takes the whole time, unless interval arithmetic happens to show that there is nothing
+    better. The arguments are those of `verify`; for the algorithm without our additions, or with
+    some of them, use `verify` with the engine `Attack`.
+    """
+    from vhagar.attack.engine import Attack  # needs torch
+
+    return verify(
+        problem,
+        engine=Attack(),
+        timeout=timeout,
+        workers=workers,
+        seed=seed,
+        device=device,
+        dataset=dataset,
         on_progress=on_progress,
     )
 

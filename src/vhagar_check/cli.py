@@ -62,7 +62,9 @@ def run(arguments: argparse.Namespace) -> int:
             print(f"REFUSED: there is no file {path}", file=sys.stderr)
             return REFUSED
     try:
-        verdict = check(arguments.certificate, arguments.model, max(1, arguments.workers))
+        verdict = check(
+            arguments.certificate, model=arguments.model, workers=max(1, arguments.workers)
+        )
     except Rejected as rejection:
         print(f"REFUSED: {rejection}", file=sys.stderr)
         return REFUSED

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import math
 import multiprocessing
+import os
 import struct
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
@@ -81,11 +82,22 @@ class Verdict:
     recorded: Recorded | None = None  # the perturbation, where it is maps of the certificate's own
     convention: str = ""
 
+    def __str__(self) -> str:
+        """What was proved, in words."""
+        from vhagar_check.cli import in_words
 
-def check(certificate: Path, model: Path, workers: int = 1) -> Verdict:
-    """Prove the claims of a certificate about a model, or raise `Rejected` saying why not."""
+        return in_words(self)
+
+
+def check(
+    certificate: str | os.PathLike[str], *, model: str | os.PathLike[str], workers: int = 1
+) -> Verdict:
+    """Prove the claims of a certificate about a model file, or raise `Rejected` saying why not.
+
+    `workers` is the number of processes.
+    """
     try:
-        return _check(certificate, model, workers)
+        return _check(Path(certificate), Path(model), workers)
     except _DAMAGE as error:
         raise Rejected(f"the certificate or the model is malformed ({error})") from error
 

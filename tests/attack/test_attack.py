@@ -12,6 +12,7 @@ import torch
 
 from vhagar import Network, Problem
 from vhagar.attack import NO_HINT, AttackFound, AttackOptions, attack
+from vhagar.attack import run as running
 from vhagar.attack.ascent import Solutions, ascend
 from vhagar.errors import InvalidInput, VhagarError
 from vhagar.network import Affine, Relu, confidence
@@ -141,7 +142,7 @@ def test_a_false_success_is_refused(corner: Problem, monkeypatch: pytest.MonkeyP
         rows = len(batch)
         return Solutions(np.full(rows, 6.0), np.ones((rows, 16)), (np.zeros((rows, 0)),))
 
-    monkeypatch.setattr("vhagar.attack.run.ascend", lying)
+    monkeypatch.setattr(running, "ascend", lying)
     heard: list[AttackFound] = []
     options = replace(_SMALL, regions=False, polish=False)
     found = attack(corner, options=options, on_attack=heard.append)
@@ -229,8 +230,8 @@ def _fruitless(batch: Any, state: Any, *_: Any) -> Solutions:
 def test_relaxations_lead_to_attacks_without_any_ascent(
     hidden: Network, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("vhagar.attack.run.ascend", _fruitless)
-    monkeypatch.setattr("vhagar.attack.run.from_candidates", lambda *_: iter(()))
+    monkeypatch.setattr(running, "ascend", _fruitless)
+    monkeypatch.setattr(running, "from_candidates", lambda *_: iter(()))
     for text, optimum in (("linf(0.125)", 0.25), ("occlusion([1,1],[1,2],1)", 0.75)):
         problem = Problem(hidden, perturbation=text, source=0, targets=1)
         assert _lower(problem) == 0.0
@@ -249,7 +250,7 @@ def test_later_ascents_start_near_the_best_attack(
         distances.append(abs(state.x.double().numpy() - good).mean(axis=1))
         return _fruitless(batch, state)
 
-    monkeypatch.setattr("vhagar.attack.run.ascend", watching)
+    monkeypatch.setattr(running, "ascend", watching)
     offered = [[(1, 0, good, np.zeros(0))], []]
     options = replace(_SMALL, rounds=2, polish=False, regions=False)
     attack(corner, options=options, suggestions=lambda: offered.pop() if offered else ())
@@ -270,7 +271,7 @@ def test_a_batch_that_does_not_fit_is_halved(
             raise torch.OutOfMemoryError("CUDA out of memory")
         return ascend(batch, *arguments)
 
-    monkeypatch.setattr("vhagar.attack.run.ascend", small_memory)
+    monkeypatch.setattr(running, "ascend", small_memory)
     found = attack(corner, options=replace(_SMALL, rounds=2))
     assert tried == [32, 16, 8, 8]
     assert 4.0 - 1e-4 <= found.lower <= 4.0
@@ -280,6 +281,6 @@ def test_no_memory_at_all_is_an_error(corner: Problem, monkeypatch: pytest.Monke
     def no_memory(*_: Any) -> Solutions:
         raise MemoryError
 
-    monkeypatch.setattr("vhagar.attack.run.ascend", no_memory)
+    monkeypatch.setattr(running, "ascend", no_memory)
     with pytest.raises(VhagarError, match="memory of cpu; use --device cpu, or fewer targets"):
         attack(corner, options=_SMALL)

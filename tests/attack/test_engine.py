@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from vhagar import Problem, Progress, Result, Status, read_onnx, verify
-from vhagar.attack import AttackOptions
+from vhagar.attack import AttackOptions, beside
 from vhagar.attack.beside import AttackBeside, Stay
 from vhagar.attack.engine import Attack, own_job
 from vhagar.attack.worker import AttackJob
@@ -140,7 +140,7 @@ def test_parts_are_left_out_as_asked(corner: Problem, monkeypatch: pytest.Monkey
     def attack(problem: Problem, *, options: AttackOptions, **_: object) -> None:
         heard.append(options)
 
-    monkeypatch.setattr("vhagar.attack.beside.attack", attack)
+    monkeypatch.setattr(beside, "attack", attack)
     for without in ((), ("aim", "climb"), ("polish",)):
         options = {"engine": Attack(without=without), "workers": 1, "device": "cpu"}
         verify(corner, timeout=60, **options)

@@ -60,7 +60,7 @@ def test_certificates_of_random_graphs_are_accepted(seed: int, tmp_path: Path) -
     result = verify(
         Problem(read_onnx(model), perturbation="linf(0.1)", source=0), **options, timeout=2
     )
-    verdict = check(path, model)
+    verdict = check(path, model=model)
     assert (verdict.lower, verdict.upper) == (result.lower, result.upper)
 
 

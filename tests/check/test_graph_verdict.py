@@ -60,7 +60,7 @@ def certified(model: Path, text: str | None, clip: bool = True, **more: Any) -> 
 def test_what_is_found_is_proved(name: str, text: str, clip: bool, tmp_path: Path) -> None:
     model = written(tmp_path, name)
     result, path = certified(model, text, clip)
-    verdict = check(path, model)
+    verdict = check(path, model=model)
     assert (verdict.lower, verdict.upper) == (result.lower, result.upper)
     assert text != "linf(0.1)" or verdict.lower > 0
 
@@ -69,7 +69,7 @@ def test_what_is_found_is_proved(name: str, text: str, clip: bool, tmp_path: Pat
 def test_the_largest_confidence_is_proved(name: str, tmp_path: Path) -> None:
     model = written(tmp_path, name)
     result, path = certified(model, None)
-    verdict = check(path, model)
+    verdict = check(path, model=model)
     assert verdict.upper == result.upper
 
 
@@ -130,7 +130,7 @@ def test_a_decision_about_a_linear_unit_is_refused(honest: tuple[Path, Path]) ->
         fields[5:7] = layer, int(np.flatnonzero(linear)[0])
     blocks[place] = ("TREE", b"".join(NODE.pack(*fields) for fields in records))
     with pytest.raises(Rejected, match="linear unit"):
-        check(forged(path, blocks), model)
+        check(forged(path, blocks), model=model)
 
 
 def test_a_linear_unit_called_off_is_refused(honest: tuple[Path, Path]) -> None:
@@ -146,7 +146,7 @@ def test_a_linear_unit_called_off_is_refused(honest: tuple[Path, Path]) -> None:
             changed[start + sum(sizes[:layer]) + int(np.flatnonzero(linear)[0])] = 0
             blocks[k] = (tag, bytes(changed))
     with pytest.raises(Rejected, match="linear unit"):
-        check(forged(path, blocks), model)
+        check(forged(path, blocks), model=model)
 
 
 @pytest.mark.parametrize("factor", [0.98, 0.5])
@@ -159,7 +159,7 @@ def test_a_lower_claim_is_refused(honest: tuple[Path, Path], factor: float) -> N
     head["claims"]["upper"] *= factor
     blocks[0] = ("HEAD", json.dumps(head).encode())
     with pytest.raises(Rejected):
-        check(forged(path, blocks), model)
+        check(forged(path, blocks), model=model)
 
 
 def test_damaged_multipliers_prove_less_or_nothing(honest: tuple[Path, Path]) -> None:
@@ -173,7 +173,7 @@ def test_damaged_multipliers_prove_less_or_nothing(honest: tuple[Path, Path]) ->
             numbers[::3] *= 1e3
             blocks[k] = (tag, raw[:start] + numbers.tobytes())
     with pytest.raises(Rejected, match="not proved"):
-        check(forged(path, blocks), model)
+        check(forged(path, blocks), model=model)
 
 
 def test_the_same_graph_with_another_slope_is_refused(tmp_path: Path) -> None:
@@ -186,7 +186,7 @@ def test_the_same_graph_with_another_slope_is_refused(tmp_path: Path) -> None:
     other = tmp_path / "other.onnx"
     other.write_bytes(SMALL_GRAPHS["small_leaky"](SEEDS["small_leaky"] + 7))
     with pytest.raises(Rejected):
-        check(forged(path, blocks), other)
+        check(forged(path, blocks), model=other)
 
 
 def test_inconclusive_proofs_are_decided_exactly(
@@ -194,9 +194,9 @@ def test_inconclusive_proofs_are_decided_exactly(
 ) -> None:
     """Joins and linear units in rational arithmetic: floats alone prove nothing here."""
     model, path = honest
-    whole = check(path, model)
+    whole = check(path, model=model)
     exact = doubt_floats(monkeypatch)
-    assert check(path, model) == whole
+    assert check(path, model=model) == whole
     assert exact
 
 
@@ -205,6 +205,6 @@ def test_several_processes_come_to_the_same_verdict(
     honest: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model, path = honest
-    alone = check(path, model)
+    alone = check(path, model=model)
     monkeypatch.setattr("vhagar_check.verdict._SMALL", 0)
-    assert check(path, model, workers=2) == alone
+    assert check(path, model=model, workers=2) == alone

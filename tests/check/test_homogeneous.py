@@ -130,7 +130,7 @@ def proof(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Blocks]:
     problem = Problem(read_onnx(model), perturbation="contrast([0.5,1.5])", source=0, clip=False)
     options = {"relative_gap": 0.02, "certificate": path, "workers": 0}
     result = verify(problem, **options, timeout=20)
-    assert check(path, model).upper == result.upper > 0
+    assert check(path, model=model).upper == result.upper > 0
     return model, blocks_of(path.read_bytes())
 
 
@@ -192,7 +192,7 @@ def test_forgeries_are_refused(
     path = tmp_path / "forged"
     path.write_bytes(forged(with_head(blocks, head)))
     with pytest.raises(Rejected, match=why):
-        check(path, model)
+        check(path, model=model)
 
 
 def test_a_form_that_was_not_searched_proves_nothing(tmp_path: Path) -> None:
@@ -206,4 +206,4 @@ def test_a_form_that_was_not_searched_proves_nothing(tmp_path: Path) -> None:
     head["problem"]["form"] = "homogeneous"
     path.write_bytes(forged(with_head(blocks, head)))
     with pytest.raises(Rejected):
-        check(path, model)
+        check(path, model=model)

@@ -88,7 +88,7 @@ def certified(model: Path, path: Path, perturbation: Perturbation | str, clip: b
 def test_what_is_found_is_proved(model: Path, tmp_path: Path, name: str) -> None:
     path = tmp_path / "proof.cert"
     problem, result = certified(model, path, *CASES[name])
-    verdict = check(path, model)
+    verdict = check(path, model=model)
     assert (verdict.lower, verdict.upper) == (result.lower, result.upper)
     if problem.map_fingerprint is None:
         assert verdict.recorded is None
@@ -223,7 +223,7 @@ def test_another_map_is_refused(blocks: Blocks, model: Path, tmp_path: Path, nam
     change, words = REFUSED[name]
     path = forged(blocks, tmp_path / "forged.cert", change)
     with pytest.raises(Rejected, match=words):
-        check(path, model)
+        check(path, model=model)
 
 
 def test_a_map_must_have_the_name_of_its_numbers(
@@ -231,14 +231,14 @@ def test_a_map_must_have_the_name_of_its_numbers(
 ) -> None:
     head, ((_, raw),) = json.loads(blocks["HEAD"][0][1]), blocks["MAPS"]
     same = forged(blocks, tmp_path / "same.cert", lambda head, data: None)
-    check(same, model)
+    check(same, model=model)
     for maps, words in (
         ([], "or none"),
         ([raw, raw], "not recorded once"),
         ([raw[:-8] + struct.pack("<d", 0.0625)], "not those that the perturbation names"),
     ):
         with pytest.raises(Rejected, match=words):
-            check(sealed(tmp_path / "forged.cert", head, maps, blocks), model)
+            check(sealed(tmp_path / "forged.cert", head, maps, blocks), model=model)
 
 
 @pytest.mark.parametrize("ends", [(0.0, 1.0), (-1.0, 2.5)])

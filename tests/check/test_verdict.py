@@ -75,7 +75,7 @@ def test_what_is_found_is_proved(
     model: Path, tmp_path: Path, perturbation: str, clip: bool
 ) -> None:
     result, path = certified(model, tmp_path, perturbation, clip)
-    verdict = check(path, model)
+    verdict = check(path, model=model)
     assert (verdict.lower, verdict.upper) == (result.lower, result.upper)
     assert verdict.perturbation == perturbation
     assert set(verdict.uppers) == {1, 2}
@@ -84,7 +84,7 @@ def test_what_is_found_is_proved(
 
 def test_the_largest_confidence(model: Path, tmp_path: Path) -> None:
     result, path = certified(model, tmp_path, None)
-    verdict = check(path, model)
+    verdict = check(path, model=model)
     assert 0 < verdict.lower <= verdict.upper == result.upper
     assert "has a confidence in class 0" in _printed(path, model)
 
@@ -93,7 +93,7 @@ def test_a_search_that_was_cut_short_has_a_proof(model: Path, tmp_path: Path) ->
     path = tmp_path / "proof.cert"
     problem = Problem(read_onnx(model), perturbation="linf(0.2)", source=0)
     found = verify(problem, workers=1, certificate=path, timeout=0.3)
-    verdict = check(path, model)
+    verdict = check(path, model=model)
     assert verdict.upper == found.upper
 
 
@@ -115,9 +115,9 @@ def test_several_processes_come_to_the_same_verdict(
     model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _, path = certified(model, tmp_path, "contrast([0.8,1.25])", False, relative_gap=0.01)
-    alone = check(path, model)
+    alone = check(path, model=model)
     monkeypatch.setattr("vhagar_check.verdict._SMALL", 0)
-    assert check(path, model, workers=2) == alone
+    assert check(path, model=model, workers=2) == alone
 
 
 def _printed(path: Path, model: Path) -> str:
@@ -191,15 +191,15 @@ def test_a_refinement_by_no_numbers_is_refused(model: Path, honest: Path, number
         blocks[k] = "REGN", raw[:-4] + np.float32(number).tobytes()
 
     with pytest.raises(Rejected, match="not finite"):
-        check(forged(honest, change), model)
+        check(forged(honest, change), model=model)
 
 
 def verdict_on(path: Path, model: Path, change: Change) -> Verdict:
-    return check(forged(path, change), model)
+    return check(forged(path, change), model=model)
 
 
 def test_forging_nothing_changes_nothing(honest: Path, model: Path) -> None:
-    assert verdict_on(honest, model, lambda blocks, head: None) == check(honest, model)
+    assert verdict_on(honest, model, lambda blocks, head: None) == check(honest, model=model)
 
 
 def _lower_claim(blocks: Blocks, head: dict[str, Any]) -> None:
@@ -378,7 +378,7 @@ def test_another_model_is_refused(honest: Path, tmp_path: Path) -> None:
     other = tmp_path / "other.onnx"
     other.write_bytes(onnx_bytes(network(seed=4)))
     with pytest.raises(Rejected, match="another model"):
-        check(honest, other)
+        check(honest, model=other)
 
     def nameless(blocks: Blocks, head: dict[str, Any]) -> None:
         head["model"]["sha256"] = None
@@ -410,7 +410,7 @@ def test_inconclusive_proofs_are_decided_exactly(
     honest: Path, model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With rounding errors a million times as large nothing is proved in floats alone."""
-    whole = check(honest, model)
+    whole = check(honest, model=model)
     exact = doubt_floats(monkeypatch)
-    assert check(honest, model) == whole
+    assert check(honest, model=model) == whole
     assert exact

@@ -14,7 +14,8 @@ from PIL import Image
 from vhagar import InvalidInput, Network
 from vhagar.cli.main import main
 from vhagar.dataset import read_image
-from vhagar.local.problem import LocalProblem, Verdict
+from vhagar.local import run
+from vhagar.local.problem import LocalProblem, LocalVerdict
 from vhagar.local.run import verify_local
 from vhagar.network import Affine, Convolution, Relu, read_onnx, write_onnx
 from vhagar.network.network import confidence
@@ -103,8 +104,8 @@ def test_the_margin_encloses_that_of_every_version(
         assert result.upper <= smallest + LOOSE * max(1, abs(smallest))
         assert result.lower <= result.upper
         assert result.lower >= smallest - LOOSE * max(1, abs(smallest))
-        assert result.verdict is (Verdict.ROBUST if smallest > 0 else Verdict.BROKEN)
-        assert (result.witness is not None) == (result.verdict is Verdict.BROKEN)
+        assert result.verdict is (LocalVerdict.ROBUST if smallest > 0 else LocalVerdict.BROKEN)
+        assert (result.witness is not None) == (result.verdict is LocalVerdict.BROKEN)
         if result.witness is not None:
             flat = result.witness.x_p.reshape(1, -1)
             pieces, at = problem.everywhere.pieces, result.witness.piece_number
@@ -143,7 +144,7 @@ def test_every_engine_answers(engine: str, limit: float) -> None:
         if engine in ("bab", "mip"):
             assert result.upper - result.lower <= 0.01 * max(1, abs(result.upper))
             assert result.upper <= smallest + 1e-6
-            assert result.verdict is not Verdict.UNKNOWN
+            assert result.verdict is not LocalVerdict.UNKNOWN
 
 
 def test_the_network_of_the_parameters_is_the_network_of_the_images() -> None:
@@ -165,14 +166,14 @@ def test_a_time_that_is_too_short_leaves_an_honest_interval() -> None:
     result = verify_local(problem, timeout=0)
     assert result.lower <= margins(problem, problem.image[None])[0]
     assert result.lower <= result.upper
-    assert result.verdict is Verdict.UNKNOWN or result.lower > 0 or result.witness is not None
+    assert result.verdict is LocalVerdict.UNKNOWN or result.lower > 0 or result.witness is not None
 
 
 def test_an_interruption_returns_what_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupt(*_: Any, **__: Any) -> Any:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("vhagar.local.run.run_engine", interrupt)
+    monkeypatch.setattr(run, "run_engine", interrupt)
     result = verify_local(LocalProblem(network(0), perturbation="linf(0.3)", image=image(0)))
     assert result.interrupted
     assert result.lower <= result.upper < np.inf

@@ -175,7 +175,7 @@ def test_certificates_record_the_convention_and_the_checker_applies_it(
     path = save(perceptron(build))
     result, proof = certificate_of(path, tmp_path, **options)
     assert 0 < result.lower <= result.upper < np.inf
-    verdict = check(proof, path)
+    verdict = check(proof, model=path)
     assert (verdict.lower, verdict.upper) == (result.lower, result.upper)
     assert main(["check", str(proof), "--model", str(path)]) == 0
     said = capsys.readouterr().out
@@ -222,7 +222,7 @@ def test_certificates_of_graphs_with_a_convention(
     }
     result = verify(problem, **searching, timeout=5)
     assert 0 < result.lower <= result.upper < np.inf
-    verdict = check(target, path)
+    verdict = check(target, model=path)
     assert (verdict.lower, verdict.upper) == (result.lower, result.upper)
 
 
@@ -262,7 +262,7 @@ def test_a_certificate_with_another_convention_is_refused(
             container.block(tag, raw)
         container.end()
     with pytest.raises(Rejected):
-        check(proof, path)
+        check(proof, model=path)
 
 
 @pytest.mark.parametrize(

@@ -51,12 +51,14 @@ def test_all_ways_to_write_a_map_agree() -> None:
     mask[0, 1, :2] = True
     rows = np.zeros((2, 6))
     rows[0, 3] = rows[1, 4] = 0.25
-    ways = [
-        affine_map(DOMAIN, 0.25, [1.0, 2.0], 0.5, [(0, 1)], pixels=[3, 4]),
-        affine_map(DOMAIN, [0.25, 0.25], [[1.0], [2.0]], [0.5, 0.5], [[0, 1]], pixels=mask),
-        affine_map(DOMAIN, rows, sparse.csr_array([[1.0], [2.0]]), 0.5, [(0, 1)], pixels=[3, 4]),
-        affine_map(DOMAIN, sparse.coo_array(rows), [1.0, 2.0], 0.5, [(0.0, 1.0)], pixels=[3, 4]),
+    given = [
+        (0.25, [1.0, 2.0], 0.5, [(0, 1)], [3, 4]),
+        ([0.25, 0.25], [[1.0], [2.0]], [0.5, 0.5], [[0, 1]], mask),
+        (rows, sparse.csr_array([[1.0], [2.0]]), 0.5, [(0, 1)], [3, 4]),
+        (sparse.coo_array(rows), [1.0, 2.0], 0.5, [(0.0, 1.0)], [3, 4]),
     ]
+    names = ("matrix", "directions", "offset", "ranges", "pixels")
+    ways = [affine_map(DOMAIN, **dict(zip(names, each, strict=True))) for each in given]
     assert len({each.canonical for each in ways}) == 1
 
 

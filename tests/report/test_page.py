@@ -15,7 +15,8 @@ from vhagar.report.data import Entry, StudyData, read_store
 from vhagar.report.page import page, write_page
 from vhagar.report.problems import MOST_PROBLEMS, shown_problems
 from vhagar.report.sentences import answer, how, summary
-from vhagar.sweep import Study, run_sweep
+from vhagar.sweep.runner import run_sweep
+from vhagar.sweep.study import Study
 
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
 _FLAGS = (

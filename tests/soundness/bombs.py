@@ -154,7 +154,7 @@ def _cost(name: str, original: Base) -> Cost:
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         begun = time.perf_counter()
         try:
-            answer = f"accepted {check(certificate, model)}"
+            answer = f"accepted {check(certificate, model=model)}"
         except Rejected as refusal:
             answer = f"refused: {refusal}"
         taken = time.perf_counter() - begun

@@ -120,7 +120,7 @@ def examined(probe: Probe, engine: str, folder: Path) -> str | None:
         wrong = f"the oracle's test that it closes: {result.status.name}"
     if wrong is None and engine == "bab":
         try:
-            verdict = check(certificate, model)
+            verdict = check(certificate, model=model)
             if (verdict.lower, verdict.upper) != (result.lower, result.upper):
                 wrong = "the checker: the certificate claims another interval"
         except Rejected as refusal:

@@ -66,7 +66,7 @@ def look(number: int, folder: Path) -> Finding:
         return finding
     try:
         with _watched():
-            verdict = check(certificate, model)
+            verdict = check(certificate, model=model)
     except Rejected as refusal:
         finding.facts["refusal"] = str(refusal)
         return finding

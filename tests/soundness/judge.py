@@ -53,7 +53,7 @@ def run_bab(
     begun = time.perf_counter()
     verdict = None
     try:
-        verdict = check(certificate, case.model)
+        verdict = check(certificate, model=case.model)
         finding.facts["proofs"] = verdict.proofs
         if (verdict.lower, verdict.upper) != (result.lower, result.upper):
             finding.wrong.append("the certificate claims another interval than the result")

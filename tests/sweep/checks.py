@@ -9,8 +9,8 @@ from pathlib import Path
 from vhagar.network import read_onnx
 from vhagar.result import Suggestion
 from vhagar.result.known import checked
-from vhagar.sweep import Store
 from vhagar.sweep.rows import goal_of, suggestion_of_row
+from vhagar.sweep.store import Store
 
 
 def require_sound(path: Path) -> dict[int, tuple[float, float | None]]:

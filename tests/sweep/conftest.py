@@ -15,7 +15,7 @@ import pytest
 
 import vhagar
 from vhagar.network import Affine, Network, Relu
-from vhagar.sweep import Study
+from vhagar.sweep.study import Study
 
 ROOT = Path(vhagar.__file__).parents[1]
 

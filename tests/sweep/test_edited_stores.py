@@ -13,10 +13,11 @@ import vhagar
 from vhagar.errors import InvalidInput
 from vhagar.report.data import read_store
 from vhagar.report.page import write_page
-from vhagar.sweep import Store, Study
 from vhagar.sweep.runner import run_sweep
 from vhagar.sweep.schema import TABLES
 from vhagar.sweep.settings import Settings
+from vhagar.sweep.store import Store
+from vhagar.sweep.study import Study
 from vhagar.sweep.validation import _COLUMNS
 
 from .conftest import small_network

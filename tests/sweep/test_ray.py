@@ -16,12 +16,13 @@ import pytest
 from vhagar.errors import InvalidInput
 from vhagar.options import Options
 from vhagar.search.branch_and_bound import Bab
-from vhagar.sweep import Store, Study, run_sweep
 from vhagar.sweep.executor import Executor, executor_for
 from vhagar.sweep.messages import Completed, Improved, Task
 from vhagar.sweep.question import Question
+from vhagar.sweep.runner import run_sweep
 from vhagar.sweep.settings import Settings
-from vhagar.sweep.study import load_models
+from vhagar.sweep.store import Store
+from vhagar.sweep.study import Study, load_models
 from vhagar.sweep.watch import Silent
 
 from .checks import require_sound, require_true_witnesses

@@ -21,11 +21,12 @@ from vhagar.options import Options
 from vhagar.runtime.processes import ProcessPool
 from vhagar.search.bounders.first_order import FirstOrder
 from vhagar.search.branch_and_bound import Bab
-from vhagar.sweep import Store, Study, run_sweep
 from vhagar.sweep.executor import Executor
 from vhagar.sweep.question import Question
+from vhagar.sweep.runner import run_sweep
 from vhagar.sweep.settings import Settings
-from vhagar.sweep.study import load_models
+from vhagar.sweep.store import Store
+from vhagar.sweep.study import Study, load_models
 from vhagar.sweep.watch import Silent, State
 
 from .checks import require_sound, require_true_witnesses

@@ -15,12 +15,13 @@ import pytest
 import vhagar
 from vhagar.errors import InvalidInput, VhagarError
 from vhagar.result import BoundKind, Status, Witness
-from vhagar.sweep import Store, Study
 from vhagar.sweep import store as store_module
 from vhagar.sweep.claims import is_gone, owner_name
 from vhagar.sweep.rows import witness_of_row
 from vhagar.sweep.runner import open_study
 from vhagar.sweep.snapshot import Ending, GoalBounds, Snapshot
+from vhagar.sweep.store import Store
+from vhagar.sweep.study import Study
 
 from .conftest import small_network
 
@@ -132,7 +133,7 @@ def test_every_problem_is_claimed_once(store: Store) -> None:
 @pytest.mark.subprocess
 def test_a_claim_of_a_dead_process_is_free(store: Store) -> None:
     script = (
-        "import sys; from vhagar.sweep import Store; s = Store(sys.argv[1]); s.begin_run({});"
+        "import sys; from vhagar import Store; s = Store(sys.argv[1]); s.begin_run({});"
         "print(s.claim().number, flush=True); import time; time.sleep(60)"
     )
     environment = {**os.environ, "PYTHONPATH": str(Path(vhagar.__file__).parents[1])}

@@ -14,9 +14,9 @@ from rich.console import Console
 
 from vhagar.cli.sweep_live import LiveSweepWatch
 from vhagar.cli.sweep_plain import PlainSweepWatch
-from vhagar.sweep import Store
 from vhagar.sweep import watch as watch_module
 from vhagar.sweep.question import Question
+from vhagar.sweep.store import Store
 from vhagar.sweep.watch import Pace, State, ending_words, words
 
 from .checks import require_sound

@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from vhagar.errors import InvalidInput
 from vhagar.network import Network
+from vhagar.network.given import as_network
 from vhagar.network.network import confidence
 from vhagar.perturbation import Perturbation
 from vhagar.problem import Problem
 from vhagar.result import Witness
 
+if TYPE_CHECKING:
+    from torch.nn import Module
+
 Array = NDArray[np.float64]
 
 
-class Verdict(Enum):
+class LocalVerdict(Enum):
     """Whether the input keeps its class; the value is the sentence's end."""
 
     ROBUST = "is robust: every perturbed version keeps its class"
@@ -42,7 +48,7 @@ class LocalProblem:
 
     def __init__(
         self,
-        network: Network,
+        network: Network | str | os.PathLike[str] | Module,
         *,
         perturbation: Perturbation | str,
         image: ArrayLike,
@@ -50,7 +56,9 @@ class LocalProblem:
         targets: int | Sequence[int] | None = None,
         clip: bool = True,
         input_range: tuple[float, float] = (0.0, 1.0),
+        input_shape: Sequence[int] | None = None,
     ) -> None:
+        network = as_network(network, input_shape)
         x = np.asarray(image, dtype=np.float32).astype(np.float64).reshape(-1)
         if x.size != network.input_size or not np.isfinite(x).all():
             raise InvalidInput(
@@ -96,7 +104,7 @@ class LocalResult:
     is there if and only if the verdict is BROKEN.
     """
 
-    verdict: Verdict
+    verdict: LocalVerdict
     lower: float
     upper: float
     witness: Witness | None

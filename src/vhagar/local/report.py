@@ -7,7 +7,7 @@ import math
 from pathlib import Path
 from typing import Any
 
-from vhagar.local.problem import LocalProblem, LocalResult, Verdict
+from vhagar.local.problem import LocalProblem, LocalResult, LocalVerdict
 from vhagar.network.network import confidence
 from vhagar.result.figure import FigureData, InputPanel, draw, largest_change, picture
 from vhagar.result.numbers import down, up
@@ -19,10 +19,10 @@ def sentence(problem: LocalProblem, result: LocalResult) -> str:
     """The answer, with bounds rounded outward."""
     everywhere = problem.everywhere
     start = f"the image, classified {everywhere.source}, {result.verdict.value}"
-    if result.verdict is Verdict.BROKEN and result.witness is not None:
+    if result.verdict is LocalVerdict.BROKEN and result.witness is not None:
         how = "ties with" if result.witness.tie else "is classified"
         return f"{start}; one {how} {result.witness.target}"
-    if result.verdict is Verdict.ROBUST:
+    if result.verdict is LocalVerdict.ROBUST:
         return f"{start}, by a margin of at least {down(result.lower)}"
     return start
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from vhagar.local.problem import LocalProblem, LocalResult, Verdict
+from vhagar.local.problem import LocalProblem, LocalResult, LocalVerdict
 from vhagar.options import Options
 from vhagar.perturbation import AbstractPiece
 from vhagar.reduction.clipping import clip_of
@@ -126,10 +126,10 @@ class _Search:
         return -max(case.lower for case in self.cases)
 
     @property
-    def verdict(self) -> Verdict:
+    def verdict(self) -> LocalVerdict:
         if self.witness is not None:
-            return Verdict.BROKEN
-        return Verdict.ROBUST if self.lower > 0 else Verdict.UNKNOWN
+            return LocalVerdict.BROKEN
+        return LocalVerdict.ROBUST if self.lower > 0 else LocalVerdict.UNKNOWN
 
     def run(self) -> None:
         try:

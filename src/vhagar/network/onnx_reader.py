@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -33,7 +34,7 @@ from vhagar.network.onnx_usage import KEEP_THE_SHAPE, moved_relus, nodes_on_the_
 
 
 def read_onnx(
-    path: str | Path,
+    path: str | os.PathLike[str],
     *,
     layout: str = "chw",
     image_shape: Sequence[int] | None = None,

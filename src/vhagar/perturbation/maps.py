@@ -126,6 +126,7 @@ def fingerprint(maps: Iterable[AffineMap]) -> str:
 
 def affine_map(
     domain: Domain,
+    *,
     matrix: ArrayLike | sparse.sparray | None = None,
     directions: ArrayLike | sparse.sparray | None = None,
     offset: ArrayLike = 0.0,

@@ -137,7 +137,14 @@ class UserPerturbation(AffinePerturbation):
         name: str = "affine",
     ) -> None:
         self.name = name  # type: ignore[misc]
-        self._arrays = (matrix, directions, offset, ranges, names, pixels)
+        self._given: dict[str, Any] = {
+            "matrix": matrix,
+            "directions": directions,
+            "offset": offset,
+            "ranges": ranges,
+            "names": names,
+            "pixels": pixels,
+        }
 
     def maps(self, domain: Domain) -> Iterable[AffineMap]:
-        yield affine_map(domain, *self._arrays, label=self.name)
+        yield affine_map(domain, label=self.name, **self._given)

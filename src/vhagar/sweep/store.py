@@ -244,6 +244,13 @@ class Store:
         """The interval of a problem: None for an upper end that is not known."""
         return ledger.interval(self._db, number)
 
+    def intervals(self) -> dict[Question, tuple[float, float | None]]:
+        """The interval of every problem; the upper end is None where nothing is proven."""
+        return {question: self.interval(number) for number, question in self.problems()}
+
+    def __repr__(self) -> str:
+        return f"<Store {self.path}>"
+
     def rows(self, table: str, problem: int | None = None) -> list[sqlite3.Row]:
         """A table, in order, or what it says about one problem."""
         assert table in _TABLES

@@ -36,7 +36,7 @@ def scores(module: nn.Module, x: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("kind", [*CHAINS, *GRAPHS])
 def test_the_network_says_what_the_module_says(kind: str) -> None:
     module = made({**CHAINS, **GRAPHS}[kind])
-    network = from_torch(module, SHAPE, name=kind)
+    network = from_torch(module, input_shape=SHAPE, name=kind)
     x = np.random.default_rng(5).normal(size=(20, *SHAPE)).astype(np.float32)
     theirs = scores(module, x)
     np.testing.assert_allclose(network.forward(x), theirs, rtol=1e-5, atol=1e-5)
@@ -52,13 +52,13 @@ def test_the_mode_of_every_part_stays_as_it_was() -> None:
     module = perceptron(nn.ReLU(), nn.Dropout(0.9)).train()
     module[3].eval()
     before = [part.training for part in module.modules()]
-    from_torch(module, SHAPE)
+    from_torch(module, input_shape=SHAPE)
     assert [part.training for part in module.modules()] == before
 
 
 def test_from_module_to_checked_certificate(tmp_path: Path) -> None:
     module = made(CHAINS["perceptron"])
-    network = from_torch(module, (128,), image_shape=SHAPE, mean=(0.2, 0.4), std=0.5)
+    network = from_torch(module, input_shape=(128,), image_shape=SHAPE, mean=(0.2, 0.4), std=0.5)
     assert network.input_shape == SHAPE
     network = vhagar.save_model(network, tmp_path / "module.onnx")
     proof = tmp_path / "proof.cert"
@@ -66,7 +66,7 @@ def test_from_module_to_checked_certificate(tmp_path: Path) -> None:
     problem = vhagar.Problem(network, perturbation="occlusion(2,2,5)", source=0)
     result = vhagar.verify(problem, **options, timeout=20)
     assert result.lower > 0
-    verdict = check(proof, tmp_path / "module.onnx")
+    verdict = check(proof, model=tmp_path / "module.onnx")
     assert (verdict.lower, verdict.upper) == (result.lower, result.upper)
     again = vhagar.read_onnx(tmp_path / "module.onnx", image_shape=SHAPE, mean=(0.2, 0.4), std=0.5)
     np.testing.assert_array_equal(again.forward(result.witness.x), result.witness.scores[None])
@@ -84,7 +84,7 @@ class Strange(nn.Module):
 def test_all_unsupported_operators_are_named_at_once() -> None:
     module = Strange(lambda y: torch.sigmoid(y) + torch.tanh(y).cumsum(1))
     with pytest.raises(UnsupportedOperator) as caught:
-        from_torch(module, SHAPE)
+        from_torch(module, input_shape=SHAPE)
     assert [one.operator for one in caught.value.refusals] == ["sigmoid", "tanh", "cumsum"]
     assert "conv2d" in str(caught.value)
 
@@ -112,14 +112,14 @@ def changed_under_a_view(y: torch.Tensor) -> torch.Tensor:
 )
 def test_what_is_no_classifier_is_refused(body: Any, message: str) -> None:
     with pytest.raises(InvalidNetwork, match=message):
-        from_torch(Strange(body), SHAPE)
+        from_torch(Strange(body), input_shape=SHAPE)
 
 
 def test_what_is_no_module_is_refused() -> None:
     with pytest.raises(InvalidInput, match=r"torch\.nn\.Module"):
-        from_torch(lambda x: x, SHAPE)
+        from_torch(lambda x: x, input_shape=SHAPE)
     with pytest.raises(InvalidInput, match="precision"):
-        from_torch(perceptron(nn.ReLU()).half(), SHAPE)
+        from_torch(perceptron(nn.ReLU()).half(), input_shape=SHAPE)
 
 
 def test_a_wrong_conversion_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -128,7 +128,7 @@ def test_a_wrong_conversion_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setitem(torch_module.CONVERTERS, "relu", wrong)
     with pytest.raises(InvalidNetwork, match="differs from the module"):
-        from_torch(made(CHAINS["perceptron"]), SHAPE)
+        from_torch(made(CHAINS["perceptron"]), input_shape=SHAPE)
 
 
 def test_weights_come_from_a_state_dict(tmp_path: Path) -> None:

@@ -106,5 +106,5 @@ def test_a_certificate_of_tightened_layers_is_accepted(tmp_path: Path) -> None:
     assert is_local(quick_bounds(asked.network, asked.pieces[0]))
     options = {"engine": Bab(attack=False), "certificate": path, "workers": 0}
     result = verify(asked, timeout=20, **options)
-    verdict = check(path, model)
+    verdict = check(path, model=model)
     assert verdict.upper <= result.upper * (1 + 1e-6)

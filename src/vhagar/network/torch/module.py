@@ -30,8 +30,8 @@ _TOLERANCE = 1e-4
 
 def from_torch(
     module: Any,
-    input_shape: Sequence[int],
     *,
+    input_shape: Sequence[int],
     name: str | None = None,
     layout: str = "chw",
     image_shape: Sequence[int] | None = None,

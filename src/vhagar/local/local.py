@@ -1,0 +1,60 @@
+"""The verb `vhagar.local`: the question about one image by one call."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from numpy.typing import ArrayLike
+
+from vhagar.dataset import read_image
+from vhagar.engine import AbstractEngine
+from vhagar.local.problem import LocalProblem, LocalResult
+from vhagar.local.run import verify_local
+from vhagar.network import Network
+from vhagar.network.given import as_network
+from vhagar.options import Options
+from vhagar.perturbation import Domain, Perturbation
+
+if TYPE_CHECKING:
+    from torch.nn import Module
+
+
+def local(
+    network: Network | str | os.PathLike[str] | Module,
+    *,
+    image: ArrayLike | os.PathLike[str],
+    perturbation: Perturbation | str,
+    source: int | None = None,
+    targets: int | Sequence[int] | None = None,
+    clip: bool = True,
+    input_range: tuple[float, float] = (0.0, 1.0),
+    input_shape: Sequence[int] | None = None,
+    engine: AbstractEngine | None = None,
+    timeout: float | None = None,
+    relative_gap: float = Options.relative_gap,
+    seed: int = Options.seed,
+) -> LocalResult:
+    """Does every perturbed version of one image keep its class, and by which margin?
+
+    `image` is an array of the network's input, or the path of an image or .npy file. `source` is
+    its class, and may be given to be sure of it. The other arguments are those of `Problem` and of
+    `verify`.
+    """
+    network = as_network(network, input_shape)
+    if isinstance(image, str | os.PathLike):
+        image = read_image(Path(image), Domain(network.input_shape, *input_range))
+    problem = LocalProblem(
+        network,
+        perturbation=perturbation,
+        image=image,
+        source=source,
+        targets=targets,
+        clip=clip,
+        input_range=input_range,
+    )
+    return verify_local(
+        problem, engine=engine, timeout=timeout, relative_gap=relative_gap, seed=seed
+    )
