@@ -9,7 +9,6 @@ import math
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -67,7 +66,7 @@ def certified(
     path = folder / "proof.cert"
     options = {"engine": Bab(attack=False), "workers": 1, "relative_gap": 0.05, "certificate": path}
     problem = Problem(read_onnx(model), perturbation=perturbation, source=0, clip=clip)
-    return verify(problem, **replace(options, **settings), timeout=4), path
+    return verify(problem, **{**options, **settings}, timeout=4), path
 
 
 @pytest.mark.parametrize(("perturbation", "clip"), mostly_slow(CASES, 4))
