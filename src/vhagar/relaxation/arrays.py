@@ -33,6 +33,18 @@ def zeros(shape: tuple[int, ...], like: AnyArray) -> AnyArray:
     return like.new_zeros(shape)
 
 
+def arange(count: int, like: AnyArray) -> AnyArray:
+    """The numbers below a count, to index an array with."""
+    if isinstance(like, np.ndarray):
+        return np.arange(count)
+    return require_torch().arange(count, device=like.device)
+
+
+def contiguous(values: AnyArray) -> AnyArray:
+    """The array in memory without gaps, as kernels read it."""
+    return np.ascontiguousarray(values) if isinstance(values, np.ndarray) else values.contiguous()
+
+
 def buffer(like: AnyArray) -> AnyArray | None:
     """Room for products of that shape; torch needs none."""
     return np.empty_like(like) if isinstance(like, np.ndarray) else None

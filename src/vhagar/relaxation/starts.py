@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from vhagar.network import Network
 from vhagar.perturbation import AbstractPiece
+from vhagar.relaxation.arrays import arange
 from vhagar.relaxation.hexagon import Hexagons
 from vhagar.relaxation.interval import Bounds, network_bounds
 
@@ -51,7 +52,7 @@ class ClassMultipliers:
             b[:, target] = self.mu.sum(axis=1)
         elif target is not None:
             # Added: a row without a target of its own may name any class.
-            b[range(len(b)), target] += self.mu.sum(axis=1)
+            b[arange(len(b), b), target] += self.mu.sum(axis=1)
         return a, b
 
     def total(self) -> Any:

@@ -15,6 +15,7 @@ from vhagar.relaxation.arrays import (
     AnyArray,
     add_product,
     buffer,
+    contiguous,
     namespace,
     put,
     row_blocks,
@@ -74,9 +75,8 @@ class Free:
 
     @classmethod
     def of(cls, numbers: AnyArray) -> Free:
-        xp = namespace(numbers)
-        nothing = xp.zeros_like(numbers)
-        return cls(xp.asarray(numbers), nothing, xp.zeros_like(numbers), numbers + nothing)
+        now, zeros_like = contiguous(numbers), namespace(numbers).zeros_like
+        return cls(now, zeros_like(now), zeros_like(now), now + 0.0)
 
 
 def quick_free(hulls: Hulls, a: AnyArray, b: AnyArray) -> AnyArray:

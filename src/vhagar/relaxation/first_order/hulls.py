@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from vhagar.relaxation.arrays import AnyArray, namespace, row_blocks
+from vhagar.relaxation.arrays import AnyArray, arange, contiguous, namespace, row_blocks
 from vhagar.relaxation.corners import Corners
 from vhagar.relaxation.hexagon import Hexagons
 
@@ -21,7 +21,7 @@ class Hulls:
     def __init__(self, hexagons: Hexagons, codes: AnyArray | None = None) -> None:
         self._hexagons = hexagons
         self.ratio = float(hexagons.ratio)
-        self.codes = codes
+        self.codes = None if codes is None else contiguous(codes)
 
     @classmethod
     def of(cls, hexagons: Hexagons) -> Hulls:
@@ -56,7 +56,7 @@ class Hulls:
             return self._hexagons
         xp, codes = namespace(self.codes), self.codes[rows]
         count = len(self.codes)
-        group = xp.arange(count, device=codes.device)[rows] // (count // self.groups)
+        group = arange(count, codes)[rows] // (count // self.groups)
         own = self._hexagons.mapped(lambda values: values[group, 0])
         low = xp.where((codes & 1) != 0, own.lower.clip(min=0), own.lower)
         high = xp.where((codes & 2) != 0, own.upper.clip(max=0), own.upper)
@@ -93,7 +93,7 @@ class Hulls:
             return (h.on | h.off)[0]
         if self.groups == 1:
             return self._stable
-        return self._stable[np.arange(count)[rows] // (count // self.groups)]
+        return self._stable[arange(count, self._stable)[rows] // (count // self.groups)]
 
     @cached_property
     def _stable(self) -> AnyArray:
