@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from vhagar import Problem, Result, verify
+from vhagar import Bab, Problem, Result, verify
 from vhagar.network import read_onnx
 from vhagar.relaxation.layerwise import quick_bounds as engine_bounds
 from vhagar.result.certificate import NODE, Container
@@ -50,7 +50,7 @@ def written(folder: Path, name: str) -> Path:
 
 def certified(model: Path, text: str | None, clip: bool = True, **more: Any) -> tuple[Result, Path]:
     path = model.with_suffix(".cert")
-    settings = {"workers": 1, "relative_gap": 0.05, "attack": False, **more}
+    settings = {"engine": Bab(attack=False), "workers": 1, "relative_gap": 0.05, **more}
     problem = Problem(read_onnx(model), perturbation=text, source=0, clip=clip)
     return verify(problem, certificate=path, **settings, timeout=4), path
 
