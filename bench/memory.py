@@ -18,8 +18,9 @@ import vhagar
 from vhagar import Problem
 from vhagar.options import Options
 from vhagar.reduction.base import reduce_problem
-from vhagar.search.node import Node, Region
-from vhagar.search.node_solver import NodeSolver
+from vhagar.search.bounders.lp import LpBounder
+from vhagar.search.node import Node, Numbers, Region
+from vhagar.search.node_solver import NodeSolver, solver_with
 
 
 def resident() -> float:
@@ -31,7 +32,8 @@ def resident() -> float:
 def grow(problem: Problem, seconds: float) -> tuple[list[Node], int, NodeSolver]:
     """Expand nodes for a while; the open ones, how many were expanded, and who did it."""
     options = Options(relative_gap=0.0, workers=1)
-    solver = NodeSolver(reduce_problem(problem, ()), options, send=lambda _: None)
+    bounder = LpBounder(reduce_problem(problem, ()), lambda _: None, Numbers())
+    solver = solver_with(bounder, problem, options)
     upper = float("inf")
     nodes = [
         Node(Region(target, root), upper, -root)

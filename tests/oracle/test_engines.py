@@ -43,7 +43,7 @@ MARGIN = 2e-3
 # The engines as they are, which see every case, and other ways to run them, which take turns.
 PLAIN = {name: {"engine": engine_named(name)} for name in ENGINES}
 VARIANTS = {
-    "bab, wide": {"engine": Bab(wide=True), "device": "cpu"},
+    "bab, gpu": {"engine": Bab(gpu=True), "device": "cpu"},
     "mip, lambda": {"engine": Mip(formulation="lambda")},
     "mip, only": {"engine": Mip(without=MIP_PARTS)},
     "mip, lambda only": {"engine": Mip(formulation="lambda", without=MIP_PARTS)},

@@ -13,7 +13,7 @@ from vhagar import Problem
 from vhagar.errors import VhagarError
 from vhagar.network import Affine, Network
 from vhagar.options import Options
-from vhagar.relaxation.lp.proof_kind import ProofKind
+from vhagar.relaxation.proof import ProofKind
 from vhagar.result import BoundKind, Run, certificate
 from vhagar.result.certificate import (
     NODE,

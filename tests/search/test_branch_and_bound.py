@@ -18,7 +18,7 @@ from vhagar.errors import SolverFailure
 from vhagar.network import Affine, Relu
 from vhagar.search import branch_and_bound as engine
 from vhagar.search.bounders.gpu import beside
-from vhagar.search.bounders.gpu import worker as wide_worker
+from vhagar.search.bounders.gpu import worker as gpu_worker
 from vhagar.search.branch_and_bound import Bab
 from vhagar.solver.simplex import Simplex
 
@@ -131,7 +131,7 @@ def test_killed_workers_take_nothing_with_them(
 
 
 JOBS = """
-from vhagar.search.bounders.gpu.tasks import WideReady
+from vhagar.search.bounders.gpu.tasks import GpuReady
 from vhagar.search.worker import explore
 
 def fail_in_the_first(argument, channel):
@@ -141,7 +141,7 @@ def fail_in_the_first(argument, channel):
     explore(argument, channel)
 
 def fail_with_many_nodes(argument, channel):
-    channel.send(WideReady("cpu"))
+    channel.send(GpuReady("cpu"))
     channel.receive()
     raise ValueError("no idea")
 """
@@ -174,19 +174,19 @@ def test_an_error_in_a_worker_loses_no_node(
 def test_an_error_with_many_nodes_loses_none(
     problem: Problem, alone: Result, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What a process for wide frontiers was lent is explored by others when it is gone."""
+    """What a process was lent that bounds in batches is explored by others when it is gone."""
     (tmp_path / "failing_jobs.py").write_text(JOBS)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     monkeypatch.delitem(sys.modules, "failing_jobs", raising=False)
     jobs = importlib.import_module("failing_jobs")
-    monkeypatch.setattr(wide_worker, "explore_wide", jobs.fail_with_many_nodes)
+    monkeypatch.setattr(gpu_worker, "explore_on_gpu", jobs.fail_with_many_nodes)
     monkeypatch.setattr(beside, "_RESERVED", 0)
     monkeypatch.setattr(beside, "_WORTHWHILE", 1)
-    result = verify(problem, timeout=PATIENCE, **dict(TOGETHER, engine=Bab(wide=True)))
+    result = verify(problem, timeout=PATIENCE, **dict(TOGETHER, engine=Bab(gpu=True)))
     assert result.status is Status.CLOSED
     assert agree(result, alone)
-    assert result.notes == ("the bounding of wide frontiers ended early: ValueError: no idea",)
+    assert result.notes == ("the bounding in batches ended early: ValueError: no idea",)
 
 
 @pytest.mark.slow
@@ -196,8 +196,8 @@ def test_a_process_that_holds_up_the_search_loses_its_nodes_to_others(
 ) -> None:
     monkeypatch.setattr(beside, "_RESERVED", 0)
     monkeypatch.setattr(beside, "_WORTHWHILE", 1)
-    monkeypatch.setattr(beside.WideBeside, "_lags", lambda self, own, others: bool(self._held))
-    options = dict(TOGETHER, engine=Bab(wide=True), device="cpu")
+    monkeypatch.setattr(beside.GpuBeside, "_lags", lambda self, own, others: bool(self._held))
+    options = dict(TOGETHER, engine=Bab(gpu=True), device="cpu")
     result = verify(problem, timeout=PATIENCE, **options)
     assert result.status is Status.CLOSED
     assert agree(result, alone)
@@ -212,7 +212,7 @@ def test_many_nodes_at_once_find_the_same(
     before = children_of(os.getpid())
     monkeypatch.setattr(beside, "_RESERVED", 0)
     monkeypatch.setattr(beside, "_WORTHWHILE", 1)
-    options = dict(TOGETHER, engine=Bab(wide=True), device="cpu")
+    options = dict(TOGETHER, engine=Bab(gpu=True), device="cpu")
     result = verify(problem, timeout=PATIENCE, **options)
     assert result.status is Status.CLOSED
     assert agree(result, alone)

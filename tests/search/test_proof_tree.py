@@ -6,6 +6,7 @@ import errno
 import hashlib
 import importlib
 import itertools
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,8 +19,8 @@ from vhagar.errors import InvalidInput
 from vhagar.network import Affine, Relu, read_onnx, write_onnx
 from vhagar.relaxation import Bounds, network_bounds
 from vhagar.relaxation.layerwise import quick_bounds
-from vhagar.relaxation.lp.proof_kind import ProofKind
 from vhagar.relaxation.lp.region_model import Decision, RegionModel
+from vhagar.relaxation.proof import ProofKind
 from vhagar.search import branch_and_bound, engine_named, proof_log, proof_tree
 from vhagar.search.branch_and_bound import Bab
 from vhagar.search.node_solver import NodeSolver
@@ -453,3 +454,37 @@ def test_the_model_file_is_named_with_its_hash(
     found = proven(verify(same, timeout=PATIENCE, **alone), same)
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
     assert found.stored.head["model"] == {"name": "model.onnx", "sha256": digest}
+
+
+def test_of_two_branchings_the_better_one_is_written(tmp_path: Path) -> None:
+    """A node that a worker has branched and lost is branched again by another."""
+    question = Problem(network(6, 8, 6, 3), perturbation="linf(0.1)", source=0, targets=1)
+    region = proof_log.RegionName(0, (), b"")
+    bounds = {3: 9.0, 4: 8.0, 7: 5.0, 8: 6.0, 9: 4.5, 10: 2.0, 11: 7.0, 12: 1.0}
+
+    def branching(parent: Any, first: int, neuron: int) -> list[Any]:
+        decision = Decision(0, neuron, 0, True)
+        children = (first, first + 1)
+        proofs = [
+            proof_log.Proven(child, region, ProofKind.QUICK, b"", bounds[child])
+            for child in children
+        ]
+        return [proof_log.Branching(parent, children, decision), *proofs]
+
+    with tempfile.TemporaryFile() as scratch:
+        tree = proof_tree.ProofTree(question, scratch)
+        events = [
+            *branching((1, 0), 3, 0),  # the root: 9 and 8
+            *branching(3, 7, 1),  # 5 and 6, by a worker that is lost
+            *branching(7, 9, 2),
+            *branching(3, 11, 3),  # 7 and 1, by another one
+        ]
+        tree.add(proof_log.ProofEvents(events, {region: b"block"}), ceiling=False)
+        kept = tree._kept()
+        number = dict(zip(tree._number, kept.tolist(), strict=True))
+        assert {name for name, is_kept in number.items() if not is_kept} == {11, 12}
+        # What is proved of the node itself may be better than either pair.
+        better = [proof_log.Proven(3, region, ProofKind.QUICK, b"", 4.0)]
+        tree.add(proof_log.ProofEvents(better), ceiling=False)
+        number = dict(zip(tree._number, tree._kept().tolist(), strict=True))
+        assert {name for name, is_kept in number.items() if is_kept} == {-1, 3, 4}

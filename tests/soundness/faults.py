@@ -33,7 +33,7 @@ _HEXAGON = "vhagar.relaxation.hexagon"
 _INTERVAL = "vhagar.relaxation.interval"
 _BOUND = "vhagar.relaxation.lp.node_bound"
 _CONTEXT = "vhagar.relaxation.lp.region_model"
-_EXPLORER = "vhagar.search.node_solver"
+_SOLVER = "vhagar.search.node_solver"
 _KEEPER = "vhagar.result.interval_keeper"
 _WITNESS = "vhagar.result.witness"
 _HIGHS = "vhagar.solver.backends.highs"
@@ -272,9 +272,9 @@ SEARCH = {
         3,
     ),
     "a lost child": _one(
-        _EXPLORER,
-        "return [child for child in branched.children if not",
-        "return [child for child in branched.children[1:] if not",
+        _SOLVER,
+        "return [child for child in children if not",
+        "return [child for child in children[1:] if not",
     ),
     "the sides of a decision exchanged": _one(
         _CONTEXT,
@@ -282,20 +282,20 @@ SEARCH = {
         "mask[values > 0 if decision.positive else values < 0, decision.neuron] = -np.inf",
     ),
     "closed with the incumbent for a bound": _one(
-        _EXPLORER,
-        "closed.add(node.region.target, min(node.upper, self.ceiling))",
-        "closed.add(node.region.target, self.lower)",
+        _SOLVER,
+        "closed.add(node.region.target, min(node.upper, self.incumbent.ceiling))",
+        "closed.add(node.region.target, self.incumbent.lower)",
     ),
     "pruned too early": Fault(
-        _EXPLORER,
+        _SOLVER,
         (
             (
-                "        return upper - lower <= gap",
-                "        return upper - lower <= upper / 2",
+                "        if self.incumbent.settles(node.upper):",
+                "        if self.incumbent.lower >= node.upper / 2:",
             ),
             (
-                "closed.add(node.region.target, min(node.upper, self.ceiling))",
-                "closed.add(node.region.target, self.lower)",
+                "closed.add(node.region.target, min(node.upper, self.incumbent.ceiling))",
+                "closed.add(node.region.target, self.incumbent.lower)",
             ),
         ),
     ),
@@ -324,8 +324,8 @@ SEARCH = {
     ),
     "negative weights of the target": _one(
         _BOUND,
-        "return np.concatenate([*parts, alpha, self._mu(duals)])",
-        "return np.concatenate([*parts, alpha, -self._mu(duals)])",
+        "mu = np.maximum(-duals[:, model.target_rows], 0.0)",
+        "mu = -np.maximum(-duals[:, model.target_rows], 0.0)",
     ),
     "a batch that cuts off the wrong corners": _tested(
         _CORNERS,
@@ -402,8 +402,8 @@ RESULT = {
     ),
     "a certificate with the proof of another node": _one(
         "vhagar.search.proof_tree",
-        "self._proof[self._leaves[ceiling][proven.node]] = len(self._kind) - 1",
-        "self._proof[self._leaves[ceiling][proven.node]] = max(len(self._kind) - 2, 0)",
+        "self._proof[self._node(proven.node, ceiling)] = len(self._kind) - 1",
+        "self._proof[self._node(proven.node, ceiling)] = max(len(self._kind) - 2, 0)",
     ),
 }
 MIP = {

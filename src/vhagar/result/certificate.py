@@ -22,7 +22,7 @@ from typing import Any, BinaryIO
 from vhagar.errors import VhagarError
 from vhagar.perturbation.maps import canonical_maps
 from vhagar.problem import Problem
-from vhagar.relaxation.lp.proof_kind import ProofKind
+from vhagar.relaxation.proof import ProofKind
 from vhagar.result.run import Run
 from vhagar.result.serialize import open_in_one_step
 from vhagar.result.witness import Witness
@@ -42,8 +42,19 @@ LARGEST = {
 _HANDY_BLOCK = 2**22
 _LEVEL = 6
 
-# parent, kind, copy, positive, zero, layer, neuron, at
 NODE = struct.Struct("<IBBBBiId")
+NODE_FIELDS = np.dtype(
+    [
+        ("parent", "<u4"),
+        ("kind", "u1"),
+        ("copy", "u1"),
+        ("positive", "u1"),
+        ("zero", "u1"),
+        ("layer", "<i4"),
+        ("neuron", "<u4"),
+        ("at", "<f8"),
+    ]
+)
 
 
 class NodeKind(IntEnum):

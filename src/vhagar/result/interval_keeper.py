@@ -52,7 +52,9 @@ class IntervalKeeper:
         self._note = note
         self._started = time.monotonic()
         self._check = WitnessCheck(problem)
+        # As they are stated, and as they were computed.
         self._uppers: dict[int | None, dict[BoundKind, float]] = {g: {} for g in problem.goals}
+        self._computed: dict[int | None, dict[BoundKind, float]] = {g: {} for g in problem.goals}
         self._witnesses: dict[int | None, Witness] = {}
         self._distrusted: set[tuple[int | None, BoundKind]] = set()
         self._rounding = _ROUNDING * _score_size(problem)
@@ -77,6 +79,10 @@ class IntervalKeeper:
 
     def goal_upper(self, goal: int | None) -> float:
         return min(self._uppers[goal].values(), default=math.inf)
+
+    def computed_upper(self, goal: int | None) -> float:
+        """A goal's upper bound as it was computed, without the room for whoever checks it."""
+        return min(self._computed[goal].values(), default=math.inf)
 
     def settled(self, goal: int | None) -> bool:
         """Whether searching this goal further can no longer change the answer."""
@@ -104,14 +110,15 @@ class IntervalKeeper:
         """Take a valid upper bound for a goal; returns whether it improves on what was known."""
         if not math.isfinite(value) or (goal, kind) in self._distrusted:
             return False
-        value = max(float(value), 0.0)  # delta* is 0 by definition where nothing can be attacked
-        value += self._room(value)
+        computed = max(float(value), 0.0)  # delta* is 0 where nothing can be attacked
+        value = computed + self._room(computed)
         if value >= self.goal_upper(goal):
             return False
         if value < self.goal_lower(goal):
             self._refute(goal, value, kind)
             return False
         self._uppers[goal][kind] = value
+        self._computed[goal][kind] = computed
         self._record()
         return True
 
@@ -147,6 +154,7 @@ class IntervalKeeper:
                 f"({kind.value}); this is a bug in vhagar, please report it"
             )
         self._uppers[goal].pop(kind, None)
+        self._computed[goal].pop(kind, None)
         self._distrusted.add((goal, kind))
         self._note(
             f"a bound {value:.6g} for target {goal} ({kind.value}) was refuted by a witness and "

@@ -9,11 +9,12 @@ decided by a challenge: how far could the target lead if the source led by so mu
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
-from vhagar.relaxation.lp.node_bound import Proof
 from vhagar.relaxation.lp.region_model import Decision, Evaluation, RegionModel
+from vhagar.search.bounders.base import Bound, Branched, Outcome
+from vhagar.search.incumbent import Incumbent
 from vhagar.search.node import Node, Region
 from vhagar.search.pseudocosts import Candidate, Child, Chosen, Pseudocosts, choose
 from vhagar.search.region_cache import RecentlyUsed, RegionState
@@ -28,23 +29,6 @@ _GOAL = 0.5
 # A sign that is expected to close so much of a node's gap needs no challenge, and one that closes
 # less is left to a challenge that does so many times better.
 _GOOD, _BETTER = 0.25, 2.0
-
-
-@dataclass(frozen=True)
-class Known:
-    """The best confidence, the bound below which nodes are closed, and the largest confidence."""
-
-    lower: float
-    cutoff: float
-    ceiling: float
-
-
-@dataclass(frozen=True, eq=False)
-class Branched:
-    """The negative and the positive child, and what each one's bound rests on if it was solved."""
-
-    children: list[Node]
-    proofs: tuple[Proof | None, Proof | None] = (None, None)
 
 
 class Brancher:
@@ -86,24 +70,26 @@ class Brancher:
         node: Node,
         evaluation: Evaluation,
         candidates: list[Candidate],
-        known: Known,
+        incumbent: Incumbent,
     ) -> Branched:
         """The children of the best candidate."""
         context = state.context
         basis = context.simplex.basis()
-        challenged = self._challenged(state, node, evaluation, candidates, known)
+        challenged = self._challenged(state, node, evaluation, candidates, incumbent)
         if challenged is not None:
-            # The bound will hardly move: that is no pseudocosts to learn from.
+            # The bound will hardly move: pseudocosts have nothing to learn from that.
             challenge = self.keep(context.challenger.basis(), context)
-            children = self.decided(node, challenged, self.keep(basis, context))
-            return Branched(
-                [replace(child, predicted_gain=0.0, challenge=challenge) for child in children]
+            decided = self.decided(node, challenged, self.keep(basis, context))
+            children = tuple(
+                replace(child, predicted_gain=0.0, challenge=challenge) for child in decided
             )
-        chosen = self._choose(state, node, candidates, known.cutoff, basis)
+            return Branched(Outcome.CHILDREN, children)
+        chosen = self._choose(state, node, candidates, incumbent.cutoff, basis)
         solved = chosen.children
         if solved is None:
-            return Branched(self.decided(node, chosen.candidate, self.keep(basis, context)))
-        children = [
+            decided = self.decided(node, chosen.candidate, self.keep(basis, context))
+            return Branched(Outcome.CHILDREN, decided)
+        children = tuple(
             replace(
                 child,
                 upper=min(node.upper, answer.upper),
@@ -111,12 +97,15 @@ class Brancher:
                 predicted_gain=0.0,
             )
             for child, answer in zip(self.decided(node, chosen.candidate), solved, strict=True)
-        ]
-        return Branched(children, (solved[0].proof, solved[1].proof))
+        )
+        bounds = tuple(Bound(child.upper, child.proof) for child in solved)
+        return Branched(Outcome.CHILDREN, children, bounds)
 
-    def decided(self, node: Node, candidate: Candidate, basis: int | None = None) -> list[Node]:
+    def decided(
+        self, node: Node, candidate: Candidate, basis: int | None = None
+    ) -> tuple[Node, ...]:
         """The two children, the negative one first."""
-        return [
+        return tuple(
             replace(
                 node,
                 number=self._next_number(),
@@ -125,7 +114,7 @@ class Brancher:
                 predicted_gain=candidate.gains[positive],
             )
             for positive in (False, True)
-        ]
+        )
 
     def _choose(
         self,
@@ -155,17 +144,18 @@ class Brancher:
         node: Node,
         evaluation: Evaluation,
         candidates: list[Candidate],
-        known: Known,
+        incumbent: Incumbent,
     ) -> Candidate | None:
         """What a challenge would decide, where that is better than lowering the bound."""
         context = state.context
         if not context.formula.ignores_target(evaluation.answer.duals):
             return None
-        gap, pseudocosts = node.upper - known.cutoff, self._pseudocosts_of(node.region)
+        gap, pseudocosts = node.upper - incumbent.cutoff, self._pseudocosts_of(node.region)
         progress = max(min(pseudocosts.estimate(c, gap)) for c in candidates) / gap
         if progress > _GOOD or node.region.target is None:
             return None
-        goal = known.lower + _GOAL * (min(node.upper, known.ceiling) - known.lower)
+        lower = incumbent.lower
+        goal = lower + _GOAL * (min(node.upper, incumbent.ceiling) - lower)
         answer = context.challenge(node.decisions, goal, self._start(node.challenge, context))
         if answer is None:
             return None

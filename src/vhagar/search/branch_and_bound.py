@@ -25,8 +25,8 @@ from vhagar.result import BoundKind, Run
 from vhagar.runtime.devices import cuda_is_likely
 from vhagar.runtime.pool import Finished
 from vhagar.runtime.processes import ProcessPool
-from vhagar.search.bounders.gpu.beside import WideBeside, WideHere
-from vhagar.search.bounders.gpu.tasks import WideReport
+from vhagar.search.bounders.gpu.beside import GpuBeside, GpuHere
+from vhagar.search.bounders.gpu.tasks import GpuReport
 from vhagar.search.bounders.size import is_large
 from vhagar.search.confidence_probe import confidence_within_reach
 from vhagar.search.frontier import Frontier
@@ -49,13 +49,13 @@ _ATTACK_AFTER, _ATTACK_SECONDS, _ATTACK_SHARE, _LARGEST_SHARE = 1.5, 20.0, 0.15,
 class Bab(AbstractEngine):
     """Branch and bound on the lambda-LP; networks too large for that are bounded at their roots.
 
-    `attack` says whether the attack runs beside the search, where there are workers. `wide` says
+    `attack` says whether the attack runs beside the search, where there are workers. `gpu` says
     whether thousands of nodes are also bounded at once by primal-dual steps on the device, beside
-    the workers; by default only on a GPU.
+    the workers; by default they are where the device is a GPU.
     """
 
     attack: bool = True
-    wide: bool | None = None
+    gpu: bool | None = None
 
     name = "bab"
     uses = frozenset({"certificate", "dataset", "device", "workers"})
@@ -65,12 +65,11 @@ class Bab(AbstractEngine):
         if options.dataset is not None and not self.attack:
             raise InvalidInput("a dataset is of use to the attack only, which is switched off")
 
-    def is_wide(self, options: Options) -> bool:
-        """Whether wide frontiers are bounded in batches; certificates do not hold such bounds."""
-        wanted = self.wide
-        if wanted is None:
-            wanted = options.device == "cuda" or (options.device == "auto" and cuda_is_likely())
-        return wanted and options.certificate is None
+    def uses_gpu(self, options: Options) -> bool:
+        """Whether nodes are also bounded in batches, on a GPU or, for tests, on a CPU."""
+        if self.gpu is not None:
+            return self.gpu
+        return options.device == "cuda" or (options.device == "auto" and cuda_is_likely())
 
     def reductions(self, problem: Problem, options: Options) -> tuple[AbstractReduction, ...]:
         """Networks that are not searched take ranges of contrast as they are."""
@@ -125,24 +124,25 @@ class _Search:
         self._tree = run.proof if isinstance(run.proof, ProofTree) else None
         problem = run.problem
         self._frontier = Frontier(
-            Node(Region(target, root), run.interval.goal_upper(target), -k)
+            Node(Region(target, root), run.interval.computed_upper(target), -k)
             for target in problem.goals
             for k, root in enumerate(range(len(problem.pieces)))
         )
-        self._ceiling = _Ceiling(run.original, run.interval.upper, run.options.seed)
+        largest = max(map(run.interval.computed_upper, problem.goals))
+        self._ceiling = _Ceiling(run.original, largest, run.options.seed)
         # Read at once: a wrong file is an error before the search, not in its midst.
         self._dataset = named_dataset(run.options, run.original.domain)
         self._pool = ProcessPool()
         self._attack: AttackBeside | None = None
-        self._wide: WideBeside | None = None
+        self._gpu: GpuBeside | None = None
 
     def run_here(self, deadline: float) -> bool:
         """Everything in this process, always in the same order."""
         run = self._run
         worker = SearchWorker(run.reduced, run.options, self._take_witness, bounds=run.bounds)
         # In one process results must repeat: no GPU by itself.
-        asked = self._engine.wide is not None or run.options.device == "cuda"
-        wide = WideHere(run) if asked and self._engine.is_wide(run.options) else None
+        asked = self._engine.gpu is not None or run.options.device == "cuda"
+        gpu = GpuHere(run) if asked and self._engine.uses_gpu(run.options) else None
         while len(self._frontier) and not run.interval.closed:
             if time.monotonic() > deadline:
                 return True
@@ -150,9 +150,9 @@ class _Search:
             assert task is not None  # the frontier is not empty
             done = worker.work(task, _QUANTUM_NODES, stop_at=deadline)
             self._put_back(0, done)
-            if wide is not None and (nodes := wide.take(self._frontier, _QUANTUM_NODES)):
-                done = wide.explore(nodes, _QUANTUM_NODES, self._ceiling.upper, deadline)
-                self._take_report(wide.name, WideReport(done, {}))
+            if gpu is not None and (nodes := gpu.take(self._frontier, _QUANTUM_NODES)):
+                done = gpu.explore(nodes, _QUANTUM_NODES, self._ceiling.upper, deadline)
+                self._take_report(gpu.name, GpuReport(done, {}))
             run.report()
         self._announce()
         return False
@@ -165,16 +165,16 @@ class _Search:
                 self._pool.start(k, (explore, (run.reduced, run.options, k)))
             workers = set(range(count))
             idle = set(workers)
-            if self._engine.is_wide(run.options):
-                self._wide = WideBeside(run, count, self._pool, self._engine.wide is not None)
+            if self._engine.uses_gpu(run.options):
+                self._gpu = GpuBeside(run, count, self._pool, self._engine.gpu is not None)
             while not run.interval.closed:
                 if time.monotonic() > deadline:
                     return True
                 if self._attack is not None:
                     self._attack.join_when_due()
                 self._hand_out(workers, idle)
-                if self._wide is not None:
-                    self._wide.hand_out(self._frontier, self._ceiling.upper, len(workers))
+                if self._gpu is not None:
+                    self._gpu.hand_out(self._frontier, self._ceiling.upper, len(workers))
                 if not self._frontier.in_flight and not len(self._frontier):
                     break  # nothing left to do
                 if not workers:
@@ -203,15 +203,16 @@ class _Search:
         options = AttackOptions(seed=run.options.seed, device=device)
         return AttackBeside(run, self._pool, options, stay, deadline, self._dataset)
 
-    def _handle_wide(self, wide: WideBeside, message: Any) -> None:
-        if isinstance(message, WideReport):
-            self._take_report(wide.name, message)
+    def _handle_gpu(self, gpu: GpuBeside, message: Any) -> None:
+        if isinstance(message, GpuReport):
+            self._take_report(gpu.name, message)
         if isinstance(message, Finished):
-            self._frontier.abandon(wide.name)
-            self._wide = None
-        wide.hear(message)
+            self._frontier.abandon(gpu.name)
+            self._gpu = None
+        gpu.hear(message)
 
-    def _take_report(self, name: int, report: WideReport) -> None:
+    def _take_report(self, name: int, report: GpuReport) -> None:
+        self._record(report.explored, in_ceiling=False)
         self._frontier.report(name, report.explored, report.held)
         self._run.count_nodes(report.explored.nodes)
         self._announce()
@@ -219,8 +220,8 @@ class _Search:
     def _handle(self, name: Any, message: Any, workers: set[int], idle: set[int]) -> None:
         if self._attack is not None and name == self._attack.name:
             self._attack.hear(message)
-        elif self._wide is not None and name == self._wide.name:
-            self._handle_wide(self._wide, message)
+        elif self._gpu is not None and name == self._gpu.name:
+            self._handle_gpu(self._gpu, message)
         elif isinstance(message, WitnessFound):
             self._take_witness(message)
         elif isinstance(message, Explored):
@@ -255,9 +256,7 @@ class _Search:
 
     def _put_back(self, name: int, explored: Explored) -> None:
         in_ceiling = self._ceiling.frontier.has(name)
-        if self._tree is not None:
-            # Before anything is announced: Ctrl-C in between must not leave a claim without proof.
-            self._tree.add(explored.logged, in_ceiling)
+        self._record(explored, in_ceiling)
         if in_ceiling:
             self._ceiling.frontier.put_back(name, explored)
             self._ceiling.update()
@@ -267,6 +266,11 @@ class _Search:
         if explored.trouble is not None:
             self._run.note(f"a part of the search failed: {explored.trouble}")
         self._announce()
+
+    def _record(self, explored: Explored, in_ceiling: bool) -> None:
+        """Before anything is announced: Ctrl-C in between must not leave a claim without proof."""
+        if self._tree is not None:
+            self._tree.add(explored.logged, in_ceiling)
 
     def _announce(self) -> None:
         uppers = self._frontier.uppers(self._run.problem.goals)

@@ -60,6 +60,17 @@ def first_number(worker: int) -> int:
     return (worker + 1) << _NUMBERS
 
 
+class Numbers:
+    """Numbers for new nodes, one after the other."""
+
+    def __init__(self, first: int = 0) -> None:
+        self._last = first
+
+    def __call__(self) -> int:
+        self._last += 1
+        return self._last
+
+
 @dataclass(eq=False)
 class Closed:
     """The largest bounds of the nodes that are done, for each target."""

@@ -14,10 +14,10 @@ import numpy as np
 
 from vhagar.problem import Problem
 from vhagar.relaxation.layerwise import TwinBounds
-from vhagar.relaxation.lp.node_bound import Proof
-from vhagar.relaxation.lp.proof_kind import ProofKind
-from vhagar.relaxation.lp.region_model import Decision, RegionModel
+from vhagar.relaxation.lp.region_model import Decision
+from vhagar.relaxation.proof import ProofKind
 from vhagar.result.certificate import with_json
+from vhagar.search.bounders.base import Bound
 from vhagar.search.node import Node, Region
 
 # Nodes go by their numbers, except roots, whose numbers repeat: those by their target and piece.
@@ -62,6 +62,7 @@ class Proven:
     region: RegionName
     kind: ProofKind
     numbers: bytes
+    upper: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,29 +88,25 @@ class ProofLog:
         found, self._logged = self._logged, ProofEvents()
         return found if self.wanted else None
 
-    def proved(self, node: Node, proof: Proof | None, context: RegionModel) -> None:
+    def proved(self, node: Node, bound: Bound) -> None:
         """A node's bound has become better; without a proof it has not."""
+        proof = bound.proof
         if not self.wanted or proof is None:
             return
-        region = self._region(node.region, context.bounds)
-        numbers = context.formula.numbers(proof).astype("<f8").tobytes()
-        self._logged.events.append(Proven(name_of(node), region, proof.kind, numbers))
+        region = self._region(node.region, proof.bounds)
+        numbers = proof.numbers().astype("<f8").tobytes()
+        proven = Proven(name_of(node), region, proof.kind, numbers, bound.upper)
+        self._logged.events.append(proven)
 
-    def decided(self, parent: Node, children: list[Node]) -> None:
-        """A node is replaced by its negative and its positive child."""
-        self._branched(parent, children, children[1].decisions[-1] if self.wanted else None)
-
-    def split(self, parent: Node, children: list[Node], at: float) -> None:
-        """A node is replaced by the parts of its piece below and above a parameter."""
-        self._branched(parent, children, None, at)
-
-    def _branched(
-        self, parent: Node, children: list[Node], decision: Decision | None, at: float = 0.0
-    ) -> None:
+    def branched(self, parent: Node, children: tuple[Node, ...], at: float | None = None) -> None:
+        """A node is replaced by its negative and its positive child, or by the parts of its piece
+        below and above a parameter `at`."""
         if not self.wanted:
             return
         first, second = map(name_of, children)
-        self._logged.events.append(Branching(name_of(parent), (first, second), decision, at))
+        decision = children[1].decisions[-1] if at is None else None
+        branching = Branching(name_of(parent), (first, second), decision, at or 0.0)
+        self._logged.events.append(branching)
 
     def _region(self, region: Region, bounds: TwinBounds) -> RegionName:
         if bounds not in self._names:

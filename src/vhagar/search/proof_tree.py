@@ -7,6 +7,7 @@ search ends.
 
 from __future__ import annotations
 
+import math
 import tempfile
 from array import array
 from collections.abc import Iterator
@@ -19,10 +20,11 @@ from numpy.typing import NDArray
 
 from vhagar.errors import InvalidInput, VhagarError
 from vhagar.problem import Problem
-from vhagar.relaxation.lp.proof_kind import ProofKind
+from vhagar.relaxation.proof import ProofKind
 from vhagar.result import Run
 from vhagar.result.certificate import (
     NODE,
+    NODE_FIELDS,
     NodeKind,
     NodeProof,
     RegionProofs,
@@ -35,6 +37,8 @@ from vhagar.result.serialize import check_writable
 from vhagar.search.proof_log import Branching, NodeName, ProofEvents, Proven, RegionName
 
 _NONE = -1
+Mask = NDArray[np.bool_]
+Indices = NDArray[np.int64]
 
 
 @contextmanager
@@ -93,22 +97,28 @@ class ProofTree:
             for target in problem.goals
             for root in range(len(problem.pieces))
         ]
-        # In each of the two searches, by name; only leaves are looked up.
-        self._leaves: tuple[dict[NodeName, int], dict[NodeName, int]] = ({}, {})
+        self._ceiling: int | None = None
+        # In each of the two searches, by name.
+        self._roots: tuple[dict[NodeName, int], dict[NodeName, int]] = ({}, {})
         for number, tree in enumerate(self._trees):
-            self._leaves[0][tree.target, tree.piece or 0] = number
+            self._roots[0][tree.target, tree.piece or 0] = number
         if attacks:
-            self._leaves[1][None, 0] = len(self._trees)
+            self._ceiling = self._roots[1][None, 0] = len(self._trees)
             self._trees.append(Tree(None, None))
+        self._leaves = (dict(self._roots[0]), dict(self._roots[1]))
         self._records = bytearray()
         count = len(self._trees)
         self._tree = array("I", range(count))
         self._parent = array("q", [_NONE] * count)
+        self._number = array("q", [_NONE] * count)
         self._proof = array("q", [_NONE] * count)  # each node's best
+        # Nodes that a worker branched and lost, and that were then branched again.
+        self._branched_twice: set[int] = set()
         # Ctrl-C may come at any time: a node counts when all of it and of its sibling is there.
         self._count = count
-        # Of each proof: its region, its kind, and where its numbers are.
+        # Of each proof: its region, its kind, its bound, and where its numbers are.
         self._region, self._kind, self._offset = array("I"), array("B"), array("q")
+        self._upper = array("d")
         # Of each region: where its block is, and how long the numbers of its proofs are.
         self._regions: dict[tuple[bool, RegionName], int] = {}
         self._blocks: list[tuple[int, int]] = []
@@ -137,7 +147,9 @@ class ProofTree:
 
     def _add_children(self, branching: Branching, ceiling: bool) -> None:
         leaves = self._leaves[ceiling]
-        parent = leaves.pop(branching.parent)
+        parent = self._node(branching.parent, ceiling)
+        if leaves.pop(branching.parent, None) is None:
+            self._branched_twice.add(parent)
         decision = branching.decision
         for positive, name in enumerate(branching.children):
             if decision is None:
@@ -148,6 +160,8 @@ class ProofTree:
             leaves[name] = len(self._tree)
             self._records += NODE.pack(parent, *fields)
             self._parent.append(parent)
+            assert isinstance(name, int), "only roots have names that are no numbers"
+            self._number.append(name)
             self._proof.append(_NONE)
             self._tree.append(self._tree[parent])
         self._count += 2
@@ -159,7 +173,17 @@ class ProofTree:
         self._offset.append(self._keep(proven.numbers))
         self._region.append(region)
         self._kind.append(proven.kind)
-        self._proof[self._leaves[ceiling][proven.node]] = len(self._kind) - 1
+        self._upper.append(proven.upper)
+        self._proof[self._node(proven.node, ceiling)] = len(self._kind) - 1
+
+    def _node(self, name: NodeName, ceiling: bool) -> int:
+        """A node by its name: a leaf, or one whose branching a worker has taken with it."""
+        for known in (self._leaves[ceiling], self._roots[ceiling]):
+            if name in known:
+                return known[name]
+        same = np.flatnonzero(np.frombuffer(self._number, np.int64) == name).tolist()
+        (found,) = [node for node in same if (self._tree[node] == self._ceiling) == ceiling]
+        return int(found)
 
     def _keep(self, content: bytes) -> int:
         offset = self._scratch.seek(0, 2)
@@ -170,34 +194,60 @@ class ProofTree:
         """Write the certificate of what the run states now."""
         if self._failure is not None:
             raise VhagarError(self._failure)
-        head = head_of(run, self._trees, self._count)
-        records = self._records[: NODE.size * (self._count - len(self._trees))]
+        kept = self._kept()
+        place = np.cumsum(kept) - 1  # of each node in the certificate
+        head = head_of(run, self._trees, int(kept.sum()))
+        whole = self._records[: NODE.size * (self._count - len(self._trees))]
+        records = np.frombuffer(whole, NODE_FIELDS)[kept[len(self._trees) :]]
+        records["parent"] = place[records["parent"]]
         maps = maps_of(run.original)
-        write_certificate(path, head, records, self._proven_regions(), maps)
+        regions = self._proven_regions(kept, place)
+        write_certificate(path, head, records.tobytes(), regions, maps)
 
-    def _proven_regions(self) -> Iterator[RegionProofs]:
+    def _kept(self) -> Mask:
+        """Which nodes are written: all, but of a node that was branched twice only those below its
+        better pair of children, or below neither if its own bound is better."""
+        kept = np.ones(self._count, dtype=np.bool_)
+        if not self._branched_twice:
+            return kept
+        values = [math.inf if k == _NONE else self._upper[k] for k in self._proof[: self._count]]
+        chosen: dict[int, int] = {}
+        pairs = range(len(self._trees), self._count, 2)
+        for first in reversed(pairs):  # children come after their parents
+            parent, value = self._parent[first], max(values[first : first + 2])
+            if value < values[parent]:
+                values[parent], chosen[parent] = value, first
+        for first in pairs:
+            parent = self._parent[first]
+            rejected = parent in self._branched_twice and chosen.get(parent) != first
+            kept[first : first + 2] = kept[parent] and not rejected
+        return kept
+
+    def _proven_regions(self, kept: Mask, place: Indices) -> Iterator[RegionProofs]:
         """The regions in which something was proven that a leaf rests on."""
-        nodes = self._needed()
+        nodes = self._needed(kept)
         regions = np.array(self._region)[np.array(self._proof)[nodes]]
         for region in np.unique(regions).tolist():
             offset, length = self._blocks[region]
-            yield self._read(offset, length), self._proofs(nodes[regions == region].tolist())
+            own = nodes[regions == region].tolist()
+            yield self._read(offset, length), self._proofs(own, place)
 
-    def _proofs(self, nodes: list[int]) -> Iterator[NodeProof]:
+    def _proofs(self, nodes: list[int], place: Indices) -> Iterator[NodeProof]:
         for node in sorted(nodes, key=lambda node: (self._tree[node], node)):
             proof = self._proof[node]
             kind = ProofKind(self._kind[proof])
             has_numbers = kind in (ProofKind.MULTIPLIERS, ProofKind.CONTRADICTION)
             length = self._lengths[self._region[proof]] if has_numbers else 0
-            yield NodeProof(self._tree[node], node, kind, self._read(self._offset[proof], length))
+            numbers = self._read(self._offset[proof], length)
+            yield NodeProof(self._tree[node], int(place[node]), kind, numbers)
 
-    def _needed(self) -> NDArray[np.int64]:
+    def _needed(self, kept: Mask) -> Indices:
         """The nodes whose proofs count: for every leaf, itself or its nearest ancestor with one.
 
         A node's proof is better than those of its ancestors, so no other one matters.
         """
-        parents = np.array(self._parent[: self._count])
-        leaves = np.ones(self._count, dtype=np.bool_)
+        parents = np.array(self._parent[: self._count])[kept]
+        leaves = kept.copy()
         leaves[parents[parents >= 0]] = False
         nearest: list[int] = []
         for node in range(self._count):

@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 
 from vhagar.relaxation.layerwise import TwinBounds
 from vhagar.relaxation.lp.lambda_model import Weights
-from vhagar.relaxation.lp.node_bound import Coefficients, Proof
+from vhagar.relaxation.lp.node_bound import Coefficients
 from vhagar.relaxation.lp.region_model import PIXELS
+from vhagar.relaxation.proof import Proof
 from vhagar.solver.linear_model import Columns
 
 Array = NDArray[np.float64]

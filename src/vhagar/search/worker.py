@@ -11,8 +11,9 @@ from vhagar.options import Options
 from vhagar.reduction.base import Reduced, reduce_problem
 from vhagar.relaxation.bounds_cache import BoundsCache
 from vhagar.runtime.pool import Channel
-from vhagar.search.node import Node, first_number
-from vhagar.search.node_solver import Explored, NodeSolver
+from vhagar.search.bounders.lp import LpBounder
+from vhagar.search.node import Node, Numbers, first_number
+from vhagar.search.node_solver import Explored, NodeSolver, solver_with
 
 _QUANTUM_SECONDS = 0.3
 
@@ -35,7 +36,10 @@ class CeilingTask:
 
 
 class SearchWorker:
-    """Where tasks are worked on: a node solver for each of the two searches."""
+    """Where tasks are worked on by LPs: a node solver for each of the two searches.
+
+    `send` hears of witnesses; `first` is where the numbers of new nodes begin.
+    """
 
     def __init__(
         self,
@@ -45,10 +49,15 @@ class SearchWorker:
         first: int = 0,
         bounds: BoundsCache | None = None,
     ) -> None:
-        self._arguments = (options, send, first, bounds)
-        self._node_solver = NodeSolver(reduced, *self._arguments)
+        self._options, self._send, self._bounds = options, send, bounds
+        self._first = first
+        self._node_solver = self._solver(reduced)
         self._ceiling = reduced.ceiling
         self._confident: NodeSolver | None = None
+
+    def _solver(self, reduced: Reduced) -> NodeSolver:
+        bounder = LpBounder(reduced, self._send, Numbers(self._first), self._bounds)
+        return solver_with(bounder, reduced.problem, self._options)
 
     def work(
         self,
@@ -59,17 +68,17 @@ class SearchWorker:
     ) -> Explored:
         if isinstance(task, Task):
             solver = self._node_solver
-            solver.ceiling = min(solver.ceiling, task.ceiling)
+            solver.incumbent.hear(task.lower, task.ceiling)
         else:
             solver = self._ceiling_solver()
-        solver.lower = max(solver.lower, task.lower)
+            solver.incumbent.hear(task.lower)
         return solver.explore(
             task.nodes, most_nodes, seconds, should_stop=lambda: time.monotonic() > stop_at
         )
 
     def _ceiling_solver(self) -> NodeSolver:
         if self._confident is None:
-            self._confident = NodeSolver(reduce_problem(self._ceiling, ()), *self._arguments)
+            self._confident = self._solver(reduce_problem(self._ceiling, ()))
         return self._confident
 
 

@@ -7,8 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from vhagar.relaxation.lp.node_bound import Proof
-from vhagar.relaxation.lp.proof_kind import ProofKind
+from vhagar.relaxation.proof import ProofKind
 from vhagar.solver.simplex import LpStatus
 
 from ...oracle.cases import KINDS
@@ -66,7 +65,7 @@ def test_a_proof_holds_exactly_the_numbers_of_its_bound(kind: str) -> None:
             upper = context.formula.upper(duals, allowed)
             if upper == math.inf:
                 continue
-            numbers = context.formula.numbers(Proof(ProofKind.MULTIPLIERS, duals))
+            numbers = context.formula.proof(ProofKind.MULTIPLIERS, duals).numbers()
             stored, alpha = rows_of(context, numbers)
             assert abs(alpha.sum() - 1) < 1e-12
             assert context.formula._evaluate(stored, alpha, allowed) == upper
@@ -80,17 +79,20 @@ def test_a_contradiction_holds_exactly_its_numbers(kind: str) -> None:
     for found in everything(kind):
         context = found.context
         for share in (0.3, 1.0):
-            evaluation = context.evaluate(
-                with_one_reversed(agreeing(found, rng, share), rng), math.inf
-            )
+            decisions = with_one_reversed(agreeing(found, rng, share), rng)
+            evaluation = context.evaluate(decisions, math.inf)
             if evaluation.proof is None or evaluation.proof.kind is not ProofKind.CONTRADICTION:
                 continue
-            stored, alpha = rows_of(context, context.formula.numbers(evaluation.proof))
+            stored, alpha = rows_of(context, evaluation.proof.numbers())
             assert not alpha.any()
-            assert abs(evaluation.proof.duals).max() == 1.0
+            allowed = context.allowed(decisions)
+            assert allowed is not None
+            ray = context.formula.contradiction(evaluation.answer.duals, allowed)
+            assert ray is not None
+            assert abs(ray).max() == 1.0
             for rows in context.model.rows:
                 for own in (rows.pair_rows, rows.pair_rows_p, rows.equal_rows):
-                    np.testing.assert_array_equal(stored[own], evaluation.proof.duals[own])
+                    np.testing.assert_array_equal(stored[own], ray[own])
 
 
 @every_kind

@@ -25,16 +25,17 @@ from vhagar.relaxation.starts import score_size
 from vhagar.relaxation.twin_dual import backward, paying
 from vhagar.search import branch_and_bound
 from vhagar.search.bounders.gpu import beside
-from vhagar.search.bounders.gpu import explorer as exploring
-from vhagar.search.bounders.gpu.explorer import Effort, WideExplorer
+from vhagar.search.bounders.gpu import bounder as bounding
+from vhagar.search.bounders.gpu.bounder import Effort, GpuBounder
 from vhagar.search.bounders.gpu.formula import WideBound, coded
-from vhagar.search.bounders.gpu.heap import NodeHeap
 from vhagar.search.bounders.gpu.move import move
 from vhagar.search.bounders.gpu.region import WideRegion
 from vhagar.search.bounders.gpu.steps import Iterates, PrimalDual
 from vhagar.search.bounders.gpu.tasks import Suitable
 from vhagar.search.branch_and_bound import Bab
-from vhagar.search.node import Closed, Node, Region
+from vhagar.search.node import Closed, Node, Numbers, Region
+from vhagar.search.node_heap import NodeHeap
+from vhagar.search.node_solver import NodeSolver, solver_with
 from vhagar.solver.simplex import LpStatus
 
 from ...marks import mostly_slow
@@ -169,11 +170,15 @@ def test_steps_come_close_to_the_linear_program_and_never_below(kind: str) -> No
             assert upper <= answer.objective + 0.02 * size
 
 
-def explorer_of(found: Found, effort: Effort | None = None) -> WideExplorer:
-    explorer = WideExplorer(found.problem, Options(), CPU, first=1 << 40)
+def bounder_of(found: Found, effort: Effort | None = None) -> GpuBounder:
+    bounder = GpuBounder(found.problem, CPU, Numbers(1 << 40))
     if effort is not None:
-        explorer._effort = effort
-    return explorer
+        bounder._effort = effort
+    return bounder
+
+
+def solver_of(found: Found, effort: Effort | None = None) -> NodeSolver:
+    return solver_with(bounder_of(found, effort), found.problem, Options())
 
 
 def require_covered(found: Found, open_: list[Node], closed: Closed) -> None:
@@ -197,12 +202,12 @@ def require_covered(found: Found, open_: list[Node], closed: Closed) -> None:
 def test_no_input_is_lost(kind: str, states: int) -> None:
     """Also where the states of most nodes are gone by the time they are needed."""
     for found in list(suitable(kind))[:3]:
-        explorer = explorer_of(found, Effort(4, 60, 60, states))
+        solver = solver_of(found, Effort(4, 60, 60, states))
         root = Node(Region(found.target, found.attacked.root), 1e6, 0)
-        explored = explorer.explore([root], 40)
+        explored = solver.explore([root], 40)
         assert explored.nodes <= 40
         require_covered(found, explored.open, explored.closed)
-        again = explorer.explore(explored.open, 40)
+        again = solver.explore(explored.open, 40)
         again.closed.merge(explored.closed)
         require_covered(found, again.open, again.closed)
 
@@ -229,10 +234,10 @@ def test_branching_gains_something() -> None:
     problem = Problem(
         Network(tuple(layers[:-1]), (1, 3, 4)), perturbation="linf(0.2)", source=0, targets=1
     )
-    explorer = WideExplorer(problem, Options(), CPU, first=1 << 40)
+    solver = solver_with(GpuBounder(problem, CPU, Numbers(1 << 40)), problem, Options())
     context = RegionModel(problem, quick_bounds(problem.network, problem.pieces[0]), 1)
     root = context.evaluate((), math.inf).upper
-    explored = explorer.explore([Node(Region(1, 0), root, 0)], 60)
+    explored = solver.explore([Node(Region(1, 0), root, 0)], 60)
     upper = max([node.upper for node in explored.open] + list(explored.closed.uppers.values()))
     assert explored.nodes == 60
     assert upper < 0.9 * root
@@ -254,9 +259,9 @@ def test_out_of_memory_the_batch_shrinks(monkeypatch: pytest.MonkeyPatch) -> Non
         largest.append(len(start))
         return honest(self, start, upper, steps)
 
-    plain = explorer_of(found, effort).explore([root], 20)
+    plain = solver_of(found, effort).explore([root], 20)
     monkeypatch.setattr(PrimalDual, "run", limited)
-    small = explorer_of(found, effort).explore([root], 20)
+    small = solver_of(found, effort).explore([root], 20)
     assert max(largest) == 4
     assert small.nodes == plain.nodes
     require_covered(found, small.open, small.closed)
@@ -264,16 +269,16 @@ def test_out_of_memory_the_batch_shrinks(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_states_take_what_memory_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
     found = hard_case()
-    honest, asked = exploring.States, []
+    honest, asked = bounding.States, []
 
-    def limited(capacity: int, *arguments: object) -> exploring.States:
+    def limited(capacity: int, *arguments: object) -> bounding.States:
         asked.append(capacity)
         if capacity > 10:
             raise torch.OutOfMemoryError
         return honest(capacity, *arguments)
 
-    monkeypatch.setattr(exploring, "States", limited)
-    explorer_of(found).warm_up()
+    monkeypatch.setattr(bounding, "States", limited)
+    bounder_of(found).warm_up()
     assert asked[0] > 10 >= asked[-1] >= 1
 
 
@@ -282,8 +287,8 @@ def test_nodes_that_steps_do_not_come_close_to_stay_as_they_are(
 ) -> None:
     found = hard_case()
     node = Node(Region(found.target, found.attacked.root), 1e6, 0)
-    monkeypatch.setattr(exploring, "_FAR", -math.inf)
-    explored = explorer_of(found).explore([node], 10)
+    monkeypatch.setattr(bounding, "_FAR", -math.inf)
+    explored = solver_of(found).explore([node], 10)
     assert explored.open == [node]
     assert not explored.closed.uppers
 
@@ -299,8 +304,7 @@ def test_arrivals_end_near_the_bounds_of_linear_programs() -> None:
             upper = context.evaluate(decisions, math.inf).upper
             region = Region(found.target, found.attacked.root)
             nodes.append(Node(region, upper, number, decisions))
-        explorer = explorer_of(found)
-        place = explorer._place(nodes[0].region)
+        place = bounder_of(found)._place(nodes[0].region)
         assert place is not None
         _, codes, distance = place.arrivals(nodes, 0.0)
         assert np.isfinite(distance).all()
@@ -318,7 +322,7 @@ def test_nodes_that_cannot_be_taken_stay_as_they_are() -> None:
     )
     node = Node(Region(clipped.target, clipped.attacked.root), 5.0, 0)
     assert node.region not in Suitable(clipped.problem)
-    explored = explorer_of(clipped).explore([node], 10)
+    explored = solver_of(clipped).explore([node], 10)
     assert explored.open == [node]
     assert not explored.closed.uppers
 
@@ -344,7 +348,7 @@ def test_the_engine_closes_with_batches(processes: bool) -> None:
     case = next(c for c in map(Case, range(400)) if c.kind == "linf" and c.problem().targets)
     problem = case.problem()
     options = {
-        "engine": Bab(attack=False, wide=True),
+        "engine": Bab(attack=False, gpu=True),
         "device": "cpu",
         "workers": 2 if processes else 0,
     }
@@ -360,7 +364,7 @@ def test_the_engine_closes_with_batches(processes: bool) -> None:
 def test_who_is_behind_for_long_lags(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 100.0
     monkeypatch.setattr(beside.time, "monotonic", lambda: now)
-    keeper = object.__new__(beside.WideBeside)
+    keeper = object.__new__(beside.GpuBeside)
     keeper._run = SimpleNamespace(interval=SimpleNamespace(lower=1.0))  # type: ignore[assignment]
     keeper._in_time = now
     for seconds, own, others, expected in (
@@ -374,18 +378,15 @@ def test_who_is_behind_for_long_lags(monkeypatch: pytest.MonkeyPatch) -> None:
         assert keeper._lags(own, others) is expected
 
 
-def test_batches_are_for_gpus_and_not_for_certificates(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_batches_are_for_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(branch_and_bound, "cuda_is_likely", lambda: True)
-    assert Bab().is_wide(Options())
+    assert Bab().uses_gpu(Options())
     monkeypatch.setattr(branch_and_bound, "cuda_is_likely", lambda: False)
-    assert not Bab().is_wide(Options())
-    assert not Bab().is_wide(Options(device="cpu"))
-    assert Bab().is_wide(Options(device="cuda"))
-    assert not Bab(wide=False).is_wide(Options(device="cuda"))
-    assert Bab(wide=True).is_wide(Options())
-    assert not Bab(wide=True).is_wide(Options(certificate=tmp_path / "a.cert"))
+    assert not Bab().uses_gpu(Options())
+    assert not Bab().uses_gpu(Options(device="cpu"))
+    assert Bab().uses_gpu(Options(device="cuda"))
+    assert not Bab(gpu=False).uses_gpu(Options(device="cuda"))
+    assert Bab(gpu=True).uses_gpu(Options())
 
 
 def moved_plainly(

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from vhagar.perturbation import AbstractPiece
 from vhagar.relaxation.layerwise import TwinBounds
 from vhagar.relaxation.lp.lambda_model import LambdaModel
-from vhagar.relaxation.lp.proof_kind import ProofKind
 from vhagar.relaxation.lp.row_duals import RowDuals
+from vhagar.relaxation.proof import Proof, ProofKind
 from vhagar.relaxation.stages import Magnitudes
 from vhagar.relaxation.starts import outward
 from vhagar.relaxation.twin_dual import Allowed, coefficients, paying, twin_bound
@@ -34,15 +34,6 @@ class Coefficients:
 
     layers: list[tuple[Array, Array]]
     inputs: tuple[Array, Array]
-
-
-@dataclass(frozen=True, eq=False)
-class Proof:
-    """Why a node's bound holds. `duals` are those given to `NodeBound.upper`, or the ray that
-    `NodeBound.contradiction` returned."""
-
-    kind: ProofKind
-    duals: Array | None = None
 
 
 class NodeBound:
@@ -106,17 +97,30 @@ class NodeBound:
                 return signed
         return None
 
-    def numbers(self, proof: Proof) -> Array:
-        """All that a proof's bound was computed from, in the order of certificates."""
-        empty = proof.kind is ProofKind.CONTRADICTION
-        duals = proof.duals if empty else self._scaled(proof.duals)
+    def proof(self, kind: ProofKind, duals: Array | None = None) -> Proof:
+        """Why a bound holds. `duals` are those given to `upper`, or the ray that `contradiction`
+        returned; other kinds have none."""
         if duals is None:
-            return np.zeros(0)  # the proof needs no numbers
+            return Proof(kind, self._bounds)
+        empty = kind is ProofKind.CONTRADICTION
+        return Proof(kind, self._bounds, lambda: self.numbers(duals[None], empty)[0])
+
+    def numbers(self, duals: Array, empty: bool = False) -> Array:
+        """All that bounds `(nodes,)` were computed from, in the order of certificates.
+
+        Where a node is shown to be `empty`, the source's rows have no weight.
+        """
+        model = self._model
+        alpha = np.maximum(-duals[:, model.source_rows], 0.0)
+        if not empty:
+            duals = duals / alpha.sum(axis=1, keepdims=True)
+            alpha = np.maximum(-duals[:, model.source_rows], 0.0)
         parts = []
-        for rows in self._model.rows:
-            parts += [-duals[rows.pair_rows], -duals[rows.pair_rows_p], -duals[rows.equal_rows]]
-        alpha = np.zeros(len(self._model.source_rows)) if empty else self._alpha(duals)
-        return np.concatenate([*parts, alpha, self._mu(duals)])
+        for rows in model.rows:
+            places = (rows.pair_rows, rows.pair_rows_p, rows.equal_rows)
+            parts += [-duals[:, place] for place in places]
+        mu = np.maximum(-duals[:, model.target_rows], 0.0)
+        return np.concatenate([*parts, np.zeros_like(alpha) if empty else alpha, mu], axis=1)
 
     def _mu(self, duals: Array) -> Array:
         return np.maximum(-duals[self._model.target_rows], 0.0)

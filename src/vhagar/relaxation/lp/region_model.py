@@ -15,8 +15,8 @@ from vhagar.problem import Problem
 from vhagar.relaxation.layerwise import TwinBounds
 from vhagar.relaxation.lp.lambda_model import LambdaModel
 from vhagar.relaxation.lp.lazy_rows import LazyRows
-from vhagar.relaxation.lp.node_bound import NodeBound, Proof
-from vhagar.relaxation.lp.proof_kind import ProofKind
+from vhagar.relaxation.lp.node_bound import NodeBound
+from vhagar.relaxation.proof import Proof, ProofKind
 from vhagar.relaxation.starts import score_size
 from vhagar.relaxation.twin_dual import Allowed
 from vhagar.solver.linear_model import Columns
@@ -158,7 +158,7 @@ class RegionModel:
         allowed = self.allowed(decisions)
         if allowed is None:
             nothing = LpAnswer(LpStatus.INFEASIBLE, None, None, -np.inf, 0)
-            return Evaluation(-np.inf, nothing, Proof(ProofKind.EMPTY))
+            return Evaluation(-np.inf, nothing, self.formula.proof(ProofKind.EMPTY))
         try:
             self._add_rows(self.simplex, decisions)
             self.simplex.switch_off(self.switched_off(decisions))
@@ -215,11 +215,11 @@ class RegionModel:
             ray = self.formula.contradiction(answer.duals, allowed)
             if ray is None:
                 return Evaluation(known, answer)
-            return Evaluation(-np.inf, answer, Proof(ProofKind.CONTRADICTION, ray))
+            return Evaluation(-np.inf, answer, self.formula.proof(ProofKind.CONTRADICTION, ray))
         upper = self.formula.upper(answer.duals, allowed)
         if upper >= known:
             return Evaluation(known, answer)
-        return Evaluation(upper, answer, Proof(ProofKind.MULTIPLIERS, answer.duals))
+        return Evaluation(upper, answer, self.formula.proof(ProofKind.MULTIPLIERS, answer.duals))
 
     def cost_of_span(self, decisions: tuple[Decision, ...], duals: Array | None) -> float | None:
         """How much smaller a node's bound would be at the middle of the piece's span alone.

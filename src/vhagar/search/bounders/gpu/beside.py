@@ -1,4 +1,4 @@
-"""The bounding of wide frontiers as the search sees it: in a process beside its workers, or here.
+"""The bounding in batches as the search sees it: in a process beside its workers, or here.
 
 Nothing of torch is imported before there is something to bound.
 """
@@ -10,10 +10,10 @@ from typing import Any
 
 from vhagar.result import Run
 from vhagar.runtime.pool import AbstractPool, Finished
-from vhagar.search.bounders.gpu.tasks import Suitable, WideReady, WideReport, WideTask
+from vhagar.search.bounders.gpu.tasks import GpuReady, GpuReport, GpuTask, Suitable
 from vhagar.search.frontier import Frontier
-from vhagar.search.node import Node, first_number
-from vhagar.search.node_solver import Explored
+from vhagar.search.node import Node, Numbers, first_number
+from vhagar.search.node_solver import Explored, solver_with
 
 # The most nodes that a task brings.
 _NODES = 512
@@ -27,14 +27,14 @@ _MOST_FRUITLESS = 3
 _LAG, _PATIENCE = 0.15, 8.0
 
 
-class WideBeside:
+class GpuBeside:
     """A process that takes nodes by the thousand. It is given none before it is ready.
 
     Where it is `required`, it works without a GPU, too.
     """
 
     def __init__(self, run: Run, name: int, pool: AbstractPool, required: bool) -> None:
-        from vhagar.search.bounders.gpu.worker import explore_wide
+        from vhagar.search.bounders.gpu.worker import explore_on_gpu
 
         self.name = name
         self._run = run
@@ -45,7 +45,7 @@ class WideBeside:
         self._in_time = time.monotonic()
         job = (run.problem, run.options, name, required)
         self._pool = pool
-        pool.start(name, (explore_wide, job))
+        pool.start(name, (explore_on_gpu, job))
 
     def hand_out(self, frontier: Frontier, ceiling: float, workers: int) -> None:
         """Have it go on, with more nodes where the best ones are not its own, and give some back
@@ -63,7 +63,7 @@ class WideBeside:
             nodes = frontier.lend(self.name, _NODES, reserve, best, self._suitable)
         if nodes or self._held:
             wanted = _RETURNED * workers if best > frontier.best() else 0
-            self._pool.tell(self.name, WideTask(nodes, self._run.interval.lower, ceiling, wanted))
+            self._pool.tell(self.name, GpuTask(nodes, self._run.interval.lower, ceiling, wanted))
             self._idle = False
 
     def _lags(self, own: float, others: float) -> bool:
@@ -75,33 +75,33 @@ class WideBeside:
     def hear(self, message: Any) -> None:
         """It has done its task, or is ready for the first one, or gone."""
         if isinstance(message, Finished):
-            self._run.note(f"the bounding of wide frontiers ended early: {message.error}")
+            self._run.note(f"the bounding in batches ended early: {message.error}")
             return
-        if isinstance(message, WideReady):
+        if isinstance(message, GpuReady):
             self._run.device = message.device
             self._in_time = time.monotonic()
-        if isinstance(message, WideReport):
+        if isinstance(message, GpuReport):
             self._held = message.held
             self._fruitless = 0 if message.held else self._fruitless + 1
         self._idle = self._fruitless < _MOST_FRUITLESS
 
 
-class WideHere:
+class GpuHere:
     """The same in this process, a few nodes at a time, always in the same order."""
 
     name = 1  # the search itself is 0
 
     def __init__(self, run: Run) -> None:
         from vhagar.runtime.devices import device_words, torch_device
-        from vhagar.search.bounders.gpu.explorer import WideExplorer
+        from vhagar.search.bounders.gpu.bounder import GpuBounder
 
         self._run = run
         self._suitable = Suitable(run.problem)
         device = torch_device(run.options.device)
         run.device = device_words(device)
-        self._node_solver = WideExplorer(
-            run.problem, run.options, device, first_number(self.name), run.bounds
-        )
+        numbers = Numbers(first_number(self.name))
+        bounder = GpuBounder(run.problem, device, numbers, run.bounds)
+        self._node_solver = solver_with(bounder, run.problem, run.options)
 
     def take(self, frontier: Frontier, count: int) -> list[Node]:
         """The best nodes but one."""
@@ -110,7 +110,7 @@ class WideHere:
     def explore(
         self, nodes: list[Node], most_nodes: int, ceiling: float, deadline: float
     ) -> Explored:
-        self._node_solver.lower, self._node_solver.ceiling = self._run.interval.lower, ceiling
+        self._node_solver.incumbent.hear(self._run.interval.lower, ceiling)
         return self._node_solver.explore(
             nodes, most_nodes, should_stop=lambda: time.monotonic() > deadline
         )

@@ -1,4 +1,4 @@
-"""What the search and the process for wide frontiers say to each other, and about which nodes."""
+"""What the search and the process that bounds nodes in batches say to each other."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Suitable:
 
 
 @dataclass(frozen=True, eq=False)
-class WideTask:
+class GpuTask:
     """More nodes to explore, the best confidence known and the largest possible, and how many of
     the best nodes are wanted back for linear programs."""
 
@@ -36,14 +36,14 @@ class WideTask:
 
 
 @dataclass(frozen=True)
-class WideReady:
+class GpuReady:
     """The process has found its device."""
 
     device: str
 
 
 @dataclass(frozen=True, eq=False)
-class WideReport:
+class GpuReport:
     """What became of all nodes that were given so far: those that come back, and the largest bound
     of each goal among those that stay. `explored.open` are those that come back."""
 

@@ -1,0 +1,284 @@
+"""Nodes in batches: primal-dual steps on a GPU (or a CPU), for the children of many nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vhagar.problem import Problem
+from vhagar.relaxation.bounds_cache import BoundsCache
+from vhagar.relaxation.first_order.refine import memory_for
+from vhagar.relaxation.lp.node_bound import NodeBound
+from vhagar.relaxation.proof import Proof, ProofKind
+from vhagar.relaxation.starts import score_size
+from vhagar.runtime.devices import Tensor, in_parts, require_torch
+from vhagar.search.bounders.base import AbstractBounder, Bound, Branched, Outcome
+from vhagar.search.bounders.gpu.place import Place
+from vhagar.search.bounders.gpu.region import WideRegion
+from vhagar.search.bounders.gpu.states import States
+from vhagar.search.bounders.gpu.steps import Iterates
+from vhagar.search.bounders.gpu.tasks import Suitable
+from vhagar.search.incumbent import Incumbent
+from vhagar.search.node import Node, Region
+from vhagar.search.region_cache import RecentlyUsed, Regions
+
+Array = NDArray[np.float64]
+
+_MOST_REGIONS = 8
+# Of the memory that may be used, what the states of a region take.
+_STATES_SHARE = 0.1
+# Of its gap: a node whose bound the steps miss by more is left to linear programs.
+_FAR = 0.5
+
+_LEFT = Branched(Outcome.LEFT)
+
+
+@dataclass(frozen=True)
+class Effort:
+    """Nodes of a generation, steps for a child, steps for a node whose parent's end is not known,
+    and states that are kept."""
+
+    batch: int
+    steps: int = 400
+    first_steps: int = 800
+    most_states: int = 2**17
+
+
+_EFFORTS = {"cuda": Effort(512), "cpu": Effort(8, most_states=2**12)}
+
+
+@dataclass(frozen=True, eq=False)
+class _Arrived:
+    """Nodes of one region whose steps have come close to their bounds: where they ended."""
+
+    place: Place
+    iterates: Iterates
+    codes: Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class GpuBound(Bound):
+    """A bound, and which row of a batch is the node's; none where it is left to others."""
+
+    batch: _Arrived | None = None
+    row: int = 0
+
+
+class GpuBounder(AbstractBounder):
+    """Bounds the children of nodes in batches, and so the children's children.
+
+    Nodes that come from elsewhere have bounds already; where steps come close to them they are
+    branched here, and left to others where not. No witnesses are looked for, and no LPs are solved
+    but those of roots.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        device: Any,
+        next_number: Callable[[], int],
+        bounds: BoundsCache | None = None,
+        threads: int = 1,
+    ) -> None:
+        self._problem = problem
+        self._device = device
+        self._threads = threads
+        self._next_number = next_number
+        self._effort = _EFFORTS[device.type]
+        self._suitable = Suitable(problem)
+        self._regions = Regions(problem, bounds or BoundsCache())
+        self._places = RecentlyUsed(_MOST_REGIONS)
+
+    def warm_up(self) -> None:
+        """Prepare the first piece: what it takes is better spent before there is work."""
+        region = Region(self._problem.goals[0], 0)
+        place = self._place(region)
+        if place is not None:  # kernels are compiled when they run first
+            place.region.steps.run(place.root, place.region.upper(place.region.codes([()])), 1)
+
+    def at_once(self, open_nodes: int) -> int:
+        return min(self._effort.batch, 1 + open_nodes // 2)
+
+    def bound(self, nodes: list[Node], incumbent: Incumbent) -> list[Bound]:
+        """Have the steps of nodes arrive at their bounds."""
+        found: list[Bound] = [Bound(node.upper) for node in nodes]
+        for region in dict.fromkeys(node.region for node in nodes):
+            place = self._place(region)
+            if place is None:
+                continue
+            own = [k for k, node in enumerate(nodes) if node.region == region]
+
+            def arrive(begin: int, end: int, place: Place = place, own: list[int] = own) -> None:
+                part = own[begin:end]
+                arrived = self._arrive(place, [nodes[k] for k in part], incumbent.cutoff)
+                for k, bound in zip(part, arrived, strict=True):
+                    found[k] = bound
+
+            in_parts(len(own), self._effort.batch, arrive)
+        return found
+
+    def branch(self, bounded: list[tuple[Node, Bound]], incumbent: Incumbent) -> list[Branched]:
+        found = [_LEFT] * len(bounded)
+        batches: dict[int, list[int]] = {}
+        for k, (_, bound) in enumerate(bounded):
+            if isinstance(bound, GpuBound) and bound.batch is not None:
+                batches.setdefault(id(bound.batch), []).append(k)
+        for own in batches.values():
+
+            def decide(begin: int, end: int, own: list[int] = own) -> None:
+                part = own[begin:end]
+                children = self._children([bounded[k] for k in part], incumbent.cutoff)
+                for k, branched in zip(part, children, strict=True):
+                    found[k] = branched
+
+            in_parts(len(own), self._effort.batch, decide)
+        return found
+
+    def _place(self, region: Region) -> Place | None:
+        if region not in self._suitable:
+            return None
+        if region not in self._places:
+            context = self._regions[region].context
+            size = score_size(self._problem.network, context.piece)
+            own = WideRegion(context, size, self._device, self._threads)
+            root = own.start()
+            steps = self._effort.first_steps
+            self._places[region] = (
+                None if root is None else Place(own, root, self._states(own), steps)
+            )
+        self._places.move_to_end(region)
+        found: Place | None = self._places[region]
+        return found
+
+    def _states(self, region: WideRegion) -> States:
+        """As many as there is memory for."""
+        torch = require_torch()
+        columns, rows = region.steps.sizes
+        bytes_each = 4 * (columns + rows) + region.neurons
+        fitting = int(_STATES_SHARE * memory_for(self._device)) // bytes_each
+        capacity = max(1, min(self._effort.most_states, fitting))
+        while True:
+            try:
+                return States(capacity, (columns, rows, region.neurons), self._device)
+            except (torch.OutOfMemoryError, MemoryError):
+                if capacity == 1:
+                    raise
+                capacity //= 2
+
+    def _arrive(self, place: Place, nodes: list[Node], cutoff: float) -> list[Bound]:
+        """Where a node's end is not known, its steps begin at that of the root."""
+        torch = require_torch()
+        kept = [k for k, node in enumerate(nodes) if node.number in place.states]
+        strange = [k for k, node in enumerate(nodes) if node.number not in place.states]
+        iterates, codes = place.states.take([nodes[k].number for k in kept])
+        rows = list(kept)
+        if strange:
+            ended, own, distance = place.arrivals([nodes[k] for k in strange], cutoff)
+            near = np.flatnonzero(distance <= _FAR)
+            index = torch.as_tensor(near, device=self._device)
+            iterates = iterates.followed_by(ended.take(index))
+            codes = torch.cat([codes, own[index]])
+            rows += [strange[k] for k in near.tolist()]
+        batch = _Arrived(place, iterates, codes)
+        found: list[Bound] = [Bound(node.upper) for node in nodes]
+        for row, k in enumerate(rows):
+            found[k] = GpuBound(nodes[k].upper, None, batch, row)
+        return found
+
+    def _children(self, bounded: list[tuple[Node, Bound]], cutoff: float) -> list[Branched]:
+        """The children of nodes of one batch, with their bounds."""
+        torch = require_torch()
+        rows = [bound.row for _, bound in bounded if isinstance(bound, GpuBound)]
+        batch = next(bound.batch for _, bound in bounded if isinstance(bound, GpuBound))
+        assert batch is not None
+        region = batch.place.region
+        index = torch.as_tensor(rows, device=self._device)
+        iterates, codes = batch.iterates.take(index), batch.codes[index]
+        nodes = [node for node, _ in bounded]
+        uppers = torch.tensor([n.upper for n in nodes], dtype=torch.float32, device=self._device)
+        branching = region.branch(iterates, (uppers - cutoff).clamp(min=0))
+        chosen = torch.nonzero(branching.places >= 0)[:, 0]
+        found = [_LEFT] * len(nodes)
+        if not len(chosen):
+            return found
+        at = branching.places[chosen]
+        decided = torch.cat([_decided(region, codes[chosen], at, side) for side in (False, True)])
+        start = iterates.take(chosen.repeat(2))
+        ended, mean = region.steps.run(start, region.upper(decided), self._effort.steps)
+        duals = region.steps.duals(mean, torch.float64)
+        parents = [nodes[k] for k in chosen.tolist()]
+        known = np.array([node.upper for node in parents] * 2)
+        proven = region.formula.uppers(duals, decided)
+        bounds = _bounds(region.context.formula, duals, proven, known)
+        reached = np.maximum([bound.upper for bound in bounds], cutoff)
+        gained = torch.as_tensor(known - reached, dtype=torch.float32, device=self._device)
+        region.learn(at, branching.gains[chosen], gained.clamp(min=0).reshape(2, -1).T)
+        children = self._nodes(region, parents, at.tolist(), bounds)
+        batch.place.states.keep([child.number for child in children], ended, decided)
+        count = len(parents)
+        for k, row in enumerate(chosen.tolist()):
+            pair = (children[k], children[count + k])
+            found[row] = Branched(Outcome.CHILDREN, pair, (bounds[k], bounds[count + k]))
+        return found
+
+    def _nodes(
+        self, region: WideRegion, parents: list[Node], places: list[int], bounds: list[Bound]
+    ) -> list[Node]:
+        """First all negative children, then all positive ones."""
+        children: list[Node] = []
+        for positive in (False, True):
+            for parent, at in zip(parents, places, strict=True):
+                children.append(
+                    replace(
+                        parent,
+                        upper=bounds[len(children)].upper,
+                        number=self._next_number(),
+                        decisions=(*parent.decisions, region.decision(at, positive)),
+                        challenge=None,
+                        predicted_gain=0.0,
+                    )
+                )
+        return children
+
+
+class _Multipliers:
+    """The multipliers of a batch, brought from the device only if somebody writes them down."""
+
+    def __init__(self, formula: NodeBound, duals: Tensor) -> None:
+        self._formula = formula
+        self._duals = duals
+
+    @cached_property
+    def _numbers(self) -> Array:
+        return self._formula.numbers(self._duals.cpu().numpy())
+
+    def of(self, row: int) -> Array:
+        """The numbers of a node's proof."""
+        found: Array = self._numbers[row]
+        return found
+
+
+def _bounds(formula: NodeBound, duals: Tensor, proven: Array, known: Array) -> list[Bound]:
+    """The smaller of what is proven and what was known, with proofs of the former."""
+    multipliers, found = _Multipliers(formula, duals), list[Bound]()
+    for row, (new, old) in enumerate(zip(proven.tolist(), known.tolist(), strict=True)):
+        proof: Proof | None = None
+        if new == -np.inf:
+            proof = formula.proof(ProofKind.EMPTY)
+        elif new < old:
+            numbers = partial(multipliers.of, row)
+            proof = replace(formula.proof(ProofKind.MULTIPLIERS), numbers=numbers)
+        found.append(Bound(min(new, old), proof))
+    return found
+
+
+def _decided(region: WideRegion, codes: Tensor, place: Tensor, positive: bool) -> Tensor:
+    """The codes of children that decide one more sign each."""
+    neuron = (place % region.neurons)[:, None]
+    changed = codes.gather(1, neuron) | region.bit(place, positive)[:, None]
+    return codes.scatter(1, neuron, changed)

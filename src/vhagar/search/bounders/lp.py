@@ -1,0 +1,186 @@
+"""Nodes by linear programs: one lambda-LP for each node, from its parent's basis."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from vhagar.perturbation import AbstractPiece
+from vhagar.reduction.base import Reduced
+from vhagar.relaxation.bounds_cache import BoundsCache
+from vhagar.relaxation.lp.region_model import Evaluation
+from vhagar.relaxation.proof import ProofKind
+from vhagar.search.bounders.base import AbstractBounder, Bound, Branched, Outcome
+from vhagar.search.branch import Brancher
+from vhagar.search.incumbent import Incumbent
+from vhagar.search.node import Node
+from vhagar.search.primal_heuristic import PrimalHeuristic, WitnessFound
+from vhagar.search.region_cache import Regions, RegionState
+from vhagar.solver.simplex import LpAnswer
+
+# Below the first splits, a nonconvex piece is halved after so many decisions.
+_SPLIT_EVERY = 3
+# Or where at the middle of its span the bound would be better by this part of the gap.
+_COSTLY = 0.3
+# A piece whose parameter varies by less than this part is not split before neurons are.
+_NARROW = 0.01
+
+_CLOSED = Branched(Outcome.CLOSED)
+
+
+@dataclass(frozen=True, eq=False)
+class LpBound(Bound):
+    """A bound with the LP's answer, where one was solved."""
+
+    evaluation: Evaluation | None = None
+
+
+class LpBounder(AbstractBounder):
+    """Solves the LPs of nodes one by one. Pseudocosts and bases stay with it.
+
+    `send` hears of the witnesses that the LPs' inputs lead to.
+    """
+
+    def __init__(
+        self,
+        reduced: Reduced,
+        send: Callable[[WitnessFound], None],
+        next_number: Callable[[], int],
+        bounds: BoundsCache | None = None,
+    ) -> None:
+        self._problem = reduced.problem
+        self._heuristic = PrimalHeuristic(reduced, send)
+        self._regions = Regions(self._problem, bounds or BoundsCache())
+        self._brancher = Brancher(next_number)
+        self._next_number = next_number
+
+    def bound(self, nodes: list[Node], incumbent: Incumbent) -> list[Bound]:
+        return [self._bound(node, incumbent) for node in nodes]
+
+    def _bound(self, node: Node, incumbent: Incumbent) -> LpBound:
+        state = self._regions[node.region]
+        state.visits += 1
+        context, quick = state.context, None
+        if state.visits == 1 and (upper := context.quick_upper()) < node.upper:
+            quick = context.formula.proof(ProofKind.QUICK)
+            node = replace(node, upper=upper)
+            if incumbent.settles(upper):
+                return LpBound(upper, quick)
+        basis = self._brancher.basis_of(node, context)
+        evaluation = context.evaluate(node.decisions, node.upper, basis=basis)
+        self._brancher.learn(node, evaluation, incumbent.cutoff)
+        return LpBound(evaluation.upper, evaluation.proof or quick, evaluation)
+
+    def branch(self, bounded: list[tuple[Node, Bound]], incumbent: Incumbent) -> list[Branched]:
+        return [self._branch(node, bound, incumbent) for node, bound in bounded]
+
+    def _branch(self, node: Node, bound: Bound, incumbent: Incumbent) -> Branched:
+        assert isinstance(bound, LpBound)
+        evaluation = bound.evaluation
+        assert evaluation is not None, "a settled node is not branched"
+        state = self._regions[node.region]
+        if not evaluation.complete:
+            return self._without_lp(state, node)
+        if self._heuristic.is_due(state.context, node.region):
+            self._polish(state, node, evaluation.answer, incumbent, thorough=False)
+        if self._split_is_due(state, node, evaluation, incumbent):
+            split = self._split(node)
+            if split is not None:
+                return split
+        candidates = state.candidates(evaluation.answer)
+        if not candidates:
+            return self._settled_by_lp(state, node, evaluation.answer, incumbent)
+        return self._brancher.children(state, node, evaluation, candidates, incumbent)
+
+    def _split_is_due(
+        self, state: RegionState, node: Node, evaluation: Evaluation, incumbent: Incumbent
+    ) -> bool:
+        """A nonconvex piece is halved where its span costs much of the gap.
+
+        Where that is not known, it is halved a few times first, and then once in a while: at first
+        its relaxation is what is loose, not the neurons'; the limit is the cost of new bounds for
+        every part.
+        """
+        piece = state.context.piece
+        if piece.convex or piece.span is None:
+            return False
+        cost = state.context.cost_of_span(node.decisions, evaluation.answer.duals)
+        if cost is not None:
+            return cost > _COSTLY * (node.upper - incumbent.lower)
+        affordable = int(math.log2(20_000 / max(self._problem.network.hidden_neurons, 1)))
+        early = max(2, min(6, affordable)) if piece.spread > _NARROW else 0
+        return len(node.region.path) < max(early, len(node.decisions) // _SPLIT_EVERY)
+
+    def _without_lp(self, state: RegionState, node: Node) -> Branched:
+        """The LP gave nothing to go by: decide anything, else the bound stands as it is."""
+        split = self._split(node)
+        if split is not None:
+            return split
+        left = state.any_candidate({decision.place for decision in node.decisions})
+        if left is None:
+            return _CLOSED
+        return Branched(Outcome.CHILDREN, self._brancher.decided(node, left))
+
+    def _settled_by_lp(
+        self, state: RegionState, node: Node, answer: LpAnswer, incumbent: Incumbent
+    ) -> Branched:
+        """Nothing is left to decide but what rows that were left out would bring up."""
+        again = Branched(Outcome.AGAIN, (replace(node, predicted_gain=0.0),))
+        if state.context.restore_rows(answer):
+            return again
+        self._polish(state, node, answer, incumbent, thorough=True)
+        if incumbent.settles(node.upper):
+            return _CLOSED
+        split = self._split(node)
+        if split is not None:
+            return split
+        if state.context.restore_rows(answer, exactly=True):
+            return again
+        return _CLOSED  # the LP is exact here: what is missing is a witness, not a bound
+
+    def _split(self, node: Node) -> Branched | None:
+        """The same decisions over smaller parts of the piece, whose bounds are tighter."""
+        parts = self._regions.piece(node.region).split()
+        at = _split_point(parts)
+        if at is None:
+            return None
+        context = self._regions[node.region].context
+        basis = self._brancher.keep(context.simplex.basis(), context)
+        children = tuple(
+            replace(
+                node,
+                region=replace(node.region, path=(*node.region.path, k)),
+                number=self._next_number(),
+                basis=basis,
+                challenge=None,
+                predicted_gain=0.0,
+            )
+            for k in range(len(parts))
+        )
+        return Branched(Outcome.CHILDREN, children, at=at)
+
+    def _polish(
+        self,
+        state: RegionState,
+        node: Node,
+        answer: LpAnswer,
+        incumbent: Incumbent,
+        thorough: bool,
+    ) -> None:
+        assert answer.primal is not None
+        incumbent.lower = self._heuristic.look(
+            state.context, node.region, answer.primal, incumbent.lower, thorough, node.decisions
+        )
+
+
+def _split_point(parts: tuple[AbstractPiece, ...]) -> float | None:
+    """Where two parts meet.
+
+    None where there are none, or where only float64 has nothing between them: bounds are about real
+    numbers.
+    """
+    spans = [part.span for part in parts if part.span is not None]
+    if len(spans) != 2 or spans[0][1] != spans[1][0]:
+        return None
+    return spans[1][0]

@@ -1,0 +1,45 @@
+"""The best confidence known, and which nodes need no more work because of it."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from vhagar.options import Options
+from vhagar.problem import Problem
+from vhagar.relaxation import Bounds, network_bounds
+
+# Of the largest score.
+_RESOLUTION = 1e-12
+
+
+class Incumbent:
+    """The best confidence of a witness, `lower`, and the largest confidence there can be,
+    `ceiling`, as far as a worker has heard of them."""
+
+    def __init__(self, problem: Problem, options: Options) -> None:
+        self.lower = 0.0
+        self.ceiling = math.inf
+        domain = problem.domain
+        box = Bounds(np.full(domain.size, domain.lower), np.full(domain.size, domain.upper))
+        # Below this an LP cannot tell a bound from 0.
+        scores = network_bounds(problem.network, box)[-1]
+        self._negligible = _RESOLUTION * float(scores.magnitude.max())
+        self._relative_gap = options.relative_gap
+
+    def hear(self, lower: float, ceiling: float = math.inf) -> None:
+        """Take what others have found."""
+        self.lower = max(self.lower, lower)
+        self.ceiling = min(self.ceiling, ceiling)
+
+    def settles(self, upper: float) -> bool:
+        """Whether a node with that bound is as good as closed."""
+        upper = min(upper, self.ceiling)
+        gap = max(self._relative_gap * upper, self._negligible)
+        return upper - self.lower <= gap
+
+    @property
+    def cutoff(self) -> float:
+        """Nodes with a bound below this are closed."""
+        return self.lower / (1 - self._relative_gap)

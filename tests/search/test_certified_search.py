@@ -1,0 +1,105 @@
+"""Asking for a certificate changes nothing about the search, whatever bounds the nodes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from vhagar import Network, Options, Problem, Result, verify
+from vhagar.network import Affine, Relu, onnx_bytes, read_onnx
+from vhagar.search.bounders.gpu import beside
+from vhagar.search.node_solver import Explored, NodeSolver
+from vhagar_check import check
+
+PATIENCE = 60.0
+# How much of a search is looked at.
+QUANTA = 12
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    rng = np.random.default_rng(53)
+    layers: list[Affine | Relu] = []
+    for into, out in ((12, 14), (14, 10), (10, 3)):
+        weight = (rng.normal(size=(out, into)) / np.sqrt(into)).astype(np.float32).astype(float)
+        bias = (0.1 * rng.normal(size=out)).astype(np.float32).astype(float)
+        shape = (1, 3, 4) if into == 12 else (into,)
+        layers += [Affine(weight, bias, shape, (out,)), Relu((out,))]
+    path = tmp_path_factory.mktemp("model") / "model.onnx"
+    path.write_bytes(onnx_bytes(Network(tuple(layers[:-1]), (1, 3, 4))))
+    return path
+
+
+LP = Options(processes=False, attack=False, relative_gap=0.02)
+GPU = replace(LP, gpu=True, device="cpu")
+CASES = {
+    "lp": ("linf(0.15)", True, LP),
+    "lp, several pieces": ("occlusion([1,2],[1,2],2)", True, LP),
+    "lp, clipped pixels and splits": ("contrast([0.8,1.5])", True, LP),
+    "contrast as a linear question": ("contrast([0.5,1.5])", False, LP),
+    "lp and gpu": ("linf(0.15)", True, GPU),
+    "contrast, lp and gpu": ("contrast([0.5,1.5])", False, GPU),
+}
+
+
+def searched(
+    model: Path, text: str, clip: bool, options: Options, monkeypatch: pytest.MonkeyPatch
+) -> tuple[Result, list[Any]]:
+    """The result, and which nodes were explored, batch by batch, with what bounds."""
+    visits: list[Any] = []
+    work = NodeSolver.work
+
+    def watched(self: NodeSolver, heap: Any, *arguments: Any, **named: Any) -> Explored:
+        if len(visits) == QUANTA:
+            raise KeyboardInterrupt  # as if somebody had pressed Ctrl-C: always at the same moment
+        given = [(node.region, node.decisions, node.upper) for node in heap.nodes()]
+        explored = work(self, heap, *arguments, **named)
+        left = [(node.region, node.decisions, node.upper) for node in heap.nodes()]
+        visits.append((given, left, explored.nodes, explored.closed.uppers))
+        return explored
+
+    monkeypatch.setattr(NodeSolver, "work", watched)
+    problem = Problem(read_onnx(model), perturbation=text, source=0, clip=clip)
+    result = verify(problem, options=options)
+    monkeypatch.undo()
+    return result, visits
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_same_nodes_and_the_same_interval(
+    name: str, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text, clip, options = CASES[name]
+    path = tmp_path / "proof.cert"
+    without, plain = searched(model, text, clip, options, monkeypatch)
+    certified = replace(options, certificate=path)
+    result, visits = searched(model, text, clip, certified, monkeypatch)
+    assert result.nodes == without.nodes > 1
+    assert visits == plain
+    assert result.lower == without.lower
+    # The statement of an upper bound leaves room for the rounding of whoever checks it.
+    assert without.upper <= result.upper <= without.upper + 3e-9 * without.history[0].upper
+    verdict = check(path, model)
+    assert (verdict.lower, verdict.upper) == (result.lower, result.upper)
+
+
+@pytest.mark.subprocess
+@pytest.mark.parametrize("lags", [False, True])
+def test_what_is_bounded_in_batches_beside_the_search_is_proved(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lags: bool
+) -> None:
+    """Also where a process loses its nodes to others, which branch them a second time."""
+    monkeypatch.setattr(beside, "_RESERVED", 0)
+    monkeypatch.setattr(beside, "_WORTHWHILE", 1)
+    if lags:
+        monkeypatch.setattr(beside.GpuBeside, "_lags", lambda self, own, others: bool(self._held))
+    path = tmp_path / "proof.cert"
+    options = Options(workers=2, attack=False, gpu=True, device="cpu", relative_gap=0.01)
+    problem = Problem(read_onnx(model), perturbation="linf(0.2)", source=0)
+    result = verify(problem, options=replace(options, certificate=path), timeout=PATIENCE)
+    assert not result.notes
+    assert check(path, model).upper == result.upper
