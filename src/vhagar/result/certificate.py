@@ -19,6 +19,8 @@ from enum import IntEnum
 from pathlib import Path
 from typing import Any, BinaryIO
 
+import numpy as np
+
 from vhagar.errors import VhagarError
 from vhagar.perturbation.maps import canonical_maps
 from vhagar.problem import Problem

@@ -27,9 +27,9 @@ from vhagar.search import branch_and_bound
 from vhagar.search.bounders.gpu import beside
 from vhagar.search.bounders.gpu import bounder as bounding
 from vhagar.search.bounders.gpu.bounder import Effort, GpuBounder
-from vhagar.search.bounders.gpu.formula import WideBound, coded
+from vhagar.search.bounders.gpu.formula import BatchBound, coded
 from vhagar.search.bounders.gpu.move import move
-from vhagar.search.bounders.gpu.region import WideRegion
+from vhagar.search.bounders.gpu.region import GpuRegion
 from vhagar.search.bounders.gpu.steps import Iterates, PrimalDual
 from vhagar.search.bounders.gpu.tasks import Suitable
 from vhagar.search.branch_and_bound import Bab
@@ -52,9 +52,9 @@ def sizes_of(context: RegionModel) -> list[int]:
     return [len(hexagons) for hexagons in context.bounds.hexagons]
 
 
-def bound_of(found: Found, threads: int = 1) -> WideBound:
+def bound_of(found: Found, threads: int = 1) -> BatchBound:
     context = found.context
-    return WideBound(context, score_size(found.problem.network, context.piece), CPU, threads)
+    return BatchBound(context, score_size(found.problem.network, context.piece), CPU, threads)
 
 
 def suitable(kind: str) -> Iterator[Found]:
@@ -155,7 +155,7 @@ def test_steps_come_close_to_the_linear_program_and_never_below(kind: str) -> No
     for found in list(suitable(kind))[:2]:
         context = found.context
         size = score_size(found.problem.network, context.piece)
-        region = WideRegion(context, size, CPU, 1)
+        region = GpuRegion(context, size, CPU, 1)
         start = region.start()
         if start is None:
             continue

@@ -19,7 +19,7 @@ from vhagar.relaxation.starts import score_size
 from vhagar.runtime.devices import Tensor, in_parts, require_torch
 from vhagar.search.bounders.base import AbstractBounder, Bound, Branched, Outcome
 from vhagar.search.bounders.gpu.place import Place
-from vhagar.search.bounders.gpu.region import WideRegion
+from vhagar.search.bounders.gpu.region import GpuRegion
 from vhagar.search.bounders.gpu.states import States
 from vhagar.search.bounders.gpu.steps import Iterates
 from vhagar.search.bounders.gpu.tasks import Suitable
@@ -145,7 +145,7 @@ class GpuBounder(AbstractBounder):
         if region not in self._places:
             context = self._regions[region].context
             size = score_size(self._problem.network, context.piece)
-            own = WideRegion(context, size, self._device, self._threads)
+            own = GpuRegion(context, size, self._device, self._threads)
             root = own.start()
             steps = self._effort.first_steps
             self._places[region] = (
@@ -155,7 +155,7 @@ class GpuBounder(AbstractBounder):
         found: Place | None = self._places[region]
         return found
 
-    def _states(self, region: WideRegion) -> States:
+    def _states(self, region: GpuRegion) -> States:
         """As many as there is memory for."""
         torch = require_torch()
         columns, rows = region.steps.sizes
@@ -227,7 +227,7 @@ class GpuBounder(AbstractBounder):
         return found
 
     def _nodes(
-        self, region: WideRegion, parents: list[Node], places: list[int], bounds: list[Bound]
+        self, region: GpuRegion, parents: list[Node], places: list[int], bounds: list[Bound]
     ) -> list[Node]:
         """First all negative children, then all positive ones."""
         children: list[Node] = []
@@ -277,7 +277,7 @@ def _bounds(formula: NodeBound, duals: Tensor, proven: Array, known: Array) -> l
     return found
 
 
-def _decided(region: WideRegion, codes: Tensor, place: Tensor, positive: bool) -> Tensor:
+def _decided(region: GpuRegion, codes: Tensor, place: Tensor, positive: bool) -> Tensor:
     """The codes of children that decide one more sign each."""
     neuron = (place % region.neurons)[:, None]
     changed = codes.gather(1, neuron) | region.bit(place, positive)[:, None]

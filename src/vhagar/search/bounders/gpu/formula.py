@@ -46,7 +46,7 @@ def coded(sizes: list[int], nodes: list[tuple[Decision, ...]]) -> NDArray[np.uin
     return codes
 
 
-class WideBound:
+class BatchBound:
     """Bounds on `delta` over nodes of one piece and one target, many at once."""
 
     def __init__(

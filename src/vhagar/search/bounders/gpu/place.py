@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vhagar.runtime.devices import Tensor, require_torch
-from vhagar.search.bounders.gpu.region import WideRegion
+from vhagar.search.bounders.gpu.region import GpuRegion
 from vhagar.search.bounders.gpu.states import States
 from vhagar.search.bounders.gpu.steps import BALANCE, Iterates
 from vhagar.search.node import Node
@@ -22,7 +22,7 @@ _ROUNDS, _CLOSE = 4, 0.1
 class Place:
     """Where nodes of a region arrive, and where the steps of those that were here ended."""
 
-    def __init__(self, region: WideRegion, root: Iterates, states: States, steps: int) -> None:
+    def __init__(self, region: GpuRegion, root: Iterates, states: States, steps: int) -> None:
         self.region = region
         self.states = states
         self.root = root

@@ -1,4 +1,4 @@
-"""All that the wide nodes of one piece and one target share, on the device."""
+"""All that the nodes of one piece and one target share, on the device."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from vhagar.relaxation.lp.region_model import Decision, RegionModel
 from vhagar.relaxation.lp.row_duals import RowDuals
 from vhagar.relaxation.twin_dual import coefficients
 from vhagar.runtime.devices import Tensor, full_precision, require_torch
-from vhagar.search.bounders.gpu.formula import WideBound, coded
+from vhagar.search.bounders.gpu.formula import BatchBound, coded
 from vhagar.search.bounders.gpu.steps import Iterates, PrimalDual
 
 Array = NDArray[np.float64]
@@ -39,7 +39,7 @@ class Branching:
     gains: Tensor
 
 
-class WideRegion:
+class GpuRegion:
     """The model, the formula and the choice of signs for nodes of one region."""
 
     def __init__(self, context: RegionModel, score_size: float, device: Any, threads: int) -> None:
@@ -50,7 +50,7 @@ class WideRegion:
         self._sizes = [len(hexagons) for hexagons in bounds.hexagons]
         self.neurons = sum(self._sizes)
         self.steps = PrimalDual(model.arrays, model.delta, device)
-        self.formula = WideBound(context, score_size, device, threads)
+        self.formula = BatchBound(context, score_size, device, threads)
         weights = model.weights
         starts = np.concatenate([[0], np.cumsum(self._sizes)]).astype(np.int64)
         self._starts = starts
