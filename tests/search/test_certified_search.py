@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from vhagar import Network, Options, Problem, Result, verify
+from vhagar import Network, Problem, Result, verify
 from vhagar.network import Affine, Relu, onnx_bytes, read_onnx
 from vhagar.search.bounders.gpu import beside
+from vhagar.search.branch_and_bound import Bab
 from vhagar.search.node_solver import Explored, NodeSolver
 from vhagar_check import check
 
@@ -34,9 +34,10 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-LP = Options(processes=False, attack=False, relative_gap=0.02)
-GPU = replace(LP, gpu=True, device="cpu")
-CASES = {
+Settings = dict[str, Any]
+LP: Settings = {"engine": Bab(attack=False), "workers": 0, "relative_gap": 0.02}
+GPU: Settings = {**LP, "engine": Bab(attack=False, gpu=True), "device": "cpu"}
+CASES: dict[str, tuple[str, bool, Settings]] = {
     "lp": ("linf(0.15)", True, LP),
     "lp, several pieces": ("occlusion([1,2],[1,2],2)", True, LP),
     "lp, clipped pixels and splits": ("contrast([0.8,1.5])", True, LP),
@@ -47,7 +48,7 @@ CASES = {
 
 
 def searched(
-    model: Path, text: str, clip: bool, options: Options, monkeypatch: pytest.MonkeyPatch
+    model: Path, text: str, clip: bool, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> tuple[Result, list[Any]]:
     """The result, and which nodes were explored, batch by batch, with what bounds."""
     visits: list[Any] = []
@@ -64,7 +65,7 @@ def searched(
 
     monkeypatch.setattr(NodeSolver, "work", watched)
     problem = Problem(read_onnx(model), perturbation=text, source=0, clip=clip)
-    result = verify(problem, options=options)
+    result = verify(problem, **settings)
     monkeypatch.undo()
     return result, visits
 
@@ -73,10 +74,10 @@ def searched(
 def test_the_same_nodes_and_the_same_interval(
     name: str, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    text, clip, options = CASES[name]
+    text, clip, settings = CASES[name]
     path = tmp_path / "proof.cert"
-    without, plain = searched(model, text, clip, options, monkeypatch)
-    certified = replace(options, certificate=path)
+    without, plain = searched(model, text, clip, settings, monkeypatch)
+    certified = {**settings, "certificate": path}
     result, visits = searched(model, text, clip, certified, monkeypatch)
     assert result.nodes == without.nodes > 1
     assert visits == plain
@@ -98,8 +99,8 @@ def test_what_is_bounded_in_batches_beside_the_search_is_proved(
     if lags:
         monkeypatch.setattr(beside.GpuBeside, "_lags", lambda self, own, others: bool(self._held))
     path = tmp_path / "proof.cert"
-    options = Options(workers=2, attack=False, gpu=True, device="cpu", relative_gap=0.01)
     problem = Problem(read_onnx(model), perturbation="linf(0.2)", source=0)
-    result = verify(problem, options=replace(options, certificate=path), timeout=PATIENCE)
+    settings = {**GPU, "workers": 2, "relative_gap": 0.01, "certificate": path}
+    result = verify(problem, timeout=PATIENCE, **settings)
     assert not result.notes
     assert check(path, model).upper == result.upper
