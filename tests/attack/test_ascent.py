@@ -20,7 +20,7 @@ _BOTH = pytest.mark.parametrize("lagrangian", [True, False])
 def _batch(problem: Problem, rows: int) -> Batch:
     model = TorchNetwork(problem.network, torch_device("cpu"), double=True)
     groups = tuple(
-        Group(goal, root) for goal in problem.goals for root in range(len(problem.pieces))
+        Group(target, root) for target in problem.goals for root in range(len(problem.pieces))
     )
     return Batch(problem, model, groups, rows)
 
@@ -46,8 +46,8 @@ def test_solutions_are_what_they_say(
         assert ((found.parameters[k] >= low) & (found.parameters[k] <= high)).all()
         solved = np.isfinite(found.confidence[rows])
         x_p = piece.apply(found.x[rows], found.parameters[k])
-        assert group.goal is not None
-        margins = confidence(random_network.forward(x_p), group.goal)
+        assert group.target is not None
+        margins = confidence(random_network.forward(x_p), group.target)
         assert (margins[solved] > -1e-9).all()
         sure = confidence(random_network.forward(found.x[rows]), 1)
         np.testing.assert_allclose(found.confidence[rows][solved], sure[solved], atol=1e-9)
@@ -80,16 +80,16 @@ def test_aimed_starts_are_possible_ones(random_network: Network, perturbation: s
     state = batch.start(rng.uniform(size=(len(batch), 40)), rng)
     x, low = np.full(40, 0.5), problem.pieces[0].parameter_bounds[0]
     witness = Witness(x, np.zeros(3), 1.0)
-    aimed = batch.aimed(state, {2: AttackFound(2, 0, x, low, witness)}, rng)
-    assert ((aimed.x >= 0) & (aimed.x <= 1)).all()
-    moved = (aimed.x != state.x).any(dim=1)
+    restarted = batch.restarted_near(state, {2: AttackFound(2, 0, x, low, witness)}, rng)
+    assert ((restarted.x >= 0) & (restarted.x <= 1)).all()
+    moved = (restarted.x != state.x).any(dim=1)
     for k, group in enumerate(batch.groups):
         lower, upper = problem.pieces[group.root].parameter_bounds
-        parameters = aimed.parameters[k].numpy()
+        parameters = restarted.parameters[k].numpy()
         assert ((parameters >= lower) & (parameters <= upper)).all()
-        near = group.goal == 2
+        near = group.target == 2
         assert moved[batch.rows(k)].tolist() == [near] * 4 + [False] * 4
         if near and group.root == 0:
             assert abs(parameters[:4] - low).mean() < 0.3 * (upper - lower).max()
         elif not near:
-            assert (aimed.parameters[k] == state.parameters[k]).all()
+            assert (restarted.parameters[k] == state.parameters[k]).all()

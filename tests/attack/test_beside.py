@@ -12,9 +12,9 @@ import pytest
 
 from vhagar import Problem
 from vhagar.attack import AttackOptions, Hints
-from vhagar.attack.beside import AttackBeside, Stay, attack_here
-from vhagar.attack.keeper import AttackFound
-from vhagar.attack.worker import AttackJob, Enough, HintsFound
+from vhagar.attack.beside import AttackBeside, AttackSchedule, attack_here
+from vhagar.attack.incumbents import AttackFound
+from vhagar.attack.worker import AttackJob, HintsFound, StopAttack
 from vhagar.options import Options
 from vhagar.result import Run, Witness, WitnessCheck
 from vhagar.runtime.pool import Finished
@@ -25,19 +25,19 @@ OPTIONS = AttackOptions(device="cpu")
 
 
 @pytest.mark.parametrize(
-    ("stay", "left", "seconds"),
+    ("schedule", "left", "seconds"),
     [
-        (Stay(share=0.5), 10.0, 5.0),
-        (Stay(share=0.5, most=3.0), 10.0, 3.0),
-        (Stay(share=0.1, least=4.0), 10.0, 4.0),
-        (Stay(share=0.1, least=40.0), 10.0, 9.0),  # never nearly all of the time
-        (Stay(share=0.5, most=60.0), math.inf, 60.0),
-        (Stay(share=0.5, least=20.0), math.inf, 20.0),
-        (Stay(share=0.5, least=20.0), -1.0, 0.0),
+        (AttackSchedule(share=0.5), 10.0, 5.0),
+        (AttackSchedule(share=0.5, most=3.0), 10.0, 3.0),
+        (AttackSchedule(share=0.1, least=4.0), 10.0, 4.0),
+        (AttackSchedule(share=0.1, least=40.0), 10.0, 9.0),  # never nearly all of the time
+        (AttackSchedule(share=0.5, most=60.0), math.inf, 60.0),
+        (AttackSchedule(share=0.5, least=20.0), math.inf, 20.0),
+        (AttackSchedule(share=0.5, least=20.0), -1.0, 0.0),
     ],
 )
-def test_how_long_it_stays(stay: Stay, left: float, seconds: float) -> None:
-    assert stay.seconds(left) == pytest.approx(seconds)
+def test_how_long_it_stays(schedule: AttackSchedule, left: float, seconds: float) -> None:
+    assert schedule.seconds(left) == pytest.approx(seconds)
 
 
 def found(problem: Problem, pixel: float) -> AttackFound:
@@ -51,8 +51,8 @@ def found(problem: Problem, pixel: float) -> AttackFound:
 
 def beside(problem: Problem, pool: ScriptedPool, **more: Any) -> tuple[Run, AttackBeside]:
     run = Run(problem, Options())
-    stay = Stay(share=0.5, most=10.0, after=more.pop("after", 0.0))
-    return run, AttackBeside(run, pool, OPTIONS, stay, math.inf, **more)
+    schedule = AttackSchedule(share=0.5, most=10.0, after=more.pop("after", 0.0))
+    return run, AttackBeside(run, pool, OPTIONS, schedule, math.inf, **more)
 
 
 def test_it_joins_once_and_when_it_is_due(corner: Problem, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -104,11 +104,11 @@ def test_it_hears_of_incumbents(corner: Problem) -> None:
 
 def test_its_last_words_are_heard(corner: Problem) -> None:
     """It is told to end, and what it found until then counts."""
-    pool = ScriptedPool(lambda job, message: message == Enough() and found(corner, 1.0))
+    pool = ScriptedPool(lambda job, message: message == StopAttack() and found(corner, 1.0))
     run, attack = beside(corner, pool)
     attack.join_when_due()
     begun = time.monotonic()
-    attack.finish(until=begun, last_words=0.3)
+    attack.finish(until=begun, grace=0.3)
     assert run.interval.lower > 0
     assert not attack.running
     assert time.monotonic() - begun < 5.0

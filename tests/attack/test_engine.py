@@ -14,8 +14,8 @@ import pytest
 
 from vhagar import Problem, Progress, Result, Status, read_onnx, verify
 from vhagar.attack import AttackOptions, beside
-from vhagar.attack.beside import AttackBeside, Stay
-from vhagar.attack.engine import Attack, own_job
+from vhagar.attack.beside import AttackBeside, AttackSchedule
+from vhagar.attack.engine import Attack, job_of_worker
 from vhagar.attack.worker import AttackJob
 from vhagar.errors import InvalidInput
 from vhagar.options import ATTACK_PARTS
@@ -100,7 +100,7 @@ def test_it_joins_the_search_and_leaves_with_it(
 def test_a_failing_attack_costs_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """The search goes on, and says so."""
     monkeypatch.setattr(engine, "_ATTACK_AFTER", 0.0)
-    monkeypatch.setattr(Stay, "seconds", lambda stay, left: math.nan)
+    monkeypatch.setattr(AttackSchedule, "seconds", lambda schedule, left: math.nan)
     failed = threading.Event()
     hear = AttackBeside.hear
 
@@ -127,7 +127,7 @@ def test_a_failing_attack_costs_nothing(monkeypatch: pytest.MonkeyPatch) -> None
 def test_workers_share_the_work(regions: bool, corner: Problem) -> None:
     """Every other one begins with relaxations, and only the first may use a GPU."""
     options = AttackOptions(seed=3, device="auto", regions=regions)
-    jobs = [own_job(AttackJob(corner, options, 10.0), worker) for worker in range(3)]
+    jobs = [job_of_worker(AttackJob(corner, options, 10.0), worker) for worker in range(3)]
     assert [job.options.seed for job in jobs] == [3, 4, 5]
     assert [job.options.device for job in jobs] == ["auto", "cpu", "cpu"]
     assert [job.options.relax_first for job in jobs] == [False, regions, False]

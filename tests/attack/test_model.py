@@ -8,7 +8,7 @@ import torch
 
 from vhagar import Network
 from vhagar.attack import model as attack_model
-from vhagar.attack.model import TorchNetwork, leads
+from vhagar.attack.model import TorchNetwork, torch_confidence
 from vhagar.network import Relu, SparseAffine, confidence
 from vhagar.runtime.devices import torch_device
 
@@ -27,10 +27,10 @@ def test_scores_and_preactivations(random_network: Network, double: bool, close:
         np.testing.assert_allclose(theirs, ours, rtol=0, atol=close)
 
 
-def test_leads_are_confidences() -> None:
+def test_confidences() -> None:
     scores = np.random.default_rng(1).normal(size=(6, 4))
     for label in range(4):
-        found = leads(torch.tensor(scores), torch.full((6,), label))
+        found = torch_confidence(torch.tensor(scores), torch.full((6,), label))
         np.testing.assert_allclose(found, confidence(scores, label), rtol=1e-12)
 
 

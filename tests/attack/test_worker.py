@@ -12,7 +12,7 @@ import pytest
 
 from vhagar import Problem
 from vhagar.attack import AttackFound, AttackOptions
-from vhagar.attack.worker import AttackJob, Enough, HintsFound, attack_beside
+from vhagar.attack.worker import AttackJob, HintsFound, StopAttack, attack_beside
 from vhagar.runtime.pool import Channel
 from vhagar.runtime.processes import ProcessPool
 
@@ -37,7 +37,7 @@ def test_improvements_come_back_from_the_process(corner: Problem) -> None:
 
 def test_it_ends_when_it_is_told(corner: Problem) -> None:
     sent: list[Any] = []
-    attack_beside(AttackJob(corner, replace(_SMALL, rounds=None)), Channel(sent.append, Enough))
+    attack_beside(AttackJob(corner, replace(_SMALL, rounds=None)), Channel(sent.append, StopAttack))
     assert isinstance(sent[-1], HintsFound)
 
 

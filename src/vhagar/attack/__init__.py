@@ -1,7 +1,7 @@
-"""The hyper-adversarial attack: witnesses by gradient ascent and search among linear regions."""
+"""The hyper-adversarial attack: finds witnesses by gradient ascent and search of linear regions."""
 
 from vhagar.attack.hints import NO_HINT, Hints
-from vhagar.attack.keeper import AttackFound
+from vhagar.attack.incumbents import AttackFound
 from vhagar.attack.options import AttackOptions
 from vhagar.attack.run import AttackResult, Suggestion, attack
 

@@ -1,7 +1,7 @@
 """Projected gradient ascent over inputs and perturbation parameters together.
 
-Two ways to balance the two goals, confidence in the source class at `x` and in the target class at
-its image: the adaptive term of the paper, and an augmented Lagrangian.
+Each `x` should be confident in the source class, and its image in the target class. The two
+objectives are balanced by the paper's adaptive term or by an augmented Lagrangian.
 """
 
 from __future__ import annotations
@@ -18,25 +18,25 @@ from vhagar.runtime.devices import Tensor, require_torch
 
 Array = NDArray[np.float64]
 
-# Adam's usual averages of slopes and of their squares.
-_MEMORY, _SQUARE_MEMORY, _TINY = 0.9, 0.99, 1e-8
-# Of the scale of the scores: the margin aimed at, the largest multiplier.
-_ROOM, _LARGEST_MULTIPLIER = 1e-4, 20.0
-# How much of the penalty a multiplier takes over in one step: rows that are slow to give in end in
-# better places, where they give in at all, so every row has its own.
+# Adam's parameters.
+_BETA_1, _BETA_2, _EPSILON = 0.9, 0.99, 1e-8
+# The margin to aim for, relative to the scale of the scores, and the largest multiplier.
+_MARGIN, _LARGEST_MULTIPLIER = 1e-4, 20.0
+# A multiplier's learning rate, relative to the penalty. Slow multipliers lead to better attacks but
+# may lead to none, so every row has its own rate.
 _SLOWEST_LEARNING, _FASTEST_LEARNING = 0.03, 0.3
-# The last step beside the first.
+# The size of the last step relative to the first.
 _LAST_STEP = 0.02
-# And its own size of steps: from this part of the option's to its inverse.
+# Every row also has its own step size: the option's, times a factor between this and its inverse.
 _SMALLEST_STEP = 0.5
 
 
 @dataclass(frozen=True, eq=False)
 class Solutions:
-    """The best that each row of a batch came by.
+    """The best attack that each row of a batch has found.
 
-    `confidence` `(rows,)` is minus infinity where the row never attacked anything; `x` and
-    `parameters` are then where it ended.
+    Where a row has found none, `confidence` `(rows,)` is minus infinity, and `x` and `parameters`
+    are those it ended with.
     """
 
     confidence: Array
@@ -44,18 +44,18 @@ class Solutions:
     parameters: tuple[Array, ...]
 
 
-class _Record:
-    """Keeps every row's best attack so far."""
+class _BestAttacks:
+    """Every row's best attack so far."""
 
     def __init__(self, state: State) -> None:
         torch = require_torch()
         self._best = torch.full_like(state.x[:, 0], -torch.inf)
         self._state = state
 
-    def see(self, confidence: Tensor, margin: Tensor, state: State) -> None:
+    def update(self, confidence: Tensor, margin: Tensor, state: State) -> None:
         torch = require_torch()
         better = (margin > 0) & (confidence > 0) & (confidence > self._best)
-        # A row without an attack is kept where it is now.
+        # For a row without an attack, keep its current state.
         taken = (better | torch.isneginf(self._best))[:, None]
         self._best = torch.where(better, confidence, self._best).detach()
         x = torch.where(taken, state.x, self._state.x).detach()
@@ -80,107 +80,106 @@ def ascend(
     rng: np.random.Generator,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> Solutions:
-    """The ascent the options ask for."""
-    record = _Record(state)
+    """Run the ascent that the options ask for."""
+    best = _BestAttacks(state)
     if options.lagrangian:
-        _lagrangian(batch, state, options, rng, record, should_stop)
+        _lagrangian_ascent(batch, state, options, rng, best, should_stop)
     else:
-        _balanced(batch, state, options, record, should_stop)
-    return record.solutions()
+        _adaptive_ascent(batch, state, options, best, should_stop)
+    return best.solutions()
 
 
-def _balanced(
+def _adaptive_ascent(
     batch: Batch,
     state: State,
     options: AttackOptions,
-    record: _Record,
+    best: _BestAttacks,
     should_stop: Callable[[], bool],
 ) -> None:
-    """The paper's ascent: signs of the slopes, with its adaptive balancing term."""
+    """The paper's ascent: signs of gradients, with its adaptive balancing term."""
     torch = require_torch()
     for k in range(options.steps + 1):
         variables = _variables(state)
-        confidence, margin = batch.leads(State(variables[0], tuple(variables[1:])))
-        record.see(confidence, margin, state)
+        confidence, margin = batch.confidence_and_margin(State(variables[0], tuple(variables[1:])))
+        best.update(confidence, margin, state)
         if k == options.steps or should_stop():
             return
-        second_goal = margin.clamp(max=options.tau).sum()
+        target_objective = margin.clamp(max=options.tau).sum()
         (for_source,) = torch.autograd.grad(confidence.sum(), variables[:1], retain_graph=True)
-        for_target = _slopes(second_goal, variables)
+        for_target = _gradients(target_objective, variables)
         size = for_source.norm(dim=1, keepdim=True)
         balance = (
             options.lambda_0 * size / (for_target[0] + options.kappa).norm(dim=1, keepdim=True)
         )
-        # Only the second goal depends on the parameters: its weight does not change their signs.
+        # The parameters need no weight: only one objective depends on them, and only signs matter.
         directions = [for_source + balance * for_target[0], *for_target[1:]]
         step = options.step * (1 - k / options.steps)
-        state = _moved(batch, state, [step * slope.sign() for slope in directions])
+        state = _moved(batch, state, [step * direction.sign() for direction in directions])
 
 
-def _lagrangian(
+def _lagrangian_ascent(
     batch: Batch,
     state: State,
     options: AttackOptions,
     rng: np.random.Generator,
-    record: _Record,
+    best: _BestAttacks,
     should_stop: Callable[[], bool],
 ) -> None:
-    """Maximise the confidence subject to the attack, by an augmented Lagrangian and Adam.
+    """Maximise the confidence subject to a positive margin: augmented Lagrangian with Adam.
 
-    The multipliers start at 0: first the inputs become confident, then they are made to yield.
+    The multipliers start at 0, so the inputs first become confident and then attackable.
     """
     torch = require_torch()
-    rate = options.step * _spread(batch, rng, _SMALLEST_STEP, 1 / _SMALLEST_STEP)[:, None]
-    learning = options.penalty * _spread(batch, rng, _SLOWEST_LEARNING, _FASTEST_LEARNING)
+    rate = options.step * _log_uniform(batch, rng, _SMALLEST_STEP, 1 / _SMALLEST_STEP)[:, None]
+    learning = options.penalty * _log_uniform(batch, rng, _SLOWEST_LEARNING, _FASTEST_LEARNING)
     adam, scale = _Adam(), 0.0
     multiplier = torch.zeros_like(state.x[:, 0])
     for k in range(options.steps + 1):
         variables = _variables(state)
-        confidence, margin = batch.leads(State(variables[0], tuple(variables[1:])))
-        record.see(confidence, margin, state)
+        confidence, margin = batch.confidence_and_margin(State(variables[0], tuple(variables[1:])))
+        best.update(confidence, margin, state)
         if k == options.steps or should_stop():
             return
         scale = scale or max(float(confidence.detach().abs().mean()), 1e-30)
-        missing = _ROOM - margin / scale
-        active = multiplier + options.penalty * missing > 0
-        cost = multiplier * missing + options.penalty / 2 * missing**2
+        violation = _MARGIN - margin / scale
+        active = multiplier + options.penalty * violation > 0
+        cost = multiplier * violation + options.penalty / 2 * violation**2
         value = confidence / scale - torch.where(active, cost, 0.0)
-        slopes = _slopes(value.sum(), variables)
-        pull = multiplier + learning * missing.detach()
-        multiplier = pull.clamp(0.0, _LARGEST_MULTIPLIER)
-        left = max(1 - k / options.steps, _LAST_STEP)
-        directions = adam.directions(slopes)
-        sizes = [rate * left, *(rate[batch.rows(g)] * left for g in range(len(batch.groups)))]
-        state = _moved(
-            batch, state, [size * way for size, way in zip(sizes, directions, strict=True)]
-        )
+        gradients = _gradients(value.sum(), variables)
+        updated = multiplier + learning * violation.detach()
+        multiplier = updated.clamp(0.0, _LARGEST_MULTIPLIER)
+        decay = max(1 - k / options.steps, _LAST_STEP)
+        directions = adam.directions(gradients)
+        sizes = [rate * decay, *(rate[batch.rows(g)] * decay for g in range(len(batch.groups)))]
+        steps = [size * direction for size, direction in zip(sizes, directions, strict=True)]
+        state = _moved(batch, state, steps)
 
 
-def _spread(batch: Batch, rng: np.random.Generator, low: float, high: float) -> Tensor:
-    """One number for every row, from low to high at the scale of a logarithm."""
+def _log_uniform(batch: Batch, rng: np.random.Generator, low: float, high: float) -> Tensor:
+    """One random number per row, log-uniform between low and high."""
     return batch.model.tensor(np.exp(rng.uniform(np.log(low), np.log(high), len(batch))))
 
 
 class _Adam:
-    """Slopes, averaged and brought to size 1."""
+    """Adam's update directions."""
 
     def __init__(self) -> None:
         self._means: list[Tensor] = []
         self._squares: list[Tensor] = []
         self._count = 0
 
-    def directions(self, slopes: list[Tensor]) -> list[Tensor]:
+    def directions(self, gradients: list[Tensor]) -> list[Tensor]:
         if not self._count:
-            self._means = [slope * 0 for slope in slopes]
-            self._squares = [slope * 0 for slope in slopes]
+            self._means = [gradient * 0 for gradient in gradients]
+            self._squares = [gradient * 0 for gradient in gradients]
         self._count += 1
-        warm, warm_square = 1 - _MEMORY**self._count, 1 - _SQUARE_MEMORY**self._count
+        correction, square_correction = 1 - _BETA_1**self._count, 1 - _BETA_2**self._count
         found = []
-        for k, slope in enumerate(slopes):
-            self._means[k] = _MEMORY * self._means[k] + (1 - _MEMORY) * slope
-            square = _SQUARE_MEMORY * self._squares[k] + (1 - _SQUARE_MEMORY) * slope**2
-            self._squares[k] = square
-            found.append(self._means[k] / warm / ((square / warm_square).sqrt() + _TINY))
+        for k, gradient in enumerate(gradients):
+            self._means[k] = _BETA_1 * self._means[k] + (1 - _BETA_1) * gradient
+            self._squares[k] = _BETA_2 * self._squares[k] + (1 - _BETA_2) * gradient**2
+            size = (self._squares[k] / square_correction).sqrt() + _EPSILON
+            found.append(self._means[k] / correction / size)
         return found
 
 
@@ -188,18 +187,21 @@ def _variables(state: State) -> list[Tensor]:
     return [part.detach().requires_grad_(True) for part in (state.x, *state.parameters)]
 
 
-def _slopes(value: Tensor, variables: list[Tensor]) -> list[Tensor]:
+def _gradients(value: Tensor, variables: list[Tensor]) -> list[Tensor]:
     """The gradients; zero for variables that the value does not depend on."""
     torch = require_torch()
     found = torch.autograd.grad(value, variables, allow_unused=True)
     return [
-        torch.zeros_like(variable) if slope is None else slope
-        for slope, variable in zip(found, variables, strict=True)
+        torch.zeros_like(variable) if gradient is None else gradient
+        for gradient, variable in zip(found, variables, strict=True)
     ]
 
 
 def _moved(batch: Batch, state: State, steps: list[Tensor]) -> State:
-    """One step in units of each variable's range, projected; none where a slope is no number."""
+    """The state after one projected step, in units of each variable's range.
+
+    Entries whose gradient is not finite do not move.
+    """
     torch = require_torch()
     with torch.no_grad():
         steps = [step.nan_to_num(nan=0.0, posinf=0.0, neginf=0.0) for step in steps]

@@ -1,4 +1,4 @@
-"""The attack beside a search: when it joins, how long it stays, and what it contributes."""
+"""The attack alongside a search: when it starts, how long it runs, and what it contributes."""
 
 from __future__ import annotations
 
@@ -11,31 +11,31 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vhagar.attack.hints import Hints
-from vhagar.attack.keeper import AttackFound
+from vhagar.attack.incumbents import AttackFound
 from vhagar.attack.options import AttackOptions
 from vhagar.attack.run import AttackResult, attack
-from vhagar.attack.worker import AttackJob, Enough, HintsFound, attack_beside
+from vhagar.attack.worker import AttackJob, HintsFound, StopAttack, attack_beside
 from vhagar.result import Run
 from vhagar.runtime.pool import AbstractPool, Finished
 
 Array = NDArray[np.float64]
 
-# The attack never takes more of the time that is left: what it finds last must still arrive.
+# The attack's largest share of the remaining time: its last attacks must still arrive.
 _LARGEST_SHARE = 0.9
 _NAME = "attack"
 
 
 @dataclass(frozen=True)
-class Stay:
-    """When the attack joins a search and how long it stays: seconds, except for `share`."""
+class AttackSchedule:
+    """When the attack starts and how long it runs, in seconds except for `share`."""
 
-    share: float  # of the time that is left when it joins
+    share: float  # of the time that remains when the attack starts
     least: float = 0.0
     most: float = math.inf
-    after: float = 0.0  # it joins when the search has taken so long
+    after: float = 0.0  # how long the search runs before the attack starts
 
     def seconds(self, left: float) -> float:
-        """How long it stays when so many seconds are left, which may be infinitely many."""
+        """How long the attack runs if `left` seconds (perhaps infinitely many) remain."""
         if left == math.inf:
             return self.most if self.most < math.inf else self.least
         wanted = min(max(self.share * left, self.least), self.most)
@@ -45,8 +45,8 @@ class Stay:
 class AttackBeside:
     """The attack in a worker of a search's pool.
 
-    The search passes on the worker's messages (`hear`) and may suggest incumbents of its own.
-    Unless `offers` is false, what the attack finds is offered to the run's interval.
+    The search passes the worker's messages to `hear` and may suggest its own incumbents. Attacks
+    are offered to the run's interval unless `offers` is false.
     """
 
     name = _NAME
@@ -56,15 +56,15 @@ class AttackBeside:
         run: Run,
         pool: AbstractPool,
         options: AttackOptions,
-        stay: Stay,
+        schedule: AttackSchedule,
         deadline: float,
         dataset: Array | None = None,
         offers: bool = True,
     ) -> None:
         self._run, self._pool = run, pool
-        self._options, self._stay, self._deadline = options, stay, deadline
+        self._options, self._schedule, self._deadline = options, schedule, deadline
         self._dataset, self._offers = dataset, offers
-        self._joins: float | None = time.monotonic() + stay.after
+        self._joins: float | None = time.monotonic() + schedule.after
         self.hints: dict[int | None, Hints] = {}
 
     @property
@@ -72,22 +72,22 @@ class AttackBeside:
         return self.name in self._pool
 
     def join_when_due(self) -> None:
-        """Start the attack, once: problems that end before it could help are spared."""
+        """Start the attack once its time has come, so that short searches do without it."""
         now = time.monotonic()
         if self._joins is None or now < self._joins:
             return
         self._joins = None
-        seconds = self._stay.seconds(self._deadline - now)
+        seconds = self._schedule.seconds(self._deadline - now)
         job = AttackJob(self._run.original, self._options, seconds, self._dataset)
         self._pool.start(self.name, (attack_beside, job))
 
     def suggest(self, target: int | None, root: int, x: Array, parameters: Array) -> None:
-        """Tell the attack of a witness that the search found, to go on from."""
+        """Give the attack a witness that the search found, to start from."""
         if self.running:
             self._pool.tell(self.name, (target, root, x, parameters))
 
     def hear(self, message: Any) -> None:
-        """Take a message of the attack."""
+        """Process a message from the attack."""
         if isinstance(message, AttackFound) and self._offers:
             offer(self._run, message)
         elif isinstance(message, HintsFound):
@@ -95,18 +95,18 @@ class AttackBeside:
         elif isinstance(message, Finished) and message.error is not None:
             self._run.note(f"the attack ended early: {message.error}")
 
-    def finish(self, until: float, last_words: float) -> None:
-        """Wait for the attack to end, which is told to do so at a moment.
+    def finish(self, until: float, grace: float) -> None:
+        """Wait for the attack; at the time `until`, ask it to end.
 
-        So many seconds later it is stopped, and what it was about to say is lost.
+        It is stopped if it has not ended `grace` seconds after that, and unsent attacks are lost.
         """
         told = False
         while self.running and not self._run.interval.closed:
             if time.monotonic() >= until and told:
                 break
             if time.monotonic() >= until:
-                told, until = True, time.monotonic() + last_words
-                self._pool.tell(self.name, Enough())
+                told, until = True, time.monotonic() + grace
+                self._pool.tell(self.name, StopAttack())
             heard = self._pool.next_message(until)
             if heard is None:
                 self._run.report()
@@ -125,7 +125,7 @@ def attack_here(
     dataset: Array | None = None,
     offers: bool = True,
 ) -> AttackResult:
-    """The attack in this process, while nothing else is done."""
+    """Run the attack in this process and wait for it."""
     return attack(
         run.original,
         timeout=seconds,
@@ -137,5 +137,5 @@ def attack_here(
 
 
 def offer(run: Run, found: AttackFound) -> None:
-    """Offer what an attack has found to the run's interval, which checks it again."""
+    """Offer an attack to the run's interval, which checks it again."""
     run.interval.offer_witness(found.target, found.x, found.root, found.parameters)

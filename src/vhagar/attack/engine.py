@@ -1,4 +1,4 @@
-"""The attack as engines of their own: they raise the lower bound and leave the upper one alone."""
+"""The attack as an engine: it raises the lower bound and leaves the upper bound alone."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass, replace
 
 from vhagar.attack.beside import attack_here, offer
-from vhagar.attack.keeper import AttackFound
+from vhagar.attack.incumbents import AttackFound
 from vhagar.attack.options import AttackOptions
 from vhagar.attack.worker import AttackJob, attack_beside
 from vhagar.dataset import named_dataset
@@ -18,18 +18,18 @@ from vhagar.result import Run
 from vhagar.runtime.pool import Finished
 from vhagar.runtime.processes import ProcessPool
 
-# Seconds, and of the time: what the last reports of workers may take.
-_LAST_WORDS, _LAST_WORDS_SHARE = 0.2, 0.08
-# Of each process. The paper has 10,000.
+# Time reserved for the workers' last reports, in seconds and as a share of the timeout.
+_GRACE, _GRACE_SHARE = 0.2, 0.08
+# Inputs per process of the published attack. The paper uses 10,000.
 _PAPER_INPUTS = 1_000
 
 
 @dataclass(frozen=True)
 class Attack(AbstractEngine):
-    """The attack until the time is up: it raises the lower bound and proves nothing.
+    """Attacks until the time is up; raises the lower bound and proves nothing.
 
-    `without` names additions to the published algorithm that are left out, for comparison (see
-    `AttackOptions`). With `paper` there are none: Algorithm 2 as published, with fewer inputs so
+    `without` names additions to the published algorithm to leave out, for comparison (see
+    `AttackOptions`). `paper` leaves all of them out: Algorithm 2 as published, with fewer inputs so
     that it ends within seconds.
     """
 
@@ -63,10 +63,10 @@ class Attack(AbstractEngine):
         if self.paper:
             published = AttackOptions.paper(inputs=_PAPER_INPUTS, seed=options.seed)
             return replace(published, device=options.device)
-        gone = set(self.without)
-        if "polish" in gone:
-            gone.add("regions")  # which are searched by polishing
-        return AttackOptions(seed=options.seed, device=options.device, **dict.fromkeys(gone, False))
+        off = set(self.without)
+        if "polish" in off:
+            off.add("regions")  # regions are searched by polishing
+        return AttackOptions(seed=options.seed, device=options.device, **dict.fromkeys(off, False))
 
 
 def _run_here(run: Run, job: AttackJob, deadline: float) -> bool:
@@ -75,10 +75,10 @@ def _run_here(run: Run, job: AttackJob, deadline: float) -> bool:
 
 
 def _run_in_processes(run: Run, job: AttackJob, count: int, deadline: float) -> bool:
-    """Several attacks with different seeds, each of which hears of what the others find."""
+    """Run several attacks with different seeds that share what they find."""
     with ProcessPool() as pool:
         for k in range(count):
-            pool.start(k, (attack_beside, own_job(job, k)))
+            pool.start(k, (attack_beside, job_of_worker(job, k)))
         while len(pool) and not run.interval.closed:
             if time.monotonic() > deadline:
                 return True
@@ -95,15 +95,15 @@ def _run_in_processes(run: Run, job: AttackJob, count: int, deadline: float) -> 
                         pool.tell(other, found)
             elif isinstance(message, Finished) and message.error is not None:
                 run.note(f"an attack ended early: {message.error}")
-        # Without a number of rounds only the time ends a worker, a little before it is up.
+        # Without a number of rounds, workers end only by timeout, a little before the deadline.
         return job.options.rounds is None or time.monotonic() > deadline
 
 
-def own_job(job: AttackJob, worker: int) -> AttackJob:
-    """A worker's part: every other one begins with relaxations instead of gradients."""
+def job_of_worker(job: AttackJob, worker: int) -> AttackJob:
+    """The job of one worker; every other worker starts from relaxations instead of gradients."""
     timeout, options = job.timeout, job.options
-    if timeout is not None:  # what is found last must still arrive
-        timeout -= min(_LAST_WORDS, _LAST_WORDS_SHARE * timeout)
+    if timeout is not None:  # the last attacks must still arrive
+        timeout -= min(_GRACE, _GRACE_SHARE * timeout)
     own = replace(
         options,
         seed=options.seed + worker,

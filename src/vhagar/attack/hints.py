@@ -1,4 +1,4 @@
-"""Hints for a solver's booleans: what most of the attacks agree on."""
+"""Hints for a solver's booleans: signs on which most attacks agree."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ NO_HINT = -1
 
 @dataclass(frozen=True, eq=False)
 class Hints:
-    """For every ReLU layer and neuron 1 (active), 0 (inactive) or `NO_HINT`, in both copies."""
+    """For each neuron of each ReLU layer, in both copies: 1 (active), 0 (inactive) or `NO_HINT`."""
 
     first: tuple[Signs, ...]
     second: tuple[Signs, ...]
 
 
 def hints_of(network: Network, x: Array, x_p: Array, majority: float) -> Hints:
-    """The signs that more than this share of the solutions `(batch, size)` have.
+    """The signs that more than a `majority` share of the solutions `(batch, size)` have.
 
     Without solutions there are no hints.
     """

@@ -16,7 +16,7 @@ from vhagar.network import (
 )
 from vhagar.runtime.devices import Tensor, require_torch, sparse_tensor
 
-# Entries of a sparse layer that is written out: dense products are faster.
+# Sparse layers of at most this many entries are made dense, because dense products are faster.
 _LARGEST_DENSE = 2**20
 
 _Step = Callable[[Tensor], Tensor]
@@ -32,17 +32,17 @@ class TorchNetwork:
         self._steps = [(isinstance(layer, Relu), self._step(layer)) for layer in network.layers]
 
     def tensor(self, values: Any) -> Tensor:
-        """Numbers on the network's device, in its precision."""
+        """A tensor on the network's device, in its precision."""
         return self._torch.tensor(values, dtype=self._dtype, device=self.device)
 
     def scores(self, x: Tensor) -> Tensor:
-        """`(batch, classes)`."""
+        """The class scores `(batch, classes)`."""
         for _, step in self._steps:
             x = step(x)
         return x
 
     def preactivations(self, x: Tensor) -> list[Tensor]:
-        """What enters each ReLU layer, in order, each `(batch, neurons)`."""
+        """The inputs `(batch, neurons)` of each ReLU layer, in order."""
         entering = []
         for is_relu, step in self._steps:
             if is_relu:
@@ -90,8 +90,8 @@ class TorchNetwork:
         return step
 
 
-def leads(scores: Tensor, label: Any) -> Tensor:
-    """`score[label] - max(other scores)` of every row, for one label `(batch,)` each."""
+def torch_confidence(scores: Tensor, label: Any) -> Tensor:
+    """Each row's confidence in its own label: `score[label] - max(other scores)`."""
     torch = require_torch()
     chosen = label[:, None]
     others = scores.masked_fill(

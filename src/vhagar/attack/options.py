@@ -1,4 +1,4 @@
-"""How to attack. Frozen, passed on from the caller."""
+"""Options of the attack."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from vhagar.options import check_device_name
 
 @dataclass(frozen=True)
 class AttackOptions:
-    """Options of `attack`. `AttackOptions.paper()` is the published algorithm, nothing added.
+    """Options of `attack`. `AttackOptions.paper()` is the published algorithm without additions.
 
     `inputs` is the size of the hyper-input (M), shared among all targets and pieces, or
-    `gpu_inputs` where the `device` ("auto", "cpu" or "cuda") is a GPU. `steps` and `step` (a part
-    of the input range) belong to the gradient ascent. `lambda_0`, `tau` and `kappa` balance its two
-    goals as in the paper, `majority` (r) is the share of solutions that makes a hint.
+    `gpu_inputs` if the `device` ("auto", "cpu" or "cuda") is a GPU. The gradient ascent makes
+    `steps` steps, of size `step` relative to the input range. `lambda_0`, `tau` and `kappa` balance
+    its two objectives as in the paper; `majority` (r) is the share of solutions that makes a hint.
 
-    The additions, each of which can be switched off: `lagrangian` treats the attack as a constraint
-    with multipliers that adapt (`penalty` is how fast); `climb` adds starts that need no dataset,
-    `aim` starts half of the inputs near the best attack once there is one, `polish` solves the
-    linear regions of the best inputs exactly, and `regions` searches the regions around them, in
-    `basins` places at first and then in the best one, until it has failed `patience` times in a
-    row. All of it is repeated `rounds` times, or without end. `relax_first` puts a search from the
-    pieces' relaxations before the first ascent: what one process does while another one climbs.
+    Each addition can be switched off. `lagrangian` treats the attack as a constraint with adaptive
+    multipliers (`penalty` is how fast they adapt). `climb` adds starts that need no dataset. `aim`
+    starts half of the inputs near the best attack once there is one. `polish` solves the linear
+    regions of the best inputs exactly. `regions` searches the neighbouring regions, first in
+    `basins` basins and then in the best one, until `patience` attempts in a row have failed. All
+    of this is repeated `rounds` times, or without end. `relax_first` searches from the pieces'
+    relaxations before the first ascent, so that one process can do so while another one climbs.
     """
 
     inputs: int = 128
@@ -51,7 +51,7 @@ class AttackOptions:
 
     @classmethod
     def paper(cls, inputs: int = 10_000, steps: int = 200, seed: int = 0) -> AttackOptions:
-        """Algorithm 2 of the paper with its M, lambda_0 and r; the other numbers are not in it."""
+        """Algorithm 2 with the paper's M, lambda_0 and r; it does not give the other numbers."""
         return cls(
             inputs=inputs,
             gpu_inputs=10_000,
@@ -73,7 +73,7 @@ class AttackOptions:
             value = getattr(self, name)
             _require(math.isfinite(value) and value > 0, f"{name} must be above 0", value)
         check_device_name(self.device)
-        # Otherwise the ascent would rather be confident than attacked.
+        # Otherwise confidence would outweigh the attack.
         _require(1 < self.lambda_0 < math.inf, "lambda_0 must be above 1", self.lambda_0)
         _require(0.5 <= self.majority < 1, "the majority must be in [0.5,1)", self.majority)
         _require(self.rounds is None or self.rounds >= 1, "rounds must be at least 1", self.rounds)

@@ -1,4 +1,4 @@
-"""The hyper-adversarial attack: rounds of gradient ascent, polish and search among regions."""
+"""The hyper-adversarial attack: rounds of gradient ascent, polish and region search."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from numpy.typing import ArrayLike, NDArray
 from vhagar.attack.ascent import Solutions, ascend
 from vhagar.attack.batch import Batch, Group
 from vhagar.attack.hints import Hints, hints_of
-from vhagar.attack.keeper import AttackFound, Keeper, OnAttack
+from vhagar.attack.incumbents import AttackFound, Incumbents, OnAttack
 from vhagar.attack.model import TorchNetwork
-from vhagar.attack.options import AttackOptions
-from vhagar.attack.regions import Regions
-from vhagar.attack.starts import checked_dataset, hyper_input, more_starts
-from vhagar.attack.tournament import (
+from vhagar.attack.multi_start import (
     Attempts,
-    Candidate,
-    from_candidates,
+    StartPoint,
     from_relaxations,
-    tournament,
+    from_start_points,
+    multi_start,
 )
+from vhagar.attack.options import AttackOptions
+from vhagar.attack.region_search import RegionSearch
+from vhagar.attack.starts import checked_dataset, hyper_input, more_starts
 from vhagar.errors import InvalidInput, VhagarError
 from vhagar.problem import Problem
 from vhagar.reduction import REDUCTIONS, Reduced, reduce_problem
@@ -35,16 +35,16 @@ from vhagar.runtime.devices import require_torch, torch_device
 
 Array = NDArray[np.float64]
 
-# Solutions that the witness check refuses are followed by so many others at most.
-_MOST_REFUSED = 8
+# Solutions to offer, best first, until the witness check accepts one.
+_MOST_OFFERED = 8
 
-# Attacks that others found: goal, place of the piece, input, parameters.
+# An attack from elsewhere: target, index of the piece, input, parameters.
 Suggestion = tuple[int | None, int, Array, Array]
 
 
 @dataclass(frozen=True, eq=False)
 class AttackResult:
-    """The best attack on each goal that was attacked, and hints for a solver's booleans."""
+    """The best attack on each target, where one was found, and hints for a solver's booleans."""
 
     attacks: dict[int | None, AttackFound]
     hints: dict[int | None, Hints]
@@ -53,7 +53,7 @@ class AttackResult:
 
     @property
     def lower(self) -> float:
-        """The largest confidence that was attacked; 0 where nothing was."""
+        """The largest confidence of an attack; 0 without one."""
         return max((attack.confidence for attack in self.attacks.values()), default=0.0)
 
 
@@ -69,10 +69,10 @@ def attack(
 ) -> AttackResult:
     """Look for the most confident input that the perturbation pushes into each target.
 
-    It ends after `timeout` seconds, when `should_stop` says so, or after the options' rounds;
-    without the first two and with a seed the result is the same every time (on a CPU). `dataset` is
-    an array of inputs. `on_attack` is called with every improvement, and `suggestions` is asked now
-    and then for attacks that others found, to go on from.
+    The attack ends after `timeout` seconds, when `should_stop()` is true, or after the options'
+    number of rounds; if only the latter ends it, the result is reproducible on a CPU. `dataset` is
+    an array of inputs. `on_attack` is called with every improvement; `suggestions` is called
+    regularly for attacks found elsewhere, to continue from.
     """
     options = options or AttackOptions()
     if timeout is not None and not timeout >= 0:
@@ -80,14 +80,16 @@ def attack(
     if timeout is None and options.rounds is None:
         raise InvalidInput("the attack would never end: give a timeout or a number of rounds")
     deadline = time.monotonic() + (math.inf if timeout is None else timeout)
-    # These reductions keep inputs and parameters: attacks on what they make are attacks on the
-    # problem itself.
+    # These reductions keep inputs and parameters, so attacks on the reduced problem are attacks on
+    # the original one.
     reduced = reduce_problem(problem, REDUCTIONS)
-    run = _Run(reduced, options, checked_dataset(dataset, problem.domain), on_attack)
-    return run.result(lambda: should_stop() or time.monotonic() >= deadline, suggestions)
+    rounds = _Rounds(reduced, options, checked_dataset(dataset, problem.domain), on_attack)
+    return rounds.run(lambda: should_stop() or time.monotonic() >= deadline, suggestions)
 
 
-class _Run:
+class _Rounds:
+    """The rounds of an attack: each is an ascent, then a region search around its solutions."""
+
     def __init__(
         self,
         reduced: Reduced,
@@ -95,172 +97,174 @@ class _Run:
         dataset: Array,
         on_attack: OnAttack | None,
     ) -> None:
-        self._begun = time.monotonic()
+        self._started = time.monotonic()
         self._problem = reduced.problem
         self._options = options
         self._dataset = dataset
         self._rng = np.random.default_rng(options.seed)
-        self._keeper = Keeper(reduced, on_attack)
-        self._regions = Regions(self._keeper, self._rng)
+        self._incumbents = Incumbents(reduced, on_attack)
+        self._regions = RegionSearch(self._incumbents, self._rng)
         self._hints: dict[int | None, Hints] = {}
         self._visits: Counter[tuple[int | None, int]] = Counter()
 
     @cached_property
     def _batch(self) -> Batch:
-        """Made when it is first needed: torch takes a second to import."""
+        """The batch, created on first use because torch takes a second to import."""
         problem, options = self._problem, self._options
-        goals, roots = problem.goals, range(len(problem.pieces))
-        groups = tuple(Group(goal, root) for goal in goals for root in roots)
+        roots = range(len(problem.pieces))
+        groups = tuple(Group(target, root) for target in problem.goals for root in roots)
         device = torch_device(options.device)
         model = TorchNetwork(problem.network, device, options.double)
         inputs = options.gpu_inputs if device.type == "cuda" else options.inputs
         return Batch(problem, model, groups, max(inputs // len(groups), 1))
 
-    def result(
+    def run(
         self, should_stop: Callable[[], bool], suggestions: Callable[[], Iterable[Suggestion]]
     ) -> AttackResult:
         rounds = 0
-        options, regions, goals = self._options, self._regions, self._problem.goals
+        options, regions, targets = self._options, self._regions, self._problem.goals
         if options.relax_first:
-            relaxations = {goal: from_relaxations(goal, self._places(), regions) for goal in goals}
-            self._search(relaxations, should_stop, suggestions)
+            dives = {
+                target: from_relaxations(target, self._random_pieces(), regions)
+                for target in targets
+            }
+            self._search(dives, should_stop, suggestions)
         ended = options.relax_first and should_stop()
         while not ended:
             rounds += 1
-            self._hear(suggestions)
-            solutions = self._ascend_as_memory_allows(should_stop)
-            candidates = {goal: self._candidates(goal, solutions) for goal in goals}
-            for goal, its_own in candidates.items():
-                self._offer(its_own)
-                self._hint(goal, its_own)
+            self._take(suggestions)
+            solutions = self._ascend_within_memory(should_stop)
+            points = {target: self._start_points(target, solutions) for target in targets}
+            for target, own in points.items():
+                self._offer(own)
+                self._update_hints(target, own)
             if options.polish:
-                polished = {
-                    goal: from_candidates(goal, self._shortlist(its_own), regions, options)
-                    for goal, its_own in candidates.items()
+                attempts = {
+                    target: from_start_points(target, self._shortlist(own), regions, options)
+                    for target, own in points.items()
                 }
-                self._search(polished, should_stop, suggestions)
+                self._search(attempts, should_stop, suggestions)
             ended = should_stop() or rounds == options.rounds
-        seconds = time.monotonic() - self._begun
-        return AttackResult(dict(self._keeper.best), dict(self._hints), rounds, seconds)
+        seconds = time.monotonic() - self._started
+        return AttackResult(dict(self._incumbents.best), dict(self._hints), rounds, seconds)
 
-    def _ascend_as_memory_allows(self, should_stop: Callable[[], bool]) -> Solutions:
-        """An ascent; where it does not fit into memory, with half the rows from then on."""
+    def _ascend_within_memory(self, should_stop: Callable[[], bool]) -> Solutions:
+        """Ascend; out of memory, halve the batch, for later rounds as well."""
         while True:
             try:
                 return self._ascend(should_stop)
             except (MemoryError, require_torch().OutOfMemoryError) as error:
-                if self._batch.rows_each == 1:
+                if self._batch.rows_per_group == 1:
                     raise VhagarError(
                         f"not even one input for each target and piece fits into the memory of "
                         f"{self._batch.model.device}; use --device cpu, or fewer targets"
                     ) from error
-            # Outside of the handler: the error holds on to what did not fit.
+            # Outside of the handler, because the error references the memory.
             self._batch = self._batch.halved()
             if self._batch.model.device.type == "cuda":
                 require_torch().cuda.empty_cache()
 
     def _ascend(self, should_stop: Callable[[], bool]) -> Solutions:
-        """One ascent of all goals and pieces, from starts of its own."""
+        """One ascent for all targets and pieces, from new starts."""
         batch, rng = self._batch, self._rng
         starts = hyper_input(self._problem, batch.model, self._dataset, len(batch), rng)
         if self._options.climb:
             starts = more_starts(self._problem, batch.model, starts, self._dataset, rng)
-        # Every group gets starts of all confidences.
-        dealt = starts.reshape(batch.rows_each, len(batch.groups), -1).swapaxes(0, 1)
+        # Deal the sorted starts so that every group gets all levels of confidence.
+        dealt = starts.reshape(batch.rows_per_group, len(batch.groups), -1).swapaxes(0, 1)
         state = batch.start(dealt.reshape(starts.shape), rng)
         if self._options.aim:
-            state = batch.aimed(state, self._keeper.best, rng)
+            state = batch.restarted_near(state, self._incumbents.best, rng)
         return ascend(batch, state, self._options, rng, should_stop)
 
-    def _candidates(self, goal: int | None, solutions: Solutions) -> list[Candidate]:
-        """The rows of a goal, the most confident attacks first."""
+    def _start_points(self, target: int | None, solutions: Solutions) -> list[StartPoint]:
+        """The rows of a target, the most confident attacks first."""
         found = [
-            Candidate(
-                goal,
+            StartPoint(
+                target,
                 group.root,
                 solutions.x[self._batch.rows(k)][row],
                 solutions.parameters[k][row],
                 float(solutions.confidence[self._batch.rows(k)][row]),
             )
             for k, group in enumerate(self._batch.groups)
-            if group.goal == goal
-            for row in range(self._batch.rows_each)
+            if group.target == target
+            for row in range(self._batch.rows_per_group)
         ]
-        return sorted(found, key=lambda candidate: -candidate.confidence)
+        return sorted(found, key=lambda point: -point.confidence)
 
-    def _shortlist(self, candidates: list[Candidate]) -> list[Candidate]:
-        """Where to search: the best, then pieces that had the fewest chances, then anywhere."""
+    def _shortlist(self, points: list[StartPoint]) -> list[StartPoint]:
+        """Where to search: the best points, then those of rarely tried pieces, then any others."""
         count = self._options.basins
-        best, rest = candidates[:count], candidates[count:]
-        seen = {one.root for one in best}
-        new: dict[int, Candidate] = {}
-        for one in rest:
-            if one.root not in seen:
-                new.setdefault(one.root, one)  # the best of its piece
-        # Pieces with as many chances are in no order of their own.
-        turns = self._rng.permutation(len(self._problem.pieces))
-        fresh = sorted(
-            new.values(), key=lambda one: (self._visits[one.goal, one.root], turns[one.root])
+        best, rest = points[:count], points[count:]
+        seen = {point.root for point in best}
+        new: dict[int, StartPoint] = {}
+        for point in rest:
+            if point.root not in seen:
+                new.setdefault(point.root, point)  # the best of its piece
+        tie_breaks = self._rng.permutation(len(self._problem.pieces))
+        least_tried = sorted(
+            new.values(),
+            key=lambda point: (self._visits[point.target, point.root], tie_breaks[point.root]),
         )
         shuffled = [rest[k] for k in self._rng.permutation(len(rest))]
-        anywhere = [one for one in shuffled if new.get(one.root) is not one]
-        chosen = [*best, *fresh, *anywhere][: 2 * count]
-        self._visits.update({(one.goal, one.root) for one in chosen})
+        others = [point for point in shuffled if new.get(point.root) is not point]
+        chosen = [*best, *least_tried, *others][: 2 * count]
+        self._visits.update({(point.target, point.root) for point in chosen})
         return chosen
 
-    def _offer(self, candidates: list[Candidate]) -> None:
-        for candidate in candidates[:_MOST_REFUSED]:
-            if candidate.confidence <= self._keeper.confidence(candidate.goal):
+    def _offer(self, points: list[StartPoint]) -> None:
+        for point in points[:_MOST_OFFERED]:
+            if point.confidence <= self._incumbents.confidence(point.target):
                 break
-            x, parameters = candidate.x, candidate.parameters
-            if self._keeper.judge(candidate.goal, candidate.root, x, parameters) is not None:
+            if self._incumbents.offer(point.target, point.root, point.x, point.parameters):
                 break
 
-    def _hint(self, goal: int | None, candidates: list[Candidate]) -> None:
-        """Hints from this round's solutions; those of earlier rounds stay where it has none."""
-        solved = [candidate for candidate in candidates if candidate.confidence > 0]
-        if goal in self._hints and not solved:
+    def _update_hints(self, target: int | None, points: list[StartPoint]) -> None:
+        """Take hints from this round's attacks; without any, keep those of earlier rounds."""
+        attacks = [point for point in points if point.confidence > 0]
+        if target in self._hints and not attacks:
             return
         empty = np.zeros((0, self._problem.domain.size))
         images = [
-            self._problem.pieces[one.root].apply(one.x[None], one.parameters[None])
-            for one in solved
+            self._problem.pieces[point.root].apply(point.x[None], point.parameters[None])
+            for point in attacks
         ]
-        x = np.concatenate([empty, *(one.x[None] for one in solved)])
+        x = np.concatenate([empty, *(point.x[None] for point in attacks)])
         x_p = np.concatenate([empty, *images])
-        self._hints[goal] = hints_of(self._problem.network, x, x_p, self._options.majority)
+        self._hints[target] = hints_of(self._problem.network, x, x_p, self._options.majority)
 
-    def _hear(self, suggestions: Callable[[], Iterable[Suggestion]]) -> None:
+    def _take(self, suggestions: Callable[[], Iterable[Suggestion]]) -> None:
         for suggestion in suggestions():
-            self._keeper.judge(*suggestion)
+            self._incumbents.offer(*suggestion)
 
-    def _places(self) -> list[tuple[int, Array]]:
-        """Pieces in no order of their own, with parameters from all over their boxes.
+    def _random_pieces(self) -> list[tuple[int, Array]]:
+        """Pieces in random order, with random parameters.
 
-        Where there are few, each has several turns: no two dives are the same.
+        If there are few pieces, each occurs several times, because dives are random as well.
         """
         roots = self._rng.permutation(len(self._problem.pieces)).tolist()
-        places = []
+        chosen = []
         for root in itertools.islice(itertools.cycle(roots), 2 * self._options.basins):
             low, high = self._problem.pieces[root].parameter_bounds
-            places.append((root, low + (high - low) * self._rng.uniform(size=len(low))))
-        return places
+            chosen.append((root, low + (high - low) * self._rng.uniform(size=len(low))))
+        return chosen
 
     def _search(
         self,
-        beginnings: dict[int | None, Attempts],
+        attempts: dict[int | None, Attempts],
         should_stop: Callable[[], bool],
         suggestions: Callable[[], Iterable[Suggestion]],
     ) -> None:
-        """All goals in turn, until each has had enough."""
-        waiting = [
-            tournament(goal, its_own, self._keeper, self._regions, self._options)
-            for goal, its_own in beginnings.items()
+        """Search for attacks on all targets in turn, until each search has ended."""
+        searches = [
+            multi_start(target, own, self._incumbents, self._regions, self._options)
+            for target, own in attempts.items()
         ]
-        while waiting:
-            for search in list(waiting):
+        while searches:
+            for search in list(searches):
                 if should_stop():
                     return
-                self._hear(suggestions)
+                self._take(suggestions)
                 if next(search, "over") == "over":
-                    waiting.remove(search)
+                    searches.remove(search)

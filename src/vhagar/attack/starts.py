@@ -1,11 +1,11 @@
-"""Where the ascent starts: the hyper-input of the paper, and starts that need no dataset."""
+"""Starting points of the ascent: the paper's hyper-input, and others that need no dataset."""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from vhagar.attack.model import TorchNetwork, leads
+from vhagar.attack.model import TorchNetwork, torch_confidence
 from vhagar.errors import InvalidInput
 from vhagar.network import confidence
 from vhagar.perturbation import Domain
@@ -14,17 +14,17 @@ from vhagar.runtime.devices import require_torch
 
 Array = NDArray[np.float64]
 
-# Random inputs to choose from, for each that is wanted, where there is no dataset.
+# Random inputs to choose from per start, without a dataset.
 _CHOICE = 4
 # Inputs per forward pass, which bounds the memory.
 CHUNK = 1024
 _CLIMB_STEPS, _CLIMB_STEP = 20, 0.1
-# Of the starts: how many climb, and how many lie between two that climbed.
+# The share of the starts that climb, and of those that lie between two inputs that climbed.
 _CLIMBING, _BETWEEN = 0.25, 0.25
 
 
 def checked_dataset(dataset: ArrayLike | None, domain: Domain) -> Array:
-    """The dataset as flat rows in the domain; without one, no rows."""
+    """The dataset as flat rows in the domain; no rows without a dataset."""
     if dataset is None:
         return np.zeros((0, domain.size))
     try:
@@ -34,7 +34,7 @@ def checked_dataset(dataset: ArrayLike | None, domain: Domain) -> Array:
     if values.shape[1:] not in (domain.shape, (domain.size,)):
         raise InvalidInput(
             f"the dataset has shape {values.shape}, but the network takes inputs of shape "
-            f"{domain.shape}: it must be one row of those for each input"
+            f"{domain.shape}; it must have one row of that shape per input"
         )
     flat = values.reshape(len(values), domain.size)
     if not ((flat >= domain.lower) & (flat <= domain.upper)).all():
@@ -48,18 +48,18 @@ def checked_dataset(dataset: ArrayLike | None, domain: Domain) -> Array:
 def hyper_input(
     problem: Problem, model: TorchNetwork, dataset: Array, count: int, rng: np.random.Generator
 ) -> Array:
-    """`count` inputs, sorted by confidence: those of the source class in uniform steps.
+    """`count` inputs of the source class at uniform steps in the order of confidence.
 
-    They come from the dataset and as many random inputs. Where too few are of the source class, the
-    most confident are taken whatever their class.
+    They come from the dataset and equally many random inputs. If too few belong to the source
+    class, the most confident ones are taken whatever their class.
     """
     domain = problem.domain
     number = max(len(dataset), count if len(dataset) else _CHOICE * count)
     random = rng.uniform(domain.lower, domain.upper, (number, domain.size))
     inputs = np.concatenate([dataset, random])
-    sure = confidences(model, inputs, problem.source)
-    ranked = inputs[np.argsort(-sure, kind="stable")]
-    classified = int((sure > 0).sum())
+    confidence_in_source = confidences(model, inputs, problem.source)
+    ranked = inputs[np.argsort(-confidence_in_source, kind="stable")]
+    classified = int((confidence_in_source > 0).sum())
     if classified <= count:
         return ranked[:count]
     step = classified // count
@@ -81,10 +81,10 @@ def confidences(model: TorchNetwork, inputs: Array, label: int) -> Array:
 def more_starts(
     problem: Problem, model: TorchNetwork, starts: Array, dataset: Array, rng: np.random.Generator
 ) -> Array:
-    """Replace some of the starts by inputs that climbed, class means, and mixtures.
+    """Replace some of the starts by inputs that climbed, class means, and mixtures of them.
 
-    A start between an input that is confidently of the source class and one of a target class is
-    near the border that the attack must cross.
+    A mixture of a confident input of the source class and one of a target class is near the
+    decision boundary that the attack must cross.
     """
     count = len(starts)
     climbing, between = int(_CLIMBING * count), int(_BETWEEN * count)
@@ -93,38 +93,38 @@ def more_starts(
     labels = [problem.source, *problem.targets]
     chosen = np.array([labels[k % len(labels)] for k in range(climbing)])
     rows = rng.permutation(count)[: climbing + between]
-    heights = _climbed(problem, model, starts[rows[:climbing]], chosen)
+    climbed = _climbed(problem, model, starts[rows[:climbing]], chosen)
     means = [_class_mean(problem, dataset, label) for label in labels]
     for k, mean in enumerate(means):
         if mean is not None and k < climbing:
-            heights[k] = mean
+            climbed[k] = mean
     first, second = rng.integers(climbing, size=(2, between))
     share = rng.uniform(size=(between, 1))
-    # Only the source's own climbers are starts by themselves.
-    own = heights[chosen == problem.source]
+    # Inputs that climbed towards a target are used only in mixtures.
+    own = climbed[chosen == problem.source]
     result = starts.copy()
     result[rows[: len(own)]] = own
-    result[rows[climbing:]] = share * heights[first] + (1 - share) * heights[second]
+    result[rows[climbing:]] = share * climbed[first] + (1 - share) * climbed[second]
     return result
 
 
 def _climbed(problem: Problem, model: TorchNetwork, x: Array, labels: NDArray[np.int64]) -> Array:
-    """Gradient ascent on the confidence in one class each."""
+    """The inputs after gradient ascent on the confidence in one class each."""
     torch = require_torch()
     domain = problem.domain
     current, chosen = model.tensor(x), model.tensor(labels).long()
     for k in range(_CLIMB_STEPS):
         current.requires_grad_(True)
-        total = leads(model.scores(current), chosen).sum()
-        (slope,) = torch.autograd.grad(total, current)
+        total = torch_confidence(model.scores(current), chosen).sum()
+        (gradient,) = torch.autograd.grad(total, current)
         size = _CLIMB_STEP * domain.width * (1 - k / _CLIMB_STEPS)
-        current = (current.detach() + size * slope.sign()).clamp(domain.lower, domain.upper)
+        current = (current.detach() + size * gradient.sign()).clamp(domain.lower, domain.upper)
     result: Array = current.cpu().double().numpy()
     return result
 
 
 def _class_mean(problem: Problem, dataset: Array, label: int) -> Array | None:
-    """The mean of the dataset's inputs that the network puts into a class."""
+    """The mean of the dataset's inputs that the network classifies as `label`."""
     if not len(dataset):
         return None
     own = problem.network.forward(dataset).argmax(axis=1) == label

@@ -1,4 +1,4 @@
-"""The attack in a process of its own: what it is given, what it hears and what it sends."""
+"""The attack in its own process: its job and the messages that it receives and sends."""
 
 from __future__ import annotations
 
@@ -22,52 +22,52 @@ from vhagar.runtime.pool import Channel
 
 @dataclass(frozen=True, eq=False)
 class AttackJob:
-    """What to attack, and for how many seconds; without a limit, until the parent ends it.
+    """What to attack, and for how many seconds; without a timeout, until the parent stops it.
 
-    The seconds count from the making of the job: a process takes a while to start.
+    The time counts from the creation of the job, because a process takes a while to start.
     """
 
     problem: Problem
     options: AttackOptions = field(default_factory=AttackOptions)
     timeout: float | None = None
     dataset: NDArray[np.float64] | None = None
-    made: float = field(default_factory=time.time)
+    created: float = field(default_factory=time.time)
 
     @property
     def left(self) -> float:
-        """How many seconds are left, in whichever process."""
+        """The remaining seconds; valid in any process."""
         if self.timeout is None:
             return math.inf
-        return max(self.timeout - (time.time() - self.made), 0.0)
+        return max(self.timeout - (time.time() - self.created), 0.0)
 
 
 @dataclass(frozen=True)
-class Enough:
-    """Tells the attack to end at once."""
+class StopAttack:
+    """Tells the attack to stop at once."""
 
 
 @dataclass(frozen=True, eq=False)
 class HintsFound:
-    """For each goal that was attacked, what most of the attacks agree on."""
+    """For each attacked target, the signs on which most attacks agree."""
 
     hints: Mapping[int | None, Hints]
 
 
 def attack_beside(job: AttackJob, channel: Channel) -> None:
-    """Run in a worker: send an `AttackFound` with every improvement, and the hints at the end.
+    """Attack in a worker: send an `AttackFound` for every improvement, and the hints at the end.
 
-    The parent may send suggestions (see `attack`) at any time, one by one, or `Enough`.
+    The parent may send suggestions (see `attack`), one per message, or `StopAttack` at any time.
     """
-    heard: queue.SimpleQueue[Suggestion] = queue.SimpleQueue()
-    over = threading.Event()
+    received: queue.SimpleQueue[Suggestion] = queue.SimpleQueue()
+    stopped = threading.Event()
 
     def listen() -> None:
         try:
-            while not isinstance(message := channel.receive(), Enough):
-                heard.put(message)
+            while not isinstance(message := channel.receive(), StopAttack):
+                received.put(message)
         except (EOFError, OSError, pickle.UnpicklingError):
-            pass  # nobody is left to tell
-        over.set()
+            pass  # the parent is gone
+        stopped.set()
 
     threading.Thread(target=listen, daemon=True).start()
     found = attack(
@@ -76,12 +76,12 @@ def attack_beside(job: AttackJob, channel: Channel) -> None:
         options=job.options,
         dataset=job.dataset,
         on_attack=channel.send,
-        should_stop=over.is_set,
-        suggestions=lambda: _waiting(heard),
+        should_stop=stopped.is_set,
+        suggestions=lambda: _drained(received),
     )
     channel.send(HintsFound(found.hints))
 
 
-def _waiting(heard: queue.SimpleQueue[Suggestion]) -> Iterator[Suggestion]:
-    while not heard.empty():
-        yield heard.get()
+def _drained(received: queue.SimpleQueue[Suggestion]) -> Iterator[Suggestion]:
+    while not received.empty():
+        yield received.get()

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vhagar.attack.images import TorchPiece, torch_piece
-from vhagar.attack.model import TorchNetwork, leads
+from vhagar.attack.model import TorchNetwork, torch_confidence
 from vhagar.attack.starts import CHUNK, confidences
 from vhagar.problem import Problem
 from vhagar.runtime.devices import Tensor, require_torch, torch_device
@@ -102,7 +102,7 @@ class LocalAttack:
             scores = self._model.scores(piece.apply(batch.x, parameters))
             winner = scores.argmax(dim=1)
             targets = torch.tensor(self._problem.targets, device=winner.device)
-            attacked = torch.isin(winner, targets) & (leads(scores, winner) > 0)
+            attacked = torch.isin(winner, targets) & (torch_confidence(scores, winner) > 0)
             for place in torch.nonzero(attacked)[:, 0].tolist():
                 row, own = int(batch.rows[place]), _numpy(parameters[place])
                 batch.found.append(Found(row, int(winner[place]), root, own))
@@ -110,7 +110,7 @@ class LocalAttack:
         return ~attacked
 
     def _lead(self, x: Tensor, label: int) -> Tensor:
-        return leads(self._model.scores(x), self._label(label, len(x)))
+        return torch_confidence(self._model.scores(x), self._label(label, len(x)))
 
     def _label(self, label: int, count: int) -> Tensor:
         torch = require_torch()

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from vhagar.attack.beside import AttackBeside, Stay
+from vhagar.attack.beside import AttackBeside, AttackSchedule
 from vhagar.attack.options import AttackOptions
 from vhagar.dataset import named_dataset
 from vhagar.engine import AbstractEngine
@@ -193,7 +193,7 @@ class _Search:
             return None
         # Beside many workers, one more process takes little from them.
         shares = max(1.0, run.options.worker_count / 2)
-        stay = Stay(
+        stay = AttackSchedule(
             share=min(_ATTACK_SHARE * shares, _LARGEST_SHARE),
             most=shares * _ATTACK_SECONDS,
             after=_ATTACK_AFTER,

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from vhagar import Network, Problem, Progress, Status, verify
-from vhagar.attack.beside import Stay
+from vhagar.attack.beside import AttackSchedule
 from vhagar.cli.main import main
 from vhagar.errors import InvalidInput
 from vhagar.network import Affine, Convolution, Relu, write_onnx
@@ -46,7 +46,7 @@ def network(rng: np.random.Generator) -> Network:
 def test_the_default_engine_turns_to_it_by_size(monkeypatch: pytest.MonkeyPatch) -> None:
     """It says so, finds witnesses without linear programs, and beats interval arithmetic."""
     monkeypatch.setattr(size, "MOST_LP_NEURONS", 100)
-    monkeypatch.setattr(first_order, "_STAY", Stay(share=0.5, least=2.0))
+    monkeypatch.setattr(first_order, "_SCHEDULE", AttackSchedule(share=0.5, least=2.0))
 
     def no_simplex(*given: object) -> None:
         raise AssertionError("a linear program was built")

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from vhagar.attack.beside import AttackBeside, Stay, attack_here
+from vhagar.attack.beside import AttackBeside, AttackSchedule, attack_here
 from vhagar.attack.options import AttackOptions
 from vhagar.dataset import named_dataset
 from vhagar.engine import AbstractEngine
@@ -31,7 +31,7 @@ from vhagar.runtime.processes import ProcessPool
 from vhagar.search.bounders.size import is_large
 
 # How long the attack goes on, and for how many seconds its last messages are waited for.
-_STAY, _LAST_WORDS = Stay(share=0.5, least=20.0), 1.0
+_SCHEDULE, _GRACE = AttackSchedule(share=0.5, least=20.0), 1.0
 # Bounds of so many pieces stay in memory for the second round.
 _MOST_KEPT = 4
 
@@ -176,13 +176,13 @@ class _Attack:
         self._wanted = wanted
         self._run, self._pool = run, pool
         now = time.monotonic()
-        self._ends = now + _STAY.seconds(deadline - now)
+        self._ends = now + _SCHEDULE.seconds(deadline - now)
         # Read at once: a wrong file is an error before the search, not in its midst.
         self._dataset = named_dataset(options, run.original.domain)
         self._climbing = AttackOptions(
             polish=False, regions=False, seed=options.seed, device=options.device
         )
-        self._beside = AttackBeside(run, pool, self._climbing, _STAY, deadline, self._dataset)
+        self._beside = AttackBeside(run, pool, self._climbing, _SCHEDULE, deadline, self._dataset)
         if wanted and options.processes:
             self._beside.join_when_due()
 
@@ -196,4 +196,4 @@ class _Attack:
         if self._wanted and not self._run.options.processes:
             left = max(self._ends - time.monotonic(), 0.0)
             attack_here(self._run, self._climbing, left, self._dataset)
-        self._beside.finish(self._ends, _LAST_WORDS)
+        self._beside.finish(self._ends, _GRACE)

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from vhagar.attack.beside import AttackBeside, Stay, attack_here
+from vhagar.attack.beside import AttackBeside, AttackSchedule, attack_here
 from vhagar.attack.hints import NO_HINT, Hints
 from vhagar.attack.options import AttackOptions
 from vhagar.dataset import named_dataset
@@ -22,12 +22,12 @@ from vhagar.search.mip.options import MipOptions
 from vhagar.search.mip.preparation import UNPREPARED, Prepared
 from vhagar.solver.linear_model import Array
 
-_STAY = Stay(share=0.5, most=60.0)
+_SCHEDULE = AttackSchedule(share=0.5, most=60.0)
 # It goes on for this part of the time that is left, or so many seconds, even if nothing else is to
 # be prepared any more.
 _LEAST_SHARE, _LEAST_SECONDS = 0.02, 2.0
 # How long to wait for its last words.
-_LAST_WORDS = 3.0
+_GRACE = 3.0
 
 
 def attack_first(run: Run, options: MipOptions, deadline: float) -> Prepared:
@@ -38,7 +38,7 @@ def attack_first(run: Run, options: MipOptions, deadline: float) -> Prepared:
     short = AttackOptions(
         inputs=32, steps=20, basins=1, patience=4, rounds=1, seed=own.seed, device=own.device
     )
-    seconds = _STAY.seconds(deadline - time.monotonic())
+    seconds = _SCHEDULE.seconds(deadline - time.monotonic())
     dataset = named_dataset(run.options, run.original.domain)
     found = attack_here(run, short, seconds, dataset, _counts(options))
     return _prepared(run, options, found.hints)
@@ -57,7 +57,7 @@ class AttackPhase:
             how = AttackOptions(seed=run.options.seed, device=run.options.device)
             dataset = named_dataset(run.options, run.original.domain)
             counts = _counts(options)
-            self._beside = AttackBeside(run, pool, how, _STAY, deadline, dataset, counts)
+            self._beside = AttackBeside(run, pool, how, _SCHEDULE, deadline, dataset, counts)
             self._beside.join_when_due()
 
     @property
@@ -73,7 +73,7 @@ class AttackPhase:
         """Let it come to an end, and see what it brought."""
         if self._beside is None:
             return _prepared(self._run, self._options, {})
-        self._beside.finish(self._earliest_end, _LAST_WORDS)
+        self._beside.finish(self._earliest_end, _GRACE)
         return _prepared(self._run, self._options, self._beside.hints)
 
 

@@ -8,76 +8,76 @@ from pathlib import Path
 import numpy as np
 
 from vhagar import Network, Problem, read_onnx
-from vhagar.attack.keeper import Keeper
-from vhagar.attack.regions import Regions
+from vhagar.attack.incumbents import Incumbents
+from vhagar.attack.region_search import RegionSearch
 from vhagar.reduction import REDUCTIONS, reduce_problem
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
-def _regions(problem: Problem) -> tuple[Keeper, Regions]:
-    keeper = Keeper(reduce_problem(problem, REDUCTIONS))
-    return keeper, Regions(keeper, np.random.default_rng(0))
+def _regions(problem: Problem) -> tuple[Incumbents, RegionSearch]:
+    incumbents = Incumbents(reduce_problem(problem, REDUCTIONS))
+    return incumbents, RegionSearch(incumbents, np.random.default_rng(0))
 
 
 def test_the_polish_solves_the_region(corner: Problem) -> None:
-    keeper, regions = _regions(corner)
-    found = regions.polished(1, 0, np.full(16, 0.3), np.zeros(0))
-    assert found is keeper.best[1]
+    incumbents, regions = _regions(corner)
+    found = regions.polish(1, 0, np.full(16, 0.3), np.zeros(0))
+    assert found is incumbents.best[1]
     assert 4.0 - 1e-4 <= found.confidence <= 4.0
 
 
 def test_the_relaxation_is_a_start_of_its_own(hidden: Network) -> None:
-    keeper, regions = _regions(Problem(hidden, perturbation="linf(0.125)", source=0, targets=1))
-    assert regions.dived(1, 0, np.zeros(2)) is not None
-    assert 0.25 - 1e-4 <= keeper.confidence(1) <= 0.25
+    incumbents, regions = _regions(Problem(hidden, perturbation="linf(0.125)", source=0, targets=1))
+    assert regions.dive(1, 0, np.zeros(2)) is not None
+    assert 0.25 - 1e-4 <= incumbents.confidence(1) <= 0.25
 
 
 def test_nothing_is_tried_beyond_what_is_possible(corner: Problem) -> None:
-    keeper, regions = _regions(corner)
+    incumbents, regions = _regions(corner)
     x = np.full(16, 0.3)
     for _ in range(5):
-        assert regions.around(1, 0, x, np.zeros(0), beyond=7.0) is None
-        assert keeper.best == {}
-        assert regions.around(1, 0, x, np.zeros(0), beyond=3.0) is not None
-        keeper.best.clear()
+        assert regions.search_around(1, 0, x, np.zeros(0), beyond=7.0) is None
+        assert incumbents.best == {}
+        assert regions.search_around(1, 0, x, np.zeros(0), beyond=3.0) is not None
+        incumbents.best.clear()
 
 
 def test_one_parameter_is_searched_as_well(hidden: Network) -> None:
     """Half the contrast is best; from 0.9 only other values lead there."""
-    keeper, regions = _regions(
+    incumbents, regions = _regions(
         Problem(hidden, perturbation="contrast([0.5,0.9])", source=0, targets=1)
     )
     x = np.array([0.27, 0.0])
     for _ in range(60):
-        regions.around(1, 0, x, np.array([0.9]))
-    assert 0.25 - 1e-3 <= keeper.confidence(1) <= 0.25
+        regions.search_around(1, 0, x, np.array([0.9]))
+    assert 0.25 - 1e-3 <= incumbents.confidence(1) <= 0.25
 
 
 def test_dives_differ_and_end_in_attacks() -> None:
     network = read_onnx(EXAMPLES / "mnist_3x10.onnx")
-    keeper, regions = _regions(
+    incumbents, regions = _regions(
         Problem(network, perturbation="occlusion(14,14,9)", source=2, targets=3)
     )
-    found = [regions.dived(3, 0, np.zeros(0)) for _ in range(8)]
+    found = [regions.dive(3, 0, np.zeros(0)) for _ in range(8)]
     confidences = [one.confidence for one in found if one is not None]
     assert len({round(one, 6) for one in confidences}) > 1
-    assert keeper.confidence(3) == max(confidences)
+    assert incumbents.confidence(3) == max(confidences)
 
 
 def test_a_dive_decides_all_that_the_relaxation_leaves_open(random_network: Network) -> None:
     """Level by level, and what is decided stays so."""
     problem = Problem(random_network, perturbation="linf(0.3)", source=0, targets=1)
     _, regions = _regions(problem)
-    context = regions._context(1, 0, problem.pieces[0].parameter_bounds[0])
+    region_model = regions._region_model(1, 0, problem.pieces[0].parameter_bounds[0])
     cut, bounds = np.zeros(0, dtype=np.int64), []
     for _ in range(20):
-        context.simplex.switch_off(cut)
-        answer = context.simplex.solve()
+        region_model.simplex.switch_off(cut)
+        answer = region_model.simplex.solve()
         assert answer.primal is not None
         assert (answer.primal[cut] == 0).all()
         bounds.append(answer.objective)
-        more = regions._disliked(context, answer.primal)
+        more = regions._clearest_cuts(region_model, answer.primal)
         if not len(more):
             break
         assert set(more) - set(cut)
@@ -89,8 +89,8 @@ def test_a_dive_decides_all_that_the_relaxation_leaves_open(random_network: Netw
 
 def test_a_dive_where_nothing_can_be_attacked_finds_nothing(hidden: Network) -> None:
     """Without the first pixel nothing is left of class 0."""
-    keeper, regions = _regions(
+    incumbents, regions = _regions(
         Problem(hidden, perturbation="occlusion(1,1,1)", source=1, targets=0)
     )
-    assert regions.dived(0, 0, np.zeros(0)) is None
-    assert not keeper.best
+    assert regions.dive(0, 0, np.zeros(0)) is None
+    assert not incumbents.best

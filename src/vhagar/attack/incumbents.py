@@ -1,4 +1,4 @@
-"""The keeper of attacks: whatever is found counts only once the witness check accepted it."""
+"""The best attack on each target; a candidate counts only if the witness check accepts it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class AttackFound:
-    """A witness, and what makes it: a flat input, a piece of the problem and its parameters."""
+    """A witness with the flat input, the piece and the parameters that produce it."""
 
     target: int | None
     root: int
@@ -33,8 +33,8 @@ class AttackFound:
 OnAttack = Callable[[AttackFound], None]
 
 
-class Keeper:
-    """The best attack on each goal; `on_attack` hears of every improvement."""
+class Incumbents:
+    """The best attack on each target; `on_attack` is called with every improvement."""
 
     def __init__(self, reduced: Reduced, on_attack: OnAttack | None = None) -> None:
         self.problem = reduced.problem
@@ -42,19 +42,21 @@ class Keeper:
         self._check = RestoredCheck(reduced)
         self._on_attack = on_attack
 
-    def confidence(self, goal: int | None) -> float:
-        """Of the best attack on a goal so far; 0 without one."""
-        best = self.best.get(goal)
+    def confidence(self, target: int | None) -> float:
+        """The confidence of the best attack on a target so far; 0 without one."""
+        best = self.best.get(target)
         return best.confidence if best else 0.0
 
-    def judge(self, goal: int | None, root: int, x: Array, parameters: Array) -> AttackFound | None:
-        """The candidate as an attack, if it is one; the best of them are kept."""
-        verdict = self._check(goal, x, root, parameters)
+    def offer(
+        self, target: int | None, root: int, x: Array, parameters: Array
+    ) -> AttackFound | None:
+        """Check a candidate; return it as an attack if it is one, and keep it if it is the best."""
+        verdict = self._check(target, x, root, parameters)
         if not isinstance(verdict, Witness):
             return None
-        attack = AttackFound(goal, root, x, parameters, verdict)
-        if attack.confidence > self.confidence(goal):
-            self.best[goal] = attack
+        attack = AttackFound(target, root, x, parameters, verdict)
+        if attack.confidence > self.confidence(target):
+            self.best[target] = attack
             if self._on_attack is not None:
                 self._on_attack(attack)
         return attack

@@ -1,0 +1,132 @@
+"""Multi-start local search: several basins at first, each for a while, then only the best."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vhagar.attack.incumbents import AttackFound, Incumbents
+from vhagar.attack.options import AttackOptions
+from vhagar.attack.region_search import RegionSearch
+
+Array = NDArray[np.float64]
+
+# Attacks whose confidences differ relatively by less than this count as the same.
+_SAME = 1e-4
+
+
+@dataclass(frozen=True, eq=False)
+class StartPoint:
+    """An input that attacks the target, or nearly does, from which to search."""
+
+    target: int | None
+    root: int
+    x: Array
+    parameters: Array
+    confidence: float
+
+
+class _LocalSearch:
+    """Steps from an attack to better ones nearby."""
+
+    def __init__(self, regions: RegionSearch, start: AttackFound) -> None:
+        self.best = start
+        self.failures = 0
+        self._regions = regions
+
+    def step(self) -> None:
+        at = self.best
+        found = self._regions.search_around(
+            at.target, at.root, at.x, at.parameters, at.confidence * (1 + _SAME)
+        )
+        if found is None or found.confidence <= at.confidence:
+            self.failures += 1
+            return
+        # A tiny improvement counts as a failure.
+        tiny = found.confidence <= at.confidence * (1 + _SAME)
+        self.failures = self.failures + 1 if tiny else 0
+        self.best = found
+
+
+# The outcomes of successive attempts; None for an attempt that found nothing.
+Attempts = Iterable[AttackFound | None]
+
+
+def multi_start(
+    target: int | None,
+    attempts: Attempts,
+    incumbents: Incumbents,
+    regions: RegionSearch,
+    options: AttackOptions,
+) -> Iterator[None]:
+    """Search for attacks on one target; pauses after every attempt.
+
+    Makes all of the given attempts, then searches around the best of their outcomes. Improvements
+    are kept in `incumbents`.
+    """
+    attacks: list[AttackFound] = []
+    for found in attempts:
+        attacks += [found] if found is not None else []
+        yield
+    if not options.regions:
+        return
+    searches = [_LocalSearch(regions, attack) for attack in _distinct(attacks)[: options.basins]]
+    while len(searches) > 1:
+        for search in searches:
+            for _ in range(max(options.patience // options.basins, 1)):
+                search.step()
+                yield
+        searches.sort(key=lambda search: -search.best.confidence)
+        searches = searches[: len(searches) // 2]
+    if target not in incumbents.best:
+        return
+    last = _LocalSearch(regions, incumbents.best[target])
+    while last.failures < options.patience:
+        if incumbents.confidence(target) > last.best.confidence:  # found elsewhere
+            last = _LocalSearch(regions, incumbents.best[target])
+        last.step()
+        yield
+
+
+def from_start_points(
+    target: int | None, points: list[StartPoint], regions: RegionSearch, options: AttackOptions
+) -> Attempts:
+    """Polish the points and dive from their pieces; if that yields nothing, search around them."""
+    found = False
+    for point in points:
+        attack = regions.polish(target, point.root, point.x, point.parameters)
+        found = found or attack is not None
+        yield attack
+    if not options.regions:
+        return
+    pieces = {point.root: point.parameters for point in reversed(points)}
+    for attack in from_relaxations(target, list(pieces.items()), regions):
+        found = found or attack is not None
+        yield attack
+    for k in range(options.patience if points else 0):
+        if found:
+            break
+        point = points[k % len(points)]
+        attack = regions.search_around(target, point.root, point.x, point.parameters)
+        found = attack is not None
+        yield attack
+
+
+def from_relaxations(
+    target: int | None, pieces: list[tuple[int, Array]], regions: RegionSearch
+) -> Attempts:
+    """Dive from the pieces' relaxations; the parameters are fixed where the piece needs it."""
+    for root, parameters in pieces:
+        yield regions.dive(target, root, parameters)
+
+
+def _distinct(attacks: list[AttackFound]) -> list[AttackFound]:
+    """The attacks, best first, without those about as confident as another one."""
+    found: list[AttackFound] = []
+    for attack in sorted(attacks, key=lambda attack: -attack.confidence):
+        if not found or attack.confidence < found[-1].confidence * (1 - _SAME):
+            found.append(attack)
+    return found

@@ -1,0 +1,201 @@
+"""Large-neighbourhood search among linear regions.
+
+In a linear region, the most confident attack is the optimum of an LP (see `polish.py`). To move
+between regions, most neurons keep their signs and a random share is freed: the relaxation is then a
+small LP, whose optimum lies in a promising region nearby.
+
+Without an attack to start from, dive: solve the relaxation, decide the clearest of the undecided
+signs, solve again, and so on.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections import OrderedDict
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vhagar.attack.incumbents import AttackFound, Incumbents
+from vhagar.attack.polish import polish, proposed
+from vhagar.errors import SolverFailure
+from vhagar.perturbation import AbstractPiece
+from vhagar.relaxation.layerwise import TwinBounds, quick_bounds
+from vhagar.relaxation.lp.region_model import RegionModel
+
+Array = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+# The smallest and the largest share of the neurons to free.
+_LEAST_FREE, _MOST_FREE = 0.015, 0.9
+# LPs to keep.
+_MOST_MODELS = 16
+# How often to try another value of a piece's one parameter, and its smallest relative distance.
+_OTHER_VALUE, _NEAREST_VALUE = 0.2, 0.01
+# A dive's largest depth, the share of the undecided signs to decide at each level, and the noise.
+_MOST_LEVELS, _DECIDED, _NOISE = 8, 0.5, 0.3
+# Mass that counts as none, relative to the largest.
+_NO_MASS = 1e-7
+
+
+class RegionSearch:
+    """Searches linear regions by LPs, one for each piece and target; offers all that it finds."""
+
+    def __init__(self, incumbents: Incumbents, rng: np.random.Generator) -> None:
+        self._incumbents = incumbents
+        self._problem = incumbents.problem
+        self._rng = rng
+        self._bounds: OrderedDict[tuple[int, float | None], TwinBounds] = OrderedDict()
+        self._region_models: OrderedDict[tuple[int | None, int, float | None], RegionModel] = (
+            OrderedDict()
+        )
+
+    def polish(
+        self, target: int | None, root: int, x: Array, parameters: Array
+    ) -> AttackFound | None:
+        """The best attack in the region of an input and in the regions that it leads to."""
+        found: list[AttackFound] = []
+
+        def judge(x: Array, parameters: Array) -> float | None:
+            attack = self._incumbents.offer(target, root, x, parameters)
+            if attack is None:
+                return None
+            found.append(attack)
+            return attack.confidence
+
+        with contextlib.suppress(SolverFailure):  # means that nothing is found here
+            polish(self._region_model(target, root, parameters), x, parameters, judge)
+        return max(found, key=lambda attack: attack.confidence, default=None)
+
+    def dive(self, target: int | None, root: int, parameters: Array) -> AttackFound | None:
+        """The attack, if any, to which a dive from the relaxation leads."""
+        with contextlib.suppress(SolverFailure):
+            return self._dive(self._region_model(target, root, parameters), target, root)
+        return None
+
+    def _dive(self, region_model: RegionModel, target: int | None, root: int) -> AttackFound | None:
+        cut = np.zeros(0, dtype=np.int64)
+        for _ in range(_MOST_LEVELS):
+            region_model.simplex.switch_off(cut)
+            answer = region_model.simplex.solve()
+            if answer.primal is None or answer.objective <= 0:
+                return None
+            proposal = proposed(region_model, answer.primal)
+            more = self._clearest_cuts(region_model, answer.primal)
+            if not len(more):
+                break
+            cut = np.union1d(cut, more)
+        return self.polish(target, root, *proposal)
+
+    def _clearest_cuts(self, region_model: RegionModel, primal: Array) -> NDArray[np.int64]:
+        """The columns to fix at 0 to decide the undecided signs that the LP's solution favours."""
+        weights = region_model.model.weights
+        neuron, size = _neuron_of_columns(region_model)
+        if not size:
+            return neuron
+        lambdas = np.maximum(primal[weights.column], 0.0)
+        values = (weights.s, weights.t)
+
+        def mass(side: int) -> Array:
+            """The mass on one side of each neuron's sign, in both copies."""
+            parts = (lambdas * np.maximum(side * copy, 0.0) for copy in values)
+            return np.stack([np.bincount(neuron, part, size) for part in parts])
+
+        positive, negative = mass(1), mass(-1)
+        total = positive + negative
+        undecided = np.minimum(positive, negative) > _NO_MASS * total.max()
+        noise = np.exp(_NOISE * self._rng.normal(size=total.shape))
+        clarity = noise * abs(positive - negative) / np.maximum(total, 1e-300)
+        ranked = np.sort(clarity[undecided])[::-1]
+        if not len(ranked):
+            return ranked.astype(np.int64)
+        decided = undecided & (clarity >= ranked[int(_DECIDED * (len(ranked) - 1))])
+        cut = np.zeros(len(neuron), dtype=np.bool_)
+        for copy, v in enumerate(values):
+            favours_positive = (positive > negative)[copy][neuron]
+            cut |= decided[copy][neuron] & np.where(favours_positive, v < 0, v > 0)
+        return np.unique(weights.column[cut])
+
+    def search_around(
+        self,
+        target: int | None,
+        root: int,
+        x: Array,
+        parameters: Array,
+        beyond: float = -np.inf,
+    ) -> AttackFound | None:
+        """An attack near an input, or None if the LP admits no confidence above `beyond`."""
+        piece = self._problem.pieces[root]
+        if _parameter_is_fixed(piece) and self._rng.random() < _OTHER_VALUE:
+            return self.polish(target, root, x, self._other_value(piece, parameters))
+        with contextlib.suppress(SolverFailure):
+            region_model = self._region_model(target, root, parameters)
+            region_model.simplex.switch_off(self._random_cuts(region_model, x, parameters))
+            answer = region_model.simplex.solve()
+            if answer.primal is not None and answer.objective > beyond:
+                return self.polish(target, root, *proposed(region_model, answer.primal))
+        return None
+
+    def _random_cuts(
+        self, region_model: RegionModel, x: Array, parameters: Array
+    ) -> NDArray[np.int64]:
+        """The columns to fix at 0 so that a random part of the neurons keep their signs."""
+        weights, network = region_model.model.weights, self._problem.network
+        x_p = region_model.piece.apply(x[None], parameters[None])
+        neuron, size = _neuron_of_columns(region_model)
+        low, high = np.log(_LEAST_FREE), np.log(_MOST_FREE)
+        free = np.exp(self._rng.uniform(low, high))
+        kept = self._rng.random((2, size)) > free
+        if self._rng.random() < 0.5:  # treat both copies of a neuron alike
+            kept[1] = kept[0]
+        cut = np.zeros(len(neuron), dtype=np.bool_)
+        for keep, inputs, values in ((kept[0], x[None], weights.s), (kept[1], x_p, weights.t)):
+            entering, _ = network.preactivations(inputs)
+            active = np.concatenate([layer[0] > 0 for layer in entering] or [np.zeros(0, bool)])
+            cut |= keep[neuron] & np.where(active[neuron], values < 0, values > 0)
+        return np.unique(weights.column[cut])
+
+    def _other_value(self, piece: AbstractPiece, parameters: Array) -> Array:
+        """An end of the parameter's range, or a value near the current one."""
+        low, high = piece.parameter_bounds
+        kind = self._rng.random()
+        if kind < 0.25:
+            return low if kind < 0.125 else high
+        size = np.exp(self._rng.uniform(np.log(_NEAREST_VALUE), 0.0))
+        return piece.project(parameters + size * (high - low) * self._rng.normal())
+
+    def _region_model(self, target: int | None, root: int, parameters: Array) -> RegionModel:
+        piece = self._problem.pieces[root]
+        value = float(parameters[0]) if _parameter_is_fixed(piece) else None
+        key = (target, root, value)
+        if key not in self._region_models:
+            bounds = self._bounds_of(root, value)
+            self._region_models[key] = RegionModel(self._problem, bounds, target)
+        self._region_models.move_to_end(key)
+        if len(self._region_models) > _MOST_MODELS:
+            self._region_models.popitem(last=False)
+        return self._region_models[key]
+
+    def _bounds_of(self, root: int, value: float | None) -> TwinBounds:
+        """Bounds for a piece, shared by all targets."""
+        key, piece = (root, value), self._problem.pieces[root]
+        if key not in self._bounds:
+            if value is not None:
+                piece = piece.fixed_at(value)
+            self._bounds[key] = quick_bounds(self._problem.network, piece)
+        self._bounds.move_to_end(key)
+        if len(self._bounds) > _MOST_MODELS:
+            self._bounds.popitem(last=False)
+        return self._bounds[key]
+
+
+def _neuron_of_columns(region_model: RegionModel) -> tuple[NDArray[np.int64], int]:
+    """The neuron of each weight column, numbered across layers, and the number of neurons."""
+    weights = region_model.model.weights
+    ends = np.cumsum([0, *(len(layer) for layer in region_model.bounds.hexagons)])
+    return ends[weights.layer] + weights.neuron, int(ends[-1])
+
+
+def _parameter_is_fixed(piece: AbstractPiece) -> bool:
+    """Whether the piece is nonconvex unless its one parameter is fixed."""
+    return piece.span is not None and not piece.convex
