@@ -83,26 +83,25 @@ def _say(text: str) -> None:
 
 def in_words(verdict: Verdict) -> str:
     """What was proved, and about what."""
-    low, high = verdict.input_range
     lines = [
         f"PROVED by {verdict.proofs} proofs over a tree of {verdict.nodes} nodes, for the model",
         f"with SHA-256 {verdict.model}:",
         "",
+        f"- Inputs x are {_inputs(verdict)}.",
     ]
     if verdict.convention:
         lines += [f"- The model takes an input x {verdict.convention}."]
     source = verdict.source
     if verdict.perturbation is None:
         lines += [
-            f"- No input with entries in [{low:g},{high:g}] has a confidence in class {source}",
-            f"  above {verdict.upper!r}.",
+            f"- No input has a confidence in class {source} above {verdict.upper!r}.",
             f"- One input has at least {verdict.lower!r}.",
         ]
     else:
         clip = "clipped" if verdict.clip else "not clipped"
         lines += [
-            f"- Every input with entries in [{low:g},{high:g}] that the network puts into class",
-            f"  {source} with a confidence above {verdict.upper!r} stays out of",
+            f"- Every input that the network puts into class {source}",
+            f"  with a confidence above {verdict.upper!r} stays out of",
             f"  {_targets(verdict)} under {_perturbation(verdict)} ({clip} to the input range).",
         ]
         if verdict.recorded is not None:
@@ -120,6 +119,15 @@ def in_words(verdict: Verdict) -> str:
         "that computes in float32 can differ from them by its rounding.",
     ]
     return "\n".join(lines)
+
+
+def _inputs(verdict: Verdict) -> str:
+    """Say which inputs the statements are about; numbers are exact."""
+    low, high = verdict.input_range
+    sizes = "x".join(map(str, verdict.input_shape))
+    axes = {2: " (rows, columns)", 3: " (channels, rows, columns)"}.get(len(verdict.input_shape))
+    what = f"images of {sizes} pixels{axes}" if axes else f"inputs of {sizes} entries"
+    return f"{what}, each from {low!r} to {high!r}"
 
 
 def _targets(verdict: Verdict) -> str:
@@ -149,7 +157,7 @@ def _recorded(recorded: Recorded) -> list[str]:
 
 
 def _short(value: float) -> str:
-    return "nothing" if math.isinf(value) else f"{value:.6g}"
+    return "nothing" if math.isinf(value) else repr(value)
 
 
 def _tie(verdict: Verdict) -> str:

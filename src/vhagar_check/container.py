@@ -20,7 +20,7 @@ MAGIC = b"VHAGCERT"
 VERSION = 1
 # The most bytes of a block of each kind, unpacked.
 _LIMITS = {
-    b"HEAD": 2**24,
+    b"HEAD": 2**26,
     b"MAPS": 2**28,
     b"TREE": 2**24,
     b"REGN": 2**28,

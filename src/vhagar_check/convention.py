@@ -58,6 +58,10 @@ def with_convention(network: Network, stated: Any, input_shape: Shape) -> tuple[
     size = math.prod(network.input_shape)
     if tuple(stated["model_shape"]) != network.input_shape or math.prod(input_shape) != size:
         raise Rejected("the certificate's input convention is about inputs of another shape")
+    last = stated["layout"] == "hwc" and len(input_shape) == 3
+    taken = (*input_shape[1:], input_shape[0]) if last else input_shape
+    if len(_sizes(network.input_shape)) > 1 and _sizes(taken) != _sizes(network.input_shape):
+        raise Rejected("the certificate reads the model's image input as one of another shape")
     layers: list[Linear] = []
     words = []
     one, zero = np.ones(size), np.zeros(size)
@@ -80,6 +84,11 @@ def with_convention(network: Network, stated: Any, input_shape: Shape) -> tuple[
     first = (*layers, *network.stages[0])
     stages = (first, *network.stages[1:])
     return replace(network, stages=stages, input_shape=input_shape), ", ".join(words)
+
+
+def _sizes(shape: Shape) -> Shape:
+    """A shape without dimensions of 1: a model that has two others or more takes an image."""
+    return tuple(size for size in shape if size != 1)
 
 
 def _numbers(stated: Any, shape: Shape) -> Floats | None:

@@ -81,6 +81,7 @@ class Verdict:
     nodes: int = 0
     recorded: Recorded | None = None  # the perturbation, where it is maps of the certificate's own
     convention: str = ""
+    input_shape: tuple[int, ...] = ()
 
     def __str__(self) -> str:
         """What was proved, in words."""
@@ -133,6 +134,7 @@ def _check(certificate: Path, model: Path, workers: int) -> Verdict:
         case.tree.count,
         case.recorded,
         case.convention,
+        case.domain.shape,
     )
 
 

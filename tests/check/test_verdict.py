@@ -133,6 +133,8 @@ def test_the_verdict_in_words(model: Path, tmp_path: Path) -> None:
     words = " ".join(_printed(path, model).split())
     assert f"with a confidence above {result.upper!r} stays out of each of these classes" in words
     assert "under linf(0.1)" in words
+    shape = "x".join(map(str, read_onnx(model).input_shape))
+    assert f"images of {shape} pixels (channels, rows, columns), each from 0.0 to 1.0" in words
     assert "statements about real numbers" in words
 
 

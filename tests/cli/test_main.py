@@ -25,6 +25,7 @@ from vhagar.cli.main import _parser, main
 from vhagar.engine import AbstractEngine
 from vhagar.network import Affine, Network, Relu
 from vhagar.options import Options
+from vhagar.perturbation import parse
 from vhagar.perturbation.parse import PERTURBATIONS
 from vhagar.result import Run
 from vhagar.search import ENGINES
@@ -291,10 +292,10 @@ MIP = ("--engine", "mip")
         (["verify", "MODEL", *VERIFY, "--input-range", "1,0"], "input range"),
         (["verify", "MODEL", *VERIFY, "--json", "missing/out.json"], "cannot write"),
         (["verify", "MODEL", *VERIFY, "--plot", "out.jpg"], "end its name with"),
-        (["verify", "MODEL", *VERIFY, "--json", "MODEL"], "named twice"),
+        (["verify", "MODEL", *VERIFY, "--json", "MODEL"], "would be overwritten"),
         (["verify", "MODEL", *VERIFY, "--json", "a.svg", "--plot", "a.svg"], "named twice"),
         (["verify", "MODEL", *VERIFY, "--certificate", "missing/a.cert"], "cannot write"),
-        (["verify", "MODEL", *VERIFY, "--certificate", "MODEL"], "named twice"),
+        (["verify", "MODEL", *VERIFY, "--certificate", "MODEL"], "would be overwritten"),
         (["verify", "MODEL", *VERIFY, "--certificate", "a", "--json", "a"], "named twice"),
         (["verify", "MODEL", *VERIFY, "--certificate", "a", "--engine", "mip"], "engine 'bab'"),
         (["verify", "MODEL", *VERIFY, "--certificate", "a", "--engine", "attack"], "engine 'bab'"),
@@ -467,7 +468,7 @@ def test_examples_of_the_help_can_be_parsed(capsys: pytest.CaptureFixture[str]) 
     assert len(examples) >= 3
     for example in examples:
         arguments = _parser().parse_args(shlex.split(example))
-        vhagar.parse_perturbation(arguments.perturbation)
+        parse(arguments.perturbation)
 
 
 @pytest.mark.parametrize(

@@ -371,3 +371,15 @@ def related(relation: list[Any], x: np.ndarray, x_p: np.ndarray) -> bool:
         return float(tensors[kind][tuple(map(int, indices.split(",")))])
 
     return all(holds(one, value, 1e-9) for one in relation)
+
+
+def test_a_model_is_never_overwritten_by_its_own_export(tmp_path: Path) -> None:
+    path, link = tmp_path / "model.onnx", tmp_path / "link.onnx"
+    write_onnx(network(), path)
+    link.symlink_to(path)
+    before = path.read_bytes()
+    problem = Problem(read_onnx(path), perturbation="linf(0.1)", source=0)
+    for onnx in (None, path, link):
+        with pytest.raises(InvalidInput, match="would be overwritten"):
+            export(problem, 0.5, tmp_path / "model.vnnlib", onnx)
+    assert path.read_bytes() == before

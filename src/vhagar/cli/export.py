@@ -50,11 +50,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Write the files and return the exit code."""
     from vhagar.export.export import export
+    from vhagar.result.numbers import exact
 
     problem = types.problem(arguments)
     found = export(problem, arguments.delta, arguments.vnnlib, arguments.onnx, arguments.format)
     for place in found:
         print(f"{place.vnnlib} about {place.onnx}")
     every = "it is" if len(found) == 1 else f"all {len(found)} are"
-    print(f"{arguments.delta:g}-globally robust if and only if {every} unsatisfiable")
+    print(f"{exact(arguments.delta)}-globally robust if and only if {every} unsatisfiable")
     return 0

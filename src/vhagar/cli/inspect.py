@@ -49,7 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
     from vhagar.result.serialize import check_writable, write_bytes
 
     if arguments.json is not None:
-        check_writable(arguments.json)
+        check_writable(arguments.json, arguments.model)
         if arguments.json.resolve() == arguments.model.resolve():
             raise InvalidInput(f"{arguments.json} is the model file; choose another output file")
     found = inspect(arguments.model, arguments.input_range, **types.conventions(arguments))

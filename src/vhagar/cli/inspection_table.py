@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from vhagar.network.inspection import Inspection, LayerFacts
+from vhagar.result.numbers import exact
 
 _INDENT = "  "
 
@@ -27,7 +28,7 @@ def _head(found: Inspection) -> str:
         ("file", ", ".join(filter(None, [f"operator set {found.opset}", found.producer]))),
         ("", f"{found.parameters:,} parameters"),
         ("operators", ", ".join(f"{name} {count}" for name, count in found.operators.items())),
-        ("input", f"{_shape(found.input_shape)}, every entry in [{low:g}, {high:g}]"),
+        ("input", f"{_shape(found.input_shape)}, every entry in [{exact(low)}, {exact(high)}]"),
     ]
     if found.convention is not None:
         lines.append(("", f"the model takes {found.convention}"))

@@ -44,7 +44,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     output = arguments.output or arguments.store.with_suffix(".html")
     study = read_store(arguments.store)
-    check_writable(output)
+    check_writable(output, arguments.store)
     write_page(study, output)
     print(f"wrote {output}")
     if arguments.figures is not None:

@@ -36,7 +36,7 @@ class Outputs:
         taken = {model.resolve()}
         for path in (certificate, self.json, self.plot):
             if path is not None:
-                check_writable(path)
+                check_writable(path, model)
                 if path.resolve() in taken:
                     raise InvalidInput(f"{path} is named twice; choose different files")
                 taken.add(path.resolve())

@@ -48,8 +48,11 @@ def export(
     text = Path(vnnlib)
     model = text.with_suffix(".onnx") if onnx is None else Path(onnx)
     formulas = [piece.required_formula() for piece in problem.pieces]
+    given = problem.network.file
     for path in (text, model):
-        check_writable(path)
+        for k in range(len(formulas)):
+            check_writable(_numbered(path, k, len(formulas)), None if given is None else given.path)
+        check_writable(path, None if given is None else given.path)
     found = []
     for k, formula in enumerate(formulas):
         place = Exported(_numbered(text, k, len(formulas)), _numbered(model, k, len(formulas)))

@@ -48,6 +48,12 @@ class Convention:
                 f"an image of shape {self.input_shape} does not fill the model's input "
                 f"{self.model_shape}"
             )
+        taken, own = _sizes(self.taken_shape), _sizes(self.model_shape)
+        if len(own) > 1 and taken != own:
+            raise InvalidInput(
+                f"the model takes an input of shape {self.model_shape}, which an image of shape "
+                f"{self.input_shape} is not; leave out --image-shape, or check --layout"
+            )
         if self.layout == "hwc" and len(self.input_shape) != 3:
             raise InvalidInput(
                 f"an input of shape {self.input_shape} has no channels to put last; give the "
@@ -74,6 +80,13 @@ class Convention:
     def _groups(self) -> int:
         """The number of entries of a mean or std that is not uniform."""
         return {2: 1}.get(len(self.input_shape), self.input_shape[0])
+
+    @property
+    def taken_shape(self) -> Shape:
+        """The input's shape after the layout, before it is reshaped."""
+        shape = self.input_shape
+        last = self.layout == "hwc" and len(shape) == 3
+        return (*shape[1:], shape[0]) if last else shape
 
     @property
     def is_plain(self) -> bool:
@@ -112,11 +125,9 @@ class Convention:
             mean, std = (_listed(values) for values in (self.mean, self.std))
             less = f"x - {mean}" if self.mean else "x"
             parts.append(f"({less}) / {std}" if self.std else less)
-        shape = self.input_shape
         if self.layout == "hwc":
             parts.append("channels last")
-            shape = (*shape[1:], shape[0])
-        if shape != self.model_shape:
+        if self.taken_shape != self.model_shape:
             parts.append(f"as {'x'.join(map(str, self.model_shape))} values")
         return ", ".join(parts) or "x"
 
@@ -145,6 +156,11 @@ def convention(
         shape = model_shape
     numbers = (_numbers(values, name) for values, name in ((mean, "mean"), (std, "std")))
     return Convention(shape, model_shape, layout, *numbers)
+
+
+def _sizes(shape: Shape) -> Shape:
+    """Drop dimensions of 1: a model that has two others or more takes an image."""
+    return tuple(size for size in shape if size != 1)
 
 
 def _image_shape(given: Sequence[int]) -> Shape:

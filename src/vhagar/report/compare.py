@@ -11,6 +11,7 @@ from vhagar.drawing.figure import AbstractFigure, Cell, slug
 from vhagar.drawing.shapes import Drawing, Rect, Shape, Text
 from vhagar.report.data import Group, StudyData
 from vhagar.report.pairs import PairCell, pair_cells
+from vhagar.result.numbers import down, up
 
 MOST_COMPARISONS = 15
 _CELL, _LEFT, _TOP = 46.0, 58.0, 44.0
@@ -111,8 +112,8 @@ def _cell(x: float, y: float, verdict: Verdict) -> list[Shape]:
     what, size = verdict.more_robust, _CELL - 2
     first, second = verdict.first, verdict.second
     tip = (
-        f"{verdict.source} to {verdict.target}: A {first.lower:.4g} to {first.upper:.4g}, "
-        f"B {second.lower:.4g} to {second.upper:.4g}"
+        f"{verdict.source} to {verdict.target}: A {down(first.lower)} to {up(first.upper)}, "
+        f"B {down(second.lower)} to {up(second.upper)}"
     )
     fill = _FILL[what]
     ink = "muted" if what == "open" else text_on(fill)

@@ -11,7 +11,7 @@ from vhagar.report.gallery import WitnessFigure, witness_figure
 from vhagar.report.html import figure, paragraph, text
 from vhagar.report.sentences import answer
 from vhagar.report.timeline import bounds_over_time
-from vhagar.result.numbers import down
+from vhagar.result.numbers import down, exact
 
 # A page holds the details of so many problems and no more: it should open at once on a phone.
 MOST_PROBLEMS = 400
@@ -75,7 +75,7 @@ def reproduction(entry: Entry, study: StudyData) -> str:
         if not question.clip:
             words.append("--no-clip")
     if question.input_range != (0.0, 1.0):
-        words += ["--input-range", f"{question.input_range[0]:g},{question.input_range[1]:g}"]
+        words += ["--input-range", ",".join(map(exact, question.input_range))]
     words += ["--timeout", f"{max(entry.seconds, 1):.0f}"]
     return shlex.join(words)
 

@@ -22,6 +22,7 @@ from vhagar.perturbation.occlusion import Occlusion
 from vhagar.perturbation.patch import Patch
 from vhagar.report.data import Entry, StudyData
 from vhagar.report.pairs import MEASURES, measured
+from vhagar.result.numbers import down, up
 
 _SIDE, _LEFT, _TOP = 252.0, 40.0, 62.0
 
@@ -137,8 +138,7 @@ class SpatialHeatmap(AbstractFigure):
 
 
 def _words(square: Square) -> str:
-    upper = f"{square.upper:.4g}" if math.isfinite(square.upper) else "unknown"
-    return f"{square.lower:.4g} to {upper}"
+    return f"{down(square.lower)} to {up(square.upper)}"
 
 
 def spatial_heatmaps(study: StudyData) -> list[SpatialHeatmap]:

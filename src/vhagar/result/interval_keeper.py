@@ -157,7 +157,7 @@ class IntervalKeeper:
         self._computed[goal].pop(kind, None)
         self._distrusted.add((goal, kind))
         self._note(
-            f"a bound {value:.6g} for target {goal} ({kind.value}) was refuted by a witness and "
+            f"a bound {value!r} for target {goal} ({kind.value}) was refuted by a witness and "
             "dropped"
         )
 

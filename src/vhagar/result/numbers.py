@@ -34,6 +34,12 @@ def up(value: float) -> str:
     return _fixed(value, _decimals(value, value), ROUND_CEILING)
 
 
+def exact(value: float) -> str:
+    """A number with as many digits as it takes to tell it from every other."""
+    short = f"{value:g}"
+    return short if float(short) == value else repr(value)
+
+
 def gap(lower: float, upper: float) -> str:
     """How far the ends are apart, and what part of the upper one that is."""
     if not math.isfinite(upper):

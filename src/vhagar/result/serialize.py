@@ -72,9 +72,15 @@ def write_json(result: AbstractResult, problem: Problem, path: str | Path) -> No
     write_bytes(Path(path), to_json(result, problem).encode())
 
 
-def check_writable(path: str | Path) -> None:
-    """Raise now what `write_bytes` would raise after the computation."""
+def check_writable(path: str | Path, *inputs: str | Path | None) -> None:
+    """Raise now what `write_bytes` would raise after the computation.
+
+    No output may replace one of the `inputs`, also not by another name of the same file.
+    """
     path = Path(path)
+    for given in inputs:
+        if given is not None and _is_same_file(path, Path(given)):
+            raise InvalidInput(f"{path} is an input and would be overwritten; choose another file")
     try:
         target = _target(path)
         if _is_special(target):
@@ -121,6 +127,10 @@ def _target(path: Path) -> Path:
     if target.is_dir():
         raise IsADirectoryError(0, "it is a directory", str(path))
     return target
+
+
+def _is_same_file(path: Path, other: Path) -> bool:
+    return path.is_file() and other.is_file() and path.samefile(other)
 
 
 def _is_special(target: Path) -> bool:
