@@ -19,21 +19,21 @@ class ScriptedPool(AbstractPool):
         self.stopped: list[Job] = []
         self._script = script
 
-    def _launch(self, job: Job, hear: Callable[[Any], None]) -> AbstractWorker:
-        return _Scripted(job, hear, self)
+    def _launch(self, job: Job, on_message: Callable[[Any], None]) -> AbstractWorker:
+        return _Scripted(job, on_message, self)
 
     def answer(self, job: Job, message: Any) -> Any:
         return self._script(job, message)
 
 
 class _Scripted(AbstractWorker):
-    def __init__(self, job: Job, hear: Callable[[Any], None], pool: ScriptedPool) -> None:
-        self._job, self._hear, self._pool = job, hear, pool
+    def __init__(self, job: Job, on_message: Callable[[Any], None], pool: ScriptedPool) -> None:
+        self._job, self._on_message, self._pool = job, on_message, pool
 
     def tell(self, message: Any) -> None:
         said = self._pool.answer(self._job, message)
         if said is not None:
-            self._hear(said)
+            self._on_message(said)
 
     def stop(self) -> None:
         self._pool.stopped.append(self._job)

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from vhagar import Problem, Progress, Result, Status, read_onnx, verify
-from vhagar.attack import AttackOptions, beside
-from vhagar.attack.beside import AttackBeside, AttackSchedule
+from vhagar.attack import AttackOptions, concurrent
+from vhagar.attack.concurrent import AttackSchedule, ConcurrentAttack
 from vhagar.attack.engine import Attack, job_of_worker
 from vhagar.attack.worker import AttackJob
 from vhagar.errors import InvalidInput
@@ -102,13 +102,13 @@ def test_a_failing_attack_costs_nothing(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(engine, "_ATTACK_AFTER", 0.0)
     monkeypatch.setattr(AttackSchedule, "seconds", lambda schedule, left: math.nan)
     failed = threading.Event()
-    hear = AttackBeside.hear
+    handle = ConcurrentAttack.handle
 
-    def watched(attack: AttackBeside, message: object) -> None:
-        hear(attack, message)
+    def watched(attack: ConcurrentAttack, message: object) -> None:
+        handle(attack, message)
         failed.set()
 
-    monkeypatch.setattr(AttackBeside, "hear", watched)
+    monkeypatch.setattr(ConcurrentAttack, "handle", watched)
 
     def interrupt(progress: Progress) -> None:
         if progress.lower > 0 and failed.is_set():
@@ -140,7 +140,7 @@ def test_parts_are_left_out_as_asked(corner: Problem, monkeypatch: pytest.Monkey
     def attack(problem: Problem, *, options: AttackOptions, **_: object) -> None:
         heard.append(options)
 
-    monkeypatch.setattr(beside, "attack", attack)
+    monkeypatch.setattr(concurrent, "attack", attack)
     for without in ((), ("aim", "climb"), ("polish",)):
         options = {"engine": Attack(without=without), "workers": 1, "device": "cpu"}
         verify(corner, timeout=60, **options)
@@ -153,5 +153,5 @@ def test_a_missing_gpu_is_an_error_before_anything_else(
     corner: Problem, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
-    with pytest.raises(InvalidInput, match="no CUDA GPU here"):
+    with pytest.raises(InvalidInput, match="no CUDA GPU"):
         verify(corner, timeout=3, engine=Attack(), device="cuda")

@@ -12,7 +12,7 @@ import pytest
 
 from vhagar import Problem
 from vhagar.attack import AttackFound, AttackOptions
-from vhagar.attack.worker import AttackJob, HintsFound, StopAttack, attack_beside
+from vhagar.attack.worker import AttackJob, HintsFound, StopAttack, attack_in_worker
 from vhagar.runtime.pool import Channel
 from vhagar.runtime.processes import ProcessPool
 
@@ -23,7 +23,7 @@ _SMALL = AttackOptions(inputs=16, steps=20, patience=5, rounds=1, device="cpu")
 def test_improvements_come_back_from_the_process(corner: Problem) -> None:
     messages: list[Any] = []
     with ProcessPool() as pool:
-        pool.start("attack", (attack_beside, AttackJob(corner, _SMALL)))
+        pool.start("attack", (attack_in_worker, AttackJob(corner, _SMALL)))
         while len(pool):
             heard = pool.next_message(math.inf, 60)
             assert heard is not None
@@ -37,7 +37,9 @@ def test_improvements_come_back_from_the_process(corner: Problem) -> None:
 
 def test_it_ends_when_it_is_told(corner: Problem) -> None:
     sent: list[Any] = []
-    attack_beside(AttackJob(corner, replace(_SMALL, rounds=None)), Channel(sent.append, StopAttack))
+    attack_in_worker(
+        AttackJob(corner, replace(_SMALL, rounds=None)), Channel(sent.append, StopAttack)
+    )
     assert isinstance(sent[-1], HintsFound)
 
 
@@ -45,7 +47,7 @@ def test_it_ends_with_its_parent(corner: Problem) -> None:
     def gone() -> Any:
         raise EOFError
 
-    attack_beside(AttackJob(corner, replace(_SMALL, rounds=None)), Channel(lambda _: None, gone))
+    attack_in_worker(AttackJob(corner, replace(_SMALL, rounds=None)), Channel(lambda _: None, gone))
 
 
 def test_suggestions_are_heard(corner: Problem) -> None:
@@ -66,5 +68,5 @@ def test_suggestions_are_heard(corner: Problem) -> None:
 
     # An attack that finds nothing of the kind by itself.
     alone = replace(_SMALL, rounds=None, step=1e-9, climb=False, polish=False, regions=False)
-    attack_beside(AttackJob(corner, alone), Channel(send, receive))
+    attack_in_worker(AttackJob(corner, alone), Channel(send, receive))
     assert taken.is_set()

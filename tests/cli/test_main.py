@@ -303,7 +303,7 @@ MIP = ("--engine", "mip")
         (["verify", "MODEL", *VERIFY, "--dataset", "missing.npz"], "missing.npz"),
         (["attack", "MODEL", *VERIFY, "--dataset", "missing.npz"], "missing.npz"),
         (["attack", "MODEL", *VERIFY, "--device", "abacus"], "invalid choice: 'abacus'"),
-        (["attack", "MODEL", *VERIFY, "--device", "cuda"], "finds no CUDA GPU here"),
+        (["attack", "MODEL", *VERIFY, "--device", "cuda"], "finds no CUDA GPU"),
         (["attack", "MODEL", *VERIFY, "--without", "luck"], "climb, aim, lagrangian"),
         (["confidence", "MODEL", "--class", "3"], "source class 3"),
         (["confidence", "MODEL"], "required: --class"),

@@ -46,5 +46,5 @@ def test_a_gpu_is_taken_where_there_is_one(
 def test_a_gpu_that_is_not_there_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     for complain in (check_device, torch_device):
-        with pytest.raises(InvalidInput, match="no CUDA GPU here; use --device cpu, or auto"):
+        with pytest.raises(InvalidInput, match="no CUDA GPU; use --device cpu, or auto"):
             complain("cuda")

@@ -118,7 +118,7 @@ def echo(argument, channel):
 
 def test_a_worker_that_dies_says_so(jobs: ModuleType) -> None:
     (last,) = collect((jobs.die, 3))
-    assert last.error == "the worker ended without a word"
+    assert last.error == "the worker ended unexpectedly"
 
 
 def test_what_a_worker_prints_is_no_message(jobs: ModuleType) -> None:
@@ -154,7 +154,7 @@ def test_a_killed_worker_is_reported_once(jobs: ModuleType) -> None:
         _, pid = hear(pool)
         os.kill(pid, signal.SIGKILL)
         name, last = hear(pool)
-        assert (name, last.error) == ("name", "the worker ended without a word")
+        assert (name, last.error) == ("name", "the worker ended unexpectedly")
         assert "name" not in pool
         assert pool.next_message(math.inf, 0.3) is None
 

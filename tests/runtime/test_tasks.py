@@ -26,7 +26,7 @@ def hear(pool: ScriptedPool, workers: TaskWorkers[str]) -> tuple[str | None, Any
     """Which task the next message is about, and the message."""
     heard = pool.next_message(math.inf, 0.0)
     assert heard is not None
-    return workers.hear(*heard), heard[1]
+    return workers.handle(*heard), heard[1]
 
 
 def test_a_worker_is_kept_for_the_next_task() -> None:

@@ -126,7 +126,7 @@ def test_killed_workers_take_nothing_with_them(
     assert agree(result, alone)
     # What the last worker reported before it died may have closed the interval.
     assert result.status in (Status.CLOSED, *([Status.EXHAUSTED] if killed == 2 else []))
-    assert set(result.notes) == {"a worker ended early: the worker ended without a word"}
+    assert set(result.notes) == {"a worker ended early: the worker ended unexpectedly"}
     assert children_of(os.getpid()) == kill.before
 
 

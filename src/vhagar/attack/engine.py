@@ -6,10 +6,10 @@ import math
 import time
 from dataclasses import dataclass, replace
 
-from vhagar.attack.beside import attack_here, offer
+from vhagar.attack.concurrent import attack_here, offer
 from vhagar.attack.incumbents import AttackFound
 from vhagar.attack.options import AttackOptions
-from vhagar.attack.worker import AttackJob, attack_beside
+from vhagar.attack.worker import AttackJob, attack_in_worker
 from vhagar.dataset import named_dataset
 from vhagar.engine import AbstractEngine
 from vhagar.errors import InvalidInput
@@ -78,15 +78,15 @@ def _run_in_processes(run: Run, job: AttackJob, count: int, deadline: float) -> 
     """Run several attacks with different seeds that share what they find."""
     with ProcessPool() as pool:
         for k in range(count):
-            pool.start(k, (attack_beside, job_of_worker(job, k)))
+            pool.start(k, (attack_in_worker, job_of_worker(job, k)))
         while len(pool) and not run.interval.closed:
             if time.monotonic() > deadline:
                 return True
-            heard = pool.next_message(deadline)
-            if heard is None:
+            received = pool.next_message(deadline)
+            if received is None:
                 run.report()
                 continue
-            name, message = heard
+            name, message = received
             if isinstance(message, AttackFound):
                 offer(run, message)
                 found = (message.target, message.root, message.x, message.parameters)

@@ -53,7 +53,7 @@ class HintsFound:
     hints: Mapping[int | None, Hints]
 
 
-def attack_beside(job: AttackJob, channel: Channel) -> None:
+def attack_in_worker(job: AttackJob, channel: Channel) -> None:
     """Attack in a worker: send an `AttackFound` for every improvement, and the hints at the end.
 
     The parent may send suggestions (see `attack`), one per message, or `StopAttack` at any time.

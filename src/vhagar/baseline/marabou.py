@@ -91,11 +91,11 @@ class _Search:
                 # Each question has its own time, from when it is asked.
                 end = min(time.monotonic() + limit, self._deadline)
                 pool.ask(waiting.pop(0), delta, threads, end)
-            heard = pool.hear()
-            if heard is None:
+            received = pool.next_answer()
+            if received is None:
                 self._run.report()
             else:
-                self._take(*heard, delta)
+                self._take(*received, delta)
             if time.monotonic() >= self._deadline:
                 break
         pool.drop_questions()

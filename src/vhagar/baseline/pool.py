@@ -33,18 +33,18 @@ class MarabouPool:
         self._workers.submit(place, task)
         self._ends[place] = end
 
-    def hear(self) -> tuple[Place, Answer | str] | None:
+    def next_answer(self) -> tuple[Place, Answer | str] | None:
         """An answer, or what went wrong; None after a moment of silence."""
-        heard = self._pool.next_message(min(self._ends.values()))
-        place = None if heard is None else self._workers.hear(*heard)
+        received = self._pool.next_message(min(self._ends.values()))
+        place = None if received is None else self._workers.handle(*received)
         if place is not None:
             del self._ends[place]
         for late in [late for late, end in self._ends.items() if time.monotonic() >= end]:
             self._workers.cancel(late)
             del self._ends[late]
-        if heard is None or place is None:
+        if received is None or place is None:
             return None
-        message = heard[1]
+        message = received[1]
         return place, (message.error or "it ended") if isinstance(message, Finished) else message
 
     def drop_questions(self) -> None:

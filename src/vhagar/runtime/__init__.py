@@ -1,1 +1,1 @@
-"""Worker pools, cores, threads and devices: what work runs on. Knows nothing of networks."""
+"""Worker pools, cores, threads and devices. Knows nothing of networks."""

@@ -1,4 +1,4 @@
-"""How many cores this process may use, which is often fewer than the machine has."""
+"""The number of cores that this process may use, often fewer than the machine has."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from pathlib import Path, PurePosixPath
 
 
 def available_cores(root: Path = Path("/")) -> int:
-    """The cores that this process may use: no more than its affinity and its cgroups allow.
+    """The number of cores that the process's affinity and cgroups allow.
 
-    A quota of one and a half cores counts as two. `root` is where `/proc` and `/sys` are.
+    A quota of one and a half cores counts as two. `root` is the folder of `/proc` and `/sys`.
     """
     quota = min(_quotas(root), default=math.inf)
     cores = _schedulable_cores()
@@ -26,7 +26,7 @@ def _schedulable_cores() -> int:
 
 
 def _quotas(root: Path) -> Iterator[float]:
-    """The limits of all control groups around this process, in cores."""
+    """The quotas, in cores, of all control groups that contain this process."""
     try:
         groups = (root / "proc/self/cgroup").read_text().splitlines()
     except OSError:
@@ -35,8 +35,8 @@ def _quotas(root: Path) -> Iterator[float]:
     for group in groups:
         _, controllers, path = group.split(":", 2)
         inside = PurePosixPath(path.lstrip("/"))
-        # Each group is limited by those around it. In a container its own path may not be visible,
-        # and the outermost folder is the container's.
+        # Each group is also limited by its parents. In a container, the group's own path may not be
+        # visible; the outermost folder is then the container's.
         for around in (inside, *inside.parents):
             if controllers == "":  # version 2
                 yield _quota_of(mounts / around / "cpu.max")
@@ -63,7 +63,7 @@ def _words(file: Path) -> list[str]:
 
 
 def _ratio(quota: str, period: str) -> float:
-    """The quota in cores; infinite where there is none, which is written `max` or -1."""
+    """The quota in cores; infinite if there is none, written as `max` or -1."""
     if not (quota.isdigit() and period.isdigit() and int(quota) and int(period)):
         return math.inf
     return int(quota) / int(period)

@@ -1,4 +1,4 @@
-"""Where batches are computed: on the CPU, or on a GPU where there is one."""
+"""Devices for batches, CPU or GPU, and helpers for torch."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from vhagar.errors import InvalidInput, VhagarError
 if TYPE_CHECKING:
     from scipy import sparse
 
-# torch is imported late, as it takes a second, and carries no types here: tensors are `Any`.
+# torch is imported only when needed, because that takes a second; so tensors have no static type.
 Tensor = Any
 _T = TypeVar("_T")
 
 
 def require_torch() -> Any:
-    """The torch module, or an error that says how to get it."""
+    """The torch module; an error that says how to install it if it is missing."""
     try:
         return importlib.import_module("torch")
     except ImportError as error:
@@ -35,21 +35,21 @@ def has_cuda() -> bool:
 
 
 def cuda_is_likely() -> bool:
-    """Whether it is worth asking: NVIDIA's driver is here. Asking itself imports torch."""
+    """Whether NVIDIA's driver is present. Unlike `has_cuda`, this does not import torch."""
     return any(Path(place).exists() for place in ("/dev/nvidiactl", "/dev/dxg"))
 
 
 def check_device(name: str) -> None:
-    """Complain about a GPU that is asked for and not there."""
+    """Raise an error if a GPU is requested and there is none."""
     if name == "cuda" and not has_cuda():
         raise InvalidInput(
-            "the device cuda was asked for, but PyTorch finds no CUDA GPU here; "
-            "use --device cpu, or auto to take a GPU where there is one"
+            "the device cuda was requested, but PyTorch finds no CUDA GPU; "
+            "use --device cpu, or auto to use a GPU if there is one"
         )
 
 
 def torch_device(name: str) -> Any:
-    """The device of that name; `auto` is a GPU where there is one."""
+    """The torch device of that name; `auto` is a GPU if there is one."""
     check_device(name)
     if name == "auto":
         name = "cuda" if has_cuda() else "cpu"
@@ -57,18 +57,18 @@ def torch_device(name: str) -> Any:
 
 
 def device_words(device: Any) -> str:
-    """The device for reports."""
+    """The device's name, for reports."""
     if device.type == "cuda":
         return f"cuda ({require_torch().cuda.get_device_name(device)})"
     return str(device.type)
 
 
 def sparse_tensor(matrix: sparse.csr_array, dtype: Any, device: Any) -> Tensor:
-    """A sparse matrix in torch, for products with dense ones."""
+    """A sparse matrix as a torch tensor, for products with dense ones."""
     torch, entries = require_torch(), matrix.tocoo()
-    places = [torch.as_tensor(part, dtype=torch.int64) for part in (entries.row, entries.col)]
+    indices = [torch.as_tensor(part, dtype=torch.int64) for part in (entries.row, entries.col)]
     return torch.sparse_coo_tensor(
-        torch.stack(places),
+        torch.stack(indices),
         torch.as_tensor(entries.data, dtype=dtype),
         matrix.shape,
         device=device,
@@ -78,7 +78,7 @@ def sparse_tensor(matrix: sparse.csr_array, dtype: Any, device: Any) -> Tensor:
 
 @contextmanager
 def full_precision() -> Iterator[None]:
-    """Float32 products as float32: no TF32 in matrix products and convolutions."""
+    """Disable TF32, so that float32 products and convolutions have full precision."""
     torch = require_torch()
     matmul, cudnn = torch.backends.cuda.matmul, torch.backends.cudnn
     before = matmul.allow_tf32, cudnn.allow_tf32
@@ -90,9 +90,9 @@ def full_precision() -> Iterator[None]:
 
 
 def in_parts(count: int, at_once: int, work: Callable[[int, int], _T]) -> list[_T]:
-    """`work(begin, end)` over `range(count)` in parts; out of memory, the parts shrink.
+    """Call `work(begin, end)` for consecutive parts of `range(count)`; out of memory, halve them.
 
-    A single item that does not fit is the caller's: the error goes on.
+    If even a single item does not fit, the error is raised.
     """
     torch = require_torch()
     done: list[_T] = []

@@ -1,6 +1,6 @@
 """Workers that run jobs and exchange messages with the process that started them.
 
-There is one interface, wherever the workers run: `processes.ProcessPool` starts them on this
+The interface is the same wherever the workers run: `processes.ProcessPool` starts them on this
 machine, `ray_pool.RayPool` in a Ray cluster.
 """
 
@@ -21,32 +21,32 @@ class Channel:
     """A worker's connection to the process that started it."""
 
     send: Callable[[Any], None]
-    receive: Callable[[], Any]  # waits for the next message; EOFError when nobody is left
+    receive: Callable[[], Any]  # waits for the next message; EOFError if the parent is gone
 
 
-# A module-level function and its first argument. It is called with a `Channel` besides.
+# A module-level function and its first argument; the second is a `Channel`.
 Job = tuple[Callable[[Any, Channel], None], Any]
 
 
 @dataclass(frozen=True, eq=False)
 class Finished:
-    """A worker's last message. `error` says what went wrong, if anything did."""
+    """A worker's last message; `error` describes what went wrong, if anything did."""
 
     error: str | None
 
 
-# What is said of a worker that was killed, or ended by itself in the middle of its job.
-WITHOUT_A_WORD = "the worker ended without a word"
-# How long to wait for a message before looking around, in seconds.
+# The error of a worker that was killed, or that exited in the middle of its job.
+UNEXPECTED_END = "the worker ended unexpectedly"
+# Seconds to wait for a message before the caller checks other things.
 HEARTBEAT = 0.25
 
 
 def worker_environment() -> dict[str, str]:
-    """The environment variables that a worker needs besides its parent's."""
-    # The package may be a checkout on sys.path: the worker finds it all the same.
-    root = str(Path(__file__).resolve().parents[2])
-    paths = [root, os.environ.get("PYTHONPATH", "")]
-    # One core each: linear algebra must not start threads of its own.
+    """The environment variables that a worker needs in addition to its parent's."""
+    # The package may be a checkout that is only on the parent's sys.path.
+    source = str(Path(__file__).resolve().parents[2])
+    paths = [source, os.environ.get("PYTHONPATH", "")]
+    # One core each: linear algebra must not start threads.
     return {
         "PYTHONPATH": os.pathsep.join(filter(None, paths)),
         "OMP_NUM_THREADS": "1",
@@ -59,25 +59,24 @@ class AbstractWorker(ABC):
 
     @abstractmethod
     def tell(self, message: Any) -> None:
-        """Send the worker a message. Never blocks, however busy the worker is."""
+        """Send the worker a message, without ever blocking."""
 
     @abstractmethod
     def stop(self) -> None:
-        """End the worker now, whatever it is doing."""
+        """End the worker at once, whatever it is doing."""
 
 
 @dataclass(frozen=True, eq=False)
 class _Running:
     worker: AbstractWorker
-    turn: int  # tells workers of the same name apart
+    turn: int  # distinguishes successive workers of the same name
 
 
 class AbstractPool(ABC):
-    """Named workers, each of which runs one job. As a context manager it leaves none behind.
+    """Named workers, each of which runs one job. As a context manager, it stops them all at exit.
 
-    The last message of every worker is one `Finished`, also if the worker was killed; the worker
-    is then no longer in the pool. Nothing is heard of a worker that was stopped. In both cases its
-    name may be used again.
+    Every worker's last message is one `Finished`, even if it was killed; the worker then leaves the
+    pool. A worker that was stopped sends nothing more. In both cases its name may be used again.
     """
 
     def __init__(self) -> None:
@@ -86,8 +85,8 @@ class AbstractPool(ABC):
         self._turns = 0
 
     @abstractmethod
-    def _launch(self, job: Job, hear: Callable[[Any], None]) -> AbstractWorker:
-        """Start a worker; `hear` is called with its messages, `Finished` last, from any thread."""
+    def _launch(self, job: Job, on_message: Callable[[Any], None]) -> AbstractWorker:
+        """Start a worker. Any thread may call `on_message` with its messages, `Finished` last."""
 
     def start(self, name: Any, job: Job) -> None:
         """Start a worker under a name that no running worker has."""
@@ -102,20 +101,20 @@ class AbstractPool(ABC):
         return name in self._running
 
     def __iter__(self) -> Iterator[Any]:
-        """The names of the workers, which may be stopped meanwhile."""
+        """The names of the workers, which may be stopped during the iteration."""
         return iter(list(self._running))
 
     def __len__(self) -> int:
         return len(self._running)
 
     def tell(self, name: Any, message: Any) -> None:
-        """Send a worker a message. Never blocks, however busy the worker is."""
+        """Send a worker a message, without ever blocking."""
         self._running[name].worker.tell(message)
 
     def next_message(self, deadline: float, patience: float = HEARTBEAT) -> tuple[Any, Any] | None:
-        """A worker's name and its message; None at the deadline or when patience has run out.
+        """The next message with its worker's name; None at the deadline or after `patience`.
 
-        The deadline is a moment of `time.monotonic()`, patience is in seconds.
+        The deadline is a time of `time.monotonic()`, `patience` a number of seconds.
         """
         until = min(deadline, time.monotonic() + patience)
         while True:
@@ -130,7 +129,7 @@ class AbstractPool(ABC):
             return name, message
 
     def stop(self, name: Any) -> None:
-        """End a worker now, if it is still there; nothing is heard of it any more."""
+        """End a worker at once, if it is still there, and drop its messages."""
         running = self._running.pop(name, None)
         if running is not None:
             running.worker.stop()

@@ -1,8 +1,8 @@
 """Worker processes on this machine.
 
 A worker is a fresh interpreter that reads one pickled job from its standard input and writes
-pickled messages to its standard output. Unlike multiprocessing this never imports the caller's main
-module, so scripts need no guard, and a worker can be ended at once whatever a solver is doing.
+pickled messages to its standard output. Unlike multiprocessing, this never imports the caller's
+main module, so scripts need no guard; and a worker can be killed at once, even inside a solver.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from vhagar.runtime.pool import (
-    WITHOUT_A_WORD,
+    UNEXPECTED_END,
     AbstractPool,
     AbstractWorker,
     Channel,
@@ -31,17 +31,17 @@ from vhagar.runtime.pool import (
 
 
 class ProcessPool(AbstractPool):
-    """Workers that are processes on this machine. None outlives this process."""
+    """Workers that are processes on this machine, none of which outlives this one."""
 
-    def _launch(self, job: Job, hear: Callable[[Any], None]) -> AbstractWorker:
-        return _Process(job, hear)
+    def _launch(self, job: Job, on_message: Callable[[Any], None]) -> AbstractWorker:
+        return _Process(job, on_message)
 
 
 class _Process(AbstractWorker):
     """A worker process; two threads keep its pipes moving."""
 
-    def __init__(self, job: Job, hear: Callable[[Any], None]) -> None:
-        self._hear = hear
+    def __init__(self, job: Job, on_message: Callable[[Any], None]) -> None:
+        self._on_message = on_message
         with _sigint_blocked():
             self._process = subprocess.Popen(
                 [sys.executable, "-c", "from vhagar.runtime.processes import work; work()"],
@@ -58,7 +58,7 @@ class _Process(AbstractWorker):
             thread.start()
 
     def tell(self, message: Any) -> None:
-        # Pickled at once: what is sent may change afterwards, were it only by a cached property.
+        # Pickled at once, because the message may change later, if only by a cached property.
         self._outbox.put(pickle.dumps(message))
 
     def _write(self) -> None:
@@ -71,24 +71,24 @@ class _Process(AbstractWorker):
     def _read(self) -> None:
         """Pass on messages until the worker ends."""
         assert self._process.stdout is not None
-        last = Finished(WITHOUT_A_WORD)
+        last = Finished(UNEXPECTED_END)
         try:
             while True:
                 message = pickle.load(self._process.stdout)
                 if isinstance(message, Finished):
                     last = message
                     break
-                self._hear(message)
+                self._on_message(message)
         except (EOFError, OSError, pickle.UnpicklingError):
-            pass  # ended or killed: `last` says so
-        except Exception as problem:  # whoever sends what cannot be read is of no use
+            pass  # the worker exited or was killed, which `last` reports
+        except Exception as problem:  # no more messages can be read from this worker
             last = Finished(f"unreadable message: {type(problem).__name__}: {problem}")
-        self._hear(last)
+        self._on_message(last)
 
     def stop(self) -> None:
         self._process.kill()
         self._process.wait()
-        self._outbox.put(None)  # the end
+        self._outbox.put(None)  # ends the writing thread
         for thread in self._threads:
             thread.join()
         if self._process.stdout is not None:
@@ -97,7 +97,7 @@ class _Process(AbstractWorker):
 
 @contextlib.contextmanager
 def _sigint_blocked() -> Iterator[None]:
-    """A worker inherits this: Ctrl-C must not meet it while it is still importing."""
+    """Block SIGINT; a worker started inside inherits it, so that Ctrl-C cannot end its imports."""
     if sys.platform == "win32":
         yield
         return
@@ -109,18 +109,18 @@ def _sigint_blocked() -> Iterator[None]:
 
 
 def _end_with(parent: int) -> None:
-    """A parent that was killed stops nobody: its workers end by themselves."""
+    """Exit when the parent is gone: a killed parent cannot stop its workers."""
     while os.getppid() == parent:
         time.sleep(0.5)
     os._exit(1)
 
 
 def work() -> None:
-    """The worker's side: one job in, messages out."""
-    # Ctrl-C reaches the whole process group; the parent alone decides what it means.
+    """Run one job; the entry point of a worker process."""
+    # Ctrl-C reaches the whole process group, but only the parent handles it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
-    # Solvers print; messages must not be mixed with that.
+    # Keep messages apart from what solvers print.
     channel = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
 

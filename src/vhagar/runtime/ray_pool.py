@@ -1,6 +1,6 @@
-"""Workers in a Ray cluster: each is an actor, a process of its own on some machine.
+"""Workers in a Ray cluster, each of which is an actor with its own process.
 
-An actor is killed to stop what it is doing; nothing else depends on it.
+A worker is stopped by killing its actor; nothing else depends on it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 
 from vhagar.errors import InvalidInput
 from vhagar.runtime.pool import (
-    WITHOUT_A_WORD,
+    UNEXPECTED_END,
     AbstractPool,
     AbstractWorker,
     Channel,
@@ -28,12 +28,12 @@ from vhagar.runtime.pool import (
 
 _CONNECT_SECONDS = 10.0
 _NO_RAY = 'Ray is not installed; pip install "vhagar[ray]"'
-# Messages reach an actor beside its job, one after the other.
+# The concurrency group in which an actor receives messages, one by one, while its job runs.
 _INBOX = "inbox"
 
 
 class _Actor:
-    """What runs in the cluster."""
+    """The worker's side, which runs in the cluster."""
 
     def __init__(self) -> None:
         self._inbox: queue.SimpleQueue[Any] = queue.SimpleQueue()
@@ -42,7 +42,7 @@ class _Actor:
         self._inbox.put(message)
 
     def run(self, job: Job) -> Iterator[Any]:
-        """Messages as they come: the job runs in a thread of its own beside this generator."""
+        """Run the job in a thread and yield its messages as they come."""
         outbox: queue.SimpleQueue[Any] = queue.SimpleQueue()
 
         def work() -> None:
@@ -61,9 +61,9 @@ class _Actor:
 
 
 class RayPool(AbstractPool):
-    """Actors of a Ray cluster: the one at `address`, or a local one that is started for this.
+    """Actors of the Ray cluster at `address`, or of a new local one.
 
-    Each worker takes so many cores and GPUs of the cluster.
+    Each worker takes `cores` cores and `gpus` GPUs of the cluster.
     """
 
     def __init__(self, address: str | None = None, cores: int = 1, gpus: float = 0.0) -> None:
@@ -80,7 +80,7 @@ class RayPool(AbstractPool):
     def _connect(self, address: str | None) -> None:
         settings: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
         if address is not None:
-            _require_somebody_at(address)
+            _require_cluster_at(address)
             settings["address"] = address
         else:
             settings["include_dashboard"] = False
@@ -90,23 +90,23 @@ class RayPool(AbstractPool):
         except (ConnectionError, ValueError, RuntimeError) as error:
             raise InvalidInput(f"cannot reach the Ray cluster at {address}: {error}") from None
 
-    def room(self) -> int:
-        """How many workers the cluster holds at a time; where there is no room, the pool closes."""
+    def capacity(self) -> int:
+        """How many workers the cluster can run at once; if none, close the pool and raise."""
         found = self._ray.cluster_resources()
-        room = int(found.get("CPU", 0) // self._cores)
+        capacity = int(found.get("CPU", 0) // self._cores)
         if self._gpus > 0:
-            room = min(room, int(found.get("GPU", 0) // self._gpus))
-        if room < 1:
+            capacity = min(capacity, int(found.get("GPU", 0) // self._gpus))
+        if capacity < 1:
             self.close()
             raise InvalidInput(
                 f"no problem fits into the Ray cluster: each needs {self._cores} core(s) and "
                 f"{self._gpus:g} GPU(s), and it has {found.get('CPU', 0):g} and "
                 f"{found.get('GPU', 0):g}"
             )
-        return room
+        return capacity
 
-    def _launch(self, job: Job, hear: Callable[[Any], None]) -> AbstractWorker:
-        return _RayWorker(self._ray, self._actor.remote(), job, hear)
+    def _launch(self, job: Job, on_message: Callable[[Any], None]) -> AbstractWorker:
+        return _RayWorker(self._ray, self._actor.remote(), job, on_message)
 
     def close(self) -> None:
         super().close()
@@ -115,40 +115,40 @@ class RayPool(AbstractPool):
 
 
 class _RayWorker(AbstractWorker):
-    """An actor with its job; a thread listens to it."""
+    """An actor with its job; a thread receives its messages."""
 
-    def __init__(self, ray: Any, actor: Any, job: Job, hear: Callable[[Any], None]) -> None:
-        self._ray, self._actor, self._hear = ray, actor, hear
+    def __init__(self, ray: Any, actor: Any, job: Job, on_message: Callable[[Any], None]) -> None:
+        self._ray, self._actor, self._on_message = ray, actor, on_message
         stream = actor.run.options(num_returns="streaming").remote(job)
         threading.Thread(target=self._listen, args=(stream,), daemon=True).start()
 
     def _listen(self, stream: Any) -> None:
-        """Pass on messages until the worker ends, one way or another."""
-        last = Finished(WITHOUT_A_WORD)
+        """Pass on messages until the worker ends, for whatever reason."""
+        last = Finished(UNEXPECTED_END)
         try:
             for reference in stream:
                 message = self._ray.get(reference)
                 if isinstance(message, Finished):
                     last = message
                 else:
-                    self._hear(message)
-        except Exception as error:  # Ray has many, and each means that the worker is gone
+                    self._on_message(message)
+        except Exception as error:  # Ray raises many kinds; all mean that the worker is gone
             last = Finished(f"{type(error).__name__}: {str(error).splitlines()[0]}")
-        self._hear(last)
+        self._on_message(last)
 
     def tell(self, message: Any) -> None:
         self._actor.tell.options(concurrency_group=_INBOX).remote(message)
 
     def stop(self) -> None:
-        with contextlib.suppress(Exception):  # it may be gone already
+        with contextlib.suppress(Exception):  # the actor may be gone already
             self._ray.kill(self._actor, no_restart=True)
 
 
-def _require_somebody_at(address: str) -> None:
-    """Ray waits for minutes where nobody answers."""
+def _require_cluster_at(address: str) -> None:
+    """Raise an error at once if nothing answers at the address; Ray would wait for minutes."""
     found = re.fullmatch(r"(?:ray://)?([^/:]+):(\d+)", address)
     if found is None:
-        return  # a word such as "auto", which Ray knows
+        return  # a keyword of Ray's, such as "auto"
     try:
         socket.create_connection((found[1], int(found[2])), _CONNECT_SECONDS).close()
     except OSError as error:
@@ -159,7 +159,7 @@ def _require_somebody_at(address: str) -> None:
 
 
 def _import_ray() -> Any:
-    # It asks to report usage to its makers, at every start: no.
+    # Otherwise Ray asks at every start whether it may report usage.
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     try:
         import ray

@@ -1,4 +1,4 @@
-"""Tasks for workers that serve one at a time, and wait for the next one in between."""
+"""Workers that process a sequence of tasks, one at a time."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ Key = TypeVar("Key")
 
 
 class TaskWorkers(Generic[Key]):
-    """Workers of a pool that are given tasks; started when they are needed, kept for the next task.
+    """Workers of a pool that process tasks; started on demand and reused.
 
-    `job` receives tasks and sends messages about each, the last of which `is_last` recognises; most
-    jobs answer with one. The pool may have other workers: whoever reads its messages passes those
-    of these workers (`name in workers`) to `hear`.
+    `job` receives tasks and answers each with messages, often just one; `is_last` recognises the
+    last of them. The pool may have other workers: its reader passes the messages of these workers
+    (`name in workers`) to `handle`.
     """
 
     def __init__(
@@ -28,14 +28,14 @@ class TaskWorkers(Generic[Key]):
 
     @property
     def busy(self) -> list[Key]:
-        """The tasks that are being worked on."""
+        """The keys of the tasks in progress."""
         return list(self._busy.values())
 
     def __contains__(self, name: Any) -> bool:
         return name in self._busy or name in self._idle
 
     def submit(self, key: Key, task: Any) -> None:
-        """Give a task to a worker that has none; it is known by its key from then on."""
+        """Give a task to an idle worker, or to a new one; `key` identifies the task."""
         if not self._idle:
             self._started += 1
             self._idle.append(("tasks", self._started))
@@ -44,11 +44,10 @@ class TaskWorkers(Generic[Key]):
         self._pool.tell(name, task)
         self._busy[name] = key
 
-    def hear(self, name: Any, message: Any) -> Key | None:
-        """The task that a message of a worker is about; None if the worker had none.
+    def handle(self, name: Any, message: Any) -> Key | None:
+        """Process a worker's message; return the key of its task, None if the worker had none.
 
-        After the last message of a task its worker is free for the next; after `Finished` the
-        worker is gone.
+        After the last message of its task, a worker is idle; after `Finished`, it is gone.
         """
         if isinstance(message, Finished):
             self._idle = [idle for idle in self._idle if idle != name]
@@ -59,13 +58,13 @@ class TaskWorkers(Generic[Key]):
         return self._busy.pop(name)
 
     def cancel(self, key: Key) -> None:
-        """Stop a task by ending its worker; nothing is heard of it any more."""
-        for name in [name for name, its_own in self._busy.items() if its_own == key]:
+        """Stop a task by ending its worker, and drop its messages."""
+        for name in [name for name, own in self._busy.items() if own == key]:
             del self._busy[name]
             self._pool.stop(name)
 
     def cancel_all(self) -> None:
-        """Stop all tasks; idle workers stay."""
+        """Stop all tasks; keep idle workers."""
         for key in self.busy:
             self.cancel(key)
 

@@ -1,4 +1,4 @@
-"""Work on all cores from one process: numpy's loops let other threads run."""
+"""Threads for numpy code, whose loops release the interpreter lock."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 
 def in_threads(work: Callable[[int], None], count: int, threads: int) -> None:
-    """`work(k)` for every k below `count`; the first error comes out."""
+    """Call `work(k)` for every k below `count`; raise the first error."""
     if min(threads, count) <= 1:
         for k in range(count):
             work(k)
@@ -16,6 +16,6 @@ def in_threads(work: Callable[[int], None], count: int, threads: int) -> None:
         try:
             for _ in pool.map(work, range(count)):
                 pass
-        except BaseException:  # also Ctrl-C: what has not begun must not begin any more
+        except BaseException:  # including Ctrl-C: start no more calls
             pool.shutdown(cancel_futures=True)
             raise

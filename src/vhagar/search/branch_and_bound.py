@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from vhagar.attack.beside import AttackBeside, AttackSchedule
+from vhagar.attack.concurrent import AttackSchedule, ConcurrentAttack
 from vhagar.attack.options import AttackOptions
 from vhagar.dataset import named_dataset
 from vhagar.engine import AbstractEngine
@@ -133,7 +133,7 @@ class _Search:
         # Read at once: a wrong file is an error before the search, not in its midst.
         self._dataset = named_dataset(run.options, run.original.domain)
         self._pool = ProcessPool()
-        self._attack: AttackBeside | None = None
+        self._attack: ConcurrentAttack | None = None
         self._gpu: GpuBeside | None = None
 
     def run_here(self, deadline: float) -> bool:
@@ -160,7 +160,7 @@ class _Search:
     def run_in_processes(self, count: int, deadline: float) -> bool:
         run = self._run
         with self._pool:
-            self._attack = self._attack_beside(deadline)
+            self._attack = self._concurrent_attack(deadline)
             for k in range(count):
                 self._pool.start(k, (explore, (run.reduced, run.options, k)))
             workers = set(range(count))
@@ -179,15 +179,15 @@ class _Search:
                     break  # nothing left to do
                 if not workers:
                     break  # nobody left to do it
-                heard = self._pool.next_message(deadline)
-                if heard is None:
+                received = self._pool.next_message(deadline)
+                if received is None:
                     run.report()
                     continue
-                self._handle(*heard, workers, idle)
+                self._handle(*received, workers, idle)
             self._announce()
             return False
 
-    def _attack_beside(self, deadline: float) -> AttackBeside | None:
+    def _concurrent_attack(self, deadline: float) -> ConcurrentAttack | None:
         run = self._run
         if not self._engine.attack or run.problem.perturbation is None:
             return None
@@ -201,7 +201,7 @@ class _Search:
         # Networks that linear programs can hold are too small for a GPU to be worth its start.
         device = "cuda" if run.options.device == "cuda" else "cpu"
         options = AttackOptions(seed=run.options.seed, device=device)
-        return AttackBeside(run, self._pool, options, stay, deadline, self._dataset)
+        return ConcurrentAttack(run, self._pool, options, stay, deadline, self._dataset)
 
     def _handle_gpu(self, gpu: GpuBeside, message: Any) -> None:
         if isinstance(message, GpuReport):
@@ -209,7 +209,7 @@ class _Search:
         if isinstance(message, Finished):
             self._frontier.abandon(gpu.name)
             self._gpu = None
-        gpu.hear(message)
+        gpu.handle(message)
 
     def _take_report(self, name: int, report: GpuReport) -> None:
         self._record(report.explored, in_ceiling=False)
@@ -219,7 +219,7 @@ class _Search:
 
     def _handle(self, name: Any, message: Any, workers: set[int], idle: set[int]) -> None:
         if self._attack is not None and name == self._attack.name:
-            self._attack.hear(message)
+            self._attack.handle(message)
         elif self._gpu is not None and name == self._gpu.name:
             self._handle_gpu(self._gpu, message)
         elif isinstance(message, WitnessFound):

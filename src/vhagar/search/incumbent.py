@@ -1,4 +1,4 @@
-"""The best confidence known, and which nodes need no more work because of it."""
+"""The best confidence found so far, and which nodes it prunes."""
 
 from __future__ import annotations
 
@@ -15,8 +15,10 @@ _RESOLUTION = 1e-12
 
 
 class Incumbent:
-    """The best confidence of a witness, `lower`, and the largest confidence there can be,
-    `ceiling`, as far as a worker has heard of them."""
+    """What a worker knows of the bounds on the answer.
+
+    `lower` is the best witness's confidence; `ceiling` bounds the confidence of any input.
+    """
 
     def __init__(self, problem: Problem, options: Options) -> None:
         self.lower = 0.0
@@ -28,13 +30,13 @@ class Incumbent:
         self._negligible = _RESOLUTION * float(scores.magnitude.max())
         self._relative_gap = options.relative_gap
 
-    def hear(self, lower: float, ceiling: float = math.inf) -> None:
-        """Take what others have found."""
+    def update(self, lower: float, ceiling: float = math.inf) -> None:
+        """Take bounds found elsewhere."""
         self.lower = max(self.lower, lower)
         self.ceiling = min(self.ceiling, ceiling)
 
     def settles(self, upper: float) -> bool:
-        """Whether a node with that bound is as good as closed."""
+        """Whether a node with that bound counts as closed."""
         upper = min(upper, self.ceiling)
         gap = max(self._relative_gap * upper, self._negligible)
         return upper - self.lower <= gap

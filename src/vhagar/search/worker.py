@@ -68,10 +68,10 @@ class SearchWorker:
     ) -> Explored:
         if isinstance(task, Task):
             solver = self._node_solver
-            solver.incumbent.hear(task.lower, task.ceiling)
+            solver.incumbent.update(task.lower, task.ceiling)
         else:
             solver = self._ceiling_solver()
-            solver.incumbent.hear(task.lower)
+            solver.incumbent.update(task.lower)
         return solver.explore(
             task.nodes, most_nodes, seconds, should_stop=lambda: time.monotonic() > stop_at
         )

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 
 from vhagar.errors import InvalidInput
-from vhagar.runtime.pool import WITHOUT_A_WORD, AbstractPool, Finished
+from vhagar.runtime.pool import UNEXPECTED_END, AbstractPool, Finished
 from vhagar.runtime.processes import ProcessPool
 from vhagar.runtime.tasks import TaskWorkers
 from vhagar.sweep.messages import Improved, Lost, Message, Task
@@ -15,10 +15,10 @@ from vhagar.sweep.worker import serve
 
 
 class Executor:
-    """Works on tasks in workers of a pool, `slots` at a time; workers stay alive between tasks.
+    """Runs tasks in the workers of a pool, `slots` at a time; workers stay alive between tasks.
 
-    Every task that was submitted ends with exactly one `Completed`, `Failed` or `Lost`, unless it
-    is cancelled: then nothing is heard of it any more.
+    Every submitted task ends with exactly one `Completed`, `Failed` or `Lost`, unless it is
+    cancelled: then no more messages about it arrive.
     """
 
     def __init__(self, pool: AbstractPool, slots: int) -> None:
@@ -35,13 +35,13 @@ class Executor:
 
     def next_message(self, seconds: float) -> Message | None:
         """The next message about a task; None if there is none for so many seconds."""
-        while (heard := self._pool.next_message(math.inf, seconds)) is not None:
-            message, number = heard[1], self._workers.hear(*heard)
+        while (received := self._pool.next_message(math.inf, seconds)) is not None:
+            message, number = received[1], self._workers.handle(*received)
             if not isinstance(message, Finished):
                 found: Message = message
                 return found
             if number is not None:  # else a worker is lost that had nothing to do
-                return Lost(number, message.error or WITHOUT_A_WORD)
+                return Lost(number, message.error or UNEXPECTED_END)
         return None
 
     def cancel(self, number: int) -> None:
@@ -61,7 +61,7 @@ def _ray(settings: Settings) -> Executor:
     from vhagar.runtime.ray_pool import RayPool
 
     pool = RayPool(settings.address, settings.workers, settings.gpus)
-    return Executor(pool, settings.jobs or pool.room())
+    return Executor(pool, settings.jobs or pool.capacity())
 
 
 # A new executor is one more line.

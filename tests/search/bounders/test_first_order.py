@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from vhagar import Network, Problem, Progress, Status, verify
-from vhagar.attack.beside import AttackSchedule
+from vhagar.attack.concurrent import AttackSchedule
 from vhagar.cli.main import main
 from vhagar.errors import InvalidInput
 from vhagar.network import Affine, Convolution, Relu, write_onnx

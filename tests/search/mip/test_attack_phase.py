@@ -78,7 +78,7 @@ def test_beside_it_ends_when_it_is_told(problem: Problem) -> None:
         while run.interval.lower == 0:
             heard = pool.next_message(math.inf, 100)
             assert heard is not None
-            attack.hear(*heard)
+            attack.handle(*heard)
         prepared = attack.ended()
         assert not attack.running
     assert prepared.lower == run.interval.lower > 0
@@ -90,8 +90,8 @@ def test_what_others_say_is_not_for_it(problem: Problem) -> None:
     run = Run(problem, Options())
     pool = ScriptedPool(lambda *_: Finished("out of memory"))
     attack = AttackPhase(run, MipOptions(), pool, math.inf)
-    attack.hear("somebody", Finished("an error of somebody"))
-    attack.hear("attack", HintsFound({1: Hints((), ())}))
+    attack.handle("somebody", Finished("an error of somebody"))
+    attack.handle("attack", HintsFound({1: Hints((), ())}))
     assert attack.running
     assert attack.ended().hints.keys() == {1}  # it is told to end, and fails
     assert run.result().notes == ("the attack ended early: out of memory",)

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from vhagar.attack.beside import AttackBeside, AttackSchedule, attack_here
+from vhagar.attack.concurrent import AttackSchedule, ConcurrentAttack, attack_here
 from vhagar.attack.options import AttackOptions
 from vhagar.dataset import named_dataset
 from vhagar.engine import AbstractEngine
@@ -83,7 +83,7 @@ class FirstOrder(AbstractEngine):
             require_torch().set_num_threads(max(1, available_cores() - 1))
         with ProcessPool() as pool:
             attack = _Attack(run, pool, deadline, self.attack)
-            bounding = _Bounding(run, device, deadline, attack.hear)
+            bounding = _Bounding(run, device, deadline, attack.poll)
             for plan in _CUDA_PLANS if device.type == "cuda" else _CPU_PLANS:
                 bounding.round(plan)
             attack.finish()
@@ -93,11 +93,11 @@ class FirstOrder(AbstractEngine):
 class _Bounding:
     """Upper bounds of all pieces and targets; one bound on the largest confidence for all."""
 
-    def __init__(self, run: Run, device: Any, deadline: float, hear: Callable[[], None]) -> None:
+    def __init__(self, run: Run, device: Any, deadline: float, poll: Callable[[], None]) -> None:
         self._run = run
         self._device = device
         self._deadline = deadline
-        self._hear = hear
+        self._poll = poll
         goals, roots = run.problem.goals, range(len(run.problem.pieces))
         self._uppers = {(goal, root): math.inf for goal in goals for root in roots}
         self._ceiling = math.inf
@@ -131,7 +131,7 @@ class _Bounding:
         self, problem: Problem, root: int | None, piece: AbstractPiece, plan: Plan
     ) -> dict[int | None, float]:
         """Bounds for every goal; none where there is no time left."""
-        self._hear()
+        self._poll()
         if self._run.interval.closed or self._is_late():
             return {}
         bounds = self._bounds(problem, root, piece)
@@ -140,7 +140,7 @@ class _Bounding:
             steps = plan.last if layer == last else plan.inner
             if steps is not None:
                 refine(bounds, layer, self._device, steps, self._is_late)
-                self._hear()
+                self._poll()
         return root_bounds(problem, bounds, problem.goals, self._device, plan.root, self._is_late)
 
     def _is_late(self) -> bool:
@@ -182,18 +182,20 @@ class _Attack:
         self._climbing = AttackOptions(
             polish=False, regions=False, seed=options.seed, device=options.device
         )
-        self._beside = AttackBeside(run, pool, self._climbing, _SCHEDULE, deadline, self._dataset)
+        self._attack = ConcurrentAttack(
+            run, pool, self._climbing, _SCHEDULE, deadline, self._dataset
+        )
         if wanted and options.processes:
-            self._beside.join_when_due()
+            self._attack.join_when_due()
 
-    def hear(self) -> None:
+    def poll(self) -> None:
         """Take what was found so far."""
-        while (heard := self._pool.next_message(0.0)) is not None:
-            self._beside.hear(heard[1])
+        while (received := self._pool.next_message(0.0)) is not None:
+            self._attack.handle(received[1])
 
     def finish(self) -> None:
         """Wait for the rest, or do it now."""
         if self._wanted and not self._run.options.processes:
             left = max(self._ends - time.monotonic(), 0.0)
             attack_here(self._run, self._climbing, left, self._dataset)
-        self._beside.finish(self._ends, _GRACE)
+        self._attack.finish(self._ends, _GRACE)

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from vhagar.attack.beside import AttackBeside, AttackSchedule, attack_here
+from vhagar.attack.concurrent import AttackSchedule, ConcurrentAttack, attack_here
 from vhagar.attack.hints import NO_HINT, Hints
 from vhagar.attack.options import AttackOptions
 from vhagar.dataset import named_dataset
@@ -49,7 +49,7 @@ class AttackPhase:
 
     def __init__(self, run: Run, options: MipOptions, pool: AbstractPool, deadline: float) -> None:
         self._run, self._options = run, options
-        self._beside: AttackBeside | None = None
+        self._attack: ConcurrentAttack | None = None
         now = time.monotonic()
         least = max(min(_LEAST_SHARE * (deadline - now), _LEAST_SECONDS), 0.0)
         self._earliest_end = now + least
@@ -57,24 +57,24 @@ class AttackPhase:
             how = AttackOptions(seed=run.options.seed, device=run.options.device)
             dataset = named_dataset(run.options, run.original.domain)
             counts = _counts(options)
-            self._beside = AttackBeside(run, pool, how, _SCHEDULE, deadline, dataset, counts)
-            self._beside.join_when_due()
+            self._attack = ConcurrentAttack(run, pool, how, _SCHEDULE, deadline, dataset, counts)
+            self._attack.join_when_due()
 
     @property
     def running(self) -> bool:
-        return self._beside is not None and self._beside.running
+        return self._attack is not None and self._attack.running
 
-    def hear(self, name: object, message: object) -> None:
+    def handle(self, name: object, message: object) -> None:
         """Take a message of the pool, if it is the attack's."""
-        if self._beside is not None and name == self._beside.name:
-            self._beside.hear(message)
+        if self._attack is not None and name == self._attack.name:
+            self._attack.handle(message)
 
     def ended(self) -> Prepared:
         """Let it come to an end, and see what it brought."""
-        if self._beside is None:
+        if self._attack is None:
             return _prepared(self._run, self._options, {})
-        self._beside.finish(self._earliest_end, _GRACE)
-        return _prepared(self._run, self._options, self._beside.hints)
+        self._attack.finish(self._earliest_end, _GRACE)
+        return _prepared(self._run, self._options, self._attack.hints)
 
 
 def _wanted(run: Run, options: MipOptions) -> bool:

@@ -107,11 +107,11 @@ def _run_in_processes(run: Run, options: MipOptions, deadline: float) -> bool:
         while len(pool) and not run.interval.closed:
             if time.monotonic() > deadline:
                 return True
-            heard = pool.next_message(deadline)
-            if heard is None:
+            received = pool.next_message(deadline)
+            if received is None:
                 run.report()
                 continue
-            goal, message = heard
+            goal, message = received
             if isinstance(message, Finished):
                 if message.error is not None:
                     _note_failure(run, goal, message.error)
@@ -130,11 +130,11 @@ def _prepare_in_processes(
     problem = run.problem
     attack = AttackPhase(run, options, pool, deadline)
 
-    def on_other(heard: tuple[Any, Any] | None) -> None:
-        if heard is None:
+    def on_other(received: tuple[Any, Any] | None) -> None:
+        if received is None:
             run.report()
         else:
-            attack.hear(*heard)
+            attack.handle(*received)
 
     size = max(run.options.worker_count - attack.running, 1)
     runner = TasksInPool(problem, options, size, pool, on_other, run.note)

@@ -171,11 +171,11 @@ class TasksInPool(AbstractTaskRunner):
                 workers.submit(task, task)
             if not workers.busy:
                 return
-            heard = self._pool.next_message(patience)
-            if heard is None or heard[0] not in workers:
-                self._on_other(heard)
+            received = self._pool.next_message(patience)
+            if received is None or received[0] not in workers:
+                self._on_other(received)
                 continue
-            message, answered = heard[1], workers.hear(*heard)
+            message, answered = received[1], workers.handle(*received)
             if isinstance(message, SolverMissing):
                 raise SolverUnavailable(message.reason)
             if isinstance(message, Finished):

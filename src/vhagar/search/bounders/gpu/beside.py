@@ -72,7 +72,7 @@ class GpuBeside:
             self._in_time = time.monotonic()
         return time.monotonic() - self._in_time > _PATIENCE
 
-    def hear(self, message: Any) -> None:
+    def handle(self, message: Any) -> None:
         """It has done its task, or is ready for the first one, or gone."""
         if isinstance(message, Finished):
             self._run.note(f"the bounding in batches ended early: {message.error}")
@@ -110,7 +110,7 @@ class GpuHere:
     def explore(
         self, nodes: list[Node], most_nodes: int, ceiling: float, deadline: float
     ) -> Explored:
-        self._node_solver.incumbent.hear(self._run.interval.lower, ceiling)
+        self._node_solver.incumbent.update(self._run.interval.lower, ceiling)
         return self._node_solver.explore(
             nodes, most_nodes, should_stop=lambda: time.monotonic() > deadline
         )

@@ -35,7 +35,7 @@ def explore_on_gpu(argument: tuple[Problem, Options, int, bool], channel: Channe
     heap = NodeHeap()
     while True:
         task: GpuTask = channel.receive()
-        solver.incumbent.hear(task.lower, task.ceiling)
+        solver.incumbent.update(task.lower, task.ceiling)
         heap.push(task.nodes)
         explored = solver.work(heap, 10**9, _SECONDS)
         back = explored.open + heap.pop(task.wanted)

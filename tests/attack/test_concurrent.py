@@ -1,4 +1,4 @@
-"""The attack beside a search: it joins, is told of incumbents, and its word is checked."""
+"""The attack alongside a search: it starts, is told of incumbents, and its attacks are checked."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 from vhagar import Problem
 from vhagar.attack import AttackOptions, Hints
-from vhagar.attack.beside import AttackBeside, AttackSchedule, attack_here
+from vhagar.attack.concurrent import AttackSchedule, ConcurrentAttack, attack_here
 from vhagar.attack.incumbents import AttackFound
 from vhagar.attack.worker import AttackJob, HintsFound, StopAttack
 from vhagar.options import Options
@@ -49,15 +49,17 @@ def found(problem: Problem, pixel: float) -> AttackFound:
     return AttackFound(1, 0, x, np.zeros(0), replace(witness, confidence=99.0))
 
 
-def beside(problem: Problem, pool: ScriptedPool, **more: Any) -> tuple[Run, AttackBeside]:
+def concurrent_attack(
+    problem: Problem, pool: ScriptedPool, **more: Any
+) -> tuple[Run, ConcurrentAttack]:
     run = Run(problem, Options())
     schedule = AttackSchedule(share=0.5, most=10.0, after=more.pop("after", 0.0))
-    return run, AttackBeside(run, pool, OPTIONS, schedule, math.inf, **more)
+    return run, ConcurrentAttack(run, pool, OPTIONS, schedule, math.inf, **more)
 
 
 def test_it_joins_once_and_when_it_is_due(corner: Problem, monkeypatch: pytest.MonkeyPatch) -> None:
     pool = ScriptedPool()
-    _, attack = beside(corner, pool, after=5.0)
+    _, attack = concurrent_attack(corner, pool, after=5.0)
     attack.suggest(1, 0, np.zeros(16), np.zeros(0))  # nobody is there to hear it
     attack.join_when_due()
     assert not attack.running
@@ -74,26 +76,26 @@ def test_it_joins_once_and_when_it_is_due(corner: Problem, monkeypatch: pytest.M
 
 
 def test_what_it_finds_is_checked_again(corner: Problem) -> None:
-    run, attack = beside(corner, ScriptedPool())
-    attack.hear(found(corner, 1.0))
+    run, attack = concurrent_attack(corner, ScriptedPool())
+    attack.handle(found(corner, 1.0))
     assert 0 < run.interval.lower < 4.0
     before = run.interval.lower
-    attack.hear(replace(found(corner, 1.0), parameters=np.ones(3)))
-    attack.hear(replace(found(corner, 1.0), x=np.full(16, np.nan)))
+    attack.handle(replace(found(corner, 1.0), parameters=np.ones(3)))
+    attack.handle(replace(found(corner, 1.0), x=np.full(16, np.nan)))
     assert run.interval.lower == before
 
 
 def test_it_may_run_for_its_hints_alone(corner: Problem) -> None:
-    run, attack = beside(corner, ScriptedPool(), offers=False)
-    attack.hear(found(corner, 1.0))
-    attack.hear(HintsFound({1: Hints((), ())}))
+    run, attack = concurrent_attack(corner, ScriptedPool(), offers=False)
+    attack.handle(found(corner, 1.0))
+    attack.handle(HintsFound({1: Hints((), ())}))
     assert run.interval.lower == 0.0
     assert attack.hints.keys() == {1}
 
 
 def test_it_hears_of_incumbents(corner: Problem) -> None:
     heard: list[Any] = []
-    _, attack = beside(corner, ScriptedPool(lambda job, message: heard.append(message)))
+    _, attack = concurrent_attack(corner, ScriptedPool(lambda job, message: heard.append(message)))
     attack.join_when_due()
     x = np.zeros(16)
     attack.suggest(1, 0, x, np.zeros(0))
@@ -105,7 +107,7 @@ def test_it_hears_of_incumbents(corner: Problem) -> None:
 def test_its_last_words_are_heard(corner: Problem) -> None:
     """It is told to end, and what it found until then counts."""
     pool = ScriptedPool(lambda job, message: message == StopAttack() and found(corner, 1.0))
-    run, attack = beside(corner, pool)
+    run, attack = concurrent_attack(corner, pool)
     attack.join_when_due()
     begun = time.monotonic()
     attack.finish(until=begun, grace=0.3)
@@ -115,10 +117,10 @@ def test_its_last_words_are_heard(corner: Problem) -> None:
 
 
 def test_an_early_end_is_noted_and_a_proper_one_is_not(corner: Problem) -> None:
-    run, attack = beside(corner, ScriptedPool())
-    attack.hear(Finished(None))
+    run, attack = concurrent_attack(corner, ScriptedPool())
+    attack.handle(Finished(None))
     assert not run.result().notes
-    attack.hear(Finished("MemoryError"))
+    attack.handle(Finished("MemoryError"))
     assert run.result().notes == ("the attack ended early: MemoryError",)
 
 

@@ -14,7 +14,7 @@ from vhagar.attack.hints import Hints
 from vhagar.attack.incumbents import AttackFound
 from vhagar.attack.options import AttackOptions
 from vhagar.attack.run import AttackResult, attack
-from vhagar.attack.worker import AttackJob, HintsFound, StopAttack, attack_beside
+from vhagar.attack.worker import AttackJob, HintsFound, StopAttack, attack_in_worker
 from vhagar.result import Run
 from vhagar.runtime.pool import AbstractPool, Finished
 
@@ -42,10 +42,10 @@ class AttackSchedule:
         return max(min(wanted, _LARGEST_SHARE * left), 0.0)
 
 
-class AttackBeside:
+class ConcurrentAttack:
     """The attack in a worker of a search's pool.
 
-    The search passes the worker's messages to `hear` and may suggest its own incumbents. Attacks
+    The search passes the worker's messages to `handle` and may suggest its own incumbents. Attacks
     are offered to the run's interval unless `offers` is false.
     """
 
@@ -79,14 +79,14 @@ class AttackBeside:
         self._joins = None
         seconds = self._schedule.seconds(self._deadline - now)
         job = AttackJob(self._run.original, self._options, seconds, self._dataset)
-        self._pool.start(self.name, (attack_beside, job))
+        self._pool.start(self.name, (attack_in_worker, job))
 
     def suggest(self, target: int | None, root: int, x: Array, parameters: Array) -> None:
         """Give the attack a witness that the search found, to start from."""
         if self.running:
             self._pool.tell(self.name, (target, root, x, parameters))
 
-    def hear(self, message: Any) -> None:
+    def handle(self, message: Any) -> None:
         """Process a message from the attack."""
         if isinstance(message, AttackFound) and self._offers:
             offer(self._run, message)
@@ -107,11 +107,11 @@ class AttackBeside:
             if time.monotonic() >= until:
                 told, until = True, time.monotonic() + grace
                 self._pool.tell(self.name, StopAttack())
-            heard = self._pool.next_message(until)
-            if heard is None:
+            received = self._pool.next_message(until)
+            if received is None:
                 self._run.report()
-            elif heard[0] == self.name:
-                self.hear(heard[1])
+            elif received[0] == self.name:
+                self.handle(received[1])
         self.stop()
 
     def stop(self) -> None:
