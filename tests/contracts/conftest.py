@@ -16,6 +16,7 @@ from vhagar.perturbation.box_affine import BoxAffinePiece
 from vhagar.perturbation.interpolation import rotation_matrix
 from vhagar.perturbation.shifted_linf_ball import ShiftedLinfBallPiece
 from vhagar.solver.linear_model import LinearModel
+from vhagar.solver.scaling import Scaled
 
 Points = tuple[np.ndarray, np.ndarray]
 
@@ -156,7 +157,8 @@ def _interpolated(weights: np.ndarray, exact: np.ndarray, black: Fraction) -> np
 
 
 def has_solution(model: LinearModel) -> bool:
-    arrays = model.arrays()
+    """Whether HiGHS finds one, in the form that every backend is given."""
+    integer, arrays = model.arrays().integer, Scaled(model.arrays())
     lp = highspy.HighsLp()
     lp.num_row_, lp.num_col_ = arrays.matrix.shape
     lp.col_cost_ = np.zeros(lp.num_col_)
@@ -167,7 +169,7 @@ def has_solution(model: LinearModel) -> bool:
     lp.a_matrix_.index_ = arrays.matrix.indices
     lp.a_matrix_.value_ = arrays.matrix.data
     kinds = (highspy.HighsVarType.kContinuous, highspy.HighsVarType.kInteger)
-    lp.integrality_ = [kinds[int(flag)] for flag in arrays.integer]
+    lp.integrality_ = [kinds[int(flag)] for flag in integer]
     solver = highspy.Highs()
     solver.setOptionValue("output_flag", False)
     assert solver.passModel(lp) == highspy.HighsStatus.kOk
