@@ -85,5 +85,6 @@ def _check_module(words: Sequence[str], monkeypatch: pytest.MonkeyPatch) -> None
     assert path.is_file(), path
     if "argparse" in path.read_text():
         monkeypatch.setattr(sys, "argv", [str(path), *arguments])
+        monkeypatch.delitem(sys.modules, module, raising=False)  # other tests import it, too
         with pytest.raises(_Parsed):
             runpy.run_module(module, run_name="__main__")
