@@ -61,7 +61,7 @@ def make_witness() -> Callable[..., Witness]:
 
 
 @pytest.fixture
-def make_result() -> Callable[..., Result]:
+def make_result(make_problem: Callable[..., Problem]) -> Callable[..., Result]:
     """A result; `lower` is the witness's confidence."""
 
     def make(
@@ -72,9 +72,11 @@ def make_result() -> Callable[..., Result]:
         notes: tuple[str, ...] = (),
         history: tuple[Moment, ...] | None = None,
         max_confidence: Interval | None = None,
+        problem: Problem | None = None,
     ) -> Result:
         lower = 0.0 if witness is None else witness.confidence
         return Result(
+            problem=problem or make_problem(),
             lower=lower,
             upper=upper,
             status=status,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -42,6 +43,9 @@ def test_dir_lists_the_public_api_and_nothing_else() -> None:
     assert sorted(listed) == sorted([*vhagar.__all__, "__version__"])
     assert {"verify", "attack", "local", "sweep", "check", "max_confidence"} <= set(listed)
     assert not [name for name in vhagar.__all__ if name.startswith("_")]
+    # Type checkers re-export only what keeps its name.
+    table = Path(vhagar.__file__).with_suffix(".pyi").read_text()
+    assert re.findall(r"import (\w+) as (?!\1\b)", table) == []
 
 
 @pytest.mark.parametrize("name", vhagar.__all__)
@@ -141,6 +145,32 @@ def test_a_sweep_by_keywords_and_by_a_study(model: Path, tmp_path: Path) -> None
         assert store.study() == study
     with pytest.raises(InvalidInput, match="unknown key 'perturbation'"):
         vhagar.sweep(store=tmp_path / "c.db", networks=[model], perturbation="linf(0.1)")
+
+
+def test_a_local_result_shows_itself(model: Path, tmp_path: Path) -> None:
+    image = np.array([0.9, 0.1])
+    safe = vhagar.local(model, image=image, perturbation="linf(0.01)")
+    assert str(safe).startswith("Proven: every version of the image, classified 0, keeps its class")
+    assert repr(safe).startswith("LocalResult(ROBUST, margin [")
+    broken = vhagar.local(model, image=image, perturbation="linf(0.4)")
+    assert str(broken) == (
+        "Counterexample: a version of the image, classified 0, is classified 1 under linf(0.4)."
+    )
+    for result in (safe, broken):
+        assert result.summary().splitlines()[-1] == str(result) == result.to_dict()["message"]
+        assert str(result) in result._repr_html_()
+        result.plot(tmp_path / "local.png")
+        assert (tmp_path / "local.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_result_plots_itself(network: Network, tmp_path: Path) -> None:
+    problem = Problem(network, perturbation="linf(0.25)", source=0, targets=1)
+    result = vhagar.verify(problem, timeout=20, workers=0)
+    figure = result.plot(tmp_path / "result.svg")
+    assert len(figure.axes) >= 4
+    assert (tmp_path / "result.svg").read_text().startswith("<?xml")
+    with pytest.raises(InvalidInput, match=r"\.png, \.pdf or \.svg"):
+        result.plot(tmp_path / "result.gif")
 
 
 def test_check_returns_what_was_proved(model: Path, tmp_path: Path) -> None:

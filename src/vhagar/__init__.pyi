@@ -6,7 +6,8 @@ from vhagar.errors import InvalidNetwork as InvalidNetwork
 from vhagar.errors import UnsupportedOperator as UnsupportedOperator
 from vhagar.errors import VhagarError as VhagarError
 from vhagar.local.local import local as local
-from vhagar.local.problem import LocalResult as LocalResult
+from vhagar.local.result import LocalResult as LocalResult
+from vhagar.local.result import LocalVerdict as LocalVerdict
 from vhagar.network import Network as Network
 from vhagar.network import read_onnx as read_onnx
 from vhagar.network import save_model as save_model
@@ -17,6 +18,7 @@ from vhagar.perturbation import AffineMap as AffineMap
 from vhagar.perturbation import AffinePerturbation as AffinePerturbation
 from vhagar.perturbation import Brightness as Brightness
 from vhagar.perturbation import Contrast as Contrast
+from vhagar.perturbation import Domain as Domain
 from vhagar.perturbation import Linf as Linf
 from vhagar.perturbation import Occlusion as Occlusion
 from vhagar.perturbation import Patch as Patch
@@ -26,6 +28,7 @@ from vhagar.perturbation import Translation as Translation
 from vhagar.perturbation import UserPerturbation as UserPerturbation
 from vhagar.perturbation import affine_map as affine_map
 from vhagar.perturbation import compose as compose
+from vhagar.perturbation import parse_perturbation as parse_perturbation
 from vhagar.problem import Problem as Problem
 from vhagar.result import BoundKind as BoundKind
 from vhagar.result import Interval as Interval

@@ -128,9 +128,33 @@ class Problem:
         return self.perturbation.pieces(self.domain, self.clip)
 
     @property
+    def all_others(self) -> bool:
+        """Whether every class but the source is a target."""
+        return len(self.targets) == self.network.classes - 1
+
+    def __str__(self) -> str:
+        """The question in a few words: `mnist_conv1, occlusion(14,14,3), class 2 to 3`."""
+        name = self.network.name
+        if self.perturbation is None:
+            return f"{name}, maximal confidence in class {self.source}"
+        targets = "any other" if self.all_others else listed(self.targets, "or")
+        unclipped = "" if self.clip else " unclipped"
+        return f"{name}, {self.perturbation}{unclipped}, class {self.source} to {targets}"
+
+    def __repr__(self) -> str:
+        return f"Problem({self})"
+
+    @property
     def goals(self) -> tuple[int | None, ...]:
         """What is searched one by one: each target, or None where nothing is attacked."""
         return self.targets or (None,)
+
+
+def listed(labels: Sequence[int], word: str) -> str:
+    """`3`, `3 or 5`, `3, 5 or 7`."""
+    if len(labels) == 1:
+        return str(labels[0])
+    return f"{', '.join(map(str, labels[:-1]))} {word} {labels[-1]}"
 
 
 def _class(network: Network, label: int, what: str) -> int:

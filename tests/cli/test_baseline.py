@@ -37,7 +37,7 @@ def test_dataset(question: list[str], tmp_path: Path, capsys: pytest.CaptureFixt
     np.savez(tmp_path / "data.npz", np.array([[0.8, 0.4], [1.0, 0.0]]))
     given = ["--dataset", str(tmp_path / "data.npz")]
     assert main(["baseline", "dataset", *question, *given]) == 0
-    assert "one with confidence 0.15 is pushed into class 1" in capsys.readouterr().out
+    assert "Counterexample at 0.15." in capsys.readouterr().out
     assert main(["baseline", "dataset", *question]) == 2
     assert "give it with --dataset" in capsys.readouterr().err
 

@@ -114,7 +114,7 @@ def test_verify(model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert printed.err == ""
     lines = printed.out.splitlines()
     assert lines[0] == "small, linf(0.1), class 0 to any other"
-    assert lines[-1].startswith("every input classified 0 with confidence above ")
+    assert lines[-1].startswith("Proven: no input classified 0 with confidence above ")
     assert f"wrote:    {output}" in lines
     assert f"wrote:    {plot}" in lines
     assert CONTROL_CODE not in printed.out
@@ -149,7 +149,7 @@ def test_confidence(model: str, tmp_path: Path, capsys: pytest.CaptureFixture[st
     code = main(["confidence", model, "--class", "1", "--json", str(output)])
     assert code == 0
     last = capsys.readouterr().out.splitlines()[-1]
-    assert last.startswith("the maximal confidence in class 1 is ")
+    assert last.startswith("Proven: no input is classified 1 with confidence above ")
     result = json.loads(output.read_text())
     assert result["problem"]["perturbation"] is None
     assert result["problem"]["source"] == 1
@@ -163,7 +163,7 @@ def test_certificate(
     files = ["--certificate", str(proof), "--json", str(output)]
     assert main([command[0], model, *command[1:], *files]) == 0
     check = f"vhagar check '{proof}' --model {model}"
-    assert f"proof:    {proof}, which this checks: {check}" in capsys.readouterr().out.splitlines()
+    assert f"proof:    {proof}; check with: {check}" in capsys.readouterr().out.splitlines()
     result = json.loads(output.read_text())
     assert result["certificate"] == {"file": str(proof), "check": check}
     head = read_certificate(proof, 3).head
@@ -193,7 +193,7 @@ def test_a_certificate_that_cannot_be_written_after_all(
     assert main(["verify", model, *VERIFY, "--certificate", str(proof)]) == 2
     printed = capsys.readouterr()
     assert "no space left on device" in printed.out
-    assert printed.out.splitlines()[-1].startswith("every input classified 0 ")
+    assert printed.out.splitlines()[-1].startswith("Proven: no input classified 0 ")
     assert printed.err == f"vhagar: error: there is no certificate {proof}\n"
 
 
@@ -348,7 +348,7 @@ def test_interrupted(
     lines = capsys.readouterr().out.splitlines()
     assert any(line.startswith("interval: [0, ") for line in lines)
     assert any(line.startswith("status:   the run was interrupted") for line in lines)
-    assert lines[-1].endswith("no attackable input was found")
+    assert lines[-1].endswith("No counterexample was found.")
     assert json.loads(output.read_text())["status"] == "interrupted"
     assert plot.exists()
 
@@ -362,7 +362,7 @@ def test_interrupted_with_percent_keeps_the_answer(
     assert main(["verify", model, *VERIFY, "--engine", engine, "--percent"]) == 130
     printed = capsys.readouterr().out
     assert "the maximal confidence was not computed" in printed
-    assert printed.splitlines()[-1].startswith("every input classified 0 ")
+    assert printed.splitlines()[-1].startswith("Proven: no input classified 0 ")
 
 
 def test_a_file_that_cannot_be_written_after_all_does_not_cost_the_answer(
@@ -377,7 +377,7 @@ def test_a_file_that_cannot_be_written_after_all_does_not_cost_the_answer(
     files = ["--json", str(folder / "out.json"), "--plot", str(tmp_path / "out.png")]
     assert main(["verify", model, *VERIFY, "--engine", engine, *files]) == 2
     printed = capsys.readouterr()
-    assert printed.out.splitlines()[-1].startswith("every input classified 0 ")
+    assert printed.out.splitlines()[-1].startswith("Proven: no input classified 0 ")
     assert f"vhagar: error: cannot write {folder / 'out.json'}" in printed.err
     assert (tmp_path / "out.png").exists()  # the other file is written all the same
 
@@ -394,7 +394,7 @@ def test_a_real_interrupt(hard_model: str, tmp_path: Path) -> None:
     lines += rest.splitlines()
     assert process.returncode == 130
     assert errors == ""
-    assert lines[-1].startswith("every input classified 0 with confidence above ")
+    assert lines[-1].startswith("Proven: no input classified 0 with confidence above ")
     result = json.loads(output.read_text())
     assert result["status"] == "interrupted"
     assert read_certificate(proof, 10).head["claims"]["upper"] == result["upper"]

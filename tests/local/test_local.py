@@ -15,7 +15,8 @@ from vhagar import InvalidInput, Network
 from vhagar.cli.main import main
 from vhagar.dataset import read_image
 from vhagar.local import run
-from vhagar.local.problem import LocalProblem, LocalVerdict
+from vhagar.local.problem import LocalProblem
+from vhagar.local.result import LocalVerdict
 from vhagar.local.run import verify_local
 from vhagar.network import Affine, Convolution, Relu, read_onnx, write_onnx
 from vhagar.network.network import confidence
@@ -242,7 +243,7 @@ def test_the_command_line(tmp_path: Path, capsys: Any, limit: float) -> None:
     broken = found["verdict"] == "broken"
     assert found["message"] in said
     assert broken == (limit == 0.9)
-    assert ("not robust" in said) == broken
+    assert ("Counterexample: " in said) == broken
     net = read_onnx(tmp_path / "model.onnx", mean=(0.4, 0.5, 0.6), std=0.25)
     np.testing.assert_allclose(found["image"], x.transpose(2, 0, 1), atol=1e-7)
     assert found["source"] == net.forward(np.array(found["image"])).argmax()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +14,14 @@ import pytest
 
 from vhagar.errors import InvalidInput
 from vhagar.result import Moment, Status
-from vhagar.result.figure import FigureData, draw, figure_format, witness_data
+from vhagar.result.figure import FigureData, draw, figure_data, figure_format
 
 Make = Callable[..., Any]
 
 
 @pytest.fixture
 def grey(make_problem: Make, make_result: Make, make_witness: Make) -> FigureData:
-    return witness_data(make_result(16.7741, Status.TIMEOUT, make_witness()), make_problem())
+    return figure_data(make_result(16.7741, Status.TIMEOUT, make_witness()))
 
 
 def test_a_grey_image(grey: FigureData) -> None:
@@ -43,7 +44,7 @@ def test_an_image_out_of_range_widens_the_scale(
 ) -> None:
     x = np.full((1, 3, 3), 0.9)
     result = make_result(20.0, Status.TIMEOUT, make_witness(x=x, x_p=x + 0.5))
-    data = witness_data(result, make_problem("brightness([0,0.5])", clip=False))
+    data = figure_data(replace(result, problem=make_problem("brightness([0,0.5])", clip=False)))
     assert data.witness is not None
     assert (data.witness.low, data.witness.high) == (0.0, 1.4)
 
@@ -53,7 +54,7 @@ def test_a_colour_image(make_problem: Make, make_result: Make, make_witness: Mak
     x_p = x.copy()
     x_p[0, 1, 2], x_p[2, 1, 2] = 0.6, 0.1
     result = make_result(20.0, Status.TIMEOUT, make_witness(x=x, x_p=x_p))
-    data = witness_data(result, make_problem(shape=(3, 4, 5)))
+    data = figure_data(replace(result, problem=make_problem(shape=(3, 4, 5))))
     assert data.image is not None
     assert data.difference is not None
     assert data.image.values.shape == (4, 5, 3)
@@ -69,7 +70,7 @@ def test_what_is_no_image_is_flat(
 ) -> None:
     x = np.random.default_rng(0).uniform(size=shape)
     result = make_result(20.0, Status.TIMEOUT, make_witness(x=x, x_p=x))
-    data = witness_data(result, make_problem(shape=shape))
+    data = figure_data(replace(result, problem=make_problem(shape=shape)))
     assert data.witness is not None
     assert data.difference is not None
     np.testing.assert_array_equal(data.witness.values, x.reshape(-1))
@@ -78,16 +79,16 @@ def test_what_is_no_image_is_flat(
 
 def test_a_tie_is_called_a_tie(make_problem: Make, make_result: Make, make_witness: Make) -> None:
     result = make_result(20.0, Status.TIMEOUT, make_witness(tie=True))
-    data = witness_data(result, make_problem())
+    data = figure_data(result)
     assert data.image is not None
     assert data.image.title == "perturbed: an exact tie with 3\nmargin 0"
 
 
 def test_without_a_witness_only_the_bounds(make_problem: Make, make_result: Make) -> None:
-    data = witness_data(make_result(20.0, Status.TIMEOUT), make_problem())
+    data = figure_data(make_result(20.0, Status.TIMEOUT))
     assert data.witness is data.image is data.difference is None
     assert data.bounds.title.endswith("; no attackable input was found")
-    robust = witness_data(make_result(0.0, Status.ROBUST), make_problem())
+    robust = figure_data(make_result(0.0, Status.ROBUST))
     assert robust.bounds.title == "interval 0\nnothing can be attacked, after 1:40 min"
 
 
@@ -95,7 +96,7 @@ def test_of_a_maximal_confidence_only_the_input(
     make_problem: Make, make_result: Make, make_witness: Make
 ) -> None:
     result = make_result(39.2, Status.CLOSED, make_witness(39.1, target=None))
-    data = witness_data(result, make_problem(None, None))
+    data = figure_data(replace(result, problem=make_problem(None, None)))
     assert data.witness is not None
     assert data.image is data.difference is None
 
@@ -108,7 +109,7 @@ def test_bounds(make_problem: Make, make_result: Make) -> None:
         Moment(9.0, 4.0, 10.0),
     )
     result = make_result(10.0, Status.TIMEOUT, history=history)
-    bounds = witness_data(result, make_problem()).bounds
+    bounds = figure_data(result).bounds
     np.testing.assert_array_equal(bounds.seconds, [0.5, 2.0, 9.0])  # no infinity can be drawn
     np.testing.assert_array_equal(bounds.lower, [0.0, 1.0, 4.0])
     np.testing.assert_array_equal(bounds.upper, [300.0, 12.0, 10.0])
@@ -150,7 +151,7 @@ def test_drawing_every_input(
 ) -> None:
     x = np.random.default_rng(0).uniform(size=shape)
     result = make_result(20.0, Status.TIMEOUT, make_witness(x=x, x_p=1 - x))
-    draw(witness_data(result, make_problem(shape=shape)), tmp_path / "a.png")
+    draw(figure_data(replace(result, problem=make_problem(shape=shape))), tmp_path / "a.png")
     assert (tmp_path / "a.png").stat().st_size > 1000
 
 
@@ -168,5 +169,5 @@ def test_drawing_every_course_of_bounds(
     upper: float, history: Any, make_problem: Make, make_result: Make, tmp_path: Path
 ) -> None:
     result = make_result(upper, Status.INTERRUPTED, history=history)
-    draw(witness_data(result, make_problem()), tmp_path / "a.png")
+    draw(figure_data(result), tmp_path / "a.png")
     assert (tmp_path / "a.png").stat().st_size > 1000

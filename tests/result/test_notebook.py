@@ -15,6 +15,8 @@ def test_a_result_shows_interval_witness_and_history(
 ) -> None:
     html = make_result(16.7766, Status.TIMEOUT, make_witness())._repr_html_()
     assert "[16.21, 16.78]" in html
+    assert "tiny (1x3x3 inputs, 0 hidden neurons, 4 classes); linf(0.1); class 2 to 3" in html
+    assert "Counterexample at 16.21." in html
     assert html.count("data:image/png") == 3
     assert "the time was up" in html
     assert "<svg" in html

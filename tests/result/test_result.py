@@ -7,12 +7,17 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from vhagar import Interval, Result, Status
+from vhagar import Interval, Network, Problem, Result, Status
+from vhagar.network import Affine
 from vhagar.result import BoundKind
+
+_NETWORK = Network((Affine(np.eye(2), np.zeros(2), (2,), (2,)),), (2,))
+PROBLEM = Problem(_NETWORK, perturbation="linf(0.1)", source=0)
 
 
 def result_of(lower: float, upper: float, reference: tuple[float, float] | None) -> Result:
     return Result(
+        problem=PROBLEM,
         lower=lower,
         upper=upper,
         status=Status.TIMEOUT,

@@ -16,6 +16,7 @@ import vhagar
 from vhagar.errors import InvalidInput
 from vhagar.network import Affine, Network
 from vhagar.network.conventions import Convention
+from vhagar.network.network import ModelFile
 from vhagar.problem import Problem
 from vhagar.result import BoundKind, Estimate, Interval, Moment, Result, Status, Witness
 from vhagar.result.serialize import check_writable, to_dict, to_json, write_bytes, write_json
@@ -30,13 +31,13 @@ def problem() -> Problem:
     weight = np.random.default_rng(0).normal(size=(3, 4))
     taken = Convention((1, 2, 2), (4,), mean=(0.5,), std=(0.25,))
     layers = (Affine(weight, np.zeros(3), (1, 2, 2), (3,)),)
-    return Problem(
-        Network(layers, (1, 2, 2), "tiny", convention=taken), perturbation="linf(0.1)", source=0
-    )
+    file = ModelFile(Path("tiny.onnx"), "00ff")
+    network = Network(layers, (1, 2, 2), "tiny", file=file, convention=taken)
+    return Problem(network, perturbation="linf(0.1)", source=0)
 
 
 @pytest.fixture
-def result() -> Result:
+def result(problem: Problem) -> Result:
     x = np.array([[[0.1, 1 / 3], [0.5, 1.0]]])
     witness = Witness(
         x=x,
@@ -51,6 +52,7 @@ def result() -> Result:
     )
     known = Interval(0.5, 0.7, BoundKind.SOLVER)
     return Result(
+        problem=problem,
         lower=0.5,
         upper=0.7,
         status=Status.TIMEOUT,
@@ -86,10 +88,8 @@ def _documented() -> set[str]:
     return set(re.findall(r"^\| `([^`]+)` \|", DOCUMENT.read_text(), re.MULTILINE))
 
 
-def test_the_documentation_lists_exactly_the_fields(
-    result: Result, problem: Problem, tmp_path: Path
-) -> None:
-    write_json(result, problem, tmp_path / "out.json")
+def test_the_documentation_lists_exactly_the_fields(result: Result, tmp_path: Path) -> None:
+    write_json(result, tmp_path / "out.json")
     assert _fields(json.loads((tmp_path / "out.json").read_text())) == _documented()
 
 
@@ -108,8 +108,8 @@ def test_every_status_is_documented() -> None:
         assert f"`{status.name.lower()}`" in text
 
 
-def test_numbers_and_arrays_come_back(result: Result, problem: Problem) -> None:
-    read = json.loads(to_json(result, problem))
+def test_numbers_and_arrays_come_back(result: Result) -> None:
+    read = json.loads(to_json(result))
     assert (read["lower"], read["upper"], read["seconds"]) == (0.5, 0.7, 1.5)
     assert read["status"] == "timeout"
     assert read["message"] == Status.TIMEOUT.value
@@ -123,6 +123,7 @@ def test_numbers_and_arrays_come_back(result: Result, problem: Problem) -> None:
     assert read["vhagar"] == vhagar.__version__
     assert read["problem"] == {
         "network": "tiny",
+        "file": {"path": "tiny.onnx", "sha256": "00ff"},
         "input_shape": [1, 2, 2],
         "classes": 3,
         "perturbation": "linf(0.1)",
@@ -135,13 +136,13 @@ def test_numbers_and_arrays_come_back(result: Result, problem: Problem) -> None:
     }
 
 
-def test_the_dictionary_is_what_is_written(result: Result, problem: Problem) -> None:
-    assert json.loads(to_json(result, problem)) == to_dict(result, problem)
+def test_the_dictionary_is_what_is_written(result: Result) -> None:
+    assert json.loads(to_json(result)) == to_dict(result)
 
 
-def test_json_is_strict(result: Result, problem: Problem) -> None:
+def test_json_is_strict(result: Result) -> None:
     unknown = replace(result, upper=math.inf, seconds=math.nan)
-    text = to_json(unknown, problem)
+    text = to_json(unknown)
 
     def refuse(constant: str) -> None:
         raise AssertionError(f"{constant} is not JSON")
@@ -150,16 +151,17 @@ def test_json_is_strict(result: Result, problem: Problem) -> None:
     assert read["upper"] is read["seconds"] is read["history"][0]["upper"] is None
 
 
-def test_what_is_absent_is_null(result: Result, problem: Problem) -> None:
-    bare = Problem(problem.network, perturbation=None, source=0)
-    read = to_dict(replace(result, witness=None, max_confidence=None, targets={}), bare)
+def test_what_is_absent_is_null(result: Result) -> None:
+    bare = Problem(result.problem.network, perturbation=None, source=0)
+    nothing = {"witness": None, "max_confidence": None, "targets": {}}
+    read = to_dict(replace(result, problem=bare, **nothing))
     assert read["witness"] is read["max_confidence"] is read["percent"] is None
     assert read["problem"]["perturbation"] is None
     assert (read["targets"], read["problem"]["targets"]) == ({}, [])
 
 
 def test_writing_replaces_in_one_step(
-    result: Result, problem: Problem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    result: Result, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "out.json"
     path.write_text("old")
@@ -170,10 +172,10 @@ def test_writing_replaces_in_one_step(
     with monkeypatch.context() as patch:
         patch.setattr(Path, "replace", fail)
         with pytest.raises(OSError, match="disk full"):
-            write_json(result, problem, path)
+            write_json(result, path)
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]
-    write_json(result, problem, path)
+    write_json(result, path)
     assert json.loads(path.read_text())["lower"] == 0.5
     assert list(tmp_path.iterdir()) == [path]
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from vhagar.result import BoundKind, Estimate, Interval, Status
-from vhagar.result.words import details, final_sentence, headline, outcome
+from vhagar.result.words import details, outcome
 
 Make = Callable[..., Any]
 
@@ -18,91 +18,85 @@ OPEN = [Status.CLOSED, Status.TIMEOUT, Status.INTERRUPTED, Status.EXHAUSTED]
 
 
 @pytest.mark.parametrize("status", OPEN)
-def test_with_a_witness(
-    status: Status, make_problem: Make, make_result: Make, make_witness: Make
-) -> None:
-    sentence = final_sentence(make_result(16.7741, status, make_witness()), make_problem())
-    assert sentence == (
-        "every input classified 2 with confidence above 16.21..16.78 keeps clear of class 3 under "
-        "linf(0.1): above 16.78 this is proven, and one with confidence 16.21 is pushed into "
-        "class 3"
+def test_with_a_witness(status: Status, make_result: Make, make_witness: Make) -> None:
+    assert str(make_result(16.7741, status, make_witness())) == (
+        "Proven: no input classified 2 with confidence above 16.78 can be pushed into class 3 by "
+        "linf(0.1). Counterexample at 16.21."
     )
 
 
 @pytest.mark.parametrize("status", OPEN)
-def test_without_a_witness(status: Status, make_problem: Make, make_result: Make) -> None:
-    sentence = final_sentence(make_result(16.7741, status), make_problem())
-    assert sentence == (
-        "every input classified 2 with confidence above 16.78 keeps clear of class 3 under "
-        "linf(0.1); no attackable input was found"
+def test_without_a_witness(status: Status, make_result: Make) -> None:
+    assert str(make_result(16.7741, status)) == (
+        "Proven: no input classified 2 with confidence above 16.78 can be pushed into class 3 by "
+        "linf(0.1). No counterexample was found."
     )
 
 
-def test_robust(make_problem: Make, make_result: Make) -> None:
-    sentence = final_sentence(make_result(0.0, Status.ROBUST), make_problem())
-    assert sentence == (
-        "every input classified 2, whatever its confidence, keeps clear of class 3 under linf(0.1)"
+def test_robust(make_result: Make) -> None:
+    assert str(make_result(0.0, Status.ROBUST)) == (
+        "Proven: no input classified 2 can be pushed into class 3 by linf(0.1), whatever its "
+        "confidence."
     )
 
 
-def test_a_bound_on_trust_is_not_called_proven(
-    make_problem: Make, make_result: Make, make_witness: Make
-) -> None:
-    def said(*given: Any) -> str:
-        result = replace(make_result(*given), kind=BoundKind.MARABOU)
-        return final_sentence(result, make_problem())
-
-    for words in (
-        said(16.7741, Status.TIMEOUT, make_witness()),
-        said(16.7741, Status.TIMEOUT),
-        said(0.0, Status.ROBUST),
+def test_a_bound_on_trust_is_not_called_proven(make_result: Make, make_witness: Make) -> None:
+    for given in (
+        (16.7741, Status.TIMEOUT, make_witness()),
+        (16.7741, Status.TIMEOUT),
+        (0.0, Status.ROBUST),
     ):
-        assert "proven" not in words
-        assert "Marabou" in words
+        words = str(replace(make_result(*given), kind=BoundKind.MARABOU))
+        assert "roven" not in words
+        assert words.startswith("According to Marabou, no input classified 2 ")
 
 
-def test_a_mean_is_told_with_its_half_width(make_problem: Make, make_result: Make) -> None:
+def test_a_mean_is_told_with_its_half_width(make_result: Make) -> None:
     estimate = Estimate(1.5, 0.25, 400, 0.05)
     result = replace(make_result(5.0, Status.EXHAUSTED), estimate=estimate)
-    words = dict(details(result, make_problem()))["mean"]
+    words = dict(details(result))["mean"]
     assert words.startswith("1.5 +- 0.2500 (probability 95 %) over inputs classified 2")
     assert "400 of them" in words
 
 
 @pytest.mark.parametrize(
-    ("targets", "keeps"),
+    ("targets", "into"),
     [
-        (3, "keeps clear of class 3"),
-        ((0, 3), "keeps clear of classes 0 and 3"),
-        (None, "keeps its class"),
-        ((0, 1, 3), "keeps its class"),
+        (3, "into class 3 by"),
+        ((0, 3), "into class 0 or 3 by"),
+        (None, "into another class by"),
+        ((0, 1, 3), "into another class by"),
     ],
 )
-def test_targets(targets: Any, keeps: str, make_problem: Make, make_result: Make) -> None:
+def test_targets(
+    targets: Any, into: str, make_problem: Make, make_result: Make, make_witness: Make
+) -> None:
     problem = make_problem(targets=targets)
-    assert keeps in final_sentence(make_result(5.0, Status.TIMEOUT), problem)
-    assert keeps in final_sentence(make_result(0.0, Status.ROBUST), problem)
+    assert into in str(make_result(5.0, Status.TIMEOUT, problem=problem))
+    assert into in str(make_result(0.0, Status.ROBUST, problem=problem))
+    found = str(make_result(17.0, Status.TIMEOUT, make_witness(), problem=problem))
+    assert found.endswith(", pushed into class 3.") == (targets != 3)
 
 
-def test_a_tie_is_called_a_tie(make_problem: Make, make_result: Make, make_witness: Make) -> None:
+def test_a_tie_is_called_a_tie(make_result: Make, make_witness: Make) -> None:
     result = make_result(17.0, Status.CLOSED, make_witness(tie=True))
-    assert final_sentence(result, make_problem()).endswith("is brought to a tie with class 3")
-    assert "ties for the highest score" in dict(details(result, make_problem()))["witness"]
+    assert str(result).endswith(": an exact tie with class 3.")
+    assert "ties for the highest score" in dict(details(result))["witness"]
 
 
 def test_no_clipping_is_said(make_problem: Make, make_result: Make) -> None:
     problem = make_problem("brightness([0,0.1])", clip=False)
-    sentence = final_sentence(make_result(5.0, Status.TIMEOUT), problem)
-    assert "under brightness([0,0.1]) without clipping" in sentence
-    assert "unclipped" in headline(problem)
+    sentence = str(make_result(5.0, Status.TIMEOUT, problem=problem))
+    assert "by brightness([0,0.1]) without clipping" in sentence
+    assert "unclipped" in str(problem)
 
 
-def test_no_bound_at_all(make_problem: Make, make_result: Make, make_witness: Make) -> None:
+def test_no_bound_at_all(make_result: Make, make_witness: Make) -> None:
     result = make_result(math.inf, Status.INTERRUPTED)
-    assert final_sentence(result, make_problem()).startswith("no bound was proven")
-    assert "upper" not in dict(details(result, make_problem()))
+    assert str(result).startswith("No bound was proven on the confidence of inputs that can be")
+    assert "upper" not in dict(details(result))
     result = make_result(math.inf, Status.INTERRUPTED, make_witness())
-    assert "confidence 16.21 is pushed into class 3" in final_sentence(result, make_problem())
+    assert str(result).endswith("Counterexample at 16.21.")
 
 
 @pytest.mark.parametrize(
@@ -112,17 +106,23 @@ def test_no_bound_at_all(make_problem: Make, make_result: Make, make_witness: Ma
             39.129,
             Status.CLOSED,
             39.1015,
-            "the maximal confidence in class 2 is 39.101..39.129: more than 39.129 is proven "
-            "impossible, and an input with confidence 39.101 was found",
+            "Proven: no input is classified 2 with confidence above 39.129. "
+            "An input with confidence 39.101 was found.",
         ),
         (
             39.129,
             Status.TIMEOUT,
             None,
-            "no input is classified 2 with confidence above 39.13; no input classified 2 was found",
+            "Proven: no input is classified 2 with confidence above 39.13. "
+            "No input classified 2 was found.",
         ),
-        (0.0, Status.ROBUST, None, "no input is classified 2 with any confidence"),
-        (math.inf, Status.INTERRUPTED, None, "no bound was proven on the confidence in class 2"),
+        (0.0, Status.ROBUST, None, "Proven: no input is classified 2 with any confidence."),
+        (
+            math.inf,
+            Status.INTERRUPTED,
+            None,
+            "No bound was proven on the confidence in class 2. No input classified 2 was found.",
+        ),
     ],
 )
 def test_maximal_confidence(
@@ -135,13 +135,39 @@ def test_maximal_confidence(
     make_witness: Make,
 ) -> None:
     found = None if witness is None else make_witness(witness, target=None)
-    problem = make_problem(None, None)
-    result = make_result(upper, status, found)
-    assert final_sentence(result, problem) == sentence
-    assert "attack" not in outcome(result, problem)
+    result = make_result(upper, status, found, problem=make_problem(None, None))
+    assert str(result) == sentence
+    assert "attack" not in outcome(result)
 
 
-def test_details(make_problem: Make, make_result: Make, make_witness: Make) -> None:
+def test_the_summary_ends_with_the_answer(make_result: Make, make_witness: Make) -> None:
+    result = make_result(24.0, Status.TIMEOUT, make_witness(16.0))
+    first, *rest, last = result.summary().splitlines()
+    assert first == "tiny, linf(0.1), class 2 to 3"
+    assert rest[0] == "interval: [16.00, 24.00], gap 8.00 (33.3 %)"
+    assert last == str(result)
+
+
+def test_what_is_printed_has_one_line_and_no_arrays(
+    make_problem: Make, make_result: Make, make_witness: Make, make_progress: Make
+) -> None:
+    problem, witness = make_problem(), make_witness()
+    shown = {
+        make_result(16.7741, Status.TIMEOUT, witness): (
+            "Result([16.21, 16.78], TIMEOUT, tiny, linf(0.1), class 2 to 3)"
+        ),
+        problem: "Problem(tiny, linf(0.1), class 2 to 3)",
+        problem.network: "Network(tiny, input 1x3x3, 0 hidden neurons, 4 classes)",
+        witness: "Witness(confidence 16.21, class 3 by linf(0.1))",
+        make_witness(target=None): "Witness(confidence 16.21)",
+        Interval(0.5, 2.0, BoundKind.TWIN): "Interval(0.5, 2.0, TWIN)",
+    }
+    for value, text in shown.items():
+        assert repr(value) == text
+    assert repr(make_progress(1.0, 3.0)) == "Progress(1.0 s, search, [1.00, 3.00])"
+
+
+def test_details(make_result: Make, make_witness: Make) -> None:
     reference = Interval(33.0, 63.0, BoundKind.SOLVER)
     result = make_result(
         24.0,
@@ -150,7 +176,7 @@ def test_details(make_problem: Make, make_result: Make, make_witness: Make) -> N
         notes=("one thing", "another"),
         max_confidence=reference,
     )
-    assert details(result, make_problem()) == [
+    assert details(result) == [
         ("upper", BoundKind.SOLVER.value),
         ("percent", "25.3 to 72.8 % of the maximal confidence in class 2, which is 33.00..63.00"),
         (
@@ -164,13 +190,13 @@ def test_details(make_problem: Make, make_result: Make, make_witness: Make) -> N
 
 
 @pytest.mark.parametrize("status", list(Status))
-def test_outcome_says_the_status(status: Status, make_problem: Make, make_result: Make) -> None:
-    words = outcome(make_result(5.0, status), make_problem())
+def test_outcome_says_the_status(status: Status, make_result: Make) -> None:
+    words = outcome(make_result(5.0, status))
     assert words == f"{status.value}, after 1:40 min"
 
 
-def test_headline(make_problem: Make) -> None:
-    assert headline(make_problem()) == "tiny, linf(0.1), class 2 to 3"
-    assert headline(make_problem(targets=(0, 3))) == "tiny, linf(0.1), class 2 to 0 or 3"
-    assert headline(make_problem(targets=None)) == "tiny, linf(0.1), class 2 to any other"
-    assert headline(make_problem(None, None)) == "tiny, maximal confidence in class 2"
+def test_a_problem_in_a_few_words(make_problem: Make) -> None:
+    assert str(make_problem()) == "tiny, linf(0.1), class 2 to 3"
+    assert str(make_problem(targets=(0, 3))) == "tiny, linf(0.1), class 2 to 0 or 3"
+    assert str(make_problem(targets=None)) == "tiny, linf(0.1), class 2 to any other"
+    assert str(make_problem(None, None)) == "tiny, maximal confidence in class 2"

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from vhagar.cli import arguments as types
 from vhagar.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from vhagar.local.result import LocalResult
 
 HELP = "local robustness: does one image keep its class under the perturbation?"
 
@@ -57,7 +62,7 @@ def run(arguments: argparse.Namespace) -> int:
     from vhagar.cli.session import Outputs
     from vhagar.dataset import read_image
     from vhagar.local.problem import LocalProblem
-    from vhagar.local.report import margin_text, sentence, write_json, write_plot
+    from vhagar.local.result import LocalResult
     from vhagar.local.run import verify_local
     from vhagar.network import read_onnx
     from vhagar.perturbation import Domain
@@ -85,20 +90,22 @@ def run(arguments: argparse.Namespace) -> int:
         seed=arguments.seed,
     )
     failures = 0
-    for path, write in ((arguments.json, write_json), (arguments.plot, write_plot)):
+    for path, write in ((arguments.json, _write_json), (arguments.plot, LocalResult.plot)):
         if path is None:
             continue
         try:
-            write(problem, result, path)
-            print(f"wrote    {path}")
+            write(result, path)
+            print(f"wrote:    {path}")
         except Exception as error:  # a file that cannot be written must not cost the answer
             print(f"vhagar: error: cannot write {path}: {error}", file=sys.stderr)
             failures += 1
-    for note in result.notes:
-        print(f"note     {note}")
-    print(f"margin   {margin_text(result)} (the smallest over all perturbed versions)")
-    print(f"time     {result.seconds:.1f} s with {result.engine}")
-    print(sentence(problem, result))
+    print(result.summary())
     if failures:
         return 2
     return 130 if result.interrupted else 0
+
+
+def _write_json(result: LocalResult, path: Path) -> None:
+    from vhagar.result.serialize import write_bytes
+
+    write_bytes(path, f"{json.dumps(result.to_dict(), allow_nan=False)}\n".encode())

@@ -13,7 +13,7 @@ from vhagar.cli.screen import AbstractScreen, AbstractWatch
 from vhagar.problem import Problem
 from vhagar.result import Progress, Result
 from vhagar.result.numbers import interval, seconds
-from vhagar.result.words import headline, interval_words, outcome
+from vhagar.result.words import interval_words, outcome
 
 # Seconds between lines: at least so many when the interval changes, and at most so many otherwise.
 _CHANGE_INTERVAL = 1.0
@@ -29,7 +29,7 @@ class PlainScreen(AbstractScreen):
     @contextmanager
     def watch(self, problem: Problem, timeout: float | None) -> Iterator[AbstractWatch]:
         limit = "" if timeout is None else f", at most {seconds(timeout)}"
-        self.line(f"{headline(problem)}{limit}")
+        self.line(f"{problem}{limit}")
         watch = PlainWatch(self, problem)
         try:
             yield watch
@@ -92,7 +92,7 @@ class PlainWatch(AbstractWatch):
                 low, high = interval(known.lower, known.upper)
                 self._screen.line(f"{f'target {target}:':10}[{low}, {high}]")
         self._screen.line(f"{'interval:':10}{interval_words(result.lower, result.upper)}")
-        self._screen.line(f"{'status:':10}{outcome(result, self._problem)}")
+        self._screen.line(f"{'status:':10}{outcome(result)}")
 
     def last_words(self) -> None:
         """Print the last interval of a search that was interrupted before it could finish."""

@@ -13,9 +13,9 @@ from vhagar.errors import InvalidInput
 from vhagar.options import Options
 from vhagar.problem import Problem
 from vhagar.result import Result, Status
-from vhagar.result.figure import draw, figure_format, witness_data
+from vhagar.result.figure import draw, figure_data, figure_format
 from vhagar.result.serialize import check_writable, write_json
-from vhagar.result.words import details, final_sentence
+from vhagar.result.words import details
 from vhagar.search import AbstractEngine
 from vhagar.verify import run_engine
 
@@ -69,7 +69,7 @@ def run_session(
         result = _search_with_percent(screen, problem, engine, options, timeout)
     else:
         result = _search(screen, problem, engine, options, timeout)
-    failures = _deliver(screen, result, problem, outputs)
+    failures = _deliver(screen, result, outputs)
     if options.certificate is not None and result.certificate is None:
         failures = (f"there is no certificate {options.certificate}", *failures)
     return Outcome(result, failures)
@@ -113,15 +113,13 @@ def _search_with_percent(
     return replace(result, status=status, notes=notes, max_confidence=largest.interval)
 
 
-def _deliver(
-    screen: AbstractScreen, result: Result, problem: Problem, outputs: Outputs
-) -> tuple[str, ...]:
+def _deliver(screen: AbstractScreen, result: Result, outputs: Outputs) -> tuple[str, ...]:
     """Write the files, then print the answer even if writing failed."""
     writers: list[tuple[Path | None, Callable[[Path], None]]] = [
-        (outputs.json, lambda path: write_json(result, problem, path)),
-        (outputs.plot, lambda path: draw(witness_data(result, problem), path)),
+        (outputs.json, lambda path: write_json(result, path)),
+        (outputs.plot, lambda path: draw(figure_data(result), path)),
     ]
-    rows, failures = details(result, problem), []
+    rows, failures = details(result), []
     try:
         for path, write in writers:
             if path is None:
@@ -132,7 +130,7 @@ def _deliver(
             except Exception as error:  # a file that cannot be written must not cost the answer
                 failures.append(f"cannot write {path}: {error}")
     finally:
-        screen.conclude(rows, final_sentence(result, problem))
+        screen.conclude(rows, str(result))
     return tuple(failures)
 
 

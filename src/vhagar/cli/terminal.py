@@ -18,7 +18,7 @@ from vhagar.cli.screen import AbstractScreen, AbstractWatch
 from vhagar.problem import Problem
 from vhagar.result import Progress, Result
 from vhagar.result.numbers import gap, interval, seconds, span, up
-from vhagar.result.words import headline, outcome
+from vhagar.result.words import outcome
 
 _WIDEST = 100
 _ROOM_FOR_CTRL_C = 2  # the terminal echoes ^C: without room it starts a line and breaks the panel
@@ -96,7 +96,7 @@ class LiveWatch(AbstractWatch):
                 parts += [Text(), self._targets(progress, width - _FRAME)]
             parts += [Text()]
         parts += [self._clock()]
-        title = Text(headline(self._problem), style="bold")
+        title = Text(str(self._problem), style="bold")
         title.truncate(width - _FRAME, overflow="ellipsis")  # rich would widen the panel for it
         return Panel(Group(*parts), title=title, title_align="left", width=width, padding=(1, 2))
 
@@ -168,7 +168,7 @@ class LiveWatch(AbstractWatch):
     def _clock(self) -> RenderableType:
         limit = "" if self._timeout is None else f" of {seconds(self._timeout)}"
         if self._result is not None:
-            return Text(outcome(self._result, self._problem))
+            return Text(outcome(self._result))
         elapsed = time.monotonic() - self._started
         phase = "start" if self._progress is None else self._progress.phase
         return Text.assemble((phase, "bold"), f"  {seconds(elapsed)}{limit}")

@@ -11,7 +11,8 @@ from numpy.typing import ArrayLike
 
 from vhagar.dataset import read_image
 from vhagar.engine import AbstractEngine
-from vhagar.local.problem import LocalProblem, LocalResult
+from vhagar.local.problem import LocalProblem
+from vhagar.local.result import LocalResult
 from vhagar.local.run import verify_local
 from vhagar.network import Network
 from vhagar.network.given import as_network

@@ -1,12 +1,10 @@
-"""The local question, and its answer."""
+"""The local question."""
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import Enum
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,20 +16,11 @@ from vhagar.network.given import as_network
 from vhagar.network.network import confidence
 from vhagar.perturbation import Perturbation
 from vhagar.problem import Problem
-from vhagar.result import Witness
 
 if TYPE_CHECKING:
     from torch.nn import Module
 
 Array = NDArray[np.float64]
-
-
-class LocalVerdict(Enum):
-    """Whether the input keeps its class; the value is the sentence's end."""
-
-    ROBUST = "is robust: every perturbed version keeps its class"
-    BROKEN = "is not robust: a perturbed version loses its class"
-    UNKNOWN = "is neither proven robust nor broken"
 
 
 @dataclass(frozen=True, eq=False, init=False)
@@ -93,25 +82,10 @@ class LocalProblem:
         object.__setattr__(self, "everywhere", problem)
         object.__setattr__(self, "image", x)
 
+    @property
+    def shaped(self) -> Array:
+        """The image in the network's input shape."""
+        return self.image.reshape(self.everywhere.network.input_shape)
 
-@dataclass(frozen=True, eq=False)
-class LocalResult:
-    """The answer, and the interval of the smallest margin over all perturbed versions.
-
-    A version's margin is how far it is from belonging to a target: the confidence in the image's
-    own class where the targets are all others. It is negative, or 0 for a tie, where the version
-    does belong to one. `upper` is that of the worst version found; `lower` is proven. The witness
-    is there if and only if the verdict is BROKEN.
-    """
-
-    verdict: LocalVerdict
-    lower: float
-    upper: float
-    witness: Witness | None
-    seconds: float
-    engine: str
-    interrupted: bool = False
-    notes: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        assert not math.isnan(self.lower + self.upper) or math.isinf(self.lower)
+    def __repr__(self) -> str:
+        return f"LocalProblem({self.everywhere})"

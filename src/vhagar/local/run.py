@@ -16,7 +16,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from vhagar.local.problem import LocalProblem, LocalResult, LocalVerdict
+from vhagar.local.problem import LocalProblem
+from vhagar.local.result import LocalResult, LocalVerdict
 from vhagar.options import Options
 from vhagar.perturbation import AbstractPiece
 from vhagar.reduction.clipping import clip_of
@@ -62,6 +63,7 @@ def verify_local(
     search = _Search(problem, engine, options, deadline)
     search.run()
     return LocalResult(
+        problem,
         search.verdict,
         search.lower,
         search.upper,

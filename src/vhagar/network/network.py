@@ -55,6 +55,11 @@ class Network:
                 f"a classifier needs at least two scores; this network has {size} output(s)"
             )
 
+    def __repr__(self) -> str:
+        shape = "x".join(map(str, self.input_shape))
+        units = f"{self.hidden_neurons} hidden neurons, {self.classes} classes"
+        return f"Network({self.name}, input {shape}, {units})"
+
     @property
     def input_size(self) -> int:
         return math.prod(self.input_shape)

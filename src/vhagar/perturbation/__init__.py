@@ -9,6 +9,7 @@ from vhagar.perturbation.linf import Linf
 from vhagar.perturbation.maps import AffineMap, affine_map
 from vhagar.perturbation.occlusion import Occlusion
 from vhagar.perturbation.parse import PERTURBATIONS, parse
+from vhagar.perturbation.parse import parse as parse_perturbation
 from vhagar.perturbation.patch import Patch
 from vhagar.perturbation.rotation import Rotation
 from vhagar.perturbation.translation import Translation
@@ -34,4 +35,5 @@ __all__ = [
     "affine_map",
     "compose",
     "parse",
+    "parse_perturbation",
 ]

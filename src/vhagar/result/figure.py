@@ -1,6 +1,6 @@
 """The figure of `--plot`: the witness, its image, their difference, and the bounds over time.
 
-AbstractResult -> plain data (`witness_data`) -> picture (`draw`); the data is what is tested.
+AbstractResult -> plain data (`figure_data`) -> picture (`draw`); the data is what is tested.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from vhagar.result.numbers import down, interval, span, up
 from vhagar.result.serialize import write_bytes
 from vhagar.result.values import AbstractResult, Status
 from vhagar.result.witness import Witness
-from vhagar.result.words import headline, outcome
+from vhagar.result.words import outcome
 
 Array = NDArray[np.float64]
 
@@ -72,15 +72,16 @@ def figure_format(path: Path) -> str:
     return suffix
 
 
-def witness_data(result: AbstractResult, problem: Problem) -> FigureData:
+def figure_data(result: AbstractResult) -> FigureData:
     """What the figure shows, as plain data."""
-    witness, image, difference = _input_panels(result.witness, problem)
-    return FigureData(headline(problem), witness, image, difference, _bounds(result, problem))
+    witness, image, difference = input_panels(result.witness, result.problem)
+    return FigureData(str(result.problem), witness, image, difference, _bounds(result))
 
 
-def _input_panels(
+def input_panels(
     witness: Witness | None, problem: Problem
 ) -> tuple[InputPanel | None, InputPanel | None, InputPanel | None]:
+    """The witness, its image and their difference; None for what is not there."""
     if witness is None:
         return None, None, None
     # One scale for both: without clipping the perturbed input may leave the domain.
@@ -120,10 +121,11 @@ def largest_change(difference: Array) -> Array:
     return change
 
 
-def _bounds(result: AbstractResult, problem: Problem) -> BoundsPanel:
+def _bounds(result: AbstractResult) -> BoundsPanel:
+    problem = result.problem
     moments = [moment for moment in result.history if math.isfinite(moment.upper)]
     upper = np.array([moment.upper for moment in moments])
-    ending = outcome(result, problem)
+    ending = outcome(result)
     if result.witness is None and result.status is not Status.ROBUST:
         what = "attackable input" if problem.targets else f"input classified {problem.source}"
         ending += f"; no {what} was found"
@@ -166,30 +168,34 @@ _MOST_BARS = 64
 
 def draw(data: FigureData, path: str | Path) -> None:
     """Draw the data and write it to a file; its name's ending is the format."""
+    path, content = Path(path), BytesIO()
+    figure(data).savefig(content, format=figure_format(path), dpi=200)
+    write_bytes(path, content.getvalue())
+
+
+def figure(data: FigureData) -> Any:
+    """The data as a matplotlib figure."""
     import matplotlib as mpl
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
     from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-    path = Path(path)
     inputs = [panel for panel in (data.witness, data.image, data.difference) if panel is not None]
     with mpl.rc_context(_STYLE):
         margins: Any = ConstrainedLayoutEngine(w_pad=0.08, h_pad=0.06, wspace=0.03)
         size = (2.3 * len(inputs) + 5.6, 3.0)
         if data.bounds is None:  # the pictures alone fill the height: room for title and scale
             size = (max(2.3 * len(inputs), 5.0), 3.5)
-        figure = Figure(figsize=size, layout=margins)
-        FigureCanvasAgg(figure)
-        figure.suptitle(data.title, x=0.012, ha="left", fontsize=10.5, fontweight="bold")
+        drawn = Figure(figsize=size, layout=margins)
+        FigureCanvasAgg(drawn)
+        drawn.suptitle(data.title, x=0.012, ha="left", fontsize=10.5, fontweight="bold")
         ratios = [1.0] * len(inputs) + ([] if data.bounds is None else [2.1])
-        axes = figure.subplots(1, len(ratios), width_ratios=ratios, squeeze=False)[0]
+        axes = drawn.subplots(1, len(ratios), width_ratios=ratios, squeeze=False)[0]
         for ax, panel in zip(axes, inputs, strict=False):
-            _draw_input(figure, ax, panel, diverging=panel is data.difference)
+            _draw_input(drawn, ax, panel, diverging=panel is data.difference)
         if data.bounds is not None:
             _draw_bounds(axes[-1], data.bounds)
-        content = BytesIO()
-        figure.savefig(content, format=figure_format(path), dpi=200)
-    write_bytes(path, content.getvalue())
+    return drawn
 
 
 def _draw_input(figure: Any, ax: Any, panel: InputPanel, diverging: bool) -> None:

@@ -10,11 +10,13 @@ from numpy.typing import NDArray
 
 from vhagar.drawing.colours import diverging_pixels
 from vhagar.drawing.png import data_uri
+from vhagar.problem import Problem, listed
 from vhagar.result.figure import largest_change, picture
-from vhagar.result.numbers import down, gap, interval, seconds
+from vhagar.result.numbers import down, gap, interval
 from vhagar.result.timeline import BoundsOverTime
 from vhagar.result.values import AbstractResult
 from vhagar.result.witness import Witness
+from vhagar.result.words import final_sentence, outcome
 
 _MOST_TARGETS = 12
 # For light and dark notebooks alike.
@@ -25,20 +27,36 @@ _COLOURS = (
 
 
 def result_html(result: AbstractResult) -> str:
-    """A result as a piece of a page: the interval, the witness, the bounds over time."""
+    """A result as a piece of a page: question and answer, the witness, the bounds over time."""
     low, high = interval(result.lower, result.upper)
-    head = f"<b>[{low}, {high}]</b> {escape(result.status.value)}, after {seconds(result.seconds)}"
-    parts = [f"<p>{head}; gap {escape(gap(result.lower, result.upper))}</p>"]
+    head = f"<b>[{low}, {high}]</b> {escape(outcome(result))}"
+    parts = [
+        f"<p>{escape(_question(result.problem))}</p>",
+        f"<p><b>{escape(final_sentence(result))}</b></p>",
+        f"<p>{head}; gap {escape(gap(result.lower, result.upper))}</p>",
+    ]
     if math.isfinite(result.upper):
         parts.append(f"<p><small>upper end: {escape(result.kind.value)}</small></p>")
     row = _over_time(result)
     if result.witness is not None:
-        row += _witness(result.witness)
+        row += pictures(result.witness)
     parts.append(f'<div style="display:flex;flex-wrap:wrap;gap:1em;{_COLOURS}">{row}</div>')
     if len(result.targets) > 1:
         parts.append(_targets(result))
     parts += [f"<p><small>note: {escape(note)}</small></p>" for note in result.notes]
     return f"<div>{''.join(parts)}</div>"
+
+
+def _question(problem: Problem) -> str:
+    """The network, the perturbation and the classes."""
+    network = problem.network
+    shape = "x".join(map(str, network.input_shape))
+    size = f"{shape} inputs, {network.hidden_neurons} hidden neurons, {network.classes} classes"
+    if problem.perturbation is None:
+        return f"{network.name} ({size}); maximal confidence in class {problem.source}"
+    targets = "any other" if problem.all_others else listed(problem.targets, "or")
+    how = f"{problem.perturbation}{'' if problem.clip else ', unclipped'}"
+    return f"{network.name} ({size}); {how}; class {problem.source} to {targets}"
 
 
 def _over_time(result: AbstractResult) -> str:
@@ -49,7 +67,8 @@ def _over_time(result: AbstractResult) -> str:
     return f'<div style="width:26em">{drawing.svg()}</div>'
 
 
-def _witness(witness: Witness) -> str:
+def pictures(witness: Witness) -> str:
+    """The witness, its image and their difference, side by side."""
     shown = [("input", witness.x, f"confidence {down(witness.confidence)}")]
     if witness.x_p is not None:
         shown.append(("perturbed", witness.x_p, f"classified {witness.target}"))

@@ -2,15 +2,60 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
+from vhagar.result.archive import load_fields, save_result
+from vhagar.result.figure import draw, figure, figure_data
 from vhagar.result.notebook import result_html
+from vhagar.result.numbers import interval
+from vhagar.result.serialize import to_dict
 from vhagar.result.values import AbstractResult
+from vhagar.result.words import final_sentence, summary
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Result(AbstractResult):
-    """All that is known of a problem, and how it is shown."""
+    """All that is known of a problem, and how it is shown.
+
+    `str(result)` is the answer in words, as the command line ends with it.
+    """
+
+    def __str__(self) -> str:
+        return final_sentence(self)
+
+    def __repr__(self) -> str:
+        low, high = interval(self.lower, self.upper)
+        return f"Result([{low}, {high}], {self.status.name}, {self.problem})"
+
+    def summary(self) -> str:
+        """The question, the interval, what supports it, and the answer, in a few lines."""
+        return summary(self)
+
+    def plot(self, path: str | os.PathLike[str] | None = None) -> Any:
+        """Draw witness and bounds: a matplotlib figure, also written to `path` where one is given.
+
+        The file is a .png, .pdf or .svg.
+        """
+        data = figure_data(self)
+        if path is not None:
+            draw(data, Path(path))
+        return figure(data)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The whole result in JSON's own types, as `--json` writes it (docs/json.md)."""
+        return to_dict(self)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write all of it to one file, the network and the witness included; see `load`."""
+        save_result(self, Path(path))
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Result:
+        """Read what `save` has written. Nothing is checked anew: a certificate is for that."""
+        return cls(**load_fields(Path(path)))
 
     def _repr_html_(self) -> str:
         """What notebooks show."""

@@ -127,6 +127,7 @@ class Run:
             status = stopped or Status.EXHAUSTED
         best = max(interval.witnesses.values(), key=lambda w: w.confidence, default=None)
         return Result(
+            problem=self.original,
             lower=interval.lower,
             upper=interval.upper,
             status=status,

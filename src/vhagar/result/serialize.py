@@ -25,12 +25,12 @@ from vhagar.version import __version__
 SCHEMA = 1
 
 
-def to_dict(result: AbstractResult, problem: Problem) -> dict[str, Any]:
+def to_dict(result: AbstractResult) -> dict[str, Any]:
     """The whole result in plain JSON types: no NaN, no infinity, arrays as nested lists."""
     fields = {
         "schema": SCHEMA,
         "vhagar": __version__,
-        "problem": _problem(problem),
+        "problem": _problem(result.problem),
         "lower": result.lower,
         "upper": result.upper,
         "status": result.status.name.lower(),
@@ -54,22 +54,22 @@ def to_dict(result: AbstractResult, problem: Problem) -> dict[str, Any]:
         "nodes": result.nodes,
         "timings": result.timings,
         "notes": result.notes,
-        "certificate": _certificate(result, problem),
+        "certificate": _certificate(result),
     }
     plain: dict[str, Any] = _plain(fields)
     return plain
 
 
-def to_json(result: AbstractResult, problem: Problem) -> str:
+def to_json(result: AbstractResult) -> str:
     """The text of a JSON file, one top-level field per line."""
-    fields = to_dict(result, problem)
+    fields = to_dict(result)
     lines = (f"  {json.dumps(key)}: {_compact(value)}" for key, value in fields.items())
     return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
-def write_json(result: AbstractResult, problem: Problem, path: str | Path) -> None:
+def write_json(result: AbstractResult, path: str | Path) -> None:
     """Write the file in one step: whoever reads it finds the old one or all of the new one."""
-    write_bytes(Path(path), to_json(result, problem).encode())
+    write_bytes(Path(path), to_json(result).encode())
 
 
 def check_writable(path: str | Path, *inputs: str | Path | None) -> None:
@@ -145,6 +145,7 @@ def _problem(problem: Problem) -> dict[str, Any]:
     perturbation = problem.perturbation
     return {
         "network": problem.network.name,
+        "file": _file(problem),
         "input_shape": problem.network.input_shape,
         "classes": problem.network.classes,
         "perturbation": None if perturbation is None else str(perturbation),
@@ -155,6 +156,11 @@ def _problem(problem: Problem) -> dict[str, Any]:
         "input_range": (problem.domain.lower, problem.domain.upper),
         "convention": _convention(problem),
     }
+
+
+def _file(problem: Problem) -> dict[str, Any] | None:
+    file = problem.network.file
+    return None if file is None else {"path": str(file.path), "sha256": file.sha256}
 
 
 def _convention(problem: Problem) -> dict[str, Any] | None:
@@ -170,12 +176,12 @@ def _interval(interval: Interval) -> dict[str, Any]:
     }
 
 
-def _certificate(result: AbstractResult, problem: Problem) -> dict[str, Any] | None:
+def _certificate(result: AbstractResult) -> dict[str, Any] | None:
     if result.certificate is None:
         return None
     return {
         "file": str(result.certificate),
-        "check": check_command(result.certificate, problem),
+        "check": check_command(result.certificate, result.problem),
     }
 
 
@@ -194,6 +200,8 @@ def _witness(witness: Witness) -> dict[str, Any]:
         "tie": witness.tie,
         "piece": witness.piece,
         "parameters": witness.parameters or {},
+        "piece_number": witness.piece_number,
+        "choice": witness.choice,
         "x": witness.x,
         "x_p": witness.x_p,
         "scores": witness.scores,

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 
+from vhagar.problem import Problem
+from vhagar.result.numbers import interval, seconds
 from vhagar.result.witness import Witness
 
 
@@ -36,6 +38,9 @@ class Interval:
     lower: float
     upper: float
     kind: BoundKind
+
+    def __repr__(self) -> str:
+        return f"Interval({self.lower}, {self.upper}, {self.kind.name})"
 
     @property
     def gap(self) -> float:
@@ -82,18 +87,24 @@ class Progress:
     witnesses: Mapping[int | None, Witness] = field(default_factory=dict)
     kind: BoundKind = BoundKind.INTERVAL
 
+    def __repr__(self) -> str:
+        low, high = interval(self.lower, self.upper)
+        return f"Progress({seconds(self.seconds)}, {self.phase}, [{low}, {high}])"
+
 
 @dataclass(frozen=True, eq=False)
 class AbstractResult:
     """The interval around the minimal globally robust bound, and the evidence for it.
 
-    `lower` is the confidence of `witness` (0 without one); `upper` is a dual bound. `targets` holds
-    an interval for each target class; one that was left open cannot exceed `upper`. `nodes` is how
-    many nodes of search trees were looked at, in all targets together; `device` is what computed.
+    `problem` is the question that was asked. `lower` is the confidence of `witness` (0 without
+    one); `upper` is a dual bound. `targets` holds an interval for each target class; one that was
+    left open cannot exceed `upper`. `nodes` is how many nodes of search trees were looked at, in
+    all targets together; `device` is what computed.
     `certificate` is the file that proves the interval, where one was asked for and written.
     `estimate` is there for random sampling only (see `vhagar.baseline`).
     """
 
+    problem: Problem
     lower: float
     upper: float
     status: Status

@@ -31,6 +31,7 @@ from vhagar.reduction import Reduced
 from vhagar.reduction.clipping import clip_of
 from vhagar.relaxation import Bounds, confidence_bounds, network_bounds
 from vhagar.result.exact import exact_confidence_sign
+from vhagar.result.numbers import down
 
 Array = NDArray[np.float64]
 
@@ -61,6 +62,10 @@ class Witness:
     parameters: dict[str, object] | None = None
     piece_number: int | None = None
     choice: tuple[float, ...] = ()
+
+    def __repr__(self) -> str:
+        end = "" if self.target is None else f", class {self.target} by {self.piece}"
+        return f"Witness(confidence {down(self.confidence)}{end})"
 
 
 @dataclass(frozen=True, eq=False)

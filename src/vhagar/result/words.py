@@ -3,53 +3,86 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
-from vhagar.problem import Problem
+from vhagar.problem import Problem, listed
 from vhagar.result.numbers import down, gap, interval, percent, seconds, span, up
 from vhagar.result.serialize import check_command
 from vhagar.result.values import AbstractResult, BoundKind, Estimate, Status
 from vhagar.result.witness import Witness
 
-_BY_ITS_WORD = ", by Marabou's word"
 
-
-def headline(problem: Problem) -> str:
-    """The question, in a few words: `mnist_conv1, occlusion(14,14,3), class 2 to 3`."""
-    name = problem.network.name
+def final_sentence(result: AbstractResult) -> str:
+    """The answer in two short sentences: what is proven, and what was found."""
+    problem = result.problem
     if problem.perturbation is None:
-        return f"{name}, maximal confidence in class {problem.source}"
-    targets = "any other" if _all_others(problem) else _listed(problem.targets, "or")
-    unclipped = "" if problem.clip else " unclipped"
-    return f"{name}, {problem.perturbation}{unclipped}, class {problem.source} to {targets}"
-
-
-def final_sentence(result: AbstractResult, problem: Problem) -> str:
-    """The answer, as one sentence."""
-    if problem.perturbation is None:
-        return _confidence_sentence(result, problem)
-    subject, keeps = f"every input classified {problem.source}", _keeps(problem)
+        return _confidence_sentence(result)
+    subject, fate = f"no input classified {problem.source}", f"can be {_pushed(problem)}"
     if not math.isfinite(result.upper):
-        return (
-            f"no bound was proven on the confidence of attackable inputs{_witness_clause(result)}"
-        )
+        return f"No bound was proven on the confidence of inputs that {fate}. {_found(result)}"
     if result.status is Status.ROBUST:
-        trust = _BY_ITS_WORD if result.kind is BoundKind.MARABOU else ""
-        return f"{subject}, whatever its confidence, {keeps}{trust}"
+        return f"{_standing(result)} {subject} {fate}, whatever its confidence."
+    _, high = _ends(result)
+    return f"{_standing(result)} {subject} with confidence above {high} {fate}. {_found(result)}"
+
+
+def _standing(result: AbstractResult) -> str:
+    """How the statement begins: not every upper bound is a proof."""
+    return "According to Marabou," if result.kind is BoundKind.MARABOU else "Proven:"
+
+
+def _pushed(problem: Problem) -> str:
+    clipping = "" if problem.clip else " without clipping"
+    into = "another class" if problem.all_others else f"class {listed(problem.targets, 'or')}"
+    return f"pushed into {into} by {problem.perturbation}{clipping}"
+
+
+def _ends(result: AbstractResult) -> tuple[str, str]:
+    """Both ends with the same number of decimals; without a witness the upper one on its own."""
     if result.witness is None:
-        above = f"with confidence above {up(result.upper)}"
-        trust = _BY_ITS_WORD if result.kind is BoundKind.MARABOU else ""
-        return f"{subject} {above} {keeps}{trust}; no attackable input was found"
-    low, high = interval(result.lower, result.upper)
-    return (
-        f"{subject} with confidence above {span(result.lower, result.upper)} {keeps}: "
-        f"above {high} {_standing(result)}, and one with confidence {low} "
-        f"{_fate(result.witness)}"
-    )
+        return "0", up(result.upper)
+    if not math.isfinite(result.upper):
+        return down(result.lower), "unknown"
+    return interval(result.lower, result.upper)
 
 
-def details(result: AbstractResult, problem: Problem) -> list[tuple[str, str]]:
+def _found(result: AbstractResult) -> str:
+    witness = result.witness
+    if witness is None:
+        return "No counterexample was found."
+    low, _ = _ends(result)
+    if witness.tie:
+        return f"Counterexample at {low}: an exact tie with class {witness.target}."
+    which = "" if len(result.problem.targets) == 1 else f", pushed into class {witness.target}"
+    return f"Counterexample at {low}{which}."
+
+
+def _confidence_sentence(result: AbstractResult) -> str:
+    label = result.problem.source
+    low, high = _ends(result)
+    found = f"An input with confidence {low} was found."
+    if result.witness is None:
+        found = f"No input classified {label} was found."
+    if not math.isfinite(result.upper):
+        return f"No bound was proven on the confidence in class {label}. {found}"
+    if result.status is Status.ROBUST:
+        return f"Proven: no input is classified {label} with any confidence."
+    return f"Proven: no input is classified {label} with confidence above {high}. {found}"
+
+
+def summary(result: AbstractResult) -> str:
+    """The result in a few lines: the question, the interval, what supports it, the answer."""
+    rows = [
+        ("interval", interval_words(result.lower, result.upper)),
+        ("status", outcome(result)),
+        *details(result),
+    ]
+    lines = [f"{label + ':':10}{text}" for label, text in rows]
+    return "\n".join([str(result.problem), *lines, final_sentence(result)])
+
+
+def details(result: AbstractResult) -> list[tuple[str, str]]:
     """What supports the answer, as labelled lines."""
+    problem = result.problem
     rows = [("upper", result.kind.value)] if math.isfinite(result.upper) else []
     if result.percent is not None and result.max_confidence is not None:
         reference = result.max_confidence
@@ -66,7 +99,7 @@ def details(result: AbstractResult, problem: Problem) -> list[tuple[str, str]]:
         rows.append(("map", f"its numbers have SHA-256 {problem.map_fingerprint}"))
     if result.certificate is not None:
         command = check_command(result.certificate, problem)
-        rows.append(("proof", f"{result.certificate}, which this checks: {command}"))
+        rows.append(("proof", f"{result.certificate}; check with: {command}"))
     if result.device != "cpu":
         rows.append(("device", result.device))
     if result.estimate is not None:
@@ -75,9 +108,9 @@ def details(result: AbstractResult, problem: Problem) -> list[tuple[str, str]]:
     return rows
 
 
-def outcome(result: AbstractResult, problem: Problem) -> str:
+def outcome(result: AbstractResult) -> str:
     """How the run ended, and when."""
-    why = result.status.value
+    problem, why = result.problem, result.status.value
     if problem.perturbation is None and result.status is Status.ROBUST:
         why = f"nothing is classified {problem.source}"  # nobody asked about attacks
     return f"{why}, after {seconds(result.seconds)}"
@@ -101,57 +134,14 @@ def witness_words(witness: Witness, source: int) -> str:
     return f"{start}; {end} ({_how(witness)})"
 
 
-def _standing(result: AbstractResult) -> str:
-    """What the upper end rests on, in the answer itself: not everything is a proof."""
-    return "Marabou says so" if result.kind is BoundKind.MARABOU else "this is proven"
-
-
 def _estimate_words(estimate: Estimate, source: int) -> str:
     """Digits that make sense beside the half-width, which is rounded up."""
     sure = f"{100 * (1 - estimate.level):g} %"
     return (
         f"{estimate.mean:.4g} +- {up(estimate.half_width)} (probability {sure}) over inputs "
-        f"classified {source} drawn at random, {estimate.samples} of them; 0 for those that keep "
-        "clear of the targets"
+        f"classified {source} drawn at random, {estimate.samples} of them; 0 for those that "
+        "cannot be pushed into a target class"
     )
-
-
-def _confidence_sentence(result: AbstractResult, problem: Problem) -> str:
-    label = problem.source
-    if not math.isfinite(result.upper):
-        found = "" if result.witness is None else f"; one input reaches {down(result.lower)}"
-        return f"no bound was proven on the confidence in class {label}{found}"
-    if result.status is Status.ROBUST:
-        return f"no input is classified {label} with any confidence"
-    if result.witness is None:
-        above = f"with confidence above {up(result.upper)}"
-        return f"no input is classified {label} {above}; no input classified {label} was found"
-    low, high = interval(result.lower, result.upper)
-    return (
-        f"the maximal confidence in class {label} is {span(result.lower, result.upper)}: "
-        f"more than {high} is proven impossible, and an input with confidence {low} was found"
-    )
-
-
-def _keeps(problem: Problem) -> str:
-    clipping = "" if problem.clip else " without clipping"
-    if _all_others(problem):
-        return f"keeps its class under {problem.perturbation}{clipping}"
-    several = "class" if len(problem.targets) == 1 else "classes"
-    named = _listed(problem.targets, "and")
-    return f"keeps clear of {several} {named} under {problem.perturbation}{clipping}"
-
-
-def _fate(witness: Witness) -> str:
-    if witness.tie:
-        return f"is brought to a tie with class {witness.target}"
-    return f"is pushed into class {witness.target}"
-
-
-def _witness_clause(result: AbstractResult) -> str:
-    if result.witness is None:
-        return ""
-    return f"; one with confidence {down(result.lower)} {_fate(result.witness)}"
 
 
 def _how(witness: Witness) -> str:
@@ -162,14 +152,3 @@ def _how(witness: Witness) -> str:
         if isinstance(value, float)
     ]
     return ", ".join([witness.piece, *chosen])
-
-
-def _all_others(problem: Problem) -> bool:
-    return len(problem.targets) == problem.network.classes - 1
-
-
-def _listed(labels: Sequence[int], word: str) -> str:
-    """`3`, `3 and 5`, `3, 5 and 7`."""
-    if len(labels) == 1:
-        return str(labels[0])
-    return f"{', '.join(map(str, labels[:-1]))} {word} {labels[-1]}"
