@@ -8,6 +8,7 @@ import runpy
 import shlex
 import sys
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -66,25 +67,24 @@ def test_commands_are_accepted(words: list[str], monkeypatch: pytest.MonkeyPatch
         with pytest.raises((_Parsed, SystemExit)) as stop:
             main(words[1:])
         assert stop.type is _Parsed or stop.value.code == 0  # argparse answers --help itself
-    elif words[1] == "-m":
-        _check_module(words[2:], monkeypatch)
+    elif words[1] == "-m" and not words[2].startswith("tests."):
+        assert words[2] in ("pip", "pytest", "venv")
     else:
-        monkeypatch.syspath_prepend(str((ROOT / words[1]).parent))
-        monkeypatch.setattr(sys, "argv", words[1:])
-        with pytest.raises(_Parsed):
-            runpy.run_path(str(ROOT / words[1]), run_name="__main__")
+        _check_script(words[1:], monkeypatch)
 
 
-def _check_module(words: Sequence[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """`python -m`: only modules of this project are run, up to their arguments."""
-    module, *arguments = words
-    if not module.startswith("tests."):
-        assert module in ("pip", "pytest", "venv"), module
+def _check_script(words: Sequence[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """`python FILE` or `python -m MODULE`: run it up to its arguments, if it takes any."""
+    module = words[1] if words[0] == "-m" else None
+    path = ROOT / (Path(*module.split(".")).with_suffix(".py") if module else words[0])
+    assert path.is_file()
+    if "argparse" not in path.read_text():
+        assert len(words) == (2 if module else 1)
         return
-    path = ROOT / Path(*module.split(".")).with_suffix(".py")
-    assert path.is_file(), path
-    if "argparse" in path.read_text():
-        monkeypatch.setattr(sys, "argv", [str(path), *arguments])
+    monkeypatch.syspath_prepend(str(path.parent))
+    monkeypatch.setattr(sys, "argv", [str(path), *words[2 if module else 1 :]])
+    if module:
         monkeypatch.delitem(sys.modules, module, raising=False)  # other tests import it, too
-        with pytest.raises(_Parsed):
-            runpy.run_module(module, run_name="__main__")
+    run = partial(runpy.run_module, module) if module else partial(runpy.run_path, str(path))
+    with pytest.raises(_Parsed):
+        run(run_name="__main__")

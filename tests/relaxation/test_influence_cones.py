@@ -32,7 +32,7 @@ def test_cones_give_what_whole_layers_give_and_hold(
     network = network_of(build, rng)
     exact = ExactNetwork(network)
     monkeypatch.setattr(layerwise, "local_network", lambda *given: None)
-    monkeypatch.setattr(cones, "_AT_ONCE", int(rng.integers(1, 4)))
+    monkeypatch.setattr(cones, "AT_ONCE", int(rng.integers(1, 4)))
     for piece in pieces_of(text, clip, domain_of(build)):
         monkeypatch.setattr(cones, "_LARGEST_PART", 0.0)
         whole = quick_bounds(network, piece)

@@ -319,8 +319,8 @@ SEARCH = {
     ),
     "the weights of the source do not sum to 1": _one(
         _BOUND,
-        "return duals / total if 1e-6 < total < 1e6 else None",
-        "return duals * 0.9 / total if 1e-6 < total < 1e6 else None",
+        "return duals / total if LEAST_TOTAL < total < MOST_TOTAL else None",
+        "return duals * 0.9 / total if LEAST_TOTAL < total < MOST_TOTAL else None",
     ),
     "negative weights of the target": _one(
         _BOUND,

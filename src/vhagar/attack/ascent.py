@@ -22,12 +22,12 @@ Array = NDArray[np.float64]
 _BETA_1, _BETA_2, _EPSILON = 0.9, 0.99, 1e-8
 # The margin to aim for, relative to the scale of the scores, and the largest multiplier.
 _MARGIN, _LARGEST_MULTIPLIER = 1e-4, 20.0
-# A multiplier's learning rate, relative to the penalty. Slow multipliers lead to better attacks but
-# may lead to none, so every row has its own rate.
+# Range of the share of the penalty that a multiplier takes over per step. Each row has its own:
+# rows that converge slowly end in better places, if they converge at all.
 _SLOWEST_LEARNING, _FASTEST_LEARNING = 0.03, 0.3
-# The size of the last step relative to the first.
+# Last step size, relative to the first.
 _LAST_STEP = 0.02
-# Every row also has its own step size: the option's, times a factor between this and its inverse.
+# Each row has its own step size, from this multiple of the option's to its inverse.
 _SMALLEST_STEP = 0.5
 
 

@@ -15,7 +15,7 @@ from vhagar.runtime.devices import Tensor, require_torch
 
 Array = NDArray[np.float64]
 
-# Distances of starts near an attack, in units of each variable's range.
+# Range of distances of aimed starts from the attack, relative to each variable's range.
 _NEAREST, _FARTHEST = 0.003, 0.3
 
 

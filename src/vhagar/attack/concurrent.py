@@ -20,7 +20,7 @@ from vhagar.runtime.pool import AbstractPool, Finished
 
 Array = NDArray[np.float64]
 
-# The attack's largest share of the remaining time: its last attacks must still arrive.
+# Largest share of the remaining time for the attack: its last finding must still arrive.
 _LARGEST_SHARE = 0.9
 _NAME = "attack"
 

@@ -20,7 +20,7 @@ from vhagar.runtime.processes import ProcessPool
 
 # Time reserved for the workers' last reports, in seconds and as a share of the timeout.
 _GRACE, _GRACE_SHARE = 0.2, 0.08
-# Inputs per process of the published attack. The paper uses 10,000.
+# Inputs per process. The paper uses 10,000.
 _PAPER_INPUTS = 1_000
 
 

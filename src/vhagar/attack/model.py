@@ -16,7 +16,7 @@ from vhagar.network import (
 )
 from vhagar.runtime.devices import Tensor, require_torch, sparse_tensor
 
-# Sparse layers of at most this many entries are made dense, because dense products are faster.
+# Most entries of a sparse layer that is made dense, because dense products are faster.
 _LARGEST_DENSE = 2**20
 
 _Step = Callable[[Tensor], Tensor]

@@ -18,10 +18,12 @@ from vhagar.solver.simplex import LpStatus, Simplex
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
-# Margins to ask for, as parts of the largest score.
+# Target margins to ask for, one after the other, relative to the largest score.
 _MARGINS = (1e-6, 1e-5, 1e-4, 1e-3)
+# Most linear regions that one polish visits.
 _MOST_ROUNDS = 4
-# Of a neuron's range: what a thorough polish takes for 0, and how many such neurons it flips.
+# Pre-activation that a thorough polish treats as 0, relative to the neuron's range, and the most
+# neurons that it flips.
 _NEARLY_ZERO, _MOST_FLIPS = 1e-6, 12
 
 # Judges an input and parameters; returns the confidence if it is a witness.

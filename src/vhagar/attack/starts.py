@@ -14,12 +14,14 @@ from vhagar.runtime.devices import require_torch
 
 Array = NDArray[np.float64]
 
-# Random inputs to choose from per start, without a dataset.
+# Random candidates per start, if there is no dataset.
 _CHOICE = 4
 # Inputs per forward pass, which bounds the memory.
 CHUNK = 1024
+# Steps of the ascent that makes random starts confident, and the first step relative to the input
+# range.
 _CLIMB_STEPS, _CLIMB_STEP = 20, 0.1
-# The share of the starts that climb, and of those that lie between two inputs that climbed.
+# Shares of the starts that ascend to a high confidence, and that lie between two such inputs.
 _CLIMBING, _BETWEEN = 0.25, 0.25
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-# Of the upper end: questions are not asked closer than this to each other or to a known end.
+# Least distance of a query from other queries and from known ends, relative to the upper end.
 RESOLUTION = 1e-3
 
 

@@ -3,5 +3,5 @@
 # As in the paper.
 SAMPLES = 70_000
 LEVEL = 0.05
-# The Gaussian's standard deviation beside the width of the input range. The paper does not say.
+# Standard deviation of the Gaussian, relative to the input range's width. The paper does not say.
 SPREAD = 0.25

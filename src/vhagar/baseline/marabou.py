@@ -17,9 +17,10 @@ from vhagar.engine import AbstractEngine
 from vhagar.errors import InvalidInput
 from vhagar.result import BoundKind, Rejection, Run
 
-# Of the whole time: what one question may take at first, and at least. The paper does not say.
+# Time for one query at first: a share of the timeout, and at least so many seconds. The paper does
+# not say.
 _SHARE_OF_QUESTION, _LEAST_SECONDS = 1 / 6, 2.0
-# Without a limit on the whole.
+# Seconds for one query at first, if there is no timeout.
 _QUESTION_SECONDS = 60.0
 
 

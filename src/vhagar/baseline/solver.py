@@ -30,7 +30,7 @@ class Verdict(Enum):
     UNDECIDED = "undecided"
 
 
-# A number of seconds that Marabou can count, for ever.
+# Seconds that stand for no time limit.
 _LONGEST = 10**9
 
 _VERDICTS = {"sat": Verdict.INPUT_FOUND, "unsat": Verdict.NO_INPUT}

@@ -35,7 +35,7 @@ from vhagar.network import AbstractLayer, AbstractLinear, Network, Relu
 from vhagar.perturbation import AbstractPiece
 from vhagar.solver.linear_model import LinearArrays, LinearModel
 
-# A sampled gap, or one between bounds, must be this part of the values' range to count.
+# Smallest difference between values, or between bounds, that counts, relative to their range.
 _VISIBLE = 1e-6
 
 

@@ -22,10 +22,10 @@ from vhagar.dependency.solver import Backend, Watch
 from vhagar.errors import SolverFailure
 from vhagar.solver.linear_model import LinearArrays
 
-# How far below 0 a neuron still counts as active in a question, as a part of its range: then no
-# solver within its tolerances can cut off a neuron that is.
+# How far below 0 a neuron still counts as active in a question, relative to its range, so that no
+# solver within its tolerances cuts off an active neuron.
 _ACTIVE_ROOM = 1e-7
-# A gap above this part of its range is not "about 0", whatever the solver's tolerances are.
+# Largest gap that counts as nearly 0, relative to its range, whatever the solver's tolerances are.
 _LARGEST_SLACK = 1e-3
 
 

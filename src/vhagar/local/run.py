@@ -32,11 +32,11 @@ from vhagar.verify import run_engine
 
 Array = NDArray[np.float64]
 
-# Of the largest score: the head start with which the first question is asked.
+# Shift of the first question, relative to the largest score.
 _HEAD_START = 1e-7
-# Into so many parts the range of a single parameter is split before neurons are.
+# Parts into which the range of a single parameter is split before neurons are.
 _MOST_PARTS = 128
-# Of the largest score: smaller margins need not be known as precisely as larger ones.
+# Margins below this, relative to the largest score, need not be known precisely.
 _SMALL_MARGIN = 1e-3
 
 

@@ -13,10 +13,13 @@ from vhagar.perturbation.rotation_weights import arc_between
 
 Array = NDArray[np.float64]
 
-# Angles to begin with: so many that the outermost pixel moves by this much between two of them.
+# Pixels by which the outermost pixel moves between two starting angles.
 _STEP = 0.25
+# Most starting angles.
 _MOST_STARTS = 1000
+# Best starting angles that are refined, and the rounds of refinement.
 _REFINED, _ROUNDS = 3, 30
+# Most intervals of angles that are examined.
 _MOST_PARTS = 200
 # A pair this close, on average over its pixels and beside the largest, is explained.
 _NEGLIGIBLE = 2.0**-52

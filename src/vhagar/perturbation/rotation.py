@@ -20,9 +20,10 @@ from vhagar.perturbation.ranges import GivenRange, as_range, require_within, spa
 from vhagar.perturbation.recover_angle import radius
 from vhagar.perturbation.rotation_range import RotationPiece, turn_by
 
-# A range is cut so that within a piece the outermost pixel, if it were at least this far out, moves
-# by the width of a pixel at most. Engines cut further where it matters.
+# A range is cut so that the outermost pixel, or one at this distance from the centre if that is
+# farther, moves by at most one pixel within a piece. Engines cut further where it matters.
 _LEAST_RADIUS = 10.0
+# Most pieces of a range of angles.
 _MOST_PIECES = 180
 
 

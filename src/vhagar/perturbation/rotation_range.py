@@ -27,15 +27,16 @@ from vhagar.perturbation.rotation_weights import Arc, arc_between
 from vhagar.perturbation.scalar import AbstractScalarPiece
 from vhagar.solver.linear_model import Columns, LinearModel
 
-# The support is bounded arc by arc; on each the outermost pixel moves by about this much.
+# The support is bounded arc by arc; the outermost pixel moves by about this many pixels on each.
 _ARC = 0.125
+# Most arcs of one piece.
 _MOST_ARCS = 8
-# Rows are widened by this much of the largest input: more than what rounding does to them.
+# Widening of rows relative to the largest input, which exceeds their rounding errors.
 _ROW_ROOM = 1e-12
-# Rows are looser than need be by this part of how much the weights change, and where no weight
-# changes by this much they leave out the angle.
+# Further widening of rows relative to the change of the weights, and the smallest change of a
+# weight for which rows contain the angle.
 _ROW_LOOSENESS, _SMALLEST_STEP = 0.01, 0.01
-# Columns narrower than this part of the input range are not for solvers.
+# Narrowest column for a solver, relative to the input range.
 _COLUMN_ROOM = 1e-6
 
 

@@ -31,8 +31,9 @@ from vhagar.perturbation.domain import Domain
 from vhagar.perturbation.maps import AffineMap, affine_map, fingerprint
 from vhagar.perturbation.ranges import GivenRange
 
-# Each piece is searched by itself.
+# Most maps of a perturbation: each is a piece that is searched separately.
 _MOST_MAPS = 100_000
+# Most characters of a name.
 _LONGEST_NAME = 500
 
 

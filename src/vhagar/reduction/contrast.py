@@ -26,7 +26,7 @@ from vhagar.problem import Problem
 from vhagar.reduction.base import AbstractReduction, AbstractRestore, Point, Reduced
 from vhagar.solver.linear_model import Columns, LinearModel
 
-# Entries of the sparse matrices that convolutions become.
+# Most entries of the sparse matrices that replace convolutions.
 _MOST_ENTRIES = 2**22
 
 

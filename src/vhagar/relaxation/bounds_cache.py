@@ -13,6 +13,7 @@ from vhagar.network import Network
 from vhagar.problem import Problem
 from vhagar.relaxation.layerwise import TwinBounds
 
+# Bounds of pieces that are kept.
 _MOST_KEPT = 256
 
 

@@ -24,24 +24,24 @@ from vhagar.relaxation.subnetworks import Subnetwork, View
 
 Index = NDArray[np.int64]
 
-# Neurons of one cone: neighbours see much the same.
-_AT_ONCE = 32
-# Where neurons see more than this part of a layer, whole layers cost no more.
+# Neurons per cone: neighbours depend on much the same inputs.
+AT_ONCE = 32
+# If neurons depend on more than this share of a layer, whole layers are used, at the same cost.
 _LARGEST_PART = 0.25
 
 
 def cones(stages: tuple[Stage, ...], neurons: Index) -> Iterator[tuple[Index, Subnetwork]]:
     """The neurons in groups, and each group's cone."""
-    for begin in range(0, len(neurons), _AT_ONCE):
-        chosen = neurons[begin : begin + _AT_ONCE]
+    for begin in range(0, len(neurons), AT_ONCE):
+        chosen = neurons[begin : begin + AT_ONCE]
         yield chosen, cone_of(stages, chosen)
 
 
 def sees_little(stages: tuple[Stage, ...], neurons: Index) -> bool:
     """Whether cones are worth it, judged by the first group's."""
-    if len(stages) < 2 or len(neurons) <= _AT_ONCE:
+    if len(stages) < 2 or len(neurons) <= AT_ONCE:
         return False
-    first = cone_of(stages, neurons[:_AT_ONCE])
+    first = cone_of(stages, neurons[:AT_ONCE])
     widest = max(range(1, len(stages)), key=lambda k: stages[k].in_size)
     return len(first.views[widest].index) <= _LARGEST_PART * stages[widest].in_size
 

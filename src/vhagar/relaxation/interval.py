@@ -16,8 +16,9 @@ from vhagar.network import AbstractLayer, AbstractLinear, Affine, Network, Relu
 
 Array = NDArray[np.float64]
 
-_HALF_ULP = 2.0**-53
-# Below the normal range relative error bounds fail; no honest network lives there.
+# The relative rounding error of one float64 operation.
+HALF_ULP = 2.0**-53
+# Below the normal range relative error bounds fail; no real network lives there.
 _UNDERFLOW = 2.0**-1000
 
 
@@ -63,7 +64,7 @@ def linear_bounds(layer: AbstractLinear, inputs: Bounds) -> Bounds:
 def _rounded_outward(layer: AbstractLinear, inputs: Bounds) -> tuple[Array, Array]:
     middle = (inputs.lower + inputs.upper) / 2
     # Both halves of the interval, measured from the rounded middle.
-    radius = np.maximum(inputs.upper - middle, middle - inputs.lower) * (1 + 4 * _HALF_ULP)
+    radius = np.maximum(inputs.upper - middle, middle - inputs.lower) * (1 + 4 * HALF_ULP)
     bias = layer.flat_bias
     ones = np.ones_like(middle)
     (centre,) = layer.times(middle[None]) + bias
@@ -77,7 +78,7 @@ def _rounded_outward(layer: AbstractLinear, inputs: Bounds) -> tuple[Array, Arra
 
 def _gamma(terms: int) -> float:
     """The relative error of that many float64 operations, itself rounded up."""
-    return 1.01 * terms * _HALF_ULP
+    return 1.01 * terms * HALF_ULP
 
 
 def confidence_bounds(network: Network, hidden: Bounds, label: int) -> tuple[Array, Array]:

@@ -16,9 +16,9 @@ from vhagar.relaxation.twin_dual import Choice
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
 
-# Multipliers moved in all steps of a refinement together: some seconds of work.
+# Multipliers moved in all steps of a refinement, some seconds of work.
 _MOST_STEPPED = 12_000_000
-# How long the first step is, and each one beside the one before.
+# The first step, and the ratio of each step to the one before.
 _STEP, _DECAY = 0.05, 0.95
 
 

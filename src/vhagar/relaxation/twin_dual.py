@@ -25,12 +25,12 @@ from numpy.typing import NDArray
 from vhagar.perturbation import AbstractPiece
 from vhagar.relaxation.arrays import AnyArray, zeros
 from vhagar.relaxation.corners import Corners, LayerDecisions
+from vhagar.relaxation.interval import HALF_ULP
 from vhagar.relaxation.stages import Magnitudes, Stage
 
 Array = NDArray[np.float64]
 
-HALF_ULP = 2.0**-53
-# By the bytes of a number: for float32 where somebody wants to know how far it may be off.
+# By the size of a number in bytes; float32 is used only to estimate how far off it may be.
 _HALF_ULPS = {8: HALF_ULP, 4: 2.0**-24}
 # More than what one product loses to underflow, also where subnormal numbers count as 0.
 _UNDERFLOWS = {8: 2.0**-1022, 4: 2.0**-126}

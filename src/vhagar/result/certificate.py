@@ -40,7 +40,7 @@ LARGEST = {
     b"PROF": 2**24,
     b"END ": 32,
 }
-# Blocks that can be divided are: nobody needs more memory than this to write or to read one.
+# Largest block, where blocks can be divided, so that reading or writing one takes little memory.
 _HANDY_BLOCK = 2**22
 _LEVEL = 6
 

@@ -15,7 +15,7 @@ from scipy import sparse
 
 from vhagar.network import AbstractLinear, Network, Relu
 
-# Products of Python integers are slow: beyond this many a tie stays undecided, hence rejected.
+# Products of Python integers are slow; beyond this many, a tie stays undecided and is rejected.
 _MOST_PRODUCTS = 3_000_000
 
 

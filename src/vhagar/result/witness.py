@@ -35,9 +35,10 @@ from vhagar.result.numbers import down
 
 Array = NDArray[np.float64]
 
-# What float32 may leave uncertain of a confidence: so much of the largest score, or so many times
-# what float64 does (2**29 by the precision, and a little for another order of operations).
+# Uncertainty of a float32 confidence, relative to the largest score.
 _FLOAT32_NOISE = 1e-3
+# Uncertainty of a float32 confidence, relative to that of float64: 2**29 for the precision, and
+# some more for another order of operations.
 _FLOAT32_BY_FLOAT64 = 2.0**32
 
 

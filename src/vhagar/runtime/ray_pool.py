@@ -26,6 +26,7 @@ from vhagar.runtime.pool import (
     worker_environment,
 )
 
+# Seconds to wait for a cluster's address to answer.
 _CONNECT_SECONDS = 10.0
 _NO_RAY = 'Ray is not installed; pip install "vhagar[ray]"'
 # The concurrency group in which an actor receives messages, one by one, while its job runs.

@@ -20,14 +20,16 @@ from vhagar.search.pseudocosts import Candidate, Child, Chosen, Pseudocosts, cho
 from vhagar.search.region_cache import RecentlyUsed, RegionState
 from vhagar.solver.basis import Basis
 
-# Iterations that a trial may take, and all trials: some at first, then a part of the nodes' own.
+# Most simplex iterations of one strong-branching LP.
 _TRIAL_ITERATIONS = 2000
+# Simplex iterations of all strong branching: a constant, plus a share of the nodes' own.
 _TRIALS_AT_FIRST, _TRIALS_LATER = 50_000, 0.5
+# Bases that are kept.
 _MOST_BASES = 4096
-# A challenge asks for a confidence so far between the lower and the node's upper bound.
+# Position of the challenge's confidence between the lower and the node's upper bound.
 _GOAL = 0.5
-# A sign that is expected to close so much of a node's gap needs no challenge, and one that closes
-# less is left to a challenge that does so many times better.
+# A sign that is expected to close this share of a node's gap needs no challenge; another one yields
+# to a challenge that is this many times better.
 _GOOD, _BETTER = 0.25, 2.0
 
 

@@ -36,12 +36,14 @@ from vhagar.search.primal_heuristic import WitnessFound
 from vhagar.search.proof_tree import ProofTree, recording
 from vhagar.search.worker import CeilingTask, SearchWorker, Task, explore
 
-# How much is done before it is reported where results must repeat.
+# Nodes per report, where results must be reproducible.
 _QUANTUM_NODES = 10
+# Most nodes of a task.
 _MOST_HANDED_OUT = 8
-# Of all nodes, what the search for the ceiling may take where there is other work.
+# Share of all nodes for the ceiling's search while there is other work.
 _CEILING_SHARE = 0.2
-# When the attack joins, and how long it stays: seconds, and of the time that is left.
+# The attack joins after so many seconds, and stays for so many seconds or a share of the remaining
+# time, at least and at most.
 _ATTACK_AFTER, _ATTACK_SECONDS, _ATTACK_SHARE, _LARGEST_SHARE = 1.5, 20.0, 0.15, 0.6
 
 

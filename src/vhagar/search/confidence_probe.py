@@ -14,9 +14,10 @@ from vhagar.problem import Problem
 
 Array = NDArray[np.float64]
 
+# Random inputs, and gradient steps for each.
 _STARTS, _STEPS = 16, 20
-# Of the way to the best corner of the input's box, if the network were linear.
-_FIRST_STEP, _SHORTER = 1.0, 0.7
+# Ratio of each step to the one before; the first goes all the way to the best corner of the box.
+_DECAY = 0.7
 
 
 def confidence_within_reach(problem: Problem, seed: int) -> float:
@@ -27,12 +28,12 @@ def confidence_within_reach(problem: Problem, seed: int) -> float:
     domain = problem.domain
     rng = np.random.default_rng(seed)
     x = rng.uniform(domain.lower, domain.upper, (_STARTS, domain.size))
-    best, step = -np.inf, _FIRST_STEP
+    best, step = -np.inf, 1.0
     for _ in range(_STEPS):
         confidence, slope = _confidence(problem, x)
         best = max(best, float(confidence.max()))
         corner = np.where(slope > 0, domain.upper, domain.lower)
-        x, step = x + step * (corner - x), step * _SHORTER
+        x, step = x + step * (corner - x), step * _DECAY
     return best
 
 

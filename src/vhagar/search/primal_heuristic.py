@@ -20,9 +20,11 @@ from vhagar.search.region_cache import RecentlyUsed
 
 Array = NDArray[np.float64]
 
+# The heuristic runs at the first nodes of a region, and then at every so many.
 _ALWAYS, _EVERY = 8, 10
-# In large LPs, where polishing a point takes as long as many nodes: it must not starve the search.
+# The same for large LPs, where one polish takes as long as many nodes.
 _ALWAYS_LARGE, _EVERY_LARGE = 1, 25
+# Convex models that are kept.
 _MOST_CONVEX = 64
 
 

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from vhagar.relaxation.layerwise import TwinBounds
 from vhagar.relaxation.lp.lambda_model import Weights
+from vhagar.relaxation.lp.lazy_rows import LEAST_COEFFICIENT
 from vhagar.relaxation.lp.node_bound import Coefficients
 from vhagar.relaxation.lp.region_model import PIXELS
 from vhagar.relaxation.proof import Proof
@@ -28,13 +29,13 @@ Place = tuple[int, int, int]
 
 # Observations needed before a pseudocost is trusted.
 _RELIABLE = 2
+# Candidates that are ranked, and the strong-branched ones in a row without improvement after which
+# no more are tried.
 _LOOK_AT, _FRUITLESS = 40, 8
-# Of a neuron's range: what counts as no mass at all.
+# Mass that counts as none, relative to the neuron's range.
 _SMALLEST_MASS = 1e-8
 # Share of the bound: a smaller predicted gain counts as none.
 _SMALLEST_DECREASE = 1e-9
-# Of a layer's mean coefficient: multipliers are not unique, so none is taken for less.
-_SMALLEST_COEFFICIENT = 0.1
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,7 +91,7 @@ class Candidates:
         count = np.bincount(self._layer, self._undecided)
         total = np.bincount(self._layer, worth * self._undecided)
         mean = total / np.maximum(count, 1.0)
-        return np.asarray(np.maximum(worth, _SMALLEST_COEFFICIENT * mean[self._layer]))
+        return np.asarray(np.maximum(worth, LEAST_COEFFICIENT * mean[self._layer]))
 
     def _place(self, k: int, copy: int) -> Place:
         layer = int(self._layer[k])

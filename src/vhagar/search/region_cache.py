@@ -17,7 +17,9 @@ from vhagar.search.node import Region
 from vhagar.search.pseudocosts import Candidate, Candidates
 from vhagar.solver.simplex import LpAnswer
 
+# Most pieces of a problem whose roots are refined, and the first-order steps for it.
 _MOST_REFINED, _REFINING_STEPS = 4, 60
+# Region models that are kept.
 _MOST_CONTEXTS = 256
 
 

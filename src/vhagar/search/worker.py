@@ -15,6 +15,7 @@ from vhagar.search.bounders.lp import LpBounder
 from vhagar.search.node import Node, Numbers, first_number
 from vhagar.search.node_solver import Explored, NodeSolver, solver_with
 
+# Seconds between two reports of a worker.
 _QUANTUM_SECONDS = 0.3
 
 

@@ -16,8 +16,7 @@ from vhagar.solver.scaling import Scaled, powers_of_two
 Array = NDArray[np.float64]
 
 _NO_ROWS = np.zeros(0, dtype=np.int64)
-# Now and then the interior point method takes a hundred times as long as usual: a point is not
-# worth that.
+# Seconds for the interior point method, which occasionally takes a hundred times as long as usual.
 _PATIENCE = 3.0
 
 

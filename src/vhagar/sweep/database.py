@@ -13,7 +13,7 @@ from vhagar.errors import InvalidInput
 from vhagar.sweep.schema import SCHEMA_VERSION, TABLES
 from vhagar.sweep.validation import require_store
 
-# Others may be writing: wait for them rather than fail.
+# Seconds to wait for other processes that are writing.
 _BUSY_SECONDS = 60.0
 
 

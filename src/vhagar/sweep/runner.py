@@ -21,12 +21,14 @@ from vhagar.sweep.study import Model, Study, load_models, questions
 from vhagar.sweep.transfer import Transfer
 from vhagar.sweep.watch import AbstractSweepWatch, Silent, State
 
-# Results go to the store at least this often, and the claims are renewed: seconds.
+# Seconds between two writes to the store.
 _FLUSH_EVERY = 0.25
+# Seconds between two renewals of the claims.
 _RENEW_EVERY = 3.0
-# Another process may have the last problems: look whether it is still there.
+# Seconds between two checks whether another process still works on the last problems.
 _LOOK_EVERY = 0.5
-# A worker ends a problem by itself when the time is up. Beyond this it is stuck.
+# A worker ends by itself when its time is up. Beyond so many seconds, or this share of the timeout,
+# it counts as stuck.
 _PATIENCE_SECONDS, _PATIENCE_SHARE = 30.0, 0.5
 
 

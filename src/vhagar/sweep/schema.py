@@ -10,7 +10,7 @@ from __future__ import annotations
 
 SCHEMA_VERSION = 1
 
-# A goal without a target (how confident can the network be at all?) has this one.
+# The target of a goal without one: the maximal confidence.
 NO_TARGET = -1
 
 TABLES = """

@@ -26,7 +26,7 @@ from vhagar.sweep.snapshot import Ending, Snapshot
 from vhagar.sweep.study import Model, Study
 from vhagar.version import __version__
 
-# How long a claim holds without being renewed, in seconds.
+# Seconds that a claim holds without being renewed.
 LEASE = 15.0
 # A problem whose worker is lost so often is not tried again.
 _MOST_LOSSES = 3

@@ -23,8 +23,9 @@ from vhagar.network.torch.aten import CONVERTERS, TAILS
 from vhagar.network.torch.aten_values import Value
 from vhagar.runtime.devices import require_torch
 
+# Random inputs of each kind on which module and network are compared.
 _SAMPLES = 16
-# Of the largest score: what the order of float32 operations may change, and more.
+# Largest difference, relative to the largest score; the order of float32 operations explains less.
 _TOLERANCE = 1e-4
 
 

@@ -25,10 +25,11 @@ from vhagar.runtime.threads import in_threads
 
 Array = NDArray[np.float64]
 
-# Numbers held for each entry of the coefficients: the free ones, Adam's, and intermediate ones.
+# Numbers held per coefficient: the free parameters, Adam's moments, and intermediate values.
 _NUMBERS_EACH = 48
+# Bytes that a batch may take on a CPU.
 _CPU_BYTES = 2**30
-# Rows that are evaluated in float64 at once.
+# Entries of the coefficients that are evaluated in float64 at once.
 _EXACT_ENTRIES = 2**22
 
 

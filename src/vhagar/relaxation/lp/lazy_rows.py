@@ -21,15 +21,14 @@ Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 Place = tuple[int, int]  # a ReLU layer and a neuron in it
 
-# A layer with fewer such rows keeps them: leaving them out would save nothing.
+# A layer with fewer such rows keeps them, because omitting them saves nothing.
 _FEWEST = 32
-# Of a neuron's range: how far outside its triangle a solution must be.
+# Least distance of a violating solution from the neuron's triangle, relative to its range.
 _OUTSIDE = 1e-7
-# Of the largest gain: rows with less stay out, for they often follow from those that come back.
+# Rows with less than this share of the largest gain stay out: often they follow from the others.
 _SMALLEST_GAIN = 0.1
-_NEXT_TO_NOTHING, _LARGEST_GAIN = 1e-12, 1e100
-# Of a layer's mean coefficient: multipliers are not unique, so none is taken for less.
-_SMALLEST_COEFFICIENT = 0.1
+# Share of a layer's mean coefficient: multipliers are not unique, so none counts as less.
+LEAST_COEFFICIENT = 0.1
 
 
 class LazyRows:
@@ -91,7 +90,7 @@ class LazyRows:
             outside = abs(np.maximum(before, 0.0) - after)
         counts = self._left_out & (outside > _OUTSIDE * span)
         gains = np.where(counts, outside * self._worth(coefficients), 0.0)
-        return np.minimum(gains, _LARGEST_GAIN)
+        return np.minimum(gains, 1e100)  # finite, to be compared
 
     def _worth(self, coefficients: Coefficients) -> Array:
         """How much the bound rises with each neuron's value."""
@@ -99,9 +98,9 @@ class LazyRows:
         for layer in np.unique(self._layer):
             own = self._layer == layer
             on_both = abs(sum(coefficients.layers[layer]))[self._neuron[own]]
-            worth[own] = np.maximum(on_both, _SMALLEST_COEFFICIENT * on_both.mean())
+            worth[own] = np.maximum(on_both, LEAST_COEFFICIENT * on_both.mean())
         # What nothing depends on while rows are missing may matter once they are back.
-        return np.maximum(worth, _NEXT_TO_NOTHING)
+        return np.maximum(worth, 1e-12)  # never 0, to be compared
 
     def restore(self, gains: Array) -> bool:
         """Leave those out no longer whose lack a solution gains most by; whether there are any."""

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from vhagar.errors import SolverFailure
 from vhagar.relaxation.hexagon import Hexagons
-from vhagar.relaxation.influence_cones import relaxed_cone
+from vhagar.relaxation.influence_cones import AT_ONCE, relaxed_cone
 from vhagar.relaxation.layerwise import TwinBounds
 from vhagar.relaxation.lp.lambda_model import PairModel
 from vhagar.relaxation.refinement import refine_by
@@ -22,15 +22,13 @@ from vhagar.solver.simplex import Simplex
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
 
-# Of all undecided neurons, at most so many may differ in the copies.
+# Largest share of the undecided neurons that may differ between the copies.
 _LARGEST_SHARE = 0.25
-# What all LPs of a layer may cost together: iterations of the simplex method times entries of the
-# matrix, some seconds of work. It is counted, not timed: all workers must come to the same bounds.
+# Work for all LPs of a layer: simplex iterations times matrix entries, some seconds. It is counted,
+# not timed, because all workers must compute the same bounds.
 _WORK = 10**9
-# Entries of all multipliers of a layer's bounds: where there would be more, it stays as it is.
+# Most entries of all multipliers of a layer's bounds; beyond, the layer is not tightened.
 _MOST_MULTIPLIERS = 2 * 10**7
-# Neurons that share an LP: neighbours see much the same.
-_AT_ONCE = 32
 
 
 def is_local(bounds: TwinBounds) -> bool:
@@ -54,8 +52,8 @@ def tighten_pairs(bounds: TwinBounds, layer: int) -> None:
     if len(hexagon_directions(bounds.piece.ratio)) * len(pairs) * below > _MOST_MULTIPLIERS:
         return
     found = _Multipliers(bounds, layer, pairs)
-    for begin in range(0, len(pairs), _AT_ONCE):
-        found.solve(np.arange(begin, min(begin + _AT_ONCE, len(pairs))))
+    for begin in range(0, len(pairs), AT_ONCE):
+        found.solve(np.arange(begin, min(begin + AT_ONCE, len(pairs))))
     refine_by(bounds, layer, pairs, found)
 
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from vhagar.perturbation import AbstractPiece
 from vhagar.relaxation.layerwise import TwinBounds
 from vhagar.relaxation.lp.lambda_model import LambdaModel
-from vhagar.relaxation.lp.row_duals import RowDuals
+from vhagar.relaxation.lp.row_duals import LEAST_TOTAL, MOST_TOTAL, RowDuals
 from vhagar.relaxation.proof import Proof, ProofKind
 from vhagar.relaxation.stages import Magnitudes
 from vhagar.relaxation.starts import outward
@@ -72,7 +72,7 @@ class NodeBound:
         if duals is None or not np.isfinite(duals).all():
             return None
         total = float(self._alpha(duals).sum())
-        return duals / total if 1e-6 < total < 1e6 else None
+        return duals / total if LEAST_TOTAL < total < MOST_TOTAL else None
 
     def _alpha(self, duals: Array) -> Array:
         return np.maximum(-duals[self._model.source_rows], 0.0)

@@ -10,6 +10,9 @@ from vhagar.relaxation.lp.lambda_model import LambdaModel
 from vhagar.relaxation.starts import ClassMultipliers
 from vhagar.relaxation.twin_dual import Choice
 
+# Range of the sum of the source's multipliers that can be scaled to 1.
+LEAST_TOTAL, MOST_TOTAL = 1e-6, 1e6
+
 
 class RowDuals:
     """Reads duals `(nodes, rows)`, which may be anything.

@@ -32,7 +32,7 @@ from vhagar.search.bounders.size import is_large
 
 # How long the attack goes on, and for how many seconds its last messages are waited for.
 _SCHEDULE, _GRACE = AttackSchedule(share=0.5, least=20.0), 1.0
-# Bounds of so many pieces stay in memory for the second round.
+# Pieces whose bounds stay in memory for the second round.
 _MOST_KEPT = 4
 
 

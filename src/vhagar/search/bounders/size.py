@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from vhagar.problem import Problem
 
-# Beyond so many hidden neurons a linear program takes longer than it is worth.
+# With more hidden neurons, a linear program takes longer than it is worth.
 MOST_LP_NEURONS = 4_000
 
 

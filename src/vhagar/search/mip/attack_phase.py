@@ -23,8 +23,7 @@ from vhagar.search.mip.preparation import UNPREPARED, Prepared
 from vhagar.solver.linear_model import Array
 
 _SCHEDULE = AttackSchedule(share=0.5, most=60.0)
-# It goes on for this part of the time that is left, or so many seconds, even if nothing else is to
-# be prepared any more.
+# Least time for the attack after preparation has ended: a share of the remaining time, or seconds.
 _LEAST_SHARE, _LEAST_SECONDS = 0.02, 2.0
 # How long to wait for its last words.
 _GRACE = 3.0

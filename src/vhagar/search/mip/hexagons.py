@@ -13,7 +13,7 @@ from vhagar.relaxation.hexagon import Hexagons
 from vhagar.relaxation.layerwise import quick_bounds
 from vhagar.relaxation.refinement import refine_layer
 
-# First-order steps for each layer of a piece that has the time for it.
+# First-order steps per layer of a piece, if there is time.
 REFINING_STEPS = 40
 
 

@@ -23,10 +23,10 @@ from scipy import sparse
 from vhagar.search.mip.encoding import Encoding
 from vhagar.solver.linear_model import Array, Columns, LinearArrays
 
-# Bounds within a solver's tolerance of what the rows imply are what presolve stumbled over: v's are
-# clearly wider.
+# Widening of the bounds of v: presolve has failed on bounds within a tolerance of what the rows
+# imply.
 _ROOMY = 1.25
-# The room in multiples of what the tolerances add to a bound.
+# Room of the check, in multiples of the solver's outward correction.
 _ROOM = 4.0
 
 

@@ -22,8 +22,8 @@ from vhagar.solver.backends.highs import HighsModel
 
 Array = NDArray[np.float64]
 
-# Margins to try, as parts of the score scale: float32 must still see the smallest that works. If
-# none does, the target may win only at an exact tie.
+# Target margins to try, relative to the scores: float32 must still see the smallest that works.
+# With the last, the target wins only at an exact tie.
 _MARGINS = (1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 0.0)
 
 

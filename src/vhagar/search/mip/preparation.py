@@ -26,10 +26,11 @@ from vhagar.search.mip.tasks import AbstractTaskRunner, BoundNeuron, Related, Re
 if TYPE_CHECKING:
     from vhagar.attack.hints import Hints
 
-# Of the time that is left, and seconds at most: for the bounds, and for the relations.
+# Time for concrete bounds: a share of the remaining time, and at most so many seconds.
 _BOUNDS_SHARE, _BOUNDS_SECONDS = 0.3, 120.0
+# Time for dependencies: a share of the remaining time, and at most so many seconds.
 _RELATIONS_SHARE, _RELATIONS_SECONDS = 0.1, 20.0
-# One neuron may take so long at most.
+# Most seconds for one neuron.
 _NEURON_SECONDS = 10.0
 
 

@@ -34,8 +34,9 @@ from vhagar.solver.backends import AbstractModel, Solved, SolveStatus, backend_n
 
 Array = NDArray[np.float64]
 
+# Seconds of the first time slice of a piece; later ones are longer.
 _FIRST_SLICE = 2.0
-# A margin of the target, as a part of the score scale, that float32 can see.
+# Margin of the target that float32 can see, relative to the scores.
 _VISIBLE_MARGIN = 1e-4
 
 

@@ -60,9 +60,9 @@ class Related:
 
 Task = BoundNeuron | RelatePiece
 
-# With less time than this for a piece, no solver is asked about it and nothing is refined.
+# With fewer seconds for a piece, no solver is used and nothing is refined.
 _WORTH_ASKING = 0.5
-# Seconds that a worker may be late with its answer.
+# Seconds that a worker's answer may be late.
 _PATIENCE = 2.0
 
 

@@ -30,7 +30,7 @@ from vhagar.solver.scaling import Scaled
 
 Array = NDArray[np.float64]
 
-# Of the scaled model: what every solver is asked to keep, for rows, reduced costs and integers.
+# Tolerance of rows, reduced costs and integers that every solver must keep, in the scaled model.
 TOLERANCE = 1e-9
 
 

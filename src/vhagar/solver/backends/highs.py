@@ -176,7 +176,7 @@ _PROVING: dict[str, Any] = {
     "mip_heuristic_run_root_reduced_cost": False,
 }
 
-# For the smaller MIP that completes a start.
+# Seconds for the smaller MIP that completes a partial start.
 _COMPLETION_SECONDS = 5.0
 _FEASIBLE = 2  # HiGHS's kSolutionStatusFeasible
 

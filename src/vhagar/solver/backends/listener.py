@@ -18,8 +18,9 @@ OnSolution = Callable[[Array], None]
 OnNodes = Callable[[int], None]
 ShouldStop = Callable[[], bool]
 
-# Seconds between two reports of the number of nodes, and of the bound.
+# Seconds between two reports of the number of nodes.
 _COUNT_EVERY = 0.5
+# Seconds between two reports of the bound.
 _BOUND_EVERY = 0.05
 
 

@@ -36,7 +36,7 @@ _PARAMETERS: dict[str, Any] = {
     "heuristics/completesol/maxunknownrate": 1.0,
 }
 
-# With products the bound comes close to the optimum, and closer without end.
+# Relative gap with products, where the bound approaches the optimum without reaching it.
 _PRODUCT_GAP = 1e-6
 
 

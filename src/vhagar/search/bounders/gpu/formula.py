@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from vhagar.relaxation.corners import DecidedSigns
 from vhagar.relaxation.first_order.torch_layers import torch_stages
 from vhagar.relaxation.lp.region_model import PIXELS, Decision, RegionModel
-from vhagar.relaxation.lp.row_duals import RowDuals
+from vhagar.relaxation.lp.row_duals import LEAST_TOTAL, MOST_TOTAL, RowDuals
 from vhagar.relaxation.starts import outward
 from vhagar.relaxation.twin_dual import Backward, at_input, backward, paying
 from vhagar.runtime.devices import Tensor, require_torch
@@ -25,8 +25,6 @@ Array = NDArray[np.float64]
 
 # Nodes whose supports are evaluated together.
 _BLOCK = 128
-# Sums of multipliers that are told from 0 and from infinity, as for one node.
-_LEAST, _MOST = 1e-6, 1e6
 
 
 def bit_of(copy: int, positive: bool) -> int:
@@ -83,7 +81,7 @@ class BatchBound:
         """
         torch = require_torch()
         total = (-duals[:, self._source_rows]).clamp(min=0).sum(dim=1)
-        usable = torch.isfinite(duals).all(dim=1) & (total > _LEAST) & (total < _MOST)
+        usable = torch.isfinite(duals).all(dim=1) & (total > LEAST_TOTAL) & (total < MOST_TOTAL)
         scaled = torch.where(usable[:, None], duals / total[:, None], 0.0)
         decided = self._decided(codes)
         state, weight = self.backward(scaled, decided)

@@ -8,6 +8,7 @@ import torch
 import triton
 import triton.language as tl
 
+# Entries per block of a Triton kernel.
 _BLOCK = 1024
 
 

@@ -13,9 +13,10 @@ from vhagar.search.node import Node
 
 Array = NDArray[np.float64]
 
-# Ways to balance primal and dual steps; the one that brings the first nodes closest is taken.
+# Candidates for the balance of primal and dual steps, and the nodes by which one is chosen.
 _BALANCES, _TUNED_BY = (BALANCE, 0.05, 0.5, 1.5), 16
-# Arrivals have so many rounds, unless half of them are that close to their bounds, of their gaps.
+# Rounds for arriving nodes, unless half of them come this close to their bounds, relative to their
+# gaps.
 _ROUNDS, _CLOSE = 4, 0.1
 
 

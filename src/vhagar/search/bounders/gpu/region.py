@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from vhagar.errors import SolverFailure
 from vhagar.relaxation.first_order.torch_layers import torch_stages
+from vhagar.relaxation.lp.lazy_rows import LEAST_COEFFICIENT
 from vhagar.relaxation.lp.region_model import Decision, RegionModel
 from vhagar.relaxation.lp.row_duals import RowDuals
 from vhagar.relaxation.twin_dual import coefficients
@@ -19,11 +20,10 @@ from vhagar.search.bounders.gpu.steps import Iterates, PrimalDual
 
 Array = NDArray[np.float64]
 
-# Of a neuron's range: what counts as mass. The steps end short of a vertex, so it is not tiny.
+# Least mass that counts, relative to the neuron's range. The steps end short of a vertex, so it is
+# not tiny.
 _SMALLEST_MASS = 1e-5
-# Of a layer's mean coefficient: multipliers are not unique, so none is taken for less.
-_SMALLEST_COEFFICIENT = 0.1
-# Observations that what a whole layer keeps of its gains counts for.
+# Observations that the ratio of a whole layer counts for.
 _PRIOR = 2.0
 
 
@@ -189,4 +189,4 @@ class GpuRegion:
         total.index_add_(1, layer, worth * wide)
         count = torch.zeros(2 * len(self._sizes), device=self._device).index_add_(0, layer, wide)
         mean = total / count.clamp(min=1)
-        return torch.maximum(worth, _SMALLEST_COEFFICIENT * mean[:, layer])
+        return torch.maximum(worth, LEAST_COEFFICIENT * mean[:, layer])

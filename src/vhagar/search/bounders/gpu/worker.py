@@ -15,9 +15,9 @@ from vhagar.search.node import Numbers, first_number
 from vhagar.search.node_heap import NodeHeap
 from vhagar.search.node_solver import solver_with
 
-# How long a task takes, nearly.
+# Seconds that a task takes, approximately.
 _SECONDS = 0.7
-# Cores for the bounds in float64, of every core there is.
+# Share of the cores for the bounds in float64.
 _THREADS_SHARE = 0.25
 
 

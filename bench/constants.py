@@ -1,0 +1,232 @@
+"""Generate docs/constants.md: every numeric constant of the source, and the evidence for it.
+
+    python bench/constants.py
+
+The table is read from the source by `ast`. A constant's comment is the text of the table; the
+evidence is what follows "Measured:" in the comment, and "guess" for a tuning constant without any.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from fnmatch import fnmatch
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+SOURCE, DOCUMENT = ROOT / "src" / "vhagar", ROOT / "docs" / "constants.md"
+
+TUNING = "Tuning"
+# Constants that are not for tuning, by patterns of `path:NAME`. The first match counts.
+SECTIONS: dict[str, tuple[str, ...]] = {
+    "Rounding and tolerances": (
+        "*ULP",
+        "*ROUNDING",
+        "*UNDERFLOW",
+        "*TOLERANCE",
+        "*_ROOM",
+        "*GRID_SNAP",
+        "*STAYS",
+        "*SMALLEST_COEFFICIENT",
+        "*_LARGEST_SLACK",
+        "*_NEGLIGIBLE",
+        "*_FLOAT32_*",
+        "*_LEAST_SQUARES",
+        "relaxation/*:_TIE",
+        "relaxation/hexagon.py:_MARGIN",
+        "relaxation/slopes.py:_TIE",
+        "search/node_solver.py:_RESOLUTION",
+        "solver/backends/scip.py:_PRODUCT_GAP",
+    ),
+    "Limits on sizes": (
+        "network/*:*LARGEST*",
+        "network/*:_SMALL_TENSOR",
+        "perturbation/*:*LARGEST*",
+        "perturbation/*:_MOST_MAPS",
+        "perturbation/*:_LONGEST_NAME",
+        "sweep/validation.py:*",
+        "baseline/solver.py:_LONGEST",
+    ),
+    "Blocks and caches": (
+        "*CHUNK",
+        "*_BLOCK*",
+        "*_ENTRIES",
+        "*_FEW",
+        "*_MOST_KEPT",
+        "*_MOST_CONTEXTS",
+        "*_MOST_REGIONS",
+        "*_MOST_BASES",
+        "*_CPU_BYTES",
+        "*_NUMBERS_EACH",
+        "*_LARGEST_DENSE",
+    ),
+    "Polling and waiting": (
+        "runtime/*",
+        "sweep/*_EVERY",
+        "sweep/*SECONDS",
+        "sweep/*_PATIENCE*",
+        "sweep/*LEASE",
+        "solver/backends/listener.py:*",
+        "*_GRACE*",
+        "search/mip/tasks.py:_PATIENCE",
+    ),
+}
+# Left out of the document: the layout of what is shown, and numbers that a format, a library or a
+# definition fixes.
+UNLISTED = (
+    "cli/*",
+    "report/*",
+    "result/figure.py:*",
+    "result/notebook.py:*",
+    "result/numbers.py:*",
+    "result/timeline.py:*",
+    "perturbation/*:_MOST_NAMED",
+    "*SCHEMA*",
+    "*FORMAT*",
+    "*OPSET",
+    "*VERSION",
+    "*:NO_*",
+    "*:_NO_*",
+    "*:_NONE",
+    "*PIXELS",
+    "*FIRST_COPY",
+    "*CORNERS",
+    "*:_LEVEL",
+    "*:_FEASIBLE",
+    "*:_TOO_LARGE",
+    "*_SLICE_BY_INPUTS",
+    "network/onnx_fields.py:*",
+    "search/node.py:_NUMBERS",
+    "baseline/defaults.py:*",
+    "attack/engine.py:_PAPER_INPUTS",
+    "attack/ascent.py:_BETA*",
+    "attack/ascent.py:_EPSILON",
+)
+_TEXTS = {
+    TUNING: "These affect speed and tightness only: every interval is valid, whatever their "
+    "values.",
+    "Rounding and tolerances": "These bound rounding errors, or say when two numbers count as "
+    "equal. The comment is the reason for the value.",
+    "Limits on sizes": "Inputs beyond these are refused as damaged, or as out of proportion.",
+    "Blocks and caches": "These bound memory, or fit blocks of work into a cache.",
+    "Polling and waiting": "These are seconds between two looks at other processes, or how long "
+    "to wait for one.",
+}
+
+
+@dataclass(frozen=True)
+class Constant:
+    """One numeric constant of a module."""
+
+    path: str
+    name: str
+    value: str
+    comment: str
+
+    def matches(self, patterns: Iterable[str]) -> bool:
+        return any(fnmatch(f"{self.path}:{self.name}", pattern) for pattern in patterns)
+
+    @property
+    def section(self) -> str:
+        for section, patterns in SECTIONS.items():
+            if self.matches(patterns):
+                return section
+        return TUNING
+
+    @property
+    def reason(self) -> str:
+        return self.comment.partition("Measured:")[0].strip()
+
+    @property
+    def evidence(self) -> str:
+        return self.comment.partition("Measured:")[2].strip() or "guess"
+
+
+def constants(source: Path = SOURCE) -> list[Constant]:
+    """Return the numeric constants at module level that are listed, by path and line."""
+    found = [
+        Constant(path.relative_to(source).as_posix(), name, value, comment)
+        for path in sorted(source.rglob("*.py"))
+        for name, value, comment in constants_of(path.read_text())
+    ]
+    return [one for one in found if not one.matches(UNLISTED)]
+
+
+def constants_of(text: str) -> Iterator[tuple[str, str, str]]:
+    """Yield name, value and comment of each numeric constant of a module."""
+    lines = text.splitlines()
+    for node in ast.parse(text).body:
+        pairs = [(name, value) for name, value in _assigned(node) if _is_number(value)]
+        if not pairs:
+            continue
+        comment = _comment(lines, node.lineno, node.end_lineno or node.lineno)
+        for name, value in pairs:
+            yield name, ast.unparse(value), comment
+
+
+def _assigned(node: ast.stmt) -> Iterator[tuple[str, ast.expr]]:
+    if isinstance(node, ast.AnnAssign) and node.value is not None:
+        targets, values = [node.target], [node.value]
+    elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Tuple):
+        targets = node.targets[0].elts  # type: ignore[assignment]
+        values = node.value.elts if isinstance(node.value, ast.Tuple) else []
+    elif isinstance(node, ast.Assign):
+        targets, values = node.targets, [node.value]  # type: ignore[assignment]
+    else:
+        return
+    for target, value in zip(targets, values, strict=False):
+        if isinstance(target, ast.Name) and target.id.isupper():
+            yield target.id, value
+
+
+def _is_number(value: ast.expr) -> bool:
+    """Whether an expression consists of numbers, and of other constants, only."""
+    allowed = (ast.Constant, ast.BinOp, ast.UnaryOp, ast.Tuple, ast.Name)
+    parts = [part for part in ast.walk(value) if isinstance(part, ast.expr)]
+    if not all(isinstance(part, allowed) for part in parts):
+        return False
+    found = [part.value for part in parts if isinstance(part, ast.Constant)]
+    return bool(found) and all(type(number) in (int, float) for number in found)
+
+
+def _comment(lines: list[str], first: int, last: int) -> str:
+    above: list[str] = []
+    for line in reversed(lines[: first - 1]):
+        if not line.startswith("#"):
+            break
+        above.insert(0, line.lstrip("# "))
+    beside = lines[last - 1].partition("  # ")[2]
+    return " ".join([*above, beside]).strip()
+
+
+def page(found: list[Constant]) -> str:
+    """Return the document."""
+    guesses = sum(one.section == TUNING and one.evidence == "guess" for one in found)
+    tuning = sum(one.section == TUNING for one in found)
+    lines = [
+        "# Constants",
+        "",
+        "The numeric constants of `src/vhagar`, generated by `python bench/constants.py`. "
+        f"{tuning} of the {len(found)} are tuning constants; for {tuning - guesses} of these there "
+        f"is a measurement, and {guesses} are guesses that nobody has varied systematically. Not "
+        "listed: the layout of what is shown, and numbers that a format, a library, the paper or "
+        "a definition fixes.",
+    ]
+    for section, text in _TEXTS.items():
+        rows = [one for one in found if one.section == section]
+        evidence = section == TUNING
+        lines += ["", f"## {section}", "", text, ""]
+        lines += [
+            "| constant | value | in | meaning |" + (" evidence |" if evidence else ""),
+            "| --- | --- | --- | --- |" + (" --- |" if evidence else ""),
+        ]
+        for one in rows:
+            cells = [f"`{one.name}`", f"`{one.value}`", f"`{one.path}`", one.reason]
+            cells += [one.evidence] if evidence else []
+            lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    DOCUMENT.write_text(page(constants()))
