@@ -31,7 +31,7 @@ from .samples import BUILDS, PERTURBATIONS, Rng, domain_of, network_of, pieces_o
 CPU = torch.device("cpu")
 ROWS = 3
 SCALES = (1e-6, 1.0, 1e6)
-# What `Dual.values` allows for convolutions that are no plain sums, and for weights as float32.
+# Of the error of plain sums: convolutions in float32 may be computed by other ones.
 ROOM = 16
 
 Start = tuple[Any, Any]

@@ -60,6 +60,16 @@ class ClassMultipliers:
         return self.alpha.sum(axis=1) + self.mu.sum(axis=1)
 
 
+def lead_start(classes: int, source: int, target: int) -> tuple[Array, Array]:
+    """One row: how far the source's lead over the target can shift from one copy to the other.
+
+    All of `alpha` is on the target, and `mu` is 1 on the source.
+    """
+    alpha, mu = np.zeros((2, 1, classes))
+    alpha[0, target], mu[0, source] = 1.0, 1.0
+    return ClassMultipliers(alpha, mu).start(source, target)
+
+
 def outward(value: Array, total: Array, score_size: float, classes: int) -> Array:
     """A bound on the confidence, with what rounding did to the start coefficients added.
 

@@ -112,7 +112,7 @@ def through_stage(
             # The addition's own error; other terms may cancel the constant.
             error = error + _half_ulp(p) * abs(constant)
             # What rounding does to the coefficients is paid at the input's size.
-            paid = weighted(layer.absolute.pull(spread), sizes[place])
+            paid = layer.absolute.pull(spread) @ sizes[place]
             error = error + unit(2 * count + 8, p) * paid
             error = error + _lost_to_underflow(count, sizes[place], p)
         p, q = layer.pull(p), layer.pull(q)
@@ -126,7 +126,7 @@ def through_relu(
     p, q, offsets = paid
     constant, error = state.constant + offsets.sum(axis=1), state.error
     if size is not None:
-        weight = weighted(abs(state.a) + abs(state.b) + abs(p) + abs(q), size)
+        weight = (abs(state.a) + abs(state.b) + abs(p) + abs(q)) @ size
         error = error + unit(2 * p.shape[1] + 32, p) * weight + _half_ulp(p) * abs(constant)
     return Backward(p, q, constant, error)
 
@@ -141,18 +141,11 @@ def _lost_to_underflow(terms: int, size: AnyArray, like: AnyArray) -> AnyArray:
 
     A coefficient that vanishes may have been about to be multiplied by something huge.
     """
-    return 2 * _UNDERFLOWS[like.dtype.itemsize] * (terms + 1) * size.sum(-1).max()
+    return 2 * _UNDERFLOWS[like.dtype.itemsize] * (terms + 1) * size.sum()
 
 
 def _half_ulp(like: AnyArray) -> float:
     return _HALF_ULPS[like.dtype.itemsize]
-
-
-def weighted(rows: AnyArray, size: AnyArray) -> AnyArray:
-    """Sums `(rows,)` weighted by `(neurons,)`, or for groups of rows by `(groups, 1, neurons)`."""
-    if size.ndim == 1:
-        return rows @ size
-    return (rows.reshape(len(size), -1, rows.shape[1]) * size).sum(axis=-1).reshape(-1)
 
 
 def paying(

@@ -96,7 +96,7 @@ def test_rounding_is_bounded_as_for_one_node(kind: str) -> None:
         assert allowed is not None
         duals = rng.normal(size=len(context.model.arrays.row_lower))
         codes = torch.as_tensor(coded(sizes_of(context), [decisions]))
-        ours, weight = formula.backward(torch.as_tensor(duals)[None], formula._decided(codes))
+        ours, weight = formula.backward(torch.as_tensor(duals)[None], codes)
         classes = context.formula._rows.classes(duals[None])
         choose = context.formula._rows.choice(duals[None])
         state = backward(

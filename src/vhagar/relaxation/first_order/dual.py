@@ -21,16 +21,13 @@ from vhagar.relaxation.arrays import AnyArray, namespace
 from vhagar.relaxation.first_order.fused import Adam, Free, offset, quick_free, step
 from vhagar.relaxation.first_order.goal import AbstractGoal
 from vhagar.relaxation.first_order.hulls import Hulls
-from vhagar.relaxation.stages import Magnitudes, Stage
-from vhagar.relaxation.twin_dual import Choice, Payment, backward, unit, weighted
+from vhagar.relaxation.stages import Stage
+from vhagar.relaxation.twin_dual import Choice, Payment, backward
 from vhagar.runtime.devices import full_precision
 
 Array = NDArray[np.float64]
 # Coefficients `(rows, pixels)` to the value `(rows,)` and the pair where it is attained.
 Support = Callable[[AnyArray, AnyArray], tuple[AnyArray, AnyArray, AnyArray]]
-
-# Of the error of plain sums: convolutions may be computed by other ones.
-_ROOM = 16.0
 
 
 @dataclass(frozen=True)
@@ -118,25 +115,9 @@ class Dual:
                 self._move(goal, frees, trace, better, steps.at(k))
         return best
 
-    def values(
-        self, goal: AbstractGoal, numbers: list[AnyArray], magnitudes: Magnitudes | None = None
-    ) -> AnyArray:
-        """The bounds for given free numbers, as they are computed.
+    def payment(self, numbers: list[AnyArray], seen: list[tuple[AnyArray, ...]]) -> Payment:
+        """The payment for free numbers; `seen` collects each layer's `a, b` and best `s, t`."""
 
-        With magnitudes, more is added than rounding can have taken away: no less than the bound
-        in exact arithmetic.
-        """
-        start = goal.start()
-        with _precisely(start[0]):
-            state = backward(self._stages, start, self._payment(numbers, []), magnitudes)
-            value = state.constant + self._support(state.a, state.b)[0]
-            if magnitudes is None:
-                return value
-            closing = weighted(abs(state.a) + abs(state.b), magnitudes[0][0])
-            closing = abs(value) + abs(state.constant) + state.a.shape[1] * closing
-            return value + _ROOM * (state.error + unit(4, value) * closing)
-
-    def _payment(self, numbers: list[AnyArray], seen: list[tuple[AnyArray, ...]]) -> Payment:
         def pay(layer: int, a: AnyArray, b: AnyArray) -> tuple[AnyArray, AnyArray, AnyArray]:
             p, q, s, t, r = offset(a, b, numbers[layer], self._hulls[layer])
             seen.append((a, b, s, t))
@@ -146,7 +127,7 @@ class Dual:
 
     def _evaluate(self, goal: AbstractGoal, numbers: list[AnyArray]) -> _Trace:
         layers: list[tuple[AnyArray, ...]] = []
-        state = backward(self._stages, goal.start(), self._payment(numbers, layers))
+        state = backward(self._stages, goal.start(), self.payment(numbers, layers))
         value, x, x_p = self._support(state.a, state.b)
         return _Trace(state.constant + value, layers, x, x_p)
 

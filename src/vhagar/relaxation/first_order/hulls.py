@@ -33,11 +33,6 @@ class Hulls:
         return len(self._hexagons)
 
     @property
-    def magnitude(self) -> AnyArray:
-        """The largest absolute pre-activation, `(groups, 1, neurons)`."""
-        return self._hexagons.magnitude
-
-    @property
     def on_gpu(self) -> bool:
         lower = self._hexagons.lower
         return not isinstance(lower, np.ndarray) and bool(lower.is_cuda)

@@ -17,7 +17,7 @@ from vhagar.relaxation.lp.lambda_model import LambdaModel
 from vhagar.relaxation.lp.lazy_rows import LazyRows
 from vhagar.relaxation.lp.node_bound import NodeBound
 from vhagar.relaxation.proof import Proof, ProofKind
-from vhagar.relaxation.starts import score_size
+from vhagar.relaxation.starts import lead_start, score_size
 from vhagar.relaxation.twin_dual import Allowed
 from vhagar.solver.linear_model import Columns
 from vhagar.solver.simplex import LpAnswer, LpStatus, Simplex
@@ -144,9 +144,8 @@ class RegionModel:
         """
         if self.target is None:
             return float("inf")
-        lead = np.zeros((1, self.problem.network.classes))
-        lead[0, self.problem.source], lead[0, self.target] = 1.0, -1.0
-        return float(self.bounds.bound(len(self.bounds.stages) - 1, lead, -lead)[0])
+        start = lead_start(self.problem.network.classes, self.problem.source, self.target)
+        return float(self.bounds.bound(len(self.bounds.stages) - 1, *start)[0])
 
     def evaluate(
         self,

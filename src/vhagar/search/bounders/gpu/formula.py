@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from vhagar.relaxation.corners import DecidedSigns
 from vhagar.relaxation.first_order.torch_layers import torch_stages
+from vhagar.relaxation.hexagon import CORNERS
 from vhagar.relaxation.lp.region_model import PIXELS, Decision, RegionModel
 from vhagar.relaxation.lp.row_duals import LEAST_TOTAL, MOST_TOTAL, RowDuals
 from vhagar.relaxation.starts import outward
@@ -69,7 +70,9 @@ class BatchBound:
             for sizes in bounds.magnitudes(len(bounds.stages) - 1)
         ]
         self._corners = [corners.mapped(tensor) for corners in bounds.corners]
-        self._cut = [tensor(corners.cut()) for corners in bounds.corners]
+        nothing = np.zeros((CORNERS, 0), dtype=np.uint8)
+        cut = np.concatenate([nothing, *(corners.cut() for corners in bounds.corners)], axis=1)
+        self._cut = tensor(cut)  # of all layers in a row, as codes are
         ends = np.cumsum([0, *(len(hexagons) for hexagons in bounds.hexagons)])
         self._columns = [slice(begin, end) for begin, end in itertools.pairwise(ends)]
 
@@ -83,24 +86,16 @@ class BatchBound:
         total = (-duals[:, self._source_rows]).clamp(min=0).sum(dim=1)
         usable = torch.isfinite(duals).all(dim=1) & (total > LEAST_TOTAL) & (total < MOST_TOTAL)
         scaled = torch.where(usable[:, None], duals / total[:, None], 0.0)
-        decided = self._decided(codes)
-        state, weight = self.backward(scaled, decided)
+        state, weight = self.backward(scaled, codes)
         value = outward(self._closed(state), weight.cpu().numpy(), self._score_size, self._classes)
         value = np.where(usable.cpu().numpy(), value, np.inf)
-        for signs in decided:
-            value = np.where(signs.empty().cpu().numpy(), -np.inf, value)
-        return value
+        empty = DecidedSigns(codes, self._cut).empty()
+        return np.where(empty.cpu().numpy(), -np.inf, value)
 
-    def _decided(self, codes: Tensor) -> list[DecidedSigns]:
-        """The decisions about each layer."""
-        return [
-            DecidedSigns(codes[:, columns], cut)
-            for columns, cut in zip(self._columns, self._cut, strict=True)
-        ]
-
-    def backward(self, duals: Tensor, decided: list[DecidedSigns]) -> tuple[Backward, Tensor]:
+    def backward(self, duals: Tensor, codes: Tensor) -> tuple[Backward, Tensor]:
         """Back to the input, and the sums `(nodes,)` of the classes' multipliers."""
         classes = self._rows.classes(duals)
+        decided = [DecidedSigns(codes[:, own], self._cut[:, own]) for own in self._columns]
         start = classes.start(self._source, self._target)
         pay = paying(self._corners, self._rows.choice(duals), decided)
         return backward(self._stages, start, pay, self._magnitudes), classes.total()
