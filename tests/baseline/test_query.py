@@ -20,8 +20,8 @@ def filled(query: Query, x: np.ndarray, x_p: np.ndarray, parameters: np.ndarray)
     arrays = query.arrays
     values = np.full(len(arrays.column_lower), np.nan)
     for column in query.inputs:
-        if column in query.x_p:
-            values[column] = x_p[np.flatnonzero(query.x_p == column)[0]]
+        if column in query.image.x_p:
+            values[column] = x_p[np.flatnonzero(query.image.x_p == column)[0]]
         elif arrays.column_lower[column] == arrays.column_upper[column]:
             values[column] = arrays.column_lower[column]
         else:
@@ -89,7 +89,7 @@ def test_an_input_fits_exactly_if_it_is_an_answer(case: Case) -> None:
                 query = delta_query(problem, piece, target, delta)
                 values = filled(query, x, x_p, parameters)
                 assert not np.isnan(values).any()  # everything follows from the inputs
-                np.testing.assert_allclose(values[query.x_p], x_p, atol=1e-12)
+                np.testing.assert_allclose(values[query.image.x_p], x_p, atol=1e-12)
                 if abs(margin) > 1e-6 * size:
                     assert fits(query, values) == (delta < sure and margin > 0)
 
@@ -104,12 +104,12 @@ def test_the_same_for_darkening_and_clipping(hidden: Network) -> None:
     x, parameters = np.array([1.0, 0.125]), np.array([-0.375])
     query = delta_query(problem, piece, 1, 0.6)
     values = filled(query, x, np.array([0.625, 0.0]), parameters)
-    np.testing.assert_allclose(values[query.x_p], [0.625, 0.0])
+    np.testing.assert_allclose(values[query.image.x_p], [0.625, 0.0])
     assert not fits(query, values)  # 0.625 - 0 is still more than 1/4
     x = np.array([0.5, 0.25])  # confidence 0, and darker it is (0.125, 0)
     query = delta_query(problem, piece, 1, -0.01)
     values = filled(query, x, np.array([0.125, 0.0]), parameters)
-    np.testing.assert_allclose(values[query.x_p], [0.125, 0.0])
+    np.testing.assert_allclose(values[query.image.x_p], [0.125, 0.0])
     assert fits(query, values)
 
 

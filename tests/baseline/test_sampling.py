@@ -65,7 +65,7 @@ def test_who_can_be_turned(
         piece = problem.pieces[attack.root]
         x = INPUTS[attack.row][None]
         x_p = piece.apply(x, attack.parameters[None])
-        assert piece.contains(x, x_p).all()
+        assert piece.contains(x, x_p, attack.parameters[None]).all()
         assert hidden.forward(x_p).argmax() == attack.target == 1
 
 

@@ -10,15 +10,21 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from vhagar.perturbation import AbstractPiece
-from vhagar.perturbation.base import Expression
-from vhagar.perturbation.box_affine import BoxAffinePiece
+from vhagar.perturbation import PERTURBATIONS, AbstractPiece
 from vhagar.perturbation.interpolation import rotation_matrix
-from vhagar.perturbation.shifted_linf_ball import ShiftedLinfBallPiece
+from vhagar.perturbation.relaxed import Expression
 from vhagar.solver.linear_model import LinearModel
 from vhagar.solver.scaling import Scaled
 
 Points = tuple[np.ndarray, np.ndarray]
+
+BUILT_IN = {kind.name for kind in PERTURBATIONS}
+
+
+def kind_of(piece: AbstractPiece) -> str | None:
+    """The perturbation that a piece belongs to; None for users' maps and compositions."""
+    name = piece.label.split("(")[0]
+    return name if name in BUILT_IN and "+" not in piece.label else None
 
 
 def points(piece: AbstractPiece, rng: np.random.Generator, count: int) -> Points:
@@ -49,21 +55,22 @@ def outsiders(piece: AbstractPiece, rng: np.random.Generator) -> Iterator[tuple[
         image[0, pixel] = value
         return start, image
 
-    kind = piece.label.split("(")[0]
+    kind = kind_of(piece)
     image = piece.apply(x, middle)[0]
-    if isinstance(piece, BoxAffinePiece | ShiftedLinfBallPiece):
+    if kind is None:
         # Beyond whatever parameters can do to a pixel; and, where two are moved alike, apart.
         low_end, high_end = (piece.apply(x, end[None])[0] for end in piece.parameter_bounds)
         for pixel in (darkest, brightest):
             reach = abs(high_end - low_end)[pixel] + step
             yield changed(pixel, max(low_end[pixel], high_end[pixel]) + reach), True
             yield changed(pixel, min(low_end[pixel], high_end[pixel]) - reach), True
-        if isinstance(piece, BoxAffinePiece) and piece.label == "tint":
+        if piece.label == "tint":
             yield changed(0, image[0] + step / 100), True
     elif kind == "brightness":
         # Against the change, at the pixel that the clip touches last or first: no e explains it.
-        pixel = brightest if piece.brightens else darkest
-        yield changed(pixel, image[pixel] - step if piece.brightens else image[pixel] + step), True
+        up = piece.span[0] >= 0
+        pixel = brightest if up else darkest
+        yield changed(pixel, image[pixel] - step if up else image[pixel] + step), True
     elif kind == "contrast":
         yield changed(brightest, image[brightest] - step), piece.exact_rows
         yield changed(darkest, low + piece.span[1] * (x[0, darkest] - low) + step), True
@@ -95,9 +102,9 @@ def fractions(values: np.ndarray) -> np.ndarray:
 def image_of(piece: AbstractPiece, x: np.ndarray, parameters: np.ndarray) -> np.ndarray:
     """The image of one `x` as the definition of the perturbation says, without rounding."""
     low, high = Fraction(piece.domain.lower), Fraction(piece.domain.upper)
-    if isinstance(piece, BoxAffinePiece | ShiftedLinfBallPiece):
+    kind, facts = kind_of(piece), piece.describe(parameters)
+    if kind is None:
         return _affine(piece, fractions(x), fractions(parameters))
-    kind, facts = piece.label.split("(")[0], piece.describe(parameters)
     exact, amounts = fractions(x), fractions(parameters)
     if kind == "rotation":
         weights = rotation_matrix(piece.domain.image, facts["angle"])
@@ -116,10 +123,8 @@ def image_of(piece: AbstractPiece, x: np.ndarray, parameters: np.ndarray) -> np.
     return np.clip(image, low, high)
 
 
-def _affine(
-    piece: BoxAffinePiece | ShiftedLinfBallPiece, x: np.ndarray, parameters: np.ndarray
-) -> np.ndarray:
-    if isinstance(piece, ShiftedLinfBallPiece):
+def _affine(piece: AbstractPiece, x: np.ndarray, parameters: np.ndarray) -> np.ndarray:
+    if piece.free_pixels is not None:
         low, high = Fraction(piece.domain.lower), Fraction(piece.domain.upper)
         moved = np.array([x[k] if k >= 0 else low for k in piece.source], dtype=object)
         return np.clip(moved + parameters, low, high)
@@ -156,8 +161,8 @@ def _interpolated(weights: np.ndarray, exact: np.ndarray, black: Fraction) -> np
     return np.array([row @ exact if any(row) else black for row in rows], dtype=object)
 
 
-def has_solution(model: LinearModel) -> bool:
-    """Whether HiGHS finds one, in the form that every backend is given."""
+def solution(model: LinearModel) -> np.ndarray | None:
+    """Values of the columns that satisfy all rows; None where there are none."""
     integer, arrays = model.arrays().integer, Scaled(model.arrays())
     lp = highspy.HighsLp()
     lp.num_row_, lp.num_col_ = arrays.matrix.shape
@@ -176,7 +181,9 @@ def has_solution(model: LinearModel) -> bool:
     solver.run()
     status = solver.getModelStatus()
     assert status in (highspy.HighsModelStatus.kOptimal, highspy.HighsModelStatus.kInfeasible)
-    return status == highspy.HighsModelStatus.kOptimal
+    if status == highspy.HighsModelStatus.kInfeasible:
+        return None
+    return np.array(solver.getSolution().col_value) * arrays.column_scale
 
 
 def tie(model: LinearModel, expression: Expression, values: np.ndarray) -> None:
@@ -189,18 +196,40 @@ def rows_admit(piece: AbstractPiece, x: np.ndarray, x_p: np.ndarray) -> bool:
     """Whether the rows of a piece allow the pair `(x, x_p)`, according to a solver."""
     model = LinearModel()
     columns = model.add_columns(np.full(len(x), piece.domain.lower), piece.domain.upper)
-    image = piece.add_rows(model, columns)
+    image = piece.add_rows(model, columns).x_p
     model.add_rows([(columns, 1.0)], x, x)
     model.add_rows([(image, 1.0)], x_p, x_p)
-    return has_solution(model)
+    return solution(model) is not None
+
+
+def rows_say(piece: AbstractPiece, x: np.ndarray, x_p: np.ndarray) -> np.ndarray:
+    """The parameters that a solver finds for a pair in the rows of a piece."""
+    model = LinearModel()
+    columns = model.add_columns(np.full(len(x), piece.domain.lower), piece.domain.upper)
+    image = piece.add_rows(model, columns)
+    model.add_rows([(columns, 1.0)], x, x)
+    model.add_rows([(image.x_p, 1.0)], x_p, x_p)
+    found = solution(model)
+    assert found is not None
+    return piece.project(image.parameters.value(found))
 
 
 def relaxation_admits(piece: AbstractPiece, x: np.ndarray, x_p: np.ndarray) -> bool:
     model = LinearModel()
-    first, second = piece.relax(model)
-    tie(model, first, x)
-    tie(model, second, x_p)
-    return has_solution(model)
+    pair = piece.relax(model)
+    tie(model, pair.x, x)
+    tie(model, pair.x_p, x_p)
+    return solution(model) is not None
+
+
+def effective(
+    piece: AbstractPiece, x: np.ndarray, x_p: np.ndarray, parameters: np.ndarray
+) -> np.ndarray:
+    """The parameters of one pair, where those of free pixels end at the ends of the domain."""
+    if piece.free_pixels is None:
+        return parameters
+    start = piece.formula.map.matrix @ x + piece.formula.map.offset
+    return piece.project((x_p - start)[piece.free_pixels])
 
 
 def stage_admits(
@@ -217,8 +246,8 @@ def stage_admits(
     if relaxed.x_p is not None:
         tie(model, relaxed.x_p, x_p)
     if relaxed.parameters is not None:
-        tie(model, relaxed.parameters, parameters)
-    return has_solution(model)
+        tie(model, relaxed.parameters, effective(piece, x, x_p, parameters))
+    return solution(model) is not None
 
 
 class Tools:
@@ -229,8 +258,10 @@ class Tools:
     fractions = staticmethod(fractions)
     image_of = staticmethod(image_of)
     rows_admit = staticmethod(rows_admit)
+    rows_say = staticmethod(rows_say)
     relaxation_admits = staticmethod(relaxation_admits)
     stage_admits = staticmethod(stage_admits)
+    effective = staticmethod(effective)
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ from vhagar.dependency.inputs import alike_through, changed_pixels, moved_pixels
 from vhagar.network import Affine
 from vhagar.perturbation import Domain, parse
 from vhagar.perturbation.affine import AffinePiece
+from vhagar.perturbation.formula import fixed_map
 
 SHAPE = (1, 3, 3)
 ALL, CENTRE, CORNERS = set(range(9)), {4}, {0, 2, 6, 8}
@@ -75,13 +76,13 @@ def test_pixels_that_move(text: str, expected: dict[int, int]) -> None:
 
 def test_a_pixel_that_fades_while_it_moves_is_no_pair() -> None:
     weights = np.array([[0.0, 1.0, 0.0], [0.0, 0.0, 0.5], [0.5, 0.5, 0.0]])
-    piece = AffinePiece(Domain((3,)), "fading", sparse.csr_array(weights))
+    piece = AffinePiece(Domain((3,)), "fading", fixed_map(sparse.csr_array(weights), np.zeros(3)))
     assert moved_pixels(piece).first.tolist() == [1]
 
 
 def test_a_pixel_that_appears_twice_has_one_partner() -> None:
     weights = np.array([[0.0, 1.0, 0.0], [0.0, 1.0, 0.0], [0.0, 1.0, 0.0]])
-    piece = AffinePiece(Domain((3,)), "smeared", sparse.csr_array(weights))
+    piece = AffinePiece(Domain((3,)), "smeared", fixed_map(sparse.csr_array(weights), np.zeros(3)))
     known = moved_pixels(piece)
     assert (known.first.tolist(), known.second.tolist()) == ([1], [0])
 

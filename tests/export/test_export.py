@@ -20,6 +20,7 @@ from vhagar.network.network import confidence
 from vhagar.reduction.clipping import clip_of
 from vhagar.search.branch_and_bound import Bab
 
+from ..pairs import related_by
 from .queries import assertions, expressions, holds
 
 SHAPE = (1, 3, 4)
@@ -192,7 +193,7 @@ def test_two_copies_hold_the_question(
             assert expected is None or satisfies_2(place, x, x_p) == expected
             # A pair that the piece does not allow is no answer, whatever the scores.
             other = x_p + 0.02 * np.sign(np.random.default_rng(k).normal(size=x_p.shape))
-            if not piece.contains(x, other)[0] and not clip_of(problem):
+            if not related_by(piece, x, other) and not clip_of(problem):
                 assert not satisfies_2(place, x, other)
 
 
@@ -339,7 +340,7 @@ def test_one_parameter_with_many_slopes(model: Path, tmp_path: Path) -> None:
         # The last slope as if it were the first one's, and a parameter beyond its range.
         for wrong in (np.where(slopes == 3.0, 1.0, slopes), slopes * 3):
             other = x + e * wrong.T + 0.05
-            assert related(relation, x, other) == bool(piece.contains(x, other)[0])
+            assert related(relation, x, other) == related_by(piece, x, other)
 
 
 @pytest.mark.parametrize(("perturbation", "clip"), sorted(set(PRODUCTS) - NOT_IN_2))
@@ -357,7 +358,7 @@ def test_the_conditions_between_two_copies_are_the_perturbation(
             for pixel, change in product(range(x.size), (-0.4, -0.02, 0.02, 0.4)):
                 other = x_p.copy()
                 other[0, pixel] += change
-                expected = bool(problem.pieces[k].contains(x, other)[0])
+                expected = related_by(problem.pieces[k], x, other)
                 assert related(relation, x, other) == expected
                 refused += not expected
     assert refused

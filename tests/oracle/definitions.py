@@ -186,7 +186,7 @@ def _shifted(down: int, right: int, domain: Domain) -> Image:
 def turned(angle: float, domain: Domain) -> Image:
     """Each pixel an average of pixels, its weights taken as they are; black without any."""
     (piece,) = Rotation(angle).pieces(domain)
-    weights = piece.matrix.toarray()
+    weights = piece.map.matrix.toarray()
 
     def image(model: RationalModel, x: Pixels) -> Pixels:
         black = model.constant(Fraction(domain.lower))

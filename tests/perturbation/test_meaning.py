@@ -18,6 +18,8 @@ from vhagar.perturbation import (
     Translation,
 )
 
+from ..pairs import related_by
+
 IMAGE = np.array(
     [
         [0.1, 0.2, 0.3],
@@ -159,7 +161,7 @@ def test_patch_needs_only_the_widest_square_of_each_corner() -> None:
     x = IMAGE.reshape(1, -1)
     for narrow in Patch((0, 0.1), (1, 2), 1, 1).pieces(GREY):
         x_p = narrow.apply(x, np.array([[0.1]]))
-        assert any(piece.contains(x, x_p).all() for piece in pieces)
+        assert any(related_by(piece, x, x_p) for piece in pieces)
 
 
 def test_pieces_say_what_was_done() -> None:
@@ -174,14 +176,3 @@ def test_pieces_say_what_was_done() -> None:
     ]
     for perturbation, parameters, facts in table:
         assert only(perturbation).describe(np.array(parameters)) == facts
-
-
-def test_a_clipped_pixel_has_its_say_in_the_recovered_contrast() -> None:
-    # Next to black, rounding leaves the factor open; the bright pixel still needs at least 4/3.
-    domain = Domain((1, 1, 2), -1.0, 1.0)
-    (piece,) = Contrast((1, 2)).pieces(domain)
-    x = np.array([[np.nextafter(-1.0, 0.0), 0.5]])
-    for factor in np.linspace(1.34, 2, 24):
-        x_p = piece.apply(x, np.array([[factor]]))
-        found = piece.recover(x[0], x_p[0])
-        assert piece.apply(x, found[None]) == pytest.approx(x_p, abs=1e-13)

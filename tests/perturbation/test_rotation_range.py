@@ -112,7 +112,7 @@ def exact_support(domain: Domain, angle: float, a: np.ndarray, b: np.ndarray) ->
 )
 def test_support_is_never_below_any_angle(domain: Domain, span: tuple[float, float]) -> None:
     rng = np.random.default_rng(12)
-    pieces = (RotationPiece(domain, "rotation", span, False), *Rotation(span).pieces(domain)[:2])
+    pieces = (RotationPiece(domain, "rotation", span), *Rotation(span).pieces(domain)[:2])
     for piece in pieces:
         a, b = rng.normal(size=(2, 3, domain.size))
         a[1], b[2] = -b[1], abs(b[2])
@@ -129,7 +129,7 @@ def test_support_is_never_below_any_angle(domain: Domain, span: tuple[float, flo
 def test_rows_hold_at_every_angle(domain: Domain, span: tuple[float, float]) -> None:
     """With s, how far the angle is along the span, and s u in their columns: no tolerance."""
     rng = np.random.default_rng(13)
-    piece = RotationPiece(domain, "rotation", span, False)
+    piece = RotationPiece(domain, "rotation", span)
     model = LinearModel()
     piece.add_rows(model, model.add_columns(np.full(domain.size, domain.lower), domain.upper))
     arrays = model.arrays()
@@ -157,7 +157,7 @@ def test_support_converges_as_the_range_shrinks() -> None:
     alone = turn_by(domain, "rotation", 17.0).support(a, b).value
     losses = []
     for width in (4.0, 1.0, 0.25, 0.0625):
-        piece = RotationPiece(domain, "rotation", (17 - width / 2, 17 + width / 2), False)
+        piece = RotationPiece(domain, "rotation", (17 - width / 2, 17 + width / 2))
         angles = np.linspace(*piece.span, 101)
         best = np.max([turn_by(domain, "", angle).support(a, b).value for angle in angles], axis=0)
         found = piece.support(a, b).value
@@ -165,31 +165,34 @@ def test_support_converges_as_the_range_shrinks() -> None:
         losses.append(float((found - best).mean()))
     assert losses[0] < 0.1 * float(abs(alone).mean())
     assert all(after < before / 4 for before, after in itertools.pairwise(losses))
-    tiny = RotationPiece(domain, "rotation", (17.0, np.nextafter(17.0, 18.0)), False)
+    tiny = RotationPiece(domain, "rotation", (17.0, np.nextafter(17.0, 18.0)))
     assert tiny.support(a, b).value == pytest.approx(alone, abs=1e-9)
 
 
 def test_splits_end_in_single_angles() -> None:
     domain = Domain((1, 4, 4))
-    piece = RotationPiece(domain, "rotation", (5.0, 10.0), False)
+    piece = RotationPiece(domain, "rotation", (5.0, 10.0))
     assert [part.span for part in piece.split()] == [(5.0, 7.5), (7.5, 10.0)]
     neighbours = replace(piece, span=(5.0, np.nextafter(5.0, 6.0)))
     assert [part.span for part in neighbours.split()] == [(end, end) for end in neighbours.span]
-    assert replace(piece, span=(5.0, 5.0)).split() == ()
+    assert piece.fixed_at(5.0).split() == ()
 
 
 @pytest.mark.parametrize("angle", [-17.0, 0.0, 33.3, 90.0])
 def test_at_one_angle_everything_is_exact(angle: float) -> None:
     domain = Domain((2, 3, 4), -1.0, 1.0)
     rng = np.random.default_rng(15)
-    fixed = RotationPiece(domain, "rotation", (angle, angle), False)
+    fixed = RotationPiece(domain, "rotation", (angle - 1, angle)).fixed_at(angle)
     alone = turn_by(domain, "rotation", angle)
     a, b = rng.normal(size=(2, 5, domain.size))
-    assert (fixed.support(a, b).value == alone.support(a, b).value).all()
+    assert fixed.support(a, b).value == pytest.approx(alone.support(a, b).value, rel=1e-12)
     x = rng.uniform(-1, 1, (3, domain.size))
     turned = fixed.apply(x, np.full((3, 1), angle))
     assert (turned == alone.apply(x, np.zeros((3, 0)))).all()
-    assert fixed.contains(x, turned).all()
+    assert fixed.contains(x, turned, np.full((3, 1), angle)).all()
+    assert fixed.parameter_bounds == ([angle], [angle])
+    assert fixed.span == (angle, angle)
+    assert fixed.describe(np.array([angle])) == {"angle": angle}
     assert fixed.exact_support
     assert fixed.exact_rows
     assert fixed.convex
@@ -221,17 +224,18 @@ NOISE = np.random.default_rng(16).random((1, 9 * 9))
 
 
 @pytest.mark.parametrize("x", [FLAT, DOT, NOISE, np.round(NOISE)], ids=["flat", "dot", "", "0/1"])
-def test_membership_finds_the_angle(x: np.ndarray) -> None:
+def test_membership_is_by_the_angle(x: np.ndarray) -> None:
     domain = Domain((1, 9, 9))
     rng = np.random.default_rng(17)
     for piece in Rotation((-40, 50)).pieces(domain)[::4]:
         for angle in (*piece.span, *rng.uniform(*piece.span, 4)):
-            turned = piece.apply(x, np.array([[angle]]))
-            assert piece.contains(x, turned).all()
-            found = piece.recover(x[0], turned[0])
-            assert piece.project(found) == found
+            parameters = np.array([[angle]])
+            turned = piece.apply(x, parameters)
+            assert piece.contains(x, turned, parameters).all()
             brighter = turned + 1e-9 * (np.arange(81) == 40)
-            assert not piece.contains(x, brighter).any()
+            assert not piece.contains(x, brighter, parameters).any()
+            near = piece.nearest_parameters(x[0], turned[0])
+            assert piece.project(near) == near
 
 
 def test_membership_asks_for_the_range() -> None:
@@ -239,7 +243,8 @@ def test_membership_asks_for_the_range() -> None:
     (piece,) = Rotation((5, 8)).pieces(domain)
     for angle in (4.99, 8.001, -6.0, 95.0):
         turned = turn_by(domain, "", angle).apply(NOISE, np.zeros((1, 0)))
-        assert not piece.contains(NOISE, turned).any()
+        assert not piece.contains(NOISE, turned, np.array([[angle]])).any()
+        assert not piece.contains(NOISE, turned, piece.project(np.array([[angle]]))).any()
 
 
 def test_no_number_is_no_bound() -> None:

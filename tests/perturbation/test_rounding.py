@@ -54,6 +54,6 @@ def test_membership_in_a_band_is_exact(ends: tuple[float, float]) -> None:
                     and abs(Fraction(float(after)) - Fraction(float(before))) <= Fraction(limit)
                     for before, after in zip(x[:, 0], x_p[:, 0], strict=True)
                 ]
-                assert piece.contains(x, x_p).tolist() == expected
+                assert piece.contains(x, x_p, np.zeros_like(x)).tolist() == expected
                 verdicts |= set(expected)
     assert verdicts == {False, True}

@@ -96,11 +96,12 @@ def test_the_support_is_attained_and_nothing_exceeds_it() -> None:
     for _ in range(50):
         x = rng.uniform(size=found.x.shape)
         x[:, -1] = 1.0
-        other = piece.apply(x, rng.uniform(*piece.parameter_bounds, (8, 1)))
-        assert piece.contains(x, other).all()
+        h = rng.uniform(*piece.parameter_bounds, (8, 1))
+        other = piece.apply(x, h)
+        assert piece.contains(x, other, h).all()
         assert ((a * x + b * other).sum(axis=1) <= found.value).all()
     x[:, -1] = 0.5
-    assert not piece.contains(x, other).any()
+    assert not piece.contains(x, other, h).any()
 
 
 def test_the_rows_of_a_model_say_the_same() -> None:
@@ -109,7 +110,7 @@ def test_the_rows_of_a_model_say_the_same() -> None:
     ).pieces
     model = LinearModel()
     x = model.add_columns(np.zeros(piece.domain.size), np.ones(piece.domain.size))
-    x_p = piece.add_rows(model, x)
+    x_p = piece.add_rows(model, x).x_p
     arrays = model.arrays()
     assert (x_p[:-1] == x[:-1]).all()
     assert (arrays.column_lower[x_p[-1]], arrays.column_upper[x_p[-1]]) == piece.h_range

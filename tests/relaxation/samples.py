@@ -11,10 +11,6 @@ import numpy as np
 from vhagar import Network, Problem
 from vhagar.network import AbstractLinear, Affine, Convolution, Relu, SparseAffine
 from vhagar.perturbation import AbstractPiece, Domain, Rotation, parse
-from vhagar.perturbation.affine import AffinePiece
-from vhagar.perturbation.brightness import BrightnessPiece
-from vhagar.perturbation.contrast import ContrastPiece
-from vhagar.perturbation.linf_ball import LinfBallPiece
 
 from ..oracle.exact import rationals
 
@@ -192,14 +188,17 @@ def pair_at(piece: AbstractPiece, x: np.ndarray, parameters: np.ndarray) -> Pair
 
 
 def _exact_image(piece: AbstractPiece, x: np.ndarray, parameters: np.ndarray) -> np.ndarray:
-    if isinstance(piece, LinfBallPiece):
+    if piece.exact_apply:
         return rationals(piece.apply(x[None], parameters[None])[0])  # it never rounds
-    if isinstance(piece, AffinePiece):
-        return rationals(piece.matrix.toarray()) @ rationals(x) + rationals(piece.offset)
+    if piece.map is not None:
+        image = rationals(piece.map.matrix.toarray()) @ rationals(x) + rationals(piece.map.offset)
+        if piece.map.count:
+            image = image + rationals(piece.map.directions.toarray()) @ rationals(parameters)
+        return image
     e, black = Fraction(float(parameters[0])), Fraction(piece.domain.lower)
-    if isinstance(piece, BrightnessPiece):
+    if piece.label.startswith("brightness"):
         moved = rationals(x) + e
-    elif isinstance(piece, ContrastPiece):
+    elif piece.label.startswith("contrast"):
         moved = black + e * (rationals(x) - black)
     else:  # a turn, which is affine once its angle is known
         (turn,) = Rotation(float(e)).pieces(piece.domain)
@@ -218,8 +217,8 @@ def overshoot(piece: AbstractPiece, pair: Pair) -> np.ndarray | None:
         return None
     e = Fraction(float(pair.parameters[0]))
     black, white = Fraction(piece.domain.lower), Fraction(piece.domain.upper)
-    if isinstance(piece, BrightnessPiece):
-        return pair.exact + e - white if piece.brightens else black - pair.exact - e
+    if piece.label.startswith("brightness"):
+        return pair.exact + e - white if piece.span[0] >= 0 else black - pair.exact - e
     return black + e * (pair.exact - black) - white
 
 

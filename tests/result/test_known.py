@@ -33,7 +33,7 @@ def smaller(network: Network) -> Result:
 def _suggestion(result: Result) -> Suggestion:
     witness = result.witness
     assert witness is not None
-    return Suggestion(witness.target, witness.x, witness.x_p)
+    return Suggestion(witness.target, witness.x, witness.x_p, np.array(witness.choice))
 
 
 def test_a_witness_of_a_smaller_perturbation_is_one_of_a_larger(
@@ -46,6 +46,34 @@ def test_a_witness_of_a_smaller_perturbation_is_one_of_a_larger(
     known = Known((_suggestion(smaller),))
     result = run_engine(larger, Bab(), ALONE, timeout=0.0, known=known)
     assert result.lower == smaller.lower
+
+
+@pytest.mark.parametrize(
+    ("small", "large"),
+    [
+        ("brightness([-0.25,-0.125])", "brightness([-0.5,0.125])"),
+        ("brightness([-0.25,-0.125])", "linf(0.25)"),
+        ("contrast([0.5,0.75])", "contrast([0.25,2])"),
+        ("contrast([0.5,0.75])", "linf(0.5)"),
+        ("patch([0,1],1,1,1)", "linf(1)"),
+        ("occlusion(1,1,1)", "occlusion([1,2],[1,2],1)"),
+        ("occlusion(1,1,1)", "patch([0,1],1,1,2)"),
+        ("translation(1,0)", "translation([0,1],[0,1])"),
+        ("rotation([20,25])", "rotation([0,90])"),
+        ("occlusion(1,1,1)+brightness([0,0.125])", "occlusion([1,2],1,1)+brightness([0,0.25])"),
+        ("translation(1,0)+linf(0.125)", "translation([0,1],0)+linf(0.25)"),
+    ],
+)
+def test_parameters_lead_to_the_same_image_in_a_larger_perturbation(small: str, large: str) -> None:
+    # The first class where the first pixel is bright, else the second.
+    weight = np.array([[4.0, 0, 0, 0], [0, 0, 0, 0], [-1, -1, 0, 0]])
+    network = Network((Affine(weight, np.array([0.0, 1, 0]), (1, 2, 2), (3,)),), (1, 2, 2))
+    problem = Problem(network, perturbation=small, source=0, targets=1)
+    result = run_engine(problem, Bab(), ALONE, timeout=30)
+    assert result.lower > 0
+    found = checked(Problem(network, perturbation=large, source=0, targets=1), _suggestion(result))
+    assert found is not None
+    assert found.confidence == pytest.approx(result.lower, rel=1e-9)
 
 
 def test_a_witness_of_a_larger_perturbation_is_refused(network: Network) -> None:

@@ -14,7 +14,6 @@ import numpy as np
 
 from vhagar import Problem
 from vhagar.perturbation import AbstractPiece
-from vhagar.perturbation.scalar import AbstractScalarPiece
 from vhagar.reduction.base import reduce_problem
 from vhagar.reduction.contrast import Homogeneous
 from vhagar.relaxation import Bounds, largest_confidence
@@ -66,8 +65,7 @@ class Proven:
         for number, tree in enumerate(self.stored.trees):
             self._decisions[number], self._tree[number] = (), number
             piece = self._piece(tree["piece"])
-            scalar = isinstance(piece, AbstractScalarPiece)
-            self._spans[number] = piece.span if scalar else None
+            self._spans[number] = piece.span
         first = len(self.stored.trees)
         for parent, children in self.children.items():
             assert len(children) == 2
@@ -134,7 +132,7 @@ class Proven:
         if key not in self._region_models:
             piece = self._piece(region.head["piece"])
             if region.head["span"] is not None:
-                assert isinstance(piece, AbstractScalarPiece)
+                assert piece.span is not None
                 piece = replace(piece, span=tuple(region.head["span"]))
             problem = self.searched if target is not None else self.problem.without_perturbation()
             self._region_models[key] = RegionModel(

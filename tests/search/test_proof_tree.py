@@ -91,8 +91,9 @@ def confirm(witness: dict[str, Any], problem: Problem) -> None:
     assert scores[problem.source] - others == pytest.approx(witness["confidence"], rel=1e-9)
     if witness["target"] is not None:
         piece = problem.pieces[witness["piece"]]
-        x_p = piece.apply(x, np.array(witness["parameters"])[None])
-        assert piece.contains(x, x_p).all()
+        parameters = np.array(witness["parameters"])[None]
+        x_p = piece.apply(x, parameters)
+        assert piece.contains(x, x_p, parameters).all()
         assert problem.network.forward(x_p)[0].argmax() == witness["target"]
 
 

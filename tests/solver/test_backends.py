@@ -15,7 +15,7 @@ import pytest
 from vhagar import Network, Problem, Status, verify
 from vhagar.errors import InvalidInput, SolverFailure, SolverUnavailable
 from vhagar.network import Affine, Relu
-from vhagar.perturbation.contrast import ContrastPiece
+from vhagar.perturbation import AbstractPiece
 from vhagar.search import engine_named
 from vhagar.search.mip import target
 from vhagar.search.mip.encoding import encode
@@ -120,9 +120,9 @@ def test_a_range_of_contrasts_is_split_only_where_products_are_not_known(
         source=0,
         targets=1,
     )
-    parts: list[ContrastPiece] = []
+    parts: list[AbstractPiece] = []
 
-    def encoded(given: Problem, piece: ContrastPiece, *more: Any) -> Any:
+    def encoded(given: Problem, piece: AbstractPiece, *more: Any) -> Any:
         parts.append(piece)
         return encode(given, piece, *more)
 

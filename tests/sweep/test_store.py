@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sqlite3
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +19,7 @@ from vhagar.errors import InvalidInput, VhagarError
 from vhagar.result import BoundKind, Status, Witness
 from vhagar.sweep import store as store_module
 from vhagar.sweep.claims import is_gone, owner_name
-from vhagar.sweep.rows import witness_of_row
+from vhagar.sweep.rows import suggestion_of_row, witness_of_row
 from vhagar.sweep.runner import open_study
 from vhagar.sweep.snapshot import Ending, GoalBounds, Snapshot
 from vhagar.sweep.store import Store
@@ -52,6 +54,31 @@ def test_the_best_of_all_that_was_said_counts(store: Store) -> None:
     assert store.interval(1) == (3.0, 7.0)
     (row,) = store.rows("witnesses", 1)
     assert row["confidence"] == 3.0
+
+
+def test_parameters_stay_with_their_witness(store: Store) -> None:
+    witness = replace(_witness(2.0), choice=(0.1, -0.3))
+    store.improve(1, Snapshot(1.0, {1: GoalBounds(2.0, 8.0, TWIN)}, {1: witness}))
+    (row,) = store.rows("witnesses", 1)
+    assert witness_of_row(row, (1, 4, 4)).choice == (0.1, -0.3)
+    assert suggestion_of_row(row).parameters.tolist() == [0.1, -0.3]
+
+
+def test_a_store_that_only_describes_parameters_is_read(store: Store) -> None:
+    """So did earlier versions: the number of the last parameter is all there is."""
+    store.improve(1, _bounds(2.0, 8.0))
+    store.close()
+    with contextlib.closing(sqlite3.connect(store.path)) as connection:
+        connection.execute("""UPDATE witnesses SET parameters = '{"e": 0.25}'""")
+        connection.commit()
+    found = Store(store.path)
+    (row,) = found.rows("witnesses", 1)
+    assert witness_of_row(row, (1, 4, 4)).choice == ()
+    assert suggestion_of_row(row).parameters.tolist() == [0.25]
+    found.begin_run({})
+    assert found.improve(1, _bounds(3.0, 7.0))
+    found.close()
+    assert Store(store.path).interval(1) == (3.0, 7.0)
 
 
 def test_what_is_no_better_leaves_no_trace(store: Store) -> None:

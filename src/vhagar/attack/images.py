@@ -50,13 +50,17 @@ class TorchPiece:
 def torch_piece(piece: AbstractPiece, tensor: MakeTensor) -> TorchPiece:
     """A piece as a function of tensors; `tensor` brings numbers to the device."""
     low, high = (tensor(end) for end in piece.parameter_bounds)
-    # Where a map is clipped by the network, it is not clipped here.
-    formula = piece.formula if piece.map is None else Formula(piece.map)
+    formula = _formula(piece)
     if formula is None:
         return TorchPiece(piece, piece.torch_apply() or _sampled(piece, tensor), low, high)
     start = _times(formula.map.matrix, tensor, formula.map.offset)
     apply = _clipped(piece, formula.clip, _image(piece, formula, start, tensor))
     return TorchPiece(piece, apply, low, high, None if piece.free_pixels is None else start)
+
+
+def _formula(piece: AbstractPiece) -> Formula | None:
+    """What `apply` computes: where the network clips a map, it is not clipped here."""
+    return piece.formula if piece.map is None else Formula(piece.map)
 
 
 def _image(piece: AbstractPiece, formula: Formula, start: _Map, tensor: MakeTensor) -> TorchApply:

@@ -63,7 +63,7 @@ def proposed(context: RegionModel, primal: Array) -> tuple[Array, Array]:
     if inputs.parameters is not None:
         return x, context.piece.project(inputs.parameters.value(primal))
     assert inputs.x_p is not None  # one of the two is always there
-    return x, context.piece.recover(x, inputs.x_p.value(primal))
+    return x, context.piece.nearest_parameters(x, inputs.x_p.value(primal))
 
 
 def _best_of_regions(

@@ -18,8 +18,8 @@ from scipy import sparse
 
 from vhagar.errors import InvalidInput
 from vhagar.network import AbstractLinear, Network, Relu
-from vhagar.perturbation import AbstractPiece, Domain
-from vhagar.perturbation.formula import Formula
+from vhagar.perturbation import AbstractPiece
+from vhagar.perturbation.relaxed import ModelImage, picked
 from vhagar.problem import Problem
 from vhagar.solver.linear_model import Columns, LinearArrays, LinearModel
 
@@ -37,7 +37,7 @@ class Query:
     relus: tuple[tuple[int, int], ...]
     inputs: Columns
     x: Columns
-    x_p: Columns
+    image: ModelImage
 
 
 class _Builder:
@@ -78,15 +78,15 @@ def delta_query(problem: Problem, piece: AbstractPiece, target: int, delta: floa
     builder, domain = _Builder(), problem.domain
     x = builder.model.add_columns(np.full(domain.size, domain.lower), domain.upper)
     builder.inputs.append(x)
-    x_p = _image(builder, piece, x)
-    for inputs, label, least in ((x, problem.source, delta), (x_p, target, 0.0)):
+    image = _image(builder, piece, x)
+    for inputs, label, least in ((x, problem.source, delta), (image.x_p, target, 0.0)):
         scores = builder.network(problem.network, inputs)
         leads = np.delete(-np.eye(problem.network.classes), label, axis=0)
         leads[:, label] = 1.0
         builder.model.add_rows([(scores, leads)], least, np.inf)
     # Nothing is negligible to us: what Marabou does with small numbers is its own affair.
     arrays = builder.model.arrays()
-    return Query(arrays, tuple(builder.relus), np.concatenate(builder.inputs), x, x_p)
+    return Query(arrays, tuple(builder.relus), np.concatenate(builder.inputs), x, image)
 
 
 def check_linear(piece: AbstractPiece) -> None:
@@ -98,14 +98,14 @@ def check_linear(piece: AbstractPiece) -> None:
         )
 
 
-def _image(builder: _Builder, piece: AbstractPiece, x: Columns) -> Columns:
+def _image(builder: _Builder, piece: AbstractPiece, x: Columns) -> ModelImage:
     """The columns of `x_p`, and what ties them to `x`."""
     model, formula = builder.model, piece.formula
     clipped_here = piece.map is None and piece.free_pixels is None
     if formula is not None and formula.clip and clipped_here:
-        return _clipped(builder, piece.required_formula(), piece.domain, x)
+        return _clipped(builder, piece, x)
     before = model.column_count
-    x_p = piece.add_rows(model, x)
+    image = piece.add_rows(model, x)
     arrays = model.arrays()
     if arrays.integer.any():
         raise InvalidInput(f"Marabou has no integer variables, which {piece.label} needs")
@@ -114,21 +114,19 @@ def _image(builder: _Builder, piece: AbstractPiece, x: Columns) -> Columns:
     defined = np.zeros(model.column_count, dtype=np.bool_)
     defined[arrays.matrix[equal].indices] = True
     new = np.arange(before, model.column_count)
-    builder.inputs.append(new[~(defined[new] & np.isin(new, x_p))])
-    return x_p
+    builder.inputs.append(new[~(defined[new] & np.isin(new, image.x_p))])
+    return image
 
 
-def _clipped(builder: _Builder, formula: Formula, domain: Domain, x: Columns) -> Columns:
+def _clipped(builder: _Builder, piece: AbstractPiece, x: Columns) -> ModelImage:
     """The clipped image, without whole numbers.
 
     `max(y, lower) = lower + relu(y - lower)`, and `min(y, upper) = upper - relu(upper - y)`.
     """
-    model, own = builder.model, formula.map
-    blocks = [(x, own.matrix)]
-    if own.count:
-        e = model.add_columns(own.lower, own.upper)
-        builder.inputs.append(e)
-        blocks.append((e, own.directions))
+    model, domain, own = builder.model, piece.domain, piece.required_formula().map
+    e = model.add_columns(own.lower, own.upper)
+    builder.inputs.append(e)
+    blocks = [(x, own.matrix), (e, own.directions)]
     constant, (low, high) = own.offset, own.extremes(domain)
     for leaves, end, sign in (
         (low.min() < domain.lower, domain.lower, 1.0),
@@ -144,4 +142,5 @@ def _clipped(builder: _Builder, formula: Formula, domain: Domain, x: Columns) ->
     x_p = builder.free(domain.size)
     rows = [(x_p, 1.0), *((columns, -part) for columns, part in blocks)]
     model.add_rows(rows, constant, constant)
-    return x_p
+    width = model.column_count
+    return ModelImage(x_p, piece.fixed_parameters(width) or picked(e, width))

@@ -89,14 +89,13 @@ def answer(reduced: Reduced, task: Task) -> Answer:
         return Answer(verdict, word=word)
     domain = problem.domain
     x = np.clip(values[query.x], domain.lower, domain.upper)
-    x_p = values[query.x_p]
-    found = Candidate(x, piece.recover(x, x_p))
+    found = Candidate(x, piece.project(query.image.parameters.value(values)))
     verdict_on_it = RestoredCheck(reduced)(task.target, found.x, task.root, found.parameters)
     if not isinstance(verdict_on_it, Rejection):
         return Answer(verdict, (found,), word)
     # Its input often lies on the border between the classes, where rounding decides. The linear
     # program of that input's region moves it off.
-    repaired = Polish(problem, piece, task.target).candidates(x, x_p)
+    repaired = Polish(problem, piece, task.target).candidates(x, found.parameters)
     return Answer(verdict, (found, *repaired), word)
 
 

@@ -17,6 +17,7 @@ from vhagar.dependency.relation import Relations
 from vhagar.dependency.relus import Neurons, add_outputs, add_pairs, add_relu
 from vhagar.network import AbstractLayer, AbstractLinear, Network, Relu
 from vhagar.perturbation import AbstractPiece
+from vhagar.perturbation.relaxed import Expression
 from vhagar.relaxation import Bounds
 from vhagar.relaxation.hexagon import Hexagons
 from vhagar.solver.linear_model import Columns, LinearModel
@@ -33,6 +34,7 @@ class Copies:
     second: list[Columns] = field(default_factory=list)
     active: list[Columns] = field(default_factory=list)
     active_p: list[Columns] = field(default_factory=list)
+    parameters: Expression | None = None
 
 
 def add_copies(
@@ -48,12 +50,12 @@ def add_copies(
     With the hexagons of every ReLU layer's inputs its neurons are in the lambda formulation.
     """
     left = None if hexagons is None else iter(hexagons)
-    copies = Copies()
     x = model.add_columns(ranges.first[0].lower, ranges.first[0].upper)
-    x_p = piece.add_rows(model, x)
+    image = piece.add_rows(model, x)
+    copies = Copies(parameters=image.parameters)
     none = np.full(len(x), -1)
-    _append(copies, x, x_p, none, none)
-    add_order(model, x, x_p, relations[0])
+    _append(copies, x, image.x_p, none, none)
+    add_order(model, x, image.x_p, relations[0])
     for position, layer in enumerate(network.layers[: len(relations) - 1]):
         known = relations[position + 1]
         if isinstance(layer, AbstractLinear):

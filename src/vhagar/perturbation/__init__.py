@@ -1,6 +1,6 @@
 """Perturbations: one file each, all with the same small set of abilities (see `base`)."""
 
-from vhagar.perturbation.base import AbstractPiece, Perturbation, Support
+from vhagar.perturbation.base import AbstractPiece, Perturbation
 from vhagar.perturbation.brightness import Brightness
 from vhagar.perturbation.composition import Composition, compose
 from vhagar.perturbation.contrast import Contrast
@@ -12,6 +12,7 @@ from vhagar.perturbation.parse import PERTURBATIONS, parse
 from vhagar.perturbation.parse import parse as parse_perturbation
 from vhagar.perturbation.patch import Patch
 from vhagar.perturbation.rotation import Rotation
+from vhagar.perturbation.support import Support
 from vhagar.perturbation.translation import Translation
 from vhagar.perturbation.user import AffinePerturbation, UserPerturbation
 

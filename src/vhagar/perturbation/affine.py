@@ -1,119 +1,216 @@
-"""Pieces `x_p = R x + c` with nothing to choose: occlusion, translation, one rotation."""
+"""Pieces `x_p = A x + B e + c` with the parameters `e` in a box: whatever is affine.
+
+The pairs `(x, x_p)` form a convex set, and the support is a sum of maxima, one for each pixel and
+one for each parameter. Where such a map leads out of the input range and is to be clipped, the
+network does it (see `to_clip`): a piece is the map before the clip.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
-from vhagar.perturbation.base import AbstractPiece, Expression, Support
-from vhagar.perturbation.domain import Array, Domain
+from vhagar.perturbation.base import AbstractPiece
+from vhagar.perturbation.domain import Array, Domain, Mask
 from vhagar.perturbation.formula import Formula, fixed_map
-from vhagar.perturbation.maps import AffineMap
+from vhagar.perturbation.maps import AffineMap, extremes
+from vhagar.perturbation.ranges import Range
+from vhagar.perturbation.relaxed import Expression, ModelImage, RelaxedPair, picked
+from vhagar.perturbation.support import Support
 from vhagar.solver.linear_model import Columns, LinearModel
+
+# A map that leaves the input range by less than this part of its width stays inside: rounding makes
+# maps do that, such as averages whose weights do not quite sum to one.
+STAYS = 1e-9
+# Up to this many parameters are described one by one.
+_MOST_NAMED = 12
 
 
 @dataclass(frozen=True, eq=False)
 class AffinePiece(AbstractPiece):
-    """`x_p = matrix @ x`, and black where a row of the matrix is empty.
-
-    The rows of the matrix are empty or sum to one with entries in [0,1]: each perturbed pixel is
-    black or an average of pixels.
-    """
+    """One affine map with its parameters in a box. `clip` says whether its image is clipped."""
 
     domain: Domain
     label: str
-    matrix: sparse.csr_array
+    map: AffineMap = field()
+    clip: bool = False
     facts: tuple[tuple[str, object], ...] = ()
+    span: Range | None = None
     convex = True
 
     @property
-    def offset(self) -> Array:
-        """Black for the pixels that come from nowhere."""
-        empty = np.diff(self.matrix.indptr) == 0
-        return np.where(empty, self.domain.lower, 0.0)
-
-    @cached_property
-    def map(self) -> AffineMap:  # type: ignore[override]
-        return fixed_map(self.matrix, self.offset, self.label)
+    def parameter_bounds(self) -> tuple[Array, Array]:
+        return self.map.lower, self.map.upper
 
     @cached_property
     def formula(self) -> Formula:
-        return Formula(self.map)
+        return Formula(self.map, clip=self.to_clip() is not None)
 
-    @property
+    @cached_property
+    def _copied(self) -> Mask:
+        """The images that need no arithmetic."""
+        return Formula(self.map).copied
+
+    @cached_property
     def exact_apply(self) -> bool:  # type: ignore[override]
-        return bool((self.matrix.data == 1.0).all())
+        return bool(self._copied.all())
 
-    @property
-    def parameter_bounds(self) -> tuple[Array, Array]:
-        return np.zeros(0), np.zeros(0)
+    @cached_property
+    def _reach(self) -> Array:
+        """The sum of the absolute values of what each image is summed from, at most."""
+        found: Array = abs(self.map.matrix) @ np.full(self.domain.size, self.domain.magnitude)
+        found = found + abs(self.map.directions) @ np.maximum(
+            abs(self.map.lower), abs(self.map.upper)
+        )
+        return found + abs(self.map.offset)
+
+    @cached_property
+    def room(self) -> Array:
+        """Half an ulp for each term and each sum."""
+        terms = np.diff(self.map.matrix.indptr) + np.diff(self.map.directions.indptr)
+        room = 2.0**-51 * (terms + 8) * self._reach + np.finfo(np.float64).tiny
+        return np.where(self._copied, 0.0, room)
 
     def apply(self, x: Array, parameters: Array) -> Array:
-        moved: Array = (self.matrix @ x.T).T + self.offset
-        return moved
-
-    def contains(self, x: Array, x_p: Array) -> NDArray[np.bool_]:
-        expected = self.apply(x, np.zeros((len(x), 0)))
-        inside = (x >= self.domain.lower) & (x <= self.domain.upper)
-        close = abs(x_p - expected) <= self.slack
-        return np.asarray((inside & close).all(axis=1))
+        image: Array = (self.map.matrix @ x.T).T
+        if self.map.count:
+            image = image + (self.map.directions @ self.project(parameters).T).T
+        return image + self.map.offset
 
     def image_bounds(self) -> tuple[Array, Array]:
-        reach = np.where(np.diff(self.matrix.indptr) == 0, self.domain.lower, self.domain.upper)
-        # Interpolation weights sum to one up to rounding.
-        margin = 0.0 if self.exact_apply else 1e-12 * self.domain.magnitude
-        return np.full(self.domain.size, self.domain.lower - margin), reach + margin
+        return self._image_bounds
 
-    def changes(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        entries = np.diff(self.matrix.indptr)
-        same = (entries == 1) & (self.matrix.diagonal() == 1.0)
-        return ~same & (entries > 0), ~same  # what turns black can only fall
+    @cached_property
+    def _image_bounds(self) -> tuple[Array, Array]:
+        low, high = self.map.extremes(self.domain)
+        return low - 2 * self.room, high + 2 * self.room
 
-    def recover(self, x: Array, x_p: Array) -> Array:
-        return np.zeros(0)
+    def to_clip(self) -> tuple[Mask, Mask] | None:
+        if not self.clip:
+            return None
+        low, high = self.image_bounds()
+        room = STAYS * self.domain.width
+        below, above = low < self.domain.lower - room, high > self.domain.upper + room
+        return (below, above) if below.any() or above.any() else None
+
+    def changes(self) -> tuple[Mask, Mask]:
+        return self._changes
+
+    @cached_property
+    def _changes(self) -> tuple[Mask, Mask]:
+        offset, own = self.map.offset, self.map
+        same = sparse.eye_array(self.domain.size, format="csr")
+        gap = sparse.csr_array(own.matrix - same)
+        low, high = extremes(gap, self.domain.lower, self.domain.upper)
+        least, most = extremes(own.directions, own.lower, own.upper)
+        fall, rise = low + least + offset, high + most + offset
+        terms = np.diff(gap.indptr) + np.diff(own.directions.indptr)
+        room = 2.0**-49 * (terms + 8) * (self._reach + self.domain.magnitude)
+        rises, falls = rise > room, fall < -room
+        constant = self._copied & (np.diff(own.matrix.indptr) == 0)
+        rises[constant] = offset[constant] > self.domain.lower
+        falls[constant] = offset[constant] < self.domain.upper
+        unchanged = self._copied & (own.matrix.diagonal() == 1.0)
+        unclear = ((abs(rise) <= room) | (abs(fall) <= room)) & ~unchanged & ~constant
+        # Where rounding could decide, it does not.
+        for row in np.flatnonzero(unclear):
+            lowest, highest = self._exact_change(int(row))
+            falls[row], rises[row] = lowest < 0, highest > 0
+        return rises & ~unchanged, falls & ~unchanged
+
+    def _exact_change(self, row: int) -> tuple[Fraction, Fraction]:
+        """The least and the most that a pixel changes by, without rounding."""
+        weights = _entries(self.map.matrix, row)
+        weights[row] = weights.get(row, Fraction(0)) - 1
+        ends = Fraction(self.domain.lower), Fraction(self.domain.upper)
+        terms = [(weight, ends) for weight in weights.values()]
+        for k, weight in _entries(self.map.directions, row).items():
+            span = Fraction(float(self.map.lower[k])), Fraction(float(self.map.upper[k]))
+            terms.append((weight, span))
+        shift = Fraction(float(self.map.offset[row]))
+        low = sum((min(w * a, w * b) for w, (a, b) in terms), shift)
+        high = sum((max(w * a, w * b) for w, (a, b) in terms), shift)
+        return low, high
 
     def local(self, pixels: Columns) -> tuple[AffinePiece, Columns]:
-        # With the pixels that the images of `pixels` are made of. The other images have no weight,
-        # so it does not matter that something is missing from them.
-        every = np.unique(np.concatenate([pixels, self.matrix[pixels].indices])).astype(np.int64)
-        matrix = sparse.csr_array(self.matrix[every][:, every])
-        return replace(self, domain=self.domain.part(len(every)), matrix=matrix), every
+        # With the pixels that the images of `pixels` are made of, and the parameters that move
+        # them. The other images have no weight.
+        sources = self.map.matrix[pixels].indices
+        every = np.unique(np.concatenate([pixels, sources])).astype(np.int64)
+        moves = np.unique(self.map.directions[pixels].indices)
+        part = AffineMap(
+            self.map.matrix[every][:, every],
+            self.map.directions[every][:, moves],
+            self.map.offset[every],
+            self.map.lower[moves],
+            self.map.upper[moves],
+            tuple(self.map.names[k] for k in moves),
+            self.label,
+        )
+        return replace(self, domain=self.domain.part(len(every)), map=part), every
 
     def _support(self, a: Array, b: Array) -> Support:
-        joint = a + (self.matrix.T @ b.T).T
+        joint = a + (self.map.matrix.T @ b.T).T
         x = np.where(joint > 0, self.domain.upper, self.domain.lower)
-        value = (joint * x).sum(axis=1) + b @ self.offset
-        return Support(value, x, np.zeros((len(a), 0)))
+        value = (joint * x).sum(axis=1) + b @ self.map.offset
+        if not self.map.count:
+            return Support(value, x, np.zeros((len(a), 0)))
+        pull = (self.map.directions.T @ b.T).T
+        parameters = np.where(pull > 0, self.map.upper, self.map.lower)
+        return Support(value + (pull * parameters).sum(axis=1), x, parameters)
 
-    def add_rows(self, model: LinearModel, x: Columns) -> Columns:
-        if self.exact_apply:
-            # Each perturbed pixel is a pixel or black: share the columns, no rows.
-            black = model.add_columns(self.domain.lower, self.domain.lower)
-            x_p = np.full(self.domain.size, black[0])
-            x_p[np.diff(self.matrix.indptr) > 0] = x[self.matrix.indices]
-            return x_p
+    def _rounding(self, a: Array, b: Array) -> Array:
+        """Coefficients are summed over the pixels, then over pixels or parameters."""
+        reach = abs(a) @ np.full(self.domain.size, self.domain.magnitude) + abs(b) @ self._reach
+        terms = 2 * self.domain.size + self.map.count + 32
+        slack: Array = 2.0**-51 * terms * reach + np.finfo(np.float64).tiny
+        return slack
+
+    def add_rows(self, model: LinearModel, x: Columns) -> ModelImage:
         low, high = self.image_bounds()
-        x_p = model.add_columns(low, high)
-        model.add_rows([(x_p, 1.0), (x, -self.matrix)], self.offset, self.offset)
-        return x_p
+        copied = self._copied & (np.diff(self.map.matrix.indptr) == 1)
+        x_p = np.empty(self.domain.size, dtype=np.int64)
+        x_p[copied] = x[self.map.matrix[copied].indices]
+        x_p[~copied] = model.add_columns(low[~copied], high[~copied])
+        e = model.add_columns(self.map.lower, self.map.upper)
+        free = np.flatnonzero(~self._copied)
+        if free.size:
+            blocks = [(x_p[free], 1.0), (x, -self.map.matrix[free])]
+            blocks.append((e, -self.map.directions[free]))
+            model.add_rows(blocks, self.map.offset[free], self.map.offset[free])
+        return ModelImage(x_p, picked(e, model.column_count))
 
-    def relax(self, model: LinearModel) -> tuple[Expression, Expression]:
-        """Without rows: the perturbed input is an expression in the input's columns."""
-        size = self.domain.size
-        x = model.add_columns(np.full(size, self.domain.lower), np.full(size, self.domain.upper))
-        pick = sparse.eye_array(model.column_count, format="csr")[x]
-        moved = sparse.csr_array(self.matrix @ pick)
-        return Expression(pick, np.zeros(size)), Expression(moved, self.offset)
+    def relax(self, model: LinearModel) -> RelaxedPair:
+        """Without rows: the image is an expression in the pixels and the parameters."""
+        return relaxed_map(model, self.domain, self.map)
 
     def describe(self, parameters: Array) -> dict[str, object]:
-        return dict(self.facts)
+        values = parameters.tolist()
+        if len(values) <= _MOST_NAMED:
+            return {**dict(self.facts), **dict(zip(self.map.names, values, strict=True))}
+        return {**dict(self.facts), "smallest parameter": min(values), "largest": max(values)}
+
+
+def relaxed_map(model: LinearModel, domain: Domain, map_: AffineMap) -> RelaxedPair:
+    """The pairs of an affine map, exactly and without rows."""
+    x = model.add_columns(np.full(domain.size, domain.lower), domain.upper)
+    e = model.add_columns(map_.lower, map_.upper)
+    own, parameters = picked(x, model.column_count), picked(e, model.column_count)
+    image = sparse.csr_array(map_.matrix @ own.matrix + map_.directions @ parameters.matrix)
+    return RelaxedPair(own, Expression(image, map_.offset), parameters)
 
 
 def identity_piece(domain: Domain) -> AffinePiece:
     """`x_p = x`: the piece of no perturbation at all."""
     same = sparse.csr_array(sparse.eye_array(domain.size, format="csr"))
-    return AffinePiece(domain, "identity", same)
+    return AffinePiece(domain, "identity", fixed_map(same, np.zeros(domain.size)))
+
+
+def _entries(matrix: sparse.csr_array, row: int) -> dict[int, Fraction]:
+    part = slice(matrix.indptr[row], matrix.indptr[row + 1])
+    weights = matrix.data[part].tolist()
+    return dict(zip(matrix.indices[part].tolist(), map(Fraction, weights), strict=True))

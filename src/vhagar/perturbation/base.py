@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from vhagar.errors import InvalidInput
@@ -20,6 +19,15 @@ from vhagar.perturbation.domain import Array, Domain, Mask
 from vhagar.perturbation.formula import Formula
 from vhagar.perturbation.maps import AffineMap
 from vhagar.perturbation.ranges import Range
+from vhagar.perturbation.relaxed import (
+    Expression,
+    ModelImage,
+    RelaxedInput,
+    RelaxedPair,
+    constants,
+    picked,
+)
+from vhagar.perturbation.support import PixelCorners, Support, SupportCorners
 from vhagar.runtime.devices import Tensor
 from vhagar.solver.linear_model import Columns, LinearModel
 
@@ -28,104 +36,8 @@ TorchApply = Callable[[Tensor, Tensor], Tensor]
 
 # `apply` makes at most this relative error in float64 (a handful of operations per pixel).
 ROUNDING = 2.0**-49
-
-
-@dataclass(frozen=True, eq=False)
-class Support:
-    """`value = max of a.x + b.x_p` over a piece, rounded outward, and where it is attained."""
-
-    value: Array  # (batch,)
-    x: Array  # (batch, size)
-    parameters: Array  # (batch, parameters)
-
-
-@dataclass(frozen=True, eq=False)
-class Expression:
-    """`matrix @ columns + constant`, where the columns are all those of a model so far."""
-
-    matrix: sparse.csr_array
-    constant: Array
-
-    def value(self, columns: Array) -> Array:
-        """What the columns of a longer model make of it."""
-        result: Array = self.matrix @ columns[: self.matrix.shape[1]] + self.constant
-        return result
-
-    def then(self, matrix: sparse.csr_array, bias: Array, width: int) -> Expression:
-        """The expression `matrix @ self + bias` in a model of `width` columns."""
-        wide = self.matrix.copy()
-        wide.resize((wide.shape[0], width))
-        return Expression(sparse.csr_array(matrix @ wide), matrix @ self.constant + bias)
-
-
-@dataclass(frozen=True, eq=False)
-class PixelCorners:
-    """Where clipping makes a pixel and its image a function of two parts: the corners of both.
-
-    `side` is 1 for a corner of the clipped part only, -1 of the other part only, 0 of both. The
-    first corner belongs to both.
-    """
-
-    x: Array
-    x_p: Array
-    side: NDArray[np.int64]
-
-
-@dataclass(frozen=True, eq=False)
-class SupportCorners:
-    """What a piece with independent pixels lets a pixel and its image be, as few corners as do.
-
-    There is one row of `x` and `x_p` `(alternatives, corners)` for each alternative. The support is
-    the best alternative's, where every pixel takes its best corner; pixels that are not `moving`
-    take one of the first two.
-    """
-
-    x: Array
-    x_p: Array
-    moving: Mask | None = None
-
-    def best(self, a: Array, b: Array) -> tuple[Array, Array, Array, NDArray[np.int64]]:
-        """For coefficients `(batch, size)`: value, `x`, `x_p`, and which alternative it is."""
-        found = [self._best_of(a, b, k) for k in range(len(self.x))]
-        value, x, x_p = found[0]
-        chosen = np.zeros(len(a), dtype=np.int64)
-        for k, (other, its_x, its_x_p) in enumerate(found[1:], start=1):
-            better = other > value
-            value = np.where(better, other, value)
-            x, x_p = (
-                np.where(better[:, None], new, old) for new, old in ((its_x, x), (its_x_p, x_p))
-            )
-            chosen[better] = k
-        return value, x, x_p, chosen
-
-    def _best_of(self, a: Array, b: Array, alternative: int) -> tuple[Array, Array, Array]:
-        xs, ps = self.x[alternative], self.x_p[alternative]
-        best = a * xs[0] + b * ps[0]
-        which = np.zeros(a.shape, dtype=np.int8)
-        for k in range(1, len(xs)):
-            value = a * xs[k] + b * ps[k]
-            better = value > best
-            if k >= 2 and self.moving is not None:
-                better &= self.moving
-            np.copyto(best, value, where=better)
-            np.copyto(which, np.int8(k), where=better)
-        return best.sum(axis=1), xs[which], ps[which]
-
-
-@dataclass(frozen=True, eq=False)
-class RelaxedInput:
-    """A linear relaxation of a piece, and what leaves the first linear stage in both copies.
-
-    Either the perturbed input or the parameters are expressions in the columns, too. Where pixels
-    have corners, `pixels` `(size, corners - 1)` are the weights of all but the first.
-    """
-
-    x: Expression
-    x_p: Expression | None
-    parameters: Expression | None
-    first: Expression
-    second: Expression
-    pixels: Columns | None = None
+# The search for the nearest parameter: how many values it tries, how often.
+_SEARCH_VALUES, _SEARCH_ROUNDS = 9, 3
 
 
 class AbstractPiece(ABC):
@@ -164,20 +76,12 @@ class AbstractPiece(ABC):
         """The perturbed inputs `(batch, size)` of `x` `(batch, size)`."""
 
     @abstractmethod
-    def contains(self, x: Array, x_p: Array) -> NDArray[np.bool_]:
-        """Whether each pair `(x, x_p)` belongs to the piece, up to the rounding of `apply`."""
-
-    @abstractmethod
     def image_bounds(self) -> tuple[Array, Array]:
         """Bounds `(size,)` on every entry of `x_p`."""
 
     @abstractmethod
-    def recover(self, x: Array, x_p: Array) -> Array:
-        """Parameters `(parameters,)` that explain one pair `(size,)`, as well as any do."""
-
-    @abstractmethod
-    def add_rows(self, model: LinearModel, x: Columns) -> Columns:
-        """Add what ties `x_p` to the columns `x`; returns the columns of `x_p`."""
+    def add_rows(self, model: LinearModel, x: Columns) -> ModelImage:
+        """Add to a mixed-integer model what ties `x_p` and the parameters to the columns `x`."""
 
     @abstractmethod
     def describe(self, parameters: Array) -> dict[str, object]:
@@ -187,12 +91,23 @@ class AbstractPiece(ABC):
     def _support(self, a: Array, b: Array) -> Support:
         """As `support`, without the outward rounding."""
 
-    def changes(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    def contains(self, x: Array, x_p: Array, parameters: Array) -> Mask:
+        """Whether these parameters take each `x` to its `x_p`, up to the rounding of `apply`.
+
+        The input must lie in the domain and the parameters in their box.
+        """
+        low, high = self.parameter_bounds
+        inside = ((x >= self.domain.lower) & (x <= self.domain.upper)).all(axis=1)
+        inside &= ((parameters >= low) & (parameters <= high)).all(axis=1)
+        close = abs(self.apply(x, parameters) - x_p) <= 2 * self.room
+        return np.asarray(inside & close.all(axis=1))
+
+    def changes(self) -> tuple[Mask, Mask]:
         """Which entries `(size,)` can rise (`x_p > x`), and which can fall."""
         every = np.ones(self.domain.size, dtype=np.bool_)
         return every, every
 
-    def to_clip(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]] | None:
+    def to_clip(self) -> tuple[Mask, Mask] | None:
         """Which images are to be clipped from below and from above, by the network; None: none.
 
         Everything else here is about the image before that clip.
@@ -250,14 +165,12 @@ class AbstractPiece(ABC):
         decided = best.sum(axis=1) + self._rounding(a, b)
         return np.asarray(np.minimum(decided, self.support(a, b).value))
 
-    def relax(self, model: LinearModel) -> tuple[Expression, Expression]:
-        """Columns and rows of a linear relaxation, with `x` and `x_p` as expressions in them."""
-        size = self.domain.size
-        x = model.add_columns(np.full(size, self.domain.lower), np.full(size, self.domain.upper))
-        x_p = self.add_rows(model, x)
-        pick = sparse.eye_array(model.column_count, format="csr")
-        zero = np.zeros(size)
-        return Expression(pick[x], zero), Expression(pick[x_p], zero)
+    def relax(self, model: LinearModel) -> RelaxedPair:
+        """Columns and rows of a linear relaxation, with the pair as expressions in them."""
+        x = model.add_columns(np.full(self.domain.size, self.domain.lower), self.domain.upper)
+        image = self.add_rows(model, x)
+        width = model.column_count
+        return RelaxedPair(picked(x, width), picked(image.x_p, width), image.parameters)
 
     def relax_stage(
         self, model: LinearModel, matrix: sparse.csr_array, bias: Array
@@ -266,10 +179,35 @@ class AbstractPiece(ABC):
 
         Engines only take proposals from it: their bounds come from `support`.
         """
-        x, x_p = self.relax(model)
+        corners, pixels = self.pixel_corners(), None
+        if corners is None:
+            pair = self.relax(model)
+        else:
+            pixels = _add_weights(model, self.domain.size, len(corners.x) - 1)
+            x, x_p = (_combination(pixels, points) for points in (corners.x, corners.x_p))
+            pair = RelaxedPair(x, x_p, self.fixed_parameters(model.column_count))
         width = model.column_count
-        first, second = (part.then(matrix, bias, width) for part in (x, x_p))
-        return RelaxedInput(x, x_p, None, first, second)
+        first, second = (part.then(matrix, bias, width) for part in (pair.x, pair.x_p))
+        return RelaxedInput(pair.x, pair.x_p, pair.parameters, first, second, pixels)
+
+    def fixed_parameters(self, width: int) -> Expression | None:
+        """The parameters in a model of so many columns, where each has a single value."""
+        low, high = self.parameter_bounds
+        return constants(low, width) if (low == high).all() else None
+
+    def nearest_parameters(self, x: Array, x_p: Array) -> Array:
+        """The value of the one parameter whose image of `x` `(size,)` is about nearest to `x_p`.
+
+        For points of relaxations that do without the parameter.
+        """
+        assert self.span is not None  # all other relaxations have the parameters
+        low, high = self.span
+        for _ in range(_SEARCH_ROUNDS):
+            values = np.linspace(low, high, _SEARCH_VALUES)
+            images = self.apply(np.tile(x, (len(values), 1)), values[:, None])
+            best = int(abs(images - x_p).sum(axis=1).argmin())
+            low, high = values[max(best - 1, 0)], values[min(best + 1, len(values) - 1)]
+        return values[[best]]
 
     def split(self) -> tuple[AbstractPiece, ...]:
         """Smaller pieces that together cover this one; empty where nothing is to be gained."""
@@ -306,16 +244,31 @@ class AbstractPiece(ABC):
     def enclosure(self, x: Array, parameters: Array) -> tuple[Array, Array]:
         """An interval around the exact real-arithmetic image of `x`."""
         image = self.apply(x, parameters)
-        return image - self.slack, image + self.slack
+        return image - self.room, image + self.room
 
-    @property
-    def slack(self) -> float:
-        """The largest rounding error of one entry of `apply`."""
+    @cached_property
+    def room(self) -> Array:
+        """More than what rounding does to each entry of `apply`."""
         if self.exact_apply:
-            return 0.0
+            return np.zeros(self.domain.size)
         low, high = self.image_bounds()
         largest = max(self.domain.magnitude, float(np.maximum(abs(low), abs(high)).max()))
-        return ROUNDING * 2.0 * (largest + self.domain.width)
+        return np.full(self.domain.size, ROUNDING * 2.0 * (largest + self.domain.width))
+
+
+def _add_weights(model: LinearModel, size: int, rest: int) -> Columns:
+    """Weights of all corners but the first, which has what the others leave of 1."""
+    columns = model.add_columns(np.zeros(size * rest), 1.0)
+    per_pixel = sparse.csr_array(sparse.kron(sparse.eye_array(size), np.ones((1, rest))))
+    model.add_rows([(columns, per_pixel)], 0.0, 1.0)
+    return columns.reshape(size, rest)
+
+
+def _combination(pixels: Columns, points: Array) -> Expression:
+    """Every pixel as a convex combination of the same few points."""
+    size, steps = len(pixels), points[1:] - points[0]
+    matrix = sparse.csr_array(sparse.kron(sparse.eye_array(size), steps[None]))
+    return Expression(matrix, np.full(size, points[0]))
 
 
 class Perturbation(ABC):

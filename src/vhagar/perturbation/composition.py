@@ -12,18 +12,18 @@ import numpy as np
 from scipy import sparse
 
 from vhagar.errors import InvalidInput
-from vhagar.perturbation.affine import AffinePiece
+from vhagar.perturbation.affine import STAYS, AffinePiece
 from vhagar.perturbation.base import AbstractPiece, Perturbation
-from vhagar.perturbation.box_affine import STAYS, BoxAffinePiece
 from vhagar.perturbation.brightness import Brightness
-from vhagar.perturbation.domain import Array, Domain
+from vhagar.perturbation.domain import Domain
 from vhagar.perturbation.linf import Linf
+from vhagar.perturbation.linf_ball import LinfBallPiece
 from vhagar.perturbation.maps import AffineMap
 from vhagar.perturbation.occlusion import Occlusion
 from vhagar.perturbation.rotation import Rotation
-from vhagar.perturbation.shifted_linf_ball import ShiftedLinfBallPiece
 from vhagar.perturbation.translation import Translation
 from vhagar.perturbation.user import AffinePerturbation
+from vhagar.solver.linear_model import Columns
 
 FIRST = (Occlusion, Translation, Rotation, AffinePerturbation)
 SECOND = (Brightness, Linf)
@@ -63,11 +63,14 @@ class Composition(Perturbation):
     def _pieces(self, domain: Domain, clip: bool) -> Iterator[AbstractPiece]:
         for piece in self.first.pieces(domain, False):
             label = f"{piece.label}+{self.second}"
-            start, facts = _as_map(piece)
+            assert isinstance(piece, AffinePiece)  # whatever can come first
             if isinstance(self.second, Linf):
-                source = _whole_pixels(piece)
+                # A certificate has the maps of a perturbation that is not given by its text.
+                source = _whole_pixels(piece) if self.by_text else None
                 if source is not None:
-                    yield ShiftedLinfBallPiece(domain, label, self.second.limit, source, facts)
+                    every = np.ones(domain.size, dtype=np.bool_)
+                    limit = self.second.limit
+                    yield LinfBallPiece(domain, label, limit, every, source, piece.facts)
                     continue
                 if not clip:
                     raise InvalidInput(
@@ -76,7 +79,7 @@ class Composition(Perturbation):
                     )
             if clip:
                 self._require_inside(piece)
-            yield BoxAffinePiece(domain, label, self._on_top(start, label), clip, facts)
+            yield AffinePiece(domain, label, self._on_top(piece.map, label), clip, piece.facts)
 
     def _require_inside(self, piece: AbstractPiece) -> None:
         """Where both parts would have to be clipped, once at the end is not the same."""
@@ -121,22 +124,13 @@ def compose(first: Perturbation, second: Perturbation) -> Composition:
     return Composition(first, second)
 
 
-def _as_map(piece: AbstractPiece) -> tuple[AffineMap, tuple[tuple[str, object], ...]]:
-    if isinstance(piece, BoxAffinePiece):
-        return piece.map, piece.facts
-    assert isinstance(piece, AffinePiece)  # what comes first is one of the two
-    nothing: Array = np.zeros(0)
-    still = sparse.csr_array((piece.domain.size, 0))
-    return AffineMap(piece.matrix, still, piece.offset, nothing, nothing), piece.facts
-
-
-def _whole_pixels(piece: AbstractPiece) -> np.ndarray | None:
+def _whole_pixels(piece: AffinePiece) -> Columns | None:
     """Which pixel each one of the image is, -1 for black; None where that is not all to it."""
-    if not isinstance(piece, AffinePiece) or not piece.exact_apply:
-        return None
-    entries = np.diff(piece.matrix.indptr)
-    taken = piece.matrix.indices
-    if (entries > 1).any() or len(np.unique(taken)) != len(taken):
+    own = piece.map
+    entries = np.diff(own.matrix.indptr)
+    taken = own.matrix.indices
+    black = (own.offset == piece.domain.lower) | (entries == 1)
+    if not (piece.exact_apply and black.all()) or len(np.unique(taken)) != len(taken):
         return None
     source = np.full(piece.domain.size, -1, dtype=np.int64)
     source[entries == 1] = taken

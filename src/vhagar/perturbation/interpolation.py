@@ -42,6 +42,11 @@ def offsets(height: int, width: int) -> tuple[Array, Array]:
     return row - (height - 1) / 2, column - (width - 1) / 2
 
 
+def radius(image: tuple[int, int, int]) -> float:
+    """How far the outermost pixel is from the centre."""
+    return float(np.hypot(*offsets(*image[1:])).max())
+
+
 def sources(height: int, width: int, angle: float) -> tuple[Array, Array]:
     """The rows and columns at which the pixels of a plane look up their values, not snapped."""
     cosine, sine = _cosine_and_sine(angle)

@@ -38,7 +38,7 @@ class Linf(Perturbation):
     def pieces(self, domain: Domain, clip: bool = True) -> tuple[LinfBallPiece, ...]:
         require_within((0.0, self.limit), 0.0, domain.width, "the limit of linf")
         mask = np.ones(domain.size, dtype=np.bool_)
-        return (LinfBallPiece(domain, str(self), self.limit, mask),)
+        return (LinfBallPiece(domain, str(self), self.limit, mask, np.arange(domain.size)),)
 
     def arguments(self) -> tuple[str, ...]:
         return (number(self.limit),)

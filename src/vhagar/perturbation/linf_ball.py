@@ -1,4 +1,7 @@
-"""Pieces in which chosen pixels move freely by up to `e` inside the domain: linf and patch."""
+"""Pieces in which pixels move freely by up to `e` inside the domain, each in its own way.
+
+They are those of linf and patch, and of linf on top of what moves whole pixels or blackens them.
+"""
 
 from __future__ import annotations
 
@@ -6,83 +9,134 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
-from vhagar.perturbation.base import AbstractPiece, Expression, Support, SupportCorners
-from vhagar.perturbation.domain import Array, Domain
+from vhagar.perturbation.base import AbstractPiece
+from vhagar.perturbation.domain import Array, Domain, Mask
 from vhagar.perturbation.formula import Formula
 from vhagar.perturbation.maps import AffineMap
+from vhagar.perturbation.relaxed import Expression, ModelImage, RelaxedPair, picked
+from vhagar.perturbation.support import Support, SupportCorners
 from vhagar.solver.linear_model import Columns, LinearModel
 
 
 @dataclass(frozen=True, eq=False)
 class LinfBallPiece(AbstractPiece):
-    """`abs(x_p - x) <= limit` on the pixels of `mask`, `x_p = x` elsewhere, all in the domain.
+    """`abs(x_p - y) <= limit` on the pixels of `mask`, `x_p = y` elsewhere, all in the domain.
 
-    The parameters are the changes of the pixels in the mask, in order.
+    The pixels of `y` are pixels of `x` or black: `source` `(size,)` says which, -1 for black, and
+    no pixel occurs twice. The parameters are the changes of the pixels in the mask, in order.
     """
 
     domain: Domain
     label: str
     limit: float
-    mask: NDArray[np.bool_]
+    mask: Mask
+    source: Columns
     facts: tuple[tuple[str, object], ...] = ()
     exact_apply = True
     convex = True
 
     @property
     def parameter_bounds(self) -> tuple[Array, Array]:
-        ends = np.full(int(self.mask.sum()), self.limit)
+        ends = np.full(len(self.free_pixels), self.limit)
         return -ends, ends
-
-    def apply(self, x: Array, parameters: Array) -> Array:
-        change = np.clip(parameters, -self.limit, self.limit)
-        x_p = x.copy()
-        moved = np.clip(x[:, self.mask] + change, self.domain.lower, self.domain.upper)
-        x_p[:, self.mask] = self._pulled_inside(x[:, self.mask], moved)
-        return x_p
-
-    def _pulled_inside(self, x: Array, moved: Array) -> Array:
-        """Undo the rounding of `x + change` where it went beyond the limit by an ulp."""
-        return np.where(within(x, moved, self.limit), moved, np.nextafter(moved, x))
-
-    def contains(self, x: Array, x_p: Array) -> NDArray[np.bool_]:
-        low, high = self.domain.lower, self.domain.upper
-        inside = (x >= low) & (x <= high) & (x_p >= low) & (x_p <= high)
-        close = np.where(self.mask, within(x, x_p, self.limit), x_p == x)
-        return np.asarray((inside & close).all(axis=1))
-
-    def image_bounds(self) -> tuple[Array, Array]:
-        size = self.domain.size
-        return np.full(size, self.domain.lower), np.full(size, self.domain.upper)
-
-    def changes(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        return self.mask, self.mask
-
-    def recover(self, x: Array, x_p: Array) -> Array:
-        return self.project((x_p - x)[self.mask])
-
-    def local(self, pixels: Columns) -> tuple[LinfBallPiece, Columns]:
-        return replace(self, domain=self.domain.part(len(pixels)), mask=self.mask[pixels]), pixels
 
     @cached_property
     def free_pixels(self) -> Columns:  # type: ignore[override]
         return np.flatnonzero(self.mask)
 
     @cached_property
-    def formula(self) -> Formula:
-        size = self.domain.size
-        same = sparse.csr_array(sparse.eye_array(size, format="csr"))
-        spread = same[:, self.free_pixels]
-        moved = AffineMap(same, spread, np.zeros(size), *self.parameter_bounds, label=self.label)
-        return Formula(moved, clip=True)
-
-    def support_corners(self) -> SupportCorners:
-        return self._support_corners
+    def _in_place(self) -> bool:
+        """Whether no pixel is moved or black before it changes: `y = x`."""
+        return bool((self.source == np.arange(self.domain.size)).all())
 
     @cached_property
-    def _support_corners(self) -> SupportCorners:
+    def _black(self) -> Mask:
+        return np.asarray(self.source < 0)
+
+    @cached_property
+    def _kept(self) -> Columns:
+        return np.flatnonzero(~self._black)
+
+    @cached_property
+    def _moves(self) -> sparse.csr_array:
+        """From `x` to `y`, but for the black pixels."""
+        size, kept = self.domain.size, self._kept
+        return sparse.csr_array((np.ones(len(kept)), (kept, self.source[kept])), shape=(size, size))
+
+    @cached_property
+    def _moving(self) -> Mask:
+        """The pixels of `x` that are in `y` and move there."""
+        found = np.zeros(self.domain.size, dtype=np.bool_)
+        found[self.source[self._kept]] = self.mask[self._kept]
+        return found
+
+    @property
+    def _brightest_black(self) -> float:
+        """The most that a black pixel becomes."""
+        step = min(self.limit, self.domain.width)
+        return min(self.domain.lower + step, self.domain.upper)
+
+    @cached_property
+    def formula(self) -> Formula:
+        same = sparse.csr_array(sparse.eye_array(self.domain.size, format="csr"))
+        dark = np.where(self._black, self.domain.lower, 0.0)
+        spread = same[:, self.free_pixels]
+        ends = self.parameter_bounds
+        return Formula(AffineMap(self._moves, spread, dark, *ends, label=self.label), clip=True)
+
+    def _start(self, x: Array) -> Array:
+        """`y`."""
+        if self._in_place:
+            return x
+        return np.where(self._black, self.domain.lower, x[:, self.source])
+
+    def apply(self, x: Array, parameters: Array) -> Array:
+        change = np.clip(parameters, -self.limit, self.limit)
+        x_p = np.array(self._start(x))
+        start = x_p[:, self.mask]
+        moved = np.clip(start + change, self.domain.lower, self.domain.upper)
+        # Undo the rounding of the sum where it went beyond the limit by an ulp.
+        near = within(start, moved, self.limit)
+        x_p[:, self.mask] = np.where(near, moved, np.nextafter(moved, start))
+        return x_p
+
+    def contains(self, x: Array, x_p: Array, parameters: Array) -> Mask:
+        """In exact arithmetic, as every change within the limit is allowed."""
+        low, high = self.domain.lower, self.domain.upper
+        inside = (x >= low) & (x <= high) & (x_p >= low) & (x_p <= high)
+        start = self._start(x)
+        close = np.where(self.mask, within(start, x_p, self.limit), x_p == start)
+        known = (abs(parameters) <= self.limit).all(axis=1)
+        return np.asarray((inside & close).all(axis=1) & known)
+
+    def image_bounds(self) -> tuple[Array, Array]:
+        low, size = self.domain.lower, self.domain.size
+        # One step outward, as the sum may have been rounded inward.
+        top = min(float(np.nextafter(self._brightest_black, np.inf)), self.domain.upper)
+        black = np.where(self.mask, top, low)
+        return np.full(size, low), np.where(self._black, black, self.domain.upper)
+
+    def changes(self) -> tuple[Mask, Mask]:
+        falls = self.mask | (self.source != np.arange(self.domain.size))
+        return falls & (self.mask | ~self._black), falls
+
+    def local(self, pixels: Columns) -> tuple[LinfBallPiece, Columns]:
+        sources = self.source[pixels]
+        every = np.unique(np.concatenate([pixels, sources[sources >= 0]])).astype(np.int64)
+        place = np.full(self.domain.size + 1, -1)
+        place[every] = np.arange(len(every))
+        # A source that is not here belongs to an image that has no weight.
+        moved, mask = place[self.source[every]], self.mask[every]
+        return replace(self, domain=self.domain.part(len(every)), mask=mask, source=moved), every
+
+    def support_corners(self) -> SupportCorners | None:
+        return self._corners if self._in_place else None
+
+    @cached_property
+    def _corners(self) -> SupportCorners:
+        """Those of a pixel of `x` and what becomes of it."""
         low, high = self.domain.lower, self.domain.upper
         step = min(self.limit, self.domain.width)
         # The vertices of {x, x_p in [low, high], abs(x_p - x) <= step}. The domain's width is
@@ -90,48 +144,71 @@ class LinfBallPiece(AbstractPiece):
         above, below = min(low + step, high), max(high - step, low)
         xs = np.array([low, high, above, low, high, below])
         ps = np.array([low, high, low, above, below, high])
-        # Off the mask only the two vertices on the diagonal count.
-        return SupportCorners(xs[None], ps[None], None if self.mask.all() else self.mask)
+        # A pixel that does not move is only at the two vertices on the diagonal.
+        return SupportCorners(xs[None], ps[None], None if self._moving.all() else self._moving)
 
     def _support(self, a: Array, b: Array) -> Support:
-        value, x, x_p, _ = self.support_corners().best(a, b)
-        return Support(value, x, self.project((x_p - x)[:, self.mask]))
+        if self._in_place:
+            value, x, x_p, _ = self._corners.best(a, b)
+            return Support(value, x, self.project((x_p - x)[:, self.mask]))
+        # Coefficients go back to where the pixels came from; what a black one becomes is free.
+        pulled = np.zeros_like(b)
+        pulled[:, self.source[self._kept]] = b[:, self._kept]
+        value, x, x_p, _ = self._corners.best(a, pulled)
+        low, top = self.domain.lower, self._brightest_black
+        becomes = np.where((b > 0) & self.mask, top, low)
+        value = value + np.where(self._black, b * becomes, 0.0).sum(axis=1)
+        changes = np.where(self._black, becomes - low, (x_p - x)[:, self.source])
+        return Support(value, x, self.project(changes[:, self.mask]))
 
-    def add_rows(self, model: LinearModel, x: Columns) -> Columns:
-        x_p = x.copy()
-        count = int(self.mask.sum())
-        x_p[self.mask] = model.add_columns(
-            np.full(count, self.domain.lower), np.full(count, self.domain.upper)
-        )
-        if count and self.limit < self.domain.width:
-            blocks = [(x_p[self.mask], 1.0), (x[self.mask], -1.0)]
+    def add_rows(self, model: LinearModel, x: Columns) -> ModelImage:
+        x_p = x[self.source]
+        low, high = self.image_bounds()
+        new = self.mask | self._black
+        x_p[new] = model.add_columns(low[new], high[new])
+        tied = self.mask & ~self._black
+        if tied.any() and self.limit < self.domain.width:
+            blocks = [(x_p[tied], 1.0), (x[self.source[tied]], -1.0)]
             model.add_rows(blocks, -self.limit, self.limit)
-        return x_p
+        width = model.column_count
+        return ModelImage(x_p, self._parameters(picked(x, width), picked(x_p, width)))
 
-    def relax(self, model: LinearModel) -> tuple[Expression, Expression]:
+    def _parameters(self, x: Expression, x_p: Expression) -> Expression:
+        """`x_p - y` on the pixels that move."""
+        matrix = sparse.csr_array(x_p.matrix - self._moves @ x.matrix)[self.free_pixels]
+        dark = np.where(self._black, self.domain.lower, 0.0)
+        rest = x_p.constant - self._moves @ x.constant - dark
+        return Expression(matrix, rest[self.free_pixels])
+
+    def relax(self, model: LinearModel) -> RelaxedPair:
         """Without rows: `x = z + p`, `x_p = z + q` describes exactly the pairs of a pixel."""
         low, high, size = self.domain.lower, self.domain.upper, self.domain.size
         half = min(self.limit, self.domain.width) / 2
-        inner = np.where(self.mask, half, 0.0)
+        inner = np.where(self._moving, half, 0.0)
         # Where the limit is the whole range, the rounded ends may have changed places.
         middle = model.add_columns(np.minimum(low + inner, high - inner), high - inner)
-        count = int(self.mask.sum())
+        count = int(self._moving.sum())
         before = model.add_columns(np.full(count, -half), half)
         after = model.add_columns(np.full(count, -half), half)
-        pick = sparse.eye_array(model.column_count, format="csr")
-        spread = sparse.eye_array(size, format="csr")[:, self.mask]
+        image_low, image_high = self.image_bounds()
+        black = np.flatnonzero(self._black)
+        risen = model.add_columns(image_low[black], image_high[black])
+        width = model.column_count
+        spread = sparse.eye_array(size, format="csr")[:, self._moving]
+        centre = picked(middle, width).matrix
+        x, near = (centre + spread @ picked(part, width).matrix for part in (before, after))
+        own = sparse.csr_array((np.ones(len(black)), (black, risen)), shape=(size, width))
+        image = near if self._in_place else self._moves @ near + own
         zero = np.zeros(size)
-        return (
-            Expression(sparse.csr_array(pick[middle] + spread @ pick[before]), zero),
-            Expression(sparse.csr_array(pick[middle] + spread @ pick[after]), zero),
-        )
+        pair = Expression(sparse.csr_array(x), zero), Expression(sparse.csr_array(image), zero)
+        return RelaxedPair(*pair, self._parameters(*pair))
 
     def describe(self, parameters: Array) -> dict[str, object]:
         largest = float(abs(parameters).max()) if parameters.size else 0.0
         return {**dict(self.facts), "largest change": largest}
 
 
-def within(x: Array, y: Array, limit: float) -> NDArray[np.bool_]:
+def within(x: Array, y: Array, limit: float) -> Mask:
     """`abs(y - x) <= limit` in exact arithmetic: the difference with its rounding error."""
     difference = y - x
     back = difference - y

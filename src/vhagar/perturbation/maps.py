@@ -16,7 +16,7 @@ from vhagar.errors import InvalidInput
 from vhagar.perturbation.domain import Array, Domain
 from vhagar.perturbation.ranges import GivenRange, as_range
 
-# The largest number in a map: beyond any use, and no product overflows.
+# The largest number in a user's map: beyond any use, and no product overflows.
 LARGEST = 1e9
 
 
@@ -45,7 +45,7 @@ class AffineMap:
         store(self, "names", tuple(self.names) or tuple(f"e{k + 1}" for k in range(self.count)))
         self._check_shapes()
         every = (self.matrix.data, self.directions.data, self.offset, self.lower, self.upper)
-        if not all(bool((abs(values) <= LARGEST).all()) for values in every):  # NaN fails, too
+        if not all(bool(np.isfinite(values).all()) for values in every):
             raise InvalidInput(
                 f"the map {self.label!r} holds NaN or a number beyond {LARGEST:g} in size"
             )
@@ -73,6 +73,13 @@ class AffineMap:
                 f"the map {self.label!r} has {count} parameter(s) and needs a name for each, "
                 f"not {self.names!r}"
             )
+
+    def require_moderate(self) -> AffineMap:
+        """The map itself; an error where a number in it is larger than a user's can be."""
+        every = (self.matrix.data, self.directions.data, self.offset, self.lower, self.upper)
+        if any(bool((abs(values) > LARGEST).any()) for values in every):
+            raise InvalidInput(f"the map {self.label!r} holds a number beyond {LARGEST:g} in size")
+        return self
 
     @property
     def size(self) -> int:
@@ -161,7 +168,7 @@ def affine_map(
         np.array([span[1] for span in spans]),
         tuple(names),
         label,
-    )
+    ).require_moderate()
 
 
 def _chosen(pixels: ArrayLike | None, domain: Domain) -> NDArray[np.int64]:

@@ -11,6 +11,7 @@ from scipy import sparse
 from vhagar.perturbation.affine import AffinePiece
 from vhagar.perturbation.base import Perturbation
 from vhagar.perturbation.domain import Domain
+from vhagar.perturbation.formula import fixed_map
 from vhagar.perturbation.ranges import GivenRange, as_integer_range, integers, span_text
 from vhagar.perturbation.squares import require_inside, square_mask
 
@@ -44,8 +45,9 @@ class Occlusion(Perturbation):
 
 
 def _black_square(domain: Domain, row: int, column: int, width: int) -> AffinePiece:
-    kept = np.flatnonzero(~square_mask(domain, row, column, width))
-    matrix = sparse.coo_array((np.ones(kept.size), (kept, kept)), shape=(domain.size, domain.size))
+    black = square_mask(domain, row, column, width)
+    kept = sparse.csr_array(sparse.diags_array((~black).astype(np.float64)))
     facts = (("row", row), ("column", column), ("width", width))
     label = f"occlusion({row},{column},{width})"
-    return AffinePiece(domain, label, sparse.csr_array(matrix), facts)
+    blackened = fixed_map(kept, np.where(black, domain.lower, 0.0), label)
+    return AffinePiece(domain, label, blackened, facts=facts)

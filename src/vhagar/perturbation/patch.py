@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import product
 
+import numpy as np
+
 from vhagar.perturbation.base import Perturbation
 from vhagar.perturbation.domain import Domain
 from vhagar.perturbation.linf import limit_of
@@ -54,7 +56,7 @@ class Patch(Perturbation):
         mask = square_mask(domain, row, column, width)
         facts = (("row", row), ("column", column), ("width", width))
         label = f"patch({interval_text((0, self.limit))},{row},{column},{width})"
-        return LinfBallPiece(domain, label, self.limit, mask, facts)
+        return LinfBallPiece(domain, label, self.limit, mask, np.arange(domain.size), facts)
 
     def arguments(self) -> tuple[str, ...]:
         squares = (span_text(part) for part in (self.row, self.column, self.width))

@@ -16,8 +16,8 @@ import numpy as np
 
 from vhagar.perturbation.base import AbstractPiece, Perturbation
 from vhagar.perturbation.domain import Domain
+from vhagar.perturbation.interpolation import radius
 from vhagar.perturbation.ranges import GivenRange, as_range, require_within, span_text
-from vhagar.perturbation.recover_angle import radius
 from vhagar.perturbation.rotation_range import RotationPiece, turn_by
 
 # A range is cut so that the outermost pixel, or one at this distance from the centre if that is
@@ -46,7 +46,7 @@ class Rotation(Perturbation):
         low, high = self.angle
         if low == high:
             return (turn_by(domain, str(self), low),)
-        step = math.degrees(1 / max(radius(domain), _LEAST_RADIUS))
+        step = math.degrees(1 / max(radius(domain.image), _LEAST_RADIUS))
         step = max(step, (high - low) / _MOST_PIECES)
         # At quarter turns pixels of the border turn black to either side.
         quarters = [90.0 * k for k in range(-3, 4) if low < 90 * k < high]
@@ -54,9 +54,7 @@ class Rotation(Perturbation):
         for end in (*quarters, high):
             count = max(1, math.ceil((end - cuts[-1]) / step))
             cuts += np.linspace(cuts[-1], end, count + 1).tolist()[1:]
-        return tuple(
-            RotationPiece(domain, str(self), span, False) for span in itertools.pairwise(cuts)
-        )
+        return tuple(RotationPiece(domain, str(self), span) for span in itertools.pairwise(cuts))
 
     def arguments(self) -> tuple[str, ...]:
         return (span_text(self.angle),)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 
 import numpy as np
@@ -18,13 +18,16 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from vhagar.perturbation.affine import AffinePiece
-from vhagar.perturbation.base import Expression, Support, SupportCorners, TorchApply
+from vhagar.perturbation.base import AbstractPiece, TorchApply
 from vhagar.perturbation.domain import Array, Domain
-from vhagar.perturbation.interpolation import offsets, rotation_matrix
-from vhagar.perturbation.recover_angle import best_angle, explaining_angle, radius
+from vhagar.perturbation.formula import fixed_map
+from vhagar.perturbation.interpolation import offsets, radius, rotation_matrix
+from vhagar.perturbation.maps import AffineMap
+from vhagar.perturbation.ranges import Range
+from vhagar.perturbation.relaxed import Expression, ModelImage, RelaxedPair, constants, picked
 from vhagar.perturbation.rotation_torch import torch_rotation
 from vhagar.perturbation.rotation_weights import Arc, arc_between
-from vhagar.perturbation.scalar import AbstractScalarPiece
+from vhagar.perturbation.support import Support
 from vhagar.solver.linear_model import Columns, LinearModel
 
 # The support is bounded arc by arc; the outermost pixel moves by about this many pixels on each.
@@ -42,7 +45,14 @@ _COLUMN_ROOM = 1e-6
 
 def turn_by(domain: Domain, label: str, angle: float) -> AffinePiece:
     """The piece of one angle."""
-    return AffinePiece(domain, label, _matrix(domain.image, angle), (("angle", angle),))
+    turned = fixed_map(*_turn(domain, angle), label)
+    return AffinePiece(domain, label, turned, facts=(("angle", angle),))
+
+
+def _turn(domain: Domain, angle: float) -> tuple[sparse.csr_array, Array]:
+    """The weights of one angle, and black for the pixels that come from nowhere."""
+    matrix = _matrix(domain.image, angle)
+    return matrix, np.where(np.diff(matrix.indptr) == 0, domain.lower, 0.0)
 
 
 # A witness is applied, searched for and applied again, at the same angle.
@@ -50,37 +60,32 @@ _matrix = lru_cache(maxsize=32)(rotation_matrix)
 
 
 @dataclass(frozen=True, eq=False)
-class RotationPiece(AbstractScalarPiece):
-    """The image turns by one angle in `span`, in degrees. At a single angle everything is exact."""
+class RotationPiece(AbstractPiece):
+    """The image turns by one angle in `span`, in degrees."""
+
+    domain: Domain
+    label: str
+    span: Range = field()
+    exact_support = False
+    exact_rows = False
+
+    @property
+    def parameter_bounds(self) -> tuple[Array, Array]:
+        return np.array([self.span[0]]), np.array([self.span[1]])
 
     @property
     def spread(self) -> float:  # type: ignore[override]
         return (self.span[1] - self.span[0]) / 360.0
 
-    def middle(self) -> RotationPiece:
-        angle = self.span[0] + (self.span[1] - self.span[0]) / 2
-        return replace(self, span=(angle, angle))
+    def fixed_at(self, value: float) -> AffinePiece:
+        """Everything is exact then; the angle is a parameter that nothing hangs on."""
+        matrix, dark = _turn(self.domain, value)
+        still, angle = sparse.csr_array((self.domain.size, 1)), np.array([value])
+        turned = AffineMap(matrix, still, dark, angle, angle, ("angle",), self.label)
+        return AffinePiece(self.domain, self.label, turned, span=(value, value))
 
-    @property
-    def exact_support(self) -> bool:  # type: ignore[override]
-        return self.fixed
-
-    @property
-    def exact_rows(self) -> bool:  # type: ignore[override]
-        return self.fixed
-
-    @property
-    def convex(self) -> bool:  # type: ignore[override]
-        return self.fixed
-
-    @property
-    def exact_apply(self) -> bool:  # type: ignore[override]
-        return self.fixed and self._alone.exact_apply
-
-    @cached_property
-    def _alone(self) -> AffinePiece:
-        """The piece of the only angle; asked for where the angle is fixed."""
-        return turn_by(self.domain, self.label, self.span[0])
+    def middle(self) -> AffinePiece:
+        return self.fixed_at(self.span[0] + (self.span[1] - self.span[0]) / 2)
 
     @cached_property
     def _whole(self) -> Arc:
@@ -94,7 +99,7 @@ class RotationPiece(AbstractScalarPiece):
         coefficients on the image to the largest coefficients on `u`.
         """
         turn = math.radians(self.span[1] - self.span[0])
-        count = min(max(math.ceil(radius(self.domain) * turn / _ARC), 1), _MOST_ARCS)
+        count = min(max(math.ceil(radius(self.domain.image) * turn / _ARC), 1), _MOST_ARCS)
         knots = np.linspace(*self.span, count + 1).tolist()
         found = []
         for begin, end in itertools.pairwise(knots):
@@ -112,28 +117,26 @@ class RotationPiece(AbstractScalarPiece):
     def _tile(self, plane: NDArray[np.bool_]) -> NDArray[np.bool_]:
         return np.tile(plane, self.domain.image[0])
 
-    def split(self) -> tuple[RotationPiece, ...]:
-        if self.fixed:
-            return ()
+    def split(self) -> tuple[AbstractPiece, ...]:
+        low, high = self.span
+        middle = low + (high - low) / 2
+        if low < middle < high:
+            return replace(self, span=(low, middle)), replace(self, span=(middle, high))
         # Angles are floats: between two neighbours there is nothing, and each is exact by itself.
-        return super().split() or tuple(replace(self, span=(angle, angle)) for angle in self.span)
+        return tuple(self.fixed_at(angle) for angle in self.span)
 
     def apply(self, x: Array, parameters: Array) -> Array:
-        if self.fixed:
-            return self._alone.apply(x, parameters)
         angles = np.broadcast_to(np.clip(parameters[:, 0], *self.span), len(x))
         x_p = np.empty_like(x)
         for angle in np.unique(angles).tolist():
-            turn = turn_by(self.domain, self.label, angle)
-            x_p[angles == angle] = turn.apply(x[angles == angle], np.zeros((1, 0)))
+            matrix, dark = _turn(self.domain, angle)
+            x_p[angles == angle] = (matrix @ x[angles == angle].T).T + dark
         return x_p
 
     def torch_apply(self) -> TorchApply:
         return torch_rotation(self.domain, self.span)
 
     def image_bounds(self) -> tuple[Array, Array]:
-        if self.fixed:
-            return self._alone.image_bounds()
         black, white = self.domain.lower, self.domain.upper
         # Interpolation weights sum to one up to rounding.
         margin = 1e-12 * self.domain.magnitude
@@ -141,39 +144,13 @@ class RotationPiece(AbstractScalarPiece):
         return np.full(self.domain.size, black - margin), high + margin
 
     def changes(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        if self.fixed:
-            return self._alone.changes()
         moves = self._tile(np.hypot(*offsets(*self.domain.image[1:])) > 0)
         return moves & ~self._tile(self._whole.black), moves
-
-    def recover(self, x: Array, x_p: Array) -> Array:
-        if self.fixed:
-            return np.array([self.span[0]])
-        return np.array([best_angle(self.domain, self.span, x, x_p)])
-
-    def _explanations(self, x: Array, x_p: Array) -> tuple[Array, Array]:
-        """Every pixel is asked about one angle: one that explains them all, if there is any."""
-        # A step to the next float moves the source of a pixel a little.
-        step = 4.0 * 2.0**-52 * math.radians(360.0) * radius(self.domain)
-        slack = self.slack + step * self.domain.width
-        found = [
-            explaining_angle(self.domain, self.span, *pair, slack)
-            for pair in zip(x, x_p, strict=True)
-        ]
-        angles = np.array([[self.span[0] if angle is None else angle] for angle in found])
-        close = abs(self.apply(x, angles) - x_p) <= 2 * slack
-        return np.where(close, angles, np.inf), np.where(close, angles, -np.inf)
 
     def describe(self, parameters: Array) -> dict[str, object]:
         return {"angle": float(parameters[0])}
 
-    def support_corners(self) -> SupportCorners | None:
-        return None
-
     def _support(self, a: Array, b: Array) -> Support:
-        if self.fixed:
-            found = self._alone._support(a, b)
-            return Support(found.value, found.x, np.full((len(a), 1), self.span[0]))
         channels, height, width = self.domain.image
         planes = b.reshape(-1, height * width).T  # the channels are turned alike
         parts = np.concatenate([np.maximum(planes, 0), np.maximum(-planes, 0)])
@@ -206,9 +183,7 @@ class RotationPiece(AbstractScalarPiece):
         """The largest sum of absolute bounds on the weights of one pixel."""
         return max(float(abs(both).sum(axis=0).max()) for _, _, both in self._envelopes)
 
-    def add_rows(self, model: LinearModel, x: Columns) -> Columns:
-        if self.fixed:
-            return self._alone.add_rows(model, x)
+    def add_rows(self, model: LinearModel, x: Columns) -> ModelImage:
         black, white, width = self.domain.lower, self.domain.upper, self.domain.width
         room = _ROW_ROOM * self.domain.magnitude
         x_p = model.add_columns(*self.image_bounds())
@@ -217,6 +192,7 @@ class RotationPiece(AbstractScalarPiece):
         # Rows must not pin s down, or a solver takes its own rounding for a contradiction.
         loose = _ROW_LOOSENESS * abs(step)
         low, high = arc.first + arc.low - loose, arc.first + arc.high + loose
+        s = None
         if abs(step).max() < _SMALLEST_STEP:
             low, high = low + step.minimum(0), high + step.maximum(0)
         else:
@@ -234,21 +210,25 @@ class RotationPiece(AbstractScalarPiece):
             dark = black - weights @ np.full(len(x), black)
             blocks = [(x_p, 1.0), (x, -weights), *mixture]
             model.add_rows(blocks, dark + sides[0], dark + sides[1])
-        return x_p
+        return ModelImage(x_p, self._angle(s, model.column_count))
 
-    def relax(self, model: LinearModel) -> tuple[Expression, Expression]:
+    def _angle(self, s: Columns | None, width: int) -> Expression:
+        """The angle `s` of the way; the one in the middle where rows leave `s` out."""
+        begin, way = self.span[0], self.span[1] - self.span[0]
+        if s is None:
+            return constants(np.array([begin + way / 2]), width)
+        return Expression(way * picked(s, width).matrix, np.array([begin]))
+
+    def relax(self, model: LinearModel) -> RelaxedPair:
         """No rows: the image is that of the middle, and something in a box besides."""
         black, width, size = self.domain.lower, self.domain.width, self.domain.size
         u = model.add_columns(np.zeros(size), width)
         dark = np.full(size, black)
-        if self.fixed:
-            same = sparse.csr_array(sparse.eye_array(size, format="csr"))
-            return Expression(same, dark), Expression(self._alone.matrix, dark)
         beside = model.add_columns(*self._beside_the_middle())
-        pick = sparse.eye_array(model.column_count, format="csr")
+        own, rest = (picked(part, model.column_count).matrix for part in (u, beside))
         middle = self._planes(sparse.csr_array(self._whole.first + self._whole.last)) * 0.5
-        image = sparse.csr_array(middle @ pick[u] + pick[beside])
-        return Expression(pick[u], dark), Expression(image, dark)
+        image = sparse.csr_array(middle @ own + rest)
+        return RelaxedPair(Expression(own, dark), Expression(image, dark), None)
 
     def _beside_the_middle(self) -> tuple[Array, Array]:
         """How far the image can be from that of the middle, `(size,)` each."""

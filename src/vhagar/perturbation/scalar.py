@@ -1,36 +1,52 @@
-"""What brightness and contrast share: one number for the whole image, over an interval."""
+"""Pieces with one number for the whole image, over an interval: brightness and contrast.
+
+With clipping, `x_p - x` is `min(e, upper - x)`, not `e`: two different pixels need not keep their
+difference, and each pixel is a two-piece function of its own.
+
+The product `e * x` of contrast is bilinear, yet nothing here needs a quadratic solver: for a fixed
+e it is linear, the support is convex in e, and a range of e is relaxed and split.
+"""
 
 from __future__ import annotations
 
-from abc import abstractmethod
+import math
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
-from vhagar.perturbation.base import (
-    AbstractPiece,
-    Expression,
-    RelaxedInput,
-    Support,
-    SupportCorners,
-)
-from vhagar.perturbation.domain import Array, Domain
+from vhagar.perturbation.affine import relaxed_map
+from vhagar.perturbation.base import ROUNDING, AbstractPiece
+from vhagar.perturbation.domain import Array, Domain, Mask
+from vhagar.perturbation.formula import Formula
+from vhagar.perturbation.maps import AffineMap
 from vhagar.perturbation.ranges import Range
-from vhagar.solver.linear_model import LinearModel
+from vhagar.perturbation.relaxed import (
+    Expression,
+    ModelImage,
+    RelaxedInput,
+    RelaxedPair,
+    picked,
+)
+from vhagar.perturbation.support import PixelCorners, Support, SupportCorners
+from vhagar.solver.linear_model import Block, Columns, LinearModel, Products
 
 
 @dataclass(frozen=True, eq=False)
-class AbstractScalarPiece(AbstractPiece):
-    """A piece with one parameter in `span`. `clip` says whether `x_p` stays in the domain."""
+class ScalarPiece(AbstractPiece):
+    """`x_p = x + e`, or with `product` `x_p - black = e (x - black)`; clipped to the domain or not.
+
+    The span of e lies on one side of the value that changes nothing, so that the piece only
+    brightens or only darkens.
+    """
 
     domain: Domain
     label: str
     span: Range = field()
     clip: bool
+    product: bool
 
     @property
     def fixed(self) -> bool:
@@ -38,15 +54,49 @@ class AbstractScalarPiece(AbstractPiece):
         return self.span[0] == self.span[1]
 
     @property
-    def spread(self) -> float:  # type: ignore[override]
-        return (self.span[1] - self.span[0]) / self.domain.width
+    def _brightens(self) -> bool:
+        return self.product or self.span[0] >= 0
 
-    def fixed_at(self, value: float) -> Self:
-        return replace(self, span=(value, value))
+    @property
+    def clips(self) -> bool:
+        """Whether images are clipped: factors up to 1 never leave the domain."""
+        return self.clip and not (self.product and self.span[1] <= 1)
+
+    @property
+    def spread(self) -> float:  # type: ignore[override]
+        return (self.span[1] - self.span[0]) / (self.span[0] if self.product else self.domain.width)
+
+    @property
+    def ratio(self) -> float:  # type: ignore[override]
+        return math.sqrt(self.span[0] * self.span[1]) if self.product else 1.0
+
+    @property
+    def exact_rows(self) -> bool:  # type: ignore[override]
+        return self.fixed or not self.product
+
+    @property
+    def exact_products(self) -> bool:  # type: ignore[override]
+        return self.product
+
+    @property
+    def convex(self) -> bool:  # type: ignore[override]
+        return not self.clips and (self.fixed or not self.product)
 
     @property
     def parameter_bounds(self) -> tuple[Array, Array]:
         return np.array([self.span[0]]), np.array([self.span[1]])
+
+    @cached_property
+    def formula(self) -> Formula:
+        size, black = self.domain.size, self.domain.lower
+        if self.product:
+            parts = sparse.csr_array((size, size)), sparse.csr_array((size, 1)), black
+        else:
+            parts = sparse.eye_array(size, format="csr"), np.ones((size, 1)), 0.0
+        matrix, moves, offset = parts
+        ends = self.parameter_bounds
+        own = AffineMap(matrix, moves, np.full(size, offset), *ends, label=self.label)
+        return Formula(own, clip=self.clips, product=self.product)
 
     def split(self) -> tuple[Self, ...]:
         low, high = self.span
@@ -55,42 +105,53 @@ class AbstractScalarPiece(AbstractPiece):
             return ()
         return replace(self, span=(low, middle)), replace(self, span=(middle, high))
 
-    def contains(self, x: Array, x_p: Array) -> NDArray[np.bool_]:
-        inside = (x >= self.domain.lower) & (x <= self.domain.upper)
-        if self.clip:
-            inside &= (x_p >= self.domain.lower) & (x_p <= self.domain.upper)
-        low, high = self._explanations(x, x_p)
-        lowest = np.maximum(low.max(axis=1), self.span[0])
-        highest = np.minimum(high.min(axis=1), self.span[1])
-        return np.asarray(inside.all(axis=1) & (lowest <= highest))
+    def fixed_at(self, value: float) -> Self:
+        return replace(self, span=(value, value))
 
-    def relax_stage(
-        self, model: LinearModel, matrix: sparse.csr_array, bias: Array
-    ) -> RelaxedInput:
-        corners = self.pixel_corners()
-        if corners is None:
-            return super().relax_stage(model, matrix, bias)
-        # Every pixel and its image is a convex combination of the same few corners. The first needs
-        # no column: its weight is what the others leave of 1.
-        size, rest = self.domain.size, len(corners.x) - 1
-        columns = model.add_columns(np.zeros(size * rest), 1.0)
-        per_pixel = sparse.csr_array(sparse.kron(sparse.eye_array(size), np.ones((1, rest))))
-        model.add_rows([(columns, per_pixel)], 0.0, 1.0)
-        x, x_p = (_combination(size, points) for points in (corners.x, corners.x_p))
-        width = model.column_count
-        first, second = (part.then(matrix, bias, width) for part in (x, x_p))
-        return RelaxedInput(x, x_p, None, first, second, columns.reshape(size, rest))
+    def local(self, pixels: Columns) -> tuple[Self, Columns]:
+        return replace(self, domain=self.domain.part(len(pixels))), pixels
+
+    def describe(self, parameters: Array) -> dict[str, object]:
+        return {self.label.split("(")[0]: float(parameters[0])}
+
+    def apply(self, x: Array, parameters: Array) -> Array:
+        e, black = np.clip(parameters, *self.span), self.domain.lower
+        x_p = black + e * (x - black) if self.product else x + e
+        return np.clip(x_p, black, self.domain.upper) if self.clip else x_p
+
+    def image_bounds(self) -> tuple[Array, Array]:
+        low, high, size = self.domain.lower, self.domain.upper, self.domain.size
+        # Outward, as each step may have been rounded inward.
+        if self.product:
+            largest = self.span[1] * self.domain.width
+            high = low + largest + ROUNDING * (largest + self.domain.magnitude)
+        else:
+            low = float(np.nextafter(low + self.span[0], -np.inf))
+            high = float(np.nextafter(high + self.span[1], np.inf))
+        if self.clip:
+            low, high = np.clip((low, high), self.domain.lower, self.domain.upper)
+        return np.full(size, low), np.full(size, high)
+
+    def changes(self) -> tuple[Mask, Mask]:
+        every, neutral = np.ones(self.domain.size, dtype=np.bool_), float(self.product)
+        return every & (self.span[1] > neutral), every & (self.span[0] < neutral)
 
     @property
-    def _best_ends(self) -> Range:
+    def _best_ends(self) -> tuple[float, ...]:
         """The values of the parameter among which the support's maximum is attained."""
-        raise NotImplementedError
+        if self.product and self.clips:
+            # A pixel and its image lie in the triangle (black, black), (black + width / e, upper),
+            # (upper, upper), which grows with e: the largest factor is best for every pixel.
+            return self.span[1:]
+        return tuple(dict.fromkeys(self.span))  # the support is convex in e
 
-    def _clip_begins(self, e: float) -> float | None:
-        """The pixel value from which on the images are clipped; None without a clip."""
-        raise NotImplementedError
+    def _clip_begins(self, e: float) -> float:
+        """The pixel value from which on images are clipped."""
+        if self.product:
+            return self.domain.lower + self.domain.width / e
+        return (self.domain.upper if self._brightens else self.domain.lower) - e
 
-    def support_corners(self) -> SupportCorners | None:
+    def support_corners(self) -> SupportCorners:
         return self._support_corners
 
     @cached_property
@@ -98,27 +159,141 @@ class AbstractScalarPiece(AbstractPiece):
         low, high = self.domain.lower, self.domain.upper
         part, _ = self.local(np.arange(1))
         x, x_p = [], []
-        for e in dict.fromkeys(self._best_ends):
-            turn = self._clip_begins(e)
-            turns = [low, high] if turn is None else [low, high, min(max(turn, low), high)]
-            x.append(np.array(turns))
+        for e in self._best_ends:
+            turns = [min(max(self._clip_begins(e), low), high)] if self.clips else []
+            x.append(np.array([low, high, *turns]))
             x_p.append(part.apply(x[-1][:, None], np.array([[e]]))[:, 0])
         return SupportCorners(np.array(x), np.array(x_p))
 
     def _support(self, a: Array, b: Array) -> Support:
-        value, x, _, chosen = self._support_corners.best(a, b)
-        ends = np.array(list(dict.fromkeys(self._best_ends)))
-        return Support(value, x, ends[chosen][:, None])
+        if self.clips or self.product:
+            value, x, _, chosen = self._support_corners.best(a, b)
+            return Support(value, x, np.array(self._best_ends)[chosen][:, None])
+        x = np.where(a + b > 0, self.domain.upper, self.domain.lower)
+        total = b.sum(axis=1)
+        e = np.where(total > 0, self.span[1], self.span[0])
+        return Support(((a + b) * x).sum(axis=1) + total * e, x, e[:, None])
 
-    @abstractmethod
-    def _explanations(self, x: Array, x_p: Array) -> tuple[Array, Array]:
-        """For each pixel, the interval of parameters that explain it up to rounding."""
+    def pixel_corners(self) -> PixelCorners | None:
+        if not self.clips:
+            return None
+        black, white = self.domain.lower, self.domain.upper
+        start, end = (black, white) if self._brightens else (white, black)
+        weak, strong = self.span if self._brightens else self.span[::-1]
+        # Where the clip begins for the strongest and the weakest change; then both ends.
+        turns = [self._clip_begins(strong), self._clip_begins(weak)]
+        images = [black] if self.product else [start + weak, start + strong]
+        xs = np.array([*turns, *([start] * len(images)), end])
+        ps = np.array([end, end, *images, end])
+        return PixelCorners(xs, ps, np.array([0, 0, *([-1] * len(images)), 1]))
 
-    def describe(self, parameters: Array) -> dict[str, object]:
-        return {self.label.split("(")[0]: float(parameters[0])}
+    def relax(self, model: LinearModel) -> RelaxedPair:
+        if not self.convex:
+            return super().relax(model)
+        pair = relaxed_map(model, self.domain, self.formula.simplified(self.domain).map)
+        known = self.fixed_parameters(model.column_count)
+        return RelaxedPair(pair.x, pair.x_p, known or pair.parameters)
+
+    def relax_stage(
+        self, model: LinearModel, matrix: sparse.csr_array, bias: Array
+    ) -> RelaxedInput:
+        """A range of factors is relaxed where it meets the neurons, which are fewer than pixels.
+
+        With `g = W (x - black)` the second copy is `e g`, a product of two bounded numbers.
+        """
+        if self.fixed or self.clips or not self.product:
+            return super().relax_stage(model, matrix, bias)
+        size, black, width = self.domain.size, self.domain.lower, self.domain.width
+        low, high = self.span
+        x = model.add_columns(np.full(size, black), np.full(size, self.domain.upper))
+        e = model.add_columns(low, high)
+        ends = [np.asarray(part.sum(axis=1)).reshape(-1) * width for part in _signed(matrix)]
+        g = model.add_columns(ends[0], ends[1])
+        h = model.add_columns(np.minimum(ends[0] * high, ends[0]), np.maximum(ends[1] * high, 0))
+        dark = matrix @ np.full(size, black)
+        model.add_rows([(x, matrix), (g, -1.0)], dark, dark)
+        for factor, end, below in (
+            (low, ends[0], True),
+            (high, ends[1], True),
+            (high, ends[0], False),
+            (low, ends[1], False),
+        ):
+            corner = -factor * end
+            sides = (corner, np.inf) if below else (-np.inf, corner)
+            model.add_rows([(h, 1.0), (g, -factor), (e, -end[:, None])], *sides)
+        own, parameters, first, second = (picked(part, model.column_count) for part in (x, e, g, h))
+        first, second = (Expression(part.matrix, dark + bias) for part in (first, second))
+        return RelaxedInput(own, None, parameters, first, second)
+
+    def add_rows(self, model: LinearModel, x: Columns) -> ModelImage:
+        low, high = self.image_bounds()
+        x_p = model.add_columns(low, high)
+        alone = self.product and self.fixed  # then e is in the coefficients
+        e = model.add_columns(np.full(0 if alone else 1, self.span[0]), self.span[1])
+        moved = self._moved(model, x, e, None if self.clips else x_p)
+        if self.clips:
+            self._add_clip(model, x_p, moved)
+        elif not self.product:
+            model.add_rows([(x_p, 1.0), *moved], 0.0, 0.0)
+        width = model.column_count
+        return ModelImage(x_p, self.fixed_parameters(width) or picked(e, width))
+
+    @property
+    def _overshoot(self) -> float:
+        """How far images would leave the domain, without the clip: above or, negative, below."""
+        if self.product:
+            return self.span[1] * self.domain.width - self.domain.width
+        return self.span[1] if self._brightens else self.span[0]
+
+    def _moved(
+        self, model: LinearModel, x: Columns, e: Columns, image: Columns | None
+    ) -> list[Block]:
+        """Minus the images before the clip, as blocks of rows.
+
+        A product needs columns of its own, unless they are those of the image.
+        """
+        if not self.product:
+            return [(x, -1.0), (e, -np.ones((len(x), 1)))]
+        if image is None:
+            low, high = self.image_bounds()
+            image = model.add_columns(low, np.nextafter(high + self._overshoot, np.inf))
+        self._add_product(model, x, e, image)
+        return [(image, -1.0)]
+
+    def _add_clip(self, model: LinearModel, x_p: Columns, moved: list[Block]) -> None:
+        """One boolean for each pixel: 1 where it stands at the end of the domain."""
+        low, high = self.image_bounds()
+        clipped = model.add_columns(np.zeros(len(x_p)), 1.0, integer=True)
+        gap: list[Block] = [(x_p, 1.0), *moved]  # x_p minus what it would be without the clip
+        below, above = (-np.inf, 0.0), (0.0, np.inf)
+        if self._brightens:
+            model.add_rows(gap, *below)
+            model.add_rows([*gap, (clipped, self._overshoot)], *above)
+            model.add_rows([(x_p, 1.0), (clipped, low - high)], low, np.inf)
+        else:
+            model.add_rows(gap, *above)
+            model.add_rows([*gap, (clipped, self._overshoot)], *below)
+            model.add_rows([(x_p, 1.0), (clipped, high - low)], -np.inf, high)
+
+    def _add_product(self, model: LinearModel, x: Columns, e: Columns, y: Columns) -> None:
+        """`y - black = e (x - black)` for one e: exact when e is fixed, else its hull.
+
+        The product itself is there for solvers that know products, as in the paper.
+        """
+        black, width = self.domain.lower, self.domain.width
+        low, high = self.span
+        shift_low, shift_high = black - low * black, black - high * black
+        if self.fixed:
+            model.add_rows([(y, 1.0), (x, -low)], shift_low, shift_low)
+            return
+        model.add_products(Products(y, int(e[0]), x, black))
+        spread: Array = np.full((len(x), 1), -width)
+        model.add_rows([(y, 1.0), (x, -low)], shift_low, np.inf)
+        model.add_rows([(y, 1.0), (x, -high)], -np.inf, shift_high)
+        model.add_rows([(y, 1.0), (x, -high), (e, spread)], shift_high - high * width, np.inf)
+        model.add_rows([(y, 1.0), (x, -low), (e, spread)], -np.inf, shift_low - low * width)
 
 
-def _combination(size: int, points: Array) -> Expression:
-    steps = points[1:] - points[0]
-    matrix = sparse.csr_array(sparse.kron(sparse.eye_array(size), steps[None]))
-    return Expression(matrix, np.full(size, points[0]))
+def _signed(matrix: sparse.csr_array) -> tuple[sparse.csr_array, sparse.csr_array]:
+    """The negative and the positive entries."""
+    return matrix.minimum(0), matrix.maximum(0)

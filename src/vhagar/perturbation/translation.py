@@ -11,6 +11,7 @@ from scipy import sparse
 from vhagar.perturbation.affine import AffinePiece
 from vhagar.perturbation.base import Perturbation
 from vhagar.perturbation.domain import Domain
+from vhagar.perturbation.formula import fixed_map
 from vhagar.perturbation.ranges import (
     GivenRange,
     as_integer_range,
@@ -51,8 +52,10 @@ def _moved(domain: Domain, down: int, right: int) -> AffinePiece:
     source = numbers[
         :, max(-down, 0) : height - max(down, 0), max(-right, 0) : width - max(right, 0)
     ]
-    matrix = sparse.coo_array(
-        (np.ones(to.size), (to.reshape(-1), source.reshape(-1))), shape=(domain.size, domain.size)
-    )
+    places = (to.reshape(-1), source.reshape(-1))
+    matrix = sparse.csr_array((np.ones(to.size), places), shape=(domain.size, domain.size))
+    black = np.full(domain.size, domain.lower)
+    black[places[0]] = 0.0
+    label = f"translation({down},{right})"
     facts = (("tx", down), ("ty", right))
-    return AffinePiece(domain, f"translation({down},{right})", sparse.csr_array(matrix), facts)
+    return AffinePiece(domain, label, fixed_map(matrix, black, label), facts=facts)

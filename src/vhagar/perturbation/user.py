@@ -25,8 +25,8 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from vhagar.errors import InvalidInput, VhagarError
+from vhagar.perturbation.affine import AffinePiece
 from vhagar.perturbation.base import Perturbation
-from vhagar.perturbation.box_affine import BoxAffinePiece
 from vhagar.perturbation.domain import Domain
 from vhagar.perturbation.maps import AffineMap, affine_map, fingerprint
 from vhagar.perturbation.ranges import GivenRange
@@ -71,7 +71,7 @@ class AffinePerturbation(Perturbation):
             raise InvalidInput(f"the maps of {self} must be AffineMap objects; see affine_map")
         return RecordedMaps(str(self), maps)
 
-    def pieces(self, domain: Domain, clip: bool = True) -> tuple[BoxAffinePiece, ...]:
+    def pieces(self, domain: Domain, clip: bool = True) -> tuple[AffinePiece, ...]:
         return self.settled(domain).pieces(domain, clip)
 
     def fingerprint(self, domain: Domain) -> str:
@@ -93,6 +93,8 @@ class RecordedMaps(AffinePerturbation):
             raise InvalidInput(
                 f"{self.text} has {len(self.recorded)} maps; it needs one to {_MOST_MAPS}"
             )
+        for each in self.recorded:
+            each.require_moderate()
 
     def __str__(self) -> str:
         return self.text
@@ -119,9 +121,9 @@ class RecordedMaps(AffinePerturbation):
                 )
         return self
 
-    def pieces(self, domain: Domain, clip: bool = True) -> tuple[BoxAffinePiece, ...]:
+    def pieces(self, domain: Domain, clip: bool = True) -> tuple[AffinePiece, ...]:
         own = self.settled(domain)
-        return tuple(BoxAffinePiece(domain, each.label, each, clip) for each in own.recorded)
+        return tuple(AffinePiece(domain, each.label, each, clip) for each in own.recorded)
 
 
 class UserPerturbation(AffinePerturbation):

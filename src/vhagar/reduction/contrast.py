@@ -20,8 +20,9 @@ from scipy import sparse
 
 from vhagar.network import AbstractLayer, AbstractLinear, Network, Relu, SparseAffine
 from vhagar.perturbation import AbstractPiece, Contrast, Domain
-from vhagar.perturbation.base import Expression, RelaxedInput, Support
 from vhagar.perturbation.domain import Array
+from vhagar.perturbation.relaxed import ModelImage, RelaxedPair, picked
+from vhagar.perturbation.support import Support
 from vhagar.problem import Problem
 from vhagar.reduction.base import AbstractReduction, AbstractRestore, Point, Reduced
 from vhagar.solver.linear_model import Columns, LinearModel
@@ -50,12 +51,8 @@ class BiasPiece(AbstractPiece):
     def apply(self, x: Array, parameters: Array) -> Array:
         return np.concatenate([x[:, :-1], self.project(parameters)], axis=1)
 
-    def contains(self, x: Array, x_p: Array) -> NDArray[np.bool_]:
-        low, high = self.domain.lower, self.domain.upper
-        inside = ((x >= low) & (x <= high)).all(axis=1) & (x[:, -1] == 1.0)
-        same = (x[:, :-1] == x_p[:, :-1]).all(axis=1)
-        h = x_p[:, -1]
-        return np.asarray(inside & same & (h >= self.h_range[0]) & (h <= self.h_range[1]))
+    def contains(self, x: Array, x_p: Array, parameters: Array) -> NDArray[np.bool_]:
+        return np.asarray(super().contains(x, x_p, parameters) & (x[:, -1] == 1.0))
 
     def image_bounds(self) -> tuple[Array, Array]:
         low, high = (
@@ -67,9 +64,6 @@ class BiasPiece(AbstractPiece):
     def changes(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         last = np.arange(self.domain.size) == self.domain.size - 1
         return last & (self.h_range[1] > 1), last & (self.h_range[0] < 1)
-
-    def recover(self, x: Array, x_p: Array) -> Array:
-        return self.project(x_p[-1:])
 
     def describe(self, parameters: Array) -> dict[str, object]:
         return {"h": float(parameters[0])}
@@ -88,27 +82,16 @@ class BiasPiece(AbstractPiece):
         low[-1] = high[-1] = 1.0
         return model.add_columns(low, high), model.add_columns(*self.h_range)
 
-    def add_rows(self, model: LinearModel, x: Columns) -> Columns:
-        one = x[-1:]
-        model.add_rows([(one, 1.0)], 1.0, 1.0)
-        return np.concatenate([x[:-1], model.add_columns(*self.h_range)])
+    def add_rows(self, model: LinearModel, x: Columns) -> ModelImage:
+        model.add_rows([(x[-1:], 1.0)], 1.0, 1.0)
+        h = model.add_columns(*self.h_range)
+        return ModelImage(np.concatenate([x[:-1], h]), picked(h, model.column_count))
 
-    def _relaxed(self, model: LinearModel) -> tuple[Expression, Expression, Expression]:
+    def relax(self, model: LinearModel) -> RelaxedPair:
         x, h = self._columns(model)
-        pick = sparse.eye_array(model.column_count, format="csr")
-        zero = np.zeros(len(x))
-        image = Expression(pick[np.concatenate([x[:-1], h])], zero)
-        return Expression(pick[x], zero), image, Expression(pick[h], np.zeros(1))
-
-    def relax(self, model: LinearModel) -> tuple[Expression, Expression]:
-        return self._relaxed(model)[:2]
-
-    def relax_stage(
-        self, model: LinearModel, matrix: sparse.csr_array, bias: Array
-    ) -> RelaxedInput:
-        x, x_p, parameters = self._relaxed(model)
-        first, second = (part.then(matrix, bias, model.column_count) for part in (x, x_p))
-        return RelaxedInput(x, x_p, parameters, first, second)
+        width = model.column_count
+        image = picked(np.concatenate([x[:-1], h]), width)
+        return RelaxedPair(picked(x, width), image, picked(h, width))
 
 
 @dataclass(frozen=True, eq=False)

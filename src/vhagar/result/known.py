@@ -11,21 +11,31 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from vhagar.perturbation import AbstractPiece
 from vhagar.problem import Problem
 from vhagar.result.run import Run
 from vhagar.result.values import BoundKind
 from vhagar.result.witness import Witness, WitnessCheck
 
 Array = NDArray[np.float64]
+# A target, an input, the number of a piece and its parameters.
+_Candidate = tuple[int | None, Array, int | None, Array | None]
+
+# Of the input range: images that are no further apart are the same.
+_SAME = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
 class Suggestion:
-    """An input and its perturbed image, flat or not; without a target there is no image."""
+    """An input, its perturbed image, flat or not, and the parameters that lead to it.
+
+    Without a target there is neither image nor parameters.
+    """
 
     target: int | None
     x: Array
     x_p: Array | None = None
+    parameters: Array | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,18 +65,37 @@ def checked(problem: Problem, suggestion: Suggestion) -> Witness | None:
     return max(found, key=lambda witness: witness.confidence, default=None)
 
 
-def explanations(
-    problem: Problem, suggestion: Suggestion
-) -> list[tuple[int | None, Array, int | None, Array | None]]:
-    """The problem's pieces, with parameters, that take the input to its image."""
+def explanations(problem: Problem, suggestion: Suggestion) -> list[_Candidate]:
+    """The problem's pieces, with parameters, that take the input to its image.
+
+    The suggestion may come from another perturbation. Its parameters are tried, and those that
+    are the change of a pixel are read off the pair; the witness check judges what they lead to.
+    """
     x = np.asarray(suggestion.x, dtype=np.float64).reshape(-1)
     if suggestion.target not in problem.goals or x.size != problem.domain.size:
         return []
     if suggestion.target is None or suggestion.x_p is None:
         return [(suggestion.target, x, None, None)]
     x_p = np.asarray(suggestion.x_p, dtype=np.float64).reshape(-1)
-    return [
-        (suggestion.target, x, root, piece.recover(x, x_p))
-        for root, piece in enumerate(problem.pieces)
-        if piece.contains(x[None], x_p[None])[0]
-    ]
+    found: list[_Candidate] = []
+    check = WitnessCheck(problem)
+    for root, piece in enumerate(problem.pieces):
+        parameters = _parameters(piece, x, x_p, suggestion.parameters)
+        if parameters is None:
+            continue
+        image = check.image(root, x, parameters)
+        if (abs(image - x_p) <= _SAME * problem.domain.width).all():
+            found.append((suggestion.target, x, root, parameters))
+    return found
+
+
+def _parameters(piece: AbstractPiece, x: Array, x_p: Array, given: Array | None) -> Array | None:
+    """What the parameters of a pair would be in this piece; None where nothing says so."""
+    low, _ = piece.parameter_bounds
+    if piece.free_pixels is not None and piece.formula is not None:
+        own = piece.formula.map
+        return piece.project((x_p - own.matrix @ x - own.offset)[piece.free_pixels])
+    if not len(low):
+        return low
+    fits = given is not None and given.shape == low.shape
+    return piece.project(given) if fits and given is not None else None

@@ -128,6 +128,10 @@ class WitnessCheck:
             return Rejection("the candidate's perturbation is not the problem's")
         return self._judge_attack(target, x, root, np.asarray(parameters, dtype=np.float64))
 
+    def image(self, root: int, x: Array, parameters: Array) -> Array:
+        """What the network as given sees of a flat input, under a piece."""
+        return self._clip(self._problem.pieces[root].apply(x[None], parameters[None])[0])
+
     def _judge_confidence(self, x: Array) -> Witness | Rejection:
         source = self._problem.source
         found = self._confidence(Bounds(x[0], x[0]), x, source)
@@ -151,7 +155,7 @@ class WitnessCheck:
             return source_part
         parameters = piece.project(parameters)[None]
         x_p = piece.apply(x, parameters)
-        if not piece.contains(x, x_p).all():
+        if not piece.contains(x, x_p, parameters).all():
             return Rejection("the pair is not in the perturbation")
         # The network as given sees the image as clipped, and so does whoever shows it.
         x_p = self._clip(x_p)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vhagar.result import Suggestion, Witness
-from vhagar.sweep.schema import NO_TARGET
+from vhagar.sweep.schema import CHOICE, NO_TARGET
 
 Array = NDArray[np.float64]
 
@@ -34,7 +34,7 @@ def row_of_witness(
         witness.margin,
         witness.tie,
         witness.piece,
-        json.dumps(witness.parameters or {}, default=float),
+        json.dumps({**(witness.parameters or {}), CHOICE: list(witness.choice)}, default=float),
         _bytes(witness.x),
         _bytes(witness.x_p),
         _bytes(witness.scores),
@@ -45,6 +45,7 @@ def row_of_witness(
 
 def witness_of_row(row: sqlite3.Row, shape: tuple[int, ...]) -> Witness:
     """The witness that a row holds."""
+    described = json.loads(row["parameters"])
     return Witness(
         x=_array(row["x"]).reshape(shape),
         scores=_array(row["scores"]),
@@ -55,14 +56,26 @@ def witness_of_row(row: sqlite3.Row, shape: tuple[int, ...]) -> Witness:
         margin=row["margin"],
         tie=bool(row["tie"]),
         piece=row["piece"],
-        parameters=json.loads(row["parameters"]),
+        parameters={name: value for name, value in described.items() if name != CHOICE},
+        choice=tuple(described.get(CHOICE, ())),
     )
 
 
 def suggestion_of_row(row: sqlite3.Row) -> Suggestion:
     """The input that a row holds, for somebody to check."""
     x_p = None if row["x_p"] is None else _array(row["x_p"])
-    return Suggestion(goal_of(row["target"]), _array(row["x"]), x_p)
+    return Suggestion(goal_of(row["target"]), _array(row["x"]), x_p, _choice(row))
+
+
+def _choice(row: sqlite3.Row) -> Array:
+    """The parameters of a witness.
+
+    Earlier versions only described them: there the last number is the parameter of a piece that
+    has one, and any other piece's are of no use or read off the images.
+    """
+    described = json.loads(row["parameters"])
+    given = described.get(CHOICE, list(described.values())[-1:])
+    return np.array(given, dtype=np.float64)
 
 
 def _bytes(values: Array | None) -> bytes | None:

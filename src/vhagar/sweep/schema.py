@@ -13,6 +13,9 @@ SCHEMA_VERSION = 1
 # The target of a goal without one: the maximal confidence.
 NO_TARGET = -1
 
+# The name, among a witness's parameters as they are described, of all of them in a list.
+CHOICE = "choice"
+
 TABLES = """
 CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL);
 

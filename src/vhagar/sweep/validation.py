@@ -21,7 +21,7 @@ import numpy as np
 from vhagar.errors import InvalidInput
 from vhagar.perturbation import parse
 from vhagar.result import BoundKind, Status
-from vhagar.sweep.schema import NO_TARGET, SCHEMA_VERSION, TABLES
+from vhagar.sweep.schema import CHOICE, NO_TARGET, SCHEMA_VERSION, TABLES
 from vhagar.version import __version__
 
 # A store that takes longer to check is not one of ours, or not worth the wait. Seconds, and
@@ -100,6 +100,15 @@ def _is_object(value: Any) -> bool:
     return isinstance(_from_json(value), dict)
 
 
+def _is_described(value: Any) -> bool:
+    """Numbers by name, and all parameters in a list."""
+    found = _from_json(value)
+    if not isinstance(found, dict):
+        return False
+    choice = found.pop(CHOICE, [])
+    return isinstance(choice, list) and all(map(_is_number, [*found.values(), *choice]))
+
+
 def _from_json(value: Any) -> Any:
     try:
         return json.loads(value) if isinstance(value, str) else None
@@ -172,7 +181,7 @@ _COLUMNS: dict[str, dict[str, Check]] = {
         "margin": _optional(_is_number),
         "tie": _is_integer,
         "piece": _is_text,
-        "parameters": _is_object,
+        "parameters": _is_described,
         "x": _is_vector,
         "x_p": _optional(_is_vector),
         "scores": _is_vector,

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from vhagar.perturbation import AbstractPiece, AffineMap, Domain
-from vhagar.perturbation.base import SupportCorners
+from vhagar.perturbation.support import SupportCorners
 from vhagar.runtime.devices import Tensor, require_torch
 
 # Coefficients `(rows, pixels)` to the value `(rows,)` and the pair where it is attained.

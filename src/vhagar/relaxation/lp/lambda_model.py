@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from vhagar.perturbation.base import Expression
+from vhagar.perturbation.relaxed import Expression
 from vhagar.relaxation.influence_cones import Relaxed
 from vhagar.relaxation.layerwise import TwinBounds
 from vhagar.relaxation.pair_hulls import Weights as CornerWeights

@@ -29,6 +29,7 @@ from vhagar.dependency import (
 from vhagar.network import Network, Relu
 from vhagar.perturbation import AbstractPiece
 from vhagar.perturbation.affine import identity_piece
+from vhagar.perturbation.relaxed import Expression
 from vhagar.problem import Problem
 from vhagar.relaxation import Bounds, confidence_bounds
 from vhagar.relaxation.hexagon import Hexagons
@@ -72,6 +73,8 @@ class Encoding:
     # margin that it can have.
     target_scale: float
     target_reach: Array
+    # The parameters of the piece, in the model's columns.
+    parameters: Expression | None = None
     # The booleans of every ReLU layer in both copies, -1 where a neuron has none.
     active: list[tuple[Columns, Columns]] = field(default_factory=list)
 
@@ -98,6 +101,7 @@ class _Twin:
     first: _Copy
     x_p: Columns | None = None
     second: _Copy | None = None
+    parameters: Expression | None = None
     active: list[tuple[Columns, Columns]] = field(default_factory=list)
 
 
@@ -139,6 +143,7 @@ def encode(
         target_rows,
         second.score_size,
         high,
+        twin.parameters,
         twin.active,
     )
 
@@ -163,6 +168,7 @@ def _related(model: LinearModel, network: Network, piece: AbstractPiece, known: 
         _Copy(copies.first[-1], *ranges.first[-2:]),
         copies.second[0],
         _Copy(copies.second[-1], *ranges.second[-2:]),
+        copies.parameters,
         [(copies.active[k], copies.active_p[k]) for k in relus],
     )
 

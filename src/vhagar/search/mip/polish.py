@@ -43,12 +43,12 @@ class Polish:
         self._piece = piece
         self._target = target
 
-    def candidates(self, x: Array, x_p: Array | None) -> Iterator[Candidate]:
-        """Candidates near a solver's pair, the most promising first."""
-        if self._piece is None or x_p is None:
+    def candidates(self, x: Array, parameters: Array | None) -> Iterator[Candidate]:
+        """Candidates near a solver's input and parameters, the most promising first."""
+        if self._piece is None or parameters is None:
             yield Candidate(x, np.zeros(0))
             return
-        parameters = self._piece.recover(x, x_p)
+        parameters = self._piece.project(parameters)
         piece = _at(self._piece, parameters)
         encoding = encode(self._problem, piece, self._target)
         model = HighsModel(encoding.arrays, encoding.delta)
@@ -58,9 +58,8 @@ class Polish:
                 found = _region_optimum(encoding, model, pattern, margin * encoding.target_scale)
                 if found is None:
                     continue
-                assert encoding.x_p is not None  # there is a piece
-                moved = found[encoding.x], found[encoding.x_p]
-                yield Candidate(moved[0], piece.recover(*moved))
+                assert encoding.parameters is not None  # there is a piece
+                yield Candidate(found[encoding.x], encoding.parameters.value(found))
         yield Candidate(x, parameters)
 
 

@@ -276,9 +276,9 @@ class TargetSearch:
         """A solution of the MIP: polish it, check it, send it if it is better."""
         if not (np.isfinite(point).all() and point[encoding.delta] > self._lower):
             return
-        x_p = None if encoding.x_p is None else point[encoding.x_p]
+        parameters = None if encoding.parameters is None else encoding.parameters.value(point)
         polish = Polish(self._problem, current.piece, self._goal)
-        candidates = polish.candidates(point[encoding.x], x_p)
+        candidates = polish.candidates(point[encoding.x], parameters)
         best = first_accepted(candidates, lambda candidate: self._accepts(current.root, candidate))
         if best is not None:
             self._send(CandidateFound(current.root, best))

@@ -1,0 +1,78 @@
+"""Inputs and images as linear expressions in the columns of a model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import sparse
+
+from vhagar.perturbation.domain import Array
+from vhagar.solver.linear_model import Columns
+
+
+@dataclass(frozen=True, eq=False)
+class Expression:
+    """`matrix @ columns + constant`, where the columns are all those of a model so far."""
+
+    matrix: sparse.csr_array
+    constant: Array
+
+    def value(self, columns: Array) -> Array:
+        """What the columns of a longer model make of it."""
+        result: Array = self.matrix @ columns[: self.matrix.shape[1]] + self.constant
+        return result
+
+    def then(self, matrix: sparse.csr_array, bias: Array, width: int) -> Expression:
+        """The expression `matrix @ self + bias` in a model of `width` columns."""
+        wide = self.matrix.copy()
+        wide.resize((wide.shape[0], width))
+        return Expression(sparse.csr_array(matrix @ wide), matrix @ self.constant + bias)
+
+
+def picked(columns: Columns, width: int) -> Expression:
+    """Some columns of a model that has `width` of them."""
+    count = len(columns)
+    pick = sparse.csr_array((np.ones(count), (np.arange(count), columns)), shape=(count, width))
+    return Expression(pick, np.zeros(count))
+
+
+def constants(values: Array, width: int) -> Expression:
+    """Numbers that do not depend on the columns."""
+    return Expression(sparse.csr_array((len(values), width)), np.array(values))
+
+
+@dataclass(frozen=True, eq=False)
+class ModelImage:
+    """The columns of `x_p` in a model, and the parameters that go with them."""
+
+    x_p: Columns
+    parameters: Expression
+
+
+@dataclass(frozen=True, eq=False)
+class RelaxedPair:
+    """Input, image and parameters of a linear relaxation.
+
+    `parameters` is None where the relaxation does without them.
+    """
+
+    x: Expression
+    x_p: Expression
+    parameters: Expression | None
+
+
+@dataclass(frozen=True, eq=False)
+class RelaxedInput:
+    """A linear relaxation of a piece, and what leaves the first linear stage in both copies.
+
+    Either the perturbed input or the parameters are there, or both. Where pixels have corners,
+    `pixels` `(size, corners - 1)` are the weights of all but the first.
+    """
+
+    x: Expression
+    x_p: Expression | None
+    parameters: Expression | None
+    first: Expression
+    second: Expression
+    pixels: Columns | None = None
