@@ -162,6 +162,6 @@ def test_the_largest_confidence_stays_sound(monkeypatch: pytest.MonkeyPatch) -> 
     )[None]
     for lie in LIES.values():
         lie_with(lie, monkeypatch, 7)
-        result = max_confidence(problem.network, problem.source, input_range=ends, **HERE)
+        result = max_confidence(problem.network, source=problem.source, input_range=ends, **HERE)
         assert Fraction(result.lower) <= truth.high
         assert truth.low <= Fraction(result.upper)

@@ -79,7 +79,7 @@ def test_neurons_that_reach_zero_by_rounding_cut_nothing_off(seed: int, scale: f
 def test_their_largest_confidence_is_what_the_other_engine_finds(seed: int) -> None:
     network = network_without_biases(seed)
     mine, other = (
-        max_confidence(network, 0, timeout=30, engine=engine_named(engine), workers=0)
+        max_confidence(network, source=0, timeout=30, engine=engine_named(engine), workers=0)
         for engine in ("bab", "mip")
     )
     assert mine.status in (Status.CLOSED, Status.ROBUST)
