@@ -86,6 +86,12 @@ RELAXATION = {
     "an offset not paid": _one(
         _TWIN, "state.constant + offsets.sum(axis=1)", "state.constant + 0 * offsets.sum(axis=1)"
     ),
+    "the multipliers of one rule with the offset of another": _tested(
+        "vhagar.relaxation.slopes",
+        "return p, q, r",
+        "return *_multipliers(_rules(seen.hexagons, a, b)[0], a, b), r",
+        "tests/relaxation/test_one_dual.py::test_the_quick_choice_is_the_same_everywhere",
+    ),
     "a bias forgotten": _one(_TWIN, "constant + (p + q) @ bias", "constant + p @ bias"),
     "float32 for speed": _one(
         _TWIN,

@@ -1,4 +1,7 @@
-"""Tighter hexagons of a layer by better multipliers: a few first-order steps, or given ones."""
+"""Tighter hexagons of a layer by better multipliers: a few first-order steps, or given ones.
+
+The multipliers are kept with the bounds (`Refined`), so that a certificate can prove them.
+"""
 
 from __future__ import annotations
 
