@@ -16,9 +16,18 @@ import numpy as np
 import pytest
 
 import vhagar
-from vhagar import Network, Problem, Progress, Result, Status, max_confidence, verify
+from vhagar import (
+    Network,
+    Problem,
+    Progress,
+    ProgressError,
+    Result,
+    Status,
+    max_confidence,
+    verify,
+)
 from vhagar.errors import InvalidInput
-from vhagar.network import Affine
+from vhagar.network import Affine, save_model
 from vhagar.result.exact import exact_scores
 from vhagar.search import ENGINES, engine_named
 from vhagar.search.mip.engine import Mip
@@ -29,6 +38,9 @@ from .oracle.exact import exact_optimum
 EXAMPLES = Path(__file__).parents[1] / "examples"
 ChildrenOf = Callable[[int], set[int]]
 
+with_and_without_processes = pytest.mark.parametrize(
+    "processes", [False, pytest.param(True, marks=pytest.mark.subprocess)]
+)
 every_engine = pytest.mark.parametrize("engine", ENGINES)
 everywhere = pytest.mark.parametrize("processes", [True, False])
 
@@ -154,6 +166,53 @@ def test_a_real_interrupt_ends_in_a_result_and_leaves_nobody(
     for pid in workers:
         with pytest.raises(ProcessLookupError):
             os.kill(pid, 0)
+
+
+@every_engine
+@with_and_without_processes
+def test_on_progress_may_stop_the_run(hard: Problem, engine: str, processes: bool) -> None:
+    calls: list[Progress] = []
+
+    def enough(progress: Progress) -> bool:
+        calls.append(progress)
+        return progress.phase == "bounds"
+
+    workers = 2 if processes else 0
+    result = verify(
+        hard, engine=engine_named(engine), timeout=60, workers=workers, on_progress=enough
+    )
+    assert result.status is Status.INTERRUPTED
+    assert result.seconds < 50
+    assert {call.phase for call in calls[:-1]} == {"bounds"} != {calls[-1].phase}
+    require_valid(hard, result)
+
+
+@every_engine
+@with_and_without_processes
+def test_an_error_in_on_progress_loses_nothing(
+    hard: Problem, engine: str, processes: bool, tmp_path: Path
+) -> None:
+    seen: list[Progress] = []
+
+    def fails(progress: Progress) -> None:
+        seen.append(progress)
+        if progress.phase != "bounds":
+            raise RuntimeError("no more paper")
+
+    certificate = tmp_path / "proof.cert" if engine == "bab" else None
+    given = {"workers": 2 if processes else 0, "certificate": certificate}
+    with pytest.raises(ProgressError, match="RuntimeError: no more paper") as caught:
+        verify(hard, engine=engine_named(engine), timeout=60, on_progress=fails, **given)
+    result = caught.value.result
+    assert isinstance(caught.value.__cause__, RuntimeError)
+    assert result.status is Status.INTERRUPTED
+    assert (result.lower, result.upper) == (seen[-1].lower, seen[-1].upper)
+    require_valid(hard, result)
+    if certificate is not None:
+        assert result.certificate == certificate
+        save_model(hard.network, tmp_path / "model.onnx")
+        verdict = vhagar.check(certificate, model=tmp_path / "model.onnx")
+        assert (verdict.lower, verdict.upper) == (result.lower, result.upper)
 
 
 _INTERRUPTED = """

@@ -33,6 +33,7 @@ from vhagar.problem import Problem as Problem
 from vhagar.result import BoundKind as BoundKind
 from vhagar.result import Interval as Interval
 from vhagar.result import Progress as Progress
+from vhagar.result import ProgressError as ProgressError
 from vhagar.result import Result as Result
 from vhagar.result import Status as Status
 from vhagar.result import Witness as Witness

@@ -18,8 +18,9 @@ from vhagar.options import Options
 from vhagar.problem import Problem
 from vhagar.relaxation import Bounds, largest_confidence
 from vhagar.relaxation.bounds_cache import BoundsCache
-from vhagar.result import BoundKind, Interval, Known, Result, Run, Status
+from vhagar.result import BoundKind, Interval, Known, ProgressError, Result, Run, Status
 from vhagar.result.known import offer_known
+from vhagar.result.live import notebook_bar
 from vhagar.result.run import OnProgress
 from vhagar.search import AbstractEngine
 from vhagar.search.branch_and_bound import Bab
@@ -48,7 +49,9 @@ def verify(
 
     The interval is valid whenever the run ends: when it is closed (`relative_gap`), when `timeout`
     seconds have passed, or on Ctrl-C, which returns the result so far with status INTERRUPTED.
-    `on_progress` is called with every improvement.
+    `on_progress` is called with every improvement, and stops the run by returning False. An error
+    that it raises stops the run, too, and comes as a `ProgressError` with the result so far.
+    Without it, notebooks show a progress bar.
 
     `engine` is `Bab()` unless another one is given. `workers` is the number of processes that share
     the search, all cores by default; with one worker a search that closes gives the same result
@@ -71,7 +74,11 @@ def verify(
         dataset=None if dataset is None else Path(dataset),
         certificate=None if certificate is None else Path(certificate),
     )
-    result = run_engine(problem, engine or Bab(), options, timeout=timeout, on_progress=on_progress)
+    bar = notebook_bar(problem, timeout) if on_progress is None else None
+    tell = bar if on_progress is None else on_progress
+    result = run_engine(problem, engine or Bab(), options, timeout=timeout, on_progress=tell)
+    if bar is not None:
+        bar.finish(result)
     return replace(result, max_confidence=max_confidence)
 
 
@@ -176,7 +183,10 @@ def run_engine(
                     stopped = Status.TIMEOUT
     except KeyboardInterrupt:
         stopped = Status.INTERRUPTED
-    return run.result(stopped)
+    result = run.result(stopped)
+    if run.failure is not None:
+        raise ProgressError(result, run.failure) from run.failure
+    return result
 
 
 def _offer_trivial_bounds(run: Run) -> None:

@@ -22,6 +22,7 @@ import vhagar
 from vhagar.attack.engine import Attack
 from vhagar.attack.options import AttackOptions
 from vhagar.cli.main import _parser, main
+from vhagar.cli.plain import PlainWatch
 from vhagar.engine import AbstractEngine
 from vhagar.network import Affine, Network, Relu
 from vhagar.options import Options
@@ -351,6 +352,19 @@ def test_interrupted(
     assert lines[-1].endswith("No counterexample was found.")
     assert json.loads(output.read_text())["status"] == "interrupted"
     assert plot.exists()
+
+
+def test_a_display_that_fails_does_not_cost_the_answer(
+    model: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(*_: Any) -> None:
+        raise RuntimeError("no such colour")
+
+    monkeypatch.setattr(PlainWatch, "__call__", fail)
+    assert main(["verify", model, *VERIFY]) == 130
+    lines = capsys.readouterr().out.splitlines()
+    assert "note:     the display failed: no such colour" in lines
+    assert lines[-1].startswith("Proven: no input classified 0 ")
 
 
 def test_interrupted_with_percent_keeps_the_answer(

@@ -12,7 +12,7 @@ from vhagar.dataset import named_dataset
 from vhagar.errors import InvalidInput
 from vhagar.options import Options
 from vhagar.problem import Problem
-from vhagar.result import Result, Status
+from vhagar.result import ProgressError, Result, Status
 from vhagar.result.figure import draw, figure_data, figure_format
 from vhagar.result.serialize import check_writable, write_json
 from vhagar.result.words import details
@@ -83,7 +83,11 @@ def _search(
     timeout: float | None,
 ) -> Result:
     with screen.watch(problem, timeout) as watch:
-        result = run_engine(problem, engine, options, timeout=timeout, on_progress=watch)
+        try:
+            result = run_engine(problem, engine, options, timeout=timeout, on_progress=watch)
+        except ProgressError as error:  # the display has failed, not the search
+            note = f"the display failed: {error.cause}"
+            result = replace(error.result, notes=(*error.result.notes, note))
         watch.finish(result)
     return result
 

@@ -1,7 +1,7 @@
 """Results: the interval, the witness (re-checked, fails closed), and how they are kept."""
 
 from vhagar.result.known import Known, Suggestion
-from vhagar.result.result import Result
+from vhagar.result.result import ProgressError, Result
 from vhagar.result.run import Run
 from vhagar.result.values import BoundKind, Estimate, Interval, Moment, Progress, Status
 from vhagar.result.witness import Rejection, Witness, WitnessCheck
@@ -13,6 +13,7 @@ __all__ = [
     "Known",
     "Moment",
     "Progress",
+    "ProgressError",
     "Rejection",
     "Result",
     "Run",

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from vhagar.errors import VhagarError
 from vhagar.result.archive import load_fields, save_result
 from vhagar.result.figure import draw, figure, figure_data
 from vhagar.result.notebook import result_html
@@ -14,6 +15,18 @@ from vhagar.result.numbers import interval
 from vhagar.result.serialize import to_dict
 from vhagar.result.values import AbstractResult
 from vhagar.result.words import final_sentence, summary
+
+
+class ProgressError(VhagarError):
+    """`on_progress` has raised an error, the `cause`. The `result` is what was known by then."""
+
+    def __init__(self, result: Result, cause: Exception) -> None:
+        self.result = result
+        self.cause = cause
+        super().__init__(
+            f"on_progress raised {type(cause).__name__}: {cause}. The run was stopped; what it "
+            "had found is this error's `result`"
+        )
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -19,7 +19,8 @@ from vhagar.result.result import Result
 from vhagar.result.values import Estimate, Moment, Progress, Status
 from vhagar.result.witness import Rejection, Witness
 
-OnProgress = Callable[[Progress], None]
+# Called with every improvement; to return False is to stop the run.
+OnProgress = Callable[[Progress], object]
 
 
 class Run:
@@ -50,6 +51,8 @@ class Run:
         # What the engine records for the certificate that was asked for, and the file it wrote.
         self.proof: object = None
         self.certificate: Path | None = None
+        # What `on_progress` has raised; it has stopped the run.
+        self.failure: Exception | None = None
         self._on_progress = on_progress
         self._timings: dict[str, float] = {}
         self._notes: list[str] = list(problem.network.notes)
@@ -78,21 +81,29 @@ class Run:
         return self.interval.offer_witness(goal, x, root, parameters)
 
     def report(self) -> None:
-        """Tell the caller where things stand."""
-        if self._on_progress is not None:
-            interval = self.interval
-            self._on_progress(
-                Progress(
-                    self.seconds,
-                    interval.lower,
-                    interval.upper,
-                    self.phase_name,
-                    interval.intervals(),
-                    interval.initial_upper,
-                    interval.witnesses,
-                    interval.kind(interval.deciding),
-                )
-            )
+        """Tell the caller where things stand; one who has had enough stops the run, as Ctrl-C."""
+        if self._on_progress is None:
+            return
+        try:
+            goes_on = self._on_progress(self._progress()) is not False
+        except Exception as error:
+            self.failure, goes_on = error, False
+        if not goes_on:
+            self._on_progress = None
+            raise KeyboardInterrupt
+
+    def _progress(self) -> Progress:
+        interval = self.interval
+        return Progress(
+            self.seconds,
+            interval.lower,
+            interval.upper,
+            self.phase_name,
+            interval.intervals(),
+            interval.initial_upper,
+            interval.witnesses,
+            interval.kind(interval.deciding),
+        )
 
     def note(self, text: str) -> None:
         """Something the user should know about this run."""

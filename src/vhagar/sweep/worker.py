@@ -8,7 +8,7 @@ from dataclasses import replace
 from vhagar.errors import VhagarError
 from vhagar.network import Network
 from vhagar.relaxation.bounds_cache import BoundsCache
-from vhagar.result import Interval, Progress, Result
+from vhagar.result import Interval, Progress, ProgressError, Result
 from vhagar.runtime.pool import Channel
 from vhagar.sweep.messages import Completed, Failed, Improved, Message, Task
 from vhagar.sweep.snapshot import Ending, GoalBounds, Snapshot
@@ -43,6 +43,8 @@ class TaskWorker:
                 known=task.known,
                 bounds=self._bounds,
             )
+        except ProgressError as error:
+            raise error.cause from None  # nobody listens any more: no fault of the problem's
         except VhagarError as error:
             send(Failed(task.number, str(error)))
             return
