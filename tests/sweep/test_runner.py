@@ -60,12 +60,12 @@ def test_smaller_perturbations_come_first_and_help_the_larger(pairs: Study, tmp_
     questions = dict(store.problems())
     order = [question.perturbation for question in questions.values()]
     assert order == [None] * 3 + ["linf(0.05)"] * 6 + ["linf(0.1)"] * 6
-    carried = [row for row in store.rows("events") if row["what"] == "carried"]
+    transferred = [row for row in store.rows("events") if row["what"] == "transferred"]
     # Confidences bound everything from above, and witnesses rise to the larger perturbation.
-    origins = {questions[int(row["note"].split()[-1])].perturbation for row in carried}
+    origins = {questions[int(row["note"].split()[-1])].perturbation for row in transferred}
     assert origins >= {None, "linf(0.05)"}
     witnesses = {(row["problem"], row["target"]): row for row in store.rows("witnesses")}
-    for row in carried:
+    for row in transferred:
         origin = int(row["note"].split()[-1])
         if questions[origin].perturbation == "linf(0.05)":
             assert questions[row["problem"]].perturbation == "linf(0.1)"

@@ -34,7 +34,7 @@ class PlainScreen(AbstractScreen):
         try:
             yield watch
         except KeyboardInterrupt:
-            watch.last_words()
+            watch.interrupted()
             raise
 
     def conclude(self, rows: Sequence[tuple[str, str]], sentence: str) -> None:
@@ -94,7 +94,7 @@ class PlainWatch(AbstractWatch):
         self._screen.line(f"{'interval:':10}{interval_words(result.lower, result.upper)}")
         self._screen.line(f"{'status:':10}{outcome(result)}")
 
-    def last_words(self) -> None:
+    def interrupted(self) -> None:
         """Print the last interval of a search that was interrupted before it could finish."""
         if self._last is not None:
             words = interval_words(self._last.lower, self._last.upper)

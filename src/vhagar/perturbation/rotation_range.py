@@ -38,7 +38,7 @@ _MOST_ARCS = 8
 _ROW_ROOM = 1e-12
 # Further widening of rows relative to the change of the weights, and the smallest change of a
 # weight for which rows contain the angle.
-_ROW_LOOSENESS, _SMALLEST_STEP = 0.01, 0.01
+_ROW_SLACK, _SMALLEST_STEP = 0.01, 0.01
 # Narrowest column for a solver, relative to the input range.
 _COLUMN_ROOM = 1e-6
 
@@ -190,8 +190,8 @@ class RotationPiece(AbstractPiece):
         arc, mixture = self._whole, []
         step = sparse.csr_array(arc.last - arc.first)
         # Rows must not pin s down, or a solver takes its own rounding for a contradiction.
-        loose = _ROW_LOOSENESS * abs(step)
-        low, high = arc.first + arc.low - loose, arc.first + arc.high + loose
+        slack = _ROW_SLACK * abs(step)
+        low, high = arc.first + arc.low - slack, arc.first + arc.high + slack
         s = None
         if abs(step).max() < _SMALLEST_STEP:
             low, high = low + step.minimum(0), high + step.maximum(0)

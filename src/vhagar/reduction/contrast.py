@@ -6,7 +6,7 @@ wins is the same at `(x, 1/e)`. The two copies then see the same `x`, and differ
 is 1 in the first and `1/e` in the second. Nothing is multiplied with anything any more: the pairs
 form a convex set, where `e x` itself is bilinear.
 
-`h` is one more input, and a linear unit carries it past every ReLU layer.
+`h` is an additional input, and a linear unit passes it through every ReLU layer.
 """
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ def homogeneous_network(network: Network) -> Network:
     for position, layer in enumerate(network.layers):
         last = position == len(network.layers) - 1
         if isinstance(layer, AbstractLinear):
-            layers.append(_with_bias_input(layer, carries=not last))
+            layers.append(_with_bias_input(layer, keep=not last))
         else:
             assert isinstance(layer, Relu)
             known = (
@@ -166,9 +166,9 @@ def homogeneous_network(network: Network) -> Network:
     return Network(tuple(layers), (network.input_size + 1,), network.name)
 
 
-def _with_bias_input(layer: AbstractLinear, carries: bool) -> SparseAffine:
+def _with_bias_input(layer: AbstractLinear, keep: bool) -> SparseAffine:
     blocks = [[layer.matrix, sparse.csr_array(layer.flat_bias[:, None])]]
-    if carries:
+    if keep:
         blocks.append([None, sparse.csr_array(np.ones((1, 1)))])
     weight = sparse.csr_array(sparse.block_array(blocks, format="csr"))
     rows = weight.shape[0]

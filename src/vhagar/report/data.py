@@ -65,7 +65,7 @@ class Entry:
     version: str = ""
     notes: tuple[str, ...] = ()
     certificate: str | None = None
-    carried: int = 0
+    transferred: int = 0
 
     @property
     def source(self) -> int:
@@ -221,7 +221,7 @@ def _study(store: Store) -> StudyData:
                 runs[row["run"]]["version"] if row["run"] in runs else "",
                 tuple(json.loads(row["notes"])),
                 row["certificate"],
-                sum(event["what"] == "carried" for event in events[number]),
+                sum(event["what"] == "transferred" for event in events[number]),
             )
         )
     return StudyData(

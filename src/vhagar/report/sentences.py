@@ -144,12 +144,12 @@ def how(study: StudyData) -> list[str]:
         f"{_many(witnesses, 'lower bound')}: a witness each, re-checked by a separate forward pass "
         "with its rounding error bounded, and by onnxruntime on the model file itself."
     )
-    carried = sum(entry.carried for entry in study.entries)
-    if carried:
+    transferred = sum(entry.transferred for entry in study.entries)
+    if transferred:
         sentences.append(
-            f"{_many(carried, 'result')} carried over between perturbations of which one contains "
-            "the other: witnesses to the larger one, where they were checked again, and upper "
-            "bounds to the smaller one."
+            f"{_many(transferred, 'result')} transferred between perturbations of which one "
+            "contains the other: witnesses to the larger one, where they were checked again, and "
+            "upper bounds to the smaller one."
         )
     certificates = sum(entry.certificate is not None for entry in study.entries)
     if certificates:

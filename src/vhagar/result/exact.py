@@ -1,7 +1,7 @@
 """The network in exact rational arithmetic, for the one question float64 cannot answer: a tie.
 
 Weights and inputs are floats, so every value is an integer times a power of two. Python's integers
-have no limit; only the powers of two are carried beside.
+have no limit; powers of two are kept separately.
 """
 
 from __future__ import annotations

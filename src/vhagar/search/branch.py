@@ -39,7 +39,7 @@ class Brancher:
     def __init__(self, next_number: Callable[[], int]) -> None:
         self._next_number = next_number
         self._bases = RecentlyUsed(_MOST_BASES)
-        self._experience: dict[int | None, Pseudocosts] = {}
+        self._pseudocosts: dict[int | None, Pseudocosts] = {}
         self._iterations = self._trial_iterations = 0
 
     def basis_of(self, node: Node, context: RegionModel) -> Any:
@@ -58,7 +58,7 @@ class Brancher:
         return None if known is None else known.fitted(context.model.layout)
 
     def learn(self, node: Node, evaluation: Evaluation, cutoff: float) -> None:
-        """A node was evaluated: what it took, and whether it kept what it promised."""
+        """Record the iterations of an evaluated node, and its gain relative to the prediction."""
         self._iterations += evaluation.answer.iterations
         if node.predicted_gain:
             decision = node.decisions[-1]
@@ -168,4 +168,4 @@ class Brancher:
         return found[0]
 
     def _pseudocosts_of(self, region: Region) -> Pseudocosts:
-        return self._experience.setdefault(region.target, Pseudocosts())
+        return self._pseudocosts.setdefault(region.target, Pseudocosts())

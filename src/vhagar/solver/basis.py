@@ -40,8 +40,8 @@ class Basis:
         import highspy
 
         status = highspy.HighsBasisStatus
-        columns = _carried(self.solver.col_status, self.layout.columns, layout.columns)
-        rows = _carried(self.solver.row_status, self.layout.rows, layout.rows)
+        columns = _transferred(self.solver.col_status, self.layout.columns, layout.columns)
+        rows = _transferred(self.solver.row_status, self.layout.rows, layout.rows)
         if columns is None or rows is None:
             return None
         # A basis has as many basic columns and rows as there are rows.
@@ -58,7 +58,7 @@ class Basis:
         return basis
 
 
-def _carried(statuses: list[Any], old: Keys, new: Keys) -> list[Any] | None:
+def _transferred(statuses: list[Any], old: Keys, new: Keys) -> list[Any] | None:
     """The statuses of what both have; at its lower bound what is new."""
     import highspy
 

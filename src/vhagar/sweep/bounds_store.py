@@ -18,7 +18,7 @@ def improve(
 ) -> bool:
     """Take over what is better than what is known; returns whether anything was.
 
-    `origin` is the problem that it was carried over from, if it was. Within a transaction.
+    `origin` is the problem that it was transferred from, if any. Call it within a transaction.
     """
     better = False
     for goal_row in db.all("SELECT * FROM goals WHERE problem = ?", number):

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from vhagar.errors import InvalidInput
-from vhagar.sweep import bounds_store as ledger
+from vhagar.sweep import bounds_store
 from vhagar.sweep.claims import is_gone, machine, owner_name
 from vhagar.sweep.database import Database
 from vhagar.sweep.question import Question
@@ -168,7 +168,7 @@ class Store:
                     "UPDATE problems SET owner = ?, lease = ? WHERE id = ?",
                     *(self.owner, now + LEASE, number),
                 )
-                spent = ledger.seconds_spent(self._db, number)
+                spent = bounds_store.seconds_spent(self._db, number)
                 self._add_event(number, "started")
                 return Claimed(number, question_of(row), spent)
         return None
@@ -217,12 +217,12 @@ class Store:
     ) -> bool:
         """Take over what is better than what is known; returns whether anything was."""
         with self._db.transaction():
-            return ledger.improve(self._db, self._run, number, snapshot, what, origin)
+            return bounds_store.improve(self._db, self._run, number, snapshot, what, origin)
 
     def finish(self, number: int, snapshot: Snapshot, ending: Ending, budget: float | None) -> None:
         """A problem's run has ended: its last word, and how it came to it."""
         with self._db.transaction():
-            ledger.improve(self._db, self._run, number, snapshot, "improved", None)
+            bounds_store.improve(self._db, self._run, number, snapshot, "improved", None)
             self._db.execute(
                 "UPDATE problems SET status = ?, budget = ?, seconds = seconds + ?, "
                 "nodes = nodes + ?, engine = ?, run = ?, notes = ?, certificate = ? WHERE id = ?",
@@ -232,17 +232,17 @@ class Store:
                 *(json.dumps(ending.notes), ending.certificate, number),
             )
             self._release(number)
-            ledger.add_event(
+            bounds_store.add_event(
                 self._db, self._run, number, snapshot.seconds, "finished", ending.status.value
             )
 
     def _add_event(self, number: int, what: str, note: str = "") -> None:
-        spent = ledger.seconds_spent(self._db, number)
-        ledger.add_event(self._db, self._run, number, spent, what, note)
+        spent = bounds_store.seconds_spent(self._db, number)
+        bounds_store.add_event(self._db, self._run, number, spent, what, note)
 
     def interval(self, number: int) -> tuple[float, float | None]:
         """The interval of a problem: None for an upper end that is not known."""
-        return ledger.interval(self._db, number)
+        return bounds_store.interval(self._db, number)
 
     def intervals(self) -> dict[Question, tuple[float, float | None]]:
         """The interval of every problem; the upper end is None where nothing is proven."""

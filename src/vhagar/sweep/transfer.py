@@ -2,7 +2,7 @@
 
 A witness is a pair of inputs. It counts for another problem where that problem's own check accepts
 it, so it is tried wherever network, source and target agree, contained or not. An upper bound is
-carried over only where one perturbation is known to contain the other.
+transferred only if one perturbation is known to contain the other.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from vhagar.sweep.store import Store
 
 
 class Transfer:
-    """Knows which problems of a store are related, and carries results between them."""
+    """Transfers results between related problems of a store."""
 
     def __init__(self, store: Store, networks: Mapping[str, Network]) -> None:
         self._store = store
@@ -50,14 +50,14 @@ class Transfer:
         return Known(tuple(suggestions), uppers)
 
     def spread(self, number: int) -> list[int]:
-        """Carry a finished problem's results to the others; the numbers of those that gained."""
+        """Transfer a finished problem's results, and return the numbers of improved problems."""
         gained = []
         for other in self._related(number):
             question = self._questions[other]
             goals = self._uppers(number, question) if self._contains(number, other) else {}
             witnesses = self._witnesses(number, other)
             snapshot = Snapshot(self._spent(other), goals, witnesses)
-            if self._store.improve(other, snapshot, "carried", origin=number):
+            if self._store.improve(other, snapshot, "transferred", origin=number):
                 gained.append(other)
         return gained
 

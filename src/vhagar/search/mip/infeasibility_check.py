@@ -31,7 +31,7 @@ _ROOM = 4.0
 
 
 @dataclass(frozen=True, eq=False)
-class Shortfall:
+class InfeasibilityCheck:
     """The model, the column of v, and the rows of the target, which are still to be given room."""
 
     arrays: LinearArrays
@@ -42,12 +42,12 @@ class Shortfall:
         """The room, for a solver that moves its bounds by `outward`, and the rows' lower bounds."""
         if not len(self.target_rows):
             return np.inf, np.zeros(0)
-        # On top of what the rows have: some of that stands for coefficients that were dropped.
+        # On top of the room that the rows have already.
         return _ROOM * outward, self.arrays.row_lower[self.target_rows] - _ROOM * outward
 
 
-def shortfall(encoding: Encoding, least: float) -> Shortfall:
-    """The model that asks by how much a confidence of `least` is missed."""
+def infeasibility_check(encoding: Encoding, least: float) -> InfeasibilityCheck:
+    """Build the model that asks by how much a confidence of `least` is missed."""
     arrays, count = encoding.arrays, len(encoding.arrays.column_lower)
     rows = np.concatenate([encoding.source_rows, encoding.target_rows])
     lower, upper = arrays.column_lower.copy(), arrays.column_upper.copy()
@@ -68,4 +68,4 @@ def shortfall(encoding: Encoding, least: float) -> Shortfall:
         matrix=sparse.csr_array(sparse.hstack([arrays.matrix, v], format="csr")),
         row_lower=row_lower,
     )
-    return Shortfall(found, count, encoding.target_rows)
+    return InfeasibilityCheck(found, count, encoding.target_rows)

@@ -25,7 +25,7 @@ from vhagar.result import Witness
 from vhagar.result.witness import RestoredCheck
 from vhagar.search.mip.encoding import Encoding, Knowledge, encode, known_ranges
 from vhagar.search.mip.hexagons import hexagons_of
-from vhagar.search.mip.infeasibility_check import shortfall
+from vhagar.search.mip.infeasibility_check import infeasibility_check
 from vhagar.search.mip.messages import CandidateFound, Message, NodesSearched, UpperFound
 from vhagar.search.mip.options import MipOptions
 from vhagar.search.mip.polish import Candidate, Polish, first_accepted
@@ -184,7 +184,7 @@ class TargetSearch:
 
     def _second_opinion(self, turn: _Turn) -> Solved:
         """The MIP is said to be infeasible: see by how much, and take the bound that proves it."""
-        question = shortfall(turn.encoding, turn.least)
+        question = infeasibility_check(turn.encoding, turn.least)
         model = self._backend(question.arrays, question.v)
         room, row_lower = question.room(model.outward)
         best = math.inf
