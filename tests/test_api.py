@@ -205,9 +205,9 @@ def test_engines_are_data(engine: Any) -> None:
     [
         (vhagar.Mip(), {"certificate": "a.cert"}, "no use of the option 'certificate'"),
         (vhagar.FirstOrder(), {"workers": 2}, "no use of the option 'workers'"),
-        (vhagar.Bab(attack=False), {"dataset": "a.npz"}, "of use to the attack only"),
-        (vhagar.FirstOrder(attack=False), {"dataset": "a.npz"}, "of use to the attack only"),
-        (vhagar.Mip(without=("attack", "hints")), {"device": "cpu"}, "of use to the attack only"),
+        (vhagar.Bab(attack=False), {"dataset": "a.npz"}, "only the attack uses"),
+        (vhagar.FirstOrder(attack=False), {"dataset": "a.npz"}, "only the attack uses"),
+        (vhagar.Mip(without=("attack", "hints")), {"device": "cpu"}, "only the attack uses"),
         (vhagar.Bab(), {"workers": -1}, "0 or more"),
         (vhagar.Bab(), {"device": "tpu"}, "unknown device"),
     ],

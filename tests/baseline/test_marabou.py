@@ -13,7 +13,7 @@ import pytest
 
 from vhagar import InvalidInput, Network, Problem, Result, Status, verify
 from vhagar.baseline import MarabouEngine, marabou, pool, solver
-from vhagar.baseline.solver import Answer, Candidate, Task, Verdict, answer
+from vhagar.baseline.solver import Answer, Task, Verdict, WitnessCandidate, answer
 from vhagar.errors import SolverUnavailable
 from vhagar.reduction import REDUCTIONS, reduce_problem
 from vhagar.result import BoundKind
@@ -60,10 +60,10 @@ def search(problem: Problem, timeout: float | None = None, **settings: Any) -> R
     )
 
 
-def pair_with(confidence: float) -> Candidate:
+def pair_with(confidence: float) -> WitnessCandidate:
     """An input of that confidence whose image, 1/4 closer, is in class 1 if it is at most 1/4."""
     x = np.array([0.5 + (confidence + 0.25) / 2, 0.5 - (confidence + 0.25) / 2])
-    return Candidate(x, np.array([-0.125, 0.125]))
+    return WitnessCandidate(x, np.array([-0.125, 0.125]))
 
 
 def honest(problem: Problem, task: Task) -> Answer:

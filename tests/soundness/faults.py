@@ -439,8 +439,8 @@ MIP = {
     ),
     "a piece of the mip's forgotten": _one(
         _TARGET,
-        "roots = list(enumerate(problem.pieces))",
-        "roots = list(enumerate(problem.pieces))[:1]",
+        "pieces = list(enumerate(problem.pieces))",
+        "pieces = list(enumerate(problem.pieces))[:1]",
         236,
         46,
         engine="mip",
@@ -466,7 +466,7 @@ TRAPS = {
     ),
     "trap: infeasible is only a word": _tested(
         _TARGET,
-        "            solved = self._second_opinion(turn)",
+        "            solved = self._check_infeasibility(turn)",
         "            self._bounded(current, turn.cutoff, turn.cutoff)",
         "tests/search/mip/test_lying_solver.py::test_the_word_infeasible_is_not_believed",
     ),

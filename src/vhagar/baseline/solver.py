@@ -17,7 +17,7 @@ from vhagar.errors import SolverUnavailable
 from vhagar.reduction import Reduced
 from vhagar.result.witness import Rejection, RestoredCheck
 from vhagar.runtime.pool import Channel
-from vhagar.search.mip.polish import Candidate, Polish
+from vhagar.search.mip.polish import Polish, WitnessCandidate
 
 Array = NDArray[np.float64]
 
@@ -55,7 +55,7 @@ class Answer:
     """A verdict; where an input was found, candidates for a witness, the best first."""
 
     verdict: Verdict
-    candidates: tuple[Candidate, ...] = ()
+    candidates: tuple[WitnessCandidate, ...] = ()
     word: str = ""
 
 
@@ -89,7 +89,7 @@ def answer(reduced: Reduced, task: Task) -> Answer:
         return Answer(verdict, word=word)
     domain = problem.domain
     x = np.clip(values[query.x], domain.lower, domain.upper)
-    found = Candidate(x, piece.project(query.image.parameters.value(values)))
+    found = WitnessCandidate(x, piece.project(query.image.parameters.value(values)))
     verdict_on_it = RestoredCheck(reduced)(task.target, found.x, task.root, found.parameters)
     if not isinstance(verdict_on_it, Rejection):
         return Answer(verdict, (found,), word)

@@ -65,7 +65,7 @@ class Bab(AbstractEngine):
     def check(self, options: Options) -> None:
         super().check(options)
         if options.dataset is not None and not self.attack:
-            raise InvalidInput("a dataset is of use to the attack only, which is switched off")
+            raise InvalidInput("only the attack uses a dataset, and it is switched off")
 
     def uses_gpu(self, options: Options) -> bool:
         """Whether nodes are also bounded in batches, on a GPU or, for tests, on a CPU."""

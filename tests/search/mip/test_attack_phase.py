@@ -79,7 +79,7 @@ def test_beside_it_ends_when_it_is_told(problem: Problem) -> None:
             heard = pool.next_message(math.inf, 100)
             assert heard is not None
             attack.handle(*heard)
-        prepared = attack.ended()
+        prepared = attack.finish()
         assert not attack.running
     assert prepared.lower == run.interval.lower > 0
     assert prepared.hints
@@ -93,7 +93,7 @@ def test_what_others_say_is_not_for_it(problem: Problem) -> None:
     attack.handle("somebody", Finished("an error of somebody"))
     attack.handle("attack", HintsFound({1: Hints((), ())}))
     assert attack.running
-    assert attack.ended().hints.keys() == {1}  # it is told to end, and fails
+    assert attack.finish().hints.keys() == {1}  # it is told to end, and fails
     assert run.result().notes == ("the attack ended early: out of memory",)
 
 

@@ -10,7 +10,7 @@ from vhagar.dependency import find_dependencies
 from vhagar.network import Affine, Convolution, Relu
 from vhagar.network.network import confidence
 from vhagar.perturbation import PERTURBATIONS, AbstractPiece
-from vhagar.search.mip.encoding import Encoding, Knowledge, encode, known_ranges
+from vhagar.search.mip.encoding import Encoding, Tightening, encode, known_ranges
 from vhagar.search.mip.hexagons import hexagons_of
 from vhagar.solver.backends import SolveStatus
 from vhagar.solver.backends.highs import HighsModel
@@ -80,13 +80,13 @@ def test_every_perturbation_is_here() -> None:
     assert kinds == set(PERTURBATIONS)
 
 
-def knowledge_of(model: Network, piece: AbstractPiece, related: bool, lambdas: bool) -> Knowledge:
+def tightening_of(model: Network, piece: AbstractPiece, related: bool, lambdas: bool) -> Tightening:
     relations = find_dependencies(model, piece).layers if related else None
     if not lambdas:
-        return Knowledge(relations=relations)
+        return Tightening(relations=relations)
     ranges = known_ranges(model, piece, None)
     hexagons = hexagons_of(model, piece, ranges, relations, steps=4)
-    return Knowledge((ranges.first[1:], ranges.second[1:]), relations, hexagons)
+    return Tightening((ranges.first[1:], ranges.second[1:]), relations, hexagons)
 
 
 @pytest.mark.parametrize("lambdas", [False, True])
@@ -108,7 +108,7 @@ def test_the_model_computes_what_the_network_computes(
     rng = np.random.default_rng(1)
     shown = 0
     for piece in problem.pieces:
-        encoding = encode(problem, piece, TARGET, knowledge_of(model, piece, related, lambdas))
+        encoding = encode(problem, piece, TARGET, tightening_of(model, piece, related, lambdas))
         x, x_p = a_pair(piece, rng)
         point = point_of(encoding, x, x_p)
         scores = model.forward(np.array([x, x_p]))

@@ -10,7 +10,7 @@ import pytest
 from vhagar import Network, Problem
 from vhagar.network.network import confidence
 from vhagar.search.mip.encoding import encode
-from vhagar.search.mip.infeasibility_check import infeasibility_check
+from vhagar.search.mip.infeasibility_check import infeasibility_model
 from vhagar.solver.backends import SolveStatus
 from vhagar.solver.backends.base import Request
 from vhagar.solver.backends.highs import HighsModel
@@ -23,7 +23,7 @@ from ...oracle.cases import Case
 def test_by_how_much_a_confidence_is_missed(
     problem: Problem, least: float, expected: float
 ) -> None:
-    question = infeasibility_check(encode(problem, problem.pieces[0], 1), least)
+    question = infeasibility_model(encode(problem, problem.pieces[0], 1), least)
     model = HighsModel(question.arrays, question.v)
     room, row_lower = question.room(model.outward)
     assert 0 < model.outward < room < 1e-4
@@ -33,7 +33,7 @@ def test_by_how_much_a_confidence_is_missed(
 
 
 def test_without_a_target_it_is_the_confidence_alone(hidden: Network) -> None:
-    question = infeasibility_check(
+    question = infeasibility_model(
         encode(Problem(hidden, perturbation=None, source=0), None, None), 1.0
     )
     model = HighsModel(question.arrays, question.v)
@@ -48,7 +48,7 @@ def test_every_input_and_its_image_is_feasible(number: int) -> None:
     problem = Case(number).problem()
     network, target = problem.network, problem.targets[0]
     piece = problem.pieces[0]
-    question = infeasibility_check(encode(problem, piece, target), 1e-3)
+    question = infeasibility_model(encode(problem, piece, target), 1e-3)
     rng = np.random.default_rng(number)
     x = rng.uniform(problem.domain.lower, problem.domain.upper, (50, problem.domain.size))
     parameters = rng.uniform(*piece.parameter_bounds, (50, len(piece.parameter_bounds[0])))
@@ -66,7 +66,7 @@ def test_every_input_and_its_image_is_feasible(number: int) -> None:
 
 def test_the_room_is_on_top_of_what_the_rows_have(problem: Problem) -> None:
     """Rows are wider than asked for already, for coefficients that were dropped."""
-    question = infeasibility_check(encode(problem, problem.pieces[0], 1), 0.0)
+    question = infeasibility_model(encode(problem, problem.pieces[0], 1), 0.0)
     room, row_lower = question.room(0.5)
     before = question.arrays.row_lower[question.target_rows]
     assert (before < 0).all()

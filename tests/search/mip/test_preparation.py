@@ -19,16 +19,16 @@ from vhagar.errors import SolverUnavailable
 from vhagar.network import Affine, Relu
 from vhagar.runtime.processes import ProcessPool
 from vhagar.search.mip import tasks as mip_tasks
-from vhagar.search.mip.encoding import Knowledge
+from vhagar.search.mip.encoding import Tightening
 from vhagar.search.mip.engine import Mip
 from vhagar.search.mip.options import MipOptions
 from vhagar.search.mip.preparation import prepare
 from vhagar.search.mip.tasks import (
     BoundNeuron,
     BoundsWorker,
+    InProcessRunner,
+    PoolRunner,
     RelatePiece,
-    TasksHere,
-    TasksInPool,
 )
 
 from ...scripted_pool import ScriptedPool
@@ -49,7 +49,7 @@ def deep_network(seed: int = 0, classes: int = 3) -> Network:
     return Network(tuple(layers[:-1]), (1, 2, 3))
 
 
-class Recorder(TasksHere):
+class Recorder(InProcessRunner):
     """Keeps what it is asked for."""
 
     def __init__(self, problem: Problem, options: MipOptions = OPTIONS) -> None:
@@ -64,7 +64,7 @@ class Recorder(TasksHere):
 
 def prepared(
     problem: Problem, options: MipOptions = OPTIONS
-) -> tuple[Recorder, dict[Any, Knowledge]]:
+) -> tuple[Recorder, dict[Any, Tightening]]:
     pool = Recorder(problem, options)
     return pool, prepare(problem, options, pool, time.monotonic() + 100)
 
@@ -116,7 +116,7 @@ def test_bounds_are_computed_once_for_all_targets_and_pieces() -> None:
     assert max(places.values()) == 1
     assert {task.copy for task in asked} == {0}  # the images fill the input range together
     assert len({id(knowledge.bounds) for knowledge in known.values()}) == 1
-    related = [task.root for task in pool.asked if isinstance(task, RelatePiece)]
+    related = [task.piece_index for task in pool.asked if isinstance(task, RelatePiece)]
     assert related == [0, 1, 2]
 
 
@@ -185,12 +185,12 @@ def test_dependencies_are_found_once_for_all_targets(monkeypatch: pytest.MonkeyP
 
 
 @contextmanager
-def in_processes(problem: Problem, size: int = 2) -> Iterator[tuple[TasksInPool, list[Any]]]:
+def in_processes(problem: Problem, size: int = 2) -> Iterator[tuple[PoolRunner, list[Any]]]:
     """A runner, and what it hears of others, beginning with a word of somebody else."""
     others: list[Any] = []
     with ProcessPool() as pool:
         pool.start("somebody else", (int, "no job"))
-        yield TasksInPool(problem, OPTIONS, size, pool, others.append, others.append), others
+        yield PoolRunner(problem, OPTIONS, size, pool, others.append, others.append), others
 
 
 @pytest.mark.subprocess
@@ -214,8 +214,8 @@ def test_processes_find_the_same() -> None:
 def test_whoever_is_stuck_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     problem = Problem(deep_network(), perturbation="linf(0.2)", source=0)
     monkeypatch.setattr(mip_tasks, "_PATIENCE", 0.0)
-    pool = ScriptedPool(lambda job, task: "an answer" if task.root else None)
-    runner = TasksInPool(problem, OPTIONS, 1, pool, lambda _: None, lambda _: None)
+    pool = ScriptedPool(lambda job, task: "an answer" if task.piece_index else None)
+    runner = PoolRunner(problem, OPTIONS, 1, pool, lambda _: None, lambda _: None)
     stuck, quick = (RelatePiece(root, (), 60.0) for root in range(2))  # type: ignore[arg-type]
     assert list(runner.answers([stuck], time.monotonic() + 0.01)) == []
     assert len(pool.stopped) == 1
@@ -231,7 +231,7 @@ def test_a_worker_that_fails_is_noted_and_the_rest_goes_on() -> None:
     with in_processes(problem) as (runner, others):
         tasks = [RelatePiece(root, _bounds(problem), 1.0) for root in (99, 0)]
         found = list(runner.answers(tasks, time.monotonic() + 60))
-    assert [task.root for task, _ in found] == [0]
+    assert [task.piece_index for task, _ in found] == [0]
     assert any("IndexError" in str(note) for note in others)
 
 
@@ -245,7 +245,7 @@ def test_a_solver_that_is_missing_ends_the_preparation() -> None:
     problem = Problem(deep_network(), perturbation="linf(0.2)", source=0)
     task = RelatePiece(0, _bounds(problem), 1.0)
     pool = ScriptedPool(lambda *_: mip_tasks.SolverMissing("no licence"))
-    runner = TasksInPool(problem, OPTIONS, 1, pool, lambda _: None, lambda _: None)
+    runner = PoolRunner(problem, OPTIONS, 1, pool, lambda _: None, lambda _: None)
     with pytest.raises(SolverUnavailable, match="no licence"):
         list(runner.answers([task], math.inf))
 
@@ -256,6 +256,6 @@ def test_a_solver_that_does_not_exist_ends_the_worker() -> None:
     options, notes = MipOptions(), list[str]()
     object.__setattr__(options, "solver", "abacus")
     with ProcessPool() as pool:
-        runner = TasksInPool(problem, options, 1, pool, lambda _: None, notes.append)
+        runner = PoolRunner(problem, options, 1, pool, lambda _: None, notes.append)
         assert list(runner.answers([RelatePiece(0, _bounds(problem), 1.0)], math.inf)) == []
     assert "abacus" in notes[0]

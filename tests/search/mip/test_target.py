@@ -209,7 +209,7 @@ def test_only_the_problems_own_pieces_are_sent(hidden: Network) -> None:
     found = [message for message in messages if isinstance(message, CandidateFound)]
     assert found
     for message in found:
-        piece = problem.pieces[message.root]
+        piece = problem.pieces[message.piece_index]
         parameters = message.candidate.parameters
         assert (piece.project(parameters) == parameters).all()
         assert np.isfinite(message.candidate.x).all()

@@ -68,7 +68,7 @@ class FirstOrder(AbstractEngine):
     def check(self, options: Options) -> None:
         super().check(options)
         if options.dataset is not None and not self.attack:
-            raise InvalidInput("a dataset is of use to the attack only, which is switched off")
+            raise InvalidInput("only the attack uses a dataset, and it is switched off")
 
     def search(self, run: Run, deadline: float) -> bool:
         device = torch_device(run.options.device)

@@ -1,4 +1,4 @@
-"""The attack that comes with the main MIP: when it runs, for how long, and what is kept of it.
+"""The attack that supports the main MIP: when it runs, for how long, and what is used of it.
 
 As published, it runs while bounds and dependencies are computed; its bound becomes a row of the
 MIP, its hints a partial start. Either can be left out; without both there is no attack.
@@ -30,7 +30,7 @@ _GRACE = 3.0
 
 
 def attack_first(run: Run, options: MipOptions, deadline: float) -> Prepared:
-    """A short attack in this process, before anything else; it always ends alike."""
+    """A short, reproducible attack in this process, before anything else."""
     if not _wanted(run, options):
         return UNPREPARED
     own = run.options
@@ -53,10 +53,10 @@ class AttackPhase:
         least = max(min(_LEAST_SHARE * (deadline - now), _LEAST_SECONDS), 0.0)
         self._earliest_end = now + least
         if _wanted(run, options):
-            how = AttackOptions(seed=run.options.seed, device=run.options.device)
+            own = AttackOptions(seed=run.options.seed, device=run.options.device)
             dataset = named_dataset(run.options, run.original.domain)
             counts = _counts(options)
-            self._attack = ConcurrentAttack(run, pool, how, _SCHEDULE, deadline, dataset, counts)
+            self._attack = ConcurrentAttack(run, pool, own, _SCHEDULE, deadline, dataset, counts)
             self._attack.join_when_due()
 
     @property
@@ -64,12 +64,12 @@ class AttackPhase:
         return self._attack is not None and self._attack.running
 
     def handle(self, name: object, message: object) -> None:
-        """Take a message of the pool, if it is the attack's."""
+        """Process a message of the pool if it is the attack's."""
         if self._attack is not None and name == self._attack.name:
             self._attack.handle(message)
 
-    def ended(self) -> Prepared:
-        """Let it come to an end, and see what it brought."""
+    def finish(self) -> Prepared:
+        """Wait for the attack to end; return what it found."""
         if self._attack is None:
             return _prepared(self._run, self._options, {})
         self._attack.finish(self._earliest_end, _GRACE)
@@ -81,7 +81,7 @@ def _wanted(run: Run, options: MipOptions) -> bool:
 
 
 def _counts(options: MipOptions) -> bool:
-    """What the attack found counts, unless it runs for its hints alone."""
+    """Whether attacks count as witnesses, or the attack runs only for its hints."""
     return "attack" not in options.without
 
 
@@ -91,12 +91,12 @@ def _prepared(run: Run, options: MipOptions, hints: Mapping[int | None, Hints]) 
 
 
 def start_of(encoding: Encoding, hints: Hints) -> Array:
-    """The hints as values of the booleans to begin with; NaN for all other columns."""
+    """A partial start: hints as values of the booleans, NaN for all other columns."""
     start = np.full(len(encoding.arrays.column_lower), np.nan)
     for columns, signs in zip(
         encoding.active, zip(hints.first, hints.second, strict=True), strict=True
     ):
-        # Where the copies share a boolean, the second one's word is the last.
+        # If the copies share a boolean, the second copy's hint wins.
         for active, sign in zip(columns, signs, strict=True):
             given = (active >= 0) & (sign != NO_HINT)
             start[active[given]] = sign[given]

@@ -1,12 +1,12 @@
-"""The main MIP of the paper: two copies of the network, big-M ReLUs, and the class constraints.
+"""The paper's main MIP: two copies of the network, big-M ReLUs, and the class constraints.
 
     max delta   subject to   score[source] - score[j] >= delta      for every j != source, at x
                              score[target] - score[j] >= 0          for every j != target, at x_p
                              x_p a perturbation of x
 
-Dependencies between the copies let them share columns, and add rows. With hexagons the ReLUs are in
-the lambda formulation instead of big-M. Without a piece there is one copy, and the maximum is the
-network's largest confidence.
+Dependencies let the copies share columns, and add rows. With hexagons, the ReLUs use the lambda
+formulation instead of big-M. Without a piece there is one copy, and the maximum is the network's
+maximal confidence.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ _TIE_ROOM = 1e-7
 
 
 @dataclass(frozen=True, eq=False)
-class Knowledge:
-    """What is known of a piece before its MIP is written; nothing of it is needed.
+class Tightening:
+    """Optional facts that tighten the MIP of a piece.
 
-    `bounds` of what leaves each layer in both copies, the `relations` between the copies, and the
-    `hexagons` of every ReLU layer's inputs, which also choose the formulation.
+    `bounds` on the output of each layer in both copies, `relations` between the copies, and
+    `hexagons` for the inputs of each ReLU layer. If hexagons are given, the formulation is lambda.
     """
 
     bounds: ConcreteBounds | None = None
@@ -56,12 +56,12 @@ class Knowledge:
     hexagons: Sequence[Hexagons] | None = None
 
 
-NOTHING = Knowledge()
+NO_TIGHTENING = Tightening()
 
 
 @dataclass(frozen=True, eq=False)
 class Encoding:
-    """A model and the places of what one wants to read from it or change in it."""
+    """A MIP with the indices of its relevant columns and rows."""
 
     arrays: LinearArrays
     x: Columns
@@ -69,20 +69,18 @@ class Encoding:
     delta: int
     source_rows: Columns
     target_rows: Columns
-    # The size of the target's scores, by which margins are measured, and for each row the largest
-    # margin that it can have.
+    # The magnitude of the scores, as a unit of margins, and the largest margin of each target row.
     target_scale: float
     target_reach: Array
     # The parameters of the piece, in the model's columns.
     parameters: Expression | None = None
-    # The booleans of every ReLU layer in both copies, -1 where a neuron has none.
+    # The booleans of every ReLU layer in both copies; -1 for a neuron without one.
     active: list[tuple[Columns, Columns]] = field(default_factory=list)
 
 
 @dataclass(frozen=True, eq=False)
 class _Copy:
-    """One copy of the network in the model: its scores' columns, what enters and leaves the last
-    layer."""
+    """One copy of the network: the columns of its scores, the last layer's inputs and outputs."""
 
     scores: Columns
     hidden: Bounds
@@ -95,7 +93,7 @@ class _Copy:
 
 @dataclass(frozen=True, eq=False)
 class _Twin:
-    """Both copies of the network; one alone where there is no perturbation."""
+    """Both copies of the network, or a single one without a perturbation."""
 
     x: Columns
     first: _Copy
@@ -109,9 +107,9 @@ def encode(
     problem: Problem,
     piece: AbstractPiece | None,
     target: int | None,
-    known: Knowledge = NOTHING,
+    known: Tightening = NO_TIGHTENING,
 ) -> Encoding:
-    """The model of one piece and one target, with what is known of the piece."""
+    """The MIP of one piece and one target."""
     model = LinearModel()
     network, source = problem.network, problem.source
     if piece is None or target is None:
@@ -148,16 +146,18 @@ def encode(
     )
 
 
-def _single(model: LinearModel, problem: Problem, known: Knowledge) -> _Twin:
+def _single(model: LinearModel, problem: Problem, known: Tightening) -> _Twin:
     ranges = known_ranges(problem.network, identity_piece(problem.domain), known.bounds)
     columns = add_copy(model, problem.network.layers, ranges.first[0], ranges.first[1:])
     return _Twin(columns[0], _Copy(columns[-1], *ranges.first[-2:]))
 
 
-def _related(model: LinearModel, network: Network, piece: AbstractPiece, known: Knowledge) -> _Twin:
-    """Two copies that share what is equal, with rows for what is ordered."""
+def _related(
+    model: LinearModel, network: Network, piece: AbstractPiece, known: Tightening
+) -> _Twin:
+    """Two copies that share the columns of equal neurons, with rows for ordered ones."""
     ranges = known_ranges(network, piece, known.bounds)
-    # Without relations they know nothing of each other but the perturbation.
+    # Without relations, only the perturbation connects the copies.
     relations = known.relations or [no_pairs()] * (len(network.layers) + 1)
     copies = add_copies(model, network, piece, ranges, relations, known.hexagons)
     relus = [
@@ -174,7 +174,7 @@ def _related(model: LinearModel, network: Network, piece: AbstractPiece, known: 
 
 
 def known_ranges(network: Network, piece: AbstractPiece, bounds: ConcreteBounds | None) -> Ranges:
-    """Interval arithmetic, and whatever is known beyond it."""
+    """Bounds by interval arithmetic, intersected with those given."""
     own = ranges_of(network, piece, None)
     return own if bounds is None else own.meet(bounds)
 

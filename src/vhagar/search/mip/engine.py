@@ -1,6 +1,6 @@
-"""The MIP engine: what all targets share first, then one process per target.
+"""The MIP engine: preparation that all targets share, then one process per target.
 
-Bounds and candidates stream in all the time.
+Bounds and candidates are reported as they are found.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from vhagar.search.mip.messages import (
 from vhagar.search.mip.options import MipOptions
 from vhagar.search.mip.preparation import Prepared, prepare
 from vhagar.search.mip.target import TargetSearch, stopwatch
-from vhagar.search.mip.tasks import BoundsWorker, TasksHere, TasksInPool
+from vhagar.search.mip.tasks import BoundsWorker, InProcessRunner, PoolRunner
 from vhagar.solver.backends import backend_named
 
 
@@ -36,9 +36,9 @@ from vhagar.solver.backends import backend_named
 class Mip(AbstractEngine):
     """The paper's method: concrete bounds, dependencies, the attack, and the main MIP.
 
-    `solver` is the MIP solver: "highs", "scip" or "gurobi". `formulation` says how a ReLU is
-    written: "bigm", as in the paper, or "lambda", both copies of a neuron at once. `without` names
-    parts that are left out, for comparison: "dependencies", "attack" (its bound), "hints".
+    `solver` is the MIP solver: "highs", "scip" or "gurobi". `formulation` is that of the ReLUs:
+    "bigm", as in the paper, or "lambda", for both copies of a neuron at once. `without` names parts
+    to leave out, for comparison: "dependencies", "attack" (its bound), "hints".
     """
 
     solver: str = "highs"
@@ -49,7 +49,7 @@ class Mip(AbstractEngine):
     uses = frozenset({"dataset", "device", "workers"})
 
     def __post_init__(self) -> None:
-        self._options(Options())  # finds what is wrong with them
+        self._options(Options())  # raises an error if they are invalid
 
     def _options(self, options: Options) -> MipOptions:
         own = (self.solver, self.formulation, tuple(self.without))
@@ -61,10 +61,10 @@ class Mip(AbstractEngine):
         if not self._options(options).attacks:
             for name in ("dataset", "device"):
                 if getattr(options, name) != getattr(Options, name):
-                    raise InvalidInput(f"a {name} is of use to the attack only, which is left out")
+                    raise InvalidInput(f"only the attack uses a {name}, and it is left out")
 
     def search(self, run: Run, deadline: float) -> bool:
-        # Read at once: a wrong file is an error before the search, not in its midst.
+        # Read now, so that a wrong file is an error before the search and not during it.
         named_dataset(run.options, run.original.domain)
         options = self._options(run.options)
         if run.options.processes:
@@ -80,20 +80,20 @@ def _run_here(run: Run, options: MipOptions, deadline: float) -> bool:
 
     with run.phase("prepare"):
         attacked = attack_first(run, options, deadline)
-        runner = TasksHere(BoundsWorker(problem, options), late)
+        runner = InProcessRunner(BoundsWorker(problem, options), late)
         prepared = replace(attacked, pieces=prepare(problem, options, runner, deadline))
-    for goal in problem.goals:
+    for target in problem.goals:
 
-        def stop(goal: int | None = goal) -> bool:
-            return time.monotonic() > deadline or run.interval.settled(goal)
+        def stop(target: int | None = target) -> bool:
+            return time.monotonic() > deadline or run.interval.settled(target)
 
-        def receive(message: Message, goal: int | None = goal) -> None:
-            _take(run, goal, message)
+        def receive(message: Message, target: int | None = target) -> None:
+            _take(run, target, message)
 
         try:
-            TargetSearch(run.reduced, goal, options, receive, stop, prepared).run()
+            TargetSearch(run.reduced, target, options, receive, stop, prepared).run()
         except SolverFailure as failure:
-            _note_failure(run, goal, str(failure))
+            _note_failure(run, target, str(failure))
     return time.monotonic() > deadline
 
 
@@ -101,9 +101,9 @@ def _run_in_processes(run: Run, options: MipOptions, deadline: float) -> bool:
     with ProcessPool() as pool:
         with run.phase("prepare"):
             prepared = _prepare_in_processes(run, options, deadline, pool)
-        for goal in run.problem.goals:
-            if not run.interval.settled(goal):
-                pool.start(goal, (_search, (run.reduced, goal, options, prepared)))
+        for target in run.problem.goals:
+            if not run.interval.settled(target):
+                pool.start(target, (_search, (run.reduced, target, options, prepared)))
         while len(pool) and not run.interval.closed:
             if time.monotonic() > deadline:
                 return True
@@ -111,22 +111,22 @@ def _run_in_processes(run: Run, options: MipOptions, deadline: float) -> bool:
             if received is None:
                 run.report()
                 continue
-            goal, message = received
+            target, message = received
             if isinstance(message, Finished):
                 if message.error is not None:
-                    _note_failure(run, goal, message.error)
+                    _note_failure(run, target, message.error)
                 continue
-            _take(run, goal, message)
-            for goal in pool:
-                if run.interval.settled(goal):
-                    pool.stop(goal)
+            _take(run, target, message)
+            for target in pool:
+                if run.interval.settled(target):
+                    pool.stop(target)
         return not run.interval.closed and time.monotonic() > deadline
 
 
 def _prepare_in_processes(
     run: Run, options: MipOptions, deadline: float, pool: AbstractPool
 ) -> Prepared:
-    """The attack in one process, bounds and relations in the others."""
+    """Run the attack in one process, and compute bounds and relations in the others."""
     problem = run.problem
     attack = AttackPhase(run, options, pool, deadline)
 
@@ -137,25 +137,25 @@ def _prepare_in_processes(
             attack.handle(*received)
 
     size = max(run.options.worker_count - attack.running, 1)
-    runner = TasksInPool(problem, options, size, pool, on_other, run.note)
+    runner = PoolRunner(problem, options, size, pool, on_other, run.note)
     pieces = prepare(problem, options, runner, deadline)
-    prepared = replace(attack.ended(), pieces=pieces)
+    prepared = replace(attack.finish(), pieces=pieces)
     runner.stop()
     return prepared
 
 
-def _note_failure(run: Run, goal: int | None, error: str) -> None:
-    """What was found so far stays valid; the goal is searched no further."""
-    what = "the search" if goal is None else f"the search for target {goal}"
+def _note_failure(run: Run, target: int | None, error: str) -> None:
+    """Note that a target is searched no further; its bounds so far stay valid."""
+    what = "the search" if target is None else f"the search for target {target}"
     run.note(f"{what} failed: {error}")
 
 
-def _take(run: Run, goal: int | None, message: Message) -> None:
+def _take(run: Run, target: int | None, message: Message) -> None:
     if isinstance(message, UpperFound):
-        run.interval.offer_upper(goal, message.value, BoundKind.SOLVER)
+        run.interval.offer_upper(target, message.value, BoundKind.SOLVER)
     elif isinstance(message, CandidateFound):
         candidate = message.candidate
-        run.offer_witness(goal, candidate.x, message.root, candidate.parameters)
+        run.offer_witness(target, candidate.x, message.piece_index, candidate.parameters)
     elif isinstance(message, NodesSearched):
         run.count_nodes(message.count)
     elif isinstance(message, SolverMissing):
@@ -163,10 +163,10 @@ def _take(run: Run, goal: int | None, message: Message) -> None:
 
 
 def _search(argument: tuple[Reduced, int | None, MipOptions, Prepared], channel: Channel) -> None:
-    """What runs in a worker. The parent keeps the time and ends the process."""
-    reduced, goal, options, prepared = argument
+    """Search one target in a worker. The parent watches the time and ends the process."""
+    reduced, target, options, prepared = argument
     forever = stopwatch(float("inf"))
     try:
-        TargetSearch(reduced, goal, options, channel.send, forever, prepared).run()
+        TargetSearch(reduced, target, options, channel.send, forever, prepared).run()
     except SolverUnavailable as missing:
         channel.send(SolverMissing(str(missing)))

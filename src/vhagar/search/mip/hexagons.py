@@ -1,4 +1,4 @@
-"""The hexagons of the lambda formulation: the engine's own, with all that is known besides."""
+"""The hexagons of the lambda formulation, from twin bounds, concrete bounds and relations."""
 
 from __future__ import annotations
 
@@ -24,25 +24,26 @@ def hexagons_of(
     relations: Sequence[Relations] | None,
     steps: int,
 ) -> list[Hexagons]:
-    """What is known of the inputs of every ReLU layer, in both copies and of their difference."""
+    """The hexagons of every ReLU layer's inputs."""
     bounds = quick_bounds(network, piece)
-    places = [k for k, layer in enumerate(network.layers) if isinstance(layer, Relu)]
-    for layer, place in enumerate(places):
-        # What was learnt of the layers before makes this one tighter.
+    positions = [k for k, layer in enumerate(network.layers) if isinstance(layer, Relu)]
+    for layer, position in enumerate(positions):
+        # Tighter hexagons of earlier layers tighten this one.
         before = bounds.hexagons[layer]
         found = bounds.quick(layer, before.linear).meet(before)
-        known = _known(found, ranges, None if relations is None else relations[place], place)
+        own = None if relations is None else relations[position]
+        known = _known(found, ranges, own, position)
         bounds.replace(layer, found.meet(known).tightened())
         if steps:
             refine_layer(bounds, layer, steps)
     return bounds.hexagons
 
 
-def _known(found: Hexagons, ranges: Ranges, relations: Relations | None, place: int) -> Hexagons:
-    """Concrete bounds and relations of the values at a place, as hexagons of the same ratio."""
-    first, second = ranges.first[place], ranges.second[place]
+def _known(found: Hexagons, ranges: Ranges, relations: Relations | None, position: int) -> Hexagons:
+    """Concrete bounds and relations of a layer's inputs, as hexagons of the same ratio."""
+    first, second = ranges.first[position], ranges.second[position]
     gap_lower, gap_upper = np.full(len(found), -np.inf), np.full(len(found), np.inf)
-    if relations is not None and found.ratio == 1.0:  # else the gap is not a difference
+    if relations is not None and found.ratio == 1.0:  # otherwise the gap is no difference
         own = relations.kept(relations.first == relations.second)
         np.maximum.at(gap_lower, own.first, own.gap_lower)
         np.minimum.at(gap_upper, own.first, own.gap_upper)

@@ -1,16 +1,16 @@
-"""A second opinion on a model that a solver calls infeasible.
+"""A check of models that a solver reports as infeasible.
 
     max v   subject to   score[source] - score[j] - least >= v      for every j != source, at x
                          score[target] - score[j] + room  >= v      for every j != target, at x_p
                          x_p a perturbation of x
 
-Every input and its image is feasible here, for v may be as negative as the scores are large. The
-model was infeasible if v is negative throughout, and a bound on v, unlike the mere word of a
-solver, has its tolerances added. (HiGHS's presolve was seen to call a feasible LP infeasible when a
-column's bound exceeded what its row implied by a relative amount near the tolerance.)
+Every input and its image is feasible here, because v may be as negative as the scores are large.
+The original model is infeasible if v is always negative, and a bound on v, unlike a solver's
+status, has the tolerances added. (HiGHS's presolve was seen to report a feasible LP as infeasible
+when a column's bound exceeded what its row implied by a relative amount near the tolerance.)
 
-Where the room is larger than the tolerances, even a bound that is not negative says something: the
-v of an attacked input is at least the smaller of `confidence - least` and the room.
+If the room is larger than the tolerances, even a nonnegative bound on v is of use: the v of an
+attackable input is at least the smaller of `confidence - least` and the room.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ _ROOM = 4.0
 
 
 @dataclass(frozen=True, eq=False)
-class InfeasibilityCheck:
-    """The model, the column of v, and the rows of the target, which are still to be given room."""
+class InfeasibilityModel:
+    """The model, the column of v, and the target's rows, to which `room` is still to be added."""
 
     arrays: LinearArrays
     v: int
@@ -46,16 +46,16 @@ class InfeasibilityCheck:
         return _ROOM * outward, self.arrays.row_lower[self.target_rows] - _ROOM * outward
 
 
-def infeasibility_check(encoding: Encoding, least: float) -> InfeasibilityCheck:
-    """Build the model that asks by how much a confidence of `least` is missed."""
+def infeasibility_model(encoding: Encoding, least: float) -> InfeasibilityModel:
+    """The model whose optimum says by how much a confidence of `least` is missed."""
     arrays, count = encoding.arrays, len(encoding.arrays.column_lower)
     rows = np.concatenate([encoding.source_rows, encoding.target_rows])
     lower, upper = arrays.column_lower.copy(), arrays.column_upper.copy()
     row_lower = arrays.row_lower.copy()
-    # What is asked for moves from the column to the rows that it stands in.
+    # The bound `least` moves from the column delta to its rows.
     lower[encoding.delta] = upper[encoding.delta] = 0.0
-    asked = row_lower[encoding.source_rows] + least
-    row_lower[encoding.source_rows] = np.nextafter(asked, -np.inf)
+    required = row_lower[encoding.source_rows] + least
+    row_lower[encoding.source_rows] = np.nextafter(required, -np.inf)
     activity = abs(arrays.matrix)[rows] @ np.maximum(abs(lower), abs(upper))
     reach = _ROOMY * float((activity + abs(row_lower[rows])).max())
     entries = (np.full(len(rows), -1.0), (rows, np.zeros(len(rows), dtype=np.int64)))
@@ -68,4 +68,4 @@ def infeasibility_check(encoding: Encoding, least: float) -> InfeasibilityCheck:
         matrix=sparse.csr_array(sparse.hstack([arrays.matrix, v], format="csr")),
         row_lower=row_lower,
     )
-    return InfeasibilityCheck(found, count, encoding.target_rows)
+    return InfeasibilityModel(found, count, encoding.target_rows)

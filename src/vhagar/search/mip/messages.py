@@ -1,15 +1,15 @@
-"""What the search for one goal tells about it."""
+"""Messages of the search for one target."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from vhagar.search.mip.polish import Candidate
+from vhagar.search.mip.polish import WitnessCandidate
 
 
 @dataclass(frozen=True, eq=False)
 class UpperFound:
-    """A bound, tolerances added, on the goal as a whole: all of its pieces."""
+    """A bound for the target with all its pieces, with the solver's tolerances added."""
 
     value: float
 
@@ -18,20 +18,20 @@ class UpperFound:
 class CandidateFound:
     """A candidate that passed the check in the process that found it."""
 
-    root: int | None  # index of the problem's piece
-    candidate: Candidate
+    piece_index: int | None  # index of the problem's piece
+    candidate: WitnessCandidate
 
 
 @dataclass(frozen=True, eq=False)
 class NodesSearched:
-    """So many more nodes of a tree were looked at."""
+    """The number of nodes searched since the last such message."""
 
     count: int
 
 
 @dataclass(frozen=True, eq=False)
 class SolverMissing:
-    """The solver cannot be used at all, and why."""
+    """The solver cannot be used, for the given reason."""
 
     reason: str
 

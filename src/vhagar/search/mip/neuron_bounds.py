@@ -1,10 +1,10 @@
-"""Concrete bounds of one copy of the network: what each neuron can be before its ReLU.
+"""Concrete bounds on the pre-activations of one copy of the network.
 
 The paper minimises and maximises every neuron subject to the encoding of the layers before it.
-Here interval arithmetic comes first, then for neurons whose sign it leaves open a linear program,
-and for those that are still open the MIP, for a limited time: its bound so far holds whenever it is
-stopped. A neuron whose sign is known needs no constants any more. Bounds of a solver have its
-tolerances added outward.
+Here, interval arithmetic comes first; then a linear program for neurons that it leaves undecided;
+then a MIP, for a limited time, for those still undecided: its bound is valid whenever it is
+stopped. A neuron of known sign needs no big-M constants. Bounds of a solver have its tolerances
+added outward.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from vhagar.solver.linear_model import LinearModel
 
 @dataclass(eq=False)
 class CopyBounds:
-    """What is known of a copy whose inputs lie in a box: bounds of what leaves each layer."""
+    """Bounds on the outputs of each layer, for inputs in a box."""
 
     network: Network
     box: Bounds
@@ -36,49 +36,45 @@ class CopyBounds:
         self.layers = self.layers or network_bounds(self.network, self.box)
 
     def meet(self, position: int, found: Bounds) -> None:
-        """Take better bounds of what leaves a layer, and see what they mean for later ones."""
+        """Intersect a layer's bounds with others, and propagate them to later layers."""
         self.layers[position] = _both(self.layers[position], found)
         for later in range(position + 1, len(self.layers)):
             leaving = layer_bounds(self.network.layers[later], self.layers[later - 1])
             self.layers[later] = _both(self.layers[later], leaving)
 
     def undecided(self, position: int) -> np.ndarray:
-        """The neurons of a layer that can have either sign, as far as is known."""
+        """The neurons of a layer that may have either sign."""
         known, following = self.layers[position], self.network.layers[position + 1]
-        open_ = (known.lower < 0) & (known.upper > 0)
+        undecided = (known.lower < 0) & (known.upper > 0)
         if isinstance(following, Relu) and following.linear is not None:
-            open_ &= ~following.linear
-        return np.flatnonzero(open_)
+            undecided &= ~following.linear
+        return np.flatnonzero(undecided)
 
 
 def _both(known: Bounds, found: Bounds) -> Bounds:
-    """The better of two. Where they contradict each other (a solver erred) the old one stays."""
+    """The intersection; where it is empty, because a solver erred, the known bounds."""
     low, high = np.fmax(known.lower, found.lower), np.fmin(known.upper, found.upper)
     sound = low <= high
     return Bounds(np.where(sound, low, known.lower), np.where(sound, high, known.upper))
 
 
 def layers_to_bound(network: Network) -> list[int]:
-    """Linear layers before a ReLU, except the first: interval arithmetic is exact there."""
-    places = [
+    """Linear layers before a ReLU, except the first, where interval arithmetic is exact."""
+    positions = [
         position
         for position, (layer, following) in enumerate(
             zip(network.layers[:-1], network.layers[1:], strict=True)
         )
         if isinstance(layer, AbstractLinear) and isinstance(following, Relu)
     ]
-    return [position for position in places if any(_bends(network, position))]
-
-
-def _bends(network: Network, position: int) -> list[bool]:
-    """Whether each layer before a position is a ReLU."""
-    return [isinstance(layer, Relu) for layer in network.layers[:position]]
+    relus = [position for position, layer in enumerate(network.layers) if isinstance(layer, Relu)]
+    return [position for position in positions if position > relus[0]]
 
 
 def same_in_both(network: Network, one: Bounds, two: Bounds) -> list[np.ndarray]:
-    """Which values leaving each layer have the same range over two boxes, whatever it is.
+    """Which outputs of each layer have the same range over two boxes.
 
-    Those that depend only on inputs with the same range in both.
+    These are the outputs that depend only on inputs with the same range in both.
     """
     same = (one.lower == two.lower) & (one.upper == two.upper)
     found = []
@@ -91,7 +87,7 @@ def same_in_both(network: Network, one: Bounds, two: Bounds) -> list[np.ndarray]
 
 
 class LayerModel:
-    """The values that leave one linear layer, as objectives of a model of what comes before."""
+    """The outputs of one linear layer, as objectives of a model of the layers up to it."""
 
     def __init__(
         self,
@@ -104,7 +100,7 @@ class LayerModel:
         model = LinearModel()
         columns = add_copy(model, network.layers[: position + 1], box, layers)
         values, known = columns[-1], layers[position]
-        # Solvers here maximise one column: for the smallest value there is its negative.
+        # Backends maximise one column; to minimise a value, maximise its negative.
         negatives = model.add_columns(-known.upper, -known.lower)
         model.add_rows([(values, 1.0), (negatives, 1.0)], 0.0, 0.0)
         self._backend = backend
@@ -115,15 +111,15 @@ class LayerModel:
     def bounds(
         self, neuron: int, seconds: float, seed: int, should_stop: Callable[[], bool]
     ) -> tuple[float, float]:
-        """Better bounds of one value, by LP and where that leaves its sign open by MIP."""
+        """Better bounds on one value, by LP and, if its sign is still undecided, by MIP."""
         ends = [-float(self._known.lower[neuron]), float(self._known.upper[neuron])]
         deadline = time.monotonic() + seconds
         for integer in (False, True):
             for side in (0, 1):
                 left = deadline - time.monotonic()
                 if min(ends) <= 0 or left <= 0 or should_stop():
-                    break  # its sign is known, or the time is up
-                # The second end has all that is left, the first one half of it.
+                    break  # the sign is known, or the time is up
+                # Half of the remaining time for the first end, all of it for the second.
                 limit = left if side else left / 2
                 found = self._largest(neuron, side, integer, limit, seed, should_stop)
                 ends[side] = min(ends[side], found)
@@ -151,7 +147,7 @@ class LayerModel:
                 time_limit=limit,
                 seed=seed,
                 on_bound=bounded,
-                # Below 0 the sign is known: no more is needed.
+                # Below 0, the sign is known.
                 should_stop=lambda: best <= 0 or should_stop(),
             )
         except SolverFailure:

@@ -1,4 +1,4 @@
-"""How the paper's method is to be run, as its parts need to know it."""
+"""Options of the paper's method."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from vhagar.solver.backends import check_solver_name
 
 @dataclass(frozen=True)
 class MipOptions:
-    """The options of the engine `Mip` (see there), and of those of all engines what it needs."""
+    """The options of the engine `Mip` (see there), and those of `Options` that it needs."""
 
     solver: str = "highs"
     formulation: str = "bigm"
@@ -28,5 +28,5 @@ class MipOptions:
 
     @property
     def attacks(self) -> bool:
-        """Whether anything that the attack finds is used."""
+        """Whether any result of the attack is used."""
         return not {"attack", "hints"} <= set(self.without)

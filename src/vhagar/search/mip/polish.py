@@ -1,9 +1,9 @@
-"""From a solver's point to a witness.
+"""Turns a solver's solution into a witness.
 
-At the optimum of the MIP the target's margin is usually 0, and the solver's tolerances blur the
-rest. The polish fixes the activation pattern of both copies at a given input, asks for a small
-positive margin, and solves the linear program that is left, in HiGHS whichever solver searches.
-What comes out is still only a candidate: the witness check decides.
+At the optimum of the MIP, the target's margin is usually 0, up to the solver's tolerances. The
+polish fixes the activation pattern of both copies at a given input, asks for a small positive
+margin, and solves the remaining linear program, with HiGHS whichever solver searches. The result is
+still only a candidate: the witness check decides.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _MARGINS = (1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 0.0)
 
 
 @dataclass(frozen=True, eq=False)
-class Candidate:
+class WitnessCandidate:
     """An input and parameters that may be a witness."""
 
     x: Array
@@ -43,10 +43,10 @@ class Polish:
         self._piece = piece
         self._target = target
 
-    def candidates(self, x: Array, parameters: Array | None) -> Iterator[Candidate]:
+    def candidates(self, x: Array, parameters: Array | None) -> Iterator[WitnessCandidate]:
         """Candidates near a solver's input and parameters, the most promising first."""
         if self._piece is None or parameters is None:
-            yield Candidate(x, np.zeros(0))
+            yield WitnessCandidate(x, np.zeros(0))
             return
         parameters = self._piece.project(parameters)
         piece = _at(self._piece, parameters)
@@ -59,21 +59,21 @@ class Polish:
                 if found is None:
                     continue
                 assert encoding.parameters is not None  # there is a piece
-                yield Candidate(found[encoding.x], encoding.parameters.value(found))
-        yield Candidate(x, parameters)
+                yield WitnessCandidate(found[encoding.x], encoding.parameters.value(found))
+        yield WitnessCandidate(x, parameters)
 
 
 def _at(piece: AbstractPiece, parameters: Array) -> AbstractPiece:
-    """The piece itself where its rows are exact; else the piece with its parameter fixed."""
+    """The piece itself if its rows are exact, otherwise the piece with its parameter fixed."""
     return piece if piece.exact_rows else piece.fixed_at(float(parameters[0]))
 
 
 def _pattern(encoding: Encoding, model: HighsModel, x: Array, x_p: Array) -> Array | None:
-    """The values of the integer columns at a pair: fix it, and let presolve do the rest."""
+    """The values of the integer columns at a pair, by fixing the pair; presolve does the rest."""
     arrays = encoding.arrays
     lower, upper = arrays.column_lower.copy(), arrays.column_upper.copy()
     assert encoding.x_p is not None  # there is a piece
-    # The image first: where it shares columns with the input, the input's word counts.
+    # The image first: the input overrides it in columns that they share.
     for columns, values in ((encoding.x_p, x_p), (encoding.x, x)):
         lower[columns] = upper[columns] = np.clip(values, lower[columns], upper[columns])
     rows = np.concatenate([encoding.source_rows, encoding.target_rows])
@@ -87,11 +87,11 @@ def _pattern(encoding: Encoding, model: HighsModel, x: Array, x_p: Array) -> Arr
 def _region_optimum(
     encoding: Encoding, model: HighsModel, pattern: Array, margin: float
 ) -> Array | None:
-    """The best point of the region in which every neuron keeps its state, with a margin."""
+    """The best point of the linear region with that activation pattern, with a margin."""
     arrays = encoding.arrays
     lower, upper = arrays.column_lower.copy(), arrays.column_upper.copy()
     lower[arrays.integer] = upper[arrays.integer] = pattern
-    # A class with the same scores as the target leaves no margin: it can only tie.
+    # Against a class that always scores like the target, only a tie is possible.
     margins = np.minimum(margin, encoding.target_reach)
     solved = model.solve(
         lower=lower,
@@ -104,7 +104,7 @@ def _region_optimum(
 
 
 def first_accepted(
-    candidates: Iterator[Candidate], accept: Callable[[Candidate], bool]
-) -> Candidate | None:
-    """The first candidate that passes; later ones have less confidence."""
+    candidates: Iterator[WitnessCandidate], accept: Callable[[WitnessCandidate], bool]
+) -> WitnessCandidate | None:
+    """The first candidate that is accepted; later ones have less confidence."""
     return next((candidate for candidate in candidates if accept(candidate)), None)

@@ -1,8 +1,8 @@
-"""What comes before the main MIPs and holds for all of them: bounds, relations, the attack.
+"""Preparation for the main MIPs: bounds, relations and the attack.
 
-As in the paper, concrete bounds come first, then the dependencies, and the attack runs meanwhile.
-All of it is done once, whatever the number of targets; the bounds also once for all pieces, over a
-box that holds the images of all of them.
+As in the paper, concrete bounds come first, then the dependencies; the attack runs meanwhile. All
+targets share the results. All pieces share the bounds, which are over a box that contains all
+images.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ import numpy as np
 from vhagar.dependency import ConcreteBounds
 from vhagar.problem import Problem
 from vhagar.relaxation import Bounds
-from vhagar.search.mip.encoding import Knowledge
+from vhagar.search.mip.encoding import Tightening
 from vhagar.search.mip.neuron_bounds import CopyBounds, layers_to_bound, same_in_both
 from vhagar.search.mip.options import MipOptions
-from vhagar.search.mip.tasks import AbstractTaskRunner, BoundNeuron, Related, RelatePiece
+from vhagar.search.mip.tasks import AbstractRunner, BoundNeuron, Related, RelatePiece
 
 if TYPE_CHECKING:
     from vhagar.attack.hints import Hints
@@ -36,38 +36,38 @@ _NEURON_SECONDS = 10.0
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
-    """What is known before the main MIPs: of each piece, and from the attack."""
+    """Facts about each piece by its index, the attack's bound, and its hints by target."""
 
-    pieces: Mapping[int | None, Knowledge] = field(default_factory=dict)
+    pieces: Mapping[int | None, Tightening] = field(default_factory=dict)
     lower: float = 0.0
     hints: Mapping[int | None, Hints] = field(default_factory=dict)
 
-    def of(self, root: int | None) -> Knowledge:
-        return self.pieces.get(root, Knowledge())
+    def of(self, piece_index: int | None) -> Tightening:
+        return self.pieces.get(piece_index, Tightening())
 
 
 UNPREPARED = Prepared()
 
 
 def prepare(
-    problem: Problem, options: MipOptions, runner: AbstractTaskRunner, deadline: float
-) -> dict[int | None, Knowledge]:
-    """The bounds and relations of every piece; what is not ready in time is left out."""
+    problem: Problem, options: MipOptions, runner: AbstractRunner, deadline: float
+) -> dict[int | None, Tightening]:
+    """The bounds and relations of every piece, as far as they are ready in time."""
     copies = _Copies(problem)
     copies.tighten(runner, _share(deadline, _BOUNDS_SHARE, _BOUNDS_SECONDS))
     if not problem.targets:
-        return {None: Knowledge((copies.first.layers, copies.first.layers))}
+        return {None: Tightening((copies.first.layers, copies.first.layers))}
     return _relate(problem, options, copies, runner, deadline)
 
 
 def _share(deadline: float, share: float, most: float) -> float:
-    """The moment when a part of the time that is left will be over."""
+    """The end of a share of the remaining time, at most `most` seconds from now."""
     now = time.monotonic()
     return now + max(min(share * (deadline - now), most), 0.0)
 
 
 class _Copies:
-    """The bounds of both copies; one and the same where the images fill the input range."""
+    """The bounds of both copies; the same object if the images fill the input range."""
 
     def __init__(self, problem: Problem) -> None:
         self._network = problem.network
@@ -84,25 +84,24 @@ class _Copies:
             self.second = CopyBounds(self._network, hull)
         self._shared = same_in_both(self._network, box, hull)
 
-    def tighten(self, runner: AbstractTaskRunner, deadline: float) -> None:
-        """Layer by layer: what one layer gains makes the next one's models tighter."""
-        places = layers_to_bound(self._network)
-        for k, position in enumerate(places):
+    def tighten(self, runner: AbstractRunner, deadline: float) -> None:
+        """Tighten layer by layer: each layer's bounds tighten the models of the next."""
+        positions = layers_to_bound(self._network)
+        for k, position in enumerate(positions):
             now = time.monotonic()
             if now >= deadline:
                 return
-            until = now + (deadline - now) / (len(places) - k)
+            until = now + (deadline - now) / (len(positions) - k)
             self._tighten_layer(runner, position, until)
 
-    def _tighten_layer(self, runner: AbstractTaskRunner, position: int, until: float) -> None:
-        mine = self.first.undecided(position)
-        asked = [(0, int(neuron)) for neuron in mine]
+    def _tighten_layer(self, runner: AbstractRunner, position: int, until: float) -> None:
+        neurons = [(0, int(neuron)) for neuron in self.first.undecided(position)]
         if self.second is not self.first:
             other = self.second.undecided(position)
-            asked += [(1, int(neuron)) for neuron in other if not self._shared[position][neuron]]
-        if not asked:
+            neurons += [(1, int(neuron)) for neuron in other if not self._shared[position][neuron]]
+        if not neurons:
             return
-        seconds = max((until - time.monotonic()) * runner.size / len(asked), 0.0)
+        seconds = max((until - time.monotonic()) * runner.size / len(neurons), 0.0)
         copies = (self.first, self.second)
         tasks = [
             BoundNeuron(
@@ -113,7 +112,7 @@ class _Copies:
                 tuple(copies[copy].layers[: position + 1]),
                 min(seconds, _NEURON_SECONDS),
             )
-            for copy, neuron in asked
+            for copy, neuron in neurons
         ]
         size = len(self.first.layers[position].lower)
         found = [Bounds(np.full(size, -np.inf), np.full(size, np.inf)) for _ in copies]
@@ -123,8 +122,8 @@ class _Copies:
             found[task.copy].upper[task.neuron] = high
         self.first.meet(position, found[0])
         if self.second is not self.first:
-            # A value that sees only inputs of the same range has the same range. So has, at most,
-            # every value where the images lie in the inputs' box.
+            # The first copy's bounds hold for a value that depends only on inputs of the same
+            # range, and for all values if the images lie in the inputs' box.
             usable = self._shared[position] | self._inside
             known = self.first.layers[position]
             self.second.meet(
@@ -140,21 +139,23 @@ def _relate(
     problem: Problem,
     options: MipOptions,
     copies: _Copies,
-    runner: AbstractTaskRunner,
+    runner: AbstractRunner,
     deadline: float,
-) -> dict[int | None, Knowledge]:
+) -> dict[int | None, Tightening]:
     bounds: ConcreteBounds = tuple(copies.first.layers), tuple(copies.second.layers)
-    roots = range(len(problem.pieces))
-    known: dict[int | None, Knowledge] = {root: Knowledge(bounds) for root in roots}
+    indices = range(len(problem.pieces))
+    known: dict[int | None, Tightening] = {
+        piece_index: Tightening(bounds) for piece_index in indices
+    }
     if "dependencies" in options.without and options.formulation != "lambda":
         return known
     until = _share(deadline, _RELATIONS_SHARE, _RELATIONS_SECONDS)
-    rounds = math.ceil(len(roots) / runner.size)
+    rounds = math.ceil(len(indices) / runner.size)
     seconds = max(until - time.monotonic(), 0.0) / rounds
-    tasks = [RelatePiece(root, bounds, seconds) for root in roots]
-    # What follows without a solver takes its time, too, and is worth waiting for.
+    tasks = [RelatePiece(piece_index, bounds, seconds) for piece_index in indices]
+    # The parts that need no solver also take time, and are worth waiting for.
     for task, found in runner.answers(tasks, max(until, min(deadline, until + _RELATIONS_SECONDS))):
         assert isinstance(task, RelatePiece)
         assert isinstance(found, Related)
-        known[task.root] = Knowledge(bounds, found.relations, found.hexagons)
+        known[task.piece_index] = Tightening(bounds, found.relations, found.hexagons)
     return known

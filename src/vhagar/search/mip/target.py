@@ -1,11 +1,11 @@
-"""The search for one goal: all pieces of the perturbation, one MIP each.
+"""The search for one target: one MIP for each piece of the perturbation.
 
-Pieces take turns in slices of time that double, so that every piece gets a bound early and a hard
-one all the time it needs. A piece whose rows are a relaxation (a range of contrasts) is split when
-its MIP is solved and its bound still matters. A solver's word that there is nothing to be found is
-checked, like everything that it says.
+Pieces take turns in time slices that double, so that every piece gets a bound early and a hard one
+all the time it needs. A piece whose rows are a relaxation (a range of contrasts) is split if its
+bound still matters when its MIP is solved. If a solver reports infeasibility, that is checked, like
+everything that a solver reports.
 
-What was prepared for a piece (bounds, relations, hexagons) holds for its parts as well.
+The facts prepared for a piece (bounds, relations, hexagons) also hold for its parts.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from vhagar.reduction import Reduced
 from vhagar.relaxation import Bounds, largest_confidence
 from vhagar.result import Witness
 from vhagar.result.witness import RestoredCheck
-from vhagar.search.mip.encoding import Encoding, Knowledge, encode, known_ranges
+from vhagar.search.mip.encoding import Encoding, Tightening, encode, known_ranges
 from vhagar.search.mip.hexagons import hexagons_of
-from vhagar.search.mip.infeasibility_check import infeasibility_check
+from vhagar.search.mip.infeasibility_check import infeasibility_model
 from vhagar.search.mip.messages import CandidateFound, Message, NodesSearched, UpperFound
 from vhagar.search.mip.options import MipOptions
-from vhagar.search.mip.polish import Candidate, Polish, first_accepted
+from vhagar.search.mip.polish import Polish, WitnessCandidate, first_accepted
 from vhagar.search.mip.preparation import UNPREPARED, Prepared
 from vhagar.solver.backends import AbstractModel, Solved, SolveStatus, backend_named
 
@@ -42,9 +42,9 @@ _VISIBLE_MARGIN = 1e-4
 
 @dataclass(eq=False)
 class _Open:
-    """A piece that is not settled: its bound, and how long its next turn is."""
+    """An open piece with its bound and the length of its next time slice."""
 
-    root: int | None
+    piece_index: int | None
     piece: AbstractPiece | None
     upper: float
     slice: float = _FIRST_SLICE
@@ -52,9 +52,9 @@ class _Open:
 
 @dataclass(frozen=True, eq=False)
 class _Turn:
-    """A piece whose MIP is being solved. It asks for a confidence of at least `least`.
+    """A piece whose MIP is being solved, for a confidence of at least `least`.
 
-    `cutoff` is the same, but for inputs of no confidence, of which there is nothing to say.
+    `cutoff` is the same, except that `least` may be slightly negative for the sake of ties.
     """
 
     current: _Open
@@ -66,12 +66,12 @@ class _Turn:
 
 
 class TargetSearch:
-    """Searches one goal, sending what it finds; `should_stop` is polled throughout."""
+    """Searches one target and sends what it finds; polls `should_stop` throughout."""
 
     def __init__(
         self,
         reduced: Reduced,
-        goal: int | None,
+        target: int | None,
         options: MipOptions,
         send: Callable[[Message], None],
         should_stop: Callable[[], bool],
@@ -79,43 +79,43 @@ class TargetSearch:
     ) -> None:
         self._problem = problem = reduced.problem
         self._prepared = prepared
-        self._goal = goal
+        self._target = target
         self._options = options
         self._send = send
         self._should_stop = should_stop
         self._backend = backend_named(options.solver)
         self._check = RestoredCheck(reduced)
-        # Whichever target it was found for: less is of no interest.
+        # The best confidence so far, for any target; smaller ones do not matter.
         self._lower = prepared.lower
         domain = problem.domain
         box = Bounds(np.full(domain.size, domain.lower), np.full(domain.size, domain.upper))
         trivial = max(largest_confidence(problem.network, box, problem.source), 0.0)
-        roots: list[tuple[int | None, AbstractPiece | None]] = [(None, None)]
-        if goal is not None:
-            roots = list(enumerate(problem.pieces))
-        self._open = [_Open(root, piece, trivial) for root, piece in roots]
+        pieces: list[tuple[int | None, AbstractPiece | None]] = [(None, None)]
+        if target is not None:
+            pieces = list(enumerate(problem.pieces))
+        self._open = [_Open(piece_index, piece, trivial) for piece_index, piece in pieces]
         self._announced = trivial
         self._counted = 0  # nodes of the MIP that is being solved
 
     def run(self) -> None:
-        """Until no piece's bound matters any more, or until stopped."""
+        """Search until no piece's bound matters any more, or until stopped."""
         while self._open and not self._should_stop():
             current = max(self._open, key=lambda item: (-item.slice, item.upper))
             if self._matters(current.upper):
                 self._turn(current)
             else:
-                self._close(current)  # its bound still counts
+                self._close(current)  # keeps its bound
 
     def _matters(self, upper: float) -> bool:
         return upper - self._lower > self._options.relative_gap * upper
 
     def _turn(self, current: _Open) -> None:
         """Solve one piece's MIP for a while."""
-        encoding = encode(self._problem, current.piece, self._goal, self._knowledge_of(current))
+        encoding = encode(self._problem, current.piece, self._target, self._tightening_of(current))
         model = self._backend(encoding.arrays, encoding.delta)
         lower = encoding.arrays.column_lower.copy()
         upper = encoding.arrays.column_upper
-        # Only better inputs than the best witness are of interest.
+        # Only inputs better than the best witness matter.
         cutoff = min(self._lower, float(upper[encoding.delta]))
         if cutoff > 0:
             lower[encoding.delta] = cutoff
@@ -138,15 +138,19 @@ class TargetSearch:
         current.slice *= 2
         self._conclude(turn, solved)
 
-    def _knowledge_of(self, current: _Open) -> Knowledge:
-        """What is known of the problem's piece that this one is, or is a part of."""
-        known = self._prepared.of(current.root)
-        if current.root is None or current.piece is None or self._options.formulation != "lambda":
+    def _tightening_of(self, current: _Open) -> Tightening:
+        """The facts about the problem's piece that this one is, or is a part of."""
+        known = self._prepared.of(current.piece_index)
+        if (
+            current.piece_index is None
+            or current.piece is None
+            or self._options.formulation != "lambda"
+        ):
             return known
-        whole = self._problem.pieces[current.root] is current.piece
+        whole = self._problem.pieces[current.piece_index] is current.piece
         if whole and known.hexagons is not None:
             return known
-        # A part has tighter hexagons of its own.
+        # A part of a piece has tighter hexagons.
         network, piece = self._problem.network, current.piece
         ranges = known_ranges(network, piece, known.bounds)
         return replace(
@@ -154,8 +158,8 @@ class TargetSearch:
         )
 
     def _start(self, encoding: Encoding) -> Array | None:
-        """The attack's hints as values to begin with."""
-        hints = self._prepared.hints.get(self._goal)
+        """The attack's hints as a partial start."""
+        hints = self._prepared.hints.get(self._target)
         if hints is None or not self._backend.capabilities.partial_start:
             return None
         from vhagar.search.mip.attack_phase import start_of
@@ -163,30 +167,30 @@ class TargetSearch:
         return start_of(encoding, hints)
 
     def _conclude(self, turn: _Turn, solved: Solved) -> None:
-        """What a solver's answer means for its piece."""
+        """Draw the conclusions from a solver's answer for its piece."""
         current = turn.current
         if solved.solution is not None:
             self._found(current, turn.encoding, solved.solution)
         if solved.status is SolveStatus.INFEASIBLE:
-            solved = self._second_opinion(turn)
+            solved = self._check_infeasibility(turn)
         elif solved.status is not SolveStatus.FAILED:
             self._bounded(current, solved.bound, turn.cutoff)
             if solved.status is SolveStatus.OPTIMAL:
                 if self._matters(current.upper):
-                    self._look_beyond_ties(turn)
+                    self._search_beyond_ties(turn)
                 self._refine(current)
                 return
-        # A failure has no more to say. An early end is final if it was not for lack of time, as
-        # another turn would end alike. Either way the piece's last bound stays.
+        # After a failure, or an early end that was not for lack of time, another turn would end
+        # alike: the piece keeps its last bound.
         early = solved.status is SolveStatus.STOPPED
         if not early or (math.isinf(turn.time_limit) and not self._should_stop()):
             self._close(current)
 
-    def _second_opinion(self, turn: _Turn) -> Solved:
-        """The MIP is said to be infeasible: see by how much, and take the bound that proves it."""
-        question = infeasibility_check(turn.encoding, turn.least)
-        model = self._backend(question.arrays, question.v)
-        room, row_lower = question.room(model.outward)
+    def _check_infeasibility(self, turn: _Turn) -> Solved:
+        """The MIP was reported infeasible: find by how much, and use the bound that proves it."""
+        check = infeasibility_model(turn.encoding, turn.least)
+        model = self._backend(check.arrays, check.v)
+        room, row_lower = check.room(model.outward)
         best = math.inf
 
         def bounded(bound: float) -> None:
@@ -194,7 +198,7 @@ class TargetSearch:
             best = min(best, bound) if math.isfinite(bound) else best
 
         solved = model.solve(
-            row_lower=(question.target_rows, row_lower),
+            row_lower=(check.target_rows, row_lower),
             time_limit=turn.time_limit,
             seed=self._options.seed,
             on_bound=bounded,
@@ -207,10 +211,10 @@ class TargetSearch:
         proved = best < 0 and solved.status is SolveStatus.STOPPED
         return Solved(SolveStatus.OPTIMAL, best, None) if proved else solved
 
-    def _look_beyond_ties(self, turn: _Turn) -> None:
-        """The optimum may be a mere tie that no check accepts: ask for a margin, for a witness.
+    def _search_beyond_ties(self, turn: _Turn) -> None:
+        """Solve again with a margin, because the optimum may be a tie that the check rejects.
 
-        What comes of it bounds nothing.
+        This can find a witness; it bounds nothing.
         """
         encoding, current = turn.encoding, turn.current
         lower = encoding.arrays.column_lower.copy()
@@ -230,13 +234,13 @@ class TargetSearch:
             self._found(current, encoding, solved.solution)
 
     def _count(self, nodes: int) -> None:
-        """Pass on what is new in a count that only grows."""
+        """Report the increase of a solver's node count."""
         if nodes > self._counted:
             self._send(NodesSearched(nodes - self._counted))
             self._counted = nodes
 
     def _bounded(self, current: _Open, bound: float, cutoff: float) -> None:
-        """A bound on what is better than `cutoff`; nothing was said about the rest."""
+        """Use a solver's bound, which covers only inputs with a confidence above `cutoff`."""
         upper = max(bound, cutoff)
         if math.isfinite(bound) and upper < current.upper:
             current.upper = upper
@@ -249,7 +253,7 @@ class TargetSearch:
             self._announced = upper
             self._send(UpperFound(upper))
 
-    # The largest bound of the pieces that are settled.
+    # The largest bound of the closed pieces.
     _closed_upper = 0.0
 
     def _close(self, current: _Open) -> None:
@@ -258,33 +262,35 @@ class TargetSearch:
         self._announce()
 
     def _refine(self, current: _Open) -> None:
-        """A solved MIP: done if its rows are exact, else split where the bound still matters."""
+        """After a solved MIP: close the piece, or split it if its rows are not exact."""
         children = current.piece.split() if current.piece is not None else ()
         if self._is_exact(current.piece) or not children or not self._matters(current.upper):
             self._close(current)
             return
         self._open.remove(current)
-        self._open += [_Open(current.root, child, current.upper) for child in children]
+        self._open += [_Open(current.piece_index, child, current.upper) for child in children]
 
     def _is_exact(self, piece: AbstractPiece | None) -> bool:
-        """Whether the model says exactly what the piece is, to this solver."""
+        """Whether the MIP, with this solver, represents the piece exactly."""
         if piece is None or piece.exact_rows:
             return True
         return self._backend.capabilities.products and piece.exact_products
 
     def _found(self, current: _Open, encoding: Encoding, point: Array) -> None:
-        """A solution of the MIP: polish it, check it, send it if it is better."""
+        """Polish a solution of the MIP, check it, and send it if it is better."""
         if not (np.isfinite(point).all() and point[encoding.delta] > self._lower):
             return
         parameters = None if encoding.parameters is None else encoding.parameters.value(point)
-        polish = Polish(self._problem, current.piece, self._goal)
+        polish = Polish(self._problem, current.piece, self._target)
         candidates = polish.candidates(point[encoding.x], parameters)
-        best = first_accepted(candidates, lambda candidate: self._accepts(current.root, candidate))
+        best = first_accepted(
+            candidates, lambda candidate: self._accepts(current.piece_index, candidate)
+        )
         if best is not None:
-            self._send(CandidateFound(current.root, best))
+            self._send(CandidateFound(current.piece_index, best))
 
-    def _accepts(self, root: int | None, candidate: Candidate) -> bool:
-        verdict = self._check(self._goal, candidate.x, root, candidate.parameters)
+    def _accepts(self, piece_index: int | None, candidate: WitnessCandidate) -> bool:
+        verdict = self._check(self._target, candidate.x, piece_index, candidate.parameters)
         if not isinstance(verdict, Witness) or verdict.confidence <= self._lower:
             return False
         self._lower = verdict.confidence
@@ -292,5 +298,5 @@ class TargetSearch:
 
 
 def stopwatch(deadline: float) -> Callable[[], bool]:
-    """Whether the deadline on the monotonic clock has passed."""
+    """A function that says whether the deadline on the monotonic clock has passed."""
     return lambda: time.monotonic() > deadline

@@ -1,4 +1,4 @@
-"""Work that is shared by all targets, done by processes or here, one task at a time."""
+"""Tasks of the preparation that all targets share, run in worker processes or in this one."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ ShouldStop = Callable[[], bool]
 
 @dataclass(frozen=True, eq=False)
 class BoundNeuron:
-    """Bound one value leaving a linear layer, of a copy with inputs in a box, by LP and MIP."""
+    """Bound one output of a linear layer, for inputs in a box, by LP and MIP."""
 
     copy: int
     position: int
@@ -45,20 +45,22 @@ class BoundNeuron:
 
 @dataclass(frozen=True, eq=False)
 class RelatePiece:
-    """Find the relations between the copies of a piece, and its hexagons where they are wanted."""
+    """Find the relations between the copies for a piece, and its hexagons if needed."""
 
-    root: int
+    piece_index: int
     bounds: ConcreteBounds
     seconds: float
 
 
 @dataclass(frozen=True, eq=False)
 class Related:
+    """The answer to `RelatePiece`."""
+
     relations: tuple[Relations, ...] | None
     hexagons: list[Hexagons] | None
 
 
-Task = BoundNeuron | RelatePiece
+PreparationTask = BoundNeuron | RelatePiece
 
 # With fewer seconds for a piece, no solver is used and nothing is refined.
 _WORTH_ASKING = 0.5
@@ -67,7 +69,7 @@ _PATIENCE = 2.0
 
 
 class BoundsWorker:
-    """Where tasks are worked on. Models are kept while they are of use."""
+    """Performs tasks; keeps the model of the layer that it last bounded."""
 
     def __init__(self, problem: Problem, options: MipOptions) -> None:
         self._problem = problem
@@ -75,8 +77,8 @@ class BoundsWorker:
         self._backend = backend_named(options.solver)
         self._model: tuple[tuple[int, int], LayerModel] | None = None
 
-    def work(self, task: Task, should_stop: ShouldStop = lambda: False) -> Any:
-        """The answer to a task: a pair of bounds, or `Related`."""
+    def work(self, task: PreparationTask, should_stop: ShouldStop = lambda: False) -> Any:
+        """Perform a task; returns a pair of bounds, or `Related`."""
         if isinstance(task, BoundNeuron):
             model = self._model_of(task)
             return model.bounds(task.neuron, task.seconds, self._options.seed, should_stop)
@@ -91,7 +93,7 @@ class BoundsWorker:
         return self._model[1]
 
     def _relate(self, task: RelatePiece, should_stop: ShouldStop) -> Related:
-        network, piece = self._problem.network, self._problem.pieces[task.root]
+        network, piece = self._problem.network, self._problem.pieces[task.piece_index]
         patient = task.seconds >= _WORTH_ASKING
         ranges = known_ranges(network, piece, task.bounds)
         relations = hexagons = None
@@ -110,18 +112,20 @@ class BoundsWorker:
         return Related(relations, hexagons)
 
 
-class AbstractTaskRunner(ABC):
-    """Works on tasks. `size` is how many at a time."""
+class AbstractRunner(ABC):
+    """Runs tasks, `size` at a time."""
 
     size: int
 
     @abstractmethod
-    def answers(self, tasks: Sequence[Task], deadline: float) -> Iterator[tuple[Task, Any]]:
-        """Each task with its answer, in any order; those not done at the deadline are left out."""
+    def answers(
+        self, tasks: Sequence[PreparationTask], deadline: float
+    ) -> Iterator[tuple[PreparationTask, Any]]:
+        """Each task that is done by the deadline, with its answer, in any order."""
 
 
-class TasksHere(AbstractTaskRunner):
-    """Everything in this process, one task after the other."""
+class InProcessRunner(AbstractRunner):
+    """Runs tasks in this process, one after the other."""
 
     size = 1
 
@@ -129,7 +133,9 @@ class TasksHere(AbstractTaskRunner):
         self._worker = worker
         self._should_stop = should_stop
 
-    def answers(self, tasks: Sequence[Task], deadline: float) -> Iterator[tuple[Task, Any]]:
+    def answers(
+        self, tasks: Sequence[PreparationTask], deadline: float
+    ) -> Iterator[tuple[PreparationTask, Any]]:
         for task in tasks:
             left = deadline - time.monotonic()
             if self._should_stop() or (left <= 0 and isinstance(task, BoundNeuron)):
@@ -138,8 +144,11 @@ class TasksHere(AbstractTaskRunner):
             yield limited, self._worker.work(limited, self._should_stop)
 
 
-class TasksInPool(AbstractTaskRunner):
-    """Workers of a pool. Messages of others in the same pool go to `on_other`, silence is None."""
+class PoolRunner(AbstractRunner):
+    """Runs tasks in workers of a pool.
+
+    `on_other` is called with the messages of other workers, and with None if there is no message.
+    """
 
     def __init__(
         self,
@@ -148,20 +157,24 @@ class TasksInPool(AbstractTaskRunner):
         size: int,
         pool: AbstractPool,
         on_other: Callable[[tuple[Any, Any] | None], None],
-        on_trouble: Callable[[str], None],
+        on_failure: Callable[[str], None],
     ) -> None:
         self.size = size
         self._pool = pool
-        self._workers: TaskWorkers[Task] = TaskWorkers(pool, (_serve, (problem, options)))
+        self._workers: TaskWorkers[PreparationTask] = TaskWorkers(
+            pool, (_serve, (problem, options))
+        )
         self._on_other = on_other
-        self._on_trouble = on_trouble
+        self._on_failure = on_failure
 
     def stop(self) -> None:
         self._workers.stop()
 
-    def answers(self, tasks: Sequence[Task], deadline: float) -> Iterator[tuple[Task, Any]]:
+    def answers(
+        self, tasks: Sequence[PreparationTask], deadline: float
+    ) -> Iterator[tuple[PreparationTask, Any]]:
         waiting, workers = list(tasks)[::-1], self._workers
-        # Tasks know their own time; who has begun one in time may finish it.
+        # Tasks have their own time limits; a task that was started in time may finish.
         patience = deadline + _PATIENCE
         while self.size and time.monotonic() < patience:
             if time.monotonic() >= deadline:
@@ -179,16 +192,16 @@ class TasksInPool(AbstractTaskRunner):
             if isinstance(message, SolverMissing):
                 raise SolverUnavailable(message.reason)
             if isinstance(message, Finished):
-                self.size -= 1  # whatever ended it would end the next one, too
-                self._on_trouble(f"a part of the preparation failed: {message.error}")
+                self.size -= 1  # the same would probably happen to its successor
+                self._on_failure(f"a part of the preparation failed: {message.error}")
             elif answered is not None:
                 yield answered, message
-        # Whoever is still at work is stuck.
+        # Workers that are still busy are stuck.
         workers.cancel_all()
 
 
 def _serve(argument: tuple[Problem, MipOptions], channel: Channel) -> None:
-    """What runs in a worker: tasks in, answers out, until the parent ends it."""
+    """Answer tasks in a worker until the parent ends it."""
     try:
         worker = BoundsWorker(*argument)
         while True:
