@@ -55,6 +55,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         "*_FEW",
         "*_MOST_KEPT",
         "*_MOST_CONTEXTS",
+        "*_MOST_MODELS",
         "*_MOST_REGIONS",
         "*_MOST_BASES",
         "*_CPU_BYTES",
