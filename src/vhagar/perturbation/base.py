@@ -275,6 +275,8 @@ class Perturbation(ABC):
     """A perturbation with its range. `str` gives the textual form that `parse` reads."""
 
     name: ClassVar[str]
+    # Whether every piece is an affine map, on top of which another perturbation can come.
+    affine: bool = False
     # Whether the textual form says it all; a certificate keeps the maps of those that it does not.
     by_text: bool = True
 

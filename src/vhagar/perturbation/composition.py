@@ -19,13 +19,8 @@ from vhagar.perturbation.domain import Domain
 from vhagar.perturbation.linf import Linf
 from vhagar.perturbation.linf_ball import LinfBallPiece
 from vhagar.perturbation.maps import AffineMap
-from vhagar.perturbation.occlusion import Occlusion
-from vhagar.perturbation.rotation import Rotation
-from vhagar.perturbation.translation import Translation
-from vhagar.perturbation.user import AffinePerturbation
 from vhagar.solver.linear_model import Columns
 
-FIRST = (Occlusion, Translation, Rotation, AffinePerturbation)
 SECOND = (Brightness, Linf)
 
 
@@ -39,14 +34,11 @@ class Composition(Perturbation):
     name = "composition"
 
     def __post_init__(self) -> None:
-        if not isinstance(self.first, FIRST) or not isinstance(self.second, SECOND):
+        if not self.first.affine or not isinstance(self.second, SECOND):
             raise InvalidInput(
                 f"{self.first} and {self.second} cannot be composed; first comes occlusion, "
-                "translation, rotation by one angle or a user-defined map, then brightness or linf"
-            )
-        if isinstance(self.first, Rotation) and self.first.angle[0] != self.first.angle[1]:
-            raise InvalidInput(
-                f"{self.first} turns by a range of angles; only one angle can be composed"
+                "translation, rotation (only one angle) or a user-defined map, then brightness "
+                "or linf"
             )
 
     @property

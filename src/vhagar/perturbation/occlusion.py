@@ -29,6 +29,7 @@ class Occlusion(Perturbation):
     width: tuple[int, int]
 
     name = "occlusion"
+    affine = True
 
     def __init__(self, row: GivenRange, column: GivenRange, width: GivenRange) -> None:
         object.__setattr__(self, "row", as_integer_range(row, "the row of occlusion"))

@@ -41,6 +41,10 @@ class Rotation(Perturbation):
     def __init__(self, angle: GivenRange) -> None:
         object.__setattr__(self, "angle", as_range(angle, "the angle of rotation"))
 
+    @property
+    def affine(self) -> bool:  # type: ignore[override]
+        return self.angle[0] == self.angle[1]
+
     def pieces(self, domain: Domain, clip: bool = True) -> tuple[AbstractPiece, ...]:
         require_within(self.angle, -360, 360, "the angle of rotation", "degrees")
         low, high = self.angle

@@ -29,6 +29,7 @@ class Translation(Perturbation):
     columns: tuple[int, int]
 
     name = "translation"
+    affine = True
 
     def __init__(self, rows: GivenRange, columns: GivenRange) -> None:
         object.__setattr__(self, "rows", as_integer_range(rows, "tx of translation"))

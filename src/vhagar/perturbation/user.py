@@ -44,6 +44,7 @@ class AffinePerturbation(Perturbation):
     """
 
     name = "affine"
+    affine = True
     by_text = False
 
     @abstractmethod

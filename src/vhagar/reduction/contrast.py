@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from vhagar.network import AbstractLayer, AbstractLinear, Network, Relu, SparseAffine
-from vhagar.perturbation import AbstractPiece, Contrast, Domain
+from vhagar.perturbation import AbstractPiece, Domain
 from vhagar.perturbation.domain import Array
 from vhagar.perturbation.relaxed import ModelImage, RelaxedPair, picked
 from vhagar.perturbation.support import Support
@@ -129,12 +129,11 @@ class Homogeneous(AbstractReduction):
 
 
 def _applies(problem: Problem) -> bool:
-    domain, contrast = problem.domain, isinstance(problem.perturbation, Contrast)
-    formulas = [piece.formula for piece in problem.pieces if piece.formula is not None]
-    bilinear = any(each.product and each.map.lower[0] < each.map.upper[0] for each in formulas)
-    clips = any(each.clip for each in formulas)
+    formulas = [piece.formula for piece in problem.pieces]
+    products = all(each is not None and each.product and not each.clip for each in formulas)
+    ranges = any((low < high).all() for low, high in (p.parameter_bounds for p in problem.pieces))
     # With another range black is not 0, or 1 is not among the inputs.
-    if not contrast or clips or not bilinear or (domain.lower, domain.upper) != (0.0, 1.0):
+    if not (products and ranges) or (problem.domain.lower, problem.domain.upper) != (0.0, 1.0):
         return False
     linear = [layer for layer in problem.network.layers if isinstance(layer, AbstractLinear)]
     fits = sum(layer.out_size * layer.fan_in for layer in linear) <= _MOST_ENTRIES
