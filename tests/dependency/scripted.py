@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 
@@ -12,11 +17,12 @@ from vhagar.dependency import (
     DependencyOptions,
     Order,
     Relations,
-    Verdict,
-    Watch,
+    SignStatus,
+    algorithm,
     find_dependencies,
 )
 from vhagar.perturbation import AbstractPiece, Domain, parse
+from vhagar.solver.backends import Solved, SolveStatus
 from vhagar.solver.linear_model import LinearArrays
 
 from .exact import the_piece
@@ -35,33 +41,60 @@ def order_at(known: Relations, neuron: int) -> Order | None:
     return by_place.get(neuron)
 
 
-def believed(found: Dependencies) -> dict[Verdict, int]:
-    return found.statistics[HIDDEN].questions
+@dataclass(frozen=True)
+class Watch:
+    """What a script may do: report, and look whether it should stop."""
+
+    time_limit: float
+    on_bound: Callable[[float], None]
+    on_solution: Callable[[np.ndarray], None]
+    should_stop: Callable[[], bool]
+
+
+# Returns the bound in the end, or minus infinity for an infeasible model.
+Script = Callable[[Watch, int], float]
 
 
 class Scripted:
-    """Runs a script for each question, and keeps what it was asked."""
+    """Runs a script for each question."""
 
     outward = 1e-6
 
-    def __init__(self, script: Callable[[Watch, int], float]) -> None:
+    def __init__(self, script: Script) -> None:
         self._script = script
         self._objective = 0
-        self.watches: list[Watch] = []
 
     def __call__(self, arrays: LinearArrays, objective: int) -> Scripted:
         self._objective = objective
         return self
 
-    def maximise(self, watch: Watch) -> float:
-        self.watches.append(watch)
-        return self._script(watch, self._objective)
+    def solve(self, *, seed: int, **given: Any) -> Solved:
+        bound = self._script(Watch(**given), self._objective)
+        if bound == -math.inf:
+            return Solved(SolveStatus.INFEASIBLE, math.inf, None)
+        return Solved(SolveStatus.STOPPED, bound, None)
 
 
-def ask(network: Network, script: Callable[[Watch, int], float], **given: object) -> Dependencies:
+def answered(
+    network: Network, piece: AbstractPiece, **given: Any
+) -> tuple[Dependencies, Counter[SignStatus]]:
+    """The dependencies, and how often the questions had each answer."""
+    statuses: Counter[SignStatus] = Counter()
+    answer = algorithm._Search._answer
+
+    def recorded(*arguments: Any) -> Any:
+        found = answer(*arguments)
+        statuses[found.status] += 1
+        return found
+
+    with patch.object(algorithm._Search, "_answer", recorded):
+        return find_dependencies(network, piece, **given), statuses
+
+
+def ask(network: Network, script: Script, **given: Any) -> tuple[Dependencies, Counter[SignStatus]]:
     piece = brightened("brightness([0.1,0.5])")
     given = {"options": ASK_ALL, **given}
-    return find_dependencies(network, piece, backend=Scripted(script), **given)
+    return answered(network, piece, backend=Scripted(script), **given)
 
 
 def solution(objective: int, value: float) -> np.ndarray:

@@ -10,8 +10,7 @@ import pytest
 from vhagar import Network
 from vhagar.dependency import (
     DependencyOptions,
-    Verdict,
-    Watch,
+    SignStatus,
     find_dependencies,
 )
 from vhagar.errors import SolverFailure
@@ -25,8 +24,9 @@ from .scripted import (
     HIDDEN,
     SHAPE,
     Scripted,
+    Watch,
+    answered,
     ask,
-    believed,
     solution,
 )
 
@@ -39,8 +39,8 @@ def test_a_proved_sign_stops_the_search(network: Network) -> None:
         assert watch.should_stop()
         return math.inf
 
-    found = ask(network, script)
-    assert set(believed(found)) == {Verdict.PROVED}
+    _found, statuses = ask(network, script)
+    assert set(statuses) == {SignStatus.PROVED}
 
 
 def test_a_solution_of_the_other_sign_stops_the_search(network: Network) -> None:
@@ -51,8 +51,8 @@ def test_a_solution_of_the_other_sign_stops_the_search(network: Network) -> None
         assert watch.should_stop()
         return 0.5
 
-    found = ask(network, script)
-    assert set(believed(found)) == {Verdict.REFUTED}
+    found, statuses = ask(network, script)
+    assert set(statuses) == {SignStatus.REFUTED}
     assert len(found.layers[HIDDEN]) == 0
 
 
@@ -64,8 +64,8 @@ def test_about_0_stops_only_when_no_sign_can_be_proved(network: Network) -> None
         assert watch.should_stop()
         return 1e-6
 
-    found = ask(network, script)
-    assert set(believed(found)) == {Verdict.NEARLY}
+    found, statuses = ask(network, script)
+    assert set(statuses) == {SignStatus.NEARLY}
     known = found.layers[HIDDEN]
     assert not known.exact.any()
     assert set(abs(known.gap_lower).tolist()) <= {1e-6, math.inf}
@@ -73,8 +73,8 @@ def test_about_0_stops_only_when_no_sign_can_be_proved(network: Network) -> None
 
 @pytest.mark.parametrize("bound", [math.nan, math.inf, 0.5, 3e-6])
 def test_a_bound_that_is_no_answer(network: Network, bound: float) -> None:
-    found = ask(network, lambda watch, objective: bound)
-    assert set(believed(found)) == {Verdict.UNDECIDED}
+    found, statuses = ask(network, lambda watch, objective: bound)
+    assert set(statuses) == {SignStatus.UNDECIDED}
     assert len(found.layers[HIDDEN]) == 0
 
 
@@ -83,16 +83,18 @@ def test_a_failure_is_no_answer(network: Network) -> None:
         watch.on_bound(-1.0)
         raise SolverFailure("out of order")
 
-    found = ask(network, script)
-    assert set(believed(found)) == {Verdict.UNDECIDED}
+    found, statuses = ask(network, script)
+    assert set(statuses) == {SignStatus.UNDECIDED}
     assert len(found.layers[HIDDEN]) == 0
 
 
 @pytest.mark.parametrize(
-    ("second", "verdict"),
-    [(-0.5, Verdict.PROVED), (0.5, Verdict.UNDECIDED), (-math.inf, Verdict.UNDECIDED)],
+    ("second", "status"),
+    [(-0.5, SignStatus.PROVED), (0.5, SignStatus.UNDECIDED), (-math.inf, SignStatus.UNDECIDED)],
 )
-def test_nothing_feasible_needs_a_bound(network: Network, second: float, verdict: Verdict) -> None:
+def test_nothing_feasible_needs_a_bound(
+    network: Network, second: float, status: SignStatus
+) -> None:
     """Is the neuron never active? A status alone does not say so, a bound on it does."""
     objectives: list[int] = []
 
@@ -100,9 +102,9 @@ def test_nothing_feasible_needs_a_bound(network: Network, second: float, verdict
         objectives.append(objective)
         return -math.inf if len(objectives) % 2 else second
 
-    found = ask(network, script)
-    assert set(believed(found)) == {verdict}
-    assert len(found.layers[HIDDEN]) == (3 if verdict is Verdict.PROVED else 0)
+    found, statuses = ask(network, script)
+    assert set(statuses) == {status}
+    assert len(found.layers[HIDDEN]) == (3 if status is SignStatus.PROVED else 0)
     assert found.layers[HIDDEN].exact.all()
 
 
@@ -110,7 +112,7 @@ def test_no_question_after_the_deadline(network: Network) -> None:
     def script(watch: Watch, _: int) -> float:
         raise AssertionError("a question was asked")
 
-    found = ask(network, script, deadline=5.0, clock=lambda: 5.0)
+    found, _statuses = ask(network, script, deadline=5.0, clock=lambda: 5.0)
     # What follows without a solver is still there.
     assert len(found.layers[1]) == 2
     assert len(found.layers[HIDDEN]) == 0
@@ -130,9 +132,9 @@ def test_the_time_left_is_the_limit(network: Network) -> None:
         return math.inf
 
     options = DependencyOptions(samples=0, question_time=4.0)
-    found = ask(network, script, deadline=105.0, clock=lambda: now, options=options)
+    _found, statuses = ask(network, script, deadline=105.0, clock=lambda: now, options=options)
     assert limits == [4.0, 2.0]
-    assert believed(found)[Verdict.UNDECIDED] >= 3
+    assert statuses[SignStatus.UNDECIDED] >= 3
 
 
 def test_the_search_ends_at_a_layer_without_relations() -> None:
@@ -158,8 +160,8 @@ def test_only_where_the_bounds_leave_an_order_possible() -> None:
 
     def count(one: Bounds, two: Bounds) -> int:
         backend = Scripted(lambda watch, objective: math.inf)
-        find_dependencies(network, piece, ([one], [two]), ASK_ALL, backend=backend)
-        return len(backend.watches)
+        given = {"bounds": ([one], [two]), "options": ASK_ALL, "backend": backend}
+        return answered(network, piece, **given)[1].total()
 
     def between(low: float, high: float) -> Bounds:
         return Bounds(np.full(2, low), np.full(2, high))
@@ -179,5 +181,5 @@ def test_numbers_beyond_float64_are_not_for_solvers(network: Network) -> None:
         Bounds(np.full(layer.out_size, -np.inf), np.full(layer.out_size, np.inf))
         for layer in network.layers
     ]
-    found = ask(network, script, bounds=(every, every))
+    found, _statuses = ask(network, script, bounds=(every, every))
     assert len(found.layers[1]) == 2  # signs need no numbers

@@ -104,7 +104,7 @@ def test_all_rules_and_orders_were_tried() -> None:
         for text in ("brightness([0.3,0.4])", "occlusion(1,1,2)"):
             for piece in parse(text).pieces(Domain(SHAPE), clip=False):
                 found = checked(network, piece, rng, ASK)
-                for layer in found.statistics:
-                    seen |= {(kind.order, kind.rule) for kind in layer.relations}
+                for known in found.layers:
+                    seen |= set(zip(known.orders(), map(Rule, known.rule.tolist()), strict=True))
     assert {order for order, _ in seen} == set(Order)
     assert {rule for _, rule in seen} == set(Rule) - {Rule.NONE}

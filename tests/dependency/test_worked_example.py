@@ -15,7 +15,6 @@ from vhagar import Network
 from vhagar.dependency import (
     Dependencies,
     DependencyOptions,
-    Order,
     Relations,
     Rule,
     add_copies,
@@ -96,14 +95,6 @@ def test_three_booleans_less(
     nothing = tuple(known.kept(np.zeros(len(known), dtype=bool)) for known in found.layers)
     assert booleans(nothing) == 2 * (4 + 2)
     assert booleans(found.layers) == booleans(nothing) - 3
-
-
-def test_the_statistics(found: Dependencies) -> None:
-    inputs, _, first, _, second, _ = found.statistics
-    assert (inputs.size, inputs.total(Order.EQUAL), inputs.total(Order.AT_LEAST)) == (16, 15, 1)
-    assert (first.total(Order.EQUAL), first.total(Order.AT_LEAST)) == (3, 1)
-    assert first.total(rule=Rule.PROPAGATION) == first.total() == 4
-    assert (second.total(Order.AT_LEAST), second.total(Order.AT_MOST)) == (1, 1)
 
 
 def test_a_solver_adds_nothing_here(network: Network, blackened: AbstractPiece) -> None:

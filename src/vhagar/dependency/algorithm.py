@@ -1,15 +1,14 @@
 """The paper's Algorithm 1: all dependencies between the two copies, layer by layer.
 
-Four rules, the cheap ones first: the perturbation itself, concrete bounds that do not overlap,
-propagation by the lemma, and questions to a MIP solver where the bounds leave an order possible.
-The search ends at the first layer of neurons without any relation, as published.
+There are four rules, the cheap ones first: the perturbation itself, concrete bounds that do not
+overlap, propagation by the lemma, and questions to a MIP solver where the bounds leave an order
+possible. The search ends at the first layer of neurons without any relation, as published.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -23,16 +22,23 @@ from vhagar.dependency.inputs import (
     moved_pixels,
 )
 from vhagar.dependency.propagation import through_linear, through_relu
-from vhagar.dependency.question import Answer, Question, Verdict, ask, can_be_active, can_exceed
+from vhagar.dependency.question import (
+    Answer,
+    Backend,
+    Question,
+    SignStatus,
+    ask,
+    can_be_active,
+    can_exceed,
+)
 from vhagar.dependency.ranges import ConcreteBounds, Ranges, ranges_of
 from vhagar.dependency.relation import Array, Relations, Rule, joined, no_pairs, same_indices
 from vhagar.dependency.samples import largest_gaps
-from vhagar.dependency.solver import Backend, highs
-from vhagar.dependency.statistics import LayerStatistics, count
 from vhagar.dependency.twin import add_copies
 from vhagar.errors import InvalidInput
 from vhagar.network import AbstractLayer, AbstractLinear, Network, Relu
 from vhagar.perturbation import AbstractPiece
+from vhagar.solver.backends import backend_named
 from vhagar.solver.linear_model import LinearArrays, LinearModel
 
 # Smallest difference between values, or between bounds, that counts, relative to their range.
@@ -41,9 +47,11 @@ _VISIBLE = 1e-6
 
 @dataclass(frozen=True)
 class DependencyOptions:
-    """`optimise`: whether a solver is asked at all, for at most `question_time` seconds each.
+    """Options of `find_dependencies`.
 
-    `samples` random inputs come first, and spare questions whose answer they show.
+    `optimise` says whether a solver is used at all, for at most `question_time` seconds per
+    question. `samples` random inputs come first; a relation that one of them breaks is not asked
+    about.
     """
 
     optimise: bool = True
@@ -60,16 +68,15 @@ class DependencyOptions:
 
 @dataclass(frozen=True, eq=False)
 class Dependencies:
-    """The relations of the input (index 0) and of what leaves layer i (index i + 1)."""
+    """The relations of the input (index 0) and of the outputs of layer i (index i + 1)."""
 
     layers: tuple[Relations, ...]
     ranges: Ranges
-    statistics: tuple[LayerStatistics, ...]
 
 
 @dataclass(frozen=True, eq=False)
 class _State:
-    """Every value with its own copy, and shifted pairs with the way they are shifted."""
+    """Relations of every value to its own copy, and of shifted pairs, with their shift."""
 
     same: Relations
     moved: Relations
@@ -86,16 +93,17 @@ def find_dependencies(
     bounds: ConcreteBounds | None = None,
     options: DependencyOptions | None = None,
     *,
-    backend: Backend = highs,
+    backend: Backend | None = None,
     deadline: float = math.inf,
     clock: Callable[[], float] = time.monotonic,
 ) -> Dependencies:
-    """All relations that hold for every input of the piece.
+    """Find the relations that hold for every input of the piece.
 
-    `bounds` are the concrete bounds of what leaves each layer, for both copies; without them
-    interval arithmetic is used. At the `deadline` on the `clock` no more questions are asked;
-    what follows without them is still derived.
+    `bounds` are the concrete bounds of the outputs of each layer, in both copies; by default they
+    come from interval arithmetic. After the `deadline` on the `clock` no more questions are asked;
+    what follows without them is still derived. The `backend` is HiGHS by default.
     """
+    backend = backend or backend_named("highs")
     search = _Search(network, piece, ranges_of(network, piece, bounds), options, backend)
     return search.run(lambda: deadline - clock())
 
@@ -115,36 +123,28 @@ class _Search:
         self._options = options or DependencyOptions()
         self._backend = backend
         self._layers: list[Relations] = []
-        self._statistics: list[LayerStatistics] = []
         self._seen: list[tuple[Array, Array]] = []
 
     def run(self, time_left: Callable[[], float]) -> Dependencies:
         moved = moved_pixels(self._piece)
         state = _State(changed_pixels(self._piece), moved, common_shift(self._piece, moved))
-        self._settle(state.known, Counter())
+        self._layers.append(state.known)
         last = len(self._network.layers) - 1
         for position, layer in enumerate(self._network.layers):
             state = self._derived(position, layer, state)
-            asked: Counter[Verdict] = Counter()
             neurons = isinstance(layer, Relu) or position == last
             if neurons:
-                same = self._asked(position, layer, state, asked, time_left)
+                same = self._asked(position, layer, state, time_left)
                 state = _State(same, state.moved, state.shift)
-            self._settle(state.known, asked)
+            self._layers.append(state.known)
             if neurons and not len(self._layers[-1]):
                 break
         while len(self._layers) <= len(self._network.layers):
-            self._settle(no_pairs(), Counter())
-        return Dependencies(tuple(self._layers), self._ranges, tuple(self._statistics))
-
-    def _settle(self, known: Relations, asked: Counter[Verdict]) -> None:
-        position = len(self._layers)
-        self._layers.append(known)
-        size = len(self._ranges.first[position].lower)
-        self._statistics.append(count(position, size, known, asked))
+            self._layers.append(no_pairs())
+        return Dependencies(tuple(self._layers), self._ranges)
 
     def _derived(self, position: int, layer: AbstractLayer, state: _State) -> _State:
-        """What follows for a layer without a solver."""
+        """Derive what follows for a layer without a solver."""
         leaving = self._ranges.first[position + 1], self._ranges.second[position + 1]
         if not isinstance(layer, AbstractLinear):
             assert isinstance(layer, Relu)
@@ -175,15 +175,14 @@ class _Search:
         position: int,
         layer: AbstractLayer,
         state: _State,
-        asked: Counter[Verdict],
         time_left: Callable[[], float],
     ) -> Relations:
         """Ask a solver about the neurons without a relation."""
         same = state.same
-        rises, falls = self._open_questions(position, layer, same, asked)
+        rises, falls = self._open_questions(position, layer, same)
         if not (rises.any() or falls.any()) or time_left() <= 0:
             return same
-        # A ReLU's neurons are asked about before it: whether one is active is in the question.
+        # Questions about neurons are about their pre-activations, where they are active.
         active = isinstance(layer, Relu)
         layers = self._layers if active else [*self._layers, state.known]
         model = LinearModel()
@@ -191,9 +190,7 @@ class _Search:
         arrays, s, t = model.arrays(), copies.first[-1], copies.second[-1]
 
         def put(larger: int, smaller: int) -> float:
-            answer = self._answer(arrays, larger, smaller, active, time_left)
-            asked[answer.verdict] += 1
-            return answer.bound
+            return self._answer(arrays, larger, smaller, active, time_left).bound
 
         upper, lower = np.full(len(same), np.inf), np.full(len(same), -np.inf)
         for k in np.flatnonzero(rises | falls).tolist():
@@ -211,36 +208,36 @@ class _Search:
         active: bool,
         time_left: Callable[[], float],
     ) -> Answer:
-        """Whether one column can exceed another, where the first is active."""
+        """Ask whether one column can exceed another where the first is active."""
 
         def put(question: Callable[[], Question]) -> Answer:
             left = time_left()
             if left <= 0:
-                return Answer(Verdict.UNDECIDED)
+                return Answer(SignStatus.UNDECIDED)
             limit, seed = min(left, self._options.question_time), self._options.seed
             return ask(self._backend, question(), limit, seed, lambda: time_left() <= 0)
 
         answer = put(lambda: can_exceed(arrays, larger, smaller, active))
-        if answer.verdict is not Verdict.EMPTY:
+        if answer.status is not SignStatus.EMPTY:
             return answer
-        # Nothing to compare means that the larger one is never active. Only a bound proves it.
+        # If there is nothing to compare, the larger one is never active. Only a bound proves it.
         second = put(lambda: can_be_active(arrays, larger)) if active else answer
-        return second if second.verdict is Verdict.PROVED else Answer(Verdict.UNDECIDED)
+        return second if second.status is SignStatus.PROVED else Answer(SignStatus.UNDECIDED)
 
     def _open_questions(
-        self, position: int, layer: AbstractLayer, same: Relations, asked: Counter[Verdict]
+        self, position: int, layer: AbstractLayer, same: Relations
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Of which neurons to ask whether they can rise, and whether they can fall.
+        """Choose the neurons to ask about: whether they can rise, and whether they can fall.
 
-        As published: only where the concrete bounds lie so that the answer may be no. Linear units
-        are not asked about: the question is about active neurons.
+        As published, only neurons whose concrete bounds leave an order possible. Linear units are
+        skipped, because the question is about active neurons.
         """
         nothing = np.zeros(len(same), dtype=np.bool_)
         if not (self._options.optimise and self._ranges.finite):
             return nothing, nothing
         one, two = self._ranges.first[position + 1], self._ranges.second[position + 1]
         visible = _VISIBLE * np.maximum(one.magnitude, two.magnitude)
-        # Bounds rounded outward differ by a little where the true ranges do not.
+        # Bounds that are rounded outward may differ slightly although the true ranges agree.
         rises = (
             ~same.known & (two.lower - visible <= one.lower) & (two.upper - visible <= one.upper)
         )
@@ -252,8 +249,6 @@ class _Search:
             rises, falls = rises & bends, falls & bends
         if self._options.samples and (rises.any() or falls.any()):
             rose, fell = self._gaps(position + 1)
-            asked[Verdict.SAMPLED] += int((rises & (rose > visible)).sum())
-            asked[Verdict.SAMPLED] += int((falls & (fell > visible)).sum())
             rises, falls = rises & (rose <= visible), falls & (fell <= visible)
         return rises, falls
 

@@ -1,8 +1,8 @@
-"""Perturbation dependencies: what a piece says of the input, before any neuron.
+"""Perturbation dependencies: relations of the input, before any neuron.
 
-A piece says which entries can rise and fall (`changes`), which covers every perturbation, clipped
-or not: a clip shortens a change and never turns it round. Pieces that move pixels, `x_p = R x`,
-also relate a pixel of the image to the pixel it came from.
+A piece says which entries can rise and fall (`changes`), with or without clipping: a clip shortens
+a change and never reverses it. Pieces that move pixels, `x_p = R x`, also relate a pixel of the
+image to the pixel it came from.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from vhagar.perturbation import AbstractPiece
 
 
 def changed_pixels(piece: AbstractPiece) -> Relations:
-    """Every pixel with its own image."""
+    """Relate every pixel to its own image."""
     return same_indices(piece.domain.size).restricted(*piece.changes(), Rule.PERTURBATION)
 
 
 def moved_pixels(piece: AbstractPiece) -> Relations:
-    """Pixels whose value appears, exactly, somewhere else in the image: one place for each."""
+    """Relate pixels to one other position at which exactly their value appears."""
     if piece.formula is None:
         return no_pairs()
     matrix = piece.formula.map.matrix
@@ -46,13 +46,13 @@ def moved_pixels(piece: AbstractPiece) -> Relations:
 
 @dataclass(frozen=True)
 class Shift:
-    """So many rows down and columns right."""
+    """A shift by rows down and columns right."""
 
     down: int
     right: int
 
     def after(self, layer: AbstractLinear) -> Shift | None:
-        """How far a layer's outputs move when its inputs do; None where they just change."""
+        """Return the shift of a layer's outputs, or None if they do not merely shift."""
         if not isinstance(layer, Convolution):
             return None
         (rows, columns) = layer.stride
@@ -61,7 +61,7 @@ class Shift:
         return Shift(self.down // rows, self.right // columns)
 
     def pairs(self, shape: tuple[int, ...]) -> Relations:
-        """Every place of `(channels, rows, columns)` with the one it moves to, if it stays."""
+        """Pair every position of `(channels, rows, columns)` with the one it moves to, if any."""
         _, height, width = shape
         first = np.arange(math.prod(shape)).reshape(shape)
         row, column = np.arange(height) + self.down, np.arange(width) + self.right
@@ -71,7 +71,7 @@ class Shift:
 
 
 def common_shift(piece: AbstractPiece, moved: Relations) -> Shift | None:
-    """The way most of the moved pixels go; a guess that only says where to look."""
+    """Return the most common shift of the moved pixels; a guess that only says where to look."""
     if not len(moved):
         return None
     start, end = (
@@ -86,10 +86,10 @@ def common_shift(piece: AbstractPiece, moved: Relations) -> Shift | None:
 
 
 def alike_through(piece: AbstractPiece, layer: AbstractLinear) -> tuple[Mask, Mask] | None:
-    """Which sums of the first layer can rise and fall, where all pixels change by the same amount.
+    """Find the sums of the first layer that can rise and fall if all pixels change alike.
 
-    The sum of a row's weights then decides. A clip makes the amounts differ, so this is for
-    brightness without one; None for other pieces.
+    The sign of the sum of a row's weights then decides. A clip makes the changes differ, so this
+    holds for brightness without one; None for other pieces.
     """
     if piece.formula is None or not piece.formula.changes_alike:
         return None
@@ -103,7 +103,7 @@ def alike_through(piece: AbstractPiece, layer: AbstractLinear) -> tuple[Mask, Ma
 
 
 def _sign_of_sum(weights: Array) -> float:
-    """The sign of the exact sum, which `fsum` rounds only once; NaN where it overflows."""
+    """Return the sign of the exact sum, which `fsum` rounds only once; NaN on overflow."""
     try:
         return float(np.sign(math.fsum(weights.tolist())))
     except OverflowError:

@@ -23,7 +23,7 @@ from vhagar.relaxation import Bounds
 def through_linear(
     layer: AbstractLinear, below: Relations, pairs: Relations, first: Bounds, second: Bounds
 ) -> Relations:
-    """What the relations of a linear layer's inputs say of pairs of its outputs.
+    """Derive relations of a linear layer's outputs from those of its inputs.
 
     `first` and `second` bound the inputs. No index occurs twice on one side of `below`.
     """
@@ -45,9 +45,9 @@ def through_linear(
 
 
 def through_relu(layer: Relu, pairs: Relations, first: Bounds, second: Bounds) -> Relations:
-    """ReLU keeps every relation. `first` and `second` bound what leaves it.
+    """Pass relations through a ReLU, which keeps them. `first` and `second` bound its outputs.
 
-    A value that is always 0 is not above any other that is at least 0: no linear unit.
+    An output that is always 0 exceeds no other output, except that of a linear unit.
     """
     linear = np.zeros(layer.in_size, dtype=np.bool_) if layer.linear is None else layer.linear
     either = linear[pairs.first] | linear[pairs.second]
@@ -57,7 +57,7 @@ def through_relu(layer: Relu, pairs: Relations, first: Bounds, second: Bounds) -
 
 
 def _selection(below: Relations, size: int) -> sparse.csr_array:
-    """Takes a row over the first copy's inputs to their partners; others vanish."""
+    """Return the matrix that maps the first copy's inputs to their partners."""
     places = (below.first, below.second)
     return sparse.csr_array(
         sparse.coo_array((np.ones(len(below)), places), shape=(size, size), dtype=np.float64)
@@ -65,14 +65,14 @@ def _selection(below: Relations, size: int) -> sparse.csr_array:
 
 
 def _partners(below: Relations, mask: Mask, size: int) -> Mask:
-    """The second copy's side of some pairs, as a mask over all its inputs."""
+    """Return the second copy's side of some pairs as a mask over its inputs."""
     found = np.zeros(size, dtype=np.bool_)
     found[below.second[mask]] = True
     return found
 
 
 def _touches(matrix: sparse.csr_array, plus: Mask, minus: Mask) -> Mask:
-    """Rows with a positive weight on some of `plus` or a negative one on some of `minus`."""
+    """Return the rows with a positive weight on `plus` or a negative one on `minus`."""
     hit = np.where(matrix.data > 0, plus[matrix.indices], minus[matrix.indices])
     hit &= matrix.data != 0
     row = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))

@@ -1,4 +1,4 @@
-"""The concrete bounds of both copies, and what follows from them alone."""
+"""The concrete bounds of both copies, and the relations that follow from them."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from vhagar.network import Network, Relu
 from vhagar.perturbation import AbstractPiece
 from vhagar.relaxation import Bounds, layer_bounds, network_bounds
 
-# What leaves each layer, in the first copy and in the second.
+# Bounds on the outputs of each layer, in the first copy and in the second.
 ConcreteBounds = tuple[Sequence[Bounds], Sequence[Bounds]]
 
 
 @dataclass(frozen=True, eq=False)
 class Ranges:
-    """Bounds on the input (index 0) and on what leaves layer i (index i + 1), in both copies."""
+    """Bounds on the input (index 0) and on the outputs of layer i (index i + 1), in both copies."""
 
     first: tuple[Bounds, ...]
     second: tuple[Bounds, ...]
 
     def meet(self, bounds: ConcreteBounds) -> Ranges:
-        """The better of what is known and of other bounds of what leaves each layer."""
+        """Intersect with other bounds on the outputs of each layer."""
         first, second = (
             (own[0], *(_both(one, two) for one, two in zip(own[1:], given, strict=True)))
             for own, given in zip((self.first, self.second), bounds, strict=True)
@@ -34,12 +34,12 @@ class Ranges:
 
     @property
     def finite(self) -> bool:
-        """Whether a solver can work with them."""
+        """Whether all bounds are finite, as a solver needs them."""
         every = (*self.first, *self.second)
         return all(bool(np.isfinite(bounds.magnitude).all()) for bounds in every)
 
     def compared(self, position: int, pairs: Relations) -> Relations:
-        """Ranges that do not overlap order their values."""
+        """Order pairs whose ranges do not overlap."""
         one, two = self.first[position], self.second[position]
         can_rise = two.upper[pairs.second] > one.lower[pairs.first]
         can_fall = one.upper[pairs.first] > two.lower[pairs.second]
@@ -47,7 +47,7 @@ class Ranges:
 
 
 def ranges_of(network: Network, piece: AbstractPiece, bounds: ConcreteBounds | None) -> Ranges:
-    """The given bounds, checked; by interval arithmetic where none are given."""
+    """Check the given bounds, or compute them by interval arithmetic."""
     if piece.domain.size != network.input_size:
         raise InvalidInput(
             f"the perturbation is over {piece.domain.size} input values but the network takes "

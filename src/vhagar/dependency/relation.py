@@ -20,7 +20,7 @@ Mask = NDArray[np.bool_]
 
 
 class Order(Enum):
-    """How the first copy's value stands to the second's."""
+    """The order of the first copy's value relative to the second's."""
 
     EQUAL = "="
     AT_MOST = "<="
@@ -28,7 +28,7 @@ class Order(Enum):
 
 
 class Rule(IntEnum):
-    """What a relation was derived by."""
+    """The rule that derived a relation."""
 
     NONE = 0
     PERTURBATION = 1
@@ -41,9 +41,9 @@ class Rule(IntEnum):
 class Relations:
     """Relations of one layer's values, each field `(pairs,)`.
 
-    `gap_lower <= z_p[second] - z[first] <= gap_upper`. A side is infinite where nothing is known,
-    and exactly 0 where a sign is proved. A solver within its tolerances may prove a little less
-    than a sign: that side is then a tiny number on the safe side of 0.
+    `gap_lower <= z_p[second] - z[first] <= gap_upper`. A side is infinite if nothing is known,
+    and exactly 0 if the sign is proved. A solver with tolerances may prove slightly less than a
+    sign; that side is then a tiny number on the safe side of 0.
     """
 
     first: Index
@@ -67,12 +67,12 @@ class Relations:
 
     @property
     def known(self) -> Mask:
-        """Pairs of which anything is known."""
+        """Pairs with a finite side."""
         return np.asarray(np.isfinite(self.gap_lower) | np.isfinite(self.gap_upper))
 
     @property
     def exact(self) -> Mask:
-        """Known pairs whose relation is a proved sign, not a solver's nearly."""
+        """Known pairs whose sign is proved exactly, not only up to tolerances."""
         nearly = np.isfinite(self.gap_lower) & self.can_fall
         nearly |= np.isfinite(self.gap_upper) & self.can_rise
         return np.asarray(self.known & ~nearly)
@@ -83,14 +83,14 @@ class Relations:
         return np.asarray(~self.can_rise & ~self.can_fall)
 
     def orders(self) -> list[Order | None]:
-        """The relation of each pair in the paper's signs; None where there is none."""
+        """Return the relation of each pair in the paper's notation; None if there is none."""
         below, above = np.isfinite(self.gap_lower), np.isfinite(self.gap_upper)
         return [
             _ORDERS[low, high] for low, high in zip(below.tolist(), above.tolist(), strict=True)
         ]
 
     def improved(self, gap_lower: Array, gap_upper: Array, rule: Rule) -> Relations:
-        """The better of what was known and what a rule says; the rule signs where it helped."""
+        """Intersect with the bounds of a rule, which is recorded where it improved them."""
         better = (gap_lower > self.gap_lower) | (gap_upper < self.gap_upper)
         return replace(
             self,
@@ -100,17 +100,17 @@ class Relations:
         )
 
     def restricted(self, can_rise: Mask, can_fall: Mask, rule: Rule) -> Relations:
-        """What is left where a rule excludes some rises and falls."""
+        """Set sides to 0 where a rule excludes rises or falls."""
         lower = np.where(can_fall, -np.inf, 0.0)
         return self.improved(lower, np.where(can_rise, np.inf, 0.0), rule)
 
     def signs(self) -> Relations:
-        """Only what is proved to be a sign, without a solver's nearly."""
+        """Keep only sides that are exactly signs, without those up to tolerances."""
         lower = np.where(self.can_fall, -np.inf, 0.0)
         return replace(self, gap_lower=lower, gap_upper=np.where(self.can_rise, np.inf, 0.0))
 
     def kept(self, chosen: Mask) -> Relations:
-        """Some of the pairs."""
+        """Select some of the pairs."""
         return Relations(
             self.first[chosen],
             self.second[chosen],

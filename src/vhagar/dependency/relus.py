@@ -1,9 +1,9 @@
-"""Two ways to say in a mixed-integer model that a value is `max(s, 0)`.
+"""Two mixed-integer formulations of `max(s, 0)`.
 
-Big-M: each copy for itself, four rows with the concrete bounds as constants. Lambda: a neuron in
-both copies at once, as a convex combination of the corners of its hexagon cut along the axes; with
-one boolean per sign the weights on the other side are 0. Without the booleans' integrality big-M
-leaves a box of triangles, lambda the convex hull of the pair.
+Big-M: each copy separately, four rows with the concrete bounds as constants. Lambda: a neuron in
+both copies at once, as a convex combination of the corners of its hexagon cut along the axes; one
+boolean per sign sets the weights on the other side to 0. Relaxing the booleans gives a product of
+triangles for big-M, and the convex hull of the pair for lambda.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Mask = NDArray[np.bool_]
 class Neurons:
     """The columns of a layer's neurons in one copy: before ReLU, after it, and the booleans.
 
-    A boolean is -1 where none is needed.
+    A boolean is -1 if none is needed.
     """
 
     s: Columns
@@ -42,7 +42,7 @@ def add_relu(
 ) -> tuple[Columns, Columns]:
     """`z = max(s, 0)` with one boolean for each neuron that can have either sign.
 
-    Linear units are the same before and after.
+    Linear units keep their columns.
     """
     z, active = add_outputs(model, s, bounds, linear)
     open_ = active >= 0
@@ -58,7 +58,7 @@ def add_relu(
 def add_outputs(
     model: LinearModel, s: Columns, bounds: Bounds, linear: Mask | None = None
 ) -> tuple[Columns, Columns]:
-    """Columns for `max(s, 0)` and their booleans (-1: none is needed), not yet tied to `s`."""
+    """Add columns for `max(s, 0)` and booleans (-1 if none is needed), not yet tied to `s`."""
     z, active = s.copy(), np.full(len(s), -1)
     bends = np.ones(len(s), dtype=np.bool_) if linear is None else ~linear
     off = bends & (bounds.upper <= 0)
@@ -75,7 +75,7 @@ def add_outputs(
 def add_pairs(model: LinearModel, first: Neurons, second: Neurons, hexagons: Hexagons) -> None:
     """Tie a layer's outputs to its inputs in both copies; neurons may share columns.
 
-    The hexagons are widened, so that no rounding of a corner cuts off what can really happen.
+    The hexagons are widened, so that rounding a corner never cuts off a feasible point.
     """
     needed = (first.active >= 0) | (second.active >= 0)
     same = hexagons.equal | (first.s == second.s)
@@ -91,14 +91,14 @@ def add_pairs(model: LinearModel, first: Neurons, second: Neurons, hexagons: Hex
 
 
 def _as_one(hexagons: Hexagons) -> Hexagons:
-    """Copies that are the same: what is known of the first holds for both."""
+    """Return the hexagons of neurons whose copies are equal, from the bounds of the first."""
     zero = np.zeros(len(hexagons))
     low, high = hexagons.lower, hexagons.upper
     return Hexagons(low, high, low, high, zero, zero, linear=hexagons.linear)
 
 
 def _tie(model: LinearModel, weights: Weights, neurons: Neurons, corner: Array) -> None:
-    """One copy of some neurons is the same convex combination before and after ReLU."""
+    """Tie one copy of some neurons to the weights, before and after the ReLU."""
     s, z = neurons.s, neurons.z
     model.add_rows([(s, 1.0), (weights.column, weights.sums(-corner))], 0.0, 0.0)
     own = np.flatnonzero(z != s)

@@ -1,4 +1,4 @@
-"""Inputs at random: a relation that one of them breaks need not be asked about."""
+"""Random inputs: a relation that one of them breaks need not be asked about."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from vhagar.perturbation import AbstractPiece
 def largest_gaps(
     network: Network, piece: AbstractPiece, count: int, seed: int
 ) -> list[tuple[Array, Array]]:
-    """The largest rise and the largest fall seen, of the input and of what leaves each layer.
+    """Return the largest rise and fall seen, of the input and of the outputs of each layer.
 
-    In float64: they say what is not worth asking, and prove nothing.
+    They are computed in float64, and only say which questions are not worth asking.
     """
     rng = np.random.default_rng(seed)
     domain, (low, high) = piece.domain, piece.parameter_bounds

@@ -1,8 +1,8 @@
 """Both copies of the network in one mixed-integer model, with concrete bounds and relations.
 
-Values that are equal in both copies share their columns, and so their boolean: that is how a
-relation removes variables. The others get rows. The booleans' rows are valid because a neuron may
-always be called active exactly where its value is positive, and positive values keep their order.
+Values that are equal in both copies share their columns, and therefore their boolean: this is how a
+relation removes variables. Other relations become rows. The rows between booleans are valid because
+a neuron may be called active exactly where its value is positive, and the order is kept there.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from vhagar.solver.linear_model import Columns, LinearModel
 
 @dataclass(frozen=True, eq=False)
 class Copies:
-    """Columns of the input (index 0) and of what leaves layer i (index i + 1), in both copies.
+    """Columns of the input (index 0) and of the outputs of layer i (index i + 1), in both copies.
 
-    `active` holds the booleans of a ReLU layer's neurons, -1 where one has none.
+    `active` holds the booleans of a ReLU layer's neurons, -1 if there is none.
     """
 
     first: list[Columns] = field(default_factory=list)
@@ -45,9 +45,9 @@ def add_copies(
     relations: Sequence[Relations],
     hexagons: Sequence[Hexagons] | None = None,
 ) -> Copies:
-    """Both copies up to the last layer that `relations` is given for (index 0: the input).
+    """Add both copies up to the last layer that `relations` is given for (index 0: the input).
 
-    With the hexagons of every ReLU layer's inputs its neurons are in the lambda formulation.
+    With the hexagons of every ReLU layer's inputs, neurons are in the lambda formulation.
     """
     left = None if hexagons is None else iter(hexagons)
     x = model.add_columns(ranges.first[0].lower, ranges.first[0].upper)
@@ -71,9 +71,9 @@ def add_copies(
 def add_copy(
     model: LinearModel, layers: Sequence[AbstractLayer], box: Bounds, bounds: Sequence[Bounds]
 ) -> list[Columns]:
-    """One copy alone: columns of the input (index 0) and of what leaves layer i (index i + 1).
+    """Add one copy alone, and return its columns: of the input, then of each layer's outputs.
 
-    `bounds` are those of what leaves each layer, for inputs in the box.
+    `bounds` are those of the outputs of each layer, for inputs in the box.
     """
     found = [model.add_columns(box.lower, box.upper)]
     entering = box
@@ -101,7 +101,7 @@ def _append(copies: Copies, z: Columns, z_p: Columns, a: Columns, a_p: Columns) 
 
 
 def add_order(model: LinearModel, z: Columns, z_p: Columns, known: Relations) -> None:
-    """`gap_lower <= z_p - z <= gap_upper` for pairs of two different columns."""
+    """Add `gap_lower <= z_p - z <= gap_upper` for pairs of different columns."""
     one, two = z[known.first], z_p[known.second]
     needed = (one != two) & (one >= 0) & (two >= 0) & known.known
     if needed.any():
@@ -155,7 +155,7 @@ def _add_relus(
 
 
 def _shared(columns: Columns, equal: Relations) -> tuple[Columns, np.ndarray]:
-    """The second copy's columns where they are the first's, and a mask of those that are not."""
+    """Return the columns that the second copy shares with the first, and a mask of the others."""
     shared = np.full(len(columns), -1)
     shared[equal.second] = columns[equal.first]
     own = np.ones(len(columns), dtype=np.bool_)
