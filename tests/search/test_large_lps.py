@@ -7,7 +7,7 @@ from fractions import Fraction
 import pytest
 
 from vhagar import Status, verify
-from vhagar.relaxation import layerwise
+from vhagar.relaxation import refinement
 from vhagar.relaxation.lp import region_model as context
 from vhagar.search.branch_and_bound import Bab
 
@@ -21,7 +21,7 @@ def test_interior_points_and_few_steps(
     monkeypatch: pytest.MonkeyPatch, number: int, branched: bool
 ) -> None:
     monkeypatch.setattr(context, "_MANY_ROWS", 0)  # every LP is polished by interior points
-    monkeypatch.setattr(layerwise, "_MOST_STEPPED", 1)  # and no layer has more than one step
+    monkeypatch.setattr(refinement, "_MOST_STEPPED", 1)  # and no layer has more than one step
     problem = Case(number, branched).problem()
     result = verify(problem, timeout=60, engine=Bab(attack=False), workers=0)
     truth = overall(exact_optimum(problem))
