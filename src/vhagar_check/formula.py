@@ -12,17 +12,30 @@ rounding can have done is added up in `error` and added at the end.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
 
+from vhagar_check.crops import Crop, SeenPiece, convolutions, crops
 from vhagar_check.hexagon import Corners, Hexagons, quick_multipliers
 from vhagar_check.intervals import MOST_ENTRIES, Box, directions_of_change, entering, leaving
-from vhagar_check.layers import HALF_ULP, TINY, UNDERFLOW, Floats, Linear, Mask, Network, gamma
+from vhagar_check.layers import (
+    HALF_ULP,
+    TINY,
+    UNDERFLOW,
+    Floats,
+    Indices,
+    Linear,
+    Mask,
+    Network,
+    gamma,
+)
 from vhagar_check.pieces import Piece
 
 Choose = Callable[[int, Floats, Floats], tuple[Floats, Floats]]
+# Of the directions of a hexagon's sides, those of the first copy alone come first.
+_OF_ONE_COPY = 2
 # For each case: signs of the copies of neurons by (layer, neuron), and sides of pixels.
 Signs = dict[tuple[int, int], dict[int, int]]
 
@@ -161,12 +174,20 @@ class Bounds:
         )
         return p, q
 
-    def six(self, stage: int, neurons: Floats, choose: Choose, ratio: float) -> list[Floats]:
-        """The six sides of the hexagons of some neurons, given as unit rows."""
+    def sides(self, stage: int, neurons: Floats, choose: Choose, count: int) -> list[Floats]:
+        """The first sides of the hexagons of some neurons, given as unit rows."""
         return [
             self.upper(stage, on_s * neurons, on_t * neurons, choose)[0]
-            for on_s, on_t in directions(ratio)
+            for on_s, on_t in directions(self.piece.ratio)[:count]
         ]
+
+    def cropped(self, seen: Crop) -> Bounds:
+        """What is known inside a part of the network."""
+        part = Bounds(seen.network, SeenPiece(self.piece, seen.pixels))
+        for hexagons, corners, units in zip(self.hexagons, self.corners, seen.units, strict=False):
+            part.hexagons.append(hexagons.take(units))
+            part.corners.append(corners.take(units))
+        return part
 
 
 def _any(*coefficients: Floats) -> Mask:
@@ -202,11 +223,14 @@ def quick_bounds(network: Network, piece: Piece) -> Bounds:
         linear = network.linear_units(k)
         boxes = entering(network, k, boxes)
         found = _plain(boxes, piece.ratio, linear)
-        found = found.meet(from_sides(_all_sides(bounds, k), piece.ratio))
+        alike = np.zeros(len(found.low), dtype=np.bool_)
+        if piece.ratio == 1.0:
+            rises, falls = directions_of_change(network, k, rises, falls)
+            alike = ~rises & ~falls
+        found = found.meet(from_sides(_all_sides(bounds, k, alike), piece.ratio))
         if linear is not None and k:
             found = found.meet(_one_step(bounds, k, linear))
         if piece.ratio == 1.0:
-            rises, falls = directions_of_change(network, k, rises, falls)
             found = found.with_signs(rises, falls)
         found = found.tightened()
         bounds.append(found)
@@ -235,18 +259,37 @@ def _one_step(bounds: Bounds, k: int, linear: Mask) -> Hexagons:
     return _plain(known, bounds.piece.ratio, linear)
 
 
-def _all_sides(bounds: Bounds, stage: int) -> list[Floats]:
-    """The six sides of what enters the ReLU units of a layer; infinity for linear units."""
-    network, linear = bounds.network, bounds.network.linear_units(stage)
-    size = network.relu_sizes_and_classes[stage]
-    wanted = np.arange(size) if linear is None else np.flatnonzero(~linear)
-    rows = max(1, MOST_ENTRIES // max(bounds.piece.domain.size, *network.relu_sizes_and_classes))
-    sides = [np.full(size, np.inf) for _ in directions(1.0)]
-    for begin in range(0, len(wanted), rows):
-        chosen = wanted[begin : begin + rows]
-        units = np.zeros((len(chosen), size))
-        units[np.arange(len(chosen)), chosen] = 1.0
-        found = bounds.six(stage, units, bounds.quick, bounds.piece.ratio)
-        for side, part in zip(sides, found, strict=True):
-            side[chosen] = part
+def _all_sides(bounds: Bounds, stage: int, alike: Mask) -> list[Floats]:
+    """The six sides of what enters the ReLU units of a layer; infinity for linear units.
+
+    Where the copies are `alike`, the sides of the first one say all.
+    """
+    linear = bounds.network.linear_units(stage)
+    wanted = np.ones(len(alike), dtype=np.bool_) if linear is None else ~linear
+    sides = [np.full(len(alike), np.inf) for _ in directions(1.0)]
+    for some, count in ((wanted & alike, _OF_ONE_COPY), (wanted & ~alike, len(sides))):
+        for part, places, units in _batches(bounds, stage, some):
+            rows = np.zeros((len(places), part.network.relu_sizes_and_classes[stage]))
+            rows[np.arange(len(places)), places] = 1.0
+            found = part.sides(stage, rows, part.quick, count)
+            for side, values in zip(sides, found, strict=False):
+                side[units] = values
     return sides
+
+
+def _batches(bounds: Bounds, stage: int, wanted: Mask) -> Iterator[tuple[Bounds, Indices, Indices]]:
+    """Some units of a layer in batches: the part of the network that they depend on, which of the
+    part's units they are, and which of the layer's."""
+    layers = convolutions(bounds.network, stage)
+    if layers is not None:
+        for seen in crops(layers):
+            places = np.flatnonzero(wanted[seen.outputs])
+            if len(places):
+                yield bounds.cropped(seen), places, seen.outputs[places]
+        return
+    sizes = bounds.network.relu_sizes_and_classes
+    rows = max(1, MOST_ENTRIES // max(bounds.piece.domain.size, *sizes))
+    chosen = np.flatnonzero(wanted)
+    for begin in range(0, len(chosen), rows):
+        units = chosen[begin : begin + rows]
+        yield bounds, units, units

@@ -1,0 +1,109 @@
+"""What a block of a convolution depends on: no more is needed for its bounds, and no less."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from vhagar_check import formula
+from vhagar_check.crops import convolutions, crop, crops
+from vhagar_check.formula import Bounds, quick_bounds
+from vhagar_check.layers import Conv, Dense, Linear, Network
+from vhagar_check.perturbations import pieces
+from vhagar_check.pieces import Domain
+
+SHAPE = (2, 7, 6)
+TEXTS = ("linf(0.1)", "occlusion(2,2,3)", "brightness([0,0.2])", "contrast([1.25,2])")
+KINDS = {
+    "plain": ((1, 1), (0, 0, 0, 0), (1, 1), 1),
+    "padded": ((1, 1), (1, 0, 1, 1), (1, 1), 1),
+    "strided": ((2, 1), (1, 1, 1, 1), (1, 1), 1),
+    "dilated": ((1, 1), (1, 1, 1, 1), (2, 1), 1),
+    "grouped": ((1, 2), (0, 1, 0, 1), (1, 1), 2),
+}
+
+
+def network(kind: str, seed: int = 0) -> Network:
+    """Two convolutions of that kind, and two dense layers."""
+    rng = np.random.default_rng(seed)
+    stride, padding, dilation, groups = KINDS[kind]
+    stages: list[tuple[Linear, ...]] = []
+    shape: tuple[int, ...] = SHAPE
+    for filters in (4, 6):
+        weight = rng.normal(size=(filters, shape[0] // groups, 2, 2))
+        conv = Conv(weight, rng.normal(size=filters), shape, stride, padding, dilation, groups)
+        stages.append((conv,))
+        shape = conv.out_shape
+    size = int(np.prod(shape))
+    for out in (5, 3):
+        stages.append((Dense(rng.normal(size=(out, size)), rng.normal(size=out)),))
+        size = out
+    return Network(tuple(stages), SHAPE)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("stage", [0, 1])
+def test_a_crop_computes_what_the_layer_computes(kind: str, stage: int) -> None:
+    net = network(kind)
+    layers = convolutions(net, stage)
+    assert layers is not None
+    z = np.random.default_rng(1).normal(size=(3, int(np.prod(SHAPE))))
+    values = [z]
+    for layer in layers:
+        values.append(np.maximum(layer.forward(layer.kernel, values[-1]) + layer.bias, 0.0))
+    seen_outputs = []
+    for part in crops(layers):
+        value = z[:, part.pixels]
+        for k, (layer,) in enumerate(part.network.stages):
+            value = np.maximum(layer.forward(layer.kernel, value) + layer.bias, 0.0)
+            units = [*part.units, part.outputs][k]
+            np.testing.assert_allclose(value, values[k + 1][:, units], rtol=1e-13, atol=1e-13)
+        seen_outputs.append(part.outputs)
+    assert sorted(np.concatenate(seen_outputs).tolist()) == list(range(layers[-1].out_size))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_nothing_outside_of_a_crop_matters(kind: str) -> None:
+    """Other pixels may be anything: no unit of the block notices."""
+    net = network(kind)
+    layers = convolutions(net, 1)
+    assert layers is not None
+    rng = np.random.default_rng(2)
+    part = crop(layers, ((1, 2), (0, 2)))
+    z = rng.normal(size=(1, int(np.prod(SHAPE))))
+    other = rng.normal(size=z.shape)
+    other[:, part.pixels] = z[:, part.pixels]
+    for layer in layers:
+        z, other = (
+            np.maximum(layer.forward(layer.kernel, x) + layer.bias, 0.0) for x in (z, other)
+        )
+    np.testing.assert_array_equal(z[:, part.outputs], other[:, part.outputs])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("text", TEXTS)
+@pytest.mark.parametrize("entries", [1, 2**17])
+def test_bounds_are_those_of_whole_layers(
+    kind: str, text: str, entries: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("vhagar_check.crops._MOST_ENTRIES", entries)
+    net = network(kind)
+    piece = pieces(text, Domain(SHAPE, 0.0, 1.0), True)[0]
+    found = quick_bounds(net, piece)
+    monkeypatch.setattr(formula, "convolutions", lambda *_: None)
+    whole = quick_bounds(net, piece)
+    for mine, theirs in zip(found.hexagons, whole.hexagons, strict=True):
+        for name in ("low", "high", "low_p", "high_p", "gap_low", "gap_high"):
+            one, other = getattr(mine, name), getattr(theirs, name)
+            np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-9)
+
+
+def test_whole_layers_are_taken_where_there_are_no_windows() -> None:
+    net = network("plain")
+    assert convolutions(net, 2) is None
+    far = Conv(np.ones((1, 2, 2, 2)), np.zeros(1), SHAPE, (1, 1), (3, 0, 0, 0), (1, 1), 1)
+    last = Dense(np.ones((3, far.out_size)), np.zeros(3))
+    padded = Network(((far,), (last,)), SHAPE)
+    assert convolutions(padded, 0) is None
+    bounds = quick_bounds(padded, pieces("linf(0.1)", Domain(SHAPE, 0.0, 1.0), True)[0])
+    assert isinstance(bounds, Bounds)
