@@ -84,7 +84,7 @@ def test_the_same_nodes_and_the_same_interval(
     assert result.lower == without.lower
     # The statement of an upper bound leaves room for the rounding of whoever checks it.
     assert without.upper <= result.upper <= without.upper + 3e-9 * without.history[0].upper
-    verdict = check(path, model)
+    verdict = check(path, model=model)
     assert (verdict.lower, verdict.upper) == (result.lower, result.upper)
 
 
@@ -103,4 +103,4 @@ def test_what_is_bounded_in_batches_beside_the_search_is_proved(
     settings = {**GPU, "workers": 2, "relative_gap": 0.01, "certificate": path}
     result = verify(problem, timeout=PATIENCE, **settings)
     assert not result.notes
-    assert check(path, model).upper == result.upper
+    assert check(path, model=model).upper == result.upper
