@@ -230,7 +230,7 @@ def test_relaxations_lead_to_attacks_without_any_ascent(
     hidden: Network, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(running, "ascend", _fruitless)
-    monkeypatch.setattr(running, "multi_start", lambda *_: iter(()))
+    monkeypatch.setattr(running, "from_start_points", lambda *_: iter(()))
     for text, optimum in (("linf(0.125)", 0.25), ("occlusion([1,1],[1,2],1)", 0.75)):
         problem = Problem(hidden, perturbation=text, source=0, targets=1)
         assert _lower(problem) == 0.0
