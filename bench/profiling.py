@@ -29,7 +29,7 @@ PARTS: dict[str, dict[str, tuple[str, str]]] = {
         "bounds of neurons": ("search/region_cache.py", "__getitem__"),
         "bounds of nodes": ("relaxation/lp/region_model.py", "evaluate"),
         "branching": ("search/branch.py", "children"),
-        "witnesses": ("search/node_solver.py", "_polish"),
+        "witnesses": ("search/bounders/lp.py", "_polish"),
     },
     "mip": {
         "attack": ("search/mip/attack_phase.py", "attack_first"),
@@ -39,7 +39,7 @@ PARTS: dict[str, dict[str, tuple[str, str]]] = {
     },
 }
 # Branching evaluates nodes as well, on trial.
-_ONLY_FROM = {("relaxation/lp/region_model.py", "evaluate"): "_expand"}
+_ONLY_FROM = {("relaxation/lp/region_model.py", "evaluate"): "_bound"}
 REST = "the rest"
 
 

@@ -154,14 +154,14 @@ def _calls(profile: cProfile.Profile, folder: Path) -> None:
     code = {
         "relaxation/lp/region_model.py": "def evaluate(): tick(2)",
         "search/branch.py": "def children(): tick(3); evaluate()",
-        "search/node_solver.py": "def _polish(): tick(5)\n"
-        "def _expand(): evaluate(); children(); _polish(); tick(7)",
+        "search/bounders/lp.py": "def _polish(): tick(5)\ndef _bound(): evaluate()\n"
+        "def _branch(): _bound(); children(); _polish(); tick(7)",
     }
     names: dict[str, object] = {"tick": _CLOCK.tick}
     for file, text in code.items():
         compiled: CodeType = compile(text, str(folder / file), "exec")
         exec(compiled, names)
-    profile.runcall(names["_expand"])  # type: ignore[arg-type]
+    profile.runcall(names["_branch"])  # type: ignore[arg-type]
 
 
 class _Clock:
@@ -191,9 +191,9 @@ def test_what_branching_evaluates_counts_as_branching(tmp_path: Path) -> None:
 def test_the_parts_of_the_engines_are_where_the_profile_looks(engine: str) -> None:
     for file, name in profiling.PARTS[engine].values():
         assert f"def {name}(" in (ROOT / "src" / "vhagar" / file).read_text()
-    node_solver = ROOT / "src" / "vhagar" / "search" / "node_solver.py"
+    bounder = ROOT / "src" / "vhagar" / "search" / "bounders" / "lp.py"
     for caller in profiling._ONLY_FROM.values():
-        assert f"def {caller}(" in node_solver.read_text()
+        assert f"def {caller}(" in bounder.read_text()
 
 
 def test_a_profiled_run_has_all_parts() -> None:
