@@ -187,7 +187,6 @@ def test_calls_without_a_meaning_are_failures(backend: Backend) -> None:
 
 
 def test_what_is_told_on_the_way_holds(backend: Backend, capfd: pytest.CaptureFixture[str]) -> None:
-    can = backend.capabilities
     known, _ = market_split(goods=12, rows=2)
     bounds: list[float] = []
     solutions: list[np.ndarray] = []
@@ -200,15 +199,13 @@ def test_what_is_told_on_the_way_holds(backend: Backend, capfd: pytest.CaptureFi
     assert min([solved.bound, *bounds]) >= 1
     assert nodes == sorted(nodes)
     assert nodes[-1] >= 0
-    assert not can.live_solutions or solutions
+    assert solutions
     for point in solutions:
         assert point[known.objective] <= 1 + model.outward
     assert capfd.readouterr() == ("", "")
 
 
 def test_bounds_come_while_a_hard_problem_is_solved(backend: Backend) -> None:
-    if not backend.capabilities.live_bounds:
-        pytest.skip("this solver tells its bound at the end only")
     known, _ = market_split()
     bounds: list[float] = []
     solved = backend(known.arrays, known.objective).solve(

@@ -500,7 +500,7 @@ TRAPS = {
     ),
     "trap: a start before the objective is lost": _tested(
         _HIGHS,
-        "        solver.setSolution(start)  # whatever it answers",
+        "        solver.setSolution(start)  # its status does not matter",
         "        pass",
         "tests/solver/test_backends.py::test_a_partial_start_is_taken_up[highs]",
     ),

@@ -1,8 +1,8 @@
-"""What the verifier is compared with: Marabou, and sampling.
+"""Methods that VHAGaR is compared with: Marabou, and sampling.
 
 Each baseline is an engine: `vhagar.verify(problem, engine=MarabouEngine())` gives the same kind of
-result as ours, and whatever it finds goes through the same witness check. Names are imported when
-first asked for, so that `vhagar --help` stays instant.
+result as ours, and whatever it finds goes through the same witness check. Names are imported
+lazily, so that `vhagar --help` stays instant.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Where a binary search asks next, when some questions are too hard to be answered."""
+"""A binary search in which some queries may time out."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ RESOLUTION = 1e-3
 
 @dataclass
 class Bisection:
-    """Halves the interval; steps aside where an answer did not come in time.
+    """Halves the interval, and avoids values whose query timed out.
 
-    The very first question is whether there is anything to be found at all: it is about the
-    smallest number that is told from 0, and mostly answered at once.
+    The first query is whether there is any attackable input at all: it is about the smallest value
+    that is distinguished from 0, and usually answered quickly.
 
-    The hardest questions are those near the truth. An unanswered one therefore divides the interval
+    The hardest queries are those near the answer. One that times out therefore divides the interval
     into a part below, where inputs are easier to find, and one above, where it is easier to prove
-    that there are none. The wider part is halved next. Once neither is worth a question, the
-    unanswered ones are asked again with `patience` (a factor of the time for one question) doubled.
+    that there are none. The wider part is halved next. When neither is worth a query, the
+    unanswered ones are asked again with `patience` (a factor of the time per query) doubled.
     """
 
     patience: float = 1.0
@@ -26,7 +26,7 @@ class Bisection:
     _unanswered: list[float] = field(default_factory=list)
 
     def next(self, lower: float, upper: float) -> float:
-        """The next number to ask about, strictly between the ends (if float64 has one there)."""
+        """Return the next value to ask about, strictly between the ends if float64 has one."""
         if not self._begun:
             self._begun = True
             if lower < RESOLUTION * upper:
@@ -42,5 +42,5 @@ class Bisection:
         return lower + (upper - lower) / 2
 
     def unanswered(self, delta: float) -> None:
-        """No answer came to this question."""
+        """Record that the query about `delta` timed out."""
         self._unanswered.append(delta)

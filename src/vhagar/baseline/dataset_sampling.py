@@ -40,7 +40,7 @@ class DatasetEngine(AbstractEngine):
             inputs = dataset[order[start : start + CHUNK]]
             for found in local.attacks(inputs):
                 x = inputs[found.row]
-                verdict = run.offer_witness(found.target, x, found.root, found.parameters)
-                if not isinstance(verdict, Rejection):
+                checked = run.offer_witness(found.target, x, found.root, found.parameters)
+                if not isinstance(checked, Rejection):
                     return False
         return False

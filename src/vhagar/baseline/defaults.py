@@ -1,4 +1,4 @@
-"""Numbers of random sampling. Light: the command line shows them."""
+"""Defaults of random sampling, which the command line shows without importing more."""
 
 # As in the paper.
 SAMPLES = 70_000

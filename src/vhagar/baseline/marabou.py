@@ -1,7 +1,7 @@
-"""Marabou as a baseline: is the network delta-globally robust? And a binary search for delta.
+"""Marabou as a baseline: a binary search for the delta of delta-global robustness.
 
-The interval is valid as far as Marabou can be trusted: `lower` rises only by inputs that pass our
-witness check, but for `upper` its word "unsat" is all there is, and the bound is labelled so.
+The interval is valid as far as Marabou can be trusted: `lower` rises only by inputs that pass the
+witness check, but `upper` relies on Marabou's "unsat" alone, and the bound is labelled accordingly.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ import math
 import time
 
 from vhagar.baseline.bisection import Bisection
-from vhagar.baseline.pool import MarabouPool, Place
+from vhagar.baseline.pool import MarabouPool, QueryKey
 from vhagar.baseline.query import check_linear
-from vhagar.baseline.solver import Answer, Verdict, require_marabou
+from vhagar.baseline.solver import Answer, QueryStatus, require_marabou
 from vhagar.engine import AbstractEngine
 from vhagar.errors import InvalidInput
 from vhagar.result import BoundKind, Rejection, Run
@@ -25,7 +25,7 @@ _QUESTION_SECONDS = 60.0
 
 
 class MarabouEngine(AbstractEngine):
-    """Binary search over delta. `query_timeout` is what one question may take at first."""
+    """Binary search over delta; one query may take `query_timeout` seconds at first."""
 
     name = "marabou"
     uses = frozenset({"workers"})
@@ -53,12 +53,12 @@ def _bisect(run: Run, search: _Search, bisection: Bisection, limit: float, deadl
     while not run.interval.closed and time.monotonic() < deadline:
         delta = bisection.next(run.interval.lower, run.interval.upper)
         if not run.interval.lower < delta < run.interval.upper:
-            return False  # nothing lies between neighbouring numbers
+            return False  # there is no number in between
         before = run.interval.lower, run.interval.upper
         if not search.ask(delta, limit * bisection.patience):
             bisection.unanswered(delta)
         elif (run.interval.lower, run.interval.upper) == before:
-            return False  # a witness has refuted an answer: no other is believed
+            return False  # a witness has refuted an answer, so no other is trusted
     return not run.interval.closed
 
 
@@ -67,9 +67,9 @@ def _first_limit(left: float) -> float:
 
 
 class _Search:
-    """Asks about one delta after the other, for every target and piece that is still in question.
+    """Asks about one delta after the other, for every target and piece that is still open.
 
-    A piece proven robust above some delta is so above every larger one.
+    A piece that is proven robust at some delta is robust at every larger one.
     """
 
     def __init__(self, run: Run, deadline: float) -> None:
@@ -77,19 +77,19 @@ class _Search:
         self._deadline = deadline
         self._pool = MarabouPool(run.reduced)
         pieces = range(len(run.problem.pieces))
-        self._bounds: dict[Place, float] = {
+        self._bounds: dict[QueryKey, float] = {
             (target, root): math.inf for target in run.problem.targets for root in pieces
         }
 
     def ask(self, delta: float, limit: float) -> bool:
-        """Whether the question was answered: an input was found, or there is none anywhere."""
+        """Ask about a delta; true if an input was found, or if every query was refuted."""
         waiting = [place for place, bound in self._bounds.items() if bound > delta]
         at_once = min(len(waiting), self._run.options.worker_count)
         threads = self._run.options.worker_count // max(at_once, 1)
         pool = self._pool
         while (waiting or pool.busy) and self._run.interval.lower < delta:
             while waiting and pool.busy < at_once:
-                # Each question has its own time, from when it is asked.
+                # The time of a query starts when it is asked.
                 end = min(time.monotonic() + limit, self._deadline)
                 pool.ask(waiting.pop(0), delta, threads, end)
             received = pool.next_answer()
@@ -105,13 +105,13 @@ class _Search:
     def end(self) -> None:
         self._pool.end()
 
-    def _take(self, place: Place, answer: Answer | str, delta: float) -> None:
+    def _take(self, place: QueryKey, answer: Answer | str, delta: float) -> None:
         if isinstance(answer, str):
             self._run.note(f"Marabou failed: {answer}")
-        elif answer.verdict is Verdict.NO_INPUT:
+        elif answer.status is QueryStatus.NO_INPUT:
             self._bounds[place] = delta
             self._lower_upper(place[0])
-        elif answer.verdict is Verdict.INPUT_FOUND:
+        elif answer.status is QueryStatus.INPUT_FOUND:
             self._offer(place, answer)
         else:
             self._run.note(f"Marabou ended without an answer ({answer.word})")
@@ -121,10 +121,10 @@ class _Search:
         if math.isfinite(bound):
             self._run.interval.offer_upper(target, bound, BoundKind.MARABOU)
 
-    def _offer(self, place: Place, found: Answer) -> None:
+    def _offer(self, place: QueryKey, found: Answer) -> None:
         target, root = place
         for candidate in found.candidates:
-            verdict = self._run.offer_witness(target, candidate.x, root, candidate.parameters)
-            if not isinstance(verdict, Rejection):
+            checked = self._run.offer_witness(target, candidate.x, root, candidate.parameters)
+            if not isinstance(checked, Rejection):
                 return
-        self._run.note("an input that Marabou found was no witness, and was left out")
+        self._run.note("an input that Marabou found is not a witness, and was ignored")

@@ -1,39 +1,39 @@
-"""Processes that ask Marabou. One that does not answer in time is ended; others go on."""
+"""Worker processes that run Marabou; one that does not answer in time is ended."""
 
 from __future__ import annotations
 
 import time
 
-from vhagar.baseline.solver import Answer, Task, serve
+from vhagar.baseline.solver import Answer, QueryTask, serve
 from vhagar.reduction import Reduced
 from vhagar.runtime.pool import Finished
 from vhagar.runtime.processes import ProcessPool
 from vhagar.runtime.tasks import TaskWorkers
 
-# What a question is about, besides delta: a target, and the index of a piece.
-Place = tuple[int, int]
+# A target, and the index of a piece.
+QueryKey = tuple[int, int]
 
 
 class MarabouPool:
-    """Workers with a question each, and workers that wait for the next one."""
+    """Workers that run one query each, or wait for the next."""
 
     def __init__(self, reduced: Reduced) -> None:
         self._pool = ProcessPool()
-        self._workers: TaskWorkers[Place] = TaskWorkers(self._pool, (serve, reduced))
-        self._ends: dict[Place, float] = {}
+        self._workers: TaskWorkers[QueryKey] = TaskWorkers(self._pool, (serve, reduced))
+        self._ends: dict[QueryKey, float] = {}
 
     @property
     def busy(self) -> int:
-        """How many questions wait for an answer."""
+        """The number of queries without an answer."""
         return len(self._ends)
 
-    def ask(self, place: Place, delta: float, threads: int, end: float) -> None:
-        """Give a question to a worker, which has until `end` (by `time.monotonic()`)."""
-        task = Task(place[1], place[0], delta, threads, end - time.monotonic())
+    def ask(self, place: QueryKey, delta: float, threads: int, end: float) -> None:
+        """Give a query to a worker, which has until `end` (by `time.monotonic()`)."""
+        task = QueryTask(place[1], place[0], delta, threads, end - time.monotonic())
         self._workers.submit(place, task)
         self._ends[place] = end
 
-    def next_answer(self) -> tuple[Place, Answer | str] | None:
+    def next_answer(self) -> tuple[QueryKey, Answer | str] | None:
         """An answer, or what went wrong; None after a moment of silence."""
         received = self._pool.next_message(min(self._ends.values()))
         place = None if received is None else self._workers.handle(*received)
@@ -48,7 +48,7 @@ class MarabouPool:
         return place, (message.error or "it ended") if isinstance(message, Finished) else message
 
     def drop_questions(self) -> None:
-        """Stop waiting for the other answers: nobody is interested any more."""
+        """Cancel all queries that are still running."""
         self._workers.cancel_all()
         self._ends.clear()
 

@@ -1,11 +1,11 @@
-"""The question that Marabou is asked, as plain data. It knows no Marabou.
+"""The query to Marabou as plain data, independent of Marabou itself.
 
     is there an input x, and parameters of one piece of the perturbation, such that
         score[source] - score[j] >= delta   for every j != source, at x
         score[target] - score[j] >= 0       for every j != target, at x_p ?
 
-"No" makes the network delta-globally robust to that piece and target. Two copies of the network
-stand side by side; every neuron is a row for its pre-activation and a ReLU.
+"No" means that the network is delta-globally robust to that piece and target. Two copies of the
+network are encoded side by side; every neuron is a row for its pre-activation and a ReLU.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Array = NDArray[np.float64]
 class Query:
     """Columns with bounds, rows, and pairs `(before, after)` of columns that a ReLU connects.
 
-    All columns follow from the `inputs`, which Marabou wants to know.
+    All columns follow from the `inputs`, which Marabou must know.
     """
 
     arrays: LinearArrays
@@ -47,7 +47,7 @@ class _Builder:
         self.inputs: list[Columns] = []
 
     def free(self, count: int) -> Columns:
-        """Columns that rows define: Marabou finds their bounds itself."""
+        """Add columns that rows define; Marabou derives their bounds."""
         return self.model.add_columns(np.full(count, -np.inf), np.inf)
 
     def relu(self, before: Columns) -> Columns:
@@ -56,7 +56,7 @@ class _Builder:
         return after
 
     def network(self, network: Network, current: Columns) -> Columns:
-        """One copy; returns the columns of its scores."""
+        """Add one copy, and return the columns of its scores."""
         for layer in network.layers:
             if isinstance(layer, AbstractLinear):
                 values = self.free(layer.out_size)
@@ -84,13 +84,12 @@ def delta_query(problem: Problem, piece: AbstractPiece, target: int, delta: floa
         leads = np.delete(-np.eye(problem.network.classes), label, axis=0)
         leads[:, label] = 1.0
         builder.model.add_rows([(scores, leads)], least, np.inf)
-    # Nothing is negligible to us: what Marabou does with small numbers is its own affair.
     arrays = builder.model.arrays()
     return Query(arrays, tuple(builder.relus), np.concatenate(builder.inputs), x, image)
 
 
 def check_linear(piece: AbstractPiece) -> None:
-    """Complain about pieces that Marabou's linear constraints cannot describe."""
+    """Refuse pieces that Marabou's linear constraints cannot describe."""
     if not piece.exact_rows:
         raise InvalidInput(
             f"Marabou takes linear constraints only, and {piece.label} multiplies two unknowns; "
@@ -99,7 +98,7 @@ def check_linear(piece: AbstractPiece) -> None:
 
 
 def _image(builder: _Builder, piece: AbstractPiece, x: Columns) -> ModelImage:
-    """The columns of `x_p`, and what ties them to `x`."""
+    """Add the columns of `x_p`, tied to those of `x`."""
     model, formula = builder.model, piece.formula
     clipped_here = piece.map is None and piece.free_pixels is None
     if formula is not None and formula.clip and clipped_here:
@@ -109,7 +108,7 @@ def _image(builder: _Builder, piece: AbstractPiece, x: Columns) -> ModelImage:
     arrays = model.arrays()
     if arrays.integer.any():
         raise InvalidInput(f"Marabou has no integer variables, which {piece.label} needs")
-    # Whatever no equation defines is an input of its own: free pixels, the change of brightness.
+    # Columns without a defining equation are inputs: free pixels, the change of brightness.
     equal = arrays.row_lower == arrays.row_upper
     defined = np.zeros(model.column_count, dtype=np.bool_)
     defined[arrays.matrix[equal].indices] = True
@@ -119,7 +118,7 @@ def _image(builder: _Builder, piece: AbstractPiece, x: Columns) -> ModelImage:
 
 
 def _clipped(builder: _Builder, piece: AbstractPiece, x: Columns) -> ModelImage:
-    """The clipped image, without whole numbers.
+    """Add the clipped image, without integer variables.
 
     `max(y, lower) = lower + relu(y - lower)`, and `min(y, upper) = upper - relu(upper - y)`.
     """

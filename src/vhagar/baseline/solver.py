@@ -1,4 +1,4 @@
-"""Marabou behind a small wall: a query goes in, an answer comes out, in a process of its own."""
+"""Calls Marabou: a query goes in, an answer comes out. It runs in worker processes."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from vhagar.search.mip.polish import Polish, WitnessCandidate
 Array = NDArray[np.float64]
 
 
-class Verdict(Enum):
-    """What Marabou says; everything that is neither yes nor no is UNDECIDED."""
+class QueryStatus(Enum):
+    """Marabou's answer; everything that is neither yes nor no is UNDECIDED."""
 
     INPUT_FOUND = "sat"
     NO_INPUT = "unsat"
@@ -33,14 +33,14 @@ class Verdict(Enum):
 # Seconds that stand for no time limit.
 _LONGEST = 10**9
 
-_VERDICTS = {"sat": Verdict.INPUT_FOUND, "unsat": Verdict.NO_INPUT}
+_STATUSES = {"sat": QueryStatus.INPUT_FOUND, "unsat": QueryStatus.NO_INPUT}
 
 
 @dataclass(frozen=True)
-class Task:
-    """One question: a piece by its place, a target, and the confidence asked about.
+class QueryTask:
+    """One query: the index of a piece, a target, and the confidence that is asked about.
 
-    Marabou looks at the clock now and then; after `seconds` it may give up by itself.
+    Marabou checks the time now and then; after `seconds` it may give up by itself.
     """
 
     root: int
@@ -52,17 +52,17 @@ class Task:
 
 @dataclass(frozen=True, eq=False)
 class Answer:
-    """A verdict; where an input was found, candidates for a witness, the best first."""
+    """A status; if an input was found, candidates for a witness, the best first."""
 
-    verdict: Verdict
+    status: QueryStatus
     candidates: tuple[WitnessCandidate, ...] = ()
     word: str = ""
 
 
 def require_marabou() -> Any:
-    """Marabou's core, or an error that says how to get it."""
+    """Import Marabou's core; an error says how to install it."""
     try:
-        # The package itself would import parsers that we have no use for.
+        # The package itself would import parsers that are not needed.
         return importlib.import_module("maraboupy.MarabouCore")
     except ImportError as error:
         raise SolverUnavailable(
@@ -73,40 +73,40 @@ def require_marabou() -> Any:
 
 
 def serve(reduced: Reduced, channel: Channel) -> None:
-    """What runs in a worker: question after question. The parent keeps the time and ends it."""
+    """Run in a worker: answer one query after the other, until the parent ends it."""
     while True:
         channel.send(answer(reduced, channel.receive()))
 
 
-def answer(reduced: Reduced, task: Task) -> Answer:
-    """Ask Marabou; its input, if it has one, is brought into the form of candidates."""
+def answer(reduced: Reduced, task: QueryTask) -> Answer:
+    """Ask Marabou, and turn its input, if it finds one, into candidates for a witness."""
     problem = reduced.problem
     piece = problem.pieces[task.root]
     query = delta_query(problem, piece, task.target, task.delta)
     word, values = solve(query, task.threads, task.seconds)
-    verdict = _VERDICTS.get(word, Verdict.UNDECIDED)
-    if verdict is not Verdict.INPUT_FOUND:
-        return Answer(verdict, word=word)
+    status = _STATUSES.get(word, QueryStatus.UNDECIDED)
+    if status is not QueryStatus.INPUT_FOUND:
+        return Answer(status, word=word)
     domain = problem.domain
     x = np.clip(values[query.x], domain.lower, domain.upper)
     found = WitnessCandidate(x, piece.project(query.image.parameters.value(values)))
-    verdict_on_it = RestoredCheck(reduced)(task.target, found.x, task.root, found.parameters)
-    if not isinstance(verdict_on_it, Rejection):
-        return Answer(verdict, (found,), word)
-    # Its input often lies on the border between the classes, where rounding decides. The linear
-    # program of that input's region moves it off.
+    checked = RestoredCheck(reduced)(task.target, found.x, task.root, found.parameters)
+    if not isinstance(checked, Rejection):
+        return Answer(status, (found,), word)
+    # The input often lies on the boundary between the classes, where rounding decides. The linear
+    # program of its region moves it away from there.
     repaired = Polish(problem, piece, task.target).candidates(x, found.parameters)
-    return Answer(verdict, (found, *repaired), word)
+    return Answer(status, (found, *repaired), word)
 
 
 def solve(query: Query, threads: int, seconds: float) -> tuple[str, Array]:
-    """Marabou's word (sat, unsat, TIMEOUT, ...) and, for sat, the values of all columns."""
+    """Return Marabou's answer (sat, unsat, TIMEOUT, ...) and, for sat, the columns' values."""
     core = require_marabou()
     options = core.Options()
     options._verbosity = 0
     options._timeoutInSeconds = min(max(math.ceil(seconds), 1), _LONGEST)
     options._numWorkers = threads
-    options._snc = threads > 1  # its own way to share a query among threads
+    options._snc = threads > 1  # split and conquer: threads share one query
     word, values, _ = core.solve(_input_query(core, query), options, os.devnull)
     if word != "sat":
         return str(word), np.zeros(0)

@@ -1,1 +1,1 @@
-"""Shapes, colours and figures as plain data. Knows nothing of results."""
+"""Shapes, colours and figures as plain data, independent of results."""

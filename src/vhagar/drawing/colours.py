@@ -1,6 +1,6 @@
 """Colours that people with any kind of colour vision can tell apart, on light and dark pages.
 
-Ramps change in lightness from end to end; kinds of things differ in more than red and green. The
+Ramps change in lightness from end to end; categories differ in more than red and green. The
 categorical colours are those of Okabe and Ito, "Color Universal Design" (2008).
 """
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 Pixels = NDArray[np.uint8]
 
-# By name, for files of their own; a page has them as CSS variables, light and dark.
+# Colours of standalone files; a page has them as CSS variables, for light and dark mode.
 NAMED = {
     "ink": "#1d2733",
     "muted": "#5d6a78",
@@ -35,7 +35,7 @@ def ramp(share: float) -> str:
 
 
 def ramp_pixels(shares: NDArray[np.float64]) -> Pixels:
-    """Colours `(..., 3)` for shares from 0 to 1; what is not a number has the colour of nothing."""
+    """Colours `(..., 3)` for shares from 0 to 1; NaN has the colour of an empty cell."""
     known = np.isfinite(shares)
     found = _mix(_RAMP, np.where(known, shares, 0.0))
     found[~known] = _rgb(NAMED["empty"])
@@ -49,7 +49,7 @@ def diverging_pixels(values: NDArray[np.float64], reach: float) -> Pixels:
 
 def text_on(colour: str) -> str:
     """Black or white, whichever is easier to read on a colour."""
-    # Where the contrast of either is the same: (l + 0.05)^2 = 0.05 * 1.05.
+    # Both have the same contrast at (l + 0.05)^2 = 0.05 * 1.05.
     return "#000000" if luminance(colour) > 0.18 else "#ffffff"
 
 

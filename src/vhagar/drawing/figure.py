@@ -1,4 +1,4 @@
-"""What every figure of a report is: plain data that can draw itself and write itself as a table."""
+"""The interface of figures: plain data that can draw itself and be written as a table."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ Cell = str | float | int | None
 
 
 class AbstractFigure(ABC):
-    """Plain data behind a picture. The data is what is tested."""
+    """Plain data behind a figure. The data is what is tested."""
 
     title: str
 
     @property
     @abstractmethod
     def name(self) -> str:
-        """A short name, different from every other figure's of the report."""
+        """A short name, unique in the report."""
 
     @abstractmethod
     def columns(self) -> Sequence[str]:
-        """The heads of the table."""
+        """The column titles of the table."""
 
     @abstractmethod
     def rows(self) -> Sequence[Sequence[Cell]]:
-        """The table: all numbers that the picture shows, with all their digits."""
+        """The rows of the table: all numbers that the figure shows, with all digits."""
 
     @abstractmethod
     def draw(self) -> Drawing:
-        """The picture."""
+        """Draw the figure."""
 
 
 def slug(*parts: object) -> str:
-    """Parts of a name as a file's name: letters, digits, points and dashes."""
+    """Join parts to a file name of letters, digits, points and dashes."""
     text = "-".join(str(part) for part in parts)
     return re.sub(r"[^A-Za-z0-9.]+", "-", text).strip("-")

@@ -1,4 +1,4 @@
-"""The scale below a heatmap."""
+"""The colour scale below a heatmap."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from vhagar.drawing.shapes import Picture, Shape, Text
 
 
 def legend(x: float, y: float, width: float, largest: float) -> list[Shape]:
-    """From 0 to the largest value, as a strip with its ends and middle named."""
+    """Return a strip from 0 to the largest value, with its ends and middle labelled."""
     strip = ramp_pixels(np.linspace(0.0, 1.0, 64)[None])
     shapes: list[Shape] = [Picture(x, y, width, 10, strip)]
     for share, anchor in ((0.0, "start"), (0.5, "middle"), (1.0, "end")):

@@ -1,7 +1,7 @@
-"""Drawings as plain lists of shapes, and the two ways to show them: SVG and PNG.
+"""Drawings as plain lists of shapes, rendered as SVG or PNG.
 
-A shape's colour is `#rrggbb`, `none`, or one of the names in `colours.NAMED`, which a page may show
-lighter or darker. Lengths are in pixels, with the origin in the top left corner.
+A shape's colour is `#rrggbb`, `none`, or one of the names in `colours.NAMED`, which a page adapts
+to light and dark mode. Lengths are in pixels, with the origin in the top left corner.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ Shape = Rect | Text | Line | Area | Picture
 
 @dataclass(frozen=True)
 class Drawing:
-    """What is drawn, in order, and in words for those who cannot see it."""
+    """Shapes in drawing order, and a title for screen readers."""
 
     width: float
     height: float
@@ -86,7 +86,7 @@ class Drawing:
     shapes: list[Shape] = field(default_factory=list)
 
     def svg(self, alone: bool = False) -> str:
-        """As SVG: for a page that knows the colours' names, or as a file of its own."""
+        """Render as SVG, for a page that defines the colours, or as a standalone file."""
         colour = _plain_colour if alone else _page_colour
         head = f'viewBox="0 0 {_n(self.width)} {_n(self.height)}" role="img"'
         if alone:
@@ -98,7 +98,7 @@ class Drawing:
         return "".join([*parts, "</svg>"])
 
     def png(self, scale: float = 2.0) -> bytes:
-        """As PNG, drawn by matplotlib."""
+        """Render as PNG with matplotlib."""
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
 

@@ -1,1 +1,1 @@
-"""Problems as files that other verifiers read."""
+"""Problems as VNN-LIB and ONNX files for other verifiers."""

@@ -1,4 +1,4 @@
-"""Questions for other verifiers: VNN-LIB and ONNX files, one pair for each piece."""
+"""Writes a problem as VNN-LIB and ONNX files, one pair for each piece."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FORMATS = (1, 2)
 
 @dataclass(frozen=True)
 class Exported:
-    """One question: its text, and the model it is about."""
+    """One question: its VNN-LIB file, and the model that it is about."""
 
     vnnlib: Path
     onnx: Path
@@ -34,10 +34,10 @@ def export(
 ) -> list[Exported]:
     """Write the question "is the network `delta`-globally robust?" for other verifiers.
 
-    It is, if and only if every file is unsatisfiable. There is one for each piece of the
-    perturbation, numbered where there are several. `version` is that of VNN-LIB: 1 is about a
-    product network for each piece, 2 about two copies of one network. `onnx` names the models'
-    file; without, it is the VNN-LIB file's name with another ending.
+    It is if and only if every file is unsatisfiable. There is one file per piece of the
+    perturbation, numbered if there are several. `version` is that of VNN-LIB: 1 is about a
+    product network for each piece, 2 about two copies of one network. `onnx` is the model file, by
+    default the VNN-LIB file with the extension `.onnx`.
     """
     if problem.perturbation is None:
         raise InvalidInput("only a problem with a perturbation can be exported")
@@ -100,5 +100,5 @@ def _notes(problem: Problem, k: int, delta: float, model: Path, version: int) ->
             f"Y: by how much class {problem.source} leads over each class at the input, then the",
             "scores of the perturbed input",
         ]
-    # What a user named may hold anything; a comment is one line.
+    # Names may contain line breaks, but a comment is one line.
     return [" ".join(note.split()) for note in notes]

@@ -1,9 +1,8 @@
 """The product network: one ONNX model of two copies of a network, an input and its perturbation.
 
-Its input is `(x, e)`, the pixels and then the parameters, flat. Its outputs are, for each class, by
-how much the source's score of `x` exceeds that class's, and then the scores of `x_p`: every
-condition of the question then compares an output with a number or with another output, which is
-all that many verifiers understand.
+Its input is `(x, e)`, the pixels and then the parameters, flat. Its outputs are, for each class,
+the source's lead over it at `x`, and then the scores of `x_p`: every condition of the question
+then compares an output with a number or another output, which is all that many verifiers support.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from vhagar.perturbation.formula import Formula
 
 
 def product_model(network: Network, source: int, formula: Formula, domain: Domain) -> Any:
-    """The product network of a network and one piece of a perturbation."""
+    """Build the product network of a network and one piece of a perturbation."""
     model = standalone(network)
     graph = graph_around(model)
     x = graph.slice(INPUT, 1, 0, domain.size)
@@ -40,7 +39,7 @@ def product_model(network: Network, source: int, formula: Formula, domain: Domai
 
 
 def _perturbed(graph: OnnxGraph, x: str, formula: Formula, domain: Domain) -> str:
-    """`x_p` from `x` and the parameters; the clip is made of ReLUs, which every verifier knows."""
+    """Add `x_p` as a function of `x` and the parameters; the clip consists of ReLUs."""
     parameters = ""
     if formula.map.count:
         parameters = graph.slice(INPUT, 1, domain.size, domain.size + formula.map.count)
@@ -57,7 +56,7 @@ def _perturbed(graph: OnnxGraph, x: str, formula: Formula, domain: Domain) -> st
 
 
 def times(graph: OnnxGraph, source: str, matrix: Any) -> str:
-    """A product with a sparse matrix; one number for each entry where it is diagonal."""
+    """Multiply by a matrix; a diagonal one becomes an elementwise product."""
     rows, columns = matrix.shape
     dense = matrix.toarray()
     if rows == columns and np.count_nonzero(dense) == np.count_nonzero(dense.diagonal()):

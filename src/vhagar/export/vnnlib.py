@@ -19,7 +19,7 @@ from vhagar.perturbation.formula import Formula
 
 
 def number(value: float) -> str:
-    """A decimal number that reads back as the same float64; VNN-LIB 2.0 knows no exponents."""
+    """Format a number that reads back as the same float64; VNN-LIB 2.0 has no exponents."""
     text: str = np.format_float_positional(value, trim="0")
     return text
 
@@ -42,7 +42,7 @@ def version_1(
     for k, (least, most) in enumerate(zip(low.tolist(), high.tolist(), strict=True)):
         lines += [f"(assert (>= X_{k} {number(least)}))", f"(assert (<= X_{k} {number(most)}))"]
     margins = [f"(>= Y_{k} {number(delta)})" for k in range(classes) if k != source]
-    # Each target's case says all about the outputs: parsers mix up what stands beside an `or`.
+    # Each case repeats all conditions on the outputs: parsers misread conditions beside an `or`.
     cases = [
         [
             *margins,
@@ -95,7 +95,7 @@ def version_2(
 
 
 def _assert_any(alternatives: list[list[str]]) -> list[str]:
-    """One of several lists of conditions holds as a whole."""
+    """Assert that all conditions of at least one list hold."""
     if len(alternatives) == 1:
         return [f"(assert {condition})" for condition in alternatives[0]]
     cases = [f"(and {' '.join(case)})" if len(case) > 1 else case[0] for case in alternatives]
@@ -108,7 +108,7 @@ def _entry(name: str, domain: Domain, flat: int) -> str:
 
 
 def _relation(domain: Domain, formula: Formula) -> Iterator[str]:
-    """Conditions between `X` and `X_p`, without a variable for the parameters."""
+    """Yield conditions between `X` and `X_p` that need no variables for the parameters."""
     if formula.product:
         raise InvalidInput(
             "a range of contrasts multiplies a parameter and the pixels, for which VNN-LIB 2.0 has "
@@ -135,7 +135,7 @@ def _relation(domain: Domain, formula: Formula) -> Iterator[str]:
 
 
 def _parameter_of_each_pixel(formula: Formula) -> np.ndarray:
-    """Which parameter moves each pixel, -1 for none."""
+    """Return the parameter that changes each pixel, -1 for none."""
     counts = np.diff(formula.map.directions.indptr)
     if (counts > 1).any():
         raise InvalidInput(
@@ -176,17 +176,17 @@ def _without_parameter(domain: Domain, formula: Formula, image: str, moved: str)
 def _alone(
     domain: Domain, formula: Formula, image: str, moved: str, k: int, parameter: int
 ) -> Iterator[str]:
-    """A pixel with a parameter of its own changes freely between two ends."""
+    """Yield the conditions of a pixel with its own parameter, which changes freely in a range."""
     ends = formula.map.directions[[k]].data[0] * np.array(
         [formula.map.lower[parameter], formula.map.upper[parameter]]
     )
     low, high = (number(end) for end in sorted(ends.tolist()))
     if formula.clip:
-        # Clipping the change is then the same as staying inside: no change at all is allowed.
+        # If no change is allowed, too, then clipping means the same as staying in the range.
         if not (ends.min() <= 0 <= ends.max() and _stays_inside(domain, formula, k)):
             raise InvalidInput(
-                "a parameter that takes a pixel out of the input range for certain is more than "
-                "VNN-LIB 2.0 can say; use --format 1 (a product network)"
+                "VNN-LIB 2.0 cannot express a parameter that always takes a pixel out of the input "
+                "range; use --format 1 (a product network)"
             )
         yield f"(>= {image} {number(domain.lower)})"
         yield f"(<= {image} {number(domain.upper)})"
@@ -205,7 +205,7 @@ def _stays_inside(domain: Domain, formula: Formula, k: int) -> bool:
 def _together(
     domain: Domain, formula: Formula, k: int, parameter: int, first: dict[int, int]
 ) -> Iterator[str]:
-    """Pixels that one parameter moves: the first is bounded, the others follow it."""
+    """Yield the conditions of pixels that share a parameter, relative to the first of them."""
     change = f"(- {_entry('X_p', domain, k)} {_moved(domain, formula, k)})"
     slope = float(formula.map.directions[[k]].data[0])
     if parameter not in first:

@@ -1,7 +1,7 @@
-"""Bases that outlive their model: from a piece to the parts it was split into.
+"""Warm starts across models: from a piece to the parts it was split into.
 
-The LP of a part has nearly the same rows and columns as that of the whole, so the simplex goes on
-from the whole's basis. It is only a start: where the two do not fit, it costs iterations.
+The LP of a part has nearly the same rows and columns as that of the whole, so the simplex starts
+from the whole's basis. Where the two do not match, this only costs iterations.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Keys = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Layout:
-    """What each column and each row of a model stands for, as numbers that other models share."""
+    """Keys of the columns and rows of a model, which related models share."""
 
     columns: Keys
     rows: Keys
@@ -29,10 +29,10 @@ class Basis:
 
     solver: Any
     layout: Layout
-    in_order: bool = True  # whether its rows are those of the layout, one by one
+    in_order: bool = True  # whether its rows are in the layout's order
 
     def fitted(self, layout: Layout) -> Any:
-        """The basis for a model of another layout; None where they have too little in common."""
+        """Adapt the basis to another layout; None if they have too little in common."""
         if layout is self.layout:
             return self.solver
         if not self.in_order:
@@ -59,7 +59,7 @@ class Basis:
 
 
 def _transferred(statuses: list[Any], old: Keys, new: Keys) -> list[Any] | None:
-    """The statuses of what both have; at its lower bound what is new."""
+    """Return the statuses of shared keys; new ones are at their lower bounds."""
     import highspy
 
     if len(statuses) != len(old):

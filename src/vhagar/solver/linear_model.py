@@ -1,4 +1,4 @@
-"""A mixed-integer linear model as plain arrays. It knows no solver.
+"""A mixed-integer linear model as plain arrays, independent of any solver.
 
 Perturbations and encodings add columns and rows here; a backend turns the finished model into the
 solver's own form.
@@ -22,7 +22,7 @@ Block = tuple[Columns, ArrayLike | sparse.sparray]
 class Products:
     """`result - shift = factor * (other - shift)` for two lists of columns and one column.
 
-    Rows describe a relaxation of it as well, for solvers that know no products.
+    Rows contain a relaxation of it as well, for solvers without products.
     """
 
     result: Columns
@@ -35,7 +35,7 @@ class Products:
 class LinearArrays:
     """`row_lower <= matrix @ columns <= row_upper`, each column within its bounds.
 
-    `products` come on top, for solvers that know them.
+    `products` are additional constraints, for solvers that support them.
     """
 
     column_lower: Array
@@ -48,10 +48,10 @@ class LinearArrays:
 
 
 class LinearModel:
-    """Collects columns and rows; `arrays()` gives them all at once."""
+    """Collects columns and rows, and returns them as `arrays()`."""
 
     def __init__(self) -> None:
-        # Each list starts with an empty part, so that there is always something to concatenate.
+        # Each list starts with an empty part, because an empty list cannot be concatenated.
         nothing, nowhere = np.zeros(0), np.zeros(0, dtype=np.int64)
         self._lower: list[Array] = [nothing]
         self._upper: list[Array] = [nothing]

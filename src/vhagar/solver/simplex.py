@@ -21,7 +21,7 @@ _PATIENCE = 3.0
 
 
 class LpStatus(Enum):
-    """What the simplex method says. Nothing depends on it being true."""
+    """The simplex method's status. No bound relies on it."""
 
     OPTIMAL = "optimal"
     INFEASIBLE = "infeasible"
@@ -34,8 +34,7 @@ class LpAnswer:
     """`duals` belong to an optimal or nearly optimal basis, or are a ray that shows infeasibility.
 
     The sign is such that `cost - matrix' duals` are the reduced costs of the maximisation. A
-    `primal` with entries that are no finite numbers is no point at all, and such `duals` are no
-    multipliers: None.
+    `primal` or `duals` with an entry that is not finite is replaced by None.
     """
 
     status: LpStatus
@@ -58,10 +57,10 @@ class LpAnswer:
 
 
 class Simplex:
-    """Maximises one column. Columns can be switched off, and rows left out until they are wanted.
+    """Maximises one column. Columns can be switched off, and rows omitted until they are added.
 
-    Rows go by their numbers in the model; the solver has those that are not left out, in the order
-    in which they were wanted.
+    Rows are identified by their indices in the model; the solver has those that are not omitted, in
+    the order in which they were added.
     """
 
     def __init__(self, arrays: LinearArrays, objective: int, left_out: Columns = _NO_ROWS) -> None:
@@ -70,7 +69,7 @@ class Simplex:
         self._arrays = arrays
         self._off: frozenset[int] = frozenset()
         self._from_nothing = True
-        self._patience: float | None = None  # seconds for a solve, where there is a limit
+        self._patience: float | None = None  # seconds per solve, if limited
         scaled = self._scaled = Scaled(arrays)
         self._rows = np.setdiff1d(np.arange(len(scaled.row_lower)), left_out)
         # The objective in the model's units is this times the solver's, which minimises.
@@ -99,17 +98,17 @@ class Simplex:
 
     @property
     def has_rows_in_order(self) -> bool:
-        """Whether the solver's rows are in the model's order: none was added later."""
+        """Whether the solver's rows are in the model's order, that is, none was added later."""
         return bool((np.diff(self._rows) > 0).all())
 
     def basis(self) -> Any:
-        """The current basis, to come back to."""
+        """Return the current basis, for `restore`."""
         return self._highs.getBasis()
 
     def restore(self, basis: Any) -> None:
-        """Go back to a basis, also to one from before rows were added.
+        """Go back to a basis, even from before rows were added.
 
-        One that has more rows than there are here is of no use.
+        A basis with more rows than the solver has is ignored.
         """
         missing = 0 if basis is None else len(self._rows) - len(basis.row_status)
         if basis is not None and basis.valid and missing >= 0:
@@ -117,25 +116,27 @@ class Simplex:
             self._from_nothing = False
 
     def forget(self) -> None:
-        """Start over from no basis at all: after numerical trouble the basis is suspect."""
+        """Start again without a basis, for example after numerical trouble."""
         self._require(self._highs.clearSolver(), "clearSolver")
         self._from_nothing = True
 
     def use_interior_point(self) -> None:
-        """For points alone: a large model that changes much from one time to the next is solved
-        sooner without a basis. The duals of such a solution prove little."""
+        """Use an interior point method, which is faster for large models that change a lot.
+
+        The duals of such a solution prove little, so it is for primal points only.
+        """
         for name, value in (("solver", "ipm"), ("presolve", "on"), ("run_crossover", "off")):
             self._require(self._highs.setOptionValue(name, value), name)
         self._patience = _PATIENCE
 
     def aim(self, cost: Array) -> None:
-        """Maximise another linear function of the columns, from the basis at hand."""
+        """Maximise another linear function of the columns, from the current basis."""
         every = np.arange(len(cost), dtype=np.int32)
         scaled = cost * self._scaled.column_scale
         self._unit = float(powers_of_two(abs(scaled).max(keepdims=True))[0])
         status = self._highs.changeColsCost(len(cost), every, -scaled / self._unit)
         self._require(status, "changeColsCost")
-        # The basis stays primal feasible: the primal method goes on from it.
+        # The basis stays primal feasible, so the primal method continues from it.
         self._require(self._highs.setOptionValue("simplex_strategy", 4), "simplex_strategy")
 
     def bound_column(self, column: int, lower: float, upper: float) -> None:
@@ -144,7 +145,7 @@ class Simplex:
         self._require(status, "changeColBounds")
 
     def switch_off(self, columns: Columns) -> None:
-        """Fix exactly these columns at 0; those switched off before come back."""
+        """Fix exactly these columns at 0; others that were switched off are restored."""
         wanted = frozenset(columns.tolist())
         changed = np.array(sorted(wanted ^ self._off), dtype=np.int32)
         if len(changed):
@@ -157,7 +158,7 @@ class Simplex:
         self._off = wanted
 
     def add_all_but(self, left_out: Columns) -> None:
-        """Add the rows that were left out so far and are not among these."""
+        """Add all omitted rows except these."""
         if len(self._rows) + len(left_out) >= len(self._scaled.row_lower):
             return
         wanted = np.setdiff1d(np.arange(len(self._scaled.row_lower)), left_out)
@@ -176,7 +177,7 @@ class Simplex:
         self._rows = np.concatenate([self._rows, new])
 
     def require_rows(self, rows: Columns, lower: Array) -> None:
-        """Other lower bounds for some rows, none of which was left out."""
+        """Set the lower bounds of some rows, none of which is omitted."""
         places = np.flatnonzero(np.isin(self._rows, rows))
         for place, value in zip(places.tolist(), lower, strict=True):
             row = self._rows[place]
@@ -185,14 +186,14 @@ class Simplex:
             self._require(self._highs.changeRowBounds(place, low, high), "changeRowBounds")
 
     def solve(self, iteration_limit: int | None = None, need_primal: bool = True) -> LpAnswer:
-        """Run the dual simplex from where it stands."""
+        """Run the solver from its current basis."""
         limit = self._infinite_iterations if iteration_limit is None else iteration_limit
         self._highs.setOptionValue("simplex_iteration_limit", limit)
-        # Perturbed costs help a start from nothing. From a good basis they cost more than they
-        # gain: they must be undone afterwards, and spoil the duals of an unfinished solve.
+        # Cost perturbation helps without a basis. From a good basis it costs more than it gains: it
+        # must be undone afterwards, and spoils the duals of an unfinished solve.
         self._highs.setOptionValue(_PERTURBATION, 1.0 if self._from_nothing else 0.0)
         self._from_nothing = False
-        if self._patience is not None:  # the solver's clock runs on from solve to solve
+        if self._patience is not None:  # the solver's clock is cumulative
             self._highs.setOptionValue("time_limit", self._highs.getRunTime() + self._patience)
         self._highs.run()
         status = _STATUSES.get(self._highs.getModelStatus().name, LpStatus.DOUBTFUL)
@@ -215,14 +216,14 @@ class Simplex:
         return self._of_all_rows(ray) if len(ray) == len(self._rows) else None
 
     def _of_all_rows(self, multipliers: ArrayLike) -> Array:
-        """The solver's multipliers in the model's units; 0 for rows that are left out."""
+        """Return the solver's multipliers in the model's units; 0 for omitted rows."""
         found = np.zeros(len(self._scaled.row_lower))
         found[self._rows] = np.asarray(multipliers, dtype=np.float64)
         return found * self._scaled.row_scale
 
 
 def _with_basic_rows(basis: Any, missing: int) -> Any:
-    """A basis with more rows at the end, which do not hold yet."""
+    """Append basic rows to a basis."""
     if missing <= 0:
         return basis
     import highspy
@@ -241,7 +242,7 @@ _OPTIONS: dict[str, Any] = {
     "presolve": "off",
     "solver": "simplex",
     "simplex_strategy": 1,  # dual
-    # The model is scaled already; doing it again at every node costs more than it gains.
+    # The model is scaled already; scaling again at every node costs more than it gains.
     "simplex_scale_strategy": 0,
 }
 

@@ -1,4 +1,4 @@
-"""The table of MIP solvers, and what they have in common."""
+"""The table of MIP solvers, and their common interface."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = [
     "check_solver_name",
 ]
 
-# A new solver is one more file, and one more line. They are imported when asked for.
+# A new solver is one more file and one more line. Solvers are imported lazily.
 BACKENDS = {
     "highs": "HighsModel",
     "scip": "ScipModel",
@@ -28,14 +28,14 @@ BACKENDS = {
 
 
 def check_solver_name(name: str) -> None:
-    """Complain if there is no such solver, installed or not."""
+    """Raise an error if there is no such solver, installed or not."""
     if name not in BACKENDS:
         known = ", ".join(BACKENDS)
         raise InvalidInput(f"unknown solver {name!r}; choose one of: {known}")
 
 
 def backend_named(name: str) -> type[AbstractModel]:
-    """The solver of that name; complains if its package is not installed."""
+    """Return the solver of that name; it is an error if its package is not installed."""
     check_solver_name(name)
     module = import_module(f"vhagar.solver.backends.{name}")
     found: type[AbstractModel] = getattr(module, BACKENDS[name])

@@ -1,8 +1,8 @@
-"""A MIP solver behind a small wall: models go in; statuses, safe bounds and solutions come out.
+"""The interface of MIP solvers: models go in; statuses, safe bounds and solutions come out.
 
 Before a model reaches a solver, columns and rows are scaled by powers of two (which is exact), so
 that every column lies in [-1, 1] whatever the weights. The solver's absolute tolerances then mean
-the same for every network, and its bounds are moved outward by what those tolerances allow.
+the same for every network, and its bounds are moved outward by as much as they allow.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ TOLERANCE = 1e-9
 
 @dataclass(frozen=True, eq=False)
 class Solved:
-    """`bound` is an upper bound on the maximum with tolerances added; infinite where unknown."""
+    """The outcome; `bound` is an upper bound with tolerances added, infinite if unknown."""
 
     status: SolveStatus
     bound: float
@@ -45,24 +45,21 @@ class Solved:
 
 @dataclass(frozen=True)
 class Capabilities:
-    """What a solver can do besides solving.
+    """Optional features of a solver.
 
-    `partial_start`: begin with values for some of the columns. `live_bounds` and `live_solutions`:
-    tell them, and be stopped, while a MIP is being solved. `products`: take a model's bilinear
-    products; without, the rows that relax them are all there is.
+    `partial_start`: it accepts values for some of the columns. `products`: it supports a model's
+    bilinear products; otherwise they are only relaxed by rows.
     """
 
     partial_start: bool
-    live_bounds: bool
-    live_solutions: bool
     products: bool = False
 
 
 @dataclass(frozen=True, eq=False)
 class Request:
-    """One call of `solve`, in our units. `start` is NaN where a column's value is left open.
+    """One call of `solve`, in the model's units. `start` is NaN for columns without a value.
 
-    `proving`: a good solution is known already, so the time is for the bound.
+    `proving`: a good solution is known already, so the solver should work on the bound.
     """
 
     lower: Array
@@ -76,15 +73,15 @@ class Request:
 
 
 class AbstractModel(ABC):
-    """Maximises one column of a model. One solver is one class derived from this."""
+    """Maximises one column of a model. Each solver is a class derived from this."""
 
-    name: ClassVar[str]  # what the user calls the solver; its line in the table of statuses
-    package: ClassVar[str]  # what is imported
+    name: ClassVar[str]  # on the command line, and in the table of statuses
+    package: ClassVar[str]  # the package to import
     capabilities: ClassVar[Capabilities]
 
     @classmethod
     def require_package(cls) -> None:
-        """Complain if the solver is not installed."""
+        """Raise an error if the solver is not installed."""
         if find_spec(cls.package) is None:
             raise SolverUnavailable(
                 f"the solver {cls.name} needs the package {cls.package}, which is not installed: "
@@ -98,12 +95,12 @@ class AbstractModel(ABC):
         self.outward = self._outward()
 
     def _outward(self) -> float:
-        """How far the solver's tolerances can make its bound too small.
+        """Bound how much too small the solver's bound can be because of its tolerances.
 
-        A dual solution whose reduced costs are wrong by the tolerance errs by at most the
-        tolerance times the range of each column and row; pruning against the incumbent errs by
-        the tolerance once more. All this in units of the rows that hold the objective, whose
-        other columns may be much larger than the objective is.
+        A dual solution whose reduced costs are off by the tolerance errs by at most the tolerance
+        times the range of each column and row; pruning against the incumbent errs by the tolerance
+        once more. This is in units of the rows that contain the objective, whose other columns may
+        be much larger than the objective.
         """
         arrays = self._arrays
         columns = (arrays.column_upper - arrays.column_lower) / self._scaled.column_scale
@@ -116,12 +113,12 @@ class AbstractModel(ABC):
 
     @property
     def _is_mip(self) -> bool:
-        """Whether it is more than an LP to this solver."""
+        """Whether the model is more than an LP for this solver."""
         products = self.capabilities.products and len(self._arrays.products) > 0
         return products or bool(self._arrays.integer.any())
 
     def _product_entries(self) -> float:
-        """The sum of the products' coefficients, as of rows; solvers relax them by such rows."""
+        """Sum the coefficients of the rows by which solvers relax the products."""
         if not self.capabilities.products:
             return 0.0
         scale = self._scaled.column_scale
@@ -151,9 +148,9 @@ class AbstractModel(ABC):
     ) -> Solved:
         """Solve, optionally with other column bounds, other row lower bounds, or as an LP.
 
-        `start` has the values of some columns to begin with, and NaN for all others. It is a hint
-        and never changes what is true. `proving` says that a good solution is known already: the
-        solver need not look for others. While an LP is being solved nobody is told anything.
+        `start` has the values of some columns, and NaN for all others; it is only a hint.
+        `proving` says that a good solution is known already, so that the solver need not look for
+        others. There are no callbacks while an LP is being solved.
         """
         arrays = self._arrays
         request = Request(
@@ -173,10 +170,10 @@ class AbstractModel(ABC):
 
     @abstractmethod
     def _run(self, request: Request, listener: Listener) -> Solved:
-        """Put the request to the solver."""
+        """Run the solver on the request."""
 
     def _judged(self, word: str, solvers_bound: float, point: Any | None) -> Solved:
-        """The solver's last words, in ours."""
+        """Translate the solver's outcome."""
         status = STATUSES[self.name].get(word, SolveStatus.FAILED)
         bound = math.inf
         if status in (SolveStatus.OPTIMAL, SolveStatus.STOPPED):
@@ -184,16 +181,15 @@ class AbstractModel(ABC):
         return Solved(status, bound, None if point is None else self._unscaled(point))
 
     def _safe(self, scaled_bound: float) -> float:
-        """A dual bound of the scaled model as an upper bound of ours; infinite where useless."""
-        # For a maximisation, minus infinity is what solvers say of an infeasible model: only the
-        # status may say that.
+        """Convert a dual bound of the scaled model to a safe one of ours; infinite if useless."""
+        # Solvers report minus infinity for an infeasible model, but only the status may say so.
         if not math.isfinite(scaled_bound) or abs(scaled_bound) >= 1e20:
             return math.inf
         bound = scaled_bound * float(self._scaled.column_scale[self._objective]) + self.outward
         return float(np.nextafter(bound, np.inf))
 
     def _unscaled(self, values: Any) -> Array | None:
-        """A solution in our columns; None where it is none."""
+        """Convert a solution to the model's units; None if it is not finite."""
         found = np.array(values, dtype=np.float64)
         if found.shape != self._scaled.column_scale.shape or not np.isfinite(found).all():
             return None
@@ -203,7 +199,7 @@ class AbstractModel(ABC):
         return request.lower / self._scaled.column_scale, request.upper / self._scaled.column_scale
 
     def _scaled_rows(self, request: Request) -> tuple[Array, Array]:
-        """The rows' bounds with the request's changes."""
+        """Return the rows' bounds with the request's changes."""
         lower = self._scaled.row_lower.copy()
         if request.row_lower is not None:
             rows, values = request.row_lower
@@ -213,7 +209,7 @@ class AbstractModel(ABC):
         return lower, self._scaled.row_upper
 
     def _scaled_start(self, request: Request) -> tuple[Columns, Array]:
-        """The columns with a value to start from, and the values."""
+        """Return the columns that have a starting value, and these values."""
         if request.start is None:
             return np.zeros(0, dtype=np.int64), np.zeros(0)
         known = np.flatnonzero(np.isfinite(request.start))

@@ -1,6 +1,6 @@
-"""Gurobi, by its package gurobipy (`pip install "vhagar[gurobi]"`), with whatever licence there is.
+"""Gurobi, by its package gurobipy (`pip install "vhagar[gurobi]"`), with any licence.
 
-The licence that comes with the package allows small models only; that gets a message of its own.
+The licence that comes with the package allows only small models, and the error says so.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _PARAMETERS: dict[str, Any] = {
     "Threads": 1,
 }
 
-_NO_LICENCE, _TOO_LARGE = 10009, 10010  # Gurobi's numbers of these errors
+_NO_LICENCE, _TOO_LARGE = 10009, 10010  # Gurobi's error codes
 
 
 class GurobiModel(AbstractModel):
@@ -42,7 +42,7 @@ class GurobiModel(AbstractModel):
 
     name = "gurobi"
     package = "gurobipy"
-    capabilities = Capabilities(partial_start=True, live_bounds=True, live_solutions=True)
+    capabilities = Capabilities(partial_start=True)
 
     def _run(self, request: Request, listener: Listener) -> Solved:
         import gurobipy
@@ -60,7 +60,7 @@ class GurobiModel(AbstractModel):
             self._complain(error)
 
     def _build(self, model: Any, request: Request) -> _Rows:
-        """Fill the model; returns which of our rows each of its rows is."""
+        """Fill the model, and return its rows."""
         for name, value in _PARAMETERS.items():
             model.setParam(name, value)
         model.setParam("Seed", request.seed)
@@ -97,7 +97,7 @@ class GurobiModel(AbstractModel):
         return self._judged(word, bound, point)
 
     def _proved(self, rows: _Rows, request: Request, duals: Array) -> float:
-        """The bound that an LP's duals prove."""
+        """Return the bound that an LP's duals prove."""
         cost = np.zeros(len(self._scaled.column_scale))
         cost[self._objective] = 1.0
         columns = self._scaled_columns(request)
@@ -120,7 +120,7 @@ class GurobiModel(AbstractModel):
 
 
 class _Rows:
-    """Rows with one side each, as Gurobi wants them: `=`, `<` or `>`."""
+    """Rows with one side each, as Gurobi needs them: `=`, `<` or `>`."""
 
     def __init__(self, matrix: sparse.csr_array, lower: Array, upper: Array) -> None:
         same = lower == upper
@@ -158,7 +158,7 @@ def _callback(listener: Listener) -> Any:
 
 @cache
 def _environment() -> Any:
-    """One for the process: starting one may mean asking a server for a licence."""
+    """Create one environment per process: it may have to ask a server for a licence."""
     import gurobipy
 
     environment = gurobipy.Env(empty=True)

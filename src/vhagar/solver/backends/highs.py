@@ -1,11 +1,11 @@
 """HiGHS, the solver that is always installed.
 
-Things HiGHS does that this file guards against, each with a test: `mip_dual_bound` reads 0 for pure
-LPs; on infeasible models it may be either infinity; `objective_bound` is a simplex option and may
-return a wrong optimum (not used); `silent()` would switch the logging callback off (not used);
+Pitfalls of HiGHS that this file guards against, each with a test: `mip_dual_bound` is 0 for pure
+LPs, and either infinity for infeasible models; `objective_bound` is a simplex option and may return
+a wrong optimum (not used); `silent()` would disable the logging callback (not used);
 `changeColsBounds` with an unsorted or repeated index changes nothing, so every status is checked; a
 partial start is completed by a smaller MIP whose bounds the callbacks report as if they were the
-model's, so it is completed here, where nobody listens, and handed over complete.
+model's, so it is completed here, without callbacks, and passed on complete.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class HighsModel(AbstractModel):
 
     name = "highs"
     package = "highspy"
-    capabilities = Capabilities(partial_start=True, live_bounds=True, live_solutions=True)
+    capabilities = Capabilities(partial_start=True)
 
     def _build(self, lower: Array, upper: Array, integer: bool) -> Any:
         import highspy
@@ -65,7 +65,7 @@ class HighsModel(AbstractModel):
     def _run(self, request: Request, listener: Listener) -> Solved:
         solver = self._build(request.lower, request.upper, request.integer)
         if request.row_lower is not None:
-            # Not in the model at once: a row that nothing can meet would not be accepted there.
+            # Not in the model from the start: an infeasible row would be rejected there.
             lower, upper = self._scaled_rows(request)
             for row in request.row_lower[0].tolist():
                 _require(solver.changeRowBounds(row, lower[row], upper[row]), "changeRowBounds")
@@ -84,7 +84,7 @@ class HighsModel(AbstractModel):
         return self._outcome(solver, request.integer)
 
     def _hand_over_start(self, solver: Any, request: Request, listener: Listener) -> None:
-        """Complete the start, if there is one, and give it to the solver."""
+        """Complete the partial start, if there is one, and pass it to the solver."""
         import highspy
 
         known, values = self._scaled_start(request)
@@ -105,14 +105,14 @@ class HighsModel(AbstractModel):
         silent = Listener(self._safe, self._unscaled, None, None, None, listener.stop)
         found = self._run(fixed, silent).solution
         if found is None:
-            return  # a start that cannot be completed is a hint less, and nothing else
+            return  # the start is only a hint
         whole = self._arrays.integer
         found[whole] = np.round(found[whole])
         listener.solution(found / self._scaled.column_scale)
         start = highspy.HighsSolution()
         start.col_value = (found / self._scaled.column_scale).tolist()
         start.value_valid = True
-        solver.setSolution(start)  # whatever it answers
+        solver.setSolution(start)  # its status does not matter
 
     def _outcome(self, solver: Any, is_mip: bool) -> Solved:
         word = solver.getModelStatus().name
@@ -126,7 +126,7 @@ class HighsModel(AbstractModel):
         return self._judged(word, bound, found.col_value if feasible else None)
 
     def _weak_duality(self, lp: Any, duals: Array) -> float:
-        """The bound that the duals prove; `mip_dual_bound` reads 0 for an LP."""
+        """Return the bound that the duals prove; `mip_dual_bound` is 0 for an LP."""
         parts = lp.col_cost_, lp.col_lower_, lp.col_upper_, lp.row_lower_, lp.row_upper_
         cost, left, right, low, high = (np.array(part) for part in parts)
         return weak_duality(self._scaled.matrix, cost, (left, right), (low, high), duals)
@@ -146,28 +146,28 @@ def _subscribe(solver: Any, listener: Listener) -> None:
 
 
 _OPTIONS: dict[str, Any] = {
-    # Output on but not shown: switching it off would switch off callbacks as well.
+    # Output is enabled but not shown: disabling it would disable callbacks as well.
     "output_flag": True,
     "log_to_console": False,
-    # More threads would still search with one worker.
+    # With more threads, the search still has one worker.
     "threads": 1,
     "parallel": "off",
-    # Its own default; what is smaller was dropped before, in the open.
+    # The default; smaller coefficients were dropped by scaling, which widens the rows.
     "small_matrix_value": SMALLEST_COEFFICIENT / 2,
     # HiGHS solves the LPs of a MIP with a tenth of the MIP tolerance on the dual side; the full
     # value is assumed.
     "mip_feasibility_tolerance": TOLERANCE,
     "primal_feasibility_tolerance": TOLERANCE,
     "dual_feasibility_tolerance": TOLERANCE,
-    # Its default of 8 trials for each candidate costs more than better branching gains: a node's
-    # LP is large, and there are few nodes.
+    # The default of 8 trials per candidate costs more than better branching gains, because LPs are
+    # large and nodes few (PERFORMANCE.md).
     "mip_pscost_minreliable": 2,
     "mip_rel_gap": 0.0,
     "mip_abs_gap": 0.0,
 }
 
-# Without a solution of its own HiGHS spends most of its time on heuristics that solve smaller MIPs,
-# and those smaller ones.
+# Without a solution, HiGHS spends most of its time on heuristics that solve smaller MIPs,
+# recursively.
 _PROVING: dict[str, Any] = {
     "mip_heuristic_effort": 0.0,
     "mip_heuristic_run_feasibility_jump": False,

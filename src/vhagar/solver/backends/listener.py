@@ -1,4 +1,4 @@
-"""What a solver says while it works, on its way to whoever asked."""
+"""Passes on what a solver reports while it runs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Array = NDArray[np.float64]
 
 OnBound = Callable[[float], None]
 OnSolution = Callable[[Array], None]
-# Receives how many nodes of the tree were looked at so far.
+# Receives the number of nodes processed so far.
 OnNodes = Callable[[int], None]
 ShouldStop = Callable[[], bool]
 
@@ -25,9 +25,9 @@ _BOUND_EVERY = 0.05
 
 
 class Listener:
-    """Makes a solver's numbers safe and passes them on, not too often.
+    """Converts a solver's numbers to safe ones and passes them on, at limited rates.
 
-    `safe` turns the solver's bound into one of ours, `unscaled` its point (None if it is none).
+    `safe` converts a bound, `unscaled` a point (None if it is invalid).
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class Listener:
         self._error: BaseException | None = None
 
     def bound(self, solvers_bound: float) -> None:
-        """The solver's dual bound by now."""
+        """Take in the solver's current dual bound."""
         bound, now = self._safe(solvers_bound), time.monotonic()
         if self._on_bound is None or not bound < self._best:
             return
@@ -60,14 +60,14 @@ class Listener:
             self._on_bound(bound)
 
     def nodes(self, count: int, last: bool = False) -> None:
-        """So many nodes by now; the last count is passed on whenever it comes."""
+        """Take in the number of nodes; the last count is always passed on."""
         now = time.monotonic()
         if self._on_nodes is not None and (last or now - self._last_count > _COUNT_EVERY):
             self._last_count = now
-            self._on_nodes(max(int(count), 0))  # some say -1 where there is no tree
+            self._on_nodes(max(int(count), 0))  # some solvers report -1 without a tree
 
     def solution(self, point: Any) -> None:
-        """A new best solution."""
+        """Take in a new best solution."""
         found = None if self._on_solution is None else self._unscaled(point)
         if self._on_solution is not None and found is not None:
             self._on_solution(found)
@@ -76,21 +76,21 @@ class Listener:
         """Whether the caller wants the solver to stop."""
         return self._should_stop is not None and self._should_stop()
 
-    def guarded(self, hear: Callable[[], None]) -> bool:
-        """Hear the solver out; whether it is to stop.
+    def guarded(self, report: Callable[[], None]) -> bool:
+        """Run a callback, and return whether the solver should stop.
 
-        Solvers that swallow errors of their callbacks use this. An error, Ctrl-C included, stops
-        the solver and waits for `raise_error`.
+        This is for solvers that swallow exceptions of their callbacks. An exception, including
+        Ctrl-C, stops the solver and is kept for `raise_error`.
         """
         try:
             if self._error is None:
-                hear()
+                report()
                 return self.stop()
         except BaseException as error:
             self._error = error
         return True
 
     def raise_error(self) -> None:
-        """Raise what went wrong while the solver worked, if anything did."""
+        """Raise the exception of a callback, if there was one."""
         if self._error is not None:
             raise self._error

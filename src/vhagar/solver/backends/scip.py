@@ -1,9 +1,9 @@
 """SCIP, by its package pyscipopt (`pip install "vhagar[scip]"`).
 
-It takes bilinear products as they are: a range of contrasts needs no splitting, as in the paper.
+It supports bilinear products: a range of contrasts needs no splitting, as in the paper.
 
-It swallows errors of its callbacks, so they are kept and raised when it has ended; it takes Ctrl-C
-for itself unless told otherwise; and it takes coefficients up to its epsilon for 0.
+It swallows exceptions of its callbacks, so these are kept and raised when it has ended; by default
+it handles Ctrl-C itself; and it treats coefficients up to its epsilon as 0.
 """
 
 from __future__ import annotations
@@ -45,9 +45,7 @@ class ScipModel(AbstractModel):
 
     name = "scip"
     package = "pyscipopt"
-    capabilities = Capabilities(
-        partial_start=True, live_bounds=True, live_solutions=True, products=True
-    )
+    capabilities = Capabilities(partial_start=True, products=True)
 
     def _run(self, request: Request, listener: Listener) -> Solved:
         try:
@@ -56,7 +54,7 @@ class ScipModel(AbstractModel):
                 _start(solver, columns, *self._scaled_start(request))
                 _subscribe(solver, columns, listener)
             solver.optimize()
-        except Exception as error:  # its package raises the plainest ones
+        except Exception as error:  # its package raises plain exceptions
             raise SolverFailure(f"SCIP failed: {error}") from error
         listener.raise_error()
         if request.integer:
@@ -103,7 +101,7 @@ class ScipModel(AbstractModel):
         import pyscipopt
 
         lower, upper = self._scaled_rows(request)
-        # A row without entries is one all the same; SCIP wants something in it.
+        # SCIP does not accept rows without entries.
         nothing = solver.addVar(lb=0.0, ub=0.0)
         matrix = self._scaled.matrix
         for row, (low, high) in enumerate(zip(lower.tolist(), upper.tolist(), strict=True)):
@@ -128,7 +126,7 @@ class ScipModel(AbstractModel):
 
 
 def _side(value: float) -> float | None:
-    """How SCIP's package wants a bound: None where there is none."""
+    """Convert a bound to SCIP's convention: None if there is none."""
     return float(value) if math.isfinite(value) else None
 
 
@@ -159,7 +157,7 @@ def _subscribe(solver: Any, columns: list[Any], listener: Listener) -> None:
         if listener.guarded(lambda: hear(event.getType())):
             solver.interruptSolve()
 
-    # Often enough to be stopped soon, whatever SCIP is at.
+    # Frequent enough to stop soon in every stage.
     events = [
         EVENT.BESTSOLFOUND,
         EVENT.PRESOLVEROUND,

@@ -1,4 +1,4 @@
-"""What the words of every solver are worth to us: one table."""
+"""One table that maps every solver's statuses to ours."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import Enum
 
 
 class SolveStatus(Enum):
-    """What the solver's word is worth to us."""
+    """The outcome of a solve."""
 
     OPTIMAL = "solved to optimality"
     INFEASIBLE = "no feasible point"
@@ -17,8 +17,8 @@ class SolveStatus(Enum):
 _OPTIMAL, _INFEASIBLE = SolveStatus.OPTIMAL, SolveStatus.INFEASIBLE
 _STOPPED, _FAILED = SolveStatus.STOPPED, SolveStatus.FAILED
 
-# Every status that a solver can have, by the name its package gives it. A word that is not here is
-# a failure. None of our models is unbounded, so a solver that says so has failed as well.
+# Every status of a solver, by the name that its package uses. An unknown status is a failure. None
+# of our models is unbounded, so a solver that says so has failed as well.
 STATUSES: dict[str, dict[str, SolveStatus]] = {
     "highs": {
         "kOptimal": _OPTIMAL,
