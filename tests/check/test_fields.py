@@ -25,6 +25,7 @@ from vhagar_check.exact import Exact
 from vhagar_check.model import read_model
 from vhagar_check.schema import MESSAGES
 
+from ..marks import mostly_slow
 from .graphs import SMALL_GRAPHS, runtime_scores
 
 # Descriptors by the checker's names of messages.
@@ -306,7 +307,7 @@ def starts() -> list[bytes]:
     ]
 
 
-@pytest.mark.parametrize("chunk", range(4))
+@pytest.mark.parametrize("chunk", mostly_slow(range(4), 4))
 def test_readers_and_runtime_agree_or_refuse(
     chunk: int, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:

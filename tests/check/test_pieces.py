@@ -15,6 +15,8 @@ from vhagar_check.moved import identity
 from vhagar_check.perturbations import pieces
 from vhagar_check.pieces import Domain, Pixelwise, part_of
 
+from ..marks import mostly_slow
+
 SHAPE = (2, 4, 5)
 TEXTS = (
     "linf(0.25)",
@@ -67,7 +69,7 @@ def test_supports_agree(text: str, clip: bool, ends: tuple[float, float]) -> Non
 
 
 @pytest.mark.parametrize("ends", RANGES)
-@pytest.mark.parametrize(("text", "clip"), CASES)
+@pytest.mark.parametrize(("text", "clip"), mostly_slow(CASES, 3))
 def test_no_pair_exceeds_the_support(text: str, clip: bool, ends: tuple[float, float]) -> None:
     rng = np.random.default_rng(8)
     for ours, theirs in _both(text, clip, ends):

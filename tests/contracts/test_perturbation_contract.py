@@ -122,18 +122,19 @@ Pieces = tuple[AbstractPiece, ...]
 Points = tuple[np.ndarray, np.ndarray]
 
 
-@pytest.fixture(params=[True, False], ids=["clipped", "unclipped"])
-def clip(request: pytest.FixtureRequest) -> bool:
-    return request.param
+# By default the first domain clipped and the last unclipped.
+SETTINGS = [f"{name}, {clip}" for clip in ("clipped", "unclipped") for name in DOMAINS]
 
 
-@pytest.fixture(params=mostly_slow(list(DOMAINS), 3))
-def domain(request: pytest.FixtureRequest) -> Domain:
-    return DOMAINS[request.param]
+@pytest.fixture(params=mostly_slow(SETTINGS, len(SETTINGS) - 1))
+def setting(request: pytest.FixtureRequest) -> tuple[Domain, bool]:
+    name, clip = request.param.split(", ")
+    return DOMAINS[name], clip == "clipped"
 
 
 @pytest.fixture(params=[*CASES, *AFFINE_CASES])
-def pieces(request: pytest.FixtureRequest, domain: Domain, clip: bool) -> Pieces:
+def pieces(request: pytest.FixtureRequest, setting: tuple[Domain, bool]) -> Pieces:
+    domain, clip = setting
     if request.param in AFFINE_CASES:
         return AFFINE_CASES[request.param](domain).pieces(domain, clip)
     return CASES[request.param](domain.width).pieces(domain, clip)

@@ -20,6 +20,7 @@ from vhagar.network.network import confidence
 from vhagar.reduction.clipping import clip_of
 from vhagar.search.branch_and_bound import Bab
 
+from ..marks import mostly_slow
 from ..pairs import related_by
 from .queries import assertions, expressions, holds
 
@@ -343,7 +344,7 @@ def test_one_parameter_with_many_slopes(model: Path, tmp_path: Path) -> None:
             assert related(relation, x, other) == related_by(piece, x, other)
 
 
-@pytest.mark.parametrize(("perturbation", "clip"), sorted(set(PRODUCTS) - NOT_IN_2))
+@pytest.mark.parametrize(("perturbation", "clip"), mostly_slow(sorted(set(PRODUCTS) - NOT_IN_2), 3))
 def test_the_conditions_between_two_copies_are_the_perturbation(
     model: Path, tmp_path: Path, perturbation: str, clip: bool
 ) -> None:

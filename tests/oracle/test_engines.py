@@ -56,7 +56,7 @@ VARIANTS = {
 }
 ALL = PLAIN | VARIANTS
 # So many cases are part of every run, and a quarter as many of branched networks.
-ALWAYS = 48
+ALWAYS = 32
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -26,6 +26,7 @@ from vhagar.result import Witness, WitnessCheck
 from vhagar.result.witness import RestoredCheck
 from vhagar.search.branch_and_bound import Bab
 
+from ..marks import mostly_slow
 from ..oracle.affine_cases import AffineCase
 from ..oracle.cases import between, change_in
 from ..oracle.exact import (
@@ -154,7 +155,7 @@ def test_witnesses_come_back(contract: Contract) -> None:
 
 
 @ALL
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", mostly_slow(SEEDS, 5))
 def test_bounds_come_back(contract: Contract, seed: int) -> None:
     problem = contract.problem(seed)
     engine = Bab(attack=False)

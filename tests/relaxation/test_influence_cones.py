@@ -10,6 +10,7 @@ from vhagar.relaxation import layerwise
 from vhagar.relaxation.layerwise import TwinBounds, quick_bounds
 from vhagar.relaxation.stages import stages_of
 
+from ..marks import mostly_slow
 from .samples import BUILDS, PERTURBATIONS, ExactNetwork, domain_of, network_of, pairs, pieces_of
 from .test_layerwise import require_inside
 
@@ -24,7 +25,7 @@ def require_same(found: TwinBounds, other: TwinBounds) -> None:
 
 
 @pytest.mark.parametrize("build", BUILDS)
-@pytest.mark.parametrize(("text", "clip"), PERTURBATIONS)
+@pytest.mark.parametrize(("text", "clip"), mostly_slow(PERTURBATIONS, 3))
 def test_cones_give_what_whole_layers_give_and_hold(
     build: str, text: str, clip: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -15,6 +15,7 @@ from vhagar.relaxation.hexagon import Hexagons
 from vhagar.relaxation.layerwise import TwinBounds, quick_bounds
 from vhagar.relaxation.refinement import refine_layer
 
+from ..marks import mostly_slow
 from ..oracle.exact import rationals
 from .samples import BUILDS, PERTURBATIONS, ExactNetwork, domain_of, network_of, pairs, pieces_of
 
@@ -39,7 +40,7 @@ def require_inside(hexagons: Hexagons, s: np.ndarray, t: np.ndarray) -> None:
 
 
 @pytest.mark.parametrize("build", BUILDS)
-@pytest.mark.parametrize(("text", "clip"), PERTURBATIONS)
+@pytest.mark.parametrize(("text", "clip"), mostly_slow(PERTURBATIONS, 2))
 def test_hexagons_hold_every_pair(build: str, text: str, clip: bool) -> None:
     rng = np.random.default_rng([7, BUILDS.index(build), PERTURBATIONS.index((text, clip))])
     network = network_of(build, rng, SCALES[rng.integers(3)])

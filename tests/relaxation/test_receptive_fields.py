@@ -47,7 +47,7 @@ def network_of(build: str, rng: Rng) -> Network:
 
 
 @every_build
-@pytest.mark.parametrize(("text", "clip"), mostly_slow(PERTURBATIONS, 3))
+@pytest.mark.parametrize(("text", "clip"), mostly_slow(PERTURBATIONS, 7))
 def test_windows_give_what_whole_layers_give_and_hold(
     build: str, text: str, clip: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,6 +10,7 @@ import pytest
 from vhagar.relaxation.layerwise import TwinBounds, quick_bounds
 from vhagar.relaxation.twin_dual import Allowed, Choice, paying, twin_bound
 
+from ..marks import mostly_slow
 from ..oracle.exact import rationals
 from .samples import (
     BUILDS,
@@ -31,7 +32,7 @@ STARTS = 4
 POINTS = 5
 
 every_build = pytest.mark.parametrize("build", BUILDS)
-every_perturbation = pytest.mark.parametrize(("text", "clip"), PERTURBATIONS)
+every_perturbation = pytest.mark.parametrize(("text", "clip"), mostly_slow(PERTURBATIONS, 2))
 
 
 def any_numbers(rng: Rng) -> Choice:

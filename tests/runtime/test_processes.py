@@ -29,6 +29,8 @@ from vhagar.search.mip.messages import UpperFound
 from vhagar.search.mip.options import MipOptions
 from vhagar.search.mip.preparation import UNPREPARED
 
+from ..marks import mostly_slow
+
 pytestmark = pytest.mark.subprocess
 
 PATIENCE = 60.0
@@ -220,7 +222,7 @@ def three_classes(hidden: Network) -> Network:
     return Network((*hidden.layers[:-1], last), hidden.input_shape)
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", mostly_slow(list(ENGINES), 2))
 def test_targets_settled_at_different_times(
     three_classes: Network, engine: str, children_of: ChildrenOf
 ) -> None:

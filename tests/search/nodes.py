@@ -15,10 +15,12 @@ from vhagar.perturbation import AbstractPiece
 from vhagar.relaxation.layerwise import quick_bounds
 from vhagar.relaxation.lp.region_model import PIXELS, Decision, RegionModel
 
+from ..marks import mostly_slow
 from ..oracle.cases import KINDS, Case
 from ..relaxation.samples import Attacked, Pair, Rng, attacked_inputs, overshoot
 
 every_kind = pytest.mark.parametrize("kind", KINDS)
+most_kinds_slow = pytest.mark.parametrize("kind", mostly_slow(list(KINDS), 3))
 _PER_KIND = 3
 
 

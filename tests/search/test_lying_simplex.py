@@ -16,6 +16,7 @@ import pytest
 from vhagar import Problem, Result, Status, max_confidence, verify
 from vhagar.solver.simplex import LpAnswer, LpStatus, Simplex
 
+from ..marks import mostly_slow
 from ..oracle.cases import KINDS, Case
 from ..oracle.exact import Truth, exact_optimum, overall
 from ..relaxation.samples import Rng
@@ -133,7 +134,7 @@ def test_without_lies_it_closes(kind: str) -> None:
     assert result.status is Status.CLOSED
 
 
-@pytest.mark.parametrize("name", LIES)
+@pytest.mark.parametrize("name", mostly_slow(list(LIES), 3))
 def test_lies_cost_no_soundness(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     # The perturbations take turns.
     kinds = np.roll(list(KINDS), list(LIES).index(name))[:4]

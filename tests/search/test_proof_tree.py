@@ -26,6 +26,7 @@ from vhagar.search.branch_and_bound import Bab
 from vhagar.search.node_solver import NodeSolver
 from vhagar.solver.simplex import Simplex
 
+from ..marks import mostly_slow
 from .proven import Proven
 from .test_branch_and_bound import JOBS, Killer, refusing
 
@@ -155,7 +156,7 @@ def test_it_is_the_same_every_time(problem: Problem, alone: dict[str, Any]) -> N
 
 
 @pytest.mark.subprocess
-@pytest.mark.parametrize("killed", [0, 1, 2])
+@pytest.mark.parametrize("killed", mostly_slow([1, 0, 2], 3))
 def test_workers_and_their_loss(
     killed: int, problem: Problem, alone: dict[str, Any], children_of: ChildrenOf
 ) -> None:

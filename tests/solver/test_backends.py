@@ -31,6 +31,7 @@ from vhagar.solver.backends import (
 from vhagar.solver.backends.gurobi import GurobiModel
 from vhagar.solver.linear_model import LinearModel
 
+from ..marks import mostly_slow
 from ..oracle.cases import Case
 from ..oracle.exact import exact_optimum, overall
 from .problems import (
@@ -273,7 +274,7 @@ def test_errors_in_callbacks_reach_the_caller(backend: Backend, place: str) -> N
         backend(known.arrays, known.objective).solve(**{place: fail}, time_limit=60)
 
 
-@pytest.mark.parametrize("number", [0, 3, 8, 12, 21, 26, 33, 47])
+@pytest.mark.parametrize("number", mostly_slow([0, 3, 8, 12, 21, 26, 33, 47], 4))
 def test_the_engine_with_every_solver(backend: Backend, number: int) -> None:
     problem = Case(number).problem()
     truth = overall(exact_optimum(problem))

@@ -21,7 +21,7 @@ from .forgeries import FORGERIES
 
 # More than any of them needs, and far less than what runs away would take. In MiB.
 _MOST_MEMORY = 1000.0
-_CHUNKS = 5
+_CHUNKS = 20
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -26,7 +26,8 @@ from vhagar.relaxation.twin_dual import backward, unit
 from vhagar.runtime import devices
 from vhagar.solver.simplex import LpStatus
 
-from ...search.nodes import agreeing, every_kind, everything
+from ...marks import mostly_slow
+from ...search.nodes import agreeing, everything, most_kinds_slow
 from ..samples import BUILDS, PERTURBATIONS, ExactNetwork, domain_of, network_of, pairs, pieces_of
 
 CPU = torch.device("cpu")
@@ -85,7 +86,7 @@ def kept(goal: ConfidenceGoal, frees: list[Free]) -> list[torch.Tensor]:
     return [free.kept for free in frees]
 
 
-@every_kind
+@most_kinds_slow
 def test_never_below_the_linear_program_nor_the_truth(kind: str) -> None:
     """In float32 with the outward correction, at the start and after some steps."""
     rng = np.random.default_rng(51)
@@ -107,7 +108,7 @@ def test_never_below_the_linear_program_nor_the_truth(kind: str) -> None:
             assert lowest >= answer.objective - SOLVER * size
 
 
-@every_kind
+@most_kinds_slow
 def test_root_bounds_hold_every_attack(kind: str) -> None:
     for found in everything(kind):
         problem, bounds = found.problem, found.context.bounds
@@ -191,7 +192,7 @@ def padded_network(rng: np.random.Generator) -> Network:
     return Network((one, Relu(one.out_shape), two, Relu(two.out_shape), last), (1, 5, 5))
 
 
-@pytest.mark.parametrize(("text", "clip"), PERTURBATIONS)
+@pytest.mark.parametrize(("text", "clip"), mostly_slow(PERTURBATIONS, 3))
 def test_refined_windows_hold_and_are_tighter(
     text: str, clip: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -41,7 +41,15 @@ from vhagar.solver.simplex import LpStatus
 from ...marks import mostly_slow
 from ...oracle.cases import KINDS, Case
 from ...relaxation.lp.test_node_bound import duals_of
-from ..nodes import Found, agreeing, every_kind, everything, exactly, with_one_reversed
+from ..nodes import (
+    Found,
+    agreeing,
+    every_kind,
+    everything,
+    exactly,
+    most_kinds_slow,
+    with_one_reversed,
+)
 
 CPU = torch.device("cpu")
 # What a solver's own tolerances may add to the optimum it reports, of the size of the scores.
@@ -120,7 +128,7 @@ def test_what_is_no_number_proves_nothing() -> None:
         assert (bound_of(found).uppers(torch.as_tensor(duals), codes) == math.inf).all()
 
 
-@every_kind
+@most_kinds_slow
 def test_each_node_has_its_own_decisions_and_contradictions_are_seen(kind: str) -> None:
     """Rows of one batch with different decisions, over several blocks and threads."""
     rng = np.random.default_rng([72, len(kind)])

@@ -15,6 +15,8 @@ from vhagar.search.mip.hexagons import hexagons_of
 from vhagar.solver.backends import SolveStatus
 from vhagar.solver.backends.highs import HighsModel
 
+from ...marks import mostly_slow
+
 SHAPE = (2, 3, 3)
 SOURCE, TARGET = 1, 2
 
@@ -92,7 +94,7 @@ def tightening_of(model: Network, piece: AbstractPiece, related: bool, lambdas: 
 @pytest.mark.parametrize("lambdas", [False, True])
 @pytest.mark.parametrize("related", [False, True])
 @pytest.mark.parametrize("scale", [0.01, 1.0, 100.0])
-@pytest.mark.parametrize(("perturbation", "clip"), PERTURBED)
+@pytest.mark.parametrize(("perturbation", "clip"), mostly_slow(PERTURBED, 3))
 def test_the_model_computes_what_the_network_computes(
     perturbation: str, clip: bool, scale: float, related: bool, lambdas: bool
 ) -> None:
