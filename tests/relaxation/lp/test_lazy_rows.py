@@ -54,7 +54,7 @@ def test_all_rows_back_give_the_full_bound(seed: int) -> None:
     assert lazy.lazy_rows
     expected = full.evaluate((), math.inf)
     found = lazy.evaluate((), math.inf)
-    assert found.upper >= expected.upper - 1e-6
+    assert found.upper >= (1 - 1e-5) * expected.upper
     while lazy.restore_rows(found.answer):
         found = lazy.evaluate((), math.inf)
     assert found.upper == pytest.approx(expected.upper, rel=1e-5)
@@ -147,4 +147,4 @@ def test_a_basis_with_too_many_rows_is_passed_over() -> None:
     expected = full.evaluate((), math.inf).upper
     found = lazy.evaluate((), math.inf, basis=full.simplex.basis())
     assert found.complete
-    assert found.upper >= expected - 1e-6
+    assert found.upper >= (1 - 1e-5) * expected
