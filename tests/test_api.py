@@ -220,6 +220,12 @@ def test_an_option_without_effect_is_an_error(
         vhagar.verify(problem, engine=engine, timeout=1, **given)
 
 
+def test_an_engine_is_an_object(network: Network) -> None:
+    problem = Problem(network, perturbation="linf(0.25)", source=0, targets=1)
+    with pytest.raises(InvalidInput, match=r"such as vhagar\.Mip\(\), not 'mip'"):
+        vhagar.verify(problem, engine="mip")  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize(
     ("make", "complaint"),
     [

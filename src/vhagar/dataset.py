@@ -54,6 +54,8 @@ def read_image(path: Path, domain: Domain, index: int | None = None) -> Array:
         chosen: Array = inputs[index]
         return chosen
     if path.suffix.lower() in _IMAGES:
+        if index is not None:
+            raise InvalidInput(f"{path} holds one image: leave out the index")
         return _fitted(_image(path), domain, path).reshape(-1)
     if path.suffix != ".npy":
         raise InvalidInput(f"{path} is not an image ({', '.join(_IMAGES)}), .npy or .npz file")

@@ -28,7 +28,7 @@ from vhagar.search.branch_and_bound import Bab
 if TYPE_CHECKING:
     from torch.nn import Module
 
-Place = str | os.PathLike[str]
+StrPath = str | os.PathLike[str]
 
 
 def verify(
@@ -40,8 +40,8 @@ def verify(
     workers: int | None = None,
     seed: int = Options.seed,
     device: str = Options.device,
-    dataset: Place | None = None,
-    certificate: Place | None = None,
+    dataset: StrPath | None = None,
+    certificate: StrPath | None = None,
     max_confidence: Interval | None = None,
     on_progress: OnProgress | None = None,
 ) -> Result:
@@ -94,7 +94,7 @@ def max_confidence(
     workers: int | None = None,
     seed: int = Options.seed,
     device: str = Options.device,
-    certificate: Place | None = None,
+    certificate: StrPath | None = None,
     on_progress: OnProgress | None = None,
 ) -> Result:
     """The largest confidence that any input reaches in a class, as an interval.
@@ -128,7 +128,7 @@ def attack(
     workers: int | None = None,
     seed: int = Options.seed,
     device: str = Options.device,
-    dataset: Place | None = None,
+    dataset: StrPath | None = None,
     on_progress: OnProgress | None = None,
 ) -> Result:
     """Look for the most confident input that can be attacked: the lower bound of `verify`.
@@ -166,6 +166,8 @@ def run_engine(
     `known` is where the search starts from: inputs to check, and bounds that are proven already.
     `bounds` remembers the bounds of the network's neurons from one call to the next.
     """
+    if not isinstance(engine, AbstractEngine):
+        raise InvalidInput(f"an engine is an object such as vhagar.Mip(), not {engine!r}")
     if timeout is not None and (math.isnan(timeout) or timeout < 0):
         raise InvalidInput(f"the timeout must be a number of seconds, not {timeout}")
     engine.check(options)

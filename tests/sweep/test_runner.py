@@ -325,6 +325,8 @@ def test_a_problem_that_fails_does_not_stop_the_others(
         ({"jobs": 0}, "at least 1"),
         ({"gpus": -1.0}, "GPUs"),
         ({"workers": 0}, "at least 1"),
+        ({"gpus": 1.0}, "for the executor 'ray'"),
+        ({"address": "host:6379"}, "for the executor 'ray'"),
         ({"engine": FirstOrder(), "workers": 2}, "no use of"),
     ],
 )

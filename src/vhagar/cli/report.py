@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from vhagar.errors import InvalidInput
+
 HELP = "write the results of a sweep as one HTML page, and as figures"
 
 DESCRIPTION = """\
@@ -29,7 +31,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--formats",
         type=lambda text: text.split(","),
-        default=["csv", "svg", "png"],
         metavar="F,...",
         help="formats of the figures: csv, svg, png (default: all)",
     )
@@ -38,16 +39,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Write the page and the figures and return the exit code."""
     from vhagar.report.data import read_store
-    from vhagar.report.export import export
+    from vhagar.report.export import FORMATS, export
     from vhagar.report.page import write_page
     from vhagar.result.serialize import check_writable
 
+    if arguments.formats is not None and arguments.figures is None:
+        raise InvalidInput("--formats is for the figures: name their folder with --figures")
     output = arguments.output or arguments.store.with_suffix(".html")
     study = read_store(arguments.store)
     check_writable(output, arguments.store)
     write_page(study, output)
     print(f"wrote {output}")
     if arguments.figures is not None:
-        written = export(study, arguments.figures, arguments.formats)
+        written = export(study, arguments.figures, arguments.formats or FORMATS)
         print(f"wrote {len(written)} files to {arguments.figures}")
     return 0

@@ -64,18 +64,19 @@ class LocalResult:
         return f"Nothing is proven of {image} {under}. No counterexample was found."
 
     def __repr__(self) -> str:
-        return f"LocalResult({self.verdict.name}, margin {self.margin}, {self.problem.everywhere})"
+        return (
+            f"LocalResult({self.verdict.name}, margin {self._margin()}, {self.problem.everywhere})"
+        )
 
-    @property
-    def margin(self) -> str:
-        """The smallest margin as text, rounded outward: `[0.52, 0.53]`."""
+    def _margin(self) -> str:
+        """The interval of the smallest margin as text, rounded outward."""
         return f"[{_signed(self.lower, below=True)}, {_signed(self.upper, below=False)}]"
 
     def summary(self) -> str:
         """What is known, in a few lines; the last one is the answer."""
         rows = [
             *(f"note:     {note}" for note in self.notes),
-            f"margin:   {self.margin} (the smallest over all perturbed versions)",
+            f"margin:   {self._margin()} (the smallest over all perturbed versions)",
             f"time:     {seconds(self.seconds)} with {self.engine}",
         ]
         return "\n".join([*rows, str(self)])

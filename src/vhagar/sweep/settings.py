@@ -37,6 +37,8 @@ class Settings:
             raise InvalidInput(f"workers must be at least 1, not {self.workers}")
         if not (math.isfinite(self.gpus) and self.gpus >= 0):
             raise InvalidInput(f"the GPUs per problem must be at least 0, not {self.gpus}")
+        if self.executor != "ray" and (self.address is not None or self.gpus):
+            raise InvalidInput("address and gpus are for the executor 'ray': leave them out")
         self.engine.check(self.options)
 
     @property
