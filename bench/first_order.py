@@ -23,7 +23,7 @@ from vhagar import Problem
 from vhagar.relaxation.first_order.build import whole_dual
 from vhagar.relaxation.first_order.dual import Steps
 from vhagar.relaxation.first_order.goal import ConfidenceGoal
-from vhagar.relaxation.first_order.refine import first_order_bounds
+from vhagar.relaxation.first_order.refine import device_bounds
 from vhagar.relaxation.first_order.torch_layers import torch_stages
 from vhagar.relaxation.layerwise import TwinBounds, quick_bounds
 from vhagar.runtime.devices import torch_device
@@ -93,8 +93,8 @@ def main(given: Sequence[str] | None = None) -> None:
     piece = problem.pieces[0]
     print(f"{network.name}, {piece.label}, {network.hidden_neurons} neurons, {device}")
     if device.type == "cuda":
-        first_order_bounds(network, piece, device)  # compiles
-        best = min(timed(lambda: first_order_bounds(network, piece, device), device) for _ in "123")
+        device_bounds(network, piece, device)  # compiles
+        best = min(timed(lambda: device_bounds(network, piece, device), device) for _ in "123")
         print(f"all bounds, chosen on the GPU and proven in float64: {best:.3f} s", flush=True)
     best = min(timed(lambda: quick_bounds(network, piece), device) for _ in "123")
     print(f"all bounds, float64 on one core: {best:.3f} s", flush=True)

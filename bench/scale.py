@@ -25,7 +25,7 @@ import numpy as np
 import vhagar
 from vhagar import Problem
 from vhagar.runtime.cores import available_cores
-from vhagar.search.bounders.first_order import FirstOrder
+from vhagar.search.branch_and_bound import FirstOrder
 
 PERTURBATIONS = ("occlusion(12,12,5)", "patch([0,1],12,12,3)", "linf(0.02)")
 SOURCE, TARGET = 2, 3

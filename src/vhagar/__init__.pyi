@@ -37,8 +37,8 @@ from vhagar.result import ProgressError as ProgressError
 from vhagar.result import Result as Result
 from vhagar.result import Status as Status
 from vhagar.result import Witness as Witness
-from vhagar.search.bounders.first_order import FirstOrder as FirstOrder
 from vhagar.search.branch_and_bound import Bab as Bab
+from vhagar.search.branch_and_bound import FirstOrder as FirstOrder
 from vhagar.search.mip.engine import Mip as Mip
 from vhagar.sweep.run import sweep as sweep
 from vhagar.sweep.store import Store as Store

@@ -24,6 +24,7 @@ _LIMITS = {
     b"MAPS": 2**28,
     b"TREE": 2**24,
     b"REGN": 2**28,
+    b"REFN": 2**28,
     b"PROF": 2**24,
     b"END ": 32,
 }

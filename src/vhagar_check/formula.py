@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from vhagar_check.crops import Crop, SeenPiece, convolutions, crops
+from vhagar_check.crops import Crop, SeenPiece, convolutions, crop, crops
 from vhagar_check.hexagon import Corners, Hexagons, quick_multipliers
 from vhagar_check.intervals import MOST_ENTRIES, Box, directions_of_change, entering, leaving
 from vhagar_check.layers import (
@@ -180,6 +180,27 @@ class Bounds:
             self.upper(stage, on_s * neurons, on_t * neurons, choose)[0]
             for on_s, on_t in directions(self.piece.ratio)[:count]
         ]
+
+    def copy(self) -> Bounds:
+        """The same, to be refined."""
+        found = Bounds(self.network, self.piece)
+        found.hexagons, found.corners = list(self.hexagons), list(self.corners)
+        return found
+
+    def around(self, stage: int, neurons: Indices) -> tuple[Bounds, Indices, list[Indices] | None]:
+        """What is known of all that some neurons of a layer depend on; which of its last units they
+        are; and which units of each layer below are there, None if all."""
+        layers = convolutions(self.network, stage)
+        if layers is None:
+            return self, neurons, None
+        _, height, width = layers[-1].out_shape
+        rows, columns = neurons // width % height, neurons % width
+        block = (
+            (int(rows.min()), int(rows.max()) + 1),
+            (int(columns.min()), int(columns.max()) + 1),
+        )
+        seen = crop(layers, block)
+        return self.cropped(seen), np.searchsorted(seen.outputs, neurons), list(seen.units)
 
     def cropped(self, seen: Crop) -> Bounds:
         """What is known inside a part of the network."""

@@ -5,153 +5,22 @@ from __future__ import annotations
 import itertools
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from vhagar_check.container import split_json
 from vhagar_check.errors import Rejected
 from vhagar_check.exact import Exact
 from vhagar_check.formula import (
-    Bounds,
     Choose,
     Decisions,
-    directions,
-    from_sides,
-    quick_bounds,
 )
 from vhagar_check.hexagon import Hexagons, exact_offset
-from vhagar_check.layers import HALF_ULP, Floats, Network
-from vhagar_check.moved import identity
-from vhagar_check.pieces import Domain, Piece, part_of
+from vhagar_check.layers import HALF_ULP, Floats
+from vhagar_check.regions import EQUAL, ON, PAIR, Region, from_tables
 
-OFF, ON, PAIR, EQUAL = range(4)
 QUICK, MULTIPLIERS, CONTRADICTION, EMPTY = range(4)
 _BATCH = 256
-
-Status = list[NDArray[np.uint8]]
-
-
-@dataclass(frozen=True, eq=False)
-class Region:
-    """A piece or a part of it, the bounds of its neurons, and which of them have multipliers."""
-
-    piece_number: int | None
-    bounds: Bounds
-    status: Status
-
-    def width(self, classes: int, has_target: bool) -> int:
-        """How many numbers a proof has."""
-        neurons = sum(2 * int((k == PAIR).sum()) + int((k == EQUAL).sum()) for k in self.status)
-        return neurons + (classes - 1) * (2 if has_target else 1)
-
-
-@dataclass(frozen=True, eq=False)
-class Form:
-    """What the trees of pieces are about, and the network of the tree that is about no piece."""
-
-    network: Network
-    pieces: list[Piece]
-    alone: Network
-    domain: Domain
-
-    def of(self, number: Any) -> tuple[Network, Piece]:
-        """The network and the piece of a region."""
-        if number is None:
-            return self.alone, identity(self.domain)
-        if type(number) is not int or not 0 <= number < len(self.pieces):
-            raise Rejected("a region is about a piece that the perturbation does not have")
-        return self.network, self.pieces[number]
-
-
-def read_region(form: Form, raw: bytes) -> Region:
-    """The region a REGN block describes, with its bounds computed."""
-    about, data = split_json(raw)
-    number, span = about["piece"], about["span"]
-    network, piece = form.of(number)
-    sizes = network.relu_sizes_and_classes[:-1]
-    if span is not None:
-        piece = part_of(piece, (float(span[0]), float(span[1])))
-    elif piece.span is not None:
-        raise Rejected("a region does not say which part of the parameter's range it is about")
-    if about["layers"] != sizes:
-        raise Rejected("a region has other layers than the network")
-    reader = _Numbers(data)
-    status = [reader.take(np.uint8, size) for size in sizes]
-    if any((layer > EQUAL).any() for layer in status):
-        raise Rejected("a region gives a neuron an unknown status")
-    for layer, linear in zip(status, network.linear, strict=False):
-        if linear is not None and (layer[linear] != ON).any():
-            raise Rejected("a region has a linear unit that is not on")
-    bounds = quick_bounds(network, piece)
-    for entry in about["refined"]:
-        _refine(bounds, status, int(entry["layer"]), entry["neurons"], reader)
-    reader.finish()
-    return Region(number, bounds, status)
-
-
-class _Numbers:
-    """Arrays one after the other in a block."""
-
-    def __init__(self, data: bytes) -> None:
-        self._data = data
-        self._place = 0
-
-    def take(self, kind: Any, count: int) -> NDArray[Any]:
-        length = np.dtype(kind).itemsize * count
-        if count < 0 or length > len(self._data) - self._place:
-            raise Rejected("a block of the certificate has too few numbers")
-        found = np.frombuffer(self._data, kind, count, self._place)
-        self._place += length
-        return found
-
-    def finish(self) -> None:
-        if self._place != len(self._data):
-            raise Rejected("a block of the certificate has too many numbers")
-
-
-def _refine(bounds: Bounds, status: Status, layer: int, neurons: Any, reader: _Numbers) -> None:
-    """Tighter hexagons of some neurons of a layer, by given multipliers in the layers below."""
-    if not 0 < layer < len(status) or not all(type(n) is int for n in neurons):
-        raise Rejected("a region refines a layer or neurons that there are not")
-    chosen = np.array(neurons, dtype=np.int64)
-    size = len(status[layer])
-    if not len(chosen) or chosen.min() < 0 or chosen.max() >= size or (np.diff(chosen) <= 0).any():
-        raise Rejected("a region refines neurons that there are not")
-    tables = []
-    count = len(directions(1.0)) * len(chosen)
-    for below in status[:layer]:
-        loose = int((below >= PAIR).sum())
-        pair = (reader.take("<f4", count * loose) for _ in "pq")
-        tables.append([part.reshape(count, loose).astype(np.float64) for part in pair])
-    if not all(np.isfinite(part).all() for table in tables for part in table):
-        raise Rejected("a region is refined by numbers that are not finite")
-    ratio = bounds.piece.ratio
-    units = np.eye(size)[chosen]
-    sides = []
-    for k, (on_s, on_t) in enumerate(directions(ratio)):
-        rows = slice(k * len(chosen), (k + 1) * len(chosen))
-        choose = _given(status, [[part[rows] for part in table] for table in tables])
-        sides.append(bounds.upper(layer, on_s * units, on_t * units, choose)[0])
-    known = bounds.hexagons[layer]
-    found = [np.full(size, np.inf) for _ in sides]
-    for side, better in zip(found, sides, strict=True):
-        side[chosen] = better
-    refined = known.meet(from_sides(found, ratio)).tightened()
-    bounds.replace(layer, refined)
-
-
-def _given(status: Status, tables: list[list[Floats]]) -> Choose:
-    """Multipliers of the loose neurons from tables; neurons that are on pass, others end."""
-
-    def choose(layer: int, a: Floats, b: Floats) -> tuple[Floats, Floats]:
-        on, loose = status[layer] == ON, status[layer] >= PAIR
-        p, q = np.where(on, a, 0.0), np.where(on, b, 0.0)
-        p[:, loose], q[:, loose] = tables[layer]
-        return p, q
-
-    return choose
 
 
 @dataclass(frozen=True, eq=False)
@@ -276,7 +145,7 @@ class Prover:
         return a, b
 
     def _choice(self, tables: list[tuple[Floats, Floats]]) -> Choose:
-        return _given(self._region.status, [list(table) for table in tables])
+        return from_tables(self._region.status, tables)
 
     def _exact(self, vector: Floats, alpha: Floats, case: Decisions) -> Fraction | float | None:
         """The formula's value in exact arithmetic; None where it is not known."""

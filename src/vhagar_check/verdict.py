@@ -38,12 +38,10 @@ from vhagar_check.proofs import (
     CONTRADICTION,
     EMPTY,
     MULTIPLIERS,
-    Form,
     Prover,
     Question,
-    Region,
-    read_region,
 )
+from vhagar_check.regions import Form, Region, Regions
 from vhagar_check.tree import RECORD, Root, Tree
 
 # What damage to a file can lead to, wherever it strikes.
@@ -313,7 +311,8 @@ def _goal(value: Any) -> int | None:
     return value
 
 
-Task = tuple[Block, list[Block]]
+# A region's block, those of its refinements, and those of its proofs.
+Task = tuple[Block, list[Block], list[Block]]
 Answer = list[tuple[NDArray[np.uint32], Floats]]
 
 
@@ -321,7 +320,7 @@ def _evaluate(case: _Case, blocks: list[Block], workers: int) -> tuple[Floats, i
     """The bounds of all nodes that have proofs, and how many proofs there were."""
     groups = _groups(blocks)
     values, count = np.full(case.tree.count, np.inf), 0
-    size = sum(block.raw for _, proofs in groups for block in proofs)
+    size = sum(block.raw for *_, proofs in groups for block in proofs)
     answers: Iterator[Answer]
     neurons = len(groups) * sum(case.network.relu_sizes_and_classes)
     if workers == 1 or len(groups) == 0 or (size < _SMALL and neurons < _FEW):
@@ -340,19 +339,21 @@ def _groups(blocks: list[Block]) -> list[Task]:
     groups: list[Task] = []
     for block in blocks[1:]:
         if block.tag == "REGN":
-            groups.append((block, []))
-        elif block.tag == "PROF" and groups:
+            groups.append((block, [], []))
+        elif block.tag == "REFN" and groups and not groups[-1][2]:
             groups[-1][1].append(block)
+        elif block.tag == "PROF" and groups:
+            groups[-1][2].append(block)
         elif block.tag != "TREE" or groups:
             raise Rejected("the blocks of the certificate are not in order")
-    return [(region, proofs) for region, proofs in groups if proofs]
+    return [group for group in groups if group[2]]
 
 
 def _shared_out(groups: list[Task], workers: int) -> list[Task]:
     """Many regions: one by one. Few: their proofs one by one, at the price of bounds twice."""
     if len(groups) >= 4 * workers:
         return groups
-    return [(region, [block]) for region, proofs in groups for block in proofs]
+    return [(region, refined, [block]) for region, refined, proofs in groups for block in proofs]
 
 
 def _in_turn(case: _Case, tasks: list[Task]) -> Iterator[Answer]:
@@ -386,14 +387,15 @@ class _Bench:
 
     def __init__(self, case: _Case) -> None:
         self._case = case
+        self._regions = Regions(case.form)
         self._last: tuple[Block, Region] | None = None
 
     def work(self, task: Task) -> Answer:
-        block, proofs = task
+        block, refined, proofs = task
         with self._case.certificate.open("rb") as file, np.errstate(all="ignore"):
             if self._last is None or self._last[0] != block:
-                raw = unpack(file, block)
-                self._last = block, read_region(self._case.form, raw)
+                blocks = (unpack(file, part) for part in refined)
+                self._last = block, self._regions.read(unpack(file, block), blocks)
             return [self._proofs(self._last[1], unpack(file, part)) for part in proofs]
 
     def _proofs(self, region: Region, raw: bytes) -> tuple[NDArray[np.uint32], Floats]:

@@ -17,7 +17,7 @@ from vhagar_check.layers import Dense, Network
 from vhagar_check.model import read_model
 from vhagar_check.perturbations import pieces
 from vhagar_check.pieces import Domain
-from vhagar_check.proofs import ON, PAIR, Form, read_region
+from vhagar_check.regions import ON, PAIR, Form, Regions
 from vhagar_check.tree import RECORD, Root, Tree
 
 from .graphs import SMALL_GRAPHS, Build
@@ -128,7 +128,7 @@ def test_linear_units_are_on_in_every_region() -> None:
         about = {"piece": 0, "span": None, "layers": sizes, "refined": []}
         text = json.dumps(about).encode()
         data = b"".join(status.astype(np.uint8).tobytes() for status in statuses)
-        return read_region(form, len(text).to_bytes(4, "little") + text + data)
+        return Regions(form).read(len(text).to_bytes(4, "little") + text + data)
 
     honest = [np.where(network.linear_units(k), ON, PAIR) for k in range(len(sizes))]
     region(honest)

@@ -16,7 +16,7 @@ import pytest
 from vhagar import Network, Problem, Progress, Result, Status, max_confidence, verify
 from vhagar.errors import SolverFailure
 from vhagar.network import Affine, Relu
-from vhagar.search import branch_and_bound as engine
+from vhagar.search import search as engine
 from vhagar.search.bounders.gpu import beside
 from vhagar.search.bounders.gpu import worker as gpu_worker
 from vhagar.search.branch_and_bound import Bab

@@ -11,7 +11,7 @@ import pytest
 from vhagar import Network, Problem, Result, verify
 from vhagar.network import Affine, Relu, onnx_bytes, read_onnx
 from vhagar.search.bounders.gpu import beside
-from vhagar.search.branch_and_bound import Bab
+from vhagar.search.branch_and_bound import Bab, FirstOrder
 from vhagar.search.node_solver import Explored, NodeSolver
 from vhagar_check import check
 
@@ -37,12 +37,15 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 Settings = dict[str, Any]
 LP: Settings = {"engine": Bab(attack=False), "workers": 0, "relative_gap": 0.02}
 GPU: Settings = {**LP, "engine": Bab(attack=False, gpu=True), "device": "cpu"}
+FIRST_ORDER: Settings = {**GPU, "engine": FirstOrder(attack=False)}
 CASES: dict[str, tuple[str, bool, Settings]] = {
     "lp": ("linf(0.15)", True, LP),
     "lp, several pieces": ("occlusion([1,2],[1,2],2)", True, LP),
     "lp, clipped pixels and splits": ("contrast([0.8,1.5])", True, LP),
     "contrast as a linear question": ("contrast([0.5,1.5])", False, LP),
     "lp and gpu": ("linf(0.15)", True, GPU),
+    "first order": ("linf(0.15)", True, FIRST_ORDER),
+    "first order, several pieces": ("occlusion([1,2],[1,2],2)", True, FIRST_ORDER),
     "contrast, lp and gpu": ("contrast([0.5,1.5])", False, GPU),
 }
 

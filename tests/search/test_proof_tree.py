@@ -21,7 +21,7 @@ from vhagar.relaxation import Bounds, network_bounds
 from vhagar.relaxation.layerwise import quick_bounds
 from vhagar.relaxation.lp.region_model import Decision, RegionModel
 from vhagar.relaxation.proof import ProofKind
-from vhagar.search import branch_and_bound, engine_named, proof_log, proof_tree
+from vhagar.search import engine_named, proof_log, proof_tree, search
 from vhagar.search.branch_and_bound import Bab
 from vhagar.search.node_solver import NodeSolver
 from vhagar.solver.simplex import Simplex
@@ -180,7 +180,7 @@ def test_nodes_of_a_worker_that_failed_are_explored_by_another(
     monkeypatch.syspath_prepend(jobs)
     monkeypatch.setenv("PYTHONPATH", str(jobs))
     failing = importlib.import_module("jobs_that_fail").fail_in_the_first
-    monkeypatch.setattr(branch_and_bound, "explore", failing)
+    monkeypatch.setattr(search, "explore", failing)
     result = verify(problem, timeout=PATIENCE, **dict(alone, workers=2))
     assert result.notes == ("a worker ended early: ValueError: no idea",)
     assert result.status is Status.CLOSED
@@ -321,7 +321,7 @@ def test_an_error_leaves_no_file_behind(
     def fail(*_: Any) -> None:
         raise VhagarError("no more")
 
-    monkeypatch.setattr(branch_and_bound._Search, "_announce", fail)
+    monkeypatch.setattr(search.Search, "_announce", fail)
     with pytest.raises(VhagarError, match="no more"):
         verify(problem, **alone)
     assert files(tmp_path) == []
@@ -386,7 +386,7 @@ def test_nothing_is_recorded_that_nobody_asked_for(
 
     for owner, name in (
         (proof_tree.ProofTree, "__init__"),
-        (proof_log, "region_block"),
+        (proof_log, "region_blocks"),
         (proof_log.ProofEvents, "__reduce__"),
     ):
         monkeypatch.setattr(owner, name, fail)

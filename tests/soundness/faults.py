@@ -306,7 +306,7 @@ SEARCH = {
         ),
     ),
     "the ceiling of half the searches": _one(
-        "vhagar.search.branch_and_bound",
+        "vhagar.search.search",
         "self.upper = min(self.upper, self.frontier.uppers([None])[None])",
         "self.upper = 0.5 * min(self.upper, self.frontier.uppers([None])[None])",
         1,
@@ -339,6 +339,31 @@ SEARCH = {
         "bits = 2 * (s < 0) + 1 * (s > 0)",
         "tests/search/bounders/test_gpu.py",
     ),
+    "a batch with the proofs of other nodes": _tested(
+        "vhagar.search.bounders.gpu.bounder",
+        "numbers = partial(multipliers.of, row)",
+        "numbers = partial(multipliers.of, row - 1)",
+        "tests/search/test_certified_search.py::test_the_same_nodes_and_the_same_interval",
+    ),
+    "a root bound that its multipliers do not prove": _tested(
+        "vhagar.relaxation.first_order.root",
+        "RootBound(float(upper) if",
+        "RootBound(0.9 * float(upper) if",
+        "tests/relaxation/first_order/test_dual.py"
+        "::test_a_root_bound_states_what_it_was_computed_from",
+    ),
+    "a refined window said to see other neurons": _tested(
+        "vhagar.relaxation.first_order.refine",
+        "seen.append(view.index[loose & there])",
+        "seen.append(np.roll(np.flatnonzero(stated.undecided[k]), 1))",
+        "tests/search/bounders/test_first_order.py::test_what_first_order_steps_find_is_proved",
+    ),
+    "a checker that looks at too small a window": _tested(
+        "vhagar_check.crops",
+        "last = (end - 1) * layer.stride[axis] - layer.padding[axis] + span",
+        "last = (end - 1) * layer.stride[axis] - layer.padding[axis] + span - layer.dilation[axis]",
+        "tests/check/test_crops.py",
+    ),
     "nodes forgotten that a worker keeps": _tested(
         "vhagar.search.frontier",
         "lent.held, lent.unreported = held, []",
@@ -346,7 +371,7 @@ SEARCH = {
         "tests/search/test_frontier.py",
     ),
     "a target forgotten": _one(
-        "vhagar.search.branch_and_bound",
+        "vhagar.search.search",
         "for target in problem.goals\n",
         "for target in problem.goals[:1]\n",
         232,
@@ -354,7 +379,7 @@ SEARCH = {
         46,
     ),
     "a piece forgotten": _one(
-        "vhagar.search.branch_and_bound",
+        "vhagar.search.search",
         "enumerate(range(len(problem.pieces)))",
         "enumerate(range(len(problem.pieces[:1])))",
         236,

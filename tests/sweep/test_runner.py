@@ -19,8 +19,7 @@ from vhagar import read_onnx, verify
 from vhagar.errors import InvalidInput
 from vhagar.options import Options
 from vhagar.runtime.processes import ProcessPool
-from vhagar.search.bounders.first_order import FirstOrder
-from vhagar.search.branch_and_bound import Bab
+from vhagar.search.branch_and_bound import Bab, FirstOrder
 from vhagar.sweep.executor import Executor
 from vhagar.sweep.question import Question
 from vhagar.sweep.runner import run_sweep

@@ -26,8 +26,7 @@ from vhagar.relaxation import Bounds, confidence_bounds, network_bounds
 from vhagar.result import Result, Status, Witness
 from vhagar.result.witness import Rejection, WitnessCheck
 from vhagar.search import AbstractEngine
-from vhagar.search.bounders.first_order import FirstOrder
-from vhagar.search.branch_and_bound import Bab
+from vhagar.search.branch_and_bound import Bab, FirstOrder
 from vhagar.verify import run_engine
 
 Array = NDArray[np.float64]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
 from dataclasses import dataclass
 
 import numpy as np
@@ -45,11 +46,14 @@ class Refined:
 
     `below` holds, for each layer below, `p` and `q` of its undecided neurons, each
     `(6 * len(neurons), undecided)`; those that are on have `p = a, q = b`, those that are off 0.
+    Where the refined neurons see only a part of the layers below, `seen` has, for each layer, the
+    undecided neurons in that part, and `below` is about them alone; all others have 0.
     """
 
     layer: int
     neurons: NDArray[np.int64]
     below: list[tuple[NDArray[np.float32], NDArray[np.float32]]]
+    seen: list[NDArray[np.int64]] | None = None
 
 
 class TwinBounds:
@@ -72,6 +76,13 @@ class TwinBounds:
         self.hexagons: list[Hexagons] = []
         self.corners: list[Corners] = []
         self.refined: list[Refined] = []
+
+    def copy(self) -> TwinBounds:
+        """The same, to be refined: whoever holds on to these bounds keeps them as they are."""
+        found = copy(self)
+        found.hexagons, found.corners = list(self.hexagons), list(self.corners)
+        found.refined = list(self.refined)
+        return found
 
     def append(self, hexagons: Hexagons) -> None:
         """The next layer's hexagons are known."""

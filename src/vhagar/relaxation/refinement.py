@@ -5,6 +5,8 @@ The multipliers are kept with the bounds (`Refined`), so that a certificate can 
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -52,33 +54,38 @@ def refine_by(bounds: TwinBounds, layer: int, neurons: Index, choice: Choice) ->
     """
     hexagons = bounds.hexagons[layer]
     on_s, on_t = neuron_starts(hexagon_directions(hexagons.ratio), len(hexagons), neurons)
-    rounded = _Rounded(bounds.hexagons[:layer], choice)
-    better = bounds.bound(layer, on_s, on_t, rounded).reshape(-1, len(neurons))
+    stated = StatedChoice(bounds.hexagons[:layer], choice)
+    better = bounds.bound(layer, on_s, on_t, stated).reshape(-1, len(neurons))
     found = maxima_of(hexagons)
     found[:, neurons] = np.fmin(found[:, neurons], better)  # NaN proves nothing
-    bounds.refined.append(Refined(layer, neurons, rounded.below))
+    bounds.refined.append(Refined(layer, neurons, stated.below))
     bounds.replace(layer, hexagons_of(found, hexagons.ratio).meet(hexagons).tightened())
 
 
-class _Rounded:
-    """A choice in numbers that can be kept: float32 for undecided neurons, exact for all others."""
+class StatedChoice:
+    """A choice in numbers that a certificate can state: those of undecided neurons in float32.
+
+    Neurons that are on pass on what reaches them, those that are off nothing. `below` has, for
+    each layer, `p` and `q` of its undecided neurons `(rows, undecided)` once they were asked for.
+    """
 
     def __init__(self, hexagons: list[Hexagons], choice: Choice) -> None:
         self._hexagons = hexagons
         self._choice = choice
+        self.undecided = [~known.on & ~known.off for known in hexagons]
         nothing = np.zeros((0, 0), dtype=np.float32)
         self.below = [(nothing, nothing)] * len(hexagons)
 
     def __call__(self, layer: int, a: Array, b: Array) -> tuple[Array, Array]:
-        on, off = self._hexagons[layer].on, self._hexagons[layer].off
-        p, q = (_float32(part) for part in self._choice(layer, a, b))
-        undecided = ~on & ~off
+        on, undecided = self._hexagons[layer].on, self.undecided[layer]
+        p, q = (as_numbers(part, np.float32) for part in self._choice(layer, a, b))
         self.below[layer] = p[:, undecided], q[:, undecided]
+        off = ~on & ~undecided
         return np.where(on, a, np.where(off, 0.0, p)), np.where(on, b, np.where(off, 0.0, q))
 
 
-def _float32(values: Array) -> NDArray[np.float32]:
-    """Rounded; 0, which is as good as any, where that is no number."""
+def as_numbers(values: Array, kind: Any) -> NDArray[Any]:
+    """Rounded to a kind of float; 0, which is as good as any, where that is no number."""
     with np.errstate(over="ignore"):
-        rounded = values.astype(np.float32)
-    return np.where(np.isfinite(rounded), rounded, np.float32(0))
+        rounded = values.astype(kind)
+    return np.where(np.isfinite(rounded), rounded, kind(0))

@@ -37,6 +37,7 @@ LARGEST = {
     b"MAPS": 2**28,
     b"TREE": 2**24,
     b"REGN": 2**28,
+    b"REFN": 2**28,
     b"PROF": 2**24,
     b"END ": 32,
 }
@@ -84,8 +85,8 @@ class NodeProof:
     numbers: bytes
 
 
-# A region as a block's bytes, and the proofs in it, sorted by tree and node.
-RegionProofs = tuple[bytes, Iterable[NodeProof]]
+# A region's block and those of its refinements, and the proofs in it, sorted by tree and node.
+RegionProofs = tuple[Iterable[bytes], Iterable[NodeProof]]
 
 
 def write_certificate(
@@ -108,7 +109,8 @@ def write_certificate(
         for begin in range(0, len(nodes), step):
             container.block(b"TREE", bytes(nodes[begin : begin + step]))
         for region, proofs in regions:
-            container.block(b"REGN", region)
+            for k, raw in enumerate(region):
+                container.block(b"REFN" if k else b"REGN", raw)
             for raw in _proof_blocks(proofs):
                 container.block(b"PROF", raw)
         container.end()

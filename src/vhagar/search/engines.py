@@ -8,8 +8,7 @@ from typing import Any
 
 from vhagar.engine import AbstractEngine
 from vhagar.errors import InvalidInput
-from vhagar.search.bounders.first_order import FirstOrder
-from vhagar.search.branch_and_bound import Bab
+from vhagar.search.branch_and_bound import Bab, FirstOrder
 from vhagar.search.mip.engine import Mip
 
 

@@ -71,6 +71,22 @@ class Frontier:
         self._in_flight[worker] = ordered[:count]
         return ordered[:count]
 
+    def take_piece(self, worker: int) -> list[Node]:
+        """The best node, and all others of its piece that were bounded as often."""
+        best = self._pop()
+
+        def alike(node: Node) -> bool:
+            return (node.region.root, node.rounds) == (best.region.root, best.rounds)
+
+        taken = [best]
+        for heap in self._open.values():
+            taken += filter(alike, heap)
+            heap[:] = [node for node in heap if not alike(node)]
+            heapq.heapify(heap)
+        self._count -= len(taken) - 1
+        self._in_flight[worker] = taken
+        return taken
+
     def best(self) -> float:
         """The largest bound of an open node in nobody's hands."""
         return max((heap[0].upper for heap in self._open.values() if heap), default=0.0)

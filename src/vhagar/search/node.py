@@ -27,6 +27,7 @@ class Node:
     `basis` names that of its own LP or its parent's, and `challenge` that of its parent's
     challenge, where a worker still has them; they are only hints. `predicted_gain` is by how much
     its last decision was expected to lower the bound, as long as that has not been observed.
+    `rounds` is how often a bounder has bounded it that works in rounds.
     """
 
     region: Region
@@ -36,6 +37,7 @@ class Node:
     basis: int | None = None
     challenge: int | None = None
     predicted_gain: float = 0.0
+    rounds: int = 0
 
     def __post_init__(self) -> None:
         if math.isnan(self.upper):  # what is no number proves nothing

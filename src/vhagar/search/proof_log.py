@@ -8,18 +8,21 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, field
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from vhagar.problem import Problem
-from vhagar.relaxation.layerwise import TwinBounds
+from vhagar.relaxation.layerwise import Refined, TwinBounds
 from vhagar.relaxation.lp.region_model import Decision
 from vhagar.relaxation.proof import ProofKind
-from vhagar.result.certificate import with_json
+from vhagar.result.certificate import LARGEST, with_json
 from vhagar.search.bounders.base import Bound
 from vhagar.search.node import Node, Region
 
+# Bytes of all multipliers of refinements in a region's own block.
+_MOST_INSIDE = LARGEST[b"REGN"] // 2
 # Nodes go by their numbers, except roots, whose numbers repeat: those by their target and piece.
 NodeName = int | tuple[int | None, int]
 
@@ -70,7 +73,7 @@ class ProofEvents:
     """What happened, in order, and the regions that are named for the first time."""
 
     events: list[Branching | Proven] = field(default_factory=list)
-    regions: dict[RegionName, bytes] = field(default_factory=dict)
+    regions: dict[RegionName, tuple[bytes, ...]] = field(default_factory=dict)
 
 
 class ProofLog:
@@ -110,35 +113,50 @@ class ProofLog:
 
     def _region(self, region: Region, bounds: TwinBounds) -> RegionName:
         if bounds not in self._names:
-            block = region_block(self._problem, region, bounds)
-            name = RegionName(region.root, region.path, hashlib.sha256(block).digest())
+            blocks = region_blocks(self._problem, region, bounds)
+            digest = hashlib.sha256()
+            for block in blocks:
+                digest.update(block)
+            name = RegionName(region.root, region.path, digest.digest())
             self._names[bounds] = name
             if name not in self._told:
                 self._told.add(name)
-                self._logged.regions[name] = block
+                self._logged.regions[name] = blocks
         return self._names[bounds]
 
 
-def region_block(problem: Problem, region: Region, bounds: TwinBounds) -> bytes:
-    """A region as certificates have it: which neurons are what, and how bounds were refined."""
+def region_blocks(problem: Problem, region: Region, bounds: TwinBounds) -> tuple[bytes, ...]:
+    """A region as certificates have it: which neurons are what, and how bounds were refined.
+
+    Refinements that are too large for the region's own block have blocks of their own.
+    """
     piece, hexagons = bounds.piece, bounds.hexagons
+    size = sum(part.nbytes for refined in bounds.refined for both in refined.below for part in both)
+    inside = bounds.refined if size <= _MOST_INSIDE else []
     head = {
         "piece": None if problem.perturbation is None else region.root,
         "span": None if piece.span is None else list(piece.span),
         "layers": [len(layer) for layer in hexagons],
-        "refined": [
-            {"layer": refined.layer, "neurons": refined.neurons.tolist()}
-            for refined in bounds.refined
-        ],
+        "refined": [_about(refined) for refined in inside],
     }
     states = [
         np.where(layer.off, 0, np.where(layer.on, 1, np.where(layer.equal, 3, 2)))
         for layer in hexagons
     ]
-    multipliers = [
-        part.astype("<f4").tobytes()
-        for refined in bounds.refined
-        for both in refined.below
-        for part in both
-    ]
-    return with_json(head, *(state.astype(np.uint8).tobytes() for state in states), *multipliers)
+    multipliers = [part for refined in inside for part in _multipliers(refined)]
+    own = with_json(head, *(state.astype(np.uint8).tobytes() for state in states), *multipliers)
+    if inside or not bounds.refined:
+        return (own,)
+    rest = (with_json(_about(refined), *_multipliers(refined)) for refined in bounds.refined)
+    return (own, *rest)
+
+
+def _about(refined: Refined) -> dict[str, Any]:
+    found = {"layer": refined.layer, "neurons": refined.neurons.tolist()}
+    if refined.seen is not None:
+        found["seen"] = [neurons.tolist() for neurons in refined.seen]
+    return found
+
+
+def _multipliers(refined: Refined) -> list[bytes]:
+    return [part.astype("<f4").tobytes() for both in refined.below for part in both]

@@ -119,9 +119,9 @@ class ProofTree:
         # Of each proof: its region, its kind, its bound, and where its numbers are.
         self._region, self._kind, self._offset = array("I"), array("B"), array("q")
         self._upper = array("d")
-        # Of each region: where its block is, and how long the numbers of its proofs are.
+        # Of each region: where its blocks are, and how long the numbers of its proofs are.
         self._regions: dict[tuple[bool, RegionName], int] = {}
-        self._blocks: list[tuple[int, int]] = []
+        self._blocks: list[list[tuple[int, int]]] = []
         self._lengths: list[int] = []
 
     def add(self, logged: ProofEvents | None, ceiling: bool) -> None:
@@ -129,8 +129,8 @@ class ProofTree:
         if logged is None or self._failure is not None:
             return
         try:
-            for name, block in logged.regions.items():
-                self._add_region((ceiling, name), block)
+            for name, blocks in logged.regions.items():
+                self._add_region((ceiling, name), blocks)
             for event in logged.events:
                 if isinstance(event, Branching):
                     self._add_children(event, ceiling)
@@ -139,9 +139,9 @@ class ProofTree:
         except OSError as error:
             self._failure = f"{error.strerror or error} while the search went on"
 
-    def _add_region(self, name: tuple[bool, RegionName], block: bytes) -> None:
+    def _add_region(self, name: tuple[bool, RegionName], blocks: tuple[bytes, ...]) -> None:
         if name not in self._regions:
-            self._blocks.append((self._keep(block), len(block)))
+            self._blocks.append([(self._keep(block), len(block)) for block in blocks])
             self._lengths.append(0)
             self._regions[name] = len(self._blocks) - 1
 
@@ -228,9 +228,9 @@ class ProofTree:
         nodes = self._needed(kept)
         regions = np.array(self._region)[np.array(self._proof)[nodes]]
         for region in np.unique(regions).tolist():
-            offset, length = self._blocks[region]
+            blocks = (self._read(offset, length) for offset, length in self._blocks[region])
             own = nodes[regions == region].tolist()
-            yield self._read(offset, length), self._proofs(own, place)
+            yield blocks, self._proofs(own, place)
 
     def _proofs(self, nodes: list[int], place: Indices) -> Iterator[NodeProof]:
         for node in sorted(nodes, key=lambda node: (self._tree[node], node)):

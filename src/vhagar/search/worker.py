@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +12,7 @@ from vhagar.options import Options
 from vhagar.reduction.base import Reduced, reduce_problem
 from vhagar.relaxation.bounds_cache import BoundsCache
 from vhagar.runtime.pool import Channel
+from vhagar.search.bounders.base import AbstractBounder
 from vhagar.search.bounders.lp import LpBounder
 from vhagar.search.node import Node, Numbers, first_number
 from vhagar.search.node_solver import Explored, NodeSolver, solver_with
@@ -36,29 +38,31 @@ class CeilingTask:
     lower: float
 
 
-class SearchWorker:
-    """Where tasks are worked on by LPs: a node solver for each of the two searches.
+# Makes the bounder of a problem.
+BounderMaker = Callable[[Reduced], AbstractBounder]
 
-    `send` hears of witnesses; `first` is where the numbers of new nodes begin.
-    """
+
+def lp_bounders(send: Any, first: int = 0, bounds: BoundsCache | None = None) -> BounderMaker:
+    """Bounders by LPs. `send` hears of witnesses; numbers of new nodes begin after `first`."""
+    return lambda reduced: LpBounder(reduced, send, Numbers(first), bounds)
+
+
+class SearchWorker:
+    """Where tasks are worked on: a node solver for each of the two searches."""
 
     def __init__(
         self,
         reduced: Reduced,
         options: Options,
-        send: Any,
-        first: int = 0,
-        bounds: BoundsCache | None = None,
+        bounder: BounderMaker,
     ) -> None:
-        self._options, self._send, self._bounds = options, send, bounds
-        self._first = first
+        self._options, self._bounder = options, bounder
         self._node_solver = self._solver(reduced)
         self._ceiling = reduced.ceiling
         self._confident: NodeSolver | None = None
 
     def _solver(self, reduced: Reduced) -> NodeSolver:
-        bounder = LpBounder(reduced, self._send, Numbers(self._first), self._bounds)
-        return solver_with(bounder, reduced.problem, self._options)
+        return solver_with(self._bounder(reduced), reduced.problem, self._options)
 
     def work(
         self,
@@ -86,6 +90,7 @@ class SearchWorker:
 def explore(argument: tuple[Reduced, Options, int], channel: Channel) -> None:
     """What runs in a worker: tasks in, reports out, until the parent ends it."""
     reduced, options, number = argument
-    worker = SearchWorker(reduced, options, channel.send, first_number(number))
+    bounders = lp_bounders(channel.send, first_number(number))
+    worker = SearchWorker(reduced, options, bounders)
     while True:
         channel.send(worker.work(channel.receive(), 10**9, _QUANTUM_SECONDS))

@@ -16,7 +16,7 @@ from vhagar.relaxation.first_order.build import local_dual, whole_dual
 from vhagar.relaxation.first_order.dual import Dual, Multipliers, Steps
 from vhagar.relaxation.first_order.fused import Free
 from vhagar.relaxation.first_order.goal import AbstractGoal, ConfidenceGoal, FixedGoal
-from vhagar.relaxation.first_order.refine import first_order_bounds, refine
+from vhagar.relaxation.first_order.refine import device_bounds, refine
 from vhagar.relaxation.first_order.root import confidence_bounds, root_bounds
 from vhagar.relaxation.first_order.torch_layers import torch_stages
 from vhagar.relaxation.layerwise import TwinBounds, quick_bounds
@@ -28,6 +28,7 @@ from vhagar.solver.simplex import LpStatus
 
 from ...marks import mostly_slow
 from ...search.nodes import agreeing, everything, most_kinds_slow
+from ...search.proven import duals_of as rows_of
 from ..samples import BUILDS, PERTURBATIONS, ExactNetwork, domain_of, network_of, pairs, pieces_of
 
 CPU = torch.device("cpu")
@@ -112,8 +113,8 @@ def test_never_below_the_linear_program_nor_the_truth(kind: str) -> None:
 def test_root_bounds_hold_every_attack(kind: str) -> None:
     for found in everything(kind):
         problem, bounds = found.problem, found.context.bounds
-        upper = root_bounds(problem, bounds, [found.target], CPU, Steps(20, 0.02, 0.05))
-        assert found.attacked.confidence <= Fraction(upper[found.target])
+        (root,) = root_bounds(problem, bounds, [found.target], CPU, Steps(20, 0.02, 0.05))
+        assert found.attacked.confidence <= Fraction(root.upper)
 
 
 def test_multipliers_out_of_nowhere_prove_something_true() -> None:
@@ -128,15 +129,29 @@ def test_multipliers_out_of_nowhere_prove_something_true() -> None:
         numbers = tuple(
             rng.normal(size=(6, 1, len(h))).astype(np.float32) * 10 for h in bounds.hexagons
         )
-        (upper,) = confidence_bounds(
-            problem, bounds, [found.target], alpha, mu, Multipliers(numbers)
-        )
-        assert found.attacked.confidence <= Fraction(upper)
         broken = tuple(np.full_like(part, np.nan) for part in numbers)
-        (nothing,) = confidence_bounds(
-            problem, bounds, [found.target], alpha, mu, Multipliers(broken)
+        for given in (numbers, broken):  # what is no number counts as 0
+            choice = Multipliers(given).choice()
+            (root,) = confidence_bounds(problem, bounds, [found.target], alpha, mu, choice)
+            assert found.attacked.confidence <= Fraction(root.upper)
+        alpha[0, (problem.source + 1) % classes] = np.nan
+        (root,) = confidence_bounds(problem, bounds, [found.target], alpha, mu, choice)
+        assert root.upper == np.inf
+
+
+@most_kinds_slow
+def test_a_root_bound_states_what_it_was_computed_from(kind: str) -> None:
+    """The stated multipliers, through the formula of linear programs, prove the same bound."""
+    for found in everything(kind):
+        context = found.context
+        (root,) = root_bounds(
+            found.problem, context.bounds, [found.target], CPU, Steps(20, 0.02, 0.05)
         )
-        assert nothing == np.inf
+        allowed = context.allowed(())
+        assert allowed is not None
+        stored, alpha = rows_of(context, root.numbers)
+        proven = context.formula._evaluate(stored, alpha, allowed)
+        assert proven == pytest.approx(root.upper, rel=1e-12, abs=1e-12)
 
 
 def test_steps_come_close_to_the_linear_program() -> None:
@@ -152,7 +167,7 @@ def test_steps_come_close_to_the_linear_program() -> None:
     bounds = quick_bounds(problem.network, problem.pieces[0])
     exact = RegionModel(problem, bounds, 1)
     quick, best = exact.quick_upper(), exact.evaluate((), np.inf).upper
-    found = root_bounds(problem, bounds, [1], CPU, Steps(400, 0.03, 0.01))[1]
+    found = root_bounds(problem, bounds, [1], CPU, Steps(400, 0.03, 0.01))[0].upper
     assert best <= found + 1e-9
     assert found - best <= 0.1 * (quick - best)
 
@@ -164,8 +179,19 @@ def test_bounds_of_every_build_hold(build: str) -> None:
         rng = np.random.default_rng([54, BUILDS.index(build), number])
         network = network_of(build, rng)
         for piece in pieces_of(text, clip, domain_of(build)):
-            bounds = first_order_bounds(network, piece, CPU, lambda layer: Steps(6, 0.02, 0.1))
+            bounds = device_bounds(network, piece, CPU)
+            require_same(bounds, quick_bounds(network, piece))
+            for layer in range(1, len(bounds.hexagons)):
+                refine(bounds, layer, CPU, Steps(6, 0.02, 0.1))
             require_held(network, bounds, rng)
+
+
+def require_same(bounds: TwinBounds, other: TwinBounds) -> None:
+    """What is computed on a device is what is computed without, for neurons that may switch."""
+    for mine, theirs in zip(bounds.hexagons, other.hexagons, strict=True):
+        undecided = ~theirs.on & ~theirs.off
+        for one, two in zip(mine.sides, theirs.sides, strict=True):
+            np.testing.assert_allclose(one[undecided], two[undecided], rtol=1e-9, atol=1e-9)
 
 
 def require_held(network: Network, bounds: TwinBounds, rng: np.random.Generator) -> None:
@@ -240,7 +266,7 @@ def test_bounds_without_time_are_still_bounds(build: str) -> None:
     for piece in pieces_of("brightness([0,0.3])", True, domain_of(build)):
         for bounds in (
             quick_bounds(network, piece, should_stop=lambda: True),
-            first_order_bounds(network, piece, CPU, should_stop=lambda: True),
+            device_bounds(network, piece, CPU, should_stop=lambda: True),
         ):
             require_held(network, bounds, rng)
 

@@ -12,11 +12,16 @@ from vhagar import Network, Problem, Progress, Status, verify
 from vhagar.attack.concurrent import AttackSchedule
 from vhagar.cli.main import main
 from vhagar.errors import InvalidInput
-from vhagar.network import Affine, Convolution, Relu, write_onnx
+from vhagar.network import Affine, Convolution, Relu, read_onnx, write_onnx
 from vhagar.options import Options
+from vhagar.relaxation.first_order.dual import Steps
 from vhagar.runtime import devices
+from vhagar.search import proof_log
+from vhagar.search import search as searching
 from vhagar.search.bounders import first_order, size
-from vhagar.search.bounders.first_order import FirstOrder
+from vhagar.search.branch_and_bound import FirstOrder
+from vhagar_check import check
+from vhagar_check.container import scan
 
 from ...marks import mostly_slow
 from ...oracle.cases import Case
@@ -46,7 +51,7 @@ def network(rng: np.random.Generator) -> Network:
 def test_the_default_engine_turns_to_it_by_size(monkeypatch: pytest.MonkeyPatch) -> None:
     """It says so, finds witnesses without linear programs, and beats interval arithmetic."""
     monkeypatch.setattr(size, "MOST_LP_NEURONS", 100)
-    monkeypatch.setattr(first_order, "_SCHEDULE", AttackSchedule(share=0.5, least=2.0))
+    monkeypatch.setattr(searching, "_CLIMB", AttackSchedule(share=0.5, least=2.0))
 
     def no_simplex(*given: object) -> None:
         raise AssertionError("a linear program was built")
@@ -74,7 +79,7 @@ def test_the_attack_runs_beside_it() -> None:
     problem = Problem(
         network(np.random.default_rng(3)), perturbation="linf(0.2)", source=0, targets=1
     )
-    options = {"engine": FirstOrder(), "device": "cpu", "workers": 2}
+    options = {"engine": FirstOrder(), "device": "cpu"}
     result = verify(problem, timeout=120, **options, on_progress=enough)
     assert 0 < result.lower < result.upper < result.history[0].upper
     assert result.status is Status.INTERRUPTED
@@ -100,3 +105,70 @@ def test_without_a_gpu_triton_is_never_imported() -> None:
     )
     verify(problem, timeout=1, **ALONE)
     assert "vhagar.relaxation.first_order.kernels" not in sys.modules
+
+
+def deeper(rng: np.random.Generator) -> Network:
+    """Two convolutions, the second with padding, and two dense layers."""
+
+    def draw(*size: int) -> np.ndarray:
+        return rng.normal(size=size).astype(np.float32).astype(np.float64)
+
+    one = Convolution(draw(3, 1, 3, 3), draw(3), (1, 7, 7))
+    two = Convolution(draw(4, 3, 2, 2) / 2, draw(4), one.out_shape, (2, 2), (1, 1, 0, 0))
+    three = Affine(draw(6, two.out_size) / 4, draw(6), two.out_shape, (6,))
+    last = Affine(draw(3, 6), draw(3), (6,), (3,))
+    layers = [one, Relu(one.out_shape), two, Relu(two.out_shape), three, Relu((6,)), last]
+    return Network(tuple(layers), (1, 7, 7), "deeper")
+
+
+THOROUGH = (
+    first_order.Plan(None, None, Steps(5, 0.01, 0.05)),
+    first_order.Plan(Steps(10, 0.02, 0.05), Steps(10, 0.02, 0.02), Steps(40, 0.02, 0.01)),
+)
+
+
+@pytest.mark.parametrize("text", ["linf(0.1)", "occlusion([2,3],2,3)", "contrast([0.8,1.2])"])
+@pytest.mark.parametrize("inside", [2**27, 0])
+def test_what_first_order_steps_find_is_proved(
+    text: str, inside: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Bounds of roots and of the ceiling, with refined layers: in windows, and of whole layers."""
+    monkeypatch.setattr(first_order, "_CPU_PLANS", THOROUGH)
+    monkeypatch.setattr(proof_log, "_MOST_INSIDE", inside)
+    model, path = tmp_path / "model.onnx", tmp_path / "proof.cert"
+    write_onnx(deeper(np.random.default_rng(5)), model)
+    problem = Problem(read_onnx(model), perturbation=text, source=0, clip=False)
+    settings = dict(ALONE, engine=FirstOrder(attack=False))
+    without = verify(problem, **settings)
+    result = verify(problem, certificate=path, **settings)
+    assert result.nodes == without.nodes
+    assert without.upper <= result.upper <= without.upper + 3e-9 * without.history[0].upper
+    verdict = check(path, model=model)
+    assert (verdict.lower, verdict.upper) == (result.lower, result.upper)
+    assert verdict.upper < 0.9 * without.history[0].upper
+    tags = [block.tag for block in scan(path)]
+    assert ("REFN" in tags) == (inside == 0)
+
+
+def test_the_default_engine_proves_what_it_says_of_large_networks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(size, "MOST_LP_NEURONS", 100)
+    monkeypatch.setattr(searching, "_CLIMB", AttackSchedule(share=0.5, least=2.0))
+    model, path = tmp_path / "model.onnx", tmp_path / "proof.cert"
+    write_onnx(deeper(np.random.default_rng(6)), model)
+    problem = Problem(read_onnx(model), perturbation="linf(0.1)", source=0)
+    result = verify(problem, device="cpu", workers=0, certificate=path)
+    assert any("too many for linear programs" in note for note in result.notes)
+    verdict = check(path, model=model)
+    assert (verdict.lower, verdict.upper) == (result.lower, result.upper)
+    assert result.lower > 0
+
+
+def test_without_time_there_is_a_proof_of_what_is_known(tmp_path: Path) -> None:
+    model, path = tmp_path / "model.onnx", tmp_path / "proof.cert"
+    write_onnx(deeper(np.random.default_rng(7)), model)
+    problem = Problem(read_onnx(model), perturbation="linf(0.1)", source=0)
+    for timeout in (0.0, 0.2):
+        result = verify(problem, timeout=timeout, certificate=path, **ALONE)
+        assert check(path, model=model).upper == result.upper

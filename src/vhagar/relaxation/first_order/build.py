@@ -100,6 +100,19 @@ def local_dual(
     return Dual(stages, hulls, support_of(bounds.piece, pixels))
 
 
+def seen_hexagons(
+    bounds: TwinBounds, local: LocalNetwork, places: Sequence[tuple[int, int]], device: Any
+) -> list[Hexagons]:
+    """The hexagons of each layer below as tiles see them, `(tiles, 1, window)` in float64."""
+    torch, found = require_torch(), []
+    for k, hexagons in enumerate(bounds.hexagons[: len(local.stages) - 1]):
+        h = hexagons if hexagons.linear is None else _as_if_on(hexagons, hexagons.linear)
+        sides = (torch.as_tensor(side, device=device) for side in h.sides)
+        views = [local.windows[k + 1].at(place) for place in places]
+        found.append(_seen(Hexagons.of(sides, h.ratio), views, device))
+    return found
+
+
 def _places(views: list[View]) -> tuple[Any, Any]:
     """What the tiles see and whether it exists, `(tiles, window)`."""
     everything = np.ones(len(views[0].index), dtype=np.bool_)

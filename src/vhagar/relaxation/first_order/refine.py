@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,48 +10,54 @@ from numpy.typing import NDArray
 
 from vhagar.network import Network
 from vhagar.perturbation import AbstractPiece
-from vhagar.relaxation.first_order.build import local_dual, whole_dual
+from vhagar.relaxation.corners import Corners
+from vhagar.relaxation.first_order.build import local_dual, seen_hexagons, whole_dual
 from vhagar.relaxation.first_order.dual import Multipliers, Steps
 from vhagar.relaxation.first_order.goal import FixedGoal
 from vhagar.relaxation.first_order.torch_layers import torch_stages
-from vhagar.relaxation.hexagon import Hexagons
 from vhagar.relaxation.interval_hexagons import plain_hexagons
-from vhagar.relaxation.layerwise import TwinBounds
+from vhagar.relaxation.layerwise import Refined, TwinBounds
 from vhagar.relaxation.receptive_fields import LocalNetwork, local_network
-from vhagar.relaxation.starts import hexagon_directions, hexagons_of
+from vhagar.relaxation.refinement import StatedChoice
+from vhagar.relaxation.slopes import quick_payment
+from vhagar.relaxation.stages import Stage
+from vhagar.relaxation.starts import hexagon_directions, hexagons_of, neuron_starts
+from vhagar.relaxation.twin_dual import Choice, backward
 from vhagar.runtime.cores import available_cores
-from vhagar.runtime.devices import in_parts, require_torch
+from vhagar.runtime.devices import Tensor, full_precision, in_parts, require_torch
 from vhagar.runtime.threads import in_threads
 
 Array = NDArray[np.float64]
+Index = NDArray[np.int64]
+Tile = tuple[int, int]
 
-# Numbers held per coefficient: the free parameters, Adam's moments, and intermediate values.
+# Numbers held for each entry of the coefficients: the free ones, Adam's, and intermediate ones.
 _NUMBERS_EACH = 48
-# Bytes that a batch may take on a CPU.
 _CPU_BYTES = 2**30
-# Entries of the coefficients that are evaluated in float64 at once.
+# Multipliers that one refinement records, each of two float32 numbers.
+_MOST_RECORDED = 2**24
+# Rows that are evaluated in float64 at once.
 _EXACT_ENTRIES = 2**22
 
 
-def first_order_bounds(
+def device_bounds(
     network: Network,
     piece: AbstractPiece,
     device: Any,
-    steps: Callable[[int], Steps] = lambda layer: Steps(1),
     should_stop: Callable[[], bool] = lambda: False,
 ) -> TwinBounds:
-    """Hexagons of all hidden neurons; `steps` says how many steps a layer is worth.
+    """As `quick_bounds`, the same up to rounding: what convolutions need is computed on a device.
 
-    One step is none: it evaluates the quick choice. Where there is no time left, layers keep what
-    interval arithmetic knows of them.
+    Where there is no time left, layers keep what interval arithmetic knows of them.
     """
     bounds = TwinBounds(network, piece, available_cores(), should_stop)
     for layer, plain in enumerate(plain_hexagons(network, piece)):
-        if layer == 0:
-            bounds.append_plain(bounds.quick(0).meet(plain))
+        local = local_network(bounds.stages[: layer + 1]) if layer else None
+        if local is None:
+            bounds.append_plain(bounds.quick(layer, plain.linear).meet(plain))
             continue
         bounds.append_plain(plain)
-        refine(bounds, layer, device, steps(layer), should_stop)
+        _Windows(bounds, local, device, should_stop).quickly()
     return bounds
 
 
@@ -61,25 +67,20 @@ def refine(
     device: Any,
     steps: Steps,
     should_stop: Callable[[], bool] = lambda: False,
+    record: bool = True,
 ) -> None:
     """Tighten the hexagons of a layer's undecided neurons, as far as time allows.
 
-    `should_stop` is asked from several threads.
+    `should_stop` is asked from several threads. The multipliers are kept with the bounds if there
+    is to be a `record` of them.
     """
     if layer < 1:
         return  # the first layer's supports are exact
-    known = bounds.hexagons[layer]
     local = local_network(bounds.stages[: layer + 1])
     if local is None:
-        found = _whole(bounds, layer, device, steps, should_stop)
+        _whole(bounds, layer, device, steps, should_stop, record)
     else:
-        found = _local(bounds, local, device, steps, should_stop)
-    bounds.replace(layer, _met(known, found))
-
-
-def _met(known: Hexagons, found: Array) -> Hexagons:
-    proven = np.where(np.isnan(found), np.inf, found)  # NaN proves nothing
-    return hexagons_of(proven, known.ratio).meet(known).tightened()
+        _Windows(bounds, local, device, should_stop).by_steps(steps, record)
 
 
 def memory_for(device: Any) -> int:
@@ -91,102 +92,213 @@ def memory_for(device: Any) -> int:
     return int(0.5 * free)
 
 
+def _tightened(bounds: TwinBounds, layer: int, found: Array) -> None:
+    """Take what was found, `(directions, neurons)`; NaN proves nothing."""
+    known, proven = bounds.hexagons[layer], np.where(np.isnan(found), np.inf, found)
+    bounds.replace(layer, hexagons_of(proven, known.ratio).meet(known).tightened())
+
+
+def _undecided(bounds: TwinBounds, layer: int) -> Index:
+    known = bounds.hexagons[layer]
+    return np.flatnonzero(~known.on & ~known.off)
+
+
+def _goal(start: tuple[Array, Array], device: Any, tiles: int = 1) -> FixedGoal:
+    torch = require_torch()
+    return FixedGoal(
+        *(
+            torch.as_tensor(part, dtype=torch.float32, device=device).repeat(tiles, 1)
+            for part in start
+        )
+    )
+
+
 def _whole(
     bounds: TwinBounds,
     layer: int,
     device: Any,
     steps: Steps,
     should_stop: Callable[[], bool],
-) -> Array:
-    torch = require_torch()
-    known = bounds.hexagons[layer]
+    record: bool,
+) -> None:
+    known, undecided = bounds.hexagons[layer], _undecided(bounds, layer)
     directions = hexagon_directions(known.ratio)
     found = np.full((len(directions), len(known)), np.inf)
-    undecided = np.flatnonzero(~known.on & ~known.off)
-    if not len(undecided):
-        return found
-    wanted = [(k, neuron) for k in range(len(directions)) for neuron in undecided.tolist()]
     width = sum(len(h) for h in bounds.hexagons[:layer]) + bounds.piece.domain.size
     stages = torch_stages(bounds.stages[: layer + 1], device)
 
     def work(begin: int, end: int) -> None:
         if should_stop():
             return
-        start = np.zeros((2, end - begin, len(known)))
-        for row, (k, neuron) in enumerate(wanted[begin:end]):
-            start[:, row, neuron] = directions[k]
-        goal = FixedGoal(
-            *(torch.as_tensor(part, dtype=torch.float32, device=device) for part in start)
-        )
+        neurons = undecided[begin:end]
+        start = neuron_starts(directions, len(known), neurons)
+        goal = _goal(start, device)
         dual = whole_dual(bounds, layer, stages, device)
         frees = dual.begin(goal)
         dual.run(goal, frees, steps, should_stop)
         chosen = Multipliers(tuple(free.kept.cpu().numpy() for free in frees))
-        value = exact_bounds(bounds, layer, start, chosen)
-        for (k, neuron), bound in zip(wanted[begin:end], value, strict=True):
-            found[k, neuron] = bound
+        value, below = proven_bounds(bounds, layer, start, chosen)
+        found[:, neurons] = value.reshape(len(directions), -1)
+        if record:
+            bounds.refined.append(Refined(layer, neurons, below))
 
-    in_parts(len(wanted), memory_for(device) // (4 * _NUMBERS_EACH * width), work)
-    return found
+    # Neurons at once: what there is memory for, and what one refinement may record.
+    numbers = min(memory_for(device) // (4 * _NUMBERS_EACH), _MOST_RECORDED)
+    in_parts(len(undecided), numbers // (len(directions) * width), work)
+    _tightened(bounds, layer, found)
 
 
-def exact_bounds(bounds: TwinBounds, layer: int, start: Array, chosen: Multipliers) -> Array:
-    """What the multipliers prove of starts `(2, rows, size)`, in float64 and rounded outward."""
+def proven_bounds(
+    bounds: TwinBounds, layer: int, start: tuple[Array, Array], chosen: Multipliers
+) -> tuple[Array, list[tuple[NDArray[np.float32], NDArray[np.float32]]]]:
+    """What multipliers prove of starts `(rows, size)`, in float64 and rounded outward, and the
+    multipliers as `Refined` has them."""
     width = max(stage.in_size for stage in bounds.stages)
     at_once = max(1, _EXACT_ENTRIES // width)
-    begins = range(0, start.shape[1], at_once)
+    begins = range(0, len(start[0]), at_once)
     parts = [np.empty(0)] * len(begins)
+    stated = [StatedChoice(bounds.hexagons[:layer], chosen.choice())] * len(begins)
 
     def prove(number: int) -> None:
         rows = slice(begins[number], begins[number] + at_once)
-        own = bounds.bound(layer, start[0, rows], start[1, rows], chosen.choice(rows))
-        parts[number] = own
+        choose = StatedChoice(bounds.hexagons[:layer], chosen.choice(rows))
+        parts[number] = bounds.bound(layer, start[0][rows], start[1][rows], choose)
+        stated[number] = choose
 
     in_threads(prove, len(parts), available_cores())
-    return np.concatenate(parts)
-
-
-def _local(
-    bounds: TwinBounds,
-    local: LocalNetwork,
-    device: Any,
-    steps: Steps,
-    should_stop: Callable[[], bool],
-) -> Array:
-    torch = require_torch()
-    directions = hexagon_directions(bounds.piece.ratio)
-    found = np.full((len(directions), bounds.stages[len(local.stages) - 1].out_size), np.inf)
-    places = list(local.places())
-    start = local.starts(directions)
-    width = sum(window.size for window in local.windows) * len(start[0])
-    stages = torch_stages(local.stages, device)
-
-    def work(begin: int, end: int) -> None:
-        if should_stop():
-            return
-        tiles = places[begin:end]
-        goal = FixedGoal(
-            *(
-                torch.as_tensor(part, dtype=torch.float32, device=device).repeat(len(tiles), 1)
-                for part in start
-            )
+    below = [
+        (
+            np.concatenate([choose.below[k][0] for choose in stated]),
+            np.concatenate([choose.below[k][1] for choose in stated]),
         )
-        dual = local_dual(bounds, local, tiles, stages, device)
+        for k in range(layer)
+    ]
+    return np.concatenate(parts), below
+
+
+class _Windows:
+    """Tightens the hexagons of a convolution tile by tile."""
+
+    def __init__(
+        self,
+        bounds: TwinBounds,
+        local: LocalNetwork,
+        device: Any,
+        should_stop: Callable[[], bool],
+    ) -> None:
+        self._bounds, self._local = bounds, local
+        self._device, self._should_stop = device, should_stop
+        self._layer = len(local.stages) - 1
+        self._directions = hexagon_directions(bounds.piece.ratio)
+        self._start = local.starts(self._directions)
+        self._undecided = np.zeros(len(bounds.hexagons[self._layer]), dtype=np.bool_)
+        self._undecided[_undecided(bounds, self._layer)] = True
+        self._found = np.full((len(self._directions), len(self._undecided)), np.inf)
+
+    def quickly(self) -> None:
+        """By the quick choice, in float64: who computes it otherwise chooses alike."""
+        torch = require_torch()
+        stages = torch_stages(self._local.stages, self._device, torch.float64)
+        self._in_parts(8, lambda tiles: self._prove_quickly(tiles, stages))
+
+    def by_steps(self, steps: Steps, record: bool) -> None:
+        """By first-order steps; the multipliers are rounded to what a certificate holds."""
+        stages = torch_stages(self._local.stages, self._device)
+        self._in_parts(4, lambda tiles: self._prove_by_steps(tiles, stages, steps, record))
+
+    def _in_parts(self, size: int, work: Callable[[list[Tile]], None]) -> None:
+        places = list(self._local.places())
+        width = sum(window.size for window in self._local.windows) * len(self._start[0])
+
+        def part(begin: int, end: int) -> None:
+            if not self._should_stop():
+                work(places[begin:end])
+
+        in_parts(len(places), memory_for(self._device) // (size * _NUMBERS_EACH * width), part)
+        _tightened(self._bounds, self._layer, self._found)
+
+    def _prove_quickly(self, tiles: list[Tile], stages: Sequence[Stage]) -> None:
+        torch, count = require_torch(), len(tiles)
+        corners = [
+            Corners.of(hexagons)
+            for hexagons in seen_hexagons(self._bounds, self._local, tiles, self._device)
+        ]
+        quick, chosen = quick_payment(corners), list[tuple[Array, Array]]()
+
+        def pay(layer: int, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+            # A group of rows for each tile, which share its corners.
+            p, q, r = quick(layer, *(part.reshape(count, -1, a.shape[1]) for part in (a, b)))
+            chosen.append((p.cpu().numpy(), q.cpu().numpy()))
+            return p.reshape(a.shape), q.reshape(a.shape), r.reshape(a.shape)
+
+        start = tuple(
+            torch.as_tensor(part, device=self._device).repeat(count, 1) for part in self._start
+        )
+        with full_precision():
+            backward(stages, start, pay, last=1)
+        chosen.reverse()
+
+        def choice(number: int) -> Choice:
+            return lambda layer, a, b: (chosen[layer][0][number], chosen[layer][1][number])
+
+        self._prove(tiles, choice)
+
+    def _prove_by_steps(
+        self, tiles: list[Tile], stages: Sequence[Stage], steps: Steps, record: bool
+    ) -> None:
+        goal = _goal(self._start, self._device, len(tiles))
+        dual = local_dual(self._bounds, self._local, tiles, stages, self._device)
         frees = dual.begin(goal)
-        dual.run(goal, frees, steps, should_stop)
-        kept = [free.kept.cpu().numpy().reshape(6, len(tiles), len(start[0]), -1) for free in frees]
+        dual.run(goal, frees, steps, self._should_stop)
+        rows = len(self._start[0])
+        kept = [free.kept.cpu().numpy().reshape(6, len(tiles), rows, -1) for free in frees]
+        stated: dict[int, StatedChoice] = {}
+
+        def choice(number: int) -> Choice:
+            chosen = Multipliers(tuple(part[:, number] for part in kept))
+            views = [window.at(tiles[number]) for window in self._local.windows[1:]]
+            seen = [
+                known.take(view.index)
+                for known, view in zip(self._bounds.hexagons, views, strict=False)
+            ]
+            stated[number] = StatedChoice(seen, chosen.choice())
+            return stated[number]
+
+        self._prove(tiles, choice)
+        if record:
+            for number in sorted(stated):
+                self._record(tiles[number], stated[number])
+
+    def _prove(self, tiles: list[Tile], choice: Callable[[int], Choice]) -> None:
+        """What choices prove of the undecided neurons of tiles, in float64 and rounded outward."""
+        bounds = self._bounds
+        values: list[Array | None] = [None] * len(tiles)
 
         def prove(number: int) -> None:
-            if should_stop():
-                return
-            chosen = Multipliers(tuple(part[:, number] for part in kept))
-            value = local.at(tiles[number]).bound(
-                bounds.corners, bounds.piece, start, bounds.input_magnitude, chosen.choice()
-            )
-            index = local.output.at(tiles[number]).index
-            found[:, index] = value.reshape(len(directions), -1)
+            if not self._should_stop():
+                known = bounds.corners, bounds.piece, self._start, bounds.input_magnitude
+                values[number] = self._local.at(tiles[number]).bound(*known, choice(number))
 
         in_threads(prove, len(tiles), available_cores())
+        for tile, value in zip(tiles, values, strict=True):
+            if value is not None:
+                index = self._local.output.at(tile).index
+                own = self._undecided[index]
+                some = value.reshape(len(self._directions), -1)[:, own]
+                self._found[:, index[own]] = np.fmin(self._found[:, index[own]], some)
 
-    in_parts(len(places), memory_for(device) // (4 * _NUMBERS_EACH * width), work)
-    return found
+    def _record(self, tile: Tile, stated: StatedChoice) -> None:
+        """The multipliers of a tile's undecided neurons, for those that they see."""
+        index = self._local.output.at(tile).index
+        own = np.flatnonzero(self._undecided[index])
+        if not len(own):
+            return
+        rows = (np.arange(len(self._directions))[:, None] * len(index) + own).reshape(-1)
+        below, seen = [], []
+        for k, window in enumerate(self._local.windows[1:]):
+            view, loose = window.at(tile), stated.undecided[k]
+            there = np.ones(len(loose), dtype=np.bool_) if view.inside is None else view.inside
+            p, q = (part[rows][:, there[loose]] for part in stated.below[k])
+            below.append((p, q))
+            seen.append(view.index[loose & there])
+        self._bounds.refined.append(Refined(self._layer, index[own], below, seen))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,11 +14,22 @@ from vhagar.relaxation.first_order.build import whole_dual
 from vhagar.relaxation.first_order.dual import Multipliers, Steps
 from vhagar.relaxation.first_order.goal import ConfidenceGoal
 from vhagar.relaxation.first_order.torch_layers import torch_stages
+from vhagar.relaxation.hexagon import Hexagons
 from vhagar.relaxation.layerwise import TwinBounds
+from vhagar.relaxation.refinement import as_numbers
 from vhagar.relaxation.starts import ClassMultipliers, outward, score_size
+from vhagar.relaxation.twin_dual import Choice
 from vhagar.runtime.devices import require_torch
 
 Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class RootBound:
+    """An upper bound, and the multipliers that prove it in the order of certificates."""
+
+    upper: float
+    numbers: Array
 
 
 def root_bounds(
@@ -27,7 +39,7 @@ def root_bounds(
     device: Any,
     steps: Steps,
     should_stop: Callable[[], bool] = lambda: False,
-) -> dict[int | None, float]:
+) -> list[RootBound]:
     """Upper bounds on the source's confidence where the piece leads to each target."""
     torch = require_torch()
     layer = len(bounds.stages) - 1
@@ -39,8 +51,7 @@ def root_bounds(
     chosen = Multipliers(tuple(free.kept.cpu().numpy() for free in frees))
     alpha = goal.kept_alpha.cpu().numpy().astype(np.float64)
     mu = goal.kept_mu.cpu().numpy().astype(np.float64)
-    found = confidence_bounds(problem, bounds, targets, alpha, mu, chosen)
-    return dict(zip(targets, found, strict=True))
+    return confidence_bounds(problem, bounds, targets, alpha, mu, chosen.choice())
 
 
 def confidence_bounds(
@@ -49,8 +60,8 @@ def confidence_bounds(
     targets: Sequence[int | None],
     alpha: Array,
     mu: Array,
-    chosen: Multipliers,
-) -> list[float]:
+    choice: Choice,
+) -> list[RootBound]:
     """What multipliers `(rows, classes)` prove, in float64 and rounded outward.
 
     They may be anything: `alpha` is brought to the simplex, what is negative is left out.
@@ -61,10 +72,45 @@ def confidence_bounds(
     alpha[:, source] = 0.0
     mu[np.arange(len(targets)), goals] = 0.0
     mu[[target is None for target in targets]] = 0.0
+    stated = _Stated(bounds.hexagons, choice)
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
         classes = ClassMultipliers(alpha / alpha.sum(axis=1, keepdims=True), mu)
         a, b = classes.start(source, goals)
-        value = bounds.bound(len(bounds.stages) - 1, a, b, chosen.choice())
+        value = bounds.bound(len(bounds.stages) - 1, a, b, stated)
         size = score_size(network, bounds.piece)
         proven = outward(value, classes.total(), size, network.classes)
-    return [float(bound) for bound in proven]
+    found = []
+    for row, (target, upper) in enumerate(zip(targets, proven, strict=True)):
+        weights = [np.delete(classes.alpha[row], source)]
+        if target is not None:
+            weights.append(np.delete(classes.mu[row], target))
+        numbers = np.concatenate([*stated.of_row(row), *weights])
+        found.append(RootBound(float(upper) if np.isfinite(numbers).all() else np.inf, numbers))
+    return found
+
+
+class _Stated:
+    """A choice as proofs state it: undecided neurons have multipliers of their own.
+
+    Neurons that are on pass on what reaches them, those that are off nothing. Copies that agree
+    share one multiplier: only the sum of both counts, there and in all that such neurons see.
+    """
+
+    def __init__(self, hexagons: list[Hexagons], choice: Choice) -> None:
+        self._hexagons = hexagons
+        self._choice = choice
+        self._layers: dict[int, tuple[Array, Array, Array]] = {}
+
+    def __call__(self, layer: int, a: Array, b: Array) -> tuple[Array, Array]:
+        h = self._hexagons[layer]
+        on, undecided = h.on, ~h.on & ~h.off
+        equal, pairs = undecided & h.equal, undecided & ~h.equal
+        p, q = (as_numbers(part, np.float64) for part in self._choice(layer, a, b))
+        p = np.where(on, a, np.where(equal, p + q, np.where(pairs, p, 0.0)))
+        q = np.where(on, b, np.where(pairs, q, 0.0))
+        self._layers[layer] = p[:, pairs], q[:, pairs], p[:, equal]
+        return p, q
+
+    def of_row(self, row: int) -> list[Array]:
+        """The multipliers of one bound, layer by layer."""
+        return [part[row] for layer in sorted(self._layers) for part in self._layers[layer]]

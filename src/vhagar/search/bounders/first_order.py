@@ -1,38 +1,32 @@
-"""Bounds of networks that no linear program can hold.
+"""Nodes by first-order steps: for networks that no linear program can hold.
 
-Nothing is branched on. All pieces and targets are bounded at their roots by first-order steps,
-first quickly and then with more care, while the attack climbs by gradients alone beside it.
+Nodes are bounded in rounds, first quickly and then with more care; all targets of a piece share the
+bounds of its neurons and the steps. Nothing is branched on.
 """
 
 from __future__ import annotations
 
-import math
-import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from vhagar.attack.concurrent import AttackSchedule, ConcurrentAttack, attack_here
-from vhagar.attack.options import AttackOptions
-from vhagar.dataset import named_dataset
-from vhagar.engine import AbstractEngine
-from vhagar.errors import InvalidInput
-from vhagar.options import Options
-from vhagar.perturbation import AbstractPiece
+import numpy as np
+from numpy.typing import NDArray
+
 from vhagar.problem import Problem
 from vhagar.relaxation.first_order.dual import Steps
-from vhagar.relaxation.first_order.refine import first_order_bounds, refine
+from vhagar.relaxation.first_order.refine import device_bounds, refine
 from vhagar.relaxation.first_order.root import root_bounds
 from vhagar.relaxation.layerwise import TwinBounds, quick_bounds
-from vhagar.result import BoundKind, Run
+from vhagar.relaxation.proof import Proof, ProofKind
 from vhagar.runtime.cores import available_cores
-from vhagar.runtime.devices import device_words, require_torch, torch_device
-from vhagar.runtime.processes import ProcessPool
-from vhagar.search.bounders.size import is_large
+from vhagar.search.bounders.base import AbstractBounder, Bound, Branched, Outcome
+from vhagar.search.incumbent import Incumbent
+from vhagar.search.node import Node
 
-# How long the attack goes on, and for how many seconds its last messages are waited for.
-_SCHEDULE, _GRACE = AttackSchedule(share=0.5, least=20.0), 1.0
-# Pieces whose bounds stay in memory for the second round.
+Array = NDArray[np.float64]
+
+# Bounds of so many pieces stay in memory for the second round.
 _MOST_KEPT = 4
 
 
@@ -43,6 +37,10 @@ class Plan:
     inner: Steps | None  # for convolutions and other layers before the last hidden one
     last: Steps | None  # for the last hidden layer
     root: Steps
+
+    def of_layer(self, layer: int, layers: int) -> Steps | None:
+        """What a hidden layer is worth, of so many."""
+        return self.last if layer == layers - 1 else self.inner
 
 
 # First something quickly, then something better.
@@ -56,146 +54,82 @@ _CUDA_PLANS = (
 )
 
 
-@dataclass(frozen=True)
-class FirstOrder(AbstractEngine):
-    """First-order bounds at the roots, and the attack beside them, unless `attack` is false."""
+class FirstOrderBounder(AbstractBounder):
+    """Bounds nodes of one piece together.
 
-    attack: bool = True
+    `is_late` is asked from several threads; `pause` is called now and then, so that others are
+    heard. The multipliers of refined layers are kept if there is to be a `record` of them.
+    """
 
-    name = "first-order"
-    uses = frozenset({"dataset", "device"})
-
-    def check(self, options: Options) -> None:
-        super().check(options)
-        if options.dataset is not None and not self.attack:
-            raise InvalidInput("only the attack uses a dataset, and it is switched off")
-
-    def search(self, run: Run, deadline: float) -> bool:
-        device = torch_device(run.options.device)
-        run.device = device_words(device)
-        if is_large(run.problem):
-            run.note(
-                f"{run.problem.network.hidden_neurons} hidden neurons are too many for linear "
-                f"programs: bounds by first-order steps on {run.device}, without branching"
-            )
-        if device.type == "cpu" and self.attack and run.options.processes:
-            # The attack needs a core of its own; threads that wait for each other need theirs, too.
-            require_torch().set_num_threads(max(1, available_cores() - 1))
-        with ProcessPool() as pool:
-            attack = _Attack(run, pool, deadline, self.attack)
-            bounding = _Bounding(run, device, deadline, attack.poll)
-            for plan in _CUDA_PLANS if device.type == "cuda" else _CPU_PLANS:
-                bounding.round(plan)
-            attack.finish()
-        return time.monotonic() > deadline and not run.interval.closed
-
-
-class _Bounding:
-    """Upper bounds of all pieces and targets; one bound on the largest confidence for all."""
-
-    def __init__(self, run: Run, device: Any, deadline: float, poll: Callable[[], None]) -> None:
-        self._run = run
+    def __init__(
+        self,
+        problem: Problem,
+        device: Any,
+        is_late: Callable[[], bool] = lambda: False,
+        pause: Callable[[], None] = lambda: None,
+        record: bool = True,
+    ) -> None:
+        self._problem = problem
         self._device = device
-        self._deadline = deadline
-        self._poll = poll
-        goals, roots = run.problem.goals, range(len(run.problem.pieces))
-        self._uppers = {(goal, root): math.inf for goal in goals for root in roots}
-        self._ceiling = math.inf
-        self._kept: dict[int | None, TwinBounds] = {}
+        self._is_late = is_late
+        self._pause = pause
+        self._record = record
+        self._plans = _CUDA_PLANS if device.type == "cuda" else _CPU_PLANS
+        self._kept: dict[int, TwinBounds] = {}
 
-    def round(self, plan: Plan) -> None:
-        """All pieces, and the ceiling: early where it bounds many pieces at once, else last."""
-        problem = self._run.problem
-        many = len(problem.pieces) > _MOST_KEPT
-        if many:
-            self._lower_ceiling(plan)
-        for root, piece in enumerate(problem.pieces):
-            for goal, upper in self._piece(problem, root, piece, plan).items():
-                self._uppers[goal, root] = min(self._uppers[goal, root], upper)
-            self._announce()
-        if not many:
-            self._lower_ceiling(plan)
+    def at_once(self, open_nodes: int) -> int:
+        return open_nodes
 
-    def _lower_ceiling(self, plan: Plan) -> None:
-        """No attacked input is more confident than any input can be."""
-        problem = self._run.problem
-        if problem.perturbation is None:
-            return  # that is the question itself
-        own = problem.without_perturbation()
-        (piece,) = own.pieces
-        found = self._piece(own, None, piece, plan)
-        self._ceiling = min(self._ceiling, found.get(None, math.inf))
-        self._announce()
-
-    def _piece(
-        self, problem: Problem, root: int | None, piece: AbstractPiece, plan: Plan
-    ) -> dict[int | None, float]:
-        """Bounds for every goal; none where there is no time left."""
-        self._poll()
-        if self._run.interval.closed or self._is_late():
-            return {}
-        bounds = self._bounds(problem, root, piece)
-        last = len(bounds.hexagons) - 1
-        for layer in range(1, last + 1):
-            steps = plan.last if layer == last else plan.inner
-            if steps is not None:
-                refine(bounds, layer, self._device, steps, self._is_late)
-                self._poll()
-        return root_bounds(problem, bounds, problem.goals, self._device, plan.root, self._is_late)
-
-    def _is_late(self) -> bool:
-        """Asked from several threads, so it asks nothing but the clock."""
-        return time.monotonic() > self._deadline
-
-    def _bounds(self, problem: Problem, root: int | None, piece: AbstractPiece) -> TwinBounds:
-        if root in self._kept:
-            return self._kept[root]
-        if self._device.type == "cuda":
-            bounds = first_order_bounds(
-                problem.network, piece, self._device, should_stop=self._is_late
+    def bound(self, nodes: list[Node], incumbent: Incumbent) -> list[Bound]:
+        found = [Bound(node.upper) for node in nodes]
+        for root, rounds in dict.fromkeys((node.region.root, node.rounds) for node in nodes):
+            self._pause()
+            if self._is_late():
+                break
+            own = [k for k, n in enumerate(nodes) if (n.region.root, n.rounds) == (root, rounds)]
+            plan = self._plans[rounds]
+            bounds = self._refined(root, plan)
+            targets = [nodes[k].region.target for k in own]
+            proven = root_bounds(
+                self._problem, bounds, targets, self._device, plan.root, self._is_late
             )
-        else:
-            bounds = quick_bounds(problem.network, piece, available_cores(), self._is_late)
-        if len(self._kept) < _MOST_KEPT and not self._is_late():
+            for k, new in zip(own, proven, strict=True):
+                if new.upper < nodes[k].upper:
+                    proof = Proof(ProofKind.MULTIPLIERS, bounds, _given(new.numbers))
+                    found[k] = Bound(new.upper, proof)
+        return found
+
+    def branch(self, bounded: list[tuple[Node, Bound]], incumbent: Incumbent) -> list[Branched]:
+        """Another round, if there is one."""
+        if self._is_late():
+            return [Branched(Outcome.LEFT)] * len(bounded)
+        found = []
+        for node, _ in bounded:
+            again = (replace(node, rounds=node.rounds + 1),)
+            more = node.rounds + 1 < len(self._plans)
+            found.append(Branched(Outcome.AGAIN, again) if more else Branched(Outcome.CLOSED))
+        return found
+
+    def _refined(self, root: int, plan: Plan) -> TwinBounds:
+        """The bounds of a piece's neurons, as a plan wants them."""
+        bounds = self._kept[root] if root in self._kept else self._quick(root)
+        layers = len(bounds.hexagons)
+        wanted = [(k, steps) for k in range(1, layers) if (steps := plan.of_layer(k, layers))]
+        if wanted:
+            bounds = bounds.copy()  # earlier proofs rest on what was known before
+        for layer, steps in wanted:
+            refine(bounds, layer, self._device, steps, self._is_late, self._record)
+            self._pause()
+        if (len(self._kept) < _MOST_KEPT or root in self._kept) and not self._is_late():
             self._kept[root] = bounds
         return bounds
 
-    def _announce(self) -> None:
-        roots = range(len(self._run.problem.pieces))
-        for goal in self._run.problem.goals:
-            upper = max(self._uppers[goal, root] for root in roots)
-            self._run.interval.offer_upper(goal, min(upper, self._ceiling), BoundKind.TWIN)
-        self._run.report()
+    def _quick(self, root: int) -> TwinBounds:
+        network, piece = self._problem.network, self._problem.pieces[root]
+        if self._device.type == "cuda":
+            return device_bounds(network, piece, self._device, self._is_late)
+        return quick_bounds(network, piece, available_cores(), self._is_late)
 
 
-class _Attack:
-    """The attack without linear programs: beside the bounds, or after them without processes."""
-
-    def __init__(self, run: Run, pool: ProcessPool, deadline: float, wanted: bool) -> None:
-        options = run.options
-        self._wanted = wanted
-        self._run, self._pool = run, pool
-        now = time.monotonic()
-        self._ends = now + _SCHEDULE.seconds(deadline - now)
-        # Read at once: a wrong file is an error before the search, not in its midst.
-        self._dataset = named_dataset(options, run.original.domain)
-        self._climbing = AttackOptions(
-            polish=False, regions=False, seed=options.seed, device=options.device
-        )
-        self._attack = ConcurrentAttack(
-            run, pool, self._climbing, _SCHEDULE, deadline, self._dataset
-        )
-        if wanted and options.processes:
-            self._attack.join_when_due()
-
-    def poll(self) -> None:
-        """Take what was found so far."""
-        while (received := self._pool.next_message(0.0)) is not None:
-            self._attack.handle(received[1])
-
-    def finish(self) -> None:
-        """Wait for the rest, or do it now."""
-        if self._wanted and not self._run.options.processes:
-            left = max(self._ends - time.monotonic(), 0.0)
-            attack_here(self._run, self._climbing, left, self._dataset)
-        self._attack.finish(self._ends, _GRACE)
+def _given(numbers: Array) -> Callable[[], Array]:
+    return lambda: numbers

@@ -1,0 +1,308 @@
+"""One frontier over all pieces and targets, one incumbent, and workers that explore it.
+
+Beside it there is a small second search: for the largest confidence that any input reaches in the
+source class. No attacked input exceeds it, so it is a ceiling for every target and piece, and one
+that the LPs of strong perturbations find hard to see. It is searched only while it can still help.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from vhagar.attack.concurrent import AttackSchedule, ConcurrentAttack, attack_here
+from vhagar.attack.options import AttackOptions
+from vhagar.dataset import named_dataset
+from vhagar.problem import Problem
+from vhagar.reduction.base import Reduced
+from vhagar.result import BoundKind, Run
+from vhagar.runtime.cores import available_cores
+from vhagar.runtime.devices import device_words, require_torch, torch_device
+from vhagar.runtime.pool import Finished
+from vhagar.runtime.processes import ProcessPool
+from vhagar.search.bounders.first_order import FirstOrderBounder
+from vhagar.search.bounders.gpu.beside import GpuBeside, GpuHere
+from vhagar.search.bounders.gpu.tasks import GpuReport
+from vhagar.search.bounders.size import is_large
+from vhagar.search.confidence_probe import confidence_within_reach
+from vhagar.search.frontier import Frontier
+from vhagar.search.node import Node, Region
+from vhagar.search.node_solver import Explored
+from vhagar.search.primal_heuristic import WitnessFound
+from vhagar.search.proof_tree import ProofTree
+from vhagar.search.worker import CeilingTask, SearchWorker, Task, explore, lp_bounders
+
+# Nodes per report, where results must be reproducible.
+_QUANTUM_NODES = 10
+# Most nodes of a task.
+_MOST_HANDED_OUT = 8
+# Share of all nodes for the ceiling's search while there is other work.
+_CEILING_SHARE = 0.2
+# The attack joins after so many seconds, and stays for so many seconds or a share of the remaining
+# time, at least and at most.
+_ATTACK_AFTER, _ATTACK_SECONDS, _ATTACK_SHARE, _LARGEST_SHARE = 1.5, 20.0, 0.15, 0.6
+# The same beside first-order steps, and for how many seconds its last messages are waited for.
+_CLIMB, _LAST_WORDS = AttackSchedule(share=0.5, least=20.0), 1.0
+
+
+class _Ceiling:
+    """How confident any input of the source class can be: an interval of its own."""
+
+    def __init__(self, problem: Problem, upper: float) -> None:
+        # A search for the largest confidence is its own ceiling.
+        wanted = problem.perturbation is not None
+        self.frontier = Frontier([Node(Region(None, 0), upper, 0)] if wanted else [])
+        self.lower = 0.0
+        self.upper = upper
+        self._problem = problem
+
+    def probe(self, seed: int) -> None:
+        """Look for a confident input, which may end the search for the ceiling before it begins."""
+        if len(self.frontier):
+            self.lower = confidence_within_reach(self._problem, seed)
+
+    def is_wanted(self, upper: float) -> bool:
+        """Whether it may still come below an upper bound that is known otherwise."""
+        return len(self.frontier) > 0 and self.lower < upper
+
+    def update(self) -> None:
+        self.upper = min(self.upper, self.frontier.uppers([None])[None])
+
+
+class Search:
+    """The frontiers and their bookkeeping; the same whoever bounds the nodes, and wherever."""
+
+    def __init__(self, run: Run, attack: bool) -> None:
+        self._run = run
+        self._attacks = attack and run.problem.perturbation is not None
+        self._tree = run.proof if isinstance(run.proof, ProofTree) else None
+        problem = run.problem
+        self._frontier = Frontier(
+            Node(Region(target, root), run.interval.computed_upper(target), -k)
+            for target in problem.goals
+            for k, root in enumerate(range(len(problem.pieces)))
+        )
+        largest = max(map(run.interval.computed_upper, problem.goals))
+        self._ceiling = _Ceiling(run.original, largest)
+        # Read at once: a wrong file is an error before the search, not in its midst.
+        self._dataset = named_dataset(run.options, run.original.domain)
+        self._pool = ProcessPool()
+        self._attack: ConcurrentAttack | None = None
+        self._gpu: GpuBeside | None = None
+
+    def in_this_process(self, deadline: float, batches: bool) -> bool:
+        """LPs, and batches if wanted, in this process and always in the same order."""
+        run = self._run
+        self._ceiling.probe(run.options.seed)
+        bounders = lp_bounders(self._take_witness, bounds=run.bounds)
+        worker = SearchWorker(run.reduced, run.options, bounders)
+        gpu = GpuHere(run) if batches else None
+        while len(self._frontier) and not run.interval.closed:
+            if time.monotonic() > deadline:
+                return True
+            task = self._next_task(0, 1)
+            assert task is not None  # the frontier is not empty
+            done = worker.work(task, _QUANTUM_NODES, stop_at=deadline)
+            self._put_back(0, done)
+            if gpu is not None and (nodes := gpu.take(self._frontier, _QUANTUM_NODES)):
+                done = gpu.explore(nodes, _QUANTUM_NODES, self._ceiling.upper, deadline)
+                self._take_report(gpu.name, GpuReport(done, {}))
+            run.report()
+        self._announce()
+        return False
+
+    def in_rounds(self, deadline: float) -> bool:
+        """First-order steps in this process, piece by piece, while the attack climbs beside it.
+
+        Without processes the attack comes last.
+        """
+        run, options = self._run, self._run.options
+        device = torch_device(options.device)
+        run.device = device_words(device)
+        if is_large(run.problem):
+            run.note(
+                f"{run.problem.network.hidden_neurons} hidden neurons are too many for linear "
+                f"programs: bounds by first-order steps on {run.device}, without branching"
+            )
+        if device.type == "cpu" and self._attacks and options.processes:
+            # The attack needs a core of its own; threads that wait for each other need theirs, too.
+            require_torch().set_num_threads(max(1, available_cores() - 1))
+        with self._pool:
+            climbing = AttackOptions(
+                polish=False, regions=False, seed=options.seed, device=options.device
+            )
+            self._attack = ConcurrentAttack(
+                run, self._pool, climbing, _CLIMB, deadline, self._dataset
+            )
+            ends = time.monotonic() + _CLIMB.seconds(deadline - time.monotonic())
+            if self._attacks and options.processes:
+                self._attack.join_when_due()
+            self._bound_in_rounds(device, deadline)
+            if self._attacks and not options.processes:
+                attack_here(run, climbing, max(ends - time.monotonic(), 0.0), self._dataset)
+            self._attack.finish(ends, _LAST_WORDS)
+        return time.monotonic() > deadline and not run.interval.closed
+
+    def _bound_in_rounds(self, device: Any, deadline: float) -> None:
+        run = self._run
+        record = run.options.certificate is not None
+
+        def is_late() -> bool:
+            return time.monotonic() > deadline
+
+        def bounder(reduced: Reduced) -> FirstOrderBounder:
+            return FirstOrderBounder(reduced.problem, device, is_late, self._listen, record)
+
+        worker = SearchWorker(run.reduced, run.options, bounder)
+        while not run.interval.closed and not is_late():
+            task = self._next_task(0, 1, whole_piece=True)
+            if task is None:
+                break
+            self._put_back(0, worker.work(task, len(task.nodes)))
+            run.report()
+        self._listen()
+
+    def _listen(self) -> None:
+        """Take what the attack has found so far."""
+        while (received := self._pool.next_message(0.0)) is not None:
+            if self._attack is not None:
+                self._attack.handle(received[1])
+
+    def in_processes(self, count: int, deadline: float, batches: bool, required: bool) -> bool:
+        """LPs in worker processes, the attack beside them, and batches where they are wanted.
+
+        Unless they are `required`, batches are given up where there is no GPU after all.
+        """
+        run = self._run
+        self._ceiling.probe(run.options.seed)
+        with self._pool:
+            self._attack = self._concurrent_attack(deadline)
+            for k in range(count):
+                self._pool.start(k, (explore, (run.reduced, run.options, k)))
+            workers = set(range(count))
+            idle = set(workers)
+            if batches:
+                self._gpu = GpuBeside(run, count, self._pool, required)
+            while not run.interval.closed:
+                if time.monotonic() > deadline:
+                    return True
+                if self._attack is not None:
+                    self._attack.join_when_due()
+                self._hand_out(workers, idle)
+                if self._gpu is not None:
+                    self._gpu.hand_out(self._frontier, self._ceiling.upper, len(workers))
+                if not self._frontier.in_flight and not len(self._frontier):
+                    break  # nothing left to do
+                if not workers:
+                    break  # nobody left to do it
+                received = self._pool.next_message(deadline)
+                if received is None:
+                    run.report()
+                    continue
+                self._handle(*received, workers, idle)
+            self._announce()
+            return False
+
+    def _concurrent_attack(self, deadline: float) -> ConcurrentAttack | None:
+        run = self._run
+        if not self._attacks:
+            return None
+        # Beside many workers, one more process takes little from them.
+        shares = max(1.0, run.options.worker_count / 2)
+        stay = AttackSchedule(
+            share=min(_ATTACK_SHARE * shares, _LARGEST_SHARE),
+            most=shares * _ATTACK_SECONDS,
+            after=_ATTACK_AFTER,
+        )
+        # Networks that linear programs can hold are too small for a GPU to be worth its start.
+        device = "cuda" if run.options.device == "cuda" else "cpu"
+        options = AttackOptions(seed=run.options.seed, device=device)
+        return ConcurrentAttack(run, self._pool, options, stay, deadline, self._dataset)
+
+    def _handle_gpu(self, gpu: GpuBeside, message: Any) -> None:
+        if isinstance(message, GpuReport):
+            self._take_report(gpu.name, message)
+        if isinstance(message, Finished):
+            self._frontier.abandon(gpu.name)
+            self._gpu = None
+        gpu.handle(message)
+
+    def _take_report(self, name: int, report: GpuReport) -> None:
+        self._record(report.explored, in_ceiling=False)
+        self._frontier.report(name, report.explored, report.held)
+        self._run.count_nodes(report.explored.nodes)
+        self._announce()
+
+    def _handle(self, name: Any, message: Any, workers: set[int], idle: set[int]) -> None:
+        if self._attack is not None and name == self._attack.name:
+            self._attack.handle(message)
+        elif self._gpu is not None and name == self._gpu.name:
+            self._handle_gpu(self._gpu, message)
+        elif isinstance(message, WitnessFound):
+            self._take_witness(message)
+        elif isinstance(message, Explored):
+            self._put_back(name, message)
+            idle.add(name)
+        elif isinstance(message, Finished):
+            self._frontier.abandon(name)
+            self._ceiling.frontier.abandon(name)
+            idle.discard(name)
+            workers.discard(name)
+            self._run.note(f"a worker ended early: {message.error}")
+
+    def _hand_out(self, workers: set[int], idle: set[int]) -> None:
+        for name in sorted(idle):
+            task = self._next_task(name, len(workers))
+            if task is None:
+                return
+            self._pool.tell(name, task)
+            idle.discard(name)
+
+    def _next_task(
+        self, worker: int, workers: int, whole_piece: bool = False
+    ) -> Task | CeilingTask | None:
+        ceiling, frontier = self._ceiling, self._frontier
+        # A fair share while there are few nodes, so that nobody starves.
+        share = max(1, min(_MOST_HANDED_OUT, len(frontier) // workers))
+        idle = not len(frontier)
+        share_left = ceiling.frontier.explored < _CEILING_SHARE * frontier.explored
+        if (idle or share_left) and ceiling.is_wanted(self._run.interval.upper):
+            return CeilingTask(ceiling.frontier.take(worker, _MOST_HANDED_OUT), ceiling.lower)
+        if idle:
+            return None
+        nodes = (
+            frontier.take_piece(worker) if whole_piece else frontier.take(worker, share, workers)
+        )
+        return Task(nodes, self._run.interval.lower, ceiling.upper)
+
+    def _put_back(self, name: int, explored: Explored) -> None:
+        in_ceiling = self._ceiling.frontier.has(name)
+        self._record(explored, in_ceiling)
+        if in_ceiling:
+            self._ceiling.frontier.put_back(name, explored)
+            self._ceiling.update()
+        else:
+            self._frontier.put_back(name, explored)
+        self._run.count_nodes(explored.nodes)
+        if explored.trouble is not None:
+            self._run.note(f"a part of the search failed: {explored.trouble}")
+        self._announce()
+
+    def _record(self, explored: Explored, in_ceiling: bool) -> None:
+        """Before anything is announced: Ctrl-C in between must not leave a claim without proof."""
+        if self._tree is not None:
+            self._tree.add(explored.logged, in_ceiling)
+
+    def _announce(self) -> None:
+        uppers = self._frontier.uppers(self._run.problem.goals)
+        for target, upper in uppers.items():
+            self._run.interval.offer_upper(target, min(upper, self._ceiling.upper), BoundKind.TWIN)
+
+    def _take_witness(self, found: WitnessFound) -> None:
+        if found.target is None and self._run.problem.perturbation is not None:
+            # No attack: it only says when the ceiling cannot come lower.
+            self._ceiling.lower = max(self._ceiling.lower, found.confidence)
+            return
+        self._run.interval.offer_witness(found.target, found.x, found.root, found.parameters)
+        if self._attack is not None:
+            self._attack.suggest(found.target, found.root, found.x, found.parameters)

@@ -1,0 +1,201 @@
+"""Regions: a piece or a part of it, the bounds of its neurons, and which of them have multipliers.
+
+A region's block says which neurons are on, off, loose or equal in both copies, and how some layers'
+bounds were refined: by multipliers, which prove tighter hexagons by the same formula.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vhagar_check.container import split_json
+from vhagar_check.errors import Rejected
+from vhagar_check.formula import Bounds, Choose, directions, from_sides, quick_bounds
+from vhagar_check.layers import Floats, Indices, Network
+from vhagar_check.moved import identity
+from vhagar_check.pieces import Domain, Piece, Span, part_of
+
+OFF, ON, PAIR, EQUAL = range(4)
+
+Status = list[NDArray[np.uint8]]
+
+
+@dataclass(frozen=True, eq=False)
+class Form:
+    """What the trees of pieces are about, and the network of the tree that is about no piece."""
+
+    network: Network
+    pieces: list[Piece]
+    alone: Network
+    domain: Domain
+
+    def of(self, number: Any) -> tuple[Network, Piece]:
+        """The network and the piece of a region."""
+        if number is None:
+            return self.alone, identity(self.domain)
+        if type(number) is not int or not 0 <= number < len(self.pieces):
+            raise Rejected("a region is about a piece that the perturbation does not have")
+        return self.network, self.pieces[number]
+
+
+@dataclass(frozen=True, eq=False)
+class Region:
+    """A piece or a part of it, the bounds of its neurons, and which of them have multipliers."""
+
+    piece_number: int | None
+    bounds: Bounds
+    status: Status
+
+    def width(self, classes: int, has_target: bool) -> int:
+        """How many numbers a proof has."""
+        neurons = sum(2 * int((k == PAIR).sum()) + int((k == EQUAL).sum()) for k in self.status)
+        return neurons + (classes - 1) * (2 if has_target else 1)
+
+
+class Regions:
+    """Reads regions. The last piece's bounds stay, for other regions of the same piece."""
+
+    def __init__(self, form: Form) -> None:
+        self._form = form
+        self._last: tuple[int | None, Span | None, Bounds] | None = None
+
+    def read(self, raw: bytes, refined: Iterable[bytes] = ()) -> Region:
+        """The region of a REGN block and of its REFN blocks, with its bounds computed."""
+        about, data = split_json(raw)
+        number, span = about["piece"], about["span"]
+        network, piece = self._form.of(number)
+        sizes = network.relu_sizes_and_classes[:-1]
+        if span is not None:
+            piece = part_of(piece, (float(span[0]), float(span[1])))
+        elif piece.span is not None:
+            raise Rejected("a region does not say which part of the parameter's range it is about")
+        if about["layers"] != sizes:
+            raise Rejected("a region has other layers than the network")
+        reader = Numbers(data)
+        status = [reader.take(np.uint8, size) for size in sizes]
+        if any((layer > EQUAL).any() for layer in status):
+            raise Rejected("a region gives a neuron an unknown status")
+        for layer, linear in zip(status, network.linear, strict=False):
+            if linear is not None and (layer[linear] != ON).any():
+                raise Rejected("a region has a linear unit that is not on")
+        bounds = self._bounds(number, network, piece)
+        for entry in about["refined"]:
+            _refine(bounds, status, entry, reader)
+        reader.finish()
+        for block in refined:
+            entry, data = split_json(block)
+            reader = Numbers(data)
+            _refine(bounds, status, entry, reader)
+            reader.finish()
+        return Region(number, bounds, status)
+
+    def _bounds(self, number: int | None, network: Network, piece: Piece) -> Bounds:
+        if self._last is None or self._last[:2] != (number, piece.span):
+            self._last = number, piece.span, quick_bounds(network, piece)
+        return self._last[2].copy()
+
+
+class Numbers:
+    """Arrays one after the other in a block."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._place = 0
+
+    def take(self, kind: Any, count: int) -> NDArray[Any]:
+        length = np.dtype(kind).itemsize * count
+        if count < 0 or length > len(self._data) - self._place:
+            raise Rejected("a block of the certificate has too few numbers")
+        found = np.frombuffer(self._data, kind, count, self._place)
+        self._place += length
+        return found
+
+    def finish(self) -> None:
+        if self._place != len(self._data):
+            raise Rejected("a block of the certificate has too many numbers")
+
+
+def _refine(bounds: Bounds, status: Status, entry: Any, reader: Numbers) -> None:
+    """Tighter hexagons of some neurons of a layer, by given multipliers in the layers below."""
+    layer = entry["layer"]
+    if type(layer) is not int or not 0 < layer < len(status):
+        raise Rejected("a region refines a layer that there is not")
+    chosen = _ascending(entry["neurons"], len(status[layer]))
+    if not len(chosen):
+        raise Rejected("a region refines no neurons")
+    loose = _loose(status[:layer], entry.get("seen"))
+    count, tables = len(directions(1.0)) * len(chosen), []
+    for seen in loose:
+        p, q = (reader.take("<f4", count * len(seen)).reshape(count, len(seen)) for _ in "pq")
+        if not (np.isfinite(p).all() and np.isfinite(q).all()):
+            raise Rejected("a region is refined by numbers that are not finite")
+        tables.append((p, q))
+    part, places, units = bounds.around(layer, chosen)
+    rows = np.zeros((len(chosen), part.network.relu_sizes_and_classes[layer]))
+    rows[np.arange(len(chosen)), places] = 1.0
+    found = [np.full(len(status[layer]), np.inf) for _ in directions(1.0)]
+    for k, (on_s, on_t) in enumerate(directions(bounds.piece.ratio)):
+        own = slice(k * len(chosen), (k + 1) * len(chosen))
+        mine = [(p[own].astype(np.float64), q[own].astype(np.float64)) for p, q in tables]
+        choose = from_tables(status, mine, loose, units)
+        found[k][chosen] = part.upper(layer, on_s * rows, on_t * rows, choose)[0]
+    known = bounds.hexagons[layer]
+    bounds.replace(layer, known.meet(from_sides(found, bounds.piece.ratio)).tightened())
+
+
+def _ascending(numbers: Any, size: int) -> Indices:
+    """Different neurons of a layer, in order."""
+    if not isinstance(numbers, list) or not all(type(number) is int for number in numbers):
+        raise Rejected("a region names neurons by something that is no number")
+    found = np.array(numbers, dtype=np.int64)
+    if len(found) and (found[0] < 0 or found[-1] >= size or (np.diff(found) <= 0).any()):
+        raise Rejected("a region names neurons that there are not, or not in order")
+    return found
+
+
+def _loose(status: Status, seen: Any) -> list[Indices]:
+    """The neurons of the layers below that have multipliers: all loose ones, or those named."""
+    every = [np.flatnonzero(layer >= PAIR) for layer in status]
+    if seen is None:
+        return every
+    if not isinstance(seen, list) or len(seen) != len(status):
+        raise Rejected("a refinement does not say of every layer which neurons it uses")
+    named = [_ascending(own, len(layer)) for own, layer in zip(seen, status, strict=True)]
+    if any((layer[own] < PAIR).any() for own, layer in zip(named, status, strict=True)):
+        raise Rejected("a refinement has multipliers of neurons that are not loose")
+    return named
+
+
+def from_tables(
+    status: Status,
+    tables: list[tuple[Floats, Floats]],
+    loose: list[Indices] | None = None,
+    units: list[Indices] | None = None,
+) -> Choose:
+    """Multipliers of loose neurons from tables; neurons that are on pass, all others end.
+
+    The tables are about the neurons `loose`, or all that are. With `units`, only these units of
+    each layer are there to be chosen for; multipliers of others count for nothing.
+    """
+
+    def choose(layer: int, a: Floats, b: Floats) -> tuple[Floats, Floats]:
+        own = status[layer] if units is None else status[layer][units[layer]]
+        p, q = np.where(own == ON, a, 0.0), np.where(own == ON, b, 0.0)
+        if loose is None:
+            p[:, own >= PAIR], q[:, own >= PAIR] = tables[layer]
+            return p, q
+        columns, there = loose[layer], np.ones(len(loose[layer]), dtype=np.bool_)
+        if units is not None:
+            places = np.searchsorted(units[layer], loose[layer])
+            there = places < len(units[layer])
+            there[there] = units[layer][places[there]] == loose[layer][there]
+            columns = places[there]
+        p[:, columns], q[:, columns] = (table[:, there] for table in tables[layer])
+        return p, q
+
+    return choose
