@@ -3,6 +3,9 @@
 A piece that may lead out of the input range says which of its pixels are to be clipped, and is
 itself the map before the clip. The network behind `clip(y) = min(max(y, lower), upper)` takes that
 image as it is, so every engine treats a clipped map exactly. Inputs in the range pass unchanged.
+
+Brightness, contrast and L-infinity balls do not come here: the sets of their pixels' pairs are
+known with the clip (`perturbation/scalar.py`, `perturbation/linf_ball.py`).
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""What bounds nodes of the search besides its linear programs."""
+"""Ways to bound the nodes of a search: linear programs, batches on a GPU, first-order steps."""
