@@ -296,9 +296,9 @@ class _Windows:
         rows = (np.arange(len(self._directions))[:, None] * len(index) + own).reshape(-1)
         below, seen = [], []
         for k, window in enumerate(self._local.windows[1:]):
-            view, loose = window.at(tile), stated.undecided[k]
-            there = np.ones(len(loose), dtype=np.bool_) if view.inside is None else view.inside
-            p, q = (part[rows][:, there[loose]] for part in stated.below[k])
+            view, undecided = window.at(tile), stated.undecided[k]
+            there = np.ones(len(undecided), dtype=np.bool_) if view.inside is None else view.inside
+            p, q = (part[rows][:, there[undecided]] for part in stated.below[k])
             below.append((p, q))
-            seen.append(view.index[loose & there])
+            seen.append(view.index[undecided & there])
         self._bounds.refined.append(Refined(self._layer, index[own], below, seen))
