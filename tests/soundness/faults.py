@@ -354,7 +354,7 @@ SEARCH = {
     ),
     "a refined window said to see other neurons": _tested(
         "vhagar.relaxation.first_order.refine",
-        "seen.append(view.index[loose & there])",
+        "seen.append(view.index[undecided & there])",
         "seen.append(np.roll(np.flatnonzero(stated.undecided[k]), 1))",
         "tests/search/bounders/test_first_order.py::test_what_first_order_steps_find_is_proved",
     ),
