@@ -61,7 +61,7 @@ RELAXATION = {
             ),
             ("    return np.nextafter(values, np.inf)", "    return values - 1e-5 * abs(values)"),
         ),
-        (236,),
+        (73, 236),
     ),
     "a corner forgotten": Fault(
         _CORNERS,
@@ -97,6 +97,7 @@ RELAXATION = {
         _TWIN,
         "p, q = layer.pull(p), layer.pull(q)",
         "p, q = (np.float64(np.float32(layer.pull(part))) for part in (p, q))",
+        1,
         136,
         13,
         73,
