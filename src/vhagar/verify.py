@@ -61,10 +61,10 @@ def verify(
     function of that name) lets `Result.percent` relate the bounds to what the network can reach at
     all.
 
-    `certificate` names a file to write that proves the interval, however the run ends; the engine
-    `Bab` can. Upper bounds are then stated a little larger than they were computed, by 1e-9 of
-    themselves and of the first bound and by 1e-12 of the scores, which leaves room for the rounding
-    of whoever checks.
+    `certificate` names a file to write that proves the interval, however the run ends; the engines
+    `Bab` and `FirstOrder` can. Upper bounds are then stated a little larger than they were
+    computed, by 1e-9 of themselves and of the first bound and by 1e-12 of the scores, which leaves
+    room for the rounding of whoever checks.
     """
     options = Options(
         relative_gap=relative_gap,

@@ -295,8 +295,10 @@ class Search:
 
     def _announce(self) -> None:
         uppers = self._frontier.uppers(self._run.problem.goals)
+        restore = self._run.reduced.restore
         for target, upper in uppers.items():
-            self._run.interval.offer_upper(target, min(upper, self._ceiling.upper), BoundKind.TWIN)
+            known = min(restore.upper(upper), self._ceiling.upper)
+            self._run.interval.offer_upper(target, known, BoundKind.TWIN)
 
     def _take_witness(self, found: WitnessFound) -> None:
         if found.target is None and self._run.problem.perturbation is not None:

@@ -152,7 +152,8 @@ def _note_failure(run: Run, target: int | None, error: str) -> None:
 
 def _take(run: Run, target: int | None, message: Message) -> None:
     if isinstance(message, UpperFound):
-        run.interval.offer_upper(target, message.value, BoundKind.SOLVER)
+        upper = run.reduced.restore.upper(message.value)
+        run.interval.offer_upper(target, upper, BoundKind.SOLVER)
     elif isinstance(message, CandidateFound):
         candidate = message.candidate
         run.offer_witness(target, candidate.x, message.piece_index, candidate.parameters)
