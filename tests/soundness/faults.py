@@ -159,6 +159,28 @@ RELAXATION = {
         40,
     ),
 }
+_DEFINITE = "vhagar.relaxation.positive_definite"
+_DEFINITE_TEST = "tests/relaxation/test_positive_definite.py"
+DEFINITENESS = {
+    "a factorisation without the shift": _tested(
+        _DEFINITE,
+        "    removed = np.full(size, shift * (1 + 8 * _HALF_ULP))",
+        "    removed = np.zeros(size)",
+        f"{_DEFINITE_TEST}::test_a_plain_factorisation_would_lie",
+    ),
+    "a shift for one operation": _tested(
+        _DEFINITE,
+        "operations = (size + _EXTRA_OPERATIONS) * _HALF_ULP",
+        "operations = 0.1 * _HALF_ULP",
+        f"{_DEFINITE_TEST}::test_the_shift_exceeds_the_error_of_the_factorisation",
+    ),
+    "the radius of a matrix forgotten": _tested(
+        _DEFINITE,
+        "    if deviation.ndim:",
+        "    if deviation.ndim > 2:",
+        f"{_DEFINITE_TEST}::test_an_entrywise_radius_covers_every_matrix_in_it",
+    ),
+}
 PERTURBATIONS = {
     "clipped treated as unclipped": _one(
         "vhagar.perturbation.scalar",
@@ -531,4 +553,12 @@ TRAPS = {
         "tests/solver/test_backends.py::test_a_partial_start_is_taken_up[highs]",
     ),
 }
-FAULTS: dict[str, Fault] = {**RELAXATION, **PERTURBATIONS, **SEARCH, **RESULT, **MIP, **TRAPS}
+FAULTS: dict[str, Fault] = {
+    **RELAXATION,
+    **DEFINITENESS,
+    **PERTURBATIONS,
+    **SEARCH,
+    **RESULT,
+    **MIP,
+    **TRAPS,
+}
