@@ -166,7 +166,7 @@ DEFINITENESS = {
         _DEFINITE,
         "    removed = np.full(size, shift * (1 + 8 * _HALF_ULP))",
         "    removed = np.zeros(size)",
-        f"{_DEFINITE_TEST}::test_a_plain_factorisation_would_lie",
+        f"{_DEFINITE_TEST}::test_the_shift_exceeds_the_error_of_the_factorisation",
     ),
     "a shift for one operation": _tested(
         _DEFINITE,
