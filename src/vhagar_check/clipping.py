@@ -63,8 +63,9 @@ def behind_clip(network: Network, masks: tuple[Mask, Mask], domain: Domain) -> N
     if above.any():
         stages.append((*waiting, _scaled(-1.0, ceiling)))
         waiting = (_scaled(-1.0, ceiling),)
+    linear = (*(None for _ in stages), *network.linear) if network.linear else ()
     stages.append((*waiting, *network.stages[0]))
-    return Network((*stages, *network.stages[1:]), network.input_shape)
+    return Network((*stages, *network.stages[1:]), network.input_shape, linear)
 
 
 def _scaled(factor: float, bias: Floats) -> Scale:
