@@ -1,0 +1,81 @@
+"""Measures how many faults made by machine the tests notice.
+
+    python -m tests.mutation vhagar.result.interval_keeper
+    python -m tests.mutation vhagar_check.tree --tests tests/check/test_verdict.py
+    python -m tests.mutation --sample 40 --seed 7
+
+Survivors that are not in `survivors.json` are listed; each needs a test, or its line there with the
+reason why it may live.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import sys
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+from .modules import known_survivors, modules, source_of
+from .operators import Mutant, mutants
+from .running import CAUGHT, run
+
+
+def main() -> int:
+    options = _arguments()
+    chosen = options.modules or list(modules())
+    every = [each for name in chosen for each in mutants(name, source_of(name).read_text())]
+    if options.sample is not None:
+        every = sample(every, options.sample, options.seed)
+    if options.line is not None:
+        every = [each for each in every if each.line in options.line]
+    tests = options.tests or sorted({test for name in chosen for test in modules()[name]})
+    done = run(every, tests, options.processes)
+    if done.broken:
+        print("these tests fail without any mutant:", *done.broken, sep="\n  ")
+        return 2
+    return report(every, done.outcomes)
+
+
+def sample(every: list[Mutant], many: int, seed: int) -> list[Mutant]:
+    """Some of the mutants; the seed alone decides which."""
+    return random.Random(seed).sample(every, min(many, len(every)))
+
+
+def report(every: list[Mutant], outcomes: dict[str, str]) -> int:
+    """Print the score and every survivor that is not known; whether there is one."""
+    known = known_survivors()
+    caught = sum(outcome == CAUGHT for outcome in outcomes.values())
+    new = 0
+    for mutant in every:
+        if outcomes[mutant.key] != CAUGHT and mutant.key not in known:
+            new += 1
+            print(f"{outcomes[mutant.key]}: line {mutant.line}: {mutant.key}")
+    listed = len(every) - caught - new
+    equivalent = sum(
+        outcomes[each.key] != CAUGHT and known.get(each.key, "").startswith("equivalent")
+        for each in every
+    )
+    score = 100 * caught / max(len(every) - equivalent, 1)
+    print(
+        f"{len(every)} mutants: {caught} caught, {listed} known survivors ({equivalent} "
+        f"equivalent), {new} new survivors; {score:.1f} % of the others caught"
+    )
+    return 1 if new else 0
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.mutation")
+    parser.add_argument("modules", nargs="*", help="such as vhagar.sweep.store; default: all")
+    parser.add_argument("--tests", nargs="+", help="instead of the module's own tests")
+    parser.add_argument("--sample", type=int, help="only so many of the mutants")
+    parser.add_argument("--seed", type=int, default=0, help="which of them")
+    parser.add_argument("--line", type=int, nargs="+", help="only those of these lines")
+    parser.add_argument("--processes", type=int, default=1)
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
