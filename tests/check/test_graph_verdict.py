@@ -206,5 +206,5 @@ def test_several_processes_come_to_the_same_verdict(
 ) -> None:
     model, path = honest
     alone = check(path, model=model)
-    monkeypatch.setattr("vhagar_check.verdict._SMALL", 0)
+    monkeypatch.setattr("vhagar_check.evaluation._SMALL", 0)
     assert check(path, model=model, workers=2) == alone

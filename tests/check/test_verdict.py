@@ -116,7 +116,7 @@ def test_several_processes_come_to_the_same_verdict(
 ) -> None:
     _, path = certified(model, tmp_path, "contrast([0.8,1.25])", False, relative_gap=0.01)
     alone = check(path, model=model)
-    monkeypatch.setattr("vhagar_check.verdict._SMALL", 0)
+    monkeypatch.setattr("vhagar_check.evaluation._SMALL", 0)
     assert check(path, model=model, workers=2) == alone
 
 

@@ -1,0 +1,138 @@
+"""Evaluates all proofs of a certificate, region by region, in one process or in several."""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vhagar_check.container import Block, split_json, unpack
+from vhagar_check.errors import Rejected
+from vhagar_check.layers import Floats
+from vhagar_check.proofs import CONTRADICTION, EMPTY, MULTIPLIERS, Prover
+from vhagar_check.regions import Region, Regions
+from vhagar_check.statement import Statement
+
+# Processes are started for more bytes of proofs than this, or for more neurons to bound in all
+# regions together: otherwise starting them takes longer than the proofs.
+_SMALL, _FEW = 2**20, 2000
+# A region's block, those of its refinements, and those of its proofs.
+Task = tuple[Block, list[Block], list[Block]]
+Answer = list[tuple[NDArray[np.uint32], Floats]]
+
+
+def evaluate(statement: Statement, blocks: list[Block], workers: int) -> tuple[Floats, int]:
+    """The bounds of all nodes that have proofs, and how many proofs there were."""
+    groups = _groups(blocks)
+    values, count = np.full(statement.tree.count, np.inf), 0
+    size = sum(block.raw for *_, proofs in groups for block in proofs)
+    answers: Iterator[Answer]
+    neurons = len(groups) * sum(statement.network.relu_sizes_and_classes)
+    if workers == 1 or len(groups) == 0 or (size < _SMALL and neurons < _FEW):
+        answers = iter(_in_turn(statement, groups))
+    else:
+        answers = _in_processes(statement, _shared_out(groups, workers), workers)
+    for answer in answers:
+        for nodes, found in answer:
+            np.minimum.at(values, nodes, found)
+            count += len(nodes)
+    return values, count
+
+
+def _groups(blocks: list[Block]) -> list[Task]:
+    """Every region in which something is proved, with its blocks of proofs."""
+    groups: list[Task] = []
+    for block in blocks[1:]:
+        if block.tag == "REGN":
+            groups.append((block, [], []))
+        elif block.tag == "REFN" and groups and not groups[-1][2]:
+            groups[-1][1].append(block)
+        elif block.tag == "PROF" and groups:
+            groups[-1][2].append(block)
+        elif block.tag != "TREE" or groups:
+            raise Rejected("the blocks of the certificate are not in order")
+    return [group for group in groups if group[2]]
+
+
+def _shared_out(groups: list[Task], workers: int) -> list[Task]:
+    """Many regions: one by one. Few: their proofs one by one, at the price of bounds twice."""
+    if len(groups) >= 4 * workers:
+        return groups
+    return [(region, refined, [block]) for region, refined, proofs in groups for block in proofs]
+
+
+def _in_turn(statement: Statement, tasks: list[Task]) -> Iterator[Answer]:
+    evaluator = Evaluator(statement)
+    for task in tasks:
+        yield evaluator.work(task)
+
+
+def _in_processes(statement: Statement, tasks: list[Task], workers: int) -> Iterator[Answer]:
+    with ProcessPoolExecutor(
+        workers, multiprocessing.get_context("spawn"), _open_evaluator, (statement,)
+    ) as pool:
+        yield from pool.map(_work, tasks)
+
+
+_evaluator: Evaluator | None = None
+
+
+def _open_evaluator(statement: Statement) -> None:
+    global _evaluator  # noqa: PLW0603 - what a process of the pool keeps between its tasks
+    _evaluator = Evaluator(statement)
+
+
+def _work(task: Task) -> Answer:
+    assert _evaluator is not None
+    return _evaluator.work(task)
+
+
+class Evaluator:
+    """Evaluates proofs; keeps the last region's bounds."""
+
+    def __init__(self, statement: Statement) -> None:
+        self._statement = statement
+        self._regions = Regions(statement.form)
+        self._last: tuple[Block, Region] | None = None
+
+    def work(self, task: Task) -> Answer:
+        block, refined, proofs = task
+        with self._statement.certificate.open("rb") as file, np.errstate(all="ignore"):
+            if self._last is None or self._last[0] != block:
+                blocks = (unpack(file, part) for part in refined)
+                self._last = block, self._regions.read(unpack(file, block), blocks)
+            return [self._proofs(self._last[1], unpack(file, part)) for part in proofs]
+
+    def _proofs(self, region: Region, raw: bytes) -> tuple[NDArray[np.uint32], Floats]:
+        about, data = split_json(raw)
+        tree, count = about["tree"], about["count"]
+        roots = self._statement.tree.roots
+        if (
+            type(tree) is not int
+            or not 0 <= tree < len(roots)
+            or roots[tree].piece != region.piece_number
+        ):
+            raise Rejected("a proof is given in a region of another piece than its tree's")
+        if type(count) is not int or not 0 <= count <= len(data):
+            raise Rejected("a block of proofs does not have as many as it says")
+        root = roots[tree]
+        width = region.width(self._statement.network.classes, root.target is not None)
+        nodes = np.frombuffer(data, "<u4", count)
+        kinds = np.frombuffer(data, np.uint8, count, 4 * count)
+        if (nodes >= self._statement.tree.count).any() or (kinds > EMPTY).any():
+            raise Rejected("a proof is for a node that there is not, or of an unknown kind")
+        given = int(((kinds == MULTIPLIERS) | (kinds == CONTRADICTION)).sum())
+        if len(data) != 5 * count + 8 * given * width:
+            raise Rejected("a block of proofs has the wrong length")
+        vectors = np.frombuffer(data, "<f8", given * width, 5 * count).reshape(given, width)
+        decisions = []
+        for node in nodes.tolist():
+            of_tree, span, decided = self._statement.tree.case(node)
+            if of_tree != tree or span != region.bounds.piece.span:
+                raise Rejected("a proof is for a node of another tree or another part of a piece")
+            decisions.append(decided)
+        prover = Prover(region, self._statement.question(root))
+        return nodes, prover.values(kinds, vectors, decisions)

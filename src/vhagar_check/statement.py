@@ -1,0 +1,161 @@
+"""What a certificate states: the question, the claims and the search trees.
+
+Reading it checks that it makes sense and that it is about the given model.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from vhagar_check.affine import BoxAffine
+from vhagar_check.clipping import behind_clip, clipped_pixels, require_clipped
+from vhagar_check.container import Block, parse_json, unpack
+from vhagar_check.convention import with_convention
+from vhagar_check.errors import Rejected
+from vhagar_check.homogeneous import bias_pieces, homogeneous_network
+from vhagar_check.intervals import confidence_interval
+from vhagar_check.layers import Floats, Network
+from vhagar_check.maps import read_maps
+from vhagar_check.model import read_model
+from vhagar_check.perturbations import pieces
+from vhagar_check.pieces import Domain, Piece
+from vhagar_check.proofs import Question
+from vhagar_check.regions import Form
+from vhagar_check.tree import RECORD, Root, Tree
+
+
+class Statement:
+    """The header of a certificate and its trees, with the model that they are about."""
+
+    def __init__(self, certificate: Path, model: Path, blocks: list[Block]) -> None:
+        self.certificate = certificate
+        if not blocks or blocks[0].tag != "HEAD" or [b.tag for b in blocks].count("HEAD") != 1:
+            raise Rejected("the certificate does not have one header, at its beginning")
+        data = model.read_bytes()
+        self.model_hash = hashlib.sha256(data).hexdigest()
+        with certificate.open("rb") as file:
+            head = parse_json(unpack(file, blocks[0]))
+            maps = [unpack(file, block) for block in blocks[1:2] if block.tag == "MAPS"]
+            records = b"".join(unpack(file, block) for block in blocks if block.tag == "TREE")
+        if [block.tag for block in blocks].count("MAPS") != len(maps):
+            raise Rejected("maps are not recorded once, after the header")
+        if head["model"]["sha256"] not in (None, self.model_hash):
+            raise Rejected(
+                f"the certificate is about another model ({head['model']['name']}, SHA-256 "
+                f"{head['model']['sha256']})"
+            )
+        shape = tuple(int(size) for size in head["problem"]["input_shape"])
+        self.network: Network
+        self.network, self.convention = with_convention(
+            read_model(data), head["model"].get("convention"), shape
+        )
+        self._read_problem(head["problem"], *maps)
+        self._read_claims(head["claims"])
+        self.witnesses = head["witnesses"]
+        roots = [Root(_goal(item["target"]), _goal(item["piece"])) for item in head["trees"]]
+        self._check_roots(roots)
+        if len(records) % RECORD.itemsize:
+            raise Rejected("the tree is cut off")
+        steps = np.frombuffer(records, RECORD)
+        self.tree = Tree(roots, steps, self.form.network, self.form.pieces)
+        if self.tree.count != head["nodes"]:
+            raise Rejected("the tree does not have as many nodes as the header says")
+
+    def _read_problem(self, problem: Any, maps: bytes | None = None) -> None:
+        shape = tuple(int(size) for size in problem["input_shape"])
+        low, high = (float(end) for end in problem["input_range"])
+        if shape != self.network.input_shape or not -math.inf < low < high < math.inf:
+            raise Rejected("the certificate is about inputs of another shape or an empty range")
+        self.domain = Domain(shape, low, high)
+        self.perturbation: str | None = problem["perturbation"]
+        self.clip = bool(problem["clip"])
+        self.recorded = None if maps is None else read_maps(maps, self.domain)
+        self.pieces: list[Piece] = pieces(self.perturbation, self.domain, self.clip, self.recorded)
+        self._clip_inputs(problem.get("clipped_pixels"))
+        self.form = self._searched(problem.get("form"))
+        classes = range(self.network.classes)
+        self.source, targets = problem["source"], list(problem["targets"])
+        self.goals: list[int | None] = targets if self.perturbation is not None else [None]
+        known = all(type(k) is int and k in classes for k in [self.source, *targets])
+        if not known or self.source in targets or len(set(targets)) != len(targets):
+            raise Rejected("the certificate's classes are not the network's")
+        if bool(targets) != (self.perturbation is not None):
+            raise Rejected("the certificate has targets without a perturbation, or none with one")
+
+    def _clip_inputs(self, given: Any) -> None:
+        """Put the clip of affine maps before the network; all other pieces clip by themselves."""
+        masks = clipped_pixels(given, self.domain, self.clip)
+        affine: list[Piece] = [piece for piece in self.pieces if isinstance(piece, BoxAffine)]
+        if self.clip:
+            require_clipped(affine, masks, self.domain)
+        if masks is not None and len(affine) != len(self.pieces):
+            raise Rejected("the certificate clips the images of pieces that never need it")
+        if masks is not None:
+            self.network = behind_clip(self.network, masks, self.domain)
+
+    def _searched(self, form: Any) -> Form:
+        """The question in the form in which it was searched; witnesses are about its own."""
+        network, searched = self.network, self.pieces
+        if form == "homogeneous":
+            network, searched = homogeneous_network(network), bias_pieces(searched, self.domain)
+        elif form is not None:
+            raise Rejected("the certificate states a form of the question that is not known")
+        return Form(network, searched, self.network, self.domain)
+
+    def _read_claims(self, claims: Any) -> None:
+        self.claimed = {name: float(claims[name]) for name in ("lower", "upper")}
+        each = claims["targets"] if self.perturbation is not None else {"None": self.claimed}
+        if set(each) != {str(goal) for goal in self.goals}:
+            raise Rejected("the certificate does not have a claim for every target")
+        self.claims = {goal: float(each[str(goal)]["upper"]) for goal in self.goals}
+        self.lowers = {goal: float(each[str(goal)]["lower"]) for goal in self.goals}
+        numbers = [*self.claims.values(), *self.lowers.values()]
+        if not all(0 <= number < math.inf for number in numbers):
+            raise Rejected("a claim is negative or not finite")
+
+    def _check_roots(self, roots: list[Root]) -> None:
+        for root in roots:
+            attack = root.target in self.goals and root.piece in range(len(self.pieces))
+            if not (root == Root(None, None) or (attack and self.perturbation is not None)):
+                raise Rejected("a tree is about a target or a piece that the problem does not have")
+        if len(set(roots)) != len(roots):
+            raise Rejected("two trees are about the same target and piece")
+
+    def question(self, root: Root) -> Question:
+        claims = [c for goal, c in self.claims.items() if root.target in (goal, None)]
+        return Question(self.source, root.target, min(claims))
+
+    def upper_bounds(self, values: Floats) -> dict[int | None, float]:
+        """Each target's bound: the largest of its pieces', and no more than any confidence."""
+        found = self.tree.combine(values)
+        by_root = {root: float(found[k]) for k, root in enumerate(self.tree.roots)}
+        low, high = (np.full(self.domain.size, end) for end in (self.domain.low, self.domain.high))
+        with np.errstate(all="ignore"):
+            anyhow = confidence_interval(self.network, low, high, self.source)[1]
+        ceiling = min(by_root.get(Root(None, None), math.inf), _known(anyhow))
+        uppers: dict[int | None, float] = {}
+        for goal in self.goals:
+            numbers = [None] if goal is None else range(len(self.pieces))
+            each = [by_root.get(Root(goal, number), math.inf) for number in numbers]
+            uppers[goal] = max(min(max(each), ceiling), 0.0)
+        return uppers
+
+
+def _known(value: float) -> float:
+    return math.inf if math.isnan(value) else value
+
+
+def _goal(value: Any) -> int | None:
+    if value is not None and type(value) is not int:
+        raise Rejected("a tree is about something that is no class or piece")
+    return value
+
+
+def toward(goal: int | None) -> str:
+    """The target in words, for messages."""
+    return "" if goal is None else f" for target {goal}"
