@@ -91,6 +91,8 @@ def in_words(verdict: Verdict) -> str:
     ]
     if verdict.convention:
         lines += [f"- The model takes an input x {verdict.convention}."]
+    if verdict.scores:
+        lines += [f"- The scores {verdict.scores}."]
     source = verdict.source
     if verdict.perturbation is None:
         lines += [

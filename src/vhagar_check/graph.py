@@ -97,7 +97,8 @@ class Graph:
         return found
 
 
-def read_graph(data: bytes) -> Graph:
+def read_graph(data: bytes, output: str | None = None) -> Graph:
+    """The graph up to its output, which is named where the model has several."""
     check_fields(data)
     model = Message(data)
     graph = model.message(7)
@@ -109,16 +110,17 @@ def read_graph(data: bytes) -> Graph:
         raise Rejected("the model gives two things the same name")
     inputs = [item for item in graph.messages(11) if item.text(1) not in constants]
     outputs = [item.text(1) for item in graph.messages(12)]
-    if len(inputs) != 1 or len(outputs) != 1:
+    if len(inputs) != 1 or (output is None and len(outputs) != 1):
         raise Rejected("the model does not have exactly one input and one output")
     nodes = [Node.of(item) for item in graph.messages(1)]
     _check_names(nodes, [*constants, inputs[0].text(1)])
+    output = outputs[0] if output is None else output
     return Graph(
-        _on_the_way(nodes, outputs[0]),
+        _on_the_way(nodes, output),
         constants,
         inputs[0].text(1),
         _input_shape(inputs[0]),
-        outputs[0],
+        output,
         _opset(model),
     )
 

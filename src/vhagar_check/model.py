@@ -17,6 +17,7 @@ from vhagar_check.folding import fold
 from vhagar_check.graph import Node, read_graph
 from vhagar_check.layers import Network
 from vhagar_check.reading import Reader, Result, Wire, axis_of
+from vhagar_check.scores import Stated
 from vhagar_check.selections import (
     SELECTIONS,
     flat_shape,
@@ -26,11 +27,12 @@ from vhagar_check.selections import (
 )
 
 _FLOATS = (1, 11)
+_ALL_SCORES = Stated()
 
 
-def read_model(data: bytes) -> Network:
-    """The network of an ONNX file."""
-    reader = Reader(read_graph(data))
+def read_model(data: bytes, stated: Stated = _ALL_SCORES) -> Network:
+    """The network of an ONNX file, with scores as they are stated."""
+    reader = Reader(read_graph(data, stated.output))
     for node in reader.graph.nodes:
         results: Sequence[Result] | None = fold(reader, node)
         if results is None:
@@ -39,9 +41,9 @@ def read_model(data: bytes) -> Network:
             if name:
                 reader.names[name] = result
     output = reader.names.get(reader.graph.output)
-    if not isinstance(output, Wire) or len(output.shape) != 2 or output.shape[1] < 2:
+    if not isinstance(output, Wire) or (len(output.shape) != 2 and output.value.size != 1):
         raise Rejected("the model's output is not a vector of scores that depends on its input")
-    return reader.flow.network(output.value)
+    return stated.applied(reader.flow.network(output.value))
 
 
 def _results(reader: Reader, node: Node) -> list[Wire]:
@@ -96,9 +98,15 @@ def _softmax(reader: Reader, node: Node) -> Wire:
     node.only("axis")
     wire = reader.alias(node)
     axis = axis_of(node, node.integer("axis", 1 if reader.graph.opset < 13 else -1), 2)
-    if len(wire.shape) != 2 or axis != 1:
+    if len(wire.shape) != 2 or axis != 1 or wire.value.size < 2:
         raise node.refused("is not over the classes")
     return replace(wire, normalised=True)
+
+
+def _increasing(reader: Reader, node: Node) -> Wire:
+    """Dropped likewise: it is strictly increasing, the same for all scores."""
+    node.only()
+    return replace(reader.alias(node), normalised=True)
 
 
 Operator = Callable[[Reader, Node], Wire]
@@ -113,6 +121,7 @@ _ALIASES: dict[str, Operator] = {
     "Unsqueeze": _unsqueeze,
     "Softmax": _softmax,
     "LogSoftmax": _softmax,
+    **dict.fromkeys(("Atan", "Erf", "Exp", "Sigmoid", "Softplus", "Softsign", "Tanh"), _increasing),
 }
 _OPERATORS: dict[str, Operator] = {
     "Gemm": arithmetic.gemm,

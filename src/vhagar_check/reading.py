@@ -23,7 +23,7 @@ class Wire:
     value: Value
     shape: Shape
     waits_for_relu: bool = False  # a ReLU that is applied after the pool that follows
-    normalised: bool = False  # by a softmax, which was dropped
+    normalised: bool = False  # by a softmax or a sigmoid, which was dropped
 
     @property
     def positions(self) -> Indices:
@@ -79,7 +79,7 @@ class Reader:
 
     def _plain(self, node: Node, found: Result) -> Result:
         if isinstance(found, Wire) and found.normalised:
-            raise node.refused("follows a Softmax, which is understood as the last node alone")
+            raise node.refused("follows a node that is understood as the last one alone")
         if isinstance(found, Wire) and found.waits_for_relu:
             raise node.refused("takes what a pool alone should take")
         return found

@@ -131,7 +131,12 @@ MESSAGES: dict[str, dict[int, Field]] = {
         3: _bytes("doc_string"),
         4: _METADATA,
     },
-    "type": {1: Field("tensor_type", "tensor type"), 6: _bytes("denotation")},
+    # Outputs of other types than tensors are never looked at.
+    "type": {
+        1: Field("tensor_type", "tensor type"),
+        4: _bytes("sequence_type"),
+        6: _bytes("denotation"),
+    },
     "tensor type": {1: _int32("elem_type"), 2: Field("shape", "shape")},
     "shape": {1: _some("dim", "dimension")},
     "dimension": {1: _int64("dim_value"), 2: _bytes("dim_param"), 3: _bytes("denotation")},
@@ -141,6 +146,7 @@ _ALTERNATIVES = {
     "attribute": ({2, 3, 4, 5, 7, 8, 9},),
     "tensor": ({4, 5, 7, 9, 10},),
     "dimension": ({1, 2},),
+    "type": ({1, 4},),
 }
 # The field in which an attribute of a stated type has its value.
 _ATTRIBUTE_FIELDS = {1: 2, 2: 3, 3: 4, 4: 5, 6: 7, 7: 8, 8: 9}

@@ -26,6 +26,7 @@ from vhagar_check.perturbations import pieces
 from vhagar_check.pieces import Domain, Piece
 from vhagar_check.proofs import Question
 from vhagar_check.regions import Form
+from vhagar_check.scores import Stated
 from vhagar_check.tree import RECORD, Root, Tree
 
 
@@ -51,8 +52,10 @@ class Statement:
             )
         shape = tuple(int(size) for size in head["problem"]["input_shape"])
         self.network: Network
+        stated = Stated.of(head["model"].get("scores"))
+        self.scores = str(stated)
         self.network, self.convention = with_convention(
-            read_model(data), head["model"].get("convention"), shape
+            read_model(data, stated), head["model"].get("convention"), shape
         )
         self._read_problem(head["problem"], *maps)
         self._read_claims(head["claims"])

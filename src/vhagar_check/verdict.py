@@ -52,6 +52,7 @@ class Verdict:
     recorded: Recorded | None = None  # the perturbation, where it is maps of the certificate's own
     convention: str = ""
     input_shape: tuple[int, ...] = ()
+    scores: str = ""
 
     def __str__(self) -> str:
         """What was proved, in words."""
@@ -105,4 +106,5 @@ def _check(certificate: Path, model: Path, workers: int) -> Verdict:
         recorded=statement.recorded,
         convention=statement.convention,
         input_shape=statement.domain.shape,
+        scores=statement.scores,
     )

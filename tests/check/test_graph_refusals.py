@@ -33,6 +33,10 @@ def _softmax_inside(b: Build) -> str:
     return b.dense(b("Softmax", b("Flatten", "x")), 3, 32)
 
 
+def _sigmoid_inside(b: Build) -> str:
+    return b.dense(b("Sigmoid", b("Flatten", "x")), 3, 32)
+
+
 def _softmax_over_the_image(b: Build) -> str:
     return b("Softmax", "x")
 
@@ -82,8 +86,9 @@ def _gather_outside(b: Build) -> str:
 
 
 REFUSED: dict[str, tuple[Case, str]] = {
-    "sigmoid": (_of("Sigmoid"), "Sigmoid"),
-    "softmax inside": (_softmax_inside, "last node"),
+    "gelu": (_of("Gelu"), "Gelu"),
+    "sigmoid inside": (_sigmoid_inside, "last one alone"),
+    "softmax inside": (_softmax_inside, "last one alone"),
     "softmax over an image": (_softmax_over_the_image, "classes"),
     "two operands": (_two_operands, "not linear"),
     "batch sliced": (_batch_sliced, "Slice"),

@@ -124,7 +124,7 @@ def test_automatic_padding(tmp_path: Path, mode: str) -> None:
 @pytest.mark.parametrize(
     ("node", "words"),
     [
-        (helper.make_node("Sigmoid", ["x"], ["y"]), "Sigmoid"),
+        (helper.make_node("Gelu", ["x"], ["y"]), "Gelu"),
         (helper.make_node("Softmax", ["x"], ["y"], axis=0), "classes"),
         (helper.make_node("Mul", ["x", "x"], ["y"]), "not linear"),
         (helper.make_node("Div", ["one", "x"], ["y"]), "divides"),

@@ -17,6 +17,7 @@ from vhagar.errors import InvalidInput
 from vhagar.network import Affine, Network
 from vhagar.network.conventions import Convention
 from vhagar.network.network import ModelFile
+from vhagar.network.scores import Scores
 from vhagar.problem import Problem
 from vhagar.result import BoundKind, Estimate, Interval, Moment, Result, Status, Witness
 from vhagar.result.serialize import check_writable, to_dict, to_json, write_bytes, write_json
@@ -32,7 +33,8 @@ def problem() -> Problem:
     taken = Convention((1, 2, 2), (4,), mean=(0.5,), std=(0.25,))
     layers = (Affine(weight, np.zeros(3), (1, 2, 2), (3,)),)
     file = ModelFile(Path("tiny.onnx"), "00ff")
-    network = Network(layers, (1, 2, 2), "tiny", file=file, convention=taken)
+    scores = Scores("logits")
+    network = Network(layers, (1, 2, 2), "tiny", file=file, convention=taken, scores=scores)
     return Problem(network, perturbation="linf(0.1)", source=0)
 
 
@@ -96,7 +98,7 @@ def test_the_documentation_lists_exactly_the_fields(result: Result, tmp_path: Pa
 def test_the_documented_example_has_exactly_the_fields() -> None:
     (example,) = re.findall(r"```json\n(.*?)```", DOCUMENT.read_text(), re.DOTALL)
     # No run has them all: estimates belong to random sampling, conventions to some models.
-    parts = ("estimate.", "problem.convention.")
+    parts = ("estimate.", "problem.convention.", "problem.scores.")
     elsewhere = {field for field in _documented() if field.startswith(parts)}
     assert elsewhere
     assert _fields(json.loads(example)) == _documented() - elsewhere
@@ -133,6 +135,7 @@ def test_numbers_and_arrays_come_back(result: Result) -> None:
         "clip": True,
         "input_range": [0.0, 1.0],
         "convention": {"layout": "chw", "model_shape": [4], "mean": [0.5], "std": [0.25]},
+        "scores": {"output": "logits", "threshold": None},
     }
 
 

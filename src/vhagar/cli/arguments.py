@@ -6,6 +6,7 @@ Imports stay light, so that `--help` is instant.
 from __future__ import annotations
 
 import argparse
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,9 +17,9 @@ if TYPE_CHECKING:
     from vhagar.problem import Problem
 
 # Options whose values may begin with a minus sign, which argparse would take for an option.
-SIGNED = ("--input-range", "--mean")
+SIGNED = ("--input-range", "--mean", "--threshold")
 # The options that `add_conventions` adds.
-CONVENTIONS = ("layout", "image_shape", "mean", "std")
+CONVENTIONS = ("layout", "image_shape", "mean", "std", "output", "threshold")
 
 
 def labels(text: str) -> list[int]:
@@ -48,8 +49,19 @@ def numbers(text: str) -> tuple[float, ...]:
         raise argparse.ArgumentTypeError(message) from None
 
 
+def number(text: str) -> float:
+    """A finite number."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number, such as 0.5")
+    return value
+
+
 def add_conventions(parser: argparse.ArgumentParser) -> None:
-    """Add the options that say how the model takes an image (default: channels, rows, columns)."""
+    """Add the options that say how the model takes an image and gives its scores."""
     add = parser.add_argument_group("input convention of the model").add_argument
     add("--layout", choices=("chw", "hwc"), help="channels first (default) or last")
     add(
@@ -65,6 +77,14 @@ def add_conventions(parser: argparse.ArgumentParser) -> None:
         help="subtract M from the input before the model: one number, or one per channel",
     )
     add("--std", type=numbers, metavar="S", help="divide by S after subtracting the mean")
+    add = parser.add_argument_group("scores of the model").add_argument
+    add("--output", metavar="NAME", help="the output that holds the scores, if there are several")
+    add(
+        "--threshold",
+        type=number,
+        metavar="T",
+        help="for a model with one score: class 1 is an output above T (default: a score above 0)",
+    )
 
 
 def conventions(arguments: argparse.Namespace) -> dict[str, Any]:

@@ -93,6 +93,7 @@ class LocalResult:
             "network": network.name,
             "input_shape": list(network.input_shape),
             "convention": None if taken is None else taken.plain(),
+            "scores": None if network.scores is None else network.scores.plain(),
             "perturbation": str(everywhere.perturbation),
             "clip": everywhere.clip,
             "input_range": [domain.lower, domain.upper],

@@ -11,6 +11,7 @@ import numpy as np
 from vhagar.errors import InvalidNetwork
 from vhagar.network.conventions import Convention
 from vhagar.network.layers import AbstractLayer, Array, Relu, Shape
+from vhagar.network.scores import Scores
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,9 @@ class Network:
     `model` holds the bytes of the ONNX file the network was read from, so that the witness check
     can ask onnxruntime about the original. It is None for networks built in memory, and so is
     `file`. `convention` is applied to an input before that model takes it, and the layers include
-    it; None means that the model takes inputs as they are. `notes` are remarks of the reader.
+    it; None means that the model takes inputs as they are. `scores` says how scores are taken from
+    the file's model; None means that its only output holds them, and those of `model` always are.
+    `notes` are remarks of the reader.
     """
 
     layers: tuple[AbstractLayer, ...]
@@ -37,6 +40,7 @@ class Network:
     model: bytes | None = field(default=None, repr=False)
     file: ModelFile | None = None
     convention: Convention | None = None
+    scores: Scores | None = None
     notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:

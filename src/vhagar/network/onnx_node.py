@@ -33,8 +33,9 @@ _ATTRIBUTE_TYPES = {
 class Context:
     """The model around a node.
 
-    `tail` names the tensors that hold the same numbers as the model's output. `relu_moved_from`
-    names the results of ReLUs that are applied after a pool, `relu_moved_to` those of the pools.
+    `tail` names the tensors that hold the model's output, or numbers in the same order.
+    `relu_moved_from` names the results of ReLUs that are applied after a pool, `relu_moved_to`
+    those of the pools. `drop` records an activation at the end that is ignored.
     """
 
     graph: Graph
@@ -42,7 +43,7 @@ class Context:
     tail: frozenset[str] = frozenset()
     relu_moved_from: frozenset[str] = frozenset()
     relu_moved_to: frozenset[str] = frozenset()
-    note: Callable[[str], None] = lambda text: None
+    drop: Callable[[Any], None] = lambda proto: None
 
 
 class Node:

@@ -22,15 +22,17 @@ import onnx
 from vhagar.errors import InvalidInput, InvalidNetwork, Refusal, UnsupportedOperator
 from vhagar.network.conventions import Numbers, convention
 from vhagar.network.graph import Graph, Tensor
-from vhagar.network.layers import LARGEST_TENSOR, Shape
+from vhagar.network.layers import LARGEST_TENSOR, AbstractLayer, Shape
 from vhagar.network.lowering import lower
 from vhagar.network.network import ModelFile, Network
 from vhagar.network.onnx_fields import check_fields, check_model
 from vhagar.network.onnx_front import with_front
 from vhagar.network.onnx_node import Context, Node, Operand, label
 from vhagar.network.onnx_operators import SUPPORTED_OPERATORS, TRANSLATORS, translate
+from vhagar.network.onnx_scores import choose_output, with_scores
 from vhagar.network.onnx_tensors import load_external_tensors, read_tensor
 from vhagar.network.onnx_usage import KEEP_THE_SHAPE, moved_relus, nodes_on_the_way, tail_of
+from vhagar.network.scores import Scores, score_threshold, with_threshold
 
 
 def read_onnx(
@@ -40,17 +42,23 @@ def read_onnx(
     image_shape: Sequence[int] | None = None,
     mean: Numbers | None = None,
     std: Numbers | None = None,
+    output: str | None = None,
+    threshold: float | None = None,
 ) -> Network:
     """Read a classifier of piecewise-linear operators from an ONNX file.
 
-    The options are the model's input convention (`vhagar.network.conventions`): `layout` is "hwc"
-    if its channels are last, `image_shape` is `(channels, rows, columns)` or `(rows, columns)` if
-    its input is flat, and `mean` and `std` normalise the input if the model does not.
+    The first options are the model's input convention (`vhagar.network.conventions`): `layout` is
+    "hwc" if its channels are last, `image_shape` is `(channels, rows, columns)` or
+    `(rows, columns)` if its input is flat, and `mean` and `std` normalise the input if the model
+    does not. `output` names the output that holds the scores if there are several, and `threshold`
+    is that of a model with one score: class 1 is an output above it (default: a score above 0).
     """
     path = Path(path)
     content = model_content(path)
     model = parse_model(content, path)
-    network = read_model(model, path.stem, layout, image_shape, mean, std)
+    network = read_model(
+        model, path.stem, layout, image_shape, mean, std, output=output, threshold=threshold
+    )
     return replace(network, file=ModelFile(path, hashlib.sha256(content).hexdigest()))
 
 
@@ -78,18 +86,33 @@ def parse_model(content: bytes, path: Path) -> Any:
     return model
 
 
-def read_model(model: Any, name: str, *conventions: Any) -> Network:
-    """Read a model in memory; `conventions` are the options of `read_onnx`, in order."""
+def read_model(
+    model: Any,
+    name: str,
+    *conventions: Any,
+    output: str | None = None,
+    threshold: float | None = None,
+) -> Network:
+    """Read a model in memory; `conventions` are the first options of `read_onnx`, in order."""
     # An overflow here is found when layers check that their numbers are finite.
     with np.errstate(all="ignore"):
+        model, chosen = choose_output(model, output)
         reader = GraphReader(model)
         input_name, shape = reader.input()
         front = convention(shape, *conventions)
-        if front.is_plain:
-            return reader.read(name)
-        network = GraphReader(with_front(model, input_name, front)).read(name)
-        reader.notes += network.notes
-        return replace(network, model=reader.second_opinion(), convention=front)
+        if not front.is_plain:
+            reader = GraphReader(with_front(model, input_name, front))
+        layers, limit = reader.read(threshold)
+    own = None if chosen is None and limit is None else Scores(chosen, limit)
+    return Network(
+        layers,
+        front.input_shape,
+        name,
+        with_scores(model, reader.dropped, limit),
+        convention=None if front.is_plain else front,
+        scores=own,
+        notes=tuple(reader.notes),
+    )
 
 
 class GraphReader:
@@ -102,14 +125,19 @@ class GraphReader:
             tensor.name: read_tensor(tensor) for tensor in self.proto.initializer
         }
         self.notes: list[str] = []
+        # Activations at the end that are ignored: their operators by their results.
+        self._dropped: dict[str, str] = {}
         # Nodes that were refused, and the names of everything computed from them.
         self._refusals: list[Refusal] = []
         self._unknown: set[str] = set()
 
-    def read(self, name: str) -> Network:
-        if len(self.proto.output) != 1:
-            outputs = [value.name for value in self.proto.output]
-            raise InvalidNetwork(f"a classifier has one output; this model has {outputs}")
+    @property
+    def dropped(self) -> frozenset[str]:
+        """The results of ignored activations at the end."""
+        return frozenset(self._dropped)
+
+    def read(self, threshold: float | None) -> tuple[tuple[AbstractLayer, ...], float | None]:
+        """Return the layers, and the threshold on the score of a model with one score."""
         source, shape = self.input()
         graph = Graph(shape)
         self.found[source] = graph.input
@@ -121,14 +149,22 @@ class GraphReader:
             tail_of(nodes, output),
             frozenset(moved),
             frozenset(moved.values()),
-            self.notes.append,
+            self._drop,
         )
         for node in nodes:
             self._take(node, context)
         if self._refusals:
             raise UnsupportedOperator(self._refusals, SUPPORTED_OPERATORS)
-        layers = lower(graph, self._scores(output))
-        return Network(layers, shape, name, self.second_opinion(), notes=tuple(self.notes))
+        scores, limit = self._scores(output, threshold)
+        layers = lower(graph, scores)
+        return (layers if limit is None else with_threshold(layers, limit)), limit
+
+    def _drop(self, proto: Any) -> None:
+        self._dropped[proto.output[0]] = proto.op_type
+        self.notes.append(
+            f"{proto.op_type} at the end is ignored: confidence is a difference of the scores "
+            "before it"
+        )
 
     def input(self) -> tuple[str, Shape]:
         """The name of the model's input and its shape, without the batch."""
@@ -217,31 +253,27 @@ class GraphReader:
             )
         return self.found[name]
 
-    def _scores(self, output: str) -> Tensor:
+    def _scores(self, output: str, threshold: float | None) -> tuple[Tensor, float | None]:
+        """Return the scores, and the threshold of a single one."""
         scores = self.found.get(output)
         if not isinstance(scores, Tensor):
             raise InvalidNetwork(
                 f"the output {output!r} does not depend on the input; the graph is disconnected"
+            )
+        if scores.size == 1:
+            limit = score_threshold(threshold, tuple(self._dropped.values()))
+            self.notes.append(
+                f"the model has one score: class 1 is a score above {limit:.12g}, class 0 is the "
+                "rest"
+            )
+            return scores.reshaped((1,)), limit
+        if threshold is not None:
+            raise InvalidInput(
+                f"a threshold is for models with one score; this one has {scores.size}"
             )
         if len(scores.shape) != 1:
             raise InvalidNetwork(
                 f"the output {output!r} has shape {scores.shape} for each input, not that of a "
                 "vector of scores; is a Flatten missing at the end?"
             )
-        return scores
-
-    def second_opinion(self) -> bytes:
-        """Return the model with the same scores as the layers, without an ignored softmax.
-
-        Call it after `read`, whose notes say whether there was one.
-        """
-        if self.notes:
-            model = onnx.ModelProto()
-            model.CopyFrom(self.model)
-            tail = tail_of(model.graph.node, model.graph.output[0].name)
-            for node in model.graph.node:
-                if node.op_type in ("Softmax", "LogSoftmax") and node.output[0] in tail:
-                    node.op_type = "Identity"
-                    node.ClearField("attribute")
-            return bytes(model.SerializeToString())
-        return bytes(self.model.SerializeToString())
+        return scores, None

@@ -6,14 +6,20 @@ from collections import Counter
 from typing import Any
 
 # Operators that return their operand, at most in another shape.
-_SAME_NUMBERS = ("Identity", "Dropout", "Reshape", "Flatten", "Squeeze", "Unsqueeze")
+_SAME_NUMBERS = ("Identity", "Dropout", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Cast")
+
+# Strictly increasing functions of each score, which leave the order of the scores as it is.
+INCREASING = ("Atan", "Erf", "Exp", "Sigmoid", "Softplus", "Softsign", "Tanh")
+# Operators that are ignored at the end of a model.
+_IGNORED_LAST = ("Softmax", "LogSoftmax", *INCREASING)
 
 # Operators whose result has the shape of their operands, if these share one shape.
 KEEP_THE_SHAPE = frozenset((
     "Acos", "Asin", "Atan", "BatchNormalization", "Celu", "Cos", "Div", "Elu", "Erf", "Exp",
     "Gelu", "HardSigmoid", "HardSwish", "InstanceNormalization", "LRN", "LayerNormalization",
-    "Log", "LogSoftmax", "LpNormalization", "Mish", "Mul", "Pow", "Selu", "Sigmoid", "Sign",
-    "Sin", "Softmax", "Softplus", "Softsign", "Sqrt", "Tanh", "ThresholdedRelu",
+    "Ceil", "Floor", "GroupNormalization", "Log", "LogSoftmax", "LpNormalization", "Mish", "Mul",
+    "Pow", "Reciprocal", "Round", "Selu", "Sigmoid", "Sign", "Sin", "Softmax", "Softplus",
+    "Softsign", "Sqrt", "Tanh", "ThresholdedRelu",
 ))  # fmt: skip
 
 
@@ -29,10 +35,11 @@ def nodes_on_the_way(graph: Any) -> list[Any]:
 
 
 def tail_of(nodes: list[Any], output: str) -> frozenset[str]:
-    """Return the names of tensors that hold the same numbers as the output."""
+    """Return the names of tensors that hold the output's numbers, or others in the same order."""
     names = {output}
+    passing = (*_SAME_NUMBERS, *_IGNORED_LAST)
     for node in reversed(nodes):
-        if node.op_type in _SAME_NUMBERS and node.input and node.output[0] in names:
+        if node.op_type in passing and node.input and node.output[0] in names:
             names.add(node.input[0])
     return frozenset(names)
 

@@ -24,14 +24,15 @@ def write_onnx(network: Network, path: str | Path) -> None:
 def save_model(network: Network, path: str | Path) -> Network:
     """Write the model a network was made from, and return the network with the file's name.
 
-    The file holds the model that onnxruntime is asked about, without the network's input
-    convention; certificates are about it. A network that was built layer by layer is written as
-    `write_onnx` does.
+    The file holds the model that onnxruntime is asked about, with one score per class and without
+    the network's input convention; certificates are about it. A network that was built layer by
+    layer is written as `write_onnx` does.
     """
     path = Path(path)
     content = onnx_bytes(network) if network.model is None else network.model
     path.write_bytes(content)
-    return replace(network, file=ModelFile(path, hashlib.sha256(content).hexdigest()))
+    file = ModelFile(path, hashlib.sha256(content).hexdigest())
+    return replace(network, file=file, scores=None)
 
 
 def onnx_bytes(network: Network) -> bytes:

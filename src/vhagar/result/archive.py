@@ -20,6 +20,7 @@ from vhagar.errors import InvalidInput
 from vhagar.network import Network, onnx_bytes
 from vhagar.network.network import ModelFile
 from vhagar.network.onnx_reader import parse_model, read_model
+from vhagar.network.scores import Scores
 from vhagar.perturbation import AffineMap, Perturbation, parse
 from vhagar.perturbation.user import RecordedMaps
 from vhagar.problem import Problem
@@ -110,6 +111,8 @@ def _network(model: bytes, asked: dict[str, Any]) -> Network:
         image = shape if len(shape) == 3 else None
         conventions = (taken["layout"], image, taken["mean"] or None, taken["std"] or None)
     network = read_model(parse_model(model, Path(name)), name, *conventions)
+    scores = asked.get("scores")  # the stored model gives one score per class already
+    network = replace(network, scores=None if scores is None else Scores(**scores))
     if file is None:
         return network
     return replace(network, file=ModelFile(Path(file["path"]), file["sha256"]))

@@ -196,6 +196,8 @@ def _model(problem: Problem) -> dict[str, Any]:
         found = {"name": network.file.path.name, "sha256": network.file.sha256}
     if network.convention is not None:
         found["convention"] = network.convention.plain()
+    if network.scores is not None:
+        found["scores"] = network.scores.plain()
     return found
 
 

@@ -155,6 +155,7 @@ def _problem(problem: Problem) -> dict[str, Any]:
         "clip": problem.clip,
         "input_range": (problem.domain.lower, problem.domain.upper),
         "convention": _convention(problem),
+        "scores": _scores(problem),
     }
 
 
@@ -166,6 +167,11 @@ def _file(problem: Problem) -> dict[str, Any] | None:
 def _convention(problem: Problem) -> dict[str, Any] | None:
     convention = problem.network.convention
     return None if convention is None else convention.plain()
+
+
+def _scores(problem: Problem) -> dict[str, Any] | None:
+    scores = problem.network.scores
+    return None if scores is None else scores.plain()
 
 
 def _interval(interval: Interval) -> dict[str, Any]:

@@ -74,7 +74,8 @@ class Study:
     that holds all its targets, or the classes themselves (one problem for each of them).
     `confidence` adds the question how confident the network can be in each source class at all.
     `timeout` is for each problem and `total` for all of them together, in seconds. `layout`,
-    `image_shape`, `mean` and `std` say how the networks take an image, as for `read_onnx`.
+    `image_shape`, `mean` and `std` say how the networks take an image, and `output` and `threshold`
+    how their output becomes scores, as for `read_onnx`.
     """
 
     networks: tuple[str, ...]
@@ -92,6 +93,8 @@ class Study:
     image_shape: tuple[int, ...] | None = None
     mean: tuple[float, ...] | None = None
     std: tuple[float, ...] | None = None
+    output: str | None = None
+    threshold: float | None = None
 
     def __post_init__(self) -> None:
         if not self.networks:
@@ -136,6 +139,10 @@ class Study:
         for name in ("timeout", "total"):
             if not (given.get(name) is None or _is_number(given[name])):
                 raise InvalidInput(f"{name} must be a number of seconds, not {given[name]!r}")
+        if not isinstance(given.get("output", ""), str | None):
+            raise InvalidInput(f"output must be a name, not {given['output']!r}")
+        if not (given.get("threshold") is None or _is_number(given["threshold"])):
+            raise InvalidInput(f"threshold must be a number, not {given['threshold']!r}")
         for name in ("image_shape", "mean", "std"):
             given[name] = _numbers(given.get(name), name)
         return cls(**given)
@@ -176,6 +183,8 @@ def load_models(study: Study) -> list[Model]:
             image_shape=study.image_shape,
             mean=study.mean,
             std=study.std,
+            output=study.output,
+            threshold=study.threshold,
         )
         model = Model(path, network, fingerprint(network))
         models.setdefault(model.fingerprint, model)

@@ -11,6 +11,9 @@ import numpy as np
 IMAGE = (3, 8, 6)
 OPSETS = (8, 9, 10, 11, 12, 13, 14, 15, 17, 18, 19, 20, 21, 22)
 
+# Strictly increasing functions, which are ignored at the end of a model.
+INCREASING = ("Atan", "Erf", "Exp", "Sigmoid", "Softplus", "Softsign", "Tanh")
+
 Builder = Any
 Model = Callable[[Builder], Builder]
 RNG = np.random.default_rng(29)

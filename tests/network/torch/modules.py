@@ -73,6 +73,8 @@ CHAINS: dict[str, Any] = {
     ),
     "softmax": lambda: perceptron(nn.ReLU()).append(nn.Softmax(dim=1)),
     "log softmax": lambda: perceptron(nn.ReLU()).append(nn.LogSoftmax(dim=-1)),
+    "sigmoid": lambda: perceptron(nn.ReLU()).append(nn.Sigmoid()),
+    "tanh": lambda: perceptron(nn.ReLU()).append(nn.Tanh()),
     "convolution": lambda: nn.Sequential(
         nn.Conv2d(2, 4, 3, stride=2, padding=(1, 0), dilation=(1, 2), groups=2),
         nn.ReLU(),

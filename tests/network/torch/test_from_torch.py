@@ -26,7 +26,7 @@ from .modules import CHAINS, GRAPHS, SHAPE, made, perceptron
 def scores(module: nn.Module, x: np.ndarray) -> np.ndarray:
     """What the module says, before a softmax."""
     layers = list(module.children())
-    if layers and isinstance(layers[-1], nn.Softmax | nn.LogSoftmax):
+    if layers and isinstance(layers[-1], nn.Softmax | nn.LogSoftmax | nn.Sigmoid | nn.Tanh):
         module = nn.Sequential(*layers[:-1])
     kind = next(module.parameters()).dtype
     with torch.no_grad():
@@ -46,6 +46,22 @@ def test_the_network_says_what_the_module_says(kind: str) -> None:
     image = x[:1].astype(np.float64 if "double" in source.type else np.float32)
     (found,) = session.run(None, {source.name: image})
     np.testing.assert_allclose(found, theirs[:1], rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("last", [nn.Identity(), nn.Sigmoid(), nn.Tanh()])
+def test_one_score_becomes_two(last: nn.Module, tmp_path: Path) -> None:
+    module = made(
+        lambda: nn.Sequential(nn.Flatten(), nn.Linear(128, 4), nn.ReLU(), nn.Linear(4, 1))
+    )
+    network = from_torch(nn.Sequential(*module, last), input_shape=SHAPE)
+    x = np.random.default_rng(5).normal(size=(20, *SHAPE)).astype(np.float32)
+    one = scores(module, x)[:, 0]
+    np.testing.assert_allclose(network.forward(x), np.stack([0 * one, one], 1), atol=1e-5)
+    # The saved model is one of two scores, and says so without help.
+    vhagar.save_model(network, tmp_path / "module.onnx")
+    again = vhagar.read_onnx(tmp_path / "module.onnx")
+    assert again.scores is None
+    np.testing.assert_allclose(again.forward(x), network.forward(x), atol=1e-12)
 
 
 def test_the_mode_of_every_part_stays_as_it_was() -> None:
@@ -82,10 +98,10 @@ class Strange(nn.Module):
 
 
 def test_all_unsupported_operators_are_named_at_once() -> None:
-    module = Strange(lambda y: torch.sigmoid(y) + torch.tanh(y).cumsum(1))
+    module = Strange(lambda y: torch.erf(y) + torch.special.i0(y).cumsum(1))
     with pytest.raises(UnsupportedOperator) as caught:
         from_torch(module, input_shape=SHAPE)
-    assert [one.operator for one in caught.value.refusals] == ["sigmoid", "tanh", "cumsum"]
+    assert [one.operator for one in caught.value.refusals] == ["erf", "special_i0", "cumsum"]
     assert "conv2d" in str(caught.value)
 
 
@@ -101,6 +117,7 @@ def changed_under_a_view(y: torch.Tensor) -> torch.Tensor:
     [
         (lambda y: torch.softmax(y, 1) + 1, "last operator"),
         (lambda y: torch.softmax(y, 0), "last operator"),
+        (lambda y: torch.sigmoid(y) + y, "only piecewise-linear"),
         (lambda y: (y, y), "2 results"),
         (lambda y: y[:, :, None], r"shape \(1, 3, 1\)"),
         (lambda y: torch.ones(1, 3), "does not depend"),

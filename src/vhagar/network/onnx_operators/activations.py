@@ -13,6 +13,10 @@ from vhagar.network.layers import Array, Shape
 from vhagar.network.onnx_node import Node, full_shape
 from vhagar.network.units import absolute, clip, leaky_relu, maximum, minimum
 
+ONLY_PIECEWISE_LINEAR = (
+    "is smooth, and only piecewise-linear networks can be verified; it is ignored as the last node"
+)
+
 
 def relu(node: Node) -> Tensor:
     node.attributes()
@@ -111,7 +115,17 @@ def softmax(node: Node) -> Tensor:
     sizes = data.shape[first - 1 :] if node.opset < 13 else data.shape[first - 1 : first]
     if first == 0 or math.prod(sizes) != data.size:
         raise node.refusal(f"works along axis {axis}, which is not the axis of the scores")
-    node.context.note(
-        f"{node.kind} at the end is ignored: confidence is a difference of the scores before it"
-    )
+    if data.size == 1:
+        raise node.refusal("works on one score, of which it always makes the same number")
+    node.context.drop(node.proto)
+    return data
+
+
+def increasing(node: Node) -> Tensor:
+    """A smooth, strictly increasing function at the end does not change the order of scores."""
+    node.attributes()
+    data = node.tensor()
+    if node.result not in node.context.tail:
+        raise node.refusal(ONLY_PIECEWISE_LINEAR)
+    node.context.drop(node.proto)
     return data

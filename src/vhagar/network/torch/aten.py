@@ -142,6 +142,7 @@ CONVERTERS: dict[str, Converter] = {
     "reshape": shapes.reshape,
     "rsub": _reversed_sub,
     "select": shapes.select,
+    "sigmoid": _same("Sigmoid"),
     "slice": shapes.sliced,
     "softmax": _identity,
     "split": shapes.split,
@@ -149,6 +150,7 @@ CONVERTERS: dict[str, Converter] = {
     "squeeze": shapes.reshape,
     "sub": _binary("Sub"),
     "t": shapes.permute,
+    "tanh": _same("Tanh"),
     "transpose": shapes.permute,
     "unflatten": shapes.reshape,
     "unsqueeze": shapes.reshape,
@@ -157,3 +159,4 @@ CONVERTERS: dict[str, Converter] = {
 
 # Ignored at the end, because they keep the order of the scores.
 TAILS = ("_softmax", "softmax", "_log_softmax", "log_softmax")
+INCREASING = ("sigmoid", "tanh")

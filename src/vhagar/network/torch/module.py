@@ -10,6 +10,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from vhagar.network.conventions import Numbers
 from vhagar.network.network import Network
 from vhagar.network.onnx_graph import OnnxGraph
 from vhagar.network.onnx_reader import read_model
-from vhagar.network.torch.aten import CONVERTERS, TAILS
+from vhagar.network.torch.aten import CONVERTERS, INCREASING, TAILS
 from vhagar.network.torch.aten_values import Value
 from vhagar.runtime.devices import require_torch
 
@@ -38,12 +39,13 @@ def from_torch(
     image_shape: Sequence[int] | None = None,
     mean: Numbers | None = None,
     std: Numbers | None = None,
+    threshold: float | None = None,
 ) -> Network:
     """Convert a `torch.nn.Module` in evaluation mode to a network.
 
     `input_shape` is that of one input, without a batch. The other options are those of `read_onnx`.
-    A softmax or log-softmax at the end is ignored: confidence is a difference of scores. The
-    network is compared with the module on random inputs; a difference is an error.
+    A softmax, log-softmax, sigmoid or tanh at the end is ignored: confidence is a difference of
+    scores. The network is compared with the module on random inputs; a difference is an error.
     """
     torch = require_torch()
     if not isinstance(module, torch.nn.Module):
@@ -54,10 +56,11 @@ def from_torch(
         dtype = _precision(module, torch)
         conversion = _Conversion(_exported(module, shape, dtype, torch), torch)
         model = conversion.model(name)
-        network = read_model(model, name, layout, image_shape, mean, std)
+        network = read_model(model, name, layout, image_shape, mean, std, threshold=threshold)
         plain = read_model(model, name)
         _compare(module, plain, shape, conversion.tail, dtype, torch)
-    return network
+    # The network's own model, which `save_model` writes, gives one score per class.
+    return replace(network, scores=None)
 
 
 @contextmanager
@@ -168,6 +171,8 @@ class _Conversion:
         name = _name(node)
         if name in TAILS:
             self._take_tail(node, name, result)
+        elif name in INCREASING and node is result:
+            self.tail = name
         given = _arguments(node, args, kwargs)
         try:
             return CONVERTERS[name](self.graph, given, _shape(node))
@@ -237,7 +242,11 @@ def _compare(
             [module(torch.tensor(x[None], dtype=dtype, device=device)).cpu() for x in inputs]
         )
     ours = torch.tensor(network.forward(inputs.astype(np.float64)))
-    if tail is not None:
+    if network.scores is not None:  # one score z, of which the network makes [0, z]
+        ours = ours[:, 1:]
+    if tail in INCREASING:
+        ours = getattr(torch, tail)(ours)
+    elif tail is not None:
         ours = getattr(torch.nn.functional, tail)(ours, dim=-1)
     theirs = theirs.double().reshape(ours.shape)
     error = float((ours - theirs).abs().max())

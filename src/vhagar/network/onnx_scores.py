@@ -1,0 +1,126 @@
+"""The end of an ONNX model: which output holds the scores, and the model that gives just these.
+
+The second opinion on witnesses runs the model that `with_scores` makes: its only output has one
+score per class, without the activations at the end that the reader ignores.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+from vhagar.errors import InvalidInput, InvalidNetwork
+from vhagar.network.onnx_usage import nodes_on_the_way
+
+# Prefix of new names, which no model uses for anything else.
+_PREFIX = "vhagar_scores"
+_FLOATS = (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16, TensorProto.BFLOAT16)
+
+
+def choose_output(model: Any, wanted: str | None) -> tuple[Any, str | None]:
+    """Return the model with the output that holds its scores, and its name if it was chosen.
+
+    `wanted` is an output or any other value of the model. Without it, labels are ignored.
+    """
+    outputs = list(model.graph.output)
+    if wanted is None and len(outputs) == 1 and _zipped(model, outputs[0].name) is None:
+        return model, None
+    if wanted is None:
+        names = [value.name for value in outputs if not _holds_labels(value)]
+        if not outputs:
+            raise InvalidNetwork("a classifier has one output; this model has none")
+        if len(names) != 1:
+            raise InvalidNetwork(
+                f"this model has the outputs {[value.name for value in outputs]}; "
+                "choose the one that holds the scores with --output NAME"
+            )
+        wanted = names[0]
+    made = {name for node in model.graph.node for name in node.output if name}
+    if wanted not in made:
+        raise InvalidInput(
+            f"the model has no output {wanted!r}; its outputs are "
+            f"{[value.name for value in outputs]}"
+        )
+    wanted = _zipped(model, wanted) or wanted
+    return _with_output(model, wanted), wanted
+
+
+def _holds_labels(value: Any) -> bool:
+    kind = value.type
+    return kind.HasField("tensor_type") and kind.tensor_type.elem_type not in _FLOATS
+
+
+def _zipped(model: Any, name: str) -> str | None:
+    """The scores from which scikit-learn's converter makes a dictionary for each input."""
+    for node in model.graph.node:
+        if node.op_type == "ZipMap" and name in node.output:
+            return str(node.input[0])
+    return None
+
+
+def _with_output(model: Any, name: str) -> Any:
+    """A copy of the model with one output, and the nodes that it depends on."""
+    changed = onnx.ModelProto()
+    changed.CopyFrom(model)
+    graph = changed.graph
+    known = [value for value in model.graph.output if value.name == name]
+    chosen = known[0] if known else helper.make_tensor_value_info(name, _precision(model), None)
+    del graph.output[:]
+    graph.output.append(chosen)
+    nodes = nodes_on_the_way(graph)
+    del graph.node[:]
+    graph.node.extend(nodes)
+    return changed
+
+
+def _precision(model: Any) -> int:
+    constants = {tensor.name for tensor in model.graph.initializer}
+    kinds = [
+        value.type.tensor_type.elem_type
+        for value in model.graph.input
+        if value.name not in constants
+    ]
+    return int(kinds[0]) if kinds else TensorProto.FLOAT
+
+
+def with_scores(model: Any, dropped: frozenset[str], threshold: float | None) -> bytes:
+    """Return a model with the scores that the layers compute.
+
+    `dropped` names the results of ignored activations. With a `threshold`, the one score z becomes
+    `[0, z - threshold]`.
+    """
+    if not dropped and threshold is None:
+        return bytes(model.SerializeToString())
+    changed = onnx.ModelProto()
+    changed.CopyFrom(model)
+    for node in changed.graph.node:
+        if node.output[0] in dropped:
+            node.op_type = "Identity"
+            node.ClearField("attribute")
+    if threshold is not None:
+        _append_threshold(changed, threshold)
+    return bytes(changed.SerializeToString())
+
+
+def _append_threshold(model: Any, threshold: float) -> None:
+    graph = model.graph
+    source = graph.output[0]
+    kind = source.type.tensor_type.elem_type or _precision(model)
+    dtype = helper.tensor_dtype_to_np_dtype(kind)
+    constants = {
+        "shape": np.array([-1, 1], dtype=np.int64),
+        "weight": np.array([[0.0, 1.0]], dtype=dtype),
+        "bias": np.array([0.0, -threshold], dtype=dtype),
+    }
+    for name, array in constants.items():
+        graph.initializer.append(numpy_helper.from_array(array, f"{_PREFIX}_{name}"))
+    column, scores = f"{_PREFIX}_column", f"{_PREFIX}_output"
+    graph.node.extend([
+        helper.make_node("Reshape", [source.name, f"{_PREFIX}_shape"], [column]),
+        helper.make_node("Gemm", [column, f"{_PREFIX}_weight", f"{_PREFIX}_bias"], [scores]),
+    ])  # fmt: skip
+    del graph.output[:]
+    graph.output.append(helper.make_tensor_value_info(scores, kind, None))

@@ -1,0 +1,62 @@
+"""How the model's output becomes scores, where the certificate says that something is done to it.
+
+In the header's `model.scores` the certificate names the value of the model that holds the scores,
+if the model has several outputs, and the threshold of a model that has one score alone: of that
+score z the classes have `[0, z - threshold]`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from vhagar_check.errors import Rejected
+from vhagar_check.layers import Dense, Network
+
+_KNOWN = {"output", "threshold"}
+
+
+@dataclass(frozen=True)
+class Stated:
+    """What a certificate says about scores, checked for sense."""
+
+    output: str | None = None
+    threshold: float | None = None
+
+    @classmethod
+    def of(cls, given: Any) -> Stated:
+        if given is None:
+            return cls()
+        if not isinstance(given, dict) or set(given) != _KNOWN:
+            raise Rejected("what the certificate says about scores is not understood")
+        output, threshold = given["output"], given["threshold"]
+        if not (output is None or (isinstance(output, str) and output)):
+            raise Rejected("the certificate does not name an output of the model")
+        if threshold is not None and not (
+            type(threshold) in (int, float) and math.isfinite(threshold)
+        ):
+            raise Rejected("the certificate's threshold is not a finite number")
+        return cls(output, None if threshold is None else float(threshold))
+
+    def applied(self, network: Network) -> Network:
+        """The network with a score for each class."""
+        if self.threshold is None:
+            if network.classes < 2:
+                raise Rejected(
+                    "the model has one score, and the certificate does not state its threshold"
+                )
+            return network
+        if network.classes != 1:
+            raise Rejected("the certificate states a threshold, but the model has several scores")
+        divide = Dense(np.array([[0.0], [1.0]]), np.array([0.0, -self.threshold]))
+        stages = (*network.stages[:-1], (*network.stages[-1], divide))
+        return replace(network, stages=stages)
+
+    def __str__(self) -> str:
+        parts = [] if self.output is None else [f"are taken from the model's {self.output!r}"]
+        if self.threshold is not None:
+            parts.append(f"are 0 and z - {self.threshold!r}, for the model's one score z")
+        return "; ".join(parts)
