@@ -1,6 +1,7 @@
 """The public API: one table. Type checkers read it, and `__init__.py` imports by it."""
 
 from vhagar.attack.engine import Attack as Attack
+from vhagar.coverage import coverage as coverage
 from vhagar.errors import InvalidInput as InvalidInput
 from vhagar.errors import InvalidNetwork as InvalidNetwork
 from vhagar.errors import UnsupportedOperator as UnsupportedOperator
@@ -31,6 +32,7 @@ from vhagar.perturbation import compose as compose
 from vhagar.perturbation import parse_perturbation as parse_perturbation
 from vhagar.problem import Problem as Problem
 from vhagar.result import BoundKind as BoundKind
+from vhagar.result import Coverage as Coverage
 from vhagar.result import Interval as Interval
 from vhagar.result import Progress as Progress
 from vhagar.result import ProgressError as ProgressError

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -33,12 +34,26 @@ def read_dataset(path: Path, domain: Domain) -> Array:
         return np.concatenate([_fitted(_image(file), domain, file) for file in files])
     if path.suffix != ".npz":
         raise InvalidInput(f"{path} is neither a folder of images nor an .npz file")
-    try:
-        with np.load(path, allow_pickle=False) as archive:
-            arrays = {name: archive[name] for name in archive.files}
-    except (OSError, ValueError) as error:
-        raise InvalidInput(f"cannot read {path}: {error}") from None
-    return _fitted(_inputs_of(arrays, domain, path), domain, path)
+    return _fitted(_inputs_of(_arrays(path), domain, path), domain, path)
+
+
+def read_test_set(path: Path, domain: Domain) -> tuple[Array, NDArray[np.int64] | None]:
+    """Inputs `(count, size)` and their labels, where the file has some; of two parts, the test set.
+
+    Labels are the one vector of whole numbers that is as long as the inputs.
+    """
+    if path.is_dir() or path.suffix != ".npz":
+        return read_dataset(path, domain), None
+    arrays = _arrays(path)
+    if set(_PARTS) <= set(arrays):
+        arrays = {name: array for name, array in arrays.items() if name.endswith("_test")}
+    inputs = _fitted(_inputs_of(arrays, domain, path), domain, path)
+    labels = [
+        array
+        for array in arrays.values()
+        if array.shape == (len(inputs),) and array.dtype.kind in "iu"
+    ]
+    return inputs, labels[0].astype(np.int64) if len(labels) == 1 else None
 
 
 def read_image(path: Path, domain: Domain, index: int | None = None) -> Array:
@@ -70,6 +85,14 @@ def read_image(path: Path, domain: Domain, index: int | None = None) -> Array:
     # A batch of one is an input, too.
     values = values[0] if values.ndim == len(domain.shape) + 1 and len(values) == 1 else values
     return _fitted(values[None], domain, path).reshape(-1)
+
+
+def _arrays(path: Path) -> dict[str, Any]:
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            return {name: archive[name] for name in archive.files}
+    except (OSError, ValueError, zipfile.BadZipFile) as error:
+        raise InvalidInput(f"cannot read {path}: {error}") from None
 
 
 def _inputs_of(arrays: dict[str, Any], domain: Domain, path: Path) -> Any:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from vhagar.coverage import search_time, with_coverage
 from vhagar.errors import InvalidInput
 from vhagar.network import Network
 from vhagar.options import Options
@@ -57,7 +58,8 @@ def verify(
     the search, all cores by default; with one worker a search that closes gives the same result
     every time, and with 0 everything happens in this process. `device` is where attacks and
     first-order steps run: "cpu", "cuda", or "auto", a GPU where there is one. Attacks may start
-    from the inputs in `dataset`, an .npz file or a folder of images. `max_confidence` (see the
+    from the inputs in `dataset`, an .npz file or a folder of images; `Result.coverage` then says
+    how many of them are proven robust. `max_confidence` (see the
     function of that name) lets `Result.percent` relate the bounds to what the network can reach at
     all.
 
@@ -74,11 +76,10 @@ def verify(
         dataset=None if dataset is None else Path(dataset),
         certificate=None if certificate is None else Path(certificate),
     )
-    bar = notebook_bar(problem, timeout) if on_progress is None else None
-    tell = bar if on_progress is None else on_progress
-    result = run_engine(problem, engine or Bab(), options, timeout=timeout, on_progress=tell)
-    if bar is not None:
-        bar.finish(result)
+    begun = time.monotonic()
+    result = _watched(problem, engine or Bab(), options, search_time(options, timeout), on_progress)
+    left = None if timeout is None else begun + timeout - time.monotonic()
+    result = with_coverage(result, options.dataset, left)
     return replace(result, max_confidence=max_confidence)
 
 
@@ -139,16 +140,25 @@ def attack(
     """
     from vhagar.attack.engine import Attack  # needs torch
 
-    return verify(
-        problem,
-        engine=Attack(),
-        timeout=timeout,
-        workers=workers,
-        seed=seed,
-        device=device,
-        dataset=dataset,
-        on_progress=on_progress,
-    )
+    inputs = None if dataset is None else Path(dataset)
+    options = Options(workers=workers, seed=seed, device=device, dataset=inputs)
+    return _watched(problem, Attack(), options, timeout, on_progress)
+
+
+def _watched(
+    problem: Problem,
+    engine: AbstractEngine,
+    options: Options,
+    timeout: float | None,
+    on_progress: OnProgress | None,
+) -> Result:
+    """Run an engine; in a notebook that is told nothing else, with a progress bar."""
+    bar = notebook_bar(problem, timeout) if on_progress is None else None
+    tell = bar if on_progress is None else on_progress
+    result = run_engine(problem, engine, options, timeout=timeout, on_progress=tell)
+    if bar is not None:
+        bar.finish(result)
+    return result
 
 
 def run_engine(

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from vhagar import InvalidInput, Network, Problem, Result, Status, verify
+from vhagar.attack.local_attack import LocalAttack
 from vhagar.baseline import DatasetEngine, RandomEngine, hoeffding_half_width
-from vhagar.baseline.local_attack import LocalAttack
 from vhagar.baseline.random_sampling import draw
 from vhagar.network import Affine
 from vhagar.perturbation import Domain
@@ -106,7 +106,7 @@ def test_the_most_confident_input_that_can_be_turned(problem: Problem, tmp_path:
 def test_an_attack_that_the_check_refuses_does_not_count(
     problem: Problem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from vhagar.baseline.local_attack import Found
+    from vhagar.attack.local_attack import Found
 
     np.savez(tmp_path / "data.npz", INPUTS)
 

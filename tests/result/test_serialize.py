@@ -19,7 +19,17 @@ from vhagar.network.conventions import Convention
 from vhagar.network.network import ModelFile
 from vhagar.network.scores import Scores
 from vhagar.problem import Problem
-from vhagar.result import BoundKind, Estimate, Interval, Moment, Result, Status, Witness
+from vhagar.result import (
+    BoundKind,
+    Coverage,
+    CoverageCounts,
+    Estimate,
+    Interval,
+    Moment,
+    Result,
+    Status,
+    Witness,
+)
 from vhagar.result.serialize import check_writable, to_dict, to_json, write_bytes, write_json
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "json.md"
@@ -67,6 +77,7 @@ def result(problem: Problem) -> Result:
         engine="mip",
         notes=("a note",),
         max_confidence=Interval(2.0, 2.5, BoundKind.SOLVER),
+        coverage=Coverage(10, CoverageCounts(5, 3, 1), CoverageCounts(4, 3, 0), 1.75, 0.5),
         certificate=Path("a proof.cert"),
         estimate=Estimate(0.25, 0.125, 100, 0.05),
     )

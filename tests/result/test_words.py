@@ -7,10 +7,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
-from vhagar.result import BoundKind, Estimate, Interval, Status
-from vhagar.result.words import details, outcome
+from vhagar.result import BoundKind, Coverage, CoverageCounts, Estimate, Interval, Status
+from vhagar.result.words import coverage_words, details, outcome, sufficient_probability
 
 Make = Callable[..., Any]
 
@@ -200,3 +201,51 @@ def test_a_problem_in_a_few_words(make_problem: Make) -> None:
     assert str(make_problem(targets=(0, 3))) == "tiny, linf(0.1), class 2 to 0 or 3"
     assert str(make_problem(targets=None)) == "tiny, linf(0.1), class 2 to any other"
     assert str(make_problem(None, None)) == "tiny, maximal confidence in class 2"
+
+
+def test_the_probability_that_suffices(make_result: Make) -> None:
+    """A softmax over the scores whose probability exceeds it has a larger margin, always."""
+    rng = np.random.default_rng(0)
+    for scores in rng.normal(scale=4, size=(2000, 5)):
+        odds = np.exp(scores - scores.max())
+        probability = (odds / odds.sum()).max()
+        ordered = np.sort(scores)
+        margin = float(ordered[-1] - ordered[-2])
+        for upper in (margin, 1.001 * margin):
+            assert probability <= sufficient_probability(upper)
+    assert dict(details(make_result(2.0, Status.CLOSED)))["softmax"] == (
+        "a probability above 0.880798 is a confidence above 2.000"
+    )
+    assert sufficient_probability(1e3) == sufficient_probability(math.inf) == 1.0
+    assert "softmax" not in dict(details(make_result(16.0, Status.CLOSED)))
+
+
+def test_coverage_in_words() -> None:
+    counts = CoverageCounts(1000, 999, 1)
+    assert coverage_words(Coverage(5000, counts, None, 8.0, 0.1), 2) == (
+        "of 1000 inputs classified 2, 999 (99.9 %) are proven robust, 1 were attacked with "
+        "success, 0 are undecided"
+    )
+    correct = CoverageCounts(3, 2, 0)
+    assert coverage_words(Coverage(9, CoverageCounts(4, 2, 1), correct, 8.0, 0.1), 2).endswith(
+        "1 are undecided; of the 3 classified correctly, 2 (66.6 %)"
+    )
+    none = CoverageCounts(0, 0, 0)
+    assert coverage_words(Coverage(9, none, none, 0.0, 0.1), 2) == (
+        "none of the 9 inputs is classified 2"
+    )
+
+
+def test_a_vacuous_bound_is_called_so(make_result: Make) -> None:
+    data = Coverage(9, CoverageCounts(4, 0, 1), None, 8.0, 0.1)
+    notes = [
+        text
+        for label, text in details(replace(make_result(9.0, Status.CLOSED), coverage=data))
+        if label == "note"
+    ]
+    assert notes == [
+        "the bound says nothing about this data: no input has a confidence above 9.000, the "
+        "largest is 8.000"
+    ]
+    fine = details(replace(make_result(7.0, Status.CLOSED), coverage=data))
+    assert "note" not in dict(fine)

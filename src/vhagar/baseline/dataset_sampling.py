@@ -6,8 +6,8 @@ import time
 
 import numpy as np
 
+from vhagar.attack.local_attack import LocalAttack
 from vhagar.attack.starts import CHUNK
-from vhagar.baseline.local_attack import LocalAttack
 from vhagar.dataset import named_dataset
 from vhagar.engine import AbstractEngine
 from vhagar.errors import InvalidInput

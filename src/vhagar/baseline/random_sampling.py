@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from vhagar.attack.local_attack import LocalAttack
 from vhagar.attack.starts import CHUNK
 from vhagar.baseline.defaults import LEVEL, SAMPLES, SPREAD
-from vhagar.baseline.local_attack import LocalAttack
 from vhagar.engine import AbstractEngine
 from vhagar.errors import InvalidInput
 from vhagar.perturbation import Domain

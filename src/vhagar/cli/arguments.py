@@ -151,7 +151,8 @@ def add_question(parser: argparse.ArgumentParser) -> None:
         "--dataset",
         type=Path,
         metavar="FILE",
-        help="inputs that attacks start from: an .npz file or a folder of images",
+        help="an .npz file or a folder of images: how many are proven robust? Attacks start from "
+        "them, too",
     )
     add(
         "--device",

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from vhagar.cli.screen import AbstractScreen, is_terminal
+from vhagar.coverage import search_time, with_coverage
 from vhagar.dataset import named_dataset
 from vhagar.errors import InvalidInput
 from vhagar.options import Options
@@ -59,16 +60,22 @@ def run_session(
     timeout: float | None = None,
     outputs: Outputs = Outputs(),  # noqa: B008 (frozen)
     percent: bool = False,
+    covering: bool = False,
 ) -> Outcome:
-    """Search, display, write the files and print the answer."""
+    """Search, display, write the files and print the answer; `covering`, also for a data set."""
     # Invalid options are reported before anything is displayed.
     engine.check(options)
     named_dataset(options, problem.domain)
     screen = open_screen()
+    begun = time.monotonic()
+    share = search_time(options, timeout) if covering else timeout
     if percent:
-        result = _search_with_percent(screen, problem, engine, options, timeout)
+        result = _search_with_percent(screen, problem, engine, options, share)
     else:
-        result = _search(screen, problem, engine, options, timeout)
+        result = _search(screen, problem, engine, options, share)
+    if covering:
+        left = None if timeout is None else begun + timeout - time.monotonic()
+        result = with_coverage(result, options.dataset, left)
     failures = _deliver(screen, result, outputs)
     if options.certificate is not None and result.certificate is None:
         failures = (f"there is no certificate {options.certificate}", *failures)

@@ -61,4 +61,6 @@ def run(arguments: argparse.Namespace) -> Outcome:
     outputs = Outputs(arguments.json, arguments.plot)
     outputs.check(arguments.model, options.certificate)
     problem = types.problem(arguments)
-    return run_session(problem, engine, options, arguments.timeout, outputs, arguments.percent)
+    return run_session(
+        problem, engine, options, arguments.timeout, outputs, arguments.percent, covering=True
+    )

@@ -3,11 +3,22 @@
 from vhagar.result.known import Known, Suggestion
 from vhagar.result.result import ProgressError, Result
 from vhagar.result.run import Run
-from vhagar.result.values import BoundKind, Estimate, Interval, Moment, Progress, Status
+from vhagar.result.values import (
+    BoundKind,
+    Coverage,
+    CoverageCounts,
+    Estimate,
+    Interval,
+    Moment,
+    Progress,
+    Status,
+)
 from vhagar.result.witness import Rejection, Witness, WitnessCheck
 
 __all__ = [
     "BoundKind",
+    "Coverage",
+    "CoverageCounts",
     "Estimate",
     "Interval",
     "Known",

@@ -25,7 +25,16 @@ from vhagar.perturbation import AffineMap, Perturbation, parse
 from vhagar.perturbation.user import RecordedMaps
 from vhagar.problem import Problem
 from vhagar.result.serialize import SCHEMA, open_in_one_step, to_json
-from vhagar.result.values import AbstractResult, BoundKind, Estimate, Interval, Moment, Status
+from vhagar.result.values import (
+    AbstractResult,
+    BoundKind,
+    Coverage,
+    CoverageCounts,
+    Estimate,
+    Interval,
+    Moment,
+    Status,
+)
 from vhagar.result.witness import Witness
 
 _JSON, _MODEL, _MAPS = "result.json", "model.onnx", "maps.npz"
@@ -86,6 +95,7 @@ def _known(values: dict[str, Any]) -> dict[str, Any]:
         ),
         "max_confidence": values["max_confidence"] and _interval(values["max_confidence"]),
         "estimate": None if estimate is None else Estimate(**estimate),
+        "coverage": _coverage(values.get("coverage")),
         "engine": values["engine"],
         "device": values["device"],
         "nodes": values["nodes"],
@@ -93,6 +103,19 @@ def _known(values: dict[str, Any]) -> dict[str, Any]:
         "notes": tuple(values["notes"]),
         "certificate": None if certificate is None else Path(certificate["file"]),
     }
+
+
+def _coverage(values: dict[str, Any] | None) -> Coverage | None:
+    if values is None:
+        return None
+    correct = values["correct"]
+    return Coverage(
+        values["inputs"],
+        CoverageCounts(**values["classified"]),
+        None if correct is None else CoverageCounts(**correct),
+        values["largest"],
+        values["seconds"],
+    )
 
 
 def _upper(value: float | None) -> float:

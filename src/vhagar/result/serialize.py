@@ -17,7 +17,7 @@ import numpy as np
 
 from vhagar.errors import InvalidInput
 from vhagar.problem import Problem
-from vhagar.result.values import AbstractResult, Interval
+from vhagar.result.values import AbstractResult, Coverage, Interval
 from vhagar.result.witness import Witness
 from vhagar.version import __version__
 
@@ -49,6 +49,7 @@ def to_dict(result: AbstractResult) -> dict[str, Any]:
         ),
         "percent": result.percent,
         "estimate": None if result.estimate is None else asdict(result.estimate),
+        "coverage": None if result.coverage is None else _coverage(result.coverage),
         "engine": result.engine,
         "device": result.device,
         "nodes": result.nodes,
@@ -179,6 +180,17 @@ def _interval(interval: Interval) -> dict[str, Any]:
         "lower": interval.lower,
         "upper": interval.upper,
         "kind": interval.kind.name.lower(),
+    }
+
+
+def _coverage(coverage: Coverage) -> dict[str, Any]:
+    correct = coverage.correct
+    return {
+        "inputs": coverage.inputs,
+        "classified": asdict(coverage.classified),
+        "correct": None if correct is None else asdict(correct),
+        "largest": coverage.largest,
+        "seconds": coverage.seconds,
     }
 
 

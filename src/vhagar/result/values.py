@@ -71,6 +71,37 @@ class Estimate:
 
 
 @dataclass(frozen=True)
+class CoverageCounts:
+    """Of so many inputs: how many are proven robust, and how many have a checked witness."""
+
+    inputs: int
+    robust: int
+    attackable: int
+
+    @property
+    def unknown(self) -> int:
+        """Those that are neither: no proof, and no attack was found."""
+        return self.inputs - self.robust - self.attackable
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """What a result says of a data set (see `vhagar.coverage`).
+
+    `inputs` is the size of the data set. `classified` counts those that the network classifies as
+    the source class; `correct` those of them whose label says the same, None without labels.
+    `largest` is the largest confidence among them, rounded down: above it the bound says nothing
+    about this data.
+    """
+
+    inputs: int
+    classified: CoverageCounts
+    correct: CoverageCounts | None
+    largest: float
+    seconds: float
+
+
+@dataclass(frozen=True)
 class Progress:
     """What `on_progress` receives: the interval now, and what the verifier is doing.
 
@@ -101,7 +132,8 @@ class AbstractResult:
     left open cannot exceed `upper`. `nodes` is how many nodes of search trees were looked at, in
     all targets together; `device` is what computed.
     `certificate` is the file that proves the interval, where one was asked for and written.
-    `estimate` is there for random sampling only (see `vhagar.baseline`).
+    `estimate` is there for random sampling only (see `vhagar.baseline`), `coverage` where a data
+    set was given.
     """
 
     problem: Problem
@@ -121,6 +153,7 @@ class AbstractResult:
     max_confidence: Interval | None = field(default=None)
     certificate: Path | None = None
     estimate: Estimate | None = field(default=None)
+    coverage: Coverage | None = field(default=None)
 
     @property
     def interval(self) -> Interval:

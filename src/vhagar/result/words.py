@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 import math
+from decimal import ROUND_CEILING, Decimal
 
 from vhagar.problem import Problem, listed
 from vhagar.result.numbers import down, gap, interval, percent, seconds, span, up
 from vhagar.result.serialize import check_command
-from vhagar.result.values import AbstractResult, BoundKind, Estimate, Status
+from vhagar.result.values import (
+    AbstractResult,
+    BoundKind,
+    Coverage,
+    CoverageCounts,
+    Estimate,
+    Status,
+)
 from vhagar.result.witness import Witness
+
+# From here on exp(-upper) is too small to be told from 0.
+_CERTAIN = 30.0
+_PRINTED = Decimal("1.000000")
 
 
 def final_sentence(result: AbstractResult) -> str:
@@ -93,6 +105,12 @@ def details(result: AbstractResult) -> list[tuple[str, str]]:
                 f"which is {span(reference.lower, reference.upper)}",
             )
         )
+    if problem.perturbation is not None:
+        rows += _probability_rows(result.upper)
+    if result.coverage is not None:
+        rows.append(("coverage", coverage_words(result.coverage, problem.source)))
+        if result.coverage.largest <= result.upper:
+            rows.append(("note", _vacuous_words(result.coverage, result.upper)))
     if result.witness is not None:
         rows.append(("witness", witness_words(result.witness, problem.source)))
     if problem.map_fingerprint is not None:
@@ -106,6 +124,56 @@ def details(result: AbstractResult) -> list[tuple[str, str]]:
         rows.append(("mean", _estimate_words(result.estimate, problem.source)))
     rows += [("note", note) for note in result.notes]
     return rows
+
+
+def sufficient_probability(upper: float) -> float:
+    """The softmax probability above which a confidence exceeds `upper`, rounded up.
+
+    `p / (1 - p)` is `exp(score)` over the sum of all others', which is at most `exp(confidence)`.
+    """
+    return min(1.0, (1 + 2.0**-40) / (1 + math.exp(-upper))) if upper < _CERTAIN else 1.0
+
+
+def _probability_rows(upper: float) -> list[tuple[str, str]]:
+    """What the bound is as a probability, unless that would be printed as 1."""
+    enough = Decimal(sufficient_probability(upper)).quantize(_PRINTED, rounding=ROUND_CEILING)
+    if enough >= 1:
+        return []
+    return [("softmax", f"a probability above {enough} is a confidence above {up(upper)}")]
+
+
+def coverage_words(coverage: Coverage, source: int) -> str:
+    """What is known of the inputs of a data set, in one sentence."""
+    counts = coverage.classified
+    if not counts.inputs:
+        return f"none of the {coverage.inputs} inputs is classified {source}"
+    parts = [
+        f"{_part(counts.robust, counts)} are proven robust",
+        f"{counts.attackable} were attacked with success",
+        f"{counts.unknown} are undecided",
+    ]
+    start = f"of {counts.inputs} inputs classified {source}, {', '.join(parts)}"
+    correct = coverage.correct
+    if correct is None:
+        return start
+    return (
+        f"{start}; of the {correct.inputs} classified correctly, {_part(correct.robust, correct)}"
+    )
+
+
+def _part(number: int, counts: CoverageCounts) -> str:
+    """A number and its percentage, which never reads 100 before it is all of them."""
+    if not counts.inputs:
+        return str(number)
+    share = math.floor(1000 * number / counts.inputs) / 10
+    return f"{number} ({share:g} %)"
+
+
+def _vacuous_words(coverage: Coverage, upper: float) -> str:
+    return (
+        f"the bound says nothing about this data: no input has a confidence above {up(upper)}, "
+        f"the largest is {down(coverage.largest)}"
+    )
 
 
 def outcome(result: AbstractResult) -> str:

@@ -1,0 +1,173 @@
+"""Coverage, counted by hand: confidence x1 - x2 - 1/4, where x1 > x2."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import vhagar
+from vhagar import InvalidInput, Network, Problem, Result
+from vhagar.attack.local_attack import Found, LocalAttack
+from vhagar.coverage import lower_confidences
+from vhagar.result import BoundKind, CoverageCounts, Status, Witness, WitnessCheck
+from vhagar.result.exact import exact_scores
+
+# Confidences 0.75, 0.25, 0.125 and 0.5, and two of the other class.
+INPUTS = np.array([[1.0, 0.0], [0.75, 0.25], [0.875, 0.5], [0.75, 0.0], [0.5, 0.5], [0.0, 1.0]])
+LABELS = np.array([0, 0, 1, 0, 1, 1])
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    np.savez(tmp_path / "data.npz", x=INPUTS.reshape(-1, 1, 1, 2), y=LABELS)
+    return tmp_path / "data.npz"
+
+
+@pytest.fixture
+def answered(hidden: Network, data: Path) -> Result:
+    """Below 1/4 everything can be attacked by linf(0.125)."""
+    problem = Problem(hidden, perturbation="linf(0.125)", source=0, targets=1)
+    return vhagar.verify(problem, workers=0, dataset=data, timeout=30)
+
+
+def test_the_counts_by_hand(answered: Result) -> None:
+    found = answered.coverage
+    assert found is not None
+    assert answered.status is Status.CLOSED
+    assert found.inputs == 6
+    # 0.75 and 0.5 are above the bound; 0.125 is below; 0.25 is the bound itself, at most a tie.
+    assert found.classified.inputs == 4
+    assert found.classified.robust == 2
+    assert found.classified.attackable >= 1
+    assert found.classified.attackable + found.classified.unknown == 2
+    assert found.correct is not None
+    assert (found.correct.inputs, found.correct.robust) == (3, 2)
+    assert found.largest == pytest.approx(0.75)
+    assert found.largest <= 0.75
+
+
+def test_nobody_is_robust_without_a_proof(answered: Result, data: Path) -> None:
+    unknown = replace(answered, upper=np.inf)
+    assert vhagar.coverage(unknown, data).classified.robust == 0
+    believed = replace(answered, kind=BoundKind.MARABOU)
+    assert vhagar.coverage(believed, data).classified.robust == 0
+
+
+def test_a_confidence_that_equals_the_bound_is_not_above_it(answered: Result, data: Path) -> None:
+    at = vhagar.coverage(replace(answered, upper=0.5), data)
+    below = vhagar.coverage(replace(answered, upper=0.5 - 1e-9), data)
+    assert (at.classified.robust, below.classified.robust) == (1, 2)
+
+
+def test_no_time_no_attack(answered: Result, data: Path) -> None:
+    found = vhagar.coverage(answered, data, timeout=0.0)
+    assert found.classified == CoverageCounts(4, 2, 0)
+
+
+def test_whoever_interrupts_is_not_kept_waiting(
+    answered: Result, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(self: object, x: np.ndarray) -> list[object]:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(LocalAttack, "attacks", interrupted)
+    assert vhagar.coverage(answered, data).classified == CoverageCounts(4, 2, 0)
+
+
+def test_an_attack_counts_only_once_it_is_checked(
+    answered: Result, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def boasting(self: object, x: np.ndarray) -> list[Found]:
+        return [Found(row, 1, 0, np.zeros(2)) for row in range(len(x))]
+
+    monkeypatch.setattr(LocalAttack, "attacks", boasting)
+    assert vhagar.coverage(answered, data).classified.attackable == 0
+
+
+def test_without_labels_nobody_is_correct(answered: Result, tmp_path: Path) -> None:
+    np.savez(tmp_path / "bare.npz", INPUTS.reshape(-1, 1, 1, 2))
+    assert vhagar.coverage(answered, tmp_path / "bare.npz").correct is None
+
+
+def test_of_two_parts_the_test_set_counts(answered: Result, tmp_path: Path) -> None:
+    x = INPUTS.reshape(-1, 1, 1, 2)
+    parts = {"x_train": x[:4], "y_train": LABELS[:4], "x_test": x[3:], "y_test": LABELS[3:]}
+    np.savez(tmp_path / "both.npz", **parts)
+    found = vhagar.coverage(answered, tmp_path / "both.npz")
+    assert found.inputs == 3
+    assert found.classified == CoverageCounts(1, 1, 0) == found.correct
+
+
+def test_the_question_must_be_about_a_perturbation(hidden: Network, data: Path) -> None:
+    largest = vhagar.max_confidence(hidden, source=0, workers=0, timeout=10)
+    with pytest.raises(InvalidInput, match="about a perturbation"):
+        vhagar.coverage(largest, data)
+
+
+def test_coverage_survives_saving(answered: Result, tmp_path: Path) -> None:
+    answered.save(tmp_path / "result.zip")
+    assert Result.load(tmp_path / "result.zip").coverage == answered.coverage
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e-12, 1e12])
+def test_confidences_are_never_overstated(
+    random_networks: Callable[[int, float], list[Network]], scale: float
+) -> None:
+    rng = np.random.default_rng(0)
+    for network in random_networks(10, scale):
+        problem = Problem(network, perturbation="linf(0.1)", source=1)
+        inputs = rng.random((20, network.input_size))
+        for x, low in zip(inputs, lower_confidences(problem, inputs), strict=True):
+            scores = exact_scores(network, x)
+            assert scores is not None
+            rest = max(score for label, score in enumerate(scores) if label != 1)
+            assert low <= scores[1] - rest
+
+
+def test_robust_inputs_withstand_the_attack(
+    random_networks: Callable[[int, float], list[Network]], tmp_path: Path
+) -> None:
+    """Soundness end to end: nobody who is counted as robust can be attacked."""
+    rng = np.random.default_rng(3)
+    x = rng.random((200, 1, 2, 2))
+    np.savez(tmp_path / "x.npz", x=x)
+    covered = 0
+    for network in random_networks(4, 1.0):
+        problem = Problem(network, perturbation="linf(0.05)", source=0)
+        result = vhagar.verify(problem, workers=0, timeout=20, dataset=tmp_path / "x.npz")
+        assert result.coverage is not None
+        covered += result.coverage.classified.robust
+        flat = x.reshape(200, 4).astype(np.float32).astype(np.float64)
+        sure = flat[lower_confidences(problem, flat) > result.upper]
+        check = WitnessCheck(problem)
+        for image in sure:
+            for corner in rng.choice([-0.05, 0.05], size=(20, 4)):
+                for target in problem.targets:
+                    assert not isinstance(check(target, image, 0, corner), Witness)
+    assert covered > 0
+
+
+@pytest.fixture
+def random_networks() -> Callable[[int, float], list[Network]]:
+    """Small random classifiers of images of four pixels."""
+    from vhagar.network import Affine, Relu
+
+    def make(count: int, scale: float) -> list[Network]:
+        rng = np.random.default_rng(7)
+        return [
+            Network(
+                (
+                    Affine(scale * rng.normal(size=(5, 4)), rng.normal(size=5), (1, 2, 2), (5,)),
+                    Relu((5,)),
+                    Affine(rng.normal(size=(3, 5)), rng.normal(size=3), (5,), (3,)),
+                ),
+                (1, 2, 2),
+            )
+            for _ in range(count)
+        ]
+
+    return make
