@@ -385,3 +385,25 @@ def test_a_model_is_never_overwritten_by_its_own_export(tmp_path: Path) -> None:
         with pytest.raises(InvalidInput, match="would be overwritten"):
             export(problem, 0.5, tmp_path / "model.vnnlib", onnx)
     assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize(("first", "second"), [(-2.0, 1.0), (-0.5, -0.5), (1.0, -3.0)])
+@pytest.mark.parametrize("shared", [False, True])
+def test_a_parameter_that_darkens_has_its_ends_in_order(
+    model: Path, tmp_path: Path, shared: bool, first: float, second: float
+) -> None:
+    """One parameter for both pixels, or one for each; the range is not symmetric."""
+    slopes = np.zeros((12, 1 if shared else 2))
+    slopes[3, 0], slopes[8, -1] = first, second
+    ranges = [(-0.1, 0.3)] * slopes.shape[1]
+    own = UserPerturbation(directions=slopes, ranges=ranges)
+    problem = Problem(
+        read_onnx(model), perturbation=own, source=SOURCE, targets=TARGETS, clip=False
+    )
+    (place,) = export(problem, 0.0, tmp_path / "question.vnnlib", version=2)
+    relation = [one for one in assertions(place.vnnlib) if "Y" not in str(one)]
+    x = np.full((1, 12), 0.5)
+    for e in (-0.1, 0.0, 0.3):
+        assert related(relation, x, x + np.full((1, slopes.shape[1]), e) @ slopes.T)
+    for e in (-0.11, -0.3, 0.31):
+        assert not related(relation, x, x + np.full((1, slopes.shape[1]), e) @ slopes.T)

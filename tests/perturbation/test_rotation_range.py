@@ -13,7 +13,7 @@ import pytest
 from vhagar.perturbation import Domain, Rotation
 from vhagar.perturbation.interpolation import GRID_SNAP, offsets, rotation_matrix
 from vhagar.perturbation.rotation_range import RotationPiece, turn_by
-from vhagar.perturbation.rotation_weights import Arc, arc_between
+from vhagar.perturbation.rotation_weights import Arc, _extremes, arc_between
 from vhagar.solver.linear_model import LinearModel
 
 from ..marks import mostly_slow
@@ -268,3 +268,36 @@ def test_channels_are_turned_alike() -> None:
         wide[:, :, channel] = a, b
         found = three.support(*wide.reshape(2, 4, 75)).value
         assert found == pytest.approx(one.support(a, b).value)
+
+
+def test_the_vertex_of_a_parabola_counts() -> None:
+    """Between two knots a weight is quadratic, and its extremum may be far from both."""
+    rng = np.random.default_rng(19)
+    square, slope, constant = rng.normal(size=(3, 400, 1))
+    knots = np.sort(np.concatenate([np.tile([0.0, 1.0], (400, 1)), rng.random((400, 1))], 1), 1)
+
+    def values(s: np.ndarray) -> np.ndarray:
+        return np.asarray(square * s**2 + slope * s + constant)
+
+    low, high = _extremes(values(knots), values((knots[:, 1:] + knots[:, :-1]) / 2))
+    dense = values(np.linspace(0.0, 1.0, 1001)[None])
+    assert (low <= dense.min(axis=1) + 1e-12).all()
+    assert (dense.max(axis=1) - 1e-12 <= high).all()
+    assert low == pytest.approx(dense.min(axis=1), abs=1e-5)
+    assert high == pytest.approx(dense.max(axis=1), abs=1e-5)
+
+
+@pytest.mark.parametrize("plane", [(20, 20), (17, 24), (28, 28)], ids=str)
+@pytest.mark.parametrize("span", [(10.0, 14.0), (40.0, 43.0)], ids=str)
+def test_an_arc_of_a_large_image_holds_the_weights(
+    plane: tuple[int, int], span: tuple[float, float]
+) -> None:
+    """The sources of outer pixels pass whole pixels on their way: weights rise and fall again."""
+    arc = arc_between(plane, *span)
+    first, last, low, high = (part.toarray() for part in (arc.first, arc.last, arc.low, arc.high))
+    for s in np.linspace(0.0, 1.0, 25):
+        weights = rotation_matrix((1, *plane), span[0] + s * (span[1] - span[0])).toarray()
+        mixture = (1 - s) * first + s * last
+        # The arc itself is rounded outward; the angle, and the mixture here, are not.
+        assert (mixture + low <= weights + 1e-12).all()
+        assert ((weights <= mixture + high + 1e-12) | arc.capped[:, None]).all()

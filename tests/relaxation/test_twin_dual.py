@@ -7,8 +7,17 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from vhagar.network import Affine
 from vhagar.relaxation.layerwise import TwinBounds, quick_bounds
-from vhagar.relaxation.twin_dual import Allowed, Choice, paying, twin_bound
+from vhagar.relaxation.stages import Stage
+from vhagar.relaxation.twin_dual import (
+    Allowed,
+    Backward,
+    Choice,
+    paying,
+    through_stage,
+    twin_bound,
+)
 
 from ..marks import mostly_slow
 from ..oracle.exact import rationals
@@ -157,3 +166,15 @@ def test_where_nothing_is_relaxed_the_bound_is_attained(
                 if piece.exact_support:
                     size = max(abs(value) for value in (*first.scores, *second.scores))
                     assert float(found[k] - value) <= 1e-9 * float(size)
+
+
+@pytest.mark.parametrize("copies", [(1.0, 1.0), (1.0, 0.0), (0.0, -1.0)])
+def test_the_allowance_covers_biases_that_cancel(copies: tuple[float, float]) -> None:
+    """The sum of the biases is 3, or -3; in float64 it is lost, and the weights are 0."""
+    bias = np.array([2.0**53, 1.0, 1.0, 1.0, -(2.0**53)])
+    layer = Affine(np.zeros((5, 2)), bias, (2,), (5,))
+    start = tuple(np.full((1, 5), copy) for copy in copies)
+    found = through_stage(Stage((layer,)), Backward.begin(start), (np.zeros(2),))
+    exact = Fraction(sum(copies)) * 3
+    assert Fraction(float(found.constant[0])) != exact
+    assert exact <= Fraction(float(found.constant[0])) + Fraction(float(found.error[0]))

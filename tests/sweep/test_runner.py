@@ -13,17 +13,20 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from vhagar import read_onnx, verify
 from vhagar.errors import InvalidInput
 from vhagar.options import Options
+from vhagar.result import BoundKind, Witness
 from vhagar.runtime.processes import ProcessPool
 from vhagar.search.branch_and_bound import Bab, FirstOrder
 from vhagar.sweep.executor import Executor
 from vhagar.sweep.question import Question
-from vhagar.sweep.runner import run_sweep
+from vhagar.sweep.runner import _merged, run_sweep
 from vhagar.sweep.settings import Settings
+from vhagar.sweep.snapshot import GoalBounds, Snapshot
 from vhagar.sweep.store import Store
 from vhagar.sweep.study import Study, load_models
 from vhagar.sweep.watch import Silent, State
@@ -334,3 +337,21 @@ def test_settings_that_cannot_be(
 ) -> None:
     with pytest.raises(InvalidInput, match=complaint):
         run_sweep(pairs, tmp_path / "s.db", settings=Settings(**settings))
+
+
+def test_witnesses_of_an_earlier_message_are_not_forgotten() -> None:
+    """A message has only the witnesses that are new; several may come before one is stored."""
+    kind, x = BoundKind.TWIN, np.zeros(4)
+    first, second, better = (Witness(x, x, confidence) for confidence in (1.0, 2.0, 3.0))
+    before = Snapshot(
+        1.0, {1: GoalBounds(1.0, 9.0, kind), 2: GoalBounds(0.0, 9.0, kind)}, {1: first}
+    )
+    now = Snapshot(2.0, {1: GoalBounds(1.0, 8.0, kind), 2: GoalBounds(2.0, 9.0, kind)}, {2: second})
+    merged = _merged(before, now)
+    assert merged.witnesses == {1: first, 2: second}
+    assert (merged.seconds, merged.goals) == (2.0, now.goals)
+    assert _merged(merged, Snapshot(3.0, now.goals, {1: better})).witnesses == {
+        1: better,
+        2: second,
+    }
+    assert _merged(None, now) is now

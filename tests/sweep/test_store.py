@@ -270,3 +270,15 @@ def test_another_database_is_no_store(tmp_path: Path) -> None:
         Store(path)
     with pytest.raises(InvalidInput, match="no store at"):
         Store(tmp_path / "missing.db")
+
+
+def test_a_problem_whose_bound_is_refuted_is_open_again(store: Store) -> None:
+    store.improve(1, _bounds(0.0, 9.0))
+    ending = Ending(Status.CLOSED, 1.0, 5, "mip")
+    store.finish(1, _bounds(2.5, 3.0, SOLVER), ending, None)
+    assert store.counts().get("closed") == 1
+    store.improve(1, _bounds(4.0, 9.0))
+    assert store.interval(1) == (4.0, 9.0)
+    assert "closed" not in store.counts()
+    claimed = {store.claim().number for _ in store.problems()}  # type: ignore[union-attr]
+    assert 1 in claimed

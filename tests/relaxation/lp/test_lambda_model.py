@@ -110,3 +110,17 @@ def test_no_decision_cuts_off_a_corner_that_misses_an_axis_by_rounding(
     assert evaluation.answer.status is LpStatus.OPTIMAL
     assert evaluation.answer.objective == pytest.approx(2.0, abs=1e-6)
     assert evaluation.upper >= 2.0
+
+
+def test_the_largest_confidence_is_inside_deltas_column() -> None:
+    """It is twice the largest score; at an end of its column delta would have no multipliers."""
+    weight = np.array([[1.0, 0.0], [-1.0, 0.0], [-1.0, 0.5]])
+    network = Network((Affine(weight, np.zeros(3), (2,), (3,)),), (2,))
+    problem = Problem(network, perturbation=None, source=0)
+    context = RegionModel(problem, quick_bounds(network, problem.pieces[0]), None)
+    found = context.evaluate((), math.inf)
+    column = context.model.delta
+    assert found.answer.objective == pytest.approx(2.0)
+    assert context.model.arrays.column_upper[column] > 2.0
+    assert context.model.arrays.column_lower[column] < -2.0
+    assert 2.0 <= found.upper <= 2.0 + TOLERANCE

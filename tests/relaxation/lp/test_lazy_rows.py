@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from vhagar import Network, Problem, Status, verify
 from vhagar.network import Affine, Relu
 from vhagar.relaxation.layerwise import quick_bounds
 from vhagar.relaxation.lp import lazy_rows, lp_tightening
-from vhagar.relaxation.lp.region_model import Decision, RegionModel
+from vhagar.relaxation.lp.region_model import Decision, Evaluation, RegionModel
 from vhagar.search.branch_and_bound import Bab
 from vhagar.search.region_cache import RegionState
 
@@ -148,3 +149,21 @@ def test_a_basis_with_too_many_rows_is_passed_over() -> None:
     found = lazy.evaluate((), math.inf, basis=full.simplex.basis())
     assert found.complete
     assert found.upper >= (1 - 1e-5) * expected
+
+
+@pytest.mark.usefixtures("every_row")
+def test_a_bound_keeps_its_proof_when_rows_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With more rows the bound may be the same as before, and then nothing new proves it."""
+    lazy, _ = contexts(0)
+    judge, seen = RegionModel._judge, []
+
+    def no_better(self: RegionModel, answer: Any, allowed: Any, known: float) -> Evaluation:
+        found = judge(self, answer, allowed, known)
+        seen.append(found)
+        return found if len(seen) == 1 else Evaluation(known, found.answer)
+
+    monkeypatch.setattr(RegionModel, "_judge", no_better)
+    found = lazy.evaluate((), math.inf)
+    assert len(seen) > 1  # rows did come back
+    assert seen[0].proof is not None
+    assert (found.upper, found.proof) == (seen[0].upper, seen[0].proof)
