@@ -150,7 +150,12 @@ class SeenPiece(Piece):
         return found
 
     def exact_support(self, a: Exact, b: Exact) -> Fraction | None:
-        return None
+        return self._piece.exact_support(*map(self._exactly_spread, (a, b)))
+
+    def _exactly_spread(self, coefficients: Exact) -> Exact:
+        found = np.zeros(self._piece.domain.size, dtype=object)
+        found[self._pixels] = coefficients.numerators
+        return Exact(found, coefficients.denominator)
 
     def exact_image(self, x: list[Fraction], parameters: list[float]) -> None:
         return None

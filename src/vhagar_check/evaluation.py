@@ -24,17 +24,18 @@ Task = tuple[Block, list[Block], list[Block]]
 Answer = list[tuple[NDArray[np.uint32], Floats]]
 
 
-def evaluate(statement: Statement, blocks: list[Block], workers: int) -> tuple[Floats, int]:
+def evaluate(
+    statement: Statement, groups: list[Task], workers: int, exact: bool = False
+) -> tuple[Floats, int]:
     """The bounds of all nodes that have proofs, and how many proofs there were."""
-    groups = _groups(blocks)
     values, count = np.full(statement.tree.count, np.inf), 0
     size = sum(block.raw for *_, proofs in groups for block in proofs)
     answers: Iterator[Answer]
     neurons = len(groups) * sum(statement.network.relu_sizes_and_classes)
     if workers == 1 or len(groups) == 0 or (size < _SMALL and neurons < _FEW):
-        answers = iter(_in_turn(statement, groups))
+        answers = iter(_in_turn(statement, groups, exact))
     else:
-        answers = _in_processes(statement, _shared_out(groups, workers), workers)
+        answers = _in_processes(statement, _shared_out(groups, workers), workers, exact)
     for answer in answers:
         for nodes, found in answer:
             np.minimum.at(values, nodes, found)
@@ -42,7 +43,7 @@ def evaluate(statement: Statement, blocks: list[Block], workers: int) -> tuple[F
     return values, count
 
 
-def _groups(blocks: list[Block]) -> list[Task]:
+def proof_groups(blocks: list[Block]) -> list[Task]:
     """Every region in which something is proved, with its blocks of proofs."""
     groups: list[Task] = []
     for block in blocks[1:]:
@@ -64,25 +65,26 @@ def _shared_out(groups: list[Task], workers: int) -> list[Task]:
     return [(region, refined, [block]) for region, refined, proofs in groups for block in proofs]
 
 
-def _in_turn(statement: Statement, tasks: list[Task]) -> Iterator[Answer]:
-    evaluator = Evaluator(statement)
+def _in_turn(statement: Statement, tasks: list[Task], exact: bool) -> Iterator[Answer]:
+    evaluator = Evaluator(statement, exact)
     for task in tasks:
         yield evaluator.work(task)
 
 
-def _in_processes(statement: Statement, tasks: list[Task], workers: int) -> Iterator[Answer]:
-    with ProcessPoolExecutor(
-        workers, multiprocessing.get_context("spawn"), _open_evaluator, (statement,)
-    ) as pool:
+def _in_processes(
+    statement: Statement, tasks: list[Task], workers: int, exact: bool
+) -> Iterator[Answer]:
+    spawn = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(workers, spawn, _open_evaluator, (statement, exact)) as pool:
         yield from pool.map(_work, tasks)
 
 
 _evaluator: Evaluator | None = None
 
 
-def _open_evaluator(statement: Statement) -> None:
+def _open_evaluator(statement: Statement, exact: bool) -> None:
     global _evaluator  # noqa: PLW0603 - what a process of the pool keeps between its tasks
-    _evaluator = Evaluator(statement)
+    _evaluator = Evaluator(statement, exact)
 
 
 def _work(task: Task) -> Answer:
@@ -93,9 +95,9 @@ def _work(task: Task) -> Answer:
 class Evaluator:
     """Evaluates proofs; keeps the last region's bounds."""
 
-    def __init__(self, statement: Statement) -> None:
+    def __init__(self, statement: Statement, exact: bool) -> None:
         self._statement = statement
-        self._regions = Regions(statement.form)
+        self._regions = Regions(statement.form, exact)
         self._last: tuple[Block, Region] | None = None
 
     def work(self, task: Task) -> Answer:

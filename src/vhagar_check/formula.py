@@ -162,6 +162,10 @@ class Bounds:
         """More than any score can be, in either copy."""
         return float(self._sizes(len(self.network.stages) - 1)[-1].max())
 
+    def entering(self, k: int, boxes: list[Box]) -> list[Box]:
+        """Boxes of what enters ReLU layer k, from boxes of what enters stage k."""
+        return entering(self.network, k, boxes)
+
     def quick(self, layer: int, a: Floats, b: Floats) -> tuple[Floats, Floats]:
         """The quick multipliers. Many neurons see few of the layers below: the others stay 0."""
         hexagons, corners = self.hexagons[layer], self.corners[layer]
@@ -183,7 +187,7 @@ class Bounds:
 
     def copy(self) -> Bounds:
         """The same, to be refined."""
-        found = Bounds(self.network, self.piece)
+        found = type(self)(self.network, self.piece)
         found.hexagons, found.corners = list(self.hexagons), list(self.corners)
         return found
 
@@ -204,7 +208,7 @@ class Bounds:
 
     def cropped(self, seen: Crop) -> Bounds:
         """What is known inside a part of the network."""
-        part = Bounds(seen.network, SeenPiece(self.piece, seen.pixels))
+        part = type(self)(seen.network, SeenPiece(self.piece, seen.pixels))
         for hexagons, corners, units in zip(self.hexagons, self.corners, seen.units, strict=False):
             part.hexagons.append(hexagons.take(units))
             part.corners.append(corners.take(units))
@@ -230,19 +234,19 @@ def from_sides(sides: list[Floats], ratio: float) -> Hexagons:
     return Hexagons(-sides[0], sides[1], -sides[2], sides[3], -sides[4], sides[5], ratio)
 
 
-def quick_bounds(network: Network, piece: Piece) -> Bounds:
+def quick_bounds(network: Network, piece: Piece, kind: type[Bounds] = Bounds) -> Bounds:
     """The hexagons of all neurons: intervals, the formula with quick multipliers, signs.
 
     Of a linear unit only its size and the sign of its gap matter: intervals and signs suffice.
     """
-    bounds = Bounds(network, piece)
+    bounds = kind(network, piece)
     domain = piece.domain
     box = np.full(domain.size, domain.low), np.full(domain.size, domain.high)
     boxes = [box, piece.image]
     rises, falls = piece.rises, piece.falls
     for k in range(len(network.stages) - 1):
         linear = network.linear_units(k)
-        boxes = entering(network, k, boxes)
+        boxes = bounds.entering(k, boxes)
         found = _plain(boxes, piece.ratio, linear)
         alike = np.zeros(len(found.low), dtype=np.bool_)
         if piece.ratio == 1.0:
@@ -275,7 +279,7 @@ def _one_step(bounds: Bounds, k: int, linear: Mask) -> Hexagons:
     ]
     known = [
         (np.where(linear, low, -np.inf), np.where(linear, high, np.inf))
-        for low, high in entering(bounds.network, k, boxes)
+        for low, high in bounds.entering(k, boxes)
     ]
     return _plain(known, bounds.piece.ratio, linear)
 

@@ -15,9 +15,10 @@ from vhagar_check.formula import (
     Choose,
     Decisions,
 )
-from vhagar_check.hexagon import Hexagons, exact_offset
+from vhagar_check.hexagon import exact_offset
 from vhagar_check.layers import HALF_ULP, Floats
-from vhagar_check.regions import EQUAL, ON, PAIR, Region, from_tables
+from vhagar_check.rational import exact_upper, rounded_up
+from vhagar_check.regions import EQUAL, PAIR, Region, from_tables
 
 QUICK, MULTIPLIERS, CONTRADICTION, EMPTY = range(4)
 _BATCH = 256
@@ -115,7 +116,7 @@ class Prover:
         total = sum((Fraction(float(part)) for part in alpha), Fraction(0))
         if total <= 0 or not np.isfinite(float(value)):
             return float(-np.inf) if value == -np.inf else float(np.inf)
-        return _rounded_up(max(Fraction(value) / total, Fraction(0)))
+        return rounded_up(max(Fraction(value) / total, Fraction(0)))
 
     def _contradicted(self, value: float | Fraction, alpha: Floats) -> float:
         """Without alphas, what is bounded is at least 0 wherever the target wins."""
@@ -150,23 +151,9 @@ class Prover:
     def _exact(self, vector: Floats, alpha: Floats, case: Decisions) -> Fraction | float | None:
         """The formula's value in exact arithmetic; None where it is not known."""
         tables, _, mu = self._parts(vector[None])
-        bounds = self._region.bounds
         a, b = self._exact_start(alpha, mu[0])
-        constant = Fraction(0)
-        for k in range(self._last, -1, -1):
-            for layer in reversed(self._network.stages[k]):
-                bias = Exact.of(layer.bias)
-                constant += a.dot(bias) + b.dot(bias)
-                a, b = layer.exact_backward(a), layer.exact_backward(b)
-            if k == 0:
-                break
-            below = self._exact_relu(k - 1, a, b, tables[k - 1], case)
-            if below is None:
-                return float(-np.inf)
-            a, b, paid = below
-            constant += paid
-        support = bounds.piece.exact_support(a, b)
-        return None if support is None else constant + support
+        choice = self._choice(tables)
+        return exact_upper(self._region.bounds, self._last, a, b, choice, case)
 
     def _exact_start(self, alpha: Floats, mu: Floats) -> tuple[Exact, Exact]:
         found = []
@@ -181,34 +168,3 @@ class Prover:
                     row[label] += Fraction(float(weight))
             found.append(Exact.of_fractions(row))
         return found[0], found[1]
-
-    def _exact_relu(
-        self, layer: int, a: Exact, b: Exact, table: tuple[Floats, Floats], case: Decisions
-    ) -> tuple[Exact, Exact, Fraction] | None:
-        hexagons: Hexagons = self._region.bounds.hexagons[layer]
-        status, paid = self._region.status[layer], Fraction(0)
-        linear = hexagons.linear
-        given = iter(zip(table[0][0].tolist(), table[1][0].tolist(), strict=True))
-        p, q = [], []
-        for n, (u, v) in enumerate(zip(a.fractions(), b.fractions(), strict=True)):
-            if status[n] >= PAIR:
-                left, right = (Fraction(part) for part in next(given))
-            else:
-                left, right = (u, v) if status[n] == ON else (Fraction(0), Fraction(0))
-            p.append(left)
-            q.append(right)
-            if linear is not None and linear[n]:
-                continue  # on, and so it costs nothing
-            offset = exact_offset(hexagons, n, case.signs.get((layer, n), {}), (u, v, left, right))
-            if offset is None:
-                return None
-            paid += offset
-        return Exact.of_fractions(p), Exact.of_fractions(q), paid
-
-
-def _rounded_up(value: Fraction) -> float:
-    try:
-        nearest = float(value)
-    except OverflowError:
-        return float(np.inf)
-    return nearest if Fraction(nearest) >= value else float(np.nextafter(nearest, np.inf))

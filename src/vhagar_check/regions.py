@@ -19,6 +19,7 @@ from vhagar_check.formula import Bounds, Choose, directions, from_sides, quick_b
 from vhagar_check.layers import Floats, Indices, Network
 from vhagar_check.moved import identity
 from vhagar_check.pieces import Domain, Piece, Span, part_of
+from vhagar_check.rational import ExactBounds
 
 OFF, ON, PAIR, EQUAL = range(4)
 
@@ -60,8 +61,9 @@ class Region:
 class Regions:
     """Reads regions. The last piece's bounds stay, for other regions of the same piece."""
 
-    def __init__(self, form: Form) -> None:
+    def __init__(self, form: Form, exact: bool = False) -> None:
         self._form = form
+        self._kind = ExactBounds if exact else Bounds
         self._last: tuple[int | None, Span | None, Bounds] | None = None
 
     def read(self, raw: bytes, refined: Iterable[bytes] = ()) -> Region:
@@ -96,7 +98,7 @@ class Regions:
 
     def _bounds(self, number: int | None, network: Network, piece: Piece) -> Bounds:
         if self._last is None or self._last[:2] != (number, piece.span):
-            self._last = number, piece.span, quick_bounds(network, piece)
+            self._last = number, piece.span, quick_bounds(network, piece, self._kind)
         return self._last[2].copy()
 
 

@@ -25,6 +25,7 @@ from vhagar_check.model import read_model
 from vhagar_check.perturbations import pieces
 from vhagar_check.pieces import Domain, Piece
 from vhagar_check.proofs import Question
+from vhagar_check.rational import exact_ceiling
 from vhagar_check.regions import Form
 from vhagar_check.scores import Stated
 from vhagar_check.tree import RECORD, Root, Tree
@@ -133,24 +134,26 @@ class Statement:
         claims = [c for goal, c in self.claims.items() if root.target in (goal, None)]
         return Question(self.source, root.target, min(claims))
 
-    def upper_bounds(self, values: Floats) -> dict[int | None, float]:
+    def ceiling(self, exact: bool = False) -> float:
+        """No input is more confident than this, by interval arithmetic."""
+        low, high = (np.full(self.domain.size, end) for end in (self.domain.low, self.domain.high))
+        if exact:
+            return exact_ceiling(self.network, (low, high), self.source)
+        with np.errstate(all="ignore"):
+            found = confidence_interval(self.network, low, high, self.source)[1]
+        return math.inf if math.isnan(found) else found
+
+    def upper_bounds(self, values: Floats, ceiling: float) -> dict[int | None, float]:
         """Each target's bound: the largest of its pieces', and no more than any confidence."""
         found = self.tree.combine(values)
         by_root = {root: float(found[k]) for k, root in enumerate(self.tree.roots)}
-        low, high = (np.full(self.domain.size, end) for end in (self.domain.low, self.domain.high))
-        with np.errstate(all="ignore"):
-            anyhow = confidence_interval(self.network, low, high, self.source)[1]
-        ceiling = min(by_root.get(Root(None, None), math.inf), _known(anyhow))
+        ceiling = min(by_root.get(Root(None, None), math.inf), ceiling)
         uppers: dict[int | None, float] = {}
         for goal in self.goals:
             numbers = [None] if goal is None else range(len(self.pieces))
             each = [by_root.get(Root(goal, number), math.inf) for number in numbers]
             uppers[goal] = max(min(max(each), ceiling), 0.0)
         return uppers
-
-
-def _known(value: float) -> float:
-    return math.inf if math.isnan(value) else value
 
 
 def _goal(value: Any) -> int | None:

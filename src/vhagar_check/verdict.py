@@ -7,15 +7,19 @@ each search tree's nodes into one of its root.
 
 from __future__ import annotations
 
+import math
 import os
 import struct
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import numpy as np
+
 from vhagar_check.container import scan
 from vhagar_check.errors import Rejected
-from vhagar_check.evaluation import evaluate
+from vhagar_check.evaluation import evaluate, proof_groups
 from vhagar_check.maps import Recorded
+from vhagar_check.rational import exact_work
 from vhagar_check.statement import Statement, toward
 from vhagar_check.witnesses import check_witnesses
 
@@ -31,6 +35,11 @@ _DAMAGE = (
     ValueError,
     struct.error,
 )
+
+# A claim that is missed by no more than this part of the largest confidence, or by this much, may
+# be missed by rounding alone. It is then decided in rational arithmetic, if that takes no more
+# products than this.
+_ROUNDING_SHARE, _ROUNDING_TINY, _MOST_EXACT_PRODUCTS = 1e-9, 2.0**-800, 2**22
 
 
 @dataclass(frozen=True)
@@ -77,10 +86,16 @@ def check(
 def _check(certificate: Path, model: Path, workers: int) -> Verdict:
     blocks = scan(certificate)
     statement = Statement(certificate, model, blocks)
-    blocks = [block for block in blocks if block.tag != "MAPS"]
+    groups = proof_groups([block for block in blocks if block.tag != "MAPS"])
     lowers, ties = check_witnesses(statement)
-    values, count = evaluate(statement, blocks, workers)
-    uppers = statement.upper_bounds(values)
+    values, count = evaluate(statement, groups, workers)
+    ceiling = statement.ceiling()
+    uppers = statement.upper_bounds(values, ceiling)
+    work = exact_work(statement.form.network, len(groups), count)
+    if _missed_by_rounding(uppers, statement.claims, ceiling) and work <= _MOST_EXACT_PRODUCTS:
+        exact, _ = evaluate(statement, groups, workers, exact=True)
+        ceiling = min(ceiling, statement.ceiling(exact=True))
+        uppers = statement.upper_bounds(np.fmin(values, exact), ceiling)
     for goal, claim in statement.claims.items():
         if not uppers[goal] <= claim:
             raise Rejected(
@@ -108,3 +123,12 @@ def _check(certificate: Path, model: Path, workers: int) -> Verdict:
         input_shape=statement.domain.shape,
         scores=statement.scores,
     )
+
+
+def _missed_by_rounding(
+    uppers: dict[int | None, float], claims: dict[int | None, float], ceiling: float
+) -> bool:
+    """Whether some claim is missed, and every one that is by so little that rounding can do it."""
+    missed = [uppers[goal] - claim for goal, claim in claims.items() if not uppers[goal] <= claim]
+    room = _ROUNDING_SHARE * ceiling if math.isfinite(ceiling) else 0.0
+    return bool(missed) and max(missed) <= room + _ROUNDING_TINY
