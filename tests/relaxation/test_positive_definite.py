@@ -6,15 +6,20 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from scipy import sparse
 
-from vhagar.relaxation.positive_definite import _shifted, is_positive_definite
+from vhagar.relaxation.positive_definite import (
+    _shifted,
+    is_positive_definite,
+    is_sparse_positive_definite,
+)
 
 Matrix = np.ndarray
 
 
 def exactly_positive_definite(matrix: Matrix) -> bool:
     """Gaussian elimination over the rationals: all pivots are positive."""
-    rows = [[Fraction(float(entry)) for entry in row] for row in matrix]
+    rows = [[Fraction(entry) for entry in row] for row in matrix.tolist()]
     for k, pivots in enumerate(rows):
         if pivots[k] <= 0:
             return False
@@ -173,3 +178,41 @@ def test_a_factor_with_nan_is_a_failure(monkeypatch):
     for wrong in (np.full((2, 2), np.nan), np.diag([1.0, np.inf]), np.diag([1.0, -1.0])):
         monkeypatch.setattr(np.linalg, "cholesky", lambda _, wrong=wrong: wrong)
         assert not is_positive_definite(np.eye(2))
+
+
+def banded(rng: np.random.Generator, size: int, shift: float) -> sparse.csr_array:
+    """The Gram matrix of a convolution in one dimension, its rows shuffled, plus a shift."""
+    taps = rng.integers(-4, 5, 3).astype(float)
+    columns = sparse.diags_array(taps, offsets=[0, 1, 2], shape=(size, size + 2))
+    gram_matrix = sparse.csr_array(columns @ columns.T) + shift * sparse.eye_array(size)
+    order = rng.permutation(size)
+    return sparse.csr_array(sparse.csr_array(gram_matrix)[order][:, order])
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_sparse_matrix_is_proved_like_a_dense_one(seed):
+    rng = np.random.default_rng(seed)
+    for size in (1, 5, 30, 60):
+        matrix = banded(rng, size, 1e-3)
+        assert is_sparse_positive_definite(matrix)
+        assert not is_sparse_positive_definite(-matrix)
+        smallest = float(np.linalg.eigvalsh(matrix.toarray())[0])
+        assert is_sparse_positive_definite(matrix, 0.999 * smallest)
+        assert not is_sparse_positive_definite(matrix, 1.001 * smallest)
+        assert not is_sparse_positive_definite(matrix, np.nan)
+        for shift in (-1e-12, -1e-14, -1e-15):
+            below = matrix - (smallest - shift) * sparse.eye_array(size)
+            near = sparse.csr_array(below)
+            if size < 10 and is_sparse_positive_definite(near):
+                assert exactly_positive_definite(near.toarray())
+
+
+def test_a_sparse_matrix_with_bad_numbers_is_not_proved():
+    for bad in (np.nan, np.inf):
+        matrix = sparse.eye_array(12).tolil()
+        matrix[3, 4] = matrix[4, 3] = bad
+        assert not is_sparse_positive_definite(sparse.csr_array(matrix))
+    lopsided = sparse.eye_array(12).tolil()
+    lopsided[3, 4] = 0.5
+    with pytest.raises(ValueError, match="symmetric"):
+        is_sparse_positive_definite(sparse.csr_array(lopsided))

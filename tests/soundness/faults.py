@@ -164,8 +164,8 @@ _DEFINITE_TEST = "tests/relaxation/test_positive_definite.py"
 DEFINITENESS = {
     "a factorisation without the shift": _tested(
         _DEFINITE,
-        "    removed = np.full(size, shift * (1 + 8 * _HALF_ULP))",
-        "    removed = np.zeros(size)",
+        "    removed = np.full(len(matrix), _shift(diagonal))",
+        "    removed = np.zeros(len(matrix))",
         f"{_DEFINITE_TEST}::test_the_shift_exceeds_the_error_of_the_factorisation",
     ),
     "a shift for one operation": _tested(
@@ -179,6 +179,34 @@ DEFINITENESS = {
         "    if deviation.ndim:",
         "    if deviation.ndim > 2:",
         f"{_DEFINITE_TEST}::test_an_entrywise_radius_covers_every_matrix_in_it",
+    ),
+}
+_SPECTRAL = "vhagar.relaxation.spectral"
+_SPECTRAL_TESTS = "tests/relaxation/spectral/test_spectral_bound.py"
+SPECTRAL = {
+    "a slope that deviates by less than a half": _tested(
+        f"{_SPECTRAL}.expansion",
+        "picking = _picking(slopes[j]) * 0.5",
+        "picking = _picking(slopes[j]) * 0.25",
+        f"{_SPECTRAL_TESTS}::test_on_a_single_path_the_bound_is_attained",
+    ),
+    "slopes that are taken for 0": _tested(
+        f"{_SPECTRAL}.slopes",
+        "& (second[k].upper <= 0)",
+        "",
+        f"{_SPECTRAL_TESTS}::test_what_is_known_of_slopes_and_changes_holds",
+    ),
+    "a norm without a proof": _tested(
+        f"{_SPECTRAL}.norms",
+        "        if _is_below(gram, square, radius):",
+        "        if square >= 0:",
+        "tests/relaxation/spectral/test_norms.py::test_a_proposal_that_is_too_small_is_not_believed",
+    ),
+    "a layer's way round forgotten": _tested(
+        f"{_SPECTRAL}.bound",
+        "        for i in range(1, j):",
+        "        for i in range(1, min(j, 1)):",
+        f"{_SPECTRAL_TESTS}::test_on_a_single_path_the_bound_is_attained",
     ),
 }
 PERTURBATIONS = {
@@ -650,6 +678,7 @@ OVERLOOKED = {
 FAULTS: dict[str, Fault] = {
     **RELAXATION,
     **DEFINITENESS,
+    **SPECTRAL,
     **PERTURBATIONS,
     **SEARCH,
     **RESULT,

@@ -15,6 +15,9 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
+from scipy.linalg import cholesky_banded
+from scipy.sparse.csgraph import reverse_cuthill_mckee
 
 Array = NDArray[np.float64]
 
@@ -24,6 +27,8 @@ _HALF_ULP = 2.0**-53
 _EXTRA_OPERATIONS = 4
 # More than any absolute error by underflow, even where a library flushes subnormal numbers to 0.
 _UNDERFLOW = 2.0**-1000
+# A banded factorisation is worth its while below this share of the order.
+_NARROW = 3
 
 
 def is_positive_definite(matrix: Array, radius: float | Array = 0.0) -> bool:
@@ -49,27 +54,72 @@ def is_positive_definite(matrix: Array, radius: float | Array = 0.0) -> bool:
         return shifted is not None and _factorises(shifted)
 
 
+def is_sparse_positive_definite(matrix: sparse.csr_array, radius: float = 0.0) -> bool:
+    """As `is_positive_definite`, by a banded factorisation where the matrix allows a narrow band.
+
+    `radius` bounds the spectral norm of the deviation.
+    """
+    whole = sparse.csr_array(matrix, dtype=np.float64)
+    size = whole.shape[0]
+    order = reverse_cuthill_mckee(whole, symmetric_mode=True)
+    place = np.empty(size, dtype=np.int64)
+    place[order] = np.arange(size)
+    entries = sparse.coo_array(whole)
+    rows, columns = place[entries.coords[0]], place[entries.coords[1]]
+    width = int(abs(rows - columns).max(initial=0)) + 1
+    if width * _NARROW > size:
+        return is_positive_definite(whole.toarray(), radius)
+    if not (np.isfinite(entries.data).all() and np.isfinite(radius) and radius >= 0):
+        return False
+    if (whole != whole.T).nnz:
+        raise ValueError("a symmetric matrix is needed; take the same float64 for both halves")
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        found = _scaled_diagonal(whole.diagonal()[order], radius)
+        if found is None:
+            return False
+        diagonal, exponent = found
+        band = np.zeros((width, size))
+        below = rows >= columns
+        rows, columns = rows[below], columns[below]
+        powers = -(exponent[rows] + exponent[columns])
+        band[rows - columns, columns] = np.ldexp(entries.data[below], powers)
+        band[0] = _down(diagonal - _shift(diagonal))
+        return bool(np.isfinite(band).all()) and _band_factorises(band)
+
+
 def _shifted(matrix: Array, deviation: Array) -> Array | None:
     """The scaled matrix minus all that rounding and the deviation can amount to."""
-    size = len(matrix)
-    norm = deviation if deviation.ndim == 0 else np.float64(0.0)
-    diagonal = _down(matrix.diagonal() - norm)
-    if not (diagonal > 0).all():
+    norm = float(deviation) if deviation.ndim == 0 else 0.0
+    found = _scaled_diagonal(matrix.diagonal(), norm)
+    if found is None:
         return None
-    exponent = np.frexp(diagonal)[1] // 2
+    diagonal, exponent = found
     powers = -(exponent[:, None] + exponent[None, :])
     scaled: Array = np.ldexp(matrix, powers)
-    # Between 1/2 and 2, each.
-    diagonal = np.ldexp(diagonal, -2 * exponent)
-    operations = (size + _EXTRA_OPERATIONS) * _HALF_ULP
-    # A sum of n positive numbers errs by less than `operations` relatively, each way.
-    trace = diagonal.sum() * (1 + 2 * operations)
-    shift = operations / (1 - 4 * operations) * trace + size * (size + 8) * _UNDERFLOW
-    removed = np.full(size, shift * (1 + 8 * _HALF_ULP))
+    removed = np.full(len(matrix), _shift(diagonal))
     if deviation.ndim:
         removed = removed + _row_sums(np.ldexp(np.maximum(deviation, deviation.T), powers))
     np.fill_diagonal(scaled, _down(diagonal - removed * (1 + 4 * _HALF_ULP)))
     return scaled if np.isfinite(scaled).all() else None
+
+
+def _scaled_diagonal(diagonal: Array, norm: float) -> tuple[Array, NDArray[np.int32]] | None:
+    """The diagonal minus a norm, scaled to between 1/2 and 2, and the powers of two taken out."""
+    lower = _down(diagonal - norm)
+    if not (lower > 0).all():
+        return None
+    exponent = np.frexp(lower)[1] // 2
+    return np.ldexp(lower, -2 * exponent), exponent
+
+
+def _shift(diagonal: Array) -> float:
+    """More than the norm of what rounding does to a factorisation."""
+    size = len(diagonal)
+    operations = (size + _EXTRA_OPERATIONS) * _HALF_ULP
+    # A sum of n positive numbers errs by less than `operations` relatively, each way.
+    trace = float(diagonal.sum()) * (1 + 2 * operations)
+    shift = operations / (1 - 4 * operations) * trace + size * (size + 8) * _UNDERFLOW
+    return shift * (1 + 8 * _HALF_ULP)
 
 
 def _row_sums(radius: Array) -> Array:
@@ -87,6 +137,15 @@ def _factorises(matrix: Array) -> bool:
         return False
     # Some libraries let NaN pass.
     return bool(np.isfinite(factor).all() and (factor.diagonal() > 0).all())
+
+
+def _band_factorises(band: Array) -> bool:
+    """As `_factorises`, for the lower diagonals `(width, size)` of a band."""
+    try:
+        factor = cholesky_banded(band, lower=True, check_finite=False)
+    except np.linalg.LinAlgError:
+        return False
+    return bool(np.isfinite(factor).all() and (factor[0] > 0).all())
 
 
 def _down(values: Array) -> Array:

@@ -1,0 +1,9 @@
+"""Bounds on the difference of the copies by spectral norms, for networks of any width."""
+
+from vhagar.relaxation.spectral.bound import (
+    SpectralProof,
+    spectral_bounds,
+    spectral_difference_bound,
+)
+
+__all__ = ["SpectralProof", "spectral_bounds", "spectral_difference_bound"]

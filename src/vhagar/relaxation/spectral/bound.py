@@ -1,0 +1,166 @@
+"""The spectral bound on how far the source's lead over a target can shift between the copies.
+
+An attacked input's confidence is at most `g(x) - g(x_p)` with `g` the source's score minus the
+target's, because `g(x_p) <= 0`. With the expansion of that difference (`expansion.py`) and positive
+scalings `d_k` for the free units of ReLU layer k, the deviation `a_k = diag(e) (s_k - s_p_k) / 2`
+of the layer from its middle slopes satisfies
+
+    |d_k a_k|  <=  r_k  :=  N(0, k) |c_k|  +  sum over i < k of N(i, k) r_i
+
+where `N(i, k)` is a bound on the norm of `diag(d_k) block(i, k) diag(1/d_i)`, and `c_k` are
+scalings of the input's coordinates, which are between -1 and 1. Then
+
+    g(x) - g(x_p)  <=  support of the linear part  +  sum over k of |v_k / d_k| r_k
+
+with `v_k` the coefficients of layer k's deviation in `g`. This holds for all positive scalings.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vhagar.network import Network
+from vhagar.perturbation import AbstractPiece
+from vhagar.problem import Problem
+from vhagar.relaxation.spectral.expansion import Chain, Expansion, expand
+from vhagar.relaxation.spectral.norms import norm_bound
+from vhagar.relaxation.spectral.scalings import Scalings, ScalingSearch
+from vhagar.relaxation.spectral.slopes import InputChange, input_change, layer_slopes
+
+Array = NDArray[np.float64]
+
+# More than the relative error of the few operations between proved norms and the bound.
+_ROUNDING = 2.0**-40
+_UNDERFLOW = 2.0**-800
+# Steps of the search for scalings, unless told otherwise.
+_STEPS = 40
+
+
+@dataclass(frozen=True, eq=False)
+class SpectralProof:
+    """What a spectral bound rests on: the scalings; everything else follows from the problem."""
+
+    upper: float
+    scalings: Scalings
+
+    def numbers(self) -> Array:
+        """The scalings in the order of certificates: of all layers, then of the inputs."""
+        parts = (*self.scalings.layers, *self.scalings.inputs)
+        return np.concatenate([part.astype(np.float64) for part in parts] or [np.zeros(0)])
+
+
+class SpectralBounder:
+    """Bounds of one piece for several targets; more steps make them tighter."""
+
+    def __init__(
+        self, network: Network, piece: AbstractPiece, source: int, targets: Sequence[int]
+    ) -> None:
+        self._piece = piece
+        self._change = input_change(piece)
+        slopes = layer_slopes(network, piece, self._change)
+        self._expansion = expand(network, self._change, slopes)
+        self._leads = [_lead(network.classes, source, target) for target in targets]
+        self._search: ScalingSearch | None = None
+        if self._expansion is not None:
+            self._search = ScalingSearch(self._expansion, self._rows(self._expansion))
+
+    def _rows(self, expansion: Expansion) -> tuple[Array, ...]:
+        chains = expansion.to_scores[1:]
+        return tuple(np.stack([chain.pull(lead) for lead in self._leads]) for chain in chains)
+
+    def bounds(
+        self, steps: int, should_stop: Callable[[], bool] = lambda: False
+    ) -> list[SpectralProof | None]:
+        """Take steps, then prove a bound for each target; None where there is none."""
+        if self._expansion is None or self._search is None:
+            return [None] * len(self._leads)
+        with np.errstate(all="ignore"):
+            self._search.steps(steps, should_stop)
+        if should_stop():
+            return [None] * len(self._leads)
+        scalings = self._search.scalings()
+        uppers = difference_bounds(
+            self._expansion, self._piece, self._change, self._leads, scalings
+        )
+        return [SpectralProof(u, scalings) if math.isfinite(u) else None for u in uppers]
+
+
+def spectral_bounds(
+    problem: Problem,
+    root: int,
+    targets: Sequence[int],
+    steps: int = _STEPS,
+    should_stop: Callable[[], bool] = lambda: False,
+) -> list[SpectralProof | None]:
+    """Upper bounds on the source's confidence where a piece leads to each of the targets."""
+    bounder = SpectralBounder(problem.network, problem.pieces[root], problem.source, targets)
+    return bounder.bounds(steps, should_stop)
+
+
+def spectral_difference_bound(
+    problem: Problem, root: int, target: int, steps: int = _STEPS
+) -> SpectralProof | None:
+    """An upper bound on the source's confidence where a piece leads to a target; None: unknown."""
+    return spectral_bounds(problem, root, [target], steps)[0]
+
+
+def difference_bounds(
+    expansion: Expansion,
+    piece: AbstractPiece,
+    change: InputChange,
+    leads: Sequence[Array],
+    scalings: Scalings,
+) -> list[float]:
+    """The bound for each lead `(classes,)`, proved from the scalings; infinity proves nothing."""
+    layers = [part.astype(np.float64) for part in scalings.layers]
+    inputs = [part.astype(np.float64) for part in scalings.inputs]
+    if not all(bool(np.isfinite(part).all() and (part > 0).all()) for part in layers + inputs):
+        return [math.inf] * len(leads)
+    reach: list[float] = []
+    for j, left in enumerate(layers, 1):
+        start = norm_bound(expansion.blocks[0, j], left, inputs[j - 1])
+        total = start * float(np.sqrt((inputs[j - 1] ** 2).sum()))
+        for i in range(1, j):
+            total += norm_bound(expansion.blocks[i, j], left, layers[i - 1]) * reach[i - 1]
+        reach.append(total * (1 + _ROUNDING))
+    return [_total(expansion, piece, change, lead, layers, reach) for lead in leads]
+
+
+def _total(
+    expansion: Expansion,
+    piece: AbstractPiece,
+    change: InputChange,
+    lead: Array,
+    layers: Sequence[Array],
+    reach: Sequence[float],
+) -> float:
+    with np.errstate(all="ignore"):
+        first, *others = expansion.to_scores
+        coefficients, error = _pulled(first, lead)
+        linear = float(piece.support(coefficients[None], -coefficients[None]).value[0])
+        total = linear + _ROUNDING * abs(linear)
+        total += float((error * change.magnitude).sum()) * (1 + _ROUNDING)
+        for chain, scaling, most in zip(others, layers, reach, strict=True):
+            row, error = _pulled(chain, lead)
+            largest = (abs(row) + error) / scaling
+            total += float(np.sqrt((largest**2).sum())) * most * (1 + _ROUNDING) + _UNDERFLOW
+        total += _ROUNDING * abs(total)
+    return total if math.isfinite(total) else math.inf
+
+
+def _pulled(chain: Chain, lead: Array) -> tuple[Array, Array]:
+    """The lead's coefficients before a chain, and how far rounding can have moved each."""
+    row = chain.pull(lead)
+    error = chain.relative_error * chain.absolute().pull(abs(lead)) * (1 + 1e-6)
+    return row, np.asarray(error + _UNDERFLOW)
+
+
+def _lead(classes: int, source: int, target: int) -> Array:
+    lead = np.zeros(classes)
+    lead[source], lead[target] = 1.0, -1.0
+    return lead

@@ -1,0 +1,100 @@
+"""Proved upper bounds on the spectral norm of a scaled block.
+
+`|B| <= sqrt(g)` is proved by `g I - B B'` (or `B'B`, whichever is smaller) being positive definite:
+Rump's shifted Cholesky factorisation, banded where the block is a convolution. What an eigenvalue
+routine says is only a proposal for `g`.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy.sparse.linalg import ArpackError, eigsh
+
+from vhagar.relaxation.positive_definite import is_positive_definite, is_sparse_positive_definite
+from vhagar.relaxation.spectral.expansion import HALF_ULP, Block, Matrix
+
+Array = NDArray[np.float64]
+
+# How far above the proposed largest eigenvalue the proof is tried, one after the other.
+_SLACKS = (1e-5, 1e-3, 3e-2)
+# Gram matrices up to this order have all their eigenvalues computed; above it, only the largest.
+_SMALL = 400
+# More than any absolute error by underflow in the products of a block.
+_UNDERFLOW = 2.0**-800
+
+
+def scaled(block: Block, left: Array, right: Array) -> Matrix:
+    """`diag(left) block diag(1 / right)`, rounded."""
+    matrix = block.matrix
+    if not sparse.issparse(matrix):
+        return np.asarray(left[:, None] * matrix / right)
+    return sparse.csr_array(sparse.diags_array(left) @ matrix @ sparse.diags_array(1 / right))
+
+
+def norm_bound(block: Block, left: Array, right: Array) -> float:
+    """A proved upper bound on the norm of `diag(left) block diag(1 / right)`; may be infinite."""
+    if 0 in block.matrix.shape:
+        return 0.0
+    with np.errstate(all="ignore"):
+        matrix = scaled(block, left, right)
+        size = block.chain.size(left, 1 / right)
+        rounding = block.chain.relative_error * math.sqrt(size) + _UNDERFLOW
+        square = _largest_square(matrix, size)
+        bound: float = (math.sqrt(square) + rounding) * (1 + 8 * HALF_ULP)
+    return bound if math.isfinite(bound) else math.inf
+
+
+def _largest_square(matrix: Matrix, size: float) -> float:
+    """A proved bound on the square of the norm of a float64 matrix.
+
+    `size` is no less than the square of the norm of its absolute values.
+    """
+    wide = matrix.shape[0] <= matrix.shape[1]
+    one, other = (matrix, matrix.T) if wide else (matrix.T, matrix)
+    gram = one @ other
+    inner = one.shape[1]
+    radius = 4 * (inner + 8) * HALF_ULP * size + _UNDERFLOW
+    if not math.isfinite(radius):
+        return math.inf
+    if sparse.issparse(gram):
+        lower = sparse.tril(gram)
+        gram = sparse.csr_array(lower + sparse.tril(gram, -1).T)
+    else:
+        gram = np.tril(gram) + np.tril(gram, -1).T
+    largest = _proposed(gram)
+    for slack in _SLACKS:
+        square: float = largest * (1 + slack) + 2 * radius
+        if _is_below(gram, square, radius):
+            return square
+    return size
+
+
+def _proposed(gram: Matrix) -> float:
+    """About the largest eigenvalue; trusted for nothing."""
+    order = gram.shape[0]
+    if order <= _SMALL:
+        whole = gram.toarray() if sparse.issparse(gram) else gram
+        return float(np.linalg.eigvalsh(whole)[-1])
+    start = np.ones(order)
+    try:
+        return float(eigsh(gram, k=1, tol=1e-6, v0=start, return_eigenvectors=False)[0])
+    except ArpackError:
+        return math.nan
+
+
+def _is_below(gram: Matrix, square: float, radius: float) -> bool:
+    """Whether `square` is proved to be above all eigenvalues of matrices within the radius."""
+    if not math.isfinite(square):
+        return False
+    # The diagonal's subtraction rounds, too.
+    more = radius + 4 * HALF_ULP * square
+    if sparse.issparse(gram):
+        rest = sparse.csr_array(square * sparse.eye_array(gram.shape[0]) - gram)
+        return is_sparse_positive_definite(rest, more)
+    negative = -np.asarray(gram)
+    np.fill_diagonal(negative, square + negative.diagonal())
+    return is_positive_definite(negative, more)

@@ -1,0 +1,109 @@
+"""What is known of the slopes between the copies, and of the change of the input.
+
+For every pair of inputs and every unit, `z - z_p = slope * (s - s_p)` with a slope between 0 and 1.
+It is 1 for linear units and where both copies are always on, 0 where both are always off, and
+irrelevant, so 0 as well, where the copies are always equal.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vhagar.network import Network, Relu
+from vhagar.perturbation import AbstractPiece
+from vhagar.relaxation.interval import Bounds, network_bounds
+from vhagar.relaxation.stages import stages_of
+
+Array = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+# Entries of one batch of start coefficients for the piece's support.
+_BATCH_ENTRIES = 2_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class LayerSlopes:
+    """Of one ReLU layer: the slopes that are 1, and those that can be anything from 0 to 1."""
+
+    on: Mask
+    free: Mask
+
+    @property
+    def middle(self) -> Array:
+        """The middle of each slope's range; the free ones reach half as far to either side."""
+        return np.where(self.on, 1.0, np.where(self.free, 0.5, 0.0))
+
+
+@dataclass(frozen=True, eq=False)
+class InputChange:
+    """`x - x_p`, entry by entry between bounds `(size,)`, which are rounded outward."""
+
+    lower: Array
+    upper: Array
+
+    @property
+    def middle(self) -> Array:
+        """Exact where the bounds are opposite numbers; else within an ulp of the middle."""
+        return (self.lower + self.upper) / 2
+
+    @property
+    def radius(self) -> Array:
+        """From the middle, at least as far as either end."""
+        middle = self.middle
+        far = np.maximum(self.upper - middle, middle - self.lower)
+        return np.where(far == 0, 0.0, np.nextafter(far, np.inf))
+
+    @property
+    def magnitude(self) -> Array:
+        return np.maximum(abs(self.lower), abs(self.upper))
+
+
+def input_change(piece: AbstractPiece) -> InputChange:
+    """Bounds on `x - x_p` over a piece: its support in the direction of every pixel."""
+    size = piece.domain.size
+    rises, falls = piece.changes()
+    lower, upper = np.zeros(size), np.zeros(size)
+    moving = np.flatnonzero(rises | falls)
+    step = max(1, _BATCH_ENTRIES // size)
+    for begin in range(0, len(moving), step):
+        pixels = moving[begin : begin + step]
+        unit = np.zeros((len(pixels), size))
+        unit[np.arange(len(pixels)), pixels] = 1.0
+        upper[pixels] = piece.support(unit, -unit).value
+        lower[pixels] = -piece.support(-unit, unit).value
+    # What never rises from `x` to `x_p` has no negative difference, whatever rounding says.
+    return InputChange(np.where(rises, lower, np.maximum(lower, 0.0)), _capped(upper, falls))
+
+
+def _capped(upper: Array, falls: Mask) -> Array:
+    return np.where(falls, upper, np.minimum(upper, 0.0))
+
+
+def layer_slopes(
+    network: Network, piece: AbstractPiece, change: InputChange
+) -> tuple[LayerSlopes, ...]:
+    """What interval arithmetic knows of the slopes of every ReLU layer."""
+    domain = piece.domain
+    box = Bounds(np.full(domain.size, domain.lower), np.full(domain.size, domain.upper))
+    first, second = (
+        [inputs, *network_bounds(network, inputs)]
+        for inputs in (box, Bounds(*piece.image_bounds()))
+    )
+    reached = change.magnitude > 0
+    stages = iter(stages_of(network))
+    found = []
+    for k, layer in enumerate(network.layers):
+        if not isinstance(layer, Relu):
+            continue
+        for linear in next(stages).layers:
+            weights = linear.mapped(lambda weight: (weight != 0).astype(np.float64))
+            reached = weights.times(reached[None].astype(np.float64))[0] > 0
+        linear_units = np.zeros(layer.in_size, np.bool_) if layer.linear is None else layer.linear
+        always_on = linear_units | ((first[k].lower >= 0) & (second[k].lower >= 0))
+        always_off = ~linear_units & (first[k].upper <= 0) & (second[k].upper <= 0)
+        found.append(LayerSlopes(always_on & reached, reached & ~always_on & ~always_off))
+        reached = reached & ~always_off
+    return tuple(found)

@@ -1,0 +1,79 @@
+"""No norm exceeds its proved bound: compared in exact arithmetic."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from vhagar.relaxation.spectral import norms
+from vhagar.relaxation.spectral.expansion import Block, Chain
+from vhagar.relaxation.spectral.norms import norm_bound
+
+from ...oracle.exact import rationals
+from ..test_positive_definite import exactly_positive_definite
+
+Rng = np.random.Generator
+
+
+def chain(rng: Rng, dense: bool) -> Block:
+    sizes = rng.integers(1, 6, 4)
+    factors = []
+    for rows, columns in zip(sizes[1:], sizes[:-1], strict=True):
+        factor = rng.normal(size=(rows, columns)) * 10.0 ** rng.integers(-3, 4)
+        factor *= rng.random(factor.shape) < 0.7
+        factors.append(factor if dense else sparse.csr_array(factor))
+    product = factors[0]
+    for factor in factors[1:]:
+        product = factor @ product
+    return Block(product, Chain(tuple(factors)))
+
+
+@pytest.mark.parametrize("dense", [True, False])
+@pytest.mark.parametrize("seed", range(12))
+def test_the_bound_holds_exactly_and_is_tight(seed: int, dense: bool) -> None:
+    rng = np.random.default_rng([seed, dense])
+    for _ in range(4):
+        block = chain(rng, dense)
+        rows, columns = block.matrix.shape
+        left = np.exp(rng.normal(size=rows)).astype(np.float32).astype(float)
+        right = np.exp(rng.normal(size=columns)).astype(np.float32).astype(float)
+        bound = norm_bound(block, left, right)
+        whole = rationals(np.eye(columns))
+        for factor in block.chain.factors:
+            plain = factor.toarray() if sparse.issparse(factor) else factor
+            whole = rationals(plain) @ whole
+        exact = rationals(left)[:, None] * whole / rationals(right)
+        square = Fraction(bound) ** 2
+        gram = exact @ exact.T
+        # Semidefinite: with anything more it is definite.
+        for k in range(rows):
+            gram[k, k] = gram[k, k] - square - Fraction(1, 10**60)
+        assert exactly_positive_definite(-gram)
+        true = float(np.linalg.norm(exact.astype(float), 2)) if exact.size else 0.0
+        assert bound <= true * (1 + 1e-3) + 1e-12
+
+
+def test_a_proposal_that_is_too_small_is_not_believed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The eigenvalue routine may say what it likes."""
+    matrix = np.random.default_rng(3).normal(size=(4, 6))
+    block = Block(matrix, Chain((matrix,)))
+    rows, columns = matrix.shape
+    true = float(np.linalg.norm(matrix, 2))
+    for wrong in (0.0, 0.5 * true**2, math.nan, math.inf, -1.0):
+        monkeypatch.setattr(norms, "_proposed", lambda _, wrong=wrong: wrong)
+        assert norm_bound(block, np.ones(rows), np.ones(columns)) >= true
+
+
+def test_an_empty_block_has_norm_zero() -> None:
+    block = Block(np.zeros((0, 3)), Chain((np.zeros((0, 3)),)))
+    assert norm_bound(block, np.ones(0), np.ones(3)) == 0.0
+
+
+def test_numbers_beyond_float64_give_no_bound() -> None:
+    matrix = np.full((2, 2), 1e200)
+    block = Block(matrix, Chain((matrix,)))
+    assert norm_bound(block, np.full(2, 1e200), np.full(2, 1e-200)) == math.inf
