@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import argparse
+from typing import TYPE_CHECKING
 
 from vhagar.cli import arguments as types
-from vhagar.cli import verify
 from vhagar.options import ATTACK_PARTS
+
+if TYPE_CHECKING:
+    from vhagar.cli.session import Outcome
 
 HELP = "lower bound only: find the most confident input that can be attacked"
 
@@ -23,7 +26,7 @@ example:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `vhagar attack`."""
-    parser.set_defaults(command=verify.run, percent=False)
+    parser.set_defaults(command=run)
     types.add_model(parser)
     types.add_question(parser)
     parser.add_argument(
@@ -36,3 +39,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     types.add_without(parser, "the attack", ", ".join(ATTACK_PARTS))
     types.add_common(parser, timeout=10.0)
+
+
+def run(arguments: argparse.Namespace) -> Outcome:
+    """Attack, display, and write the requested files."""
+    from vhagar.cli.session import Outputs, run_session
+
+    engine, options = types.engine(arguments), types.options(arguments)
+    outputs = Outputs(arguments.json, arguments.plot)
+    outputs.check(arguments.model)
+    return run_session(types.problem(arguments), engine, options, arguments.timeout, outputs)

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 EXIT_ANSWERED = 0
 EXIT_BAD_INPUT = 2
+EXIT_VIOLATED = 3
+EXIT_UNDECIDED = 4
 EXIT_INTERRUPTED = 130
 
 _DESCRIPTION = """\
@@ -45,6 +47,8 @@ exit codes:
   0    answered, even if time ran out before the interval closed
   1    inspect: the model uses unsupported operators
   2    bad input, or a file that cannot be read or written
+  3    verify: a requirement (--require) is violated, with proof
+  4    verify: a requirement is undecided
   130  interrupted (Ctrl-C or SIGTERM); the interval reached so far is printed
 """
 
@@ -84,6 +88,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _exit_code(outcome: Outcome | int) -> int:
     from vhagar.result import Status
+    from vhagar.result.requirement import Judgement
 
     if isinstance(outcome, int):
         return outcome
@@ -92,7 +97,11 @@ def _exit_code(outcome: Outcome | int) -> int:
         _complain(failure)
     if outcome.failures:
         return EXIT_BAD_INPUT
-    return EXIT_INTERRUPTED if outcome.result.status is Status.INTERRUPTED else EXIT_ANSWERED
+    if outcome.result.status is Status.INTERRUPTED:
+        return EXIT_INTERRUPTED
+    if Judgement.VIOLATED in outcome.judgements:
+        return EXIT_VIOLATED
+    return EXIT_UNDECIDED if Judgement.UNDECIDED in outcome.judgements else EXIT_ANSWERED
 
 
 def _complain(message: str) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from vhagar.options import Options
 from vhagar.problem import Problem
 from vhagar.result import ProgressError, Result, Status
 from vhagar.result.figure import draw, figure_data, figure_format
+from vhagar.result.requirement import Judgement, Requirement
 from vhagar.result.serialize import check_writable, write_json
 from vhagar.result.words import details
 from vhagar.search import AbstractEngine
@@ -47,10 +48,11 @@ class Outputs:
 
 @dataclass(frozen=True)
 class Outcome:
-    """The result of a run, and the files that could not be written."""
+    """The result of a run, the files that could not be written, and what was demanded of it."""
 
     result: Result
     failures: tuple[str, ...]
+    judgements: tuple[Judgement, ...] = ()
 
 
 def run_session(
@@ -61,6 +63,7 @@ def run_session(
     outputs: Outputs = Outputs(),  # noqa: B008 (frozen)
     percent: bool = False,
     covering: bool = False,
+    requirements: Sequence[Requirement] = (),
 ) -> Outcome:
     """Search, display, write the files and print the answer; `covering`, also for a data set."""
     # Invalid options are reported before anything is displayed.
@@ -76,10 +79,11 @@ def run_session(
     if covering:
         left = None if timeout is None else begun + timeout - time.monotonic()
         result = with_coverage(result, options.dataset, left)
-    failures = _deliver(screen, result, outputs)
+    failures = _deliver(screen, result, outputs, requirements)
     if options.certificate is not None and result.certificate is None:
         failures = (f"there is no certificate {options.certificate}", *failures)
-    return Outcome(result, failures)
+    judgements = tuple(requirement.judge(result) for requirement in requirements)
+    return Outcome(result, failures, judgements)
 
 
 def _search(
@@ -124,13 +128,19 @@ def _search_with_percent(
     return replace(result, status=status, notes=notes, max_confidence=largest.interval)
 
 
-def _deliver(screen: AbstractScreen, result: Result, outputs: Outputs) -> tuple[str, ...]:
+def _deliver(
+    screen: AbstractScreen,
+    result: Result,
+    outputs: Outputs,
+    requirements: Sequence[Requirement] = (),
+) -> tuple[str, ...]:
     """Write the files, then print the answer even if writing failed."""
     writers: list[tuple[Path | None, Callable[[Path], None]]] = [
         (outputs.json, lambda path: write_json(result, path)),
         (outputs.plot, lambda path: draw(figure_data(result), path)),
     ]
     rows, failures = details(result), []
+    rows += [("required", requirement.words(result)) for requirement in requirements]
     try:
         for path, write in writers:
             if path is None:

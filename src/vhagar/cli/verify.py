@@ -6,6 +6,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from vhagar.cli import arguments as types
+from vhagar.errors import InvalidInput
 
 if TYPE_CHECKING:
     from vhagar.cli.session import Outcome
@@ -49,6 +50,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="also compute the maximal confidence, and give the bounds as percentages of it",
     )
+    parser.add_argument(
+        "--require",
+        action="append",
+        default=[],
+        metavar="R",
+        help='"upper<=5", "coverage>=0.6" or "closed"; repeatable. Exit code 3 if a requirement is '
+        "violated, 4 if one is undecided",
+    )
     types.add_engine(parser)
     types.add_common(parser)
 
@@ -56,11 +65,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> Outcome:
     """Verify, display, and write the requested files."""
     from vhagar.cli.session import Outputs, run_session
+    from vhagar.result.requirement import parse_requirement
 
+    requirements = [parse_requirement(text) for text in arguments.require]
+    if arguments.dataset is None and any(each.quantity == "coverage" for each in requirements):
+        raise InvalidInput("coverage is the share of a data set; give it with --dataset")
     engine, options = types.engine(arguments), types.options(arguments)
     outputs = Outputs(arguments.json, arguments.plot)
     outputs.check(arguments.model, options.certificate)
     problem = types.problem(arguments)
     return run_session(
-        problem, engine, options, arguments.timeout, outputs, arguments.percent, covering=True
+        problem,
+        engine,
+        options,
+        arguments.timeout,
+        outputs,
+        arguments.percent,
+        covering=True,
+        requirements=requirements,
     )
