@@ -11,6 +11,7 @@ from vhagar.options import Options
 from vhagar.problem import Problem
 from vhagar.reduction import REDUCTIONS, AbstractReduction
 from vhagar.result import Run
+from vhagar.runtime.deadline import Deadline
 from vhagar.runtime.devices import check_device
 
 
@@ -53,8 +54,8 @@ class AbstractEngine(ABC):
         return nullcontext()
 
     @abstractmethod
-    def search(self, run: Run, deadline: float) -> bool:
-        """Search until closed, exhausted, or `time.monotonic()` passes the deadline.
+    def search(self, run: Run, deadline: Deadline) -> bool:
+        """Search until closed, exhausted, or the deadline; returns whether the time ran out.
 
-        Returns whether the time ran out.
+        Every phase polls the deadline, and no solver is called without a limit.
         """

@@ -23,6 +23,7 @@ from vhagar.result import BoundKind, Interval, Known, ProgressError, Result, Run
 from vhagar.result.known import offer_known
 from vhagar.result.live import notebook_bar
 from vhagar.result.run import OnProgress
+from vhagar.runtime.deadline import Deadline, OutOfTime
 from vhagar.search import AbstractEngine
 from vhagar.search.branch_and_bound import Bab
 
@@ -181,7 +182,7 @@ def run_engine(
     if timeout is not None and (math.isnan(timeout) or timeout < 0):
         raise InvalidInput(f"the timeout must be a number of seconds, not {timeout}")
     engine.check(options)
-    deadline = time.monotonic() + (math.inf if timeout is None else timeout)
+    deadline = Deadline.after(timeout)
     reductions = engine.reductions(problem, options)
     run = Run(problem, options, on_progress, bounds, reductions, engine.name)
     stopped: Status | None = None
@@ -193,6 +194,8 @@ def run_engine(
             with run.phase("search"):
                 if engine.search(run, deadline):
                     stopped = Status.TIMEOUT
+    except OutOfTime:
+        stopped = Status.TIMEOUT
     except KeyboardInterrupt:
         stopped = Status.INTERRUPTED
     result = run.result(stopped)

@@ -17,6 +17,7 @@ from vhagar.attack.incumbents import AttackFound
 from vhagar.attack.worker import AttackJob, HintsFound, StopAttack
 from vhagar.options import Options
 from vhagar.result import Run, Witness, WitnessCheck
+from vhagar.runtime.deadline import NEVER
 from vhagar.runtime.pool import Finished
 
 from ..scripted_pool import ScriptedPool
@@ -54,7 +55,7 @@ def concurrent_attack(
 ) -> tuple[Run, ConcurrentAttack]:
     run = Run(problem, Options())
     schedule = AttackSchedule(share=0.5, most=10.0, after=more.pop("after", 0.0))
-    return run, ConcurrentAttack(run, pool, OPTIONS, schedule, math.inf, **more)
+    return run, ConcurrentAttack(run, pool, OPTIONS, schedule, NEVER, **more)
 
 
 def test_it_joins_once_and_when_it_is_due(corner: Problem, monkeypatch: pytest.MonkeyPatch) -> None:

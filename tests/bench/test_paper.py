@@ -13,6 +13,7 @@ import pytest
 
 from vhagar import InvalidInput, Network, write_onnx
 from vhagar.network import Affine, Relu
+from vhagar.runtime.deadline import Deadline
 from vhagar.search import AbstractEngine
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "bench"))  # scripts, not a package
@@ -160,7 +161,7 @@ def test_what_a_method_cannot_take_is_said_once(
     class Refusing(AbstractEngine):
         name = "marabou"
 
-        def search(self, run: Any, deadline: float) -> bool:
+        def search(self, run: Any, deadline: Deadline) -> bool:
             raise InvalidInput("linear constraints only")
 
     monkeypatch.setattr(paper, "MarabouEngine", Refusing)

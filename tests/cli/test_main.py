@@ -29,6 +29,7 @@ from vhagar.options import Options
 from vhagar.perturbation import parse
 from vhagar.perturbation.parse import PERTURBATIONS
 from vhagar.result import Run
+from vhagar.runtime.deadline import Deadline
 from vhagar.search import ENGINES
 from vhagar.search.mip.engine import Mip
 
@@ -82,7 +83,7 @@ def engine_that(monkeypatch: pytest.MonkeyPatch) -> Callable[[Action], str]:
         class Engine(AbstractEngine):
             name = "test"
 
-            def search(self, run: Run, deadline: float) -> bool:
+            def search(self, run: Run, deadline: Deadline) -> bool:
                 action(run)
                 return False
 
@@ -256,7 +257,7 @@ def test_options_arrive(model: str, engine_that: Callable[[Action], str]) -> Non
 def test_an_engine_s_own_options_arrive(model: str, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[Mip] = []
 
-    def search(engine: Mip, run: Run, deadline: float) -> bool:
+    def search(engine: Mip, run: Run, deadline: Deadline) -> bool:
         seen.append(engine)
         return False
 

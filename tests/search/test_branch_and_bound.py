@@ -16,7 +16,7 @@ import pytest
 from vhagar import Network, Problem, Progress, Result, Status, max_confidence, verify
 from vhagar.errors import SolverFailure
 from vhagar.network import Affine, Relu
-from vhagar.search import search as engine
+from vhagar.search import search_pool
 from vhagar.search.bounders.gpu import beside
 from vhagar.search.bounders.gpu import worker as gpu_worker
 from vhagar.search.branch_and_bound import Bab
@@ -131,14 +131,21 @@ def test_killed_workers_take_nothing_with_them(
 
 
 JOBS = """
+import time
+
+from vhagar.search import primal_heuristic
 from vhagar.search.bounders.gpu.tasks import GpuReady
 from vhagar.search.worker import explore
 
-def fail_in_the_first(argument, channel):
-    if argument[-1] == 0:
+def fail_in_the_first(job, channel):
+    if job.number == 0:
         channel.receive()
         raise ValueError("no idea")
-    explore(argument, channel)
+    explore(job, channel)
+
+def never_return_from_polishing(job, channel):
+    primal_heuristic.polish = lambda *_: time.sleep(10**6)
+    explore(job, channel)
 
 def fail_with_many_nodes(argument, channel):
     channel.send(GpuReady("cpu"))
@@ -161,11 +168,37 @@ def test_an_error_in_a_worker_loses_no_node(
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     jobs = importlib.import_module("failing_jobs")
-    monkeypatch.setattr(engine, "explore", jobs.fail_in_the_first)
+    monkeypatch.setattr(search_pool, "explore", jobs.fail_in_the_first)
     result = verify(problem, timeout=PATIENCE, **TOGETHER)
     assert result.status is Status.CLOSED
     assert agree(result, alone)
     assert result.notes == ("a worker ended early: ValueError: no idea",)
+    assert children_of(os.getpid()) == before
+
+
+@pytest.mark.subprocess
+def test_a_solver_that_never_returns_costs_a_heuristic(
+    problem: Problem,
+    alone: Result,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    children_of: ChildrenOf,
+) -> None:
+    """The workers that wait for it are replaced, and the search ends without polishing."""
+    before = children_of(os.getpid())
+    (tmp_path / "failing_jobs.py").write_text(JOBS)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.delitem(sys.modules, "failing_jobs", raising=False)
+    jobs = importlib.import_module("failing_jobs")
+    monkeypatch.setattr(search_pool, "explore", jobs.never_return_from_polishing)
+    monkeypatch.setattr(search_pool, "_PATIENCE", 1.0)
+    monkeypatch.setattr(search_pool, "_PATIENCE_AT_FIRST", 2.0)
+    result = verify(problem, timeout=PATIENCE, **TOGETHER)
+    assert result.status in (Status.CLOSED, Status.EXHAUSTED)
+    assert agree(result, alone)
+    assert result.upper <= 1.01 * alone.upper
+    assert result.notes == ("a worker did not return and was replaced by one without heuristics",)
     assert children_of(os.getpid()) == before
 
 

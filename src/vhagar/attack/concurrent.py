@@ -16,6 +16,7 @@ from vhagar.attack.options import AttackOptions
 from vhagar.attack.run import AttackResult, attack
 from vhagar.attack.worker import AttackJob, HintsFound, StopAttack, attack_in_worker
 from vhagar.result import Run
+from vhagar.runtime.deadline import Deadline
 from vhagar.runtime.pool import AbstractPool, Finished
 
 Array = NDArray[np.float64]
@@ -57,7 +58,7 @@ class ConcurrentAttack:
         pool: AbstractPool,
         options: AttackOptions,
         schedule: AttackSchedule,
-        deadline: float,
+        deadline: Deadline,
         dataset: Array | None = None,
         offers: bool = True,
     ) -> None:
@@ -77,7 +78,7 @@ class ConcurrentAttack:
         if self._joins is None or now < self._joins:
             return
         self._joins = None
-        seconds = self._schedule.seconds(self._deadline - now)
+        seconds = self._schedule.seconds(self._deadline.left)
         job = AttackJob(self._run.original, self._options, seconds, self._dataset)
         self._pool.start(self.name, (attack_in_worker, job))
 

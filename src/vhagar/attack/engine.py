@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-import time
 from dataclasses import dataclass, replace
 
 from vhagar.attack.concurrent import attack_here, offer
@@ -15,6 +13,7 @@ from vhagar.engine import AbstractEngine
 from vhagar.errors import InvalidInput
 from vhagar.options import ATTACK_PARTS, Options, check_parts
 from vhagar.result import Run
+from vhagar.runtime.deadline import NEVER, Deadline
 from vhagar.runtime.pool import Finished
 from vhagar.runtime.processes import ProcessPool
 
@@ -47,12 +46,12 @@ class Attack(AbstractEngine):
     def name(self) -> str:
         return "paper-attack" if self.paper else "attack"
 
-    def search(self, run: Run, deadline: float) -> bool:
+    def search(self, run: Run, deadline: Deadline) -> bool:
         options = self._options(run.options)
-        if deadline == math.inf and options.rounds is None:
+        if deadline == NEVER and options.rounds is None:
             raise InvalidInput("the attack would never end: give a timeout")
         dataset = named_dataset(run.options, run.original.domain)
-        left = None if deadline == math.inf else max(deadline - time.monotonic(), 0.0)
+        left = None if deadline == NEVER else deadline.left
         job = AttackJob(run.original, options, left, dataset)
         workers = run.options.worker_count
         if workers > 1 and run.options.processes:
@@ -69,20 +68,20 @@ class Attack(AbstractEngine):
         return AttackOptions(seed=options.seed, device=options.device, **dict.fromkeys(off, False))
 
 
-def _run_here(run: Run, job: AttackJob, deadline: float) -> bool:
+def _run_here(run: Run, job: AttackJob, deadline: Deadline) -> bool:
     attack_here(run, job.options, job.timeout, job.dataset)
-    return time.monotonic() > deadline
+    return deadline.passed
 
 
-def _run_in_processes(run: Run, job: AttackJob, count: int, deadline: float) -> bool:
+def _run_in_processes(run: Run, job: AttackJob, count: int, deadline: Deadline) -> bool:
     """Run several attacks with different seeds that share what they find."""
     with ProcessPool() as pool:
         for k in range(count):
             pool.start(k, (attack_in_worker, job_of_worker(job, k)))
         while len(pool) and not run.interval.closed:
-            if time.monotonic() > deadline:
+            if deadline.passed:
                 return True
-            received = pool.next_message(deadline)
+            received = pool.next_message(deadline.at)
             if received is None:
                 run.report()
                 continue
@@ -96,7 +95,7 @@ def _run_in_processes(run: Run, job: AttackJob, count: int, deadline: float) -> 
             elif isinstance(message, Finished) and message.error is not None:
                 run.note(f"an attack ended early: {message.error}")
         # Without a number of rounds, workers end only by timeout, a little before the deadline.
-        return job.options.rounds is None or time.monotonic() > deadline
+        return job.options.rounds is None or deadline.passed
 
 
 def job_of_worker(job: AttackJob, worker: int) -> AttackJob:

@@ -22,6 +22,7 @@ from vhagar.errors import SolverFailure
 from vhagar.perturbation import AbstractPiece
 from vhagar.relaxation.layerwise import TwinBounds, quick_bounds
 from vhagar.relaxation.lp.region_model import RegionModel
+from vhagar.runtime.deadline import NEVER, Deadline
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -41,7 +42,10 @@ _NO_MASS = 1e-7
 class RegionSearch:
     """Searches linear regions by LPs, one for each piece and target; offers all that it finds."""
 
-    def __init__(self, incumbents: Incumbents, rng: np.random.Generator) -> None:
+    def __init__(
+        self, incumbents: Incumbents, rng: np.random.Generator, deadline: Deadline = NEVER
+    ) -> None:
+        self._deadline = deadline
         self._incumbents = incumbents
         self._problem = incumbents.problem
         self._rng = rng
@@ -170,7 +174,9 @@ class RegionSearch:
         key = (target, root, value)
         if key not in self._region_models:
             bounds = self._bounds_of(root, value)
-            self._region_models[key] = RegionModel(self._problem, bounds, target)
+            self._region_models[key] = RegionModel(
+                self._problem, bounds, target, deadline=self._deadline
+            )
         self._region_models.move_to_end(key)
         if len(self._region_models) > _MOST_MODELS:
             self._region_models.popitem(last=False)
@@ -182,7 +188,9 @@ class RegionSearch:
         if key not in self._bounds:
             if value is not None:
                 piece = piece.fixed_at(value)
-            self._bounds[key] = quick_bounds(self._problem.network, piece)
+            self._bounds[key] = quick_bounds(
+                self._problem.network, piece, should_stop=self._deadline.check
+            )
         self._bounds.move_to_end(key)
         if len(self._bounds) > _MOST_MODELS:
             self._bounds.popitem(last=False)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -31,6 +30,7 @@ from vhagar.attack.starts import checked_dataset, hyper_input, more_starts
 from vhagar.errors import InvalidInput, VhagarError
 from vhagar.problem import Problem
 from vhagar.reduction import REDUCTIONS, Reduced, reduce_problem
+from vhagar.runtime.deadline import Deadline, OutOfTime
 from vhagar.runtime.devices import require_torch, torch_device
 
 Array = NDArray[np.float64]
@@ -79,12 +79,13 @@ def attack(
         raise InvalidInput(f"the timeout must be a number of seconds, not {timeout}")
     if timeout is None and options.rounds is None:
         raise InvalidInput("the attack would never end: give a timeout or a number of rounds")
-    deadline = time.monotonic() + (math.inf if timeout is None else timeout)
+    deadline = Deadline.after(timeout)
     # These reductions keep inputs and parameters, so attacks on the reduced problem are attacks on
     # the original one.
     reduced = reduce_problem(problem, REDUCTIONS)
-    rounds = _Rounds(reduced, options, checked_dataset(dataset, problem.domain), on_attack)
-    return rounds.run(lambda: should_stop() or time.monotonic() >= deadline, suggestions)
+    inputs = checked_dataset(dataset, problem.domain)
+    rounds = _Rounds(reduced, options, inputs, on_attack, deadline)
+    return rounds.run(lambda: should_stop() or deadline.passed, suggestions)
 
 
 class _Rounds:
@@ -96,6 +97,7 @@ class _Rounds:
         options: AttackOptions,
         dataset: Array,
         on_attack: OnAttack | None,
+        deadline: Deadline,
     ) -> None:
         self._started = time.monotonic()
         self._problem = reduced.problem
@@ -103,7 +105,7 @@ class _Rounds:
         self._dataset = dataset
         self._rng = np.random.default_rng(options.seed)
         self._incumbents = Incumbents(reduced, on_attack)
-        self._regions = RegionSearch(self._incumbents, self._rng)
+        self._regions = RegionSearch(self._incumbents, self._rng, deadline)
         self._hints: dict[int | None, Hints] = {}
         self._visits: Counter[tuple[int | None, int]] = Counter()
 
@@ -266,5 +268,9 @@ class _Rounds:
                 if should_stop():
                     return
                 self._take(suggestions)
-                if next(search, "over") == "over":
+                try:
+                    over = next(search, "over") == "over"
+                except OutOfTime:
+                    return
+                if over:
                     searches.remove(search)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import numpy as np
 
 from vhagar.attack.local_attack import LocalAttack
@@ -12,6 +10,7 @@ from vhagar.dataset import named_dataset
 from vhagar.engine import AbstractEngine
 from vhagar.errors import InvalidInput
 from vhagar.result import Rejection, Run
+from vhagar.runtime.deadline import Deadline
 
 
 class DatasetEngine(AbstractEngine):
@@ -20,7 +19,7 @@ class DatasetEngine(AbstractEngine):
     name = "dataset"
     uses = frozenset({"dataset"})
 
-    def search(self, run: Run, deadline: float) -> bool:
+    def search(self, run: Run, deadline: Deadline) -> bool:
         problem = run.problem
         dataset = named_dataset(run.options, problem.domain)
         if dataset is None:
@@ -34,7 +33,7 @@ class DatasetEngine(AbstractEngine):
         # The most confident first: the first that can be attacked is the answer.
         order = np.argsort(-sure, kind="stable")[:own]
         for start in range(0, own, CHUNK):
-            if time.monotonic() >= deadline:
+            if deadline.passed:
                 run.note(f"time ran out after the {start} most confident of them")
                 return True
             inputs = dataset[order[start : start + CHUNK]]

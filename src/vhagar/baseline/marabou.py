@@ -16,6 +16,7 @@ from vhagar.baseline.solver import Answer, QueryStatus, require_marabou
 from vhagar.engine import AbstractEngine
 from vhagar.errors import InvalidInput
 from vhagar.result import BoundKind, Rejection, Run
+from vhagar.runtime.deadline import Deadline
 
 # Time for one query at first: a share of the timeout, and at least so many seconds. The paper does
 # not say.
@@ -36,12 +37,12 @@ class MarabouEngine(AbstractEngine):
         require_marabou()
         self._query_timeout = query_timeout
 
-    def search(self, run: Run, deadline: float) -> bool:
+    def search(self, run: Run, deadline: Deadline) -> bool:
         if not run.problem.targets:
             raise InvalidInput("the baseline marabou needs a problem with a perturbation")
         for piece in run.problem.pieces:
             check_linear(piece)
-        limit = self._query_timeout or _first_limit(deadline - time.monotonic())
+        limit = self._query_timeout or _first_limit(deadline.left)
         search, bisection = _Search(run, deadline), Bisection()
         try:
             return _bisect(run, search, bisection, limit, deadline)
@@ -49,8 +50,10 @@ class MarabouEngine(AbstractEngine):
             search.end()
 
 
-def _bisect(run: Run, search: _Search, bisection: Bisection, limit: float, deadline: float) -> bool:
-    while not run.interval.closed and time.monotonic() < deadline:
+def _bisect(
+    run: Run, search: _Search, bisection: Bisection, limit: float, deadline: Deadline
+) -> bool:
+    while not run.interval.closed and not deadline.passed:
         delta = bisection.next(run.interval.lower, run.interval.upper)
         if not run.interval.lower < delta < run.interval.upper:
             return False  # there is no number in between
@@ -72,7 +75,7 @@ class _Search:
     A piece that is proven robust at some delta is robust at every larger one.
     """
 
-    def __init__(self, run: Run, deadline: float) -> None:
+    def __init__(self, run: Run, deadline: Deadline) -> None:
         self._run = run
         self._deadline = deadline
         self._pool = MarabouPool(run.reduced)
@@ -90,14 +93,14 @@ class _Search:
         while (waiting or pool.busy) and self._run.interval.lower < delta:
             while waiting and pool.busy < at_once:
                 # The time of a query starts when it is asked.
-                end = min(time.monotonic() + limit, self._deadline)
+                end = min(time.monotonic() + limit, self._deadline.at)
                 pool.ask(waiting.pop(0), delta, threads, end)
             received = pool.next_answer()
             if received is None:
                 self._run.report()
             else:
                 self._take(*received, delta)
-            if time.monotonic() >= self._deadline:
+            if self._deadline.passed:
                 break
         pool.drop_questions()
         return self._run.interval.lower >= delta or all(b <= delta for b in self._bounds.values())

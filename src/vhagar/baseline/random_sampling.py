@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,6 +16,7 @@ from vhagar.errors import InvalidInput
 from vhagar.perturbation import Domain
 from vhagar.relaxation import Bounds, largest_confidence
 from vhagar.result import Estimate, Run
+from vhagar.runtime.deadline import Deadline
 
 Array = NDArray[np.float64]
 
@@ -71,14 +71,14 @@ class RandomEngine(AbstractEngine):
         self._level = level
         self._ceiling = ceiling
 
-    def search(self, run: Run, deadline: float) -> bool:
+    def search(self, run: Run, deadline: Deadline) -> bool:
         problem = run.problem
         if not problem.targets:
             raise InvalidInput("random sampling needs a problem with a perturbation")
         rng = np.random.default_rng(run.options.seed)
         local, sums = LocalAttack(problem), _Sums()
         try:
-            while sums.drawn < self._samples and time.monotonic() < deadline:
+            while sums.drawn < self._samples and not deadline.passed:
                 count = min(CHUNK, self._samples - sums.drawn)
                 sums = self._more(run, local, rng, count, sums)
         finally:  # what was drawn before Ctrl-C counts

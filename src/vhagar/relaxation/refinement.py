@@ -17,6 +17,7 @@ from vhagar.relaxation.hexagon import Hexagons
 from vhagar.relaxation.layerwise import Refined, TwinBounds
 from vhagar.relaxation.starts import hexagon_directions, hexagons_of, maxima_of, neuron_starts
 from vhagar.relaxation.twin_dual import Choice
+from vhagar.runtime.deadline import NEVER, Deadline
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
@@ -27,7 +28,7 @@ _MOST_STEPPED = 12_000_000
 _STEP, _DECAY = 0.05, 0.95
 
 
-def refine_layer(bounds: TwinBounds, layer: int, steps: int) -> None:
+def refine_layer(bounds: TwinBounds, layer: int, steps: int, deadline: Deadline = NEVER) -> None:
     """Tighten the hexagons of a layer's undecided neurons by first-order steps."""
     if layer < 1:
         return  # the first layer's supports are exact
@@ -42,7 +43,8 @@ def refine_layer(bounds: TwinBounds, layer: int, steps: int) -> None:
     frees = dual.begin(goal)
     entries = len(on_s) * sum(stage.in_size for stage in bounds.stages[1 : layer + 1])
     affordable = max(1, min(steps, _MOST_STEPPED // max(entries, 1)))
-    dual.run(goal, frees, Steps(affordable, _STEP, _DECAY ** max(affordable - 1, 1)))
+    plan = Steps(affordable, _STEP, _DECAY ** max(affordable - 1, 1))
+    dual.run(goal, frees, plan, deadline.check)
     chosen = Multipliers(tuple(free.kept for free in frees))
     refine_by(bounds, layer, undecided, chosen.choice())
 

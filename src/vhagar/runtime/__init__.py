@@ -1,1 +1,1 @@
-"""Worker pools, cores, threads and devices. Knows nothing of networks."""
+"""Worker pools, deadlines, cores, threads and devices. Knows nothing of networks."""

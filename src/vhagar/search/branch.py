@@ -22,8 +22,9 @@ from vhagar.solver.basis import Basis
 
 # Most simplex iterations of one strong-branching LP.
 _TRIAL_ITERATIONS = 2000
-# Simplex iterations of all strong branching: a constant, plus a share of the nodes' own.
-_TRIALS_AT_FIRST, _TRIALS_LATER = 50_000, 0.5
+# Work of all strong branching (simplex iterations times entries of the model): some seconds, plus a
+# share of the nodes' own.
+_TRIALS_AT_FIRST, _TRIALS_LATER = 1e9, 0.5
 # Bases that are kept.
 _MOST_BASES = 4096
 # Position of the challenge's confidence between the lower and the node's upper bound.
@@ -34,13 +35,17 @@ _GOOD, _BETTER = 0.25, 2.0
 
 
 class Brancher:
-    """Keeps what was learnt from earlier branchings, and the bases of LPs to come back to."""
+    """Keeps what was learnt from earlier branchings, and the bases of LPs to come back to.
 
-    def __init__(self, next_number: Callable[[], int]) -> None:
+    `trials` says whether strong branching may solve LPs of its own.
+    """
+
+    def __init__(self, next_number: Callable[[], int], trials: bool = True) -> None:
+        self._trials = trials
         self._next_number = next_number
         self._bases = RecentlyUsed(_MOST_BASES)
         self._pseudocosts: dict[int | None, Pseudocosts] = {}
-        self._iterations = self._trial_iterations = 0
+        self._work = self._trial_work = 0.0
 
     def basis_of(self, node: Node, context: RegionModel) -> Any:
         """Where the node's LP may start."""
@@ -57,9 +62,12 @@ class Brancher:
         known: Basis | None = self._bases.get(number)
         return None if known is None else known.fitted(context.model.layout)
 
+    def count(self, work: float) -> None:
+        """The LP of a node took so much work, of which strong branching may take a share."""
+        self._work += work
+
     def learn(self, node: Node, evaluation: Evaluation, cutoff: float) -> None:
-        """Record the iterations of an evaluated node, and its gain relative to the prediction."""
-        self._iterations += evaluation.answer.iterations
+        """Record an evaluated node's gain relative to the prediction."""
         if node.predicted_gain:
             decision = node.decisions[-1]
             decrease = node.upper - max(evaluation.upper, cutoff)
@@ -129,12 +137,12 @@ class Brancher:
         context = state.context
 
         def trial(candidate: Candidate) -> tuple[Child, Child] | None:
-            if self._trial_iterations > _TRIALS_AT_FIRST + _TRIALS_LATER * self._iterations:
+            if not self._trials or self._trial_work > _TRIALS_AT_FIRST + _TRIALS_LATER * self._work:
                 return None
             found = []
             for child in self.decided(node, candidate):
                 tried = context.evaluate(child.decisions, node.upper, _TRIAL_ITERATIONS, basis)
-                self._trial_iterations += tried.answer.iterations
+                self._trial_work += tried.answer.iterations * context.entries
                 found.append(Child(tried.upper, context.simplex.basis(), tried.proof))
             return found[0], found[1]
 
@@ -161,7 +169,7 @@ class Brancher:
         answer = context.challenge(node.decisions, goal, self._start(node.challenge, context))
         if answer is None:
             return None
-        self._iterations += answer.iterations
+        self._work += answer.iterations * context.entries
         found = state.candidates(answer)
         if not found or min(found[0].gains) < _BETTER * progress * answer.objective:
             return None

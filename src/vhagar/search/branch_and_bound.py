@@ -12,6 +12,7 @@ from vhagar.options import Options
 from vhagar.problem import Problem
 from vhagar.reduction import LINEAR_REDUCTIONS, REDUCTIONS, AbstractReduction
 from vhagar.result import Run
+from vhagar.runtime.deadline import Deadline
 from vhagar.runtime.devices import cuda_is_likely
 from vhagar.search.bounders.size import is_large
 from vhagar.search.proof_tree import recording
@@ -52,7 +53,7 @@ class Bab(AbstractEngine):
         with recording(run) as run.proof:
             yield
 
-    def search(self, run: Run, deadline: float) -> bool:
+    def search(self, run: Run, deadline: Deadline) -> bool:
         search = Search(run, self.attack)
         if is_large(run.problem):
             return search.in_rounds(deadline)
@@ -85,7 +86,7 @@ class FirstOrder(AbstractEngine):
         with recording(run) as run.proof:
             yield
 
-    def search(self, run: Run, deadline: float) -> bool:
+    def search(self, run: Run, deadline: Deadline) -> bool:
         return Search(run, self.attack).in_rounds(deadline)
 
 

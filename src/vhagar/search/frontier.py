@@ -122,11 +122,14 @@ class Frontier:
             del self._lent[worker]
         self.put_back(worker, explored)
 
-    def put_back(self, worker: int, explored: Explored) -> None:
-        """What a worker made of its nodes."""
+    def put_back(self, worker: int, explored: Explored, keeps: bool = False) -> None:
+        """What a worker made of its nodes. Those that are open may stay with it."""
         self._in_flight.pop(worker, None)
-        for node in explored.open:
-            self._push(node)
+        if keeps:
+            self._in_flight[worker] = explored.open
+        else:
+            for node in explored.open:
+                self._push(node)
         self._closed.merge(explored.closed)
         self.explored += explored.nodes
 

@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 from vhagar.errors import SolverFailure
 from vhagar.options import Options
 from vhagar.problem import Problem
-from vhagar.search.bounders.base import AbstractBounder, Branched, Outcome
+from vhagar.runtime.deadline import OutOfTime
+from vhagar.search.bounders.base import AbstractBounder, Bound, Branched, Outcome
 from vhagar.search.incumbent import Incumbent
 from vhagar.search.node import Closed, Node
 from vhagar.search.node_heap import NodeHeap
@@ -32,6 +33,17 @@ class Explored:
     logged: ProofEvents | None = None
 
 
+@dataclass(frozen=True, eq=False)
+class Underway:
+    """A report in between: bounds are better already, and all open nodes stay with the worker."""
+
+    so_far: Explored
+
+
+# Hears of bounds that have become better while there is still much to do with their nodes.
+OnBounds = Callable[[Explored], None]
+
+
 class NodeSolver:
     """Best-first search below some nodes with one bounder, until a quantum is used up."""
 
@@ -48,10 +60,23 @@ class NodeSolver:
         most_nodes: int,
         seconds: float = math.inf,
         should_stop: Callable[[], bool] = lambda: False,
+        on_bounds: OnBounds | None = None,
+        quiet: float = 0.0,
     ) -> Explored:
-        """The best of the given nodes and of their children, until enough is done."""
-        heap = NodeHeap(nodes)
-        explored = self.work(heap, most_nodes, seconds, should_stop)
+        """The best of the given nodes and of their children, until enough is done.
+
+        `on_bounds` hears of bounds that took `quiet` seconds, before their nodes are branched.
+        """
+        heap, told = NodeHeap(nodes), time.monotonic()
+
+        def tell(bounded: list[Node]) -> None:
+            nonlocal told
+            if on_bounds is not None and time.monotonic() - told >= quiet:
+                open_nodes = heap.nodes() + self._left + bounded
+                on_bounds(Explored(open_nodes, self._closed, 0, logged=self._log.report()))
+                told = time.monotonic()
+
+        explored = self.work(heap, most_nodes, seconds, should_stop, tell)
         return replace(explored, open=heap.nodes() + explored.open)
 
     def work(
@@ -60,8 +85,12 @@ class NodeSolver:
         most_nodes: int,
         seconds: float = math.inf,
         should_stop: Callable[[], bool] = lambda: False,
+        on_bounded: Callable[[list[Node]], None] = lambda nodes: None,
     ) -> Explored:
-        """The same with nodes that stay in a heap; open are only those that are left to others."""
+        """The same with nodes that stay in a heap; open are only those that are left to others.
+
+        `on_bounded` hears of nodes with their new bounds before they are branched.
+        """
         self._closed, self._left = Closed(), []
         done, begun, trouble = 0, time.monotonic(), None
         while len(heap) and done < most_nodes:
@@ -71,15 +100,24 @@ class NodeSolver:
             best = [node for node in best if not self._close_if_settled(node)]
             done += len(best)
             try:
-                heap.push(self._expand(best))
+                bounded = self._bounded(best)
+                nodes = [node for node, _ in bounded]
+                if nodes and should_stop():
+                    heap.push(nodes)
+                    break
+                on_bounded(nodes)
+                heap.push(self._branched(bounded))
+            except OutOfTime:
+                heap.push(best)
+                break
             except SolverFailure as failure:
                 for node in best:
                     self._close(node)
                 trouble = str(failure)
         return Explored(self._left, self._closed, done, trouble, self._log.report())
 
-    def _expand(self, nodes: list[Node]) -> list[Node]:
-        """Bound nodes; close them, or replace them by smaller ones."""
+    def _bounded(self, nodes: list[Node]) -> list[tuple[Node, Bound]]:
+        """Nodes with their new bounds, without those that are closed by them."""
         bounds = self._bounder.bound(nodes, self.incumbent)
         bounded = []
         for given, bound in zip(nodes, bounds, strict=True):
@@ -88,6 +126,10 @@ class NodeSolver:
             node = replace(given, upper=bound.upper) if better else given
             if not self._close_if_settled(node):
                 bounded.append((node, bound))
+        return bounded
+
+    def _branched(self, bounded: list[tuple[Node, Bound]]) -> list[Node]:
+        """What replaces nodes: smaller ones, or the same to be bounded again."""
         branched = self._bounder.branch(bounded, self.incumbent) if bounded else []
         children: list[Node] = []
         for (node, _), found in zip(bounded, branched, strict=True):

@@ -15,6 +15,7 @@ from vhagar.reduction.base import Reduced
 from vhagar.relaxation.layerwise import quick_bounds
 from vhagar.relaxation.lp.region_model import Decision, RegionModel
 from vhagar.result import Witness, WitnessCheck
+from vhagar.runtime.deadline import NEVER, Deadline
 from vhagar.search.node import Region
 from vhagar.search.region_cache import RecentlyUsed
 
@@ -26,6 +27,9 @@ _ALWAYS, _EVERY = 8, 10
 _ALWAYS_LARGE, _EVERY_LARGE = 1, 25
 # Convex models that are kept.
 _MOST_CONVEX = 64
+# Work (iterations times entries of the model) for all polishing: at first, and as a share of that
+# of the nodes' own LPs. The share is up to three times as large while polishing finds witnesses.
+_WORK_AT_FIRST, _WORK_SHARE = 1e9, 0.3
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,20 +47,46 @@ class WitnessFound:
 
 
 class PrimalHeuristic:
-    """Polishes the inputs of LPs, and sends what is better than all that was known."""
+    """Polishes the inputs of LPs, and sends what is better than all that was known.
 
-    def __init__(self, reduced: Reduced, send: Callable[[WitnessFound], None]) -> None:
+    A `plain` one takes the inputs as they are.
+    """
+
+    def __init__(
+        self,
+        reduced: Reduced,
+        send: Callable[[WitnessFound], None],
+        deadline: Deadline = NEVER,
+        plain: bool = False,
+    ) -> None:
+        self._plain = plain
         self._reduced = reduced
+        self._deadline = deadline
         self._problem = reduced.problem
         self._send = send
         self._check = WitnessCheck(reduced.original)
         self._convex = RecentlyUsed(_MOST_CONVEX)
         self._visits: dict[tuple[int | None, int], int] = {}
+        self._calls = self._successes = 0
+        self._spent = self._nodes_work = 0.0
+
+    def count(self, work: float) -> None:
+        """The LP of a node took so much work, of which this heuristic may take a share."""
+        self._nodes_work += work
+
+    @property
+    def _left(self) -> float:
+        """Work that is left for polishing."""
+        merit = 1 + 2 * (self._successes + 1) / (self._calls + 1)
+        return _WORK_AT_FIRST + _WORK_SHARE * merit * self._nodes_work - self._spent
 
     def is_due(self, context: RegionModel, region: Region) -> bool:
-        """The first nodes of a piece are polished each, later ones now and then."""
+        """The first nodes of a piece are polished each, later ones now and then, while that takes
+        its share of the work only."""
         key = (region.target, region.root)
         visits = self._visits[key] = self._visits.get(key, 0) + 1
+        if self._left <= 0:
+            return False
         if context.is_large:
             return visits <= _ALWAYS_LARGE or visits % _EVERY_LARGE == 0
         return visits <= _ALWAYS or visits % _EVERY == 0
@@ -85,9 +115,18 @@ class PrimalHeuristic:
             return verdict.confidence
 
         x, parameters = proposed(context, primal)
+        if self._plain:
+            judge(x, parameters)
+            return best
+        self._calls += 1
         with contextlib.suppress(SolverFailure):  # then there is no witness to be had here
             convex = self._convex_context(context, region, parameters, thorough)
-            polish(convex, x, convex.piece.project(parameters), judge, thorough, decisions)
+            entries, before = convex.entries, convex.polish_work
+            most = max(self._left, 0.0) / entries
+            inside = convex.piece.project(parameters)
+            polish(convex, x, inside, judge, thorough, decisions, most)
+            self._spent += entries * (convex.polish_work - before)
+        self._successes += best > known
         return best
 
     def _convex_context(
@@ -106,7 +145,10 @@ class PrimalHeuristic:
             value = min(piece.span, key=lambda end: abs(end - value))
         key = (region.target, region.root, value)
         if key not in self._convex:
-            bounds = quick_bounds(self._problem.network, piece.fixed_at(value))
-            self._convex[key] = RegionModel(self._problem, bounds, region.target)
+            fixed = piece.fixed_at(value)
+            bounds = quick_bounds(self._problem.network, fixed, should_stop=self._deadline.check)
+            self._convex[key] = RegionModel(
+                self._problem, bounds, region.target, deadline=self._deadline
+            )
         found: RegionModel = self._convex[key]
         return found

@@ -13,6 +13,7 @@ from vhagar.relaxation.lp.lp_tightening import is_local, pairs_of, tighten_pairs
 from vhagar.relaxation.lp.region_model import RegionModel
 from vhagar.relaxation.refinement import refine_layer
 from vhagar.result.certificate import LARGEST
+from vhagar.runtime.deadline import NEVER, Deadline
 from vhagar.search.node import Region
 from vhagar.search.pseudocosts import Candidate, Candidates
 from vhagar.solver.simplex import LpAnswer
@@ -40,8 +41,14 @@ class RecentlyUsed(OrderedDict[Any, Any]):
 class RegionState:
     """One region: its LPs, and where they leave something to decide."""
 
-    def __init__(self, problem: Problem, bounds: TwinBounds, target: int | None) -> None:
-        self.context = RegionModel(problem, bounds, target, lazily=target is not None)
+    def __init__(
+        self,
+        problem: Problem,
+        bounds: TwinBounds,
+        target: int | None,
+        deadline: Deadline = NEVER,
+    ) -> None:
+        self.context = RegionModel(problem, bounds, target, target is not None, deadline)
         model = self.context.model
         self._candidates = Candidates(bounds, model.weights, model.inputs.pixels)
         self.visits = 0
@@ -65,15 +72,17 @@ class RegionState:
 class Regions:
     """The regions of a problem that were in use most recently."""
 
-    def __init__(self, problem: Problem, bounds: BoundsCache) -> None:
+    def __init__(self, problem: Problem, bounds: BoundsCache, deadline: Deadline = NEVER) -> None:
         self._problem = problem
+        self._deadline = deadline
         self._states = RecentlyUsed(_MOST_CONTEXTS)
         self._bounds = bounds
 
     def __getitem__(self, region: Region) -> RegionState:
         if region not in self._states:
             bounds = self._bounds_of(region)
-            self._states[region] = RegionState(self._problem, bounds, region.target)
+            target, deadline = region.target, self._deadline
+            self._states[region] = RegionState(self._problem, bounds, target, deadline)
         self._states.move_to_end(region)
         found: RegionState = self._states[region]
         return found
@@ -89,7 +98,8 @@ class Regions:
         """All targets share a piece's bounds, and all sources."""
 
         def compute() -> TwinBounds:
-            bounds = quick_bounds(self._problem.network, self.piece(region))
+            network, check = self._problem.network, self._deadline.check
+            bounds = quick_bounds(network, self.piece(region), should_stop=check)
             # With many pieces the time is better spent on searching them.
             if len(self._problem.pieces) <= _MOST_REFINED and not region.path:
                 self._refine(bounds)
@@ -102,10 +112,11 @@ class Regions:
         if _is_bulky(bounds, local):
             return
         if not local:
-            refine_layer(bounds, len(bounds.hexagons) - 1, _REFINING_STEPS)
+            last = len(bounds.hexagons) - 1
+            refine_layer(bounds, last, _REFINING_STEPS, self._deadline)
             return
         for layer in range(len(bounds.hexagons)):
-            tighten_pairs(bounds, layer)
+            tighten_pairs(bounds, layer, self._deadline)
 
 
 def _is_bulky(bounds: TwinBounds, local: bool) -> bool:

@@ -17,6 +17,7 @@ from vhagar.problem import Problem
 from vhagar.reduction.base import Reduced
 from vhagar.result import BoundKind, Run
 from vhagar.runtime.cores import available_cores
+from vhagar.runtime.deadline import Deadline
 from vhagar.runtime.devices import device_words, require_torch, torch_device
 from vhagar.runtime.pool import Finished
 from vhagar.runtime.processes import ProcessPool
@@ -27,10 +28,11 @@ from vhagar.search.bounders.size import is_large
 from vhagar.search.confidence_probe import confidence_within_reach
 from vhagar.search.frontier import Frontier
 from vhagar.search.node import Node, Region
-from vhagar.search.node_solver import Explored
+from vhagar.search.node_solver import Explored, Underway
 from vhagar.search.primal_heuristic import WitnessFound
 from vhagar.search.proof_tree import ProofTree
-from vhagar.search.worker import CeilingTask, SearchWorker, Task, explore, lp_bounders
+from vhagar.search.search_pool import SearchPool
+from vhagar.search.worker import CeilingTask, SearchWorker, Task, lp_bounders
 
 # Nodes per report, where results must be reproducible.
 _QUANTUM_NODES = 10
@@ -90,19 +92,19 @@ class Search:
         self._attack: ConcurrentAttack | None = None
         self._gpu: GpuBeside | None = None
 
-    def in_this_process(self, deadline: float, batches: bool) -> bool:
+    def in_this_process(self, deadline: Deadline, batches: bool) -> bool:
         """LPs, and batches if wanted, in this process and always in the same order."""
         run = self._run
         self._ceiling.probe(run.options.seed)
-        bounders = lp_bounders(self._take_witness, bounds=run.bounds)
+        bounders = lp_bounders(self._take_witness, bounds=run.bounds, deadline=deadline)
         worker = SearchWorker(run.reduced, run.options, bounders)
         gpu = GpuHere(run) if batches else None
         while len(self._frontier) and not run.interval.closed:
-            if time.monotonic() > deadline:
+            if deadline.passed:
                 return True
             task = self._next_task(0, 1)
             assert task is not None  # the frontier is not empty
-            done = worker.work(task, _QUANTUM_NODES, stop_at=deadline)
+            done = worker.work(task, _QUANTUM_NODES, deadline=deadline, on_bounds=self._tell_here)
             self._put_back(0, done)
             if gpu is not None and (nodes := gpu.take(self._frontier, _QUANTUM_NODES)):
                 done = gpu.explore(nodes, _QUANTUM_NODES, self._ceiling.upper, deadline)
@@ -111,7 +113,7 @@ class Search:
         self._announce()
         return False
 
-    def in_rounds(self, deadline: float) -> bool:
+    def in_rounds(self, deadline: Deadline) -> bool:
         """First-order steps in this process, piece by piece, while the attack climbs beside it.
 
         Without processes the attack comes last.
@@ -134,21 +136,21 @@ class Search:
             self._attack = ConcurrentAttack(
                 run, self._pool, climbing, _CLIMB, deadline, self._dataset
             )
-            ends = time.monotonic() + _CLIMB.seconds(deadline - time.monotonic())
+            ends = time.monotonic() + _CLIMB.seconds(deadline.left)
             if self._attacks and options.processes:
                 self._attack.join_when_due()
             self._bound_in_rounds(device, deadline)
             if self._attacks and not options.processes:
                 attack_here(run, climbing, max(ends - time.monotonic(), 0.0), self._dataset)
             self._attack.finish(ends, _LAST_WORDS)
-        return time.monotonic() > deadline and not run.interval.closed
+        return deadline.passed and not run.interval.closed
 
-    def _bound_in_rounds(self, device: Any, deadline: float) -> None:
+    def _bound_in_rounds(self, device: Any, deadline: Deadline) -> None:
         run = self._run
         record = run.options.certificate is not None
 
         def is_late() -> bool:
-            return time.monotonic() > deadline
+            return deadline.passed
 
         def bounder(reduced: Reduced) -> FirstOrderBounder:
             return FirstOrderBounder(reduced.problem, device, is_late, self._listen, record)
@@ -168,7 +170,7 @@ class Search:
             if self._attack is not None:
                 self._attack.handle(received[1])
 
-    def in_processes(self, count: int, deadline: float, batches: bool, required: bool) -> bool:
+    def in_processes(self, count: int, deadline: Deadline, batches: bool, required: bool) -> bool:
         """LPs in worker processes, the attack beside them, and batches where they are wanted.
 
         Unless they are `required`, batches are given up where there is no GPU after all.
@@ -177,33 +179,32 @@ class Search:
         self._ceiling.probe(run.options.seed)
         with self._pool:
             self._attack = self._concurrent_attack(deadline)
-            for k in range(count):
-                self._pool.start(k, (explore, (run.reduced, run.options, k)))
-            workers = set(range(count))
-            idle = set(workers)
+            workers = SearchPool(run, self._pool, count, deadline)
             if batches:
                 self._gpu = GpuBeside(run, count, self._pool, required)
             while not run.interval.closed:
-                if time.monotonic() > deadline:
+                if deadline.passed:
                     return True
                 if self._attack is not None:
                     self._attack.join_when_due()
-                self._hand_out(workers, idle)
+                self._hand_out(workers)
                 if self._gpu is not None:
                     self._gpu.hand_out(self._frontier, self._ceiling.upper, len(workers))
                 if not self._frontier.in_flight and not len(self._frontier):
                     break  # nothing left to do
-                if not workers:
+                if not len(workers):
                     break  # nobody left to do it
-                received = self._pool.next_message(deadline)
+                for lost in workers.replace_silent():
+                    self._abandon(lost)
+                received = self._pool.next_message(deadline.at)
                 if received is None:
                     run.report()
                     continue
-                self._handle(*received, workers, idle)
+                self._handle(*received, workers)
             self._announce()
             return False
 
-    def _concurrent_attack(self, deadline: float) -> ConcurrentAttack | None:
+    def _concurrent_attack(self, deadline: Deadline) -> ConcurrentAttack | None:
         run = self._run
         if not self._attacks:
             return None
@@ -233,30 +234,39 @@ class Search:
         self._run.count_nodes(report.explored.nodes)
         self._announce()
 
-    def _handle(self, name: Any, message: Any, workers: set[int], idle: set[int]) -> None:
+    def _tell_here(self, so_far: Explored) -> None:
+        """Bounds of nodes that are being worked on in this process."""
+        self._put_back(0, so_far, keeps=True)
+        self._run.report()
+
+    def _abandon(self, name: int) -> None:
+        self._frontier.abandon(name)
+        self._ceiling.frontier.abandon(name)
+
+    def _handle(self, name: Any, message: Any, workers: SearchPool) -> None:
         if self._attack is not None and name == self._attack.name:
             self._attack.handle(message)
         elif self._gpu is not None and name == self._gpu.name:
             self._handle_gpu(self._gpu, message)
         elif isinstance(message, WitnessFound):
             self._take_witness(message)
+        elif isinstance(message, Underway):
+            self._put_back(name, message.so_far, keeps=True)
+            workers.is_underway(name)
         elif isinstance(message, Explored):
             self._put_back(name, message)
-            idle.add(name)
+            workers.is_done(name)
         elif isinstance(message, Finished):
-            self._frontier.abandon(name)
-            self._ceiling.frontier.abandon(name)
-            idle.discard(name)
-            workers.discard(name)
+            self._abandon(name)
+            workers.is_gone(name)
             self._run.note(f"a worker ended early: {message.error}")
 
-    def _hand_out(self, workers: set[int], idle: set[int]) -> None:
-        for name in sorted(idle):
+    def _hand_out(self, workers: SearchPool) -> None:
+        for name in workers.idle:
             task = self._next_task(name, len(workers))
             if task is None:
                 return
-            self._pool.tell(name, task)
-            idle.discard(name)
+            workers.give(name, task)
 
     def _next_task(
         self, worker: int, workers: int, whole_piece: bool = False
@@ -275,14 +285,14 @@ class Search:
         )
         return Task(nodes, self._run.interval.lower, ceiling.upper)
 
-    def _put_back(self, name: int, explored: Explored) -> None:
+    def _put_back(self, name: int, explored: Explored, keeps: bool = False) -> None:
         in_ceiling = self._ceiling.frontier.has(name)
         self._record(explored, in_ceiling)
         if in_ceiling:
-            self._ceiling.frontier.put_back(name, explored)
+            self._ceiling.frontier.put_back(name, explored, keeps)
             self._ceiling.update()
         else:
-            self._frontier.put_back(name, explored)
+            self._frontier.put_back(name, explored, keeps)
         self._run.count_nodes(explored.nodes)
         if explored.trouble is not None:
             self._run.note(f"a part of the search failed: {explored.trouble}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -11,14 +10,17 @@ from typing import Any
 from vhagar.options import Options
 from vhagar.reduction.base import Reduced, reduce_problem
 from vhagar.relaxation.bounds_cache import BoundsCache
+from vhagar.runtime.deadline import NEVER, Deadline
 from vhagar.runtime.pool import Channel
 from vhagar.search.bounders.base import AbstractBounder
 from vhagar.search.bounders.lp import LpBounder
 from vhagar.search.node import Node, Numbers, first_number
-from vhagar.search.node_solver import Explored, NodeSolver, solver_with
+from vhagar.search.node_solver import Explored, NodeSolver, OnBounds, Underway, solver_with
 
 # Seconds between two reports of a worker.
 _QUANTUM_SECONDS = 0.3
+# Seconds before the deadline at which workers send their last reports.
+_LAST_WORDS = 0.15
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,9 +44,15 @@ class CeilingTask:
 BounderMaker = Callable[[Reduced], AbstractBounder]
 
 
-def lp_bounders(send: Any, first: int = 0, bounds: BoundsCache | None = None) -> BounderMaker:
+def lp_bounders(
+    send: Any,
+    first: int = 0,
+    bounds: BoundsCache | None = None,
+    deadline: Deadline = NEVER,
+    plain: bool = False,
+) -> BounderMaker:
     """Bounders by LPs. `send` hears of witnesses; numbers of new nodes begin after `first`."""
-    return lambda reduced: LpBounder(reduced, send, Numbers(first), bounds)
+    return lambda reduced: LpBounder(reduced, send, Numbers(first), bounds, deadline, plain)
 
 
 class SearchWorker:
@@ -69,8 +77,11 @@ class SearchWorker:
         task: Task | CeilingTask,
         most_nodes: int,
         seconds: float = math.inf,
-        stop_at: float = math.inf,
+        deadline: Deadline = NEVER,
+        on_bounds: OnBounds | None = None,
+        quiet: float = 0.0,
     ) -> Explored:
+        """Work on a task; `on_bounds` hears of bounds that took `quiet` seconds."""
         if isinstance(task, Task):
             solver = self._node_solver
             solver.incumbent.update(task.lower, task.ceiling)
@@ -78,7 +89,7 @@ class SearchWorker:
             solver = self._ceiling_solver()
             solver.incumbent.update(task.lower)
         return solver.explore(
-            task.nodes, most_nodes, seconds, should_stop=lambda: time.monotonic() > stop_at
+            task.nodes, most_nodes, seconds, lambda: deadline.passed, on_bounds, quiet
         )
 
     def _ceiling_solver(self) -> NodeSolver:
@@ -87,10 +98,34 @@ class SearchWorker:
         return self._confident
 
 
-def explore(argument: tuple[Reduced, Options, int], channel: Channel) -> None:
-    """What runs in a worker: tasks in, reports out, until the parent ends it."""
-    reduced, options, number = argument
-    bounders = lp_bounders(channel.send, first_number(number))
-    worker = SearchWorker(reduced, options, bounders)
+@dataclass(frozen=True, eq=False)
+class WorkerJob:
+    """What a worker needs to know before its first task; `number` is its own.
+
+    A `plain` one tries no heuristic: it takes over from one that did not return.
+    """
+
+    reduced: Reduced
+    options: Options
+    number: int
+    deadline: Deadline = NEVER
+    plain: bool = False
+
+
+def explore(job: WorkerJob, channel: Channel) -> None:
+    """What runs in a worker: tasks in, reports out, until the parent ends it.
+
+    Its deadline is a little earlier than the parent's, which so receives the bounds of LPs that
+    have to be stopped.
+    """
+    deadline, first = job.deadline.before(_LAST_WORDS), first_number(job.number)
+    bounders = lp_bounders(channel.send, first, deadline=deadline, plain=job.plain)
+    worker = SearchWorker(job.reduced, job.options, bounders)
+
+    def tell(so_far: Explored) -> None:
+        channel.send(Underway(so_far))
+
     while True:
-        channel.send(worker.work(channel.receive(), 10**9, _QUANTUM_SECONDS))
+        task = channel.receive()
+        done = worker.work(task, 10**9, _QUANTUM_SECONDS, deadline, tell, _QUANTUM_SECONDS)
+        channel.send(done)

@@ -10,14 +10,20 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from vhagar.errors import SolverFailure
+from vhagar.runtime.deadline import NEVER, Deadline
 from vhagar.solver.linear_model import Columns, LinearArrays
 from vhagar.solver.scaling import Scaled, powers_of_two
 
 Array = NDArray[np.float64]
 
 _NO_ROWS = np.zeros(0, dtype=np.int64)
-# Seconds for the interior point method, which occasionally takes a hundred times as long as usual.
-_PATIENCE = 3.0
+# Iterations of one solve, for each row and column: many times what the simplex method takes.
+_ITERATIONS_EACH = 10
+# Iterations of the interior point method, which usually takes 20 to 40, and seconds: occasionally
+# it takes a hundred times as long as usual.
+_INTERIOR_ITERATIONS, _PATIENCE = 100, 3.0
+# One of them takes as long as about so many of the simplex method.
+_WORK_OF_INTERIOR = 50
 
 
 class LpStatus(Enum):
@@ -25,7 +31,7 @@ class LpStatus(Enum):
 
     OPTIMAL = "optimal"
     INFEASIBLE = "infeasible"
-    LIMIT = "stopped at an iteration limit"
+    LIMIT = "stopped at a limit of iterations or time"
     DOUBTFUL = "in numerical trouble"
 
 
@@ -34,7 +40,8 @@ class LpAnswer:
     """`duals` belong to an optimal or nearly optimal basis, or are a ray that shows infeasibility.
 
     The sign is such that `cost - matrix' duals` are the reduced costs of the maximisation. A
-    `primal` or `duals` with an entry that is not finite is replaced by None.
+    `primal` or `duals` with an entry that is not finite is replaced by None. `iterations` measure
+    the work; those of an interior point method count for many.
     """
 
     status: LpStatus
@@ -60,16 +67,24 @@ class Simplex:
     """Maximises one column. Columns can be switched off, and rows omitted until they are added.
 
     Rows are identified by their indices in the model; the solver has those that are not omitted, in
-    the order in which they were added.
+    the order in which they were added. Every solve ends after a limited number of iterations, and
+    at the deadline.
     """
 
-    def __init__(self, arrays: LinearArrays, objective: int, left_out: Columns = _NO_ROWS) -> None:
+    def __init__(
+        self,
+        arrays: LinearArrays,
+        objective: int,
+        left_out: Columns = _NO_ROWS,
+        deadline: Deadline = NEVER,
+    ) -> None:
         import highspy
 
         self._arrays = arrays
         self._off: frozenset[int] = frozenset()
         self._from_nothing = True
-        self._patience: float | None = None  # seconds per solve, if limited
+        self._deadline = deadline
+        self.by_interior_point = False
         scaled = self._scaled = Scaled(arrays)
         self._rows = np.setdiff1d(np.arange(len(scaled.row_lower)), left_out)
         # The objective in the model's units is this times the solver's, which minimises.
@@ -90,7 +105,7 @@ class Simplex:
         for name, value in _OPTIONS.items():
             self._require(self._highs.setOptionValue(name, value), name)
         self._require(self._highs.passModel(lp), "passModel")
-        self._infinite_iterations = 2**31 - 1
+        self._most_iterations = _ITERATIONS_EACH * (len(scaled.row_lower) + lp.num_col_)
 
     def _require(self, status: Any, call: str) -> None:
         if status.name == "kError":
@@ -125,9 +140,10 @@ class Simplex:
 
         The duals of such a solution prove little, so it is for primal points only.
         """
-        for name, value in (("solver", "ipm"), ("presolve", "on"), ("run_crossover", "off")):
+        for name, value in _INTERIOR_POINT.items():
             self._require(self._highs.setOptionValue(name, value), name)
-        self._patience = _PATIENCE
+        self.forget()  # with a basis there would be no presolve
+        self.by_interior_point = True
 
     def aim(self, cost: Array) -> None:
         """Maximise another linear function of the columns, from the current basis."""
@@ -187,18 +203,20 @@ class Simplex:
 
     def solve(self, iteration_limit: int | None = None, need_primal: bool = True) -> LpAnswer:
         """Run the solver from its current basis."""
-        limit = self._infinite_iterations if iteration_limit is None else iteration_limit
+        limit = min(self._most_iterations if iteration_limit is None else iteration_limit, _MOST)
         self._highs.setOptionValue("simplex_iteration_limit", limit)
         # Cost perturbation helps without a basis. From a good basis it costs more than it gains: it
         # must be undone afterwards, and spoils the duals of an unfinished solve.
         self._highs.setOptionValue(_PERTURBATION, 1.0 if self._from_nothing else 0.0)
         self._from_nothing = False
-        if self._patience is not None:  # the solver's clock is cumulative
-            self._highs.setOptionValue("time_limit", self._highs.getRunTime() + self._patience)
+        left = min(self._deadline.left, _PATIENCE if self.by_interior_point else np.inf)
+        if left < np.inf:  # the solver's clock is cumulative
+            self._highs.setOptionValue("time_limit", self._highs.getRunTime() + left)
         self._highs.run()
         status = _STATUSES.get(self._highs.getModelStatus().name, LpStatus.DOUBTFUL)
         info = self._highs.getInfo()
-        iterations = int(info.simplex_iteration_count)
+        iterations = max(int(info.simplex_iteration_count), 0)
+        iterations += _WORK_OF_INTERIOR * max(int(info.ipm_iteration_count), 0)
         if status is LpStatus.INFEASIBLE:
             return LpAnswer(status, self._ray(), None, -np.inf, iterations)
         solution = self._highs.getSolution()
@@ -246,8 +264,17 @@ _OPTIONS: dict[str, Any] = {
     "simplex_scale_strategy": 0,
 }
 
+_INTERIOR_POINT: dict[str, Any] = {
+    "solver": "ipm",
+    "presolve": "on",
+    "run_crossover": "off",
+    "ipm_iteration_limit": _INTERIOR_ITERATIONS,
+}
+_MOST = 2**31 - 1  # of HiGHS's integers
+
 _STATUSES = {
     "kOptimal": LpStatus.OPTIMAL,
     "kInfeasible": LpStatus.INFEASIBLE,
     "kIterationLimit": LpStatus.LIMIT,
+    "kTimeLimit": LpStatus.LIMIT,
 }

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from vhagar.attack.worker import HintsFound
 from vhagar.options import MIP_PARTS, Options
 from vhagar.reduction import REDUCTIONS, reduce_problem
 from vhagar.result import Run
+from vhagar.runtime.deadline import NEVER, Deadline
 from vhagar.runtime.pool import Finished
 from vhagar.runtime.processes import ProcessPool
 from vhagar.search.mip.attack_phase import AttackPhase, attack_first, start_of
@@ -37,42 +37,42 @@ HERE = Options(workers=0)
 
 def test_the_attack_is_heard_first(problem: Problem) -> None:
     run = Run(problem, HERE)
-    prepared = attack_first(run, MipOptions(), time.monotonic() + 60)
+    prepared = attack_first(run, MipOptions(), Deadline.after(60))
     assert 0 < prepared.lower == run.interval.lower <= OPTIMUM
     assert set(prepared.hints) == {1}
 
 
 def test_without_its_bound_there_are_only_hints(problem: Problem) -> None:
     run = Run(problem, HERE)
-    prepared = attack_first(run, MipOptions(without=("attack",)), time.monotonic() + 60)
+    prepared = attack_first(run, MipOptions(without=("attack",)), Deadline.after(60))
     assert prepared.lower == run.interval.lower == 0
     assert prepared.hints
 
 
 def test_without_hints_there_is_only_its_bound(problem: Problem) -> None:
-    prepared = attack_first(Run(problem, HERE), MipOptions(without=("hints",)), math.inf)
+    prepared = attack_first(Run(problem, HERE), MipOptions(without=("hints",)), NEVER)
     assert prepared.lower > 0
     assert not prepared.hints
 
 
 def test_without_both_there_is_no_attack(problem: Problem) -> None:
     run, options = Run(problem, Options()), MipOptions(without=("attack", "hints"))
-    prepared = attack_first(run, options, math.inf)
+    prepared = attack_first(run, options, NEVER)
     assert prepared.lower == 0
     assert not prepared.hints
-    assert not AttackPhase(run, options, ScriptedPool(), math.inf).running
+    assert not AttackPhase(run, options, ScriptedPool(), NEVER).running
 
 
 def test_nothing_is_attacked_without_a_perturbation(hidden: Network) -> None:
     run = Run(Problem(hidden, perturbation=None, source=0), Options())
-    assert not AttackPhase(run, MipOptions(), ScriptedPool(), math.inf).running
+    assert not AttackPhase(run, MipOptions(), ScriptedPool(), NEVER).running
 
 
 @pytest.mark.subprocess
 def test_beside_it_ends_when_it_is_told(problem: Problem) -> None:
     run = Run(problem, Options())
     with ProcessPool() as pool:
-        attack = AttackPhase(run, MipOptions(), pool, math.inf)
+        attack = AttackPhase(run, MipOptions(), pool, NEVER)
         assert attack.running
         # However long it takes to start: it is told to end once it has found something.
         while run.interval.lower == 0:
@@ -89,7 +89,7 @@ def test_beside_it_ends_when_it_is_told(problem: Problem) -> None:
 def test_what_others_say_is_not_for_it(problem: Problem) -> None:
     run = Run(problem, Options())
     pool = ScriptedPool(lambda *_: Finished("out of memory"))
-    attack = AttackPhase(run, MipOptions(), pool, math.inf)
+    attack = AttackPhase(run, MipOptions(), pool, NEVER)
     attack.handle("somebody", Finished("an error of somebody"))
     attack.handle("attack", HintsFound({1: Hints((), ())}))
     assert attack.running

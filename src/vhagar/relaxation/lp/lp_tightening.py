@@ -17,6 +17,7 @@ from vhagar.relaxation.layerwise import TwinBounds
 from vhagar.relaxation.lp.lambda_model import PairModel
 from vhagar.relaxation.refinement import refine_by
 from vhagar.relaxation.starts import hexagon_directions
+from vhagar.runtime.deadline import NEVER, Deadline
 from vhagar.solver.simplex import Simplex
 
 Array = NDArray[np.float64]
@@ -43,7 +44,7 @@ def pairs_of(hexagons: Hexagons) -> Index:
     return np.flatnonzero(~hexagons.on & ~hexagons.off & ~hexagons.equal)
 
 
-def tighten_pairs(bounds: TwinBounds, layer: int) -> None:
+def tighten_pairs(bounds: TwinBounds, layer: int, deadline: Deadline = NEVER) -> None:
     """Tighten the hexagons of a layer's undecided neurons that differ in the copies."""
     pairs = pairs_of(bounds.hexagons[layer])
     if layer < 1 or not len(pairs):
@@ -51,7 +52,7 @@ def tighten_pairs(bounds: TwinBounds, layer: int) -> None:
     below = sum(len(hexagons) for hexagons in bounds.hexagons[:layer])
     if len(hexagon_directions(bounds.piece.ratio)) * len(pairs) * below > _MOST_MULTIPLIERS:
         return
-    found = _Multipliers(bounds, layer, pairs)
+    found = _Multipliers(bounds, layer, pairs, deadline)
     for begin in range(0, len(pairs), AT_ONCE):
         found.solve(np.arange(begin, min(begin + AT_ONCE, len(pairs))))
     refine_by(bounds, layer, pairs, found)
@@ -63,8 +64,9 @@ class _Multipliers:
     Where an LP gives none they are 0, which proves little.
     """
 
-    def __init__(self, bounds: TwinBounds, layer: int, neurons: Index) -> None:
+    def __init__(self, bounds: TwinBounds, layer: int, neurons: Index, deadline: Deadline) -> None:
         self._bounds = bounds
+        self._deadline = deadline
         self._layer = layer
         self._neurons = neurons
         self._directions = hexagon_directions(bounds.piece.ratio)
@@ -81,7 +83,7 @@ class _Multipliers:
         """The LPs of some of the neurons, one after the other from each other's bases."""
         cone = relaxed_cone(self._bounds, self._layer, self._neurons[places])
         model = PairModel(cone, self._layer)
-        simplex = Simplex(model.arrays, 0)
+        simplex = Simplex(model.arrays, 0, deadline=self._deadline)
         # Those about the gap first: they matter most.
         for k, direction in reversed(list(enumerate(self._directions))):
             for place, neuron in enumerate(places):
@@ -93,6 +95,7 @@ class _Multipliers:
         self, model: PairModel, simplex: Simplex, place: int, direction: tuple[float, float]
     ) -> Array | None:
         price = model.arrays.matrix.nnz + 1
+        self._deadline.check()
         if self._left < price:
             return None
         cost = np.zeros(model.model.column_count)

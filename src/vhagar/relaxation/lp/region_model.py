@@ -19,7 +19,8 @@ from vhagar.relaxation.lp.node_bound import NodeBound
 from vhagar.relaxation.proof import Proof, ProofKind
 from vhagar.relaxation.starts import lead_start, score_size
 from vhagar.relaxation.twin_dual import Allowed
-from vhagar.solver.linear_model import Columns
+from vhagar.runtime.deadline import NEVER, Deadline
+from vhagar.solver.linear_model import Columns, LinearArrays
 from vhagar.solver.simplex import LpAnswer, LpStatus, Simplex
 
 Array = NDArray[np.float64]
@@ -80,24 +81,40 @@ class Evaluation:
 class RegionModel:
     """One piece, one target.
 
-    For searching, `lazily`: the LP does without rows that hardly matter.
+    For searching, `lazily`: the LP does without rows that hardly matter. No LP goes on beyond the
+    deadline.
     """
 
     def __init__(
-        self, problem: Problem, bounds: TwinBounds, target: int | None, lazily: bool = False
+        self,
+        problem: Problem,
+        bounds: TwinBounds,
+        target: int | None,
+        lazily: bool = False,
+        deadline: Deadline = NEVER,
     ) -> None:
         self.problem = problem
+        self.deadline = deadline
+        self.polish_work = 0  # iterations of the polisher
         self.bounds = bounds
         self.target = target
         size = score_size(problem.network, bounds.piece)
         self.model = LambdaModel(bounds, problem.source, target, size)
         self.lazy_rows = LazyRows(bounds, self.model) if lazily else None
-        self.simplex = Simplex(self.model.arrays, self.model.delta, self._left_out)
+        self.simplex = self._simplex(self.model.arrays, self.model.delta, self._left_out)
         self.formula = NodeBound(bounds, self.model, problem.source, target, size)
+
+    def _simplex(self, arrays: LinearArrays, goal: int, left_out: Columns = _NONE) -> Simplex:
+        return Simplex(arrays, goal, left_out, self.deadline)
 
     @property
     def piece(self) -> AbstractPiece:
         return self.bounds.piece
+
+    @property
+    def entries(self) -> int:
+        """What one iteration on the model costs, in proportion."""
+        return int(self.model.arrays.matrix.nnz) + 1
 
     @property
     def is_large(self) -> bool:
@@ -107,7 +124,7 @@ class RegionModel:
     @cached_property
     def polisher(self) -> Simplex:
         """A second simplex on the same model, so that polishing leaves the search's basis alone."""
-        polisher = Simplex(self.model.arrays, self.model.delta)
+        polisher = self._simplex(self.model.arrays, self.model.delta)
         if self.is_large:
             polisher.use_interior_point()
         return polisher
@@ -119,7 +136,7 @@ class RegionModel:
         lower, upper = model.arrays.column_lower.copy(), model.arrays.column_upper.copy()
         lower[model.lead], upper[model.lead] = lower[model.delta], upper[model.delta]
         free = replace(model.arrays, column_lower=lower, column_upper=upper)
-        return Simplex(free, model.lead, self._left_out)
+        return self._simplex(free, model.lead, self._left_out)
 
     def challenge(
         self, decisions: tuple[Decision, ...], confidence: float, basis: Any

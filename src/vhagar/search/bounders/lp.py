@@ -11,13 +11,14 @@ from vhagar.reduction.base import Reduced
 from vhagar.relaxation.bounds_cache import BoundsCache
 from vhagar.relaxation.lp.region_model import Evaluation
 from vhagar.relaxation.proof import ProofKind
+from vhagar.runtime.deadline import NEVER, Deadline
 from vhagar.search.bounders.base import AbstractBounder, Bound, Branched, Outcome
 from vhagar.search.branch import Brancher
 from vhagar.search.incumbent import Incumbent
 from vhagar.search.node import Node
 from vhagar.search.primal_heuristic import PrimalHeuristic, WitnessFound
 from vhagar.search.region_cache import Regions, RegionState
-from vhagar.solver.simplex import LpAnswer
+from vhagar.solver.simplex import LpAnswer, LpStatus
 
 # Below the first splits, a nonconvex piece is halved after so many decisions.
 _SPLIT_EVERY = 3
@@ -39,7 +40,8 @@ class LpBound(Bound):
 class LpBounder(AbstractBounder):
     """Solves the LPs of nodes one by one. Pseudocosts and bases stay with it.
 
-    `send` hears of the witnesses that the LPs' inputs lead to.
+    `send` hears of the witnesses that the LPs' inputs lead to. A `plain` one solves no other
+    LPs than those of nodes.
     """
 
     def __init__(
@@ -48,11 +50,13 @@ class LpBounder(AbstractBounder):
         send: Callable[[WitnessFound], None],
         next_number: Callable[[], int],
         bounds: BoundsCache | None = None,
+        deadline: Deadline = NEVER,
+        plain: bool = False,
     ) -> None:
         self._problem = reduced.problem
-        self._heuristic = PrimalHeuristic(reduced, send)
-        self._regions = Regions(self._problem, bounds or BoundsCache())
-        self._brancher = Brancher(next_number)
+        self._heuristic = PrimalHeuristic(reduced, send, deadline, plain)
+        self._regions = Regions(self._problem, bounds or BoundsCache(), deadline)
+        self._brancher = Brancher(next_number, trials=not plain)
         self._next_number = next_number
 
     def bound(self, nodes: list[Node], incumbent: Incumbent) -> list[Bound]:
@@ -69,6 +73,9 @@ class LpBounder(AbstractBounder):
                 return LpBound(upper, quick)
         basis = self._brancher.basis_of(node, context)
         evaluation = context.evaluate(node.decisions, node.upper, basis=basis)
+        work = float(evaluation.answer.iterations * context.entries)
+        self._brancher.count(work)
+        self._heuristic.count(work)
         self._brancher.learn(node, evaluation, incumbent.cutoff)
         return LpBound(evaluation.upper, evaluation.proof or quick, evaluation)
 
@@ -81,7 +88,7 @@ class LpBounder(AbstractBounder):
         assert evaluation is not None, "a settled node is not branched"
         state = self._regions[node.region]
         if not evaluation.complete:
-            return self._without_lp(state, node)
+            return self._unfinished(state, node, evaluation, incumbent)
         if self._heuristic.is_due(state.context, node.region):
             self._polish(state, node, evaluation.answer, incumbent, thorough=False)
         if self._split_is_due(state, node, evaluation, incumbent):
@@ -111,6 +118,18 @@ class LpBounder(AbstractBounder):
         affordable = int(math.log2(20_000 / max(self._problem.network.hidden_neurons, 1)))
         early = max(2, min(6, affordable)) if piece.spread > _NARROW else 0
         return len(node.region.path) < max(early, len(node.decisions) // _SPLIT_EVERY)
+
+    def _unfinished(
+        self, state: RegionState, node: Node, evaluation: Evaluation, incumbent: Incumbent
+    ) -> Branched:
+        """An LP that was stopped gave a bound all the same, and a hint at what matters."""
+        answer = evaluation.answer
+        stopped = answer.status is LpStatus.LIMIT
+        if stopped and answer.primal is not None and answer.duals is not None:
+            candidates = state.candidates(answer)
+            if candidates:
+                return self._brancher.children(state, node, evaluation, candidates, incumbent)
+        return self._without_lp(state, node)
 
     def _without_lp(self, state: RegionState, node: Node) -> Branched:
         """The LP gave nothing to go by: decide anything, else the bound stands as it is."""

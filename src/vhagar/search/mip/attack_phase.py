@@ -16,6 +16,7 @@ from vhagar.attack.hints import NO_HINT, Hints
 from vhagar.attack.options import AttackOptions
 from vhagar.dataset import named_dataset
 from vhagar.result import Run
+from vhagar.runtime.deadline import Deadline
 from vhagar.runtime.pool import AbstractPool
 from vhagar.search.mip.encoding import Encoding
 from vhagar.search.mip.options import MipOptions
@@ -29,7 +30,7 @@ _LEAST_SHARE, _LEAST_SECONDS = 0.02, 2.0
 _GRACE = 3.0
 
 
-def attack_first(run: Run, options: MipOptions, deadline: float) -> Prepared:
+def attack_first(run: Run, options: MipOptions, deadline: Deadline) -> Prepared:
     """A short, reproducible attack in this process, before anything else."""
     if not _wanted(run, options):
         return UNPREPARED
@@ -37,7 +38,7 @@ def attack_first(run: Run, options: MipOptions, deadline: float) -> Prepared:
     short = AttackOptions(
         inputs=32, steps=20, basins=1, patience=4, rounds=1, seed=own.seed, device=own.device
     )
-    seconds = _SCHEDULE.seconds(deadline - time.monotonic())
+    seconds = _SCHEDULE.seconds(deadline.left)
     dataset = named_dataset(run.options, run.original.domain)
     found = attack_here(run, short, seconds, dataset, _counts(options))
     return _prepared(run, options, found.hints)
@@ -46,11 +47,13 @@ def attack_first(run: Run, options: MipOptions, deadline: float) -> Prepared:
 class AttackPhase:
     """The attack in a worker of the pool while others prepare the main MIPs."""
 
-    def __init__(self, run: Run, options: MipOptions, pool: AbstractPool, deadline: float) -> None:
+    def __init__(
+        self, run: Run, options: MipOptions, pool: AbstractPool, deadline: Deadline
+    ) -> None:
         self._run, self._options = run, options
         self._attack: ConcurrentAttack | None = None
         now = time.monotonic()
-        least = max(min(_LEAST_SHARE * (deadline - now), _LEAST_SECONDS), 0.0)
+        least = max(min(_LEAST_SHARE * deadline.left, _LEAST_SECONDS), 0.0)
         self._earliest_end = now + least
         if _wanted(run, options):
             own = AttackOptions(seed=run.options.seed, device=run.options.device)

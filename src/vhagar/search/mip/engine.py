@@ -5,7 +5,6 @@ Bounds and candidates are reported as they are found.
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,6 +14,7 @@ from vhagar.errors import InvalidInput, SolverFailure, SolverUnavailable
 from vhagar.options import Options
 from vhagar.reduction import Reduced
 from vhagar.result import BoundKind, Run
+from vhagar.runtime.deadline import Deadline
 from vhagar.runtime.pool import AbstractPool, Channel, Finished
 from vhagar.runtime.processes import ProcessPool
 from vhagar.search.mip.attack_phase import AttackPhase, attack_first
@@ -63,7 +63,7 @@ class Mip(AbstractEngine):
                 if getattr(options, name) != getattr(Options, name):
                     raise InvalidInput(f"only the attack uses a {name}, and it is left out")
 
-    def search(self, run: Run, deadline: float) -> bool:
+    def search(self, run: Run, deadline: Deadline) -> bool:
         # Read now, so that a wrong file is an error before the search and not during it.
         named_dataset(run.options, run.original.domain)
         options = self._options(run.options)
@@ -72,20 +72,20 @@ class Mip(AbstractEngine):
         return _run_here(run, options, deadline)
 
 
-def _run_here(run: Run, options: MipOptions, deadline: float) -> bool:
+def _run_here(run: Run, options: MipOptions, deadline: Deadline) -> bool:
     problem = run.problem
 
     def late() -> bool:
-        return time.monotonic() > deadline or run.interval.closed
+        return deadline.passed or run.interval.closed
 
     with run.phase("prepare"):
         attacked = attack_first(run, options, deadline)
         runner = InProcessRunner(BoundsWorker(problem, options), late)
-        prepared = replace(attacked, pieces=prepare(problem, options, runner, deadline))
+        prepared = replace(attacked, pieces=prepare(problem, options, runner, deadline.at))
     for target in problem.goals:
 
         def stop(target: int | None = target) -> bool:
-            return time.monotonic() > deadline or run.interval.settled(target)
+            return deadline.passed or run.interval.settled(target)
 
         def receive(message: Message, target: int | None = target) -> None:
             _take(run, target, message)
@@ -94,10 +94,10 @@ def _run_here(run: Run, options: MipOptions, deadline: float) -> bool:
             TargetSearch(run.reduced, target, options, receive, stop, prepared).run()
         except SolverFailure as failure:
             _note_failure(run, target, str(failure))
-    return time.monotonic() > deadline
+    return deadline.passed
 
 
-def _run_in_processes(run: Run, options: MipOptions, deadline: float) -> bool:
+def _run_in_processes(run: Run, options: MipOptions, deadline: Deadline) -> bool:
     with ProcessPool() as pool:
         with run.phase("prepare"):
             prepared = _prepare_in_processes(run, options, deadline, pool)
@@ -105,9 +105,9 @@ def _run_in_processes(run: Run, options: MipOptions, deadline: float) -> bool:
             if not run.interval.settled(target):
                 pool.start(target, (_search, (run.reduced, target, options, prepared)))
         while len(pool) and not run.interval.closed:
-            if time.monotonic() > deadline:
+            if deadline.passed:
                 return True
-            received = pool.next_message(deadline)
+            received = pool.next_message(deadline.at)
             if received is None:
                 run.report()
                 continue
@@ -120,11 +120,11 @@ def _run_in_processes(run: Run, options: MipOptions, deadline: float) -> bool:
             for target in pool:
                 if run.interval.settled(target):
                     pool.stop(target)
-        return not run.interval.closed and time.monotonic() > deadline
+        return not run.interval.closed and deadline.passed
 
 
 def _prepare_in_processes(
-    run: Run, options: MipOptions, deadline: float, pool: AbstractPool
+    run: Run, options: MipOptions, deadline: Deadline, pool: AbstractPool
 ) -> Prepared:
     """Run the attack in one process, and compute bounds and relations in the others."""
     problem = run.problem
@@ -138,7 +138,7 @@ def _prepare_in_processes(
 
     size = max(run.options.worker_count - attack.running, 1)
     runner = PoolRunner(problem, options, size, pool, on_other, run.note)
-    pieces = prepare(problem, options, runner, deadline)
+    pieces = prepare(problem, options, runner, deadline.at)
     prepared = replace(attack.finish(), pieces=pieces)
     runner.stop()
     return prepared

@@ -9,6 +9,7 @@ import time
 from typing import Any
 
 from vhagar.result import Run
+from vhagar.runtime.deadline import Deadline
 from vhagar.runtime.pool import AbstractPool, Finished
 from vhagar.search.bounders.gpu.tasks import GpuReady, GpuReport, GpuTask, Suitable
 from vhagar.search.frontier import Frontier
@@ -110,9 +111,7 @@ class GpuHere:
         return frontier.lend(self.name, count, 1, 0.0, self._suitable)
 
     def explore(
-        self, nodes: list[Node], most_nodes: int, ceiling: float, deadline: float
+        self, nodes: list[Node], most_nodes: int, ceiling: float, deadline: Deadline
     ) -> Explored:
         self._node_solver.incumbent.update(self._run.interval.lower, ceiling)
-        return self._node_solver.explore(
-            nodes, most_nodes, should_stop=lambda: time.monotonic() > deadline
-        )
+        return self._node_solver.explore(nodes, most_nodes, should_stop=lambda: deadline.passed)

@@ -1,0 +1,61 @@
+"""When everything must be over: one object, which every phase of a run polls."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+
+class OutOfTime(Exception):
+    """The deadline has passed in the middle of something whose result is worthless half done."""
+
+
+@dataclass(frozen=True)
+class Deadline:
+    """A time of `time.monotonic()`, infinite without a limit.
+
+    It travels to other processes and machines as a time of the wall clock, because only that means
+    the same there.
+    """
+
+    at: float = math.inf
+
+    @classmethod
+    def after(cls, seconds: float | None) -> Deadline:
+        """So many seconds from now; never, without any."""
+        return NEVER if seconds is None or seconds == math.inf else cls(time.monotonic() + seconds)
+
+    @property
+    def passed(self) -> bool:
+        return time.monotonic() > self.at
+
+    @property
+    def left(self) -> float:
+        """Seconds until then, at least 0."""
+        return max(self.at - time.monotonic(), 0.0)
+
+    def sooner(self, seconds: float) -> Deadline:
+        """This deadline or so many seconds from now, whichever comes first."""
+        return Deadline(min(self.at, time.monotonic() + seconds))
+
+    def before(self, seconds: float) -> Deadline:
+        """So many seconds earlier, so that the last words still arrive."""
+        return Deadline(self.at - seconds)
+
+    def check(self) -> bool:
+        """Raise `OutOfTime` once it has passed; otherwise False, as `should_stop` says no."""
+        if self.passed:
+            raise OutOfTime
+        return False
+
+    def __reduce__(self) -> tuple[Callable[[float], Deadline], tuple[float]]:
+        return _at_wall_clock, (self.at - time.monotonic() + time.time(),)
+
+
+NEVER = Deadline()
+
+
+def _at_wall_clock(seconds: float) -> Deadline:
+    return Deadline(seconds - time.time() + time.monotonic())

@@ -1,0 +1,103 @@
+"""The workers of a search: who is idle, who has been silent for too long, and who replaces whom."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from vhagar.result import Run
+from vhagar.runtime.deadline import Deadline
+from vhagar.runtime.pool import AbstractPool
+from vhagar.search.worker import WorkerJob, explore
+
+# While others wait, a worker may be silent for so many seconds after it has told the bounds of its
+# nodes, when only heuristics and branching are left. Before, the first report of all may take so
+# many seconds, and a later one so many times as long as any that came.
+_PATIENCE, _PATIENCE_AT_FIRST, _TIMES_THE_LONGEST = 10.0, 60.0, 10.0
+# Workers that are replaced at most: what never returns in one will not return in the next either.
+_MOST_REPLACED = 8
+
+
+class SearchPool:
+    """Worker processes by their numbers. Every number is used once, because nodes carry it."""
+
+    def __init__(self, run: Run, pool: AbstractPool, count: int, deadline: Deadline) -> None:
+        self._run, self._pool, self._deadline = run, pool, deadline
+        self._names: set[int] = set()
+        self._idle: set[int] = set()
+        # When each busy worker was last heard of, and whether it has told bounds since its task.
+        self._heard: dict[int, tuple[float, bool]] = {}
+        self._longest: float | None = None  # silence that ended in a report
+        # The bounding in batches goes by the number after the first workers'.
+        self._next, self._replaced = count + 1, 0
+        for name in range(count):
+            self._start(name, plain=False)
+
+    def _start(self, name: int, plain: bool) -> None:
+        run = self._run
+        job = WorkerJob(run.reduced, run.options, name, self._deadline, plain)
+        self._pool.start(name, (explore, job))
+        self._names.add(name)
+        self._idle.add(name)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    @property
+    def idle(self) -> list[int]:
+        return sorted(self._idle)
+
+    def give(self, name: int, task: Any) -> None:
+        """Give an idle worker something to do."""
+        self._pool.tell(name, task)
+        self._idle.discard(name)
+        self._heard[name] = time.monotonic(), False
+
+    def is_underway(self, name: int) -> None:
+        """A worker has told bounds, and is still busy."""
+        self._ends_silence(name)
+        self._heard[name] = time.monotonic(), True
+
+    def is_done(self, name: int) -> None:
+        """A worker has reported on its task."""
+        self._ends_silence(name)
+        del self._heard[name]
+        self._idle.add(name)
+
+    def _ends_silence(self, name: int) -> None:
+        self._longest = max(self._longest or 0.0, time.monotonic() - self._heard[name][0])
+
+    def _patience(self, told: bool) -> float:
+        if told:
+            return _PATIENCE
+        if self._longest is None:
+            return _PATIENCE_AT_FIRST
+        return max(_PATIENCE, _TIMES_THE_LONGEST * self._longest)
+
+    def is_gone(self, name: int) -> None:
+        """A worker has ended."""
+        self._heard.pop(name, None)
+        self._idle.discard(name)
+        self._names.discard(name)
+
+    def replace_silent(self) -> list[int]:
+        """Replace workers that do not return while others wait, or all if none returns.
+
+        Returns their numbers: their nodes come back.
+        """
+        now = time.monotonic()
+        silent = [
+            name
+            for name, (heard, told) in self._heard.items()
+            if now - heard > self._patience(told)
+        ]
+        if not self._idle and len(silent) < len(self._heard):
+            return []
+        silent = silent[: _MOST_REPLACED - self._replaced]
+        for name in silent:
+            self._pool.stop(name)
+            self.is_gone(name)
+            self._start(self._next, plain=True)
+            self._next, self._replaced = self._next + 1, self._replaced + 1
+            self._run.note("a worker did not return and was replaced by one without heuristics")
+        return silent
