@@ -87,7 +87,7 @@ class BoxAffine(Piece):
         fall = gaps.min(axis=0) + least + under + self.offset
         rise = gaps.max(axis=0) + most + over + self.offset
         size = self._reach + max(map(abs, ends))
-        room = 4 * self._row_rounding() * size + self.error * size * (self.matrix.counts + 1)
+        room = 4 * self._row_rounding() * size + self.error * size * (self.matrix.counts + 1) + TINY
         falls, rises = fall < room, rise > -room
         unchanged = self._copied() & (diagonal == 1.0)
         close = ((abs(fall) <= room) | (abs(rise) <= room)) & ~unchanged

@@ -14,7 +14,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from vhagar_check.layers import HALF_ULP, Floats, Indices, Mask
+from vhagar_check.layers import HALF_ULP, TINY, Floats, Indices, Mask
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,7 +132,8 @@ class Corners:
                 s_points.append(s)
                 t_points.append(t)
         sides = [abs(side) for side in (h.low, h.high, h.low_p, h.high_p)]
-        magnitude = np.max(sides, axis=0) * max(h.ratio, 1 / h.ratio)
+        # Never so small that a corner's underflow is more than rounding's share of it.
+        magnitude = np.maximum(np.max(sides, axis=0) * max(h.ratio, 1 / h.ratio), TINY)
         return cls(np.array(s_points), np.array(t_points), magnitude, h.floor)
 
     def take(self, units: Indices) -> Corners:

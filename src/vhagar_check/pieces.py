@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from vhagar_check.errors import Rejected
 from vhagar_check.exact import Exact
-from vhagar_check.layers import TINY, Floats, Shape, gamma
+from vhagar_check.layers import TINY, UNDERFLOW, Floats, Shape, gamma
 
 Mask = NDArray[np.bool_]
 Corner = tuple[Fraction, Fraction]
@@ -93,8 +93,14 @@ class Piece(ABC):
         return np.asarray(self.largest(a, b) + self.rounding(a, b))
 
     def rounding(self, a: Floats, b: Floats) -> Floats:
-        reach = (abs(a) + abs(b)).sum(axis=1) * self.magnitude
-        return np.asarray(1.01 * gamma(2 * self.domain.size + 64) * reach + TINY)
+        """More than what rounding and underflow take from the support.
+
+        A coefficient may be a sum of products, and what it loses to underflow is multiplied by a
+        pixel; a corner may be subnormal, and what it loses is multiplied by a coefficient.
+        """
+        size, terms = (abs(a) + abs(b)).sum(axis=1), 2 * self.domain.size + 64
+        lost = UNDERFLOW * (terms * self.domain.size * self.magnitude + size)
+        return np.asarray(1.01 * gamma(terms) * size * self.magnitude + lost + TINY)
 
     def decided(self, a: Floats, b: Floats, sides: dict[int, int]) -> Floats:
         """The support where pixels are decided to be clipped (1) or not (-1)."""

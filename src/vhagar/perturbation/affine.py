@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 from scipy import sparse
 
-from vhagar.perturbation.base import AbstractPiece
+from vhagar.perturbation.base import UNDERFLOW, AbstractPiece
 from vhagar.perturbation.domain import Array, Domain, Mask
 from vhagar.perturbation.formula import Formula, fixed_map
 from vhagar.perturbation.maps import AffineMap, extremes
@@ -72,7 +72,7 @@ class AffinePiece(AbstractPiece):
     def room(self) -> Array:
         """Half an ulp for each term and each sum."""
         terms = np.diff(self.map.matrix.indptr) + np.diff(self.map.directions.indptr)
-        room = 2.0**-51 * (terms + 8) * self._reach + np.finfo(np.float64).tiny
+        room = (terms + 8) * (2.0**-51 * self._reach + UNDERFLOW)
         return np.where(self._copied, 0.0, room)
 
     def apply(self, x: Array, parameters: Array) -> Array:
@@ -109,7 +109,7 @@ class AffinePiece(AbstractPiece):
         least, most = extremes(own.directions, own.lower, own.upper)
         fall, rise = low + least + offset, high + most + offset
         terms = np.diff(gap.indptr) + np.diff(own.directions.indptr)
-        room = 2.0**-49 * (terms + 8) * (self._reach + self.domain.magnitude)
+        room = (terms + 8) * (2.0**-49 * (self._reach + self.domain.magnitude) + UNDERFLOW)
         rises, falls = rise > room, fall < -room
         constant = self._copied & (np.diff(own.matrix.indptr) == 0)
         rises[constant] = offset[constant] > self.domain.lower
@@ -164,10 +164,15 @@ class AffinePiece(AbstractPiece):
         return Support(value + (pull * parameters).sum(axis=1), x, parameters)
 
     def _rounding(self, a: Array, b: Array) -> Array:
-        """Coefficients are summed over the pixels, then over pixels or parameters."""
+        """Coefficients are summed over the pixels, then over pixels or parameters.
+
+        What a coefficient loses to underflow is multiplied by a pixel or a parameter.
+        """
         reach = abs(a) @ np.full(self.domain.size, self.domain.magnitude) + abs(b) @ self._reach
         terms = 2 * self.domain.size + self.map.count + 32
-        slack: Array = 2.0**-51 * terms * reach + np.finfo(np.float64).tiny
+        largest = np.maximum(abs(self.map.lower), abs(self.map.upper)).sum()
+        sizes = 1 + self.domain.size * self.domain.magnitude + float(largest)
+        slack: Array = 2.0**-51 * terms * reach + UNDERFLOW * terms * sizes
         return slack
 
     def add_rows(self, model: LinearModel, x: Columns) -> ModelImage:

@@ -36,6 +36,8 @@ TorchApply = Callable[[Tensor, Tensor], Tensor]
 
 # `apply` makes at most this relative error in float64 (a handful of operations per pixel).
 ROUNDING = 2.0**-49
+# More than what one product loses to underflow, also where subnormal numbers count as 0.
+UNDERFLOW = float(np.finfo(np.float64).tiny)
 # The search for the nearest parameter: how many values it tries, how often.
 _SEARCH_VALUES, _SEARCH_ROUNDS = 9, 3
 
@@ -231,9 +233,10 @@ class AbstractPiece(ABC):
         low, high = self.image_bounds()
         reach = abs(a) @ np.full(self.domain.size, self.domain.magnitude)
         reach = reach + abs(b) @ np.maximum(abs(low), abs(high))
-        # Each of the <= size + 8 additions errs by half an ulp of the sum of absolute values.
-        # The smallest normal number covers products too small for a relative error.
-        slack: Array = (2.0**-51 * (2 * self.domain.size + 16)) * reach + np.finfo(np.float64).tiny
+        # Each of the <= size + 8 additions errs by half an ulp of the sum of absolute values. A
+        # product can underflow, and so can a corner that is then multiplied by a coefficient.
+        lost = UNDERFLOW * (8 * self.domain.size + 64 + (abs(a) + abs(b)).sum(axis=1))
+        slack: Array = (2.0**-51 * (2 * self.domain.size + 16)) * reach + lost
         return slack
 
     def project(self, parameters: Array) -> Array:
@@ -253,7 +256,8 @@ class AbstractPiece(ABC):
             return np.zeros(self.domain.size)
         low, high = self.image_bounds()
         largest = max(self.domain.magnitude, float(np.maximum(abs(low), abs(high)).max()))
-        return np.full(self.domain.size, ROUNDING * 2.0 * (largest + self.domain.width))
+        room = ROUNDING * 2.0 * (largest + self.domain.width) + 8 * UNDERFLOW
+        return np.full(self.domain.size, room)
 
 
 def _add_weights(model: LinearModel, size: int, rest: int) -> Columns:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from vhagar.perturbation.affine import AffinePiece
-from vhagar.perturbation.base import AbstractPiece, TorchApply
+from vhagar.perturbation.base import UNDERFLOW, AbstractPiece, TorchApply
 from vhagar.perturbation.domain import Array, Domain
 from vhagar.perturbation.formula import fixed_map
 from vhagar.perturbation.interpolation import offsets, radius, rotation_matrix
@@ -175,7 +175,10 @@ class RotationPiece(AbstractPiece):
         on_a, on_b = abs(a).sum(axis=1), abs(b).sum(axis=1)
         reach = self.domain.width * (on_a + (1 + self._largest_sum) * on_b)
         reach = reach + abs(self.domain.lower) * (on_a + on_b)
-        rounding: Array = 2.0**-52 * (2 * self.domain.size + 64) * reach
+        # What a coefficient loses to underflow is multiplied by a pixel.
+        sizes = 1 + self.domain.size * (self.domain.width + abs(self.domain.lower))
+        terms = 2 * self.domain.size + 64
+        rounding: Array = terms * (2.0**-52 * reach + UNDERFLOW * sizes)
         return rounding
 
     @cached_property
