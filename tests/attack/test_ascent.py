@@ -93,3 +93,22 @@ def test_aimed_starts_are_possible_ones(random_network: Network, perturbation: s
             assert abs(parameters[:4] - low).mean() < 0.3 * (upper - lower).max()
         elif not near:
             assert (restarted.parameters[k] == state.parameters[k]).all()
+
+
+@_BOTH
+def test_attacks_are_reported_on_the_way(hidden: Network, lagrangian: bool) -> None:
+    problem = Problem(hidden, perturbation="linf(0.125)", source=0, targets=1)
+    batch, rng = _batch(problem, 24), np.random.default_rng(1)
+    state = batch.start(rng.uniform(size=(len(batch), 2)), rng)
+    heard: list[float] = []
+    options = AttackOptions(steps=60, lagrangian=lagrangian)
+    ascend(
+        batch,
+        state,
+        options,
+        rng,
+        on_solutions=lambda found: heard.append(float(found.confidence.max())),
+    )
+    assert heard
+    assert heard == sorted(set(heard))
+    assert np.isfinite(heard).all()

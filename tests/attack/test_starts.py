@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from vhagar import Network, Problem
 from vhagar.attack.model import TorchNetwork
-from vhagar.attack.starts import checked_dataset, hyper_input, more_starts
+from vhagar.attack.starts import checked_dataset, grown, hyper_input, more_starts
 from vhagar.errors import InvalidInput
 from vhagar.network import confidence
 from vhagar.runtime.devices import torch_device
@@ -84,3 +85,14 @@ def test_datasets_that_do_not_fit_are_refused(
 
 def test_images_are_flattened(corner: Problem) -> None:
     assert checked_dataset(np.zeros((3, 1, 4, 4)), corner.domain).shape == (3, 16)
+
+
+def test_grown_inputs_are_between_source_and_target(corner: Problem) -> None:
+    found = grown(corner, _model(corner), 12, np.random.default_rng(0))
+    noise = np.random.default_rng(0).uniform(size=(12, 16))
+
+    def difference(inputs: NDArray[np.float64]) -> float:
+        scores = corner.network.forward(inputs)
+        return float(np.median(abs(scores[:, corner.source] - scores[:, corner.targets[0]])))
+
+    assert difference(found) < difference(noise)

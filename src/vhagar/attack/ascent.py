@@ -29,6 +29,11 @@ _SLOWEST_LEARNING, _FASTEST_LEARNING = 0.03, 0.3
 _LAST_STEP = 0.02
 # Each row has its own step size, from this multiple of the option's to its inverse.
 _SMALLEST_STEP = 0.5
+# Steps between two reports of what was found.
+_REPORT_EVERY = 10
+
+# Called with what the rows of a batch have found so far.
+OnSolutions = Callable[["Solutions"], None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,12 +52,22 @@ class Solutions:
 class _BestAttacks:
     """Every row's best attack so far."""
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: State, on_solutions: OnSolutions) -> None:
         torch = require_torch()
         self._best = torch.full_like(state.x[:, 0], -torch.inf)
         self._state = state
+        self._on_solutions = on_solutions
+        self._updates, self._reported = 0, -np.inf
 
     def update(self, confidence: Tensor, margin: Tensor, state: State) -> None:
+        self._take(confidence, margin, state)
+        self._updates += 1
+        best = float(self._best.max())
+        if self._updates % _REPORT_EVERY == 0 and best > self._reported:
+            self._reported = best
+            self._on_solutions(self.solutions())
+
+    def _take(self, confidence: Tensor, margin: Tensor, state: State) -> None:
         torch = require_torch()
         better = (margin > 0) & (confidence > 0) & (confidence > self._best)
         # For a row without an attack, keep its current state.
@@ -79,9 +94,10 @@ def ascend(
     options: AttackOptions,
     rng: np.random.Generator,
     should_stop: Callable[[], bool] = lambda: False,
+    on_solutions: OnSolutions = lambda solutions: None,
 ) -> Solutions:
-    """Run the ascent that the options ask for."""
-    best = _BestAttacks(state)
+    """Run the ascent that the options ask for; `on_solutions` hears of attacks on the way."""
+    best = _BestAttacks(state, on_solutions)
     if options.lagrangian:
         _lagrangian_ascent(batch, state, options, rng, best, should_stop)
     else:

@@ -41,6 +41,17 @@ class TorchNetwork:
             x = step(x)
         return x
 
+    def leaky_scores(self, x: Tensor, leak: float) -> Tensor:
+        """The scores if ReLUs let a share of what is negative through.
+
+        Where many neurons are off, the scores hardly depend on the input, and have no slope to
+        climb; these do.
+        """
+        for is_relu, step in self._steps:
+            after = step(x)
+            x = after + leak * (x - after) if is_relu else after
+        return x
+
     def preactivations(self, x: Tensor) -> list[Tensor]:
         """The inputs `(batch, neurons)` of each ReLU layer, in order."""
         entering = []

@@ -6,7 +6,7 @@ import itertools
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -26,7 +26,7 @@ from vhagar.attack.multi_start import (
 )
 from vhagar.attack.options import AttackOptions
 from vhagar.attack.region_search import RegionSearch
-from vhagar.attack.starts import checked_dataset, hyper_input, more_starts
+from vhagar.attack.starts import checked_dataset, grown, hyper_input, more_starts
 from vhagar.errors import InvalidInput, VhagarError
 from vhagar.problem import Problem
 from vhagar.reduction import REDUCTIONS, Reduced, reduce_problem
@@ -37,6 +37,8 @@ Array = NDArray[np.float64]
 
 # Solutions to offer, best first, until the witness check accepts one.
 _MOST_OFFERED = 8
+# Inputs and steps of the round before the first: something quickly, on large networks, too.
+_QUICK_INPUTS, _QUICK_STEPS = 16, 40
 
 # An attack from elsewhere: target, index of the piece, input, parameters.
 Suggestion = tuple[int | None, int, Array, Array]
@@ -132,11 +134,13 @@ class _Rounds:
             }
             self._search(dives, should_stop, suggestions)
         ended = options.relax_first and should_stop()
+        if options.rounds is None and options.climb and not ended:
+            self._ascend_quickly(should_stop)
         while not ended:
             rounds += 1
             self._take(suggestions)
             solutions = self._ascend_within_memory(should_stop)
-            points = {target: self._start_points(target, solutions) for target in targets}
+            points = {target: _start_points(self._batch, target, solutions) for target in targets}
             for target, own in points.items():
                 self._offer(own)
                 self._update_hints(target, own)
@@ -166,6 +170,29 @@ class _Rounds:
             if self._batch.model.device.type == "cuda":
                 require_torch().cuda.empty_cache()
 
+    def _ascend_quickly(self, should_stop: Callable[[], bool]) -> None:
+        """A short ascent of few inputs, half of them grown, before all others."""
+        each = _QUICK_INPUTS // len(self._batch.groups)
+        if not 0 < each < self._batch.rows_per_group:
+            return  # the first round is no longer
+        whole, rng, data = self._batch, self._rng, self._dataset
+        batch = Batch(self._problem, whole.model, whole.groups, each)
+        starts = hyper_input(self._problem, batch.model, data, len(batch), rng)
+        starts[::2] = grown(self._problem, batch.model, len(starts[::2]), rng)
+        options = replace(self._options, steps=_QUICK_STEPS)
+        state = batch.start(starts, rng)
+        found = ascend(batch, state, options, rng, should_stop, self._offer_all_of(batch))
+        self._offer_all_of(batch)(found)
+
+    def _offer_all_of(self, batch: Batch) -> Callable[[Solutions], None]:
+        """What offers the best attacks that a batch has found so far."""
+
+        def offer(solutions: Solutions) -> None:
+            for target in self._problem.goals:
+                self._offer(_start_points(batch, target, solutions))
+
+        return offer
+
     def _ascend(self, should_stop: Callable[[], bool]) -> Solutions:
         """One ascent for all targets and pieces, from new starts."""
         batch, rng = self._batch, self._rng
@@ -177,23 +204,8 @@ class _Rounds:
         state = batch.start(dealt.reshape(starts.shape), rng)
         if self._options.aim:
             state = batch.restarted_near(state, self._incumbents.best, rng)
-        return ascend(batch, state, self._options, rng, should_stop)
-
-    def _start_points(self, target: int | None, solutions: Solutions) -> list[StartPoint]:
-        """The rows of a target, the most confident attacks first."""
-        found = [
-            StartPoint(
-                target,
-                group.root,
-                solutions.x[self._batch.rows(k)][row],
-                solutions.parameters[k][row],
-                float(solutions.confidence[self._batch.rows(k)][row]),
-            )
-            for k, group in enumerate(self._batch.groups)
-            if group.target == target
-            for row in range(self._batch.rows_per_group)
-        ]
-        return sorted(found, key=lambda point: -point.confidence)
+        offer = self._offer_all_of(batch)
+        return ascend(batch, state, self._options, rng, should_stop, offer)
 
     def _shortlist(self, points: list[StartPoint]) -> list[StartPoint]:
         """Where to search: the best points, then those of rarely tried pieces, then any others."""
@@ -274,3 +286,20 @@ class _Rounds:
                     return
                 if over:
                     searches.remove(search)
+
+
+def _start_points(batch: Batch, target: int | None, solutions: Solutions) -> list[StartPoint]:
+    """The rows of a target, the most confident attacks first."""
+    found = [
+        StartPoint(
+            target,
+            group.root,
+            solutions.x[batch.rows(k)][row],
+            solutions.parameters[k][row],
+            float(solutions.confidence[batch.rows(k)][row]),
+        )
+        for k, group in enumerate(batch.groups)
+        if group.target == target
+        for row in range(batch.rows_per_group)
+    ]
+    return sorted(found, key=lambda point: -point.confidence)

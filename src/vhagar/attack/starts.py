@@ -10,7 +10,7 @@ from vhagar.errors import InvalidInput
 from vhagar.network import confidence
 from vhagar.perturbation import Domain
 from vhagar.problem import Problem
-from vhagar.runtime.devices import require_torch
+from vhagar.runtime.devices import Tensor, require_torch
 
 Array = NDArray[np.float64]
 
@@ -21,8 +21,13 @@ CHUNK = 1024
 # Steps of the ascent that makes random starts confident, and the first step relative to the input
 # range.
 _CLIMB_STEPS, _CLIMB_STEP = 20, 0.1
-# Shares of the starts that ascend to a high confidence, and that lie between two such inputs.
-_CLIMBING, _BETWEEN = 0.25, 0.25
+# Shares of the starts that ascend to a high confidence, that lie between two such inputs, and that
+# are grown until source and target lead together.
+_CLIMBING, _BETWEEN, _GROWN = 0.2, 0.15, 0.15
+# The largest share of what is negative that ReLUs let through while an input is grown.
+# Measured: on a network of VNN-COMP's mnistfc (256x2), 0 finds no attack at all, 0.1 finds one of
+# confidence 0.80, and 0.02 one of 1.22.
+_LEAK = 0.03
 
 
 def checked_dataset(dataset: ArrayLike | None, domain: Domain) -> Array:
@@ -83,10 +88,10 @@ def confidences(model: TorchNetwork, inputs: Array, label: int) -> Array:
 def more_starts(
     problem: Problem, model: TorchNetwork, starts: Array, dataset: Array, rng: np.random.Generator
 ) -> Array:
-    """Replace some of the starts by inputs that climbed, class means, and mixtures of them.
+    """Replace some of the starts by inputs that climbed, class means, mixtures, and grown inputs.
 
     A mixture of a confident input of the source class and one of a target class is near the
-    decision boundary that the attack must cross.
+    decision boundary that the attack must cross; a grown input is near it, too.
     """
     count = len(starts)
     climbing, between = int(_CLIMBING * count), int(_BETWEEN * count)
@@ -94,7 +99,8 @@ def more_starts(
         return starts
     labels = [problem.source, *problem.targets]
     chosen = np.array([labels[k % len(labels)] for k in range(climbing)])
-    rows = rng.permutation(count)[: climbing + between]
+    rows = rng.permutation(count)
+    growing, rows = rows[climbing + between :][: int(_GROWN * count)], rows[: climbing + between]
     climbed = _climbed(problem, model, starts[rows[:climbing]], chosen)
     means = [_class_mean(problem, dataset, label) for label in labels]
     for k, mean in enumerate(means):
@@ -107,7 +113,45 @@ def more_starts(
     result = starts.copy()
     result[rows[: len(own)]] = own
     result[rows[climbing:]] = share * climbed[first] + (1 - share) * climbed[second]
+    result[growing] = grown(problem, model, len(growing), rng)
     return result
+
+
+def grown(problem: Problem, model: TorchNetwork, count: int, rng: np.random.Generator) -> Array:
+    """Inputs that the network grows by itself: first of the source class, then also of a target.
+
+    They start at noise of all strengths, between dark and as bright as it gets. At first ReLUs leak
+    a little, so that neurons that are off have a say, too.
+    """
+    domain = problem.domain
+    strength = rng.uniform(size=(count, 1))
+    noise = rng.uniform(size=(count, domain.size)) * strength
+    current = model.tensor(domain.lower + domain.width * noise)
+    targets = problem.targets or (problem.source,)
+    rivals = model.tensor([targets[k % len(targets)] for k in range(count)]).long()
+    own = rivals * 0 + problem.source
+    for second in (own, rivals):
+        for k in range(_CLIMB_STEPS):
+            left = 1 - k / _CLIMB_STEPS
+            current.requires_grad_(True)
+            scores = model.leaky_scores(current, _LEAK * left)
+            total = _joint_lead(scores, own, second).sum()
+            (gradient,) = require_torch().autograd.grad(total, current)
+            size = _CLIMB_STEP * domain.width * left
+            current = (current.detach() + size * gradient.sign()).clamp(domain.lower, domain.upper)
+    result: Array = current.cpu().double().numpy()
+    return result
+
+
+def _joint_lead(scores: Tensor, first: Tensor, second: Tensor) -> Tensor:
+    """By how much the lesser of two classes leads over all others; both may be the same."""
+    torch = require_torch()
+    pair = torch.stack([first, second], dim=1)
+    excluded = torch.zeros_like(scores, dtype=torch.bool).scatter_(1, pair, True)
+    others = scores.masked_fill(excluded, -torch.inf).amax(dim=1)
+    # With two classes in all there are no others: then they are to be close.
+    lesser, larger = scores.gather(1, pair).aminmax(dim=1)
+    return lesser - torch.where(torch.isneginf(others), larger, others)
 
 
 def _climbed(problem: Problem, model: TorchNetwork, x: Array, labels: NDArray[np.int64]) -> Array:
