@@ -19,6 +19,7 @@ class ProofKind(IntEnum):
     MULTIPLIERS = 1
     CONTRADICTION = 2  # multipliers by which a number that is at least 0 would be negative
     EMPTY = 3  # the decisions leave a neuron no corner
+    QUADRATIC = 4  # multipliers of quadratic facts about the difference of the copies
 
 
 def _none() -> NDArray[np.float64]:

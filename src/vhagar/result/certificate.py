@@ -65,6 +65,7 @@ class NodeKind(IntEnum):
 
     DECISION = 0
     SPLIT = 1
+    SLOPE = 2  # of one pair: 0 or 1
 
 
 @dataclass(frozen=True)
