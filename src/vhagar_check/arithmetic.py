@@ -41,20 +41,33 @@ def _times(node: Node, values: Floats, factor: float) -> Floats:
 def matmul(reader: Reader, node: Node) -> Wire:
     """By a constant matrix or vector on either side; a matrix of values is many vectors."""
     node.only()
+    product = reader.product(node, 1)
+    if product is not None:
+        wire = reader.wire(node)
+        for factor in product.factors:
+            wire = _times_matrix(reader, node, wire, factor)
+        return wire
     given = reader.all_given(node)
     left = len(given) == 2 and isinstance(given[1], Wire)
     wire, weight = reader.wire(node, int(left)), reader.floats(node, 1 - int(left))
+    if not left:
+        return _times_matrix(reader, node, wire, weight)
     is_vector = weight.ndim == 1
-    if is_vector:
-        weight = weight[None] if left else weight[:, None]
-    if weight.ndim != 2 or not weight.size or len(wire.shape) < (3 if left else 2):
+    weight = weight[None] if is_vector else weight
+    if weight.ndim != 2 or not weight.size or len(wire.shape) < 3:
         raise node.refused("does not multiply a vector by a matrix")
-    weight = weight if left else weight.T
-    if left:
-        *outer, size, columns = wire.shape
-        found = _columns(reader, node, wire, weight, (math.prod(outer), size, columns))
-        shape = (*outer, *([] if is_vector else [len(weight)]), columns)
-        return reader.shaped(node, found, shape)
+    *outer, size, columns = wire.shape
+    found = _columns(reader, node, wire, weight, (math.prod(outer), size, columns))
+    shape = (*outer, *([] if is_vector else [len(weight)]), columns)
+    return reader.shaped(node, found, shape)
+
+
+def _times_matrix(reader: Reader, node: Node, wire: Wire, weight: Floats) -> Wire:
+    """A value times a constant matrix, or vector, to its right."""
+    is_vector = weight.ndim == 1
+    weight = weight[None] if is_vector else weight.T
+    if weight.ndim != 2 or not weight.size or len(wire.shape) < 2:
+        raise node.refused("does not multiply a vector by a matrix")
     *outer, size = wire.shape
     rows = math.prod(outer)
     shape = (*outer, *([] if is_vector else [len(weight)]))

@@ -9,12 +9,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import reduce
+from itertools import pairwise
 
 import numpy as np
 
 from vhagar_check.graph import Constant, Node
+from vhagar_check.layers import Floats
 from vhagar_check.protobuf import tensor
-from vhagar_check.reading import Reader, Wire, axis_of, checked
+from vhagar_check.reading import Product, Reader, Result, Wire, axis_of, checked
 from vhagar_check.selections import SELECTIONS, new_shape
 
 _FLOAT, _INTEGER, _BOOL, _DOUBLE, _INT32 = 1, 7, 9, 11, 6
@@ -27,15 +29,28 @@ _CASTS = {
 }
 
 
-def fold(reader: Reader, node: Node) -> list[Constant] | None:
+def fold(reader: Reader, node: Node) -> list[Constant | Product] | None:
     """What a node gives that takes constants alone; None where it does not, or is unknown."""
     if node.kind == "Constant":
         return [node.constant()]
     if node.kind in ("Shape", "Size"):
         return [_shape(reader, node)]
-    given = [reader.given(node, k) for k in range(len(node.inputs))]
+    values = [reader.names.get(name) for name in node.inputs]
+    if node.kind == "MatMul" and not any(isinstance(value, Wire) for value in values):
+        return [_product(reader, node)]
+    given = [] if reader.takes_special(node) else _all_inputs(reader, node)
     if not given or any(isinstance(item, Wire) for item in given):
         return None
+    return _folded(reader, node, given)
+
+
+def _all_inputs(reader: Reader, node: Node) -> list[Result | None]:
+    return [reader.given(node, k) for k in range(len(node.inputs))]
+
+
+def _folded(
+    reader: Reader, node: Node, given: list[Result | None]
+) -> list[Constant | Product] | None:
     if node.kind in _FOLDS:
         return [_FOLDS[node.kind](reader, node)]
     if node.kind in SELECTIONS and isinstance(given[0], np.ndarray):
@@ -44,6 +59,21 @@ def fold(reader: Reader, node: Node) -> list[Constant] | None:
         tables = SELECTIONS[node.kind](reader, node, positions)
         return [np.asarray(source.reshape(-1)[table]) for table in tables]
     return None
+
+
+def _product(reader: Reader, node: Node) -> Product:
+    """Kept as its factors, which are exact, for the node that takes it."""
+    node.only()
+    factors: list[Floats] = []
+    for k in (0, 1):
+        product = reader.product(node, k)
+        factors += [reader.floats(node, k)] if product is None else product.factors
+    shapes = [factor.shape for factor in factors]
+    if len(node.inputs) != 2 or any(len(shape) != 2 for shape in shapes):
+        raise node.refused("multiplies constants that are not two matrices")
+    if any(left[1] != right[0] for left, right in pairwise(shapes)):
+        raise node.refused("multiplies matrices that do not fit")
+    return Product(tuple(factors))
 
 
 def _shape(reader: Reader, node: Node) -> Constant:
@@ -55,8 +85,11 @@ def _shape(reader: Reader, node: Node) -> Constant:
     return np.array(item.shape[part], dtype=np.int64)
 
 
-def _constants(reader: Reader, node: Node) -> list[Constant]:
-    return [item for item in reader.all_given(node) if isinstance(item, np.ndarray)]
+def _constants(reader: Reader, node: Node, count: int | None = None) -> list[Constant]:
+    found = [item for item in reader.all_given(node) if isinstance(item, np.ndarray)]
+    if count is not None and len(found) != count:
+        raise node.refused(f"does not have {count} inputs")
+    return found
 
 
 def _identity(reader: Reader, node: Node) -> Constant:
@@ -80,7 +113,7 @@ def _concat(reader: Reader, node: Node) -> Constant:
 
 def _cast(reader: Reader, node: Node) -> Constant:
     node.only("to", "saturate", "round_mode")
-    (value,), kind = _constants(reader, node), node.integer("to", 0)
+    (value,), kind = _constants(reader, node, 1), node.integer("to", 0)
     if kind not in _CASTS:
         raise node.refused("is to a type that is not understood")
     to_whole = value.dtype.kind == "f" and kind in (_INTEGER, _INT32)
@@ -103,7 +136,7 @@ def _filled(reader: Reader, node: Node) -> Constant:
 
 def _arithmetic(reader: Reader, node: Node) -> Constant:
     node.only()
-    left, right = _constants(reader, node)
+    left, right = _constants(reader, node, 2)
     shape = reader.joint_shape(node, [left, right])
     checked(node, (max(1, math.prod(shape)),), reader)
     if left.dtype.kind == right.dtype.kind == "i":
@@ -150,7 +183,7 @@ def _negative(reader: Reader, node: Node) -> Constant:
 
 def _floor(reader: Reader, node: Node) -> Constant:
     node.only()
-    (value,) = _constants(reader, node)
+    (value,) = _constants(reader, node, 1)
     return np.asarray(np.floor(value) if node.kind == "Floor" else np.ceil(value))
 
 
@@ -166,14 +199,37 @@ def _extreme(reader: Reader, node: Node) -> Constant:
 
 def _equal(reader: Reader, node: Node) -> Constant:
     node.only()
-    left, right = _constants(reader, node)
+    left, right = _constants(reader, node, 2)
     reader.flow.budget.spend(math.prod(reader.joint_shape(node, [left, right])))
     return np.asarray(left == right)
 
 
+def _ordered(reader: Reader, node: Node) -> Constant:
+    node.only()
+    left, right = _constants(reader, node, 2)
+    reader.flow.budget.spend(math.prod(reader.joint_shape(node, [left, right])))
+    if left.dtype != right.dtype:
+        raise node.refused("compares constants of different types")
+    functions = {
+        "Greater": np.greater,
+        "GreaterOrEqual": np.greater_equal,
+        "Less": np.less,
+        "LessOrEqual": np.less_equal,
+    }
+    return np.asarray(functions[node.kind](left, right))
+
+
+def _not(reader: Reader, node: Node) -> Constant:
+    node.only()
+    (value,) = _constants(reader, node, 1)
+    if value.dtype.kind != "b":
+        raise node.refused("negates what is no truth value")
+    return np.asarray(~value)
+
+
 def _where(reader: Reader, node: Node) -> Constant:
     node.only()
-    parts = _constants(reader, node)
+    parts = _constants(reader, node, 3)
     reader.flow.budget.spend(math.prod(reader.joint_shape(node, list(parts))))
     if parts[0].dtype.kind != "b" or parts[1].dtype != parts[2].dtype:
         raise node.refused("chooses between constants of different types")
@@ -203,6 +259,8 @@ _FOLDS: dict[str, Callable[[Reader, Node], Constant]] = {
     "Min": _extreme,
     "Max": _extreme,
     "Equal": _equal,
+    **dict.fromkeys(("Greater", "GreaterOrEqual", "Less", "LessOrEqual"), _ordered),
+    "Not": _not,
     "Where": _where,
     "Range": _range,
 }

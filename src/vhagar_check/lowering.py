@@ -109,6 +109,11 @@ class Flow:
         self._steps.append(_Units(result, operand))
         return result
 
+    def summands(self, value: Value) -> tuple[Operand, ...]:
+        """What a value is the sum of; nothing where it is none."""
+        found = (step for step in self._steps if step.result is value and isinstance(step, _Sum))
+        return next((step.operands for step in found), ())
+
     def network(self, output: Value) -> Network:
         """The stages that lead to the output."""
         return _Schedule(self, self._needed(output), output).network()

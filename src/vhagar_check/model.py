@@ -12,11 +12,12 @@ from dataclasses import replace
 import numpy as np
 
 from vhagar_check import arithmetic, units, windows
+from vhagar_check.choices import COMPARISONS, compared
 from vhagar_check.errors import Rejected
 from vhagar_check.folding import fold
 from vhagar_check.graph import Node, read_graph
 from vhagar_check.layers import Network
-from vhagar_check.reading import Reader, Result, Wire, axis_of
+from vhagar_check.reading import Reader, Result, Sides, Special, Wire, axis_of
 from vhagar_check.scores import Stated
 from vhagar_check.selections import (
     SELECTIONS,
@@ -34,7 +35,7 @@ def read_model(data: bytes, stated: Stated = _ALL_SCORES) -> Network:
     """The network of an ONNX file, with scores as they are stated."""
     reader = Reader(read_graph(data, stated.output))
     for node in reader.graph.nodes:
-        results: Sequence[Result] | None = fold(reader, node)
+        results: Sequence[Result | Special] | None = fold(reader, node)
         if results is None:
             results = _results(reader, node)
         for name, result in zip(node.outputs, results, strict=False):
@@ -46,7 +47,9 @@ def read_model(data: bytes, stated: Stated = _ALL_SCORES) -> Network:
     return stated.applied(reader.flow.network(output.value))
 
 
-def _results(reader: Reader, node: Node) -> list[Wire]:
+def _results(reader: Reader, node: Node) -> Sequence[Wire | Sides]:
+    if node.kind in COMPARISONS or (reader.takes_special(node) and node.kind != "MatMul"):
+        return [compared(reader, node)]
     if node.kind in _ALIASES:
         return [_ALIASES[node.kind](reader, node)]
     if node.kind in SELECTIONS:
@@ -144,6 +147,8 @@ _OPERATORS: dict[str, Operator] = {
     "LeakyRelu": units.leaky,
     "PRelu": units.leaky,
     "Clip": units.clip,
+    "HardSigmoid": units.hard_sigmoid,
+    "ThresholdedRelu": units.thresholded,
     "Abs": units.absolute,
     "Max": units.extreme,
     "Min": units.extreme,

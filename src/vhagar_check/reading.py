@@ -31,7 +31,25 @@ class Wire:
         return np.arange(self.value.size).reshape(self.shape)
 
 
+@dataclass(frozen=True, eq=False)
+class Sides:
+    """Where a value is above its limit, entry by entry, or else below it."""
+
+    wire: Wire
+    limit: Floats
+    above: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Product:
+    """Constant matrices, one after the other; their product need not fit into floats."""
+
+    factors: tuple[Floats, ...]
+
+
 Result = Wire | Constant
+# What only some nodes can take.
+Special = Sides | Product
 
 
 @dataclass(eq=False)
@@ -39,7 +57,7 @@ class Reader:
     """Follows the nodes of a graph."""
 
     graph: Graph
-    names: dict[str, Result] = field(default_factory=dict)
+    names: dict[str, Result | Special] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.flow = Flow(self.graph.input_shape)
@@ -54,7 +72,28 @@ class Reader:
             return None
         if name not in self.names:
             raise node.refused(f"takes {name!r} before anything gives it")
-        return self.names[name]
+        found = self.names[name]
+        if isinstance(found, Special):
+            raise node.refused("takes a comparison or a product of constants, which it cannot")
+        return found
+
+    def sides(self, node: Node, position: int) -> Sides | None:
+        """An input that is a comparison; None where it is none."""
+        found = self._special(node, position)
+        return found if isinstance(found, Sides) else None
+
+    def product(self, node: Node, position: int) -> Product | None:
+        """An input that is a product of constants; None where it is none."""
+        found = self._special(node, position)
+        return found if isinstance(found, Product) else None
+
+    def takes_special(self, node: Node) -> bool:
+        return any(self._special(node, k) is not None for k in range(len(node.inputs)))
+
+    def _special(self, node: Node, position: int) -> Special | None:
+        name = node.inputs[position] if position < len(node.inputs) else ""
+        found = self.names.get(name)
+        return found if isinstance(found, Special) else None
 
     def all_given(self, node: Node) -> list[Result]:
         found = [self.given(node, k) for k in range(len(node.inputs))]

@@ -185,6 +185,100 @@ def _space_to_depth(reader: Reader, node: Node, positions: Indices) -> list[Indi
     return [parts.transpose(0, 3, 5, 1, 2, 4).reshape(batch, channels * size**2, high, wide)]
 
 
+def _resize(reader: Reader, node: Node, positions: Indices) -> list[Indices]:
+    """Resize since version 11, which says how pixels are placed and rounded."""
+    if reader.graph.opset < 11:
+        return _upsample(reader, node, positions)
+    node.only(*_RESIZING)
+    way, rounding = (
+        node.text(name, default)
+        for name, default in (
+            ("coordinate_transformation_mode", "half_pixel"),
+            ("nearest_mode", "round_prefer_floor"),
+        )
+    )
+    known = way in ("half_pixel", "pytorch_half_pixel", "asymmetric") and rounding in _ROUNDINGS
+    if node.text("mode", "nearest") != "nearest" or not known:
+        raise node.refused("is not to the nearest entry in a way that is understood")
+    axes = [axis_of(node, axis, positions.ndim) for axis in node.integers("axes", [])]
+    axes = axes or list(range(positions.ndim))
+    scales = reader.given(node, 2)
+    if isinstance(scales, np.ndarray) and scales.size:
+        factors = reader.floats(node, 2).reshape(-1).tolist()
+    else:
+        sizes = reader.integers(node, "sizes", 3)
+        if sizes is None or node.text("keep_aspect_ratio_policy", "stretch") != "stretch":
+            raise node.refused("does not say its scales or sizes")
+        factors = _ratios(node, positions, axes, sizes)
+    return [_nearest(reader, node, positions, axes, factors, way != "asymmetric", rounding)]
+
+
+def _ratios(node: Node, positions: Indices, axes: list[int], sizes: list[int]) -> list[float]:
+    if len(sizes) != len(axes) or any(
+        size < 1 or size % positions.shape[axis] for axis, size in zip(axes, sizes, strict=True)
+    ):
+        raise node.refused("does not resize to multiples of the size")
+    return [float(size // positions.shape[axis]) for axis, size in zip(axes, sizes, strict=True)]
+
+
+def _upsample(reader: Reader, node: Node, positions: Indices) -> list[Indices]:
+    node.only("mode", "scales")
+    if node.text("mode", "nearest") != "nearest":
+        raise node.refused("is not to the nearest entry")
+    if reader.graph.opset < 9:
+        item = node.attributes.get("scales")
+        factors = [] if item is None else item.numbers(7, "<f4").tolist()
+    else:
+        factors = reader.floats(node, 1).reshape(-1).tolist()
+    axes = list(range(positions.ndim))
+    return [_nearest(reader, node, positions, axes, factors, False, "floor")]
+
+
+def _nearest(
+    reader: Reader,
+    node: Node,
+    positions: Indices,
+    axes: list[int],
+    factors: list[float],
+    half_pixel: bool,
+    rounding: str,
+) -> Indices:
+    """Entry k of an axis made f times as long is at `(k + 1/2) / f - 1/2`, or at `k / f`."""
+    if len(factors) != len(axes) or len(set(axes)) != len(axes):
+        raise node.refused("has scales that do not fit")
+    for axis, factor in zip(axes, factors, strict=True):
+        if not 1 <= factor <= _LONGEST or factor != int(factor):
+            raise node.refused("does not resize to multiples of the size")
+        size, times = positions.shape[axis], int(factor)
+        checked(node, (positions.size, times), reader)
+        twice = 2 * np.arange(size * times) + (1 if half_pixel else 0)
+        # Twice the place is `twice / times` (less 1), so that whole numbers are enough.
+        numerator = twice - (times if half_pixel else 0)
+        place = _ROUNDINGS[rounding](numerator, 2 * times)
+        positions = np.take(positions, np.clip(place, 0, size - 1), axis=axis)
+    return positions
+
+
+_LONGEST = 2**20
+_RESIZING = (
+    "mode",
+    "nearest_mode",
+    "coordinate_transformation_mode",
+    "cubic_coeff_a",
+    "exclude_outside",
+    "extrapolation_value",
+    "keep_aspect_ratio_policy",
+    "antialias",
+    "axes",
+)
+# The nearest whole number of a fraction of whole numbers, by its numerator and denominator.
+_ROUNDINGS: dict[str, Callable[[Indices, int], Indices]] = {
+    "floor": lambda n, d: n // d,
+    "ceil": lambda n, d: -(-n // d),
+    "round_prefer_floor": lambda n, d: -((d - 2 * n) // (2 * d)),
+    "round_prefer_ceil": lambda n, d: (2 * n + d) // (2 * d),
+}
+
 Selection = Callable[[Reader, Node, Indices], list[Indices]]
 # From a table of the numbers of an operand's entries to those of the results.
 SELECTIONS: dict[str, Selection] = {
@@ -194,6 +288,8 @@ SELECTIONS: dict[str, Selection] = {
     "Slice": _slice,
     "Split": _split,
     "Gather": _gather,
+    "Resize": _resize,
+    "Upsample": _upsample,
     "Expand": _expand,
     "Tile": _tile,
     "DepthToSpace": _depth_to_space,

@@ -89,22 +89,48 @@ def clip(reader: Reader, node: Node) -> Wire:
     if low is not None and high is not None and low > high:
         raise node.refused("has a lower limit above the upper one")
     if low is None and high is not None:
-        return Wire(_at_most(reader, wire.value, np.full(size, high)), wire.shape)
+        return Wire(at_most(reader, wire.value, np.full(size, high)), wire.shape)
     bottom = np.full(size, low)
     if high is None:
-        return Wire(_at_least(reader, wire.value, bottom), wire.shape)
-    above = reader.flow.units(reader.added(wire.value, -bottom))
-    beyond = reader.flow.units(reader.added(wire.value, np.full(size, -high)))
-    value = reader.flow.sum(Operand(above), Operand(beyond, factor=-1.0))
-    return Wire(reader.added(value, bottom), wire.shape)
+        return Wire(at_least(reader, wire.value, bottom), wire.shape)
+    return Wire(_between(reader, wire.value, bottom, np.full(size, high)), wire.shape)
 
 
-def _at_least(reader: Reader, value: Value, limit: Floats) -> Value:
+def _between(reader: Reader, value: Value, low: Floats, high: Floats) -> Value:
+    """`low + relu(v - low) - relu(v - high)`."""
+    above = reader.flow.units(reader.added(value, -low))
+    beyond = reader.flow.units(reader.added(value, -high))
+    return reader.added(reader.flow.sum(Operand(above), Operand(beyond, factor=-1.0)), low)
+
+
+def hard_sigmoid(reader: Reader, node: Node) -> Wire:
+    """`alpha * v + beta`, between 0 and 1."""
+    node.only("alpha", "beta")
+    wire = reader.wire(node)
+    alpha = node.number("alpha", float(np.float32(0.2)))
+    beta = node.number("beta", 0.5)
+    if not (math.isfinite(alpha) and math.isfinite(beta)):
+        raise node.refused("has a line that is not finite")
+    one = np.ones(wire.value.size)
+    line = reader.flow.through(wire.value, Scale(alpha * one, one, beta * one))
+    return Wire(_between(reader, line, 0 * one, one), wire.shape)
+
+
+def thresholded(reader: Reader, node: Node) -> Wire:
+    """A ReLU where the threshold is 0; with another it jumps."""
+    node.only("alpha")
+    if node.number("alpha", 1.0) != 0:
+        raise node.refused("jumps at its threshold")
+    wire = reader.wire(node)
+    return Wire(reader.flow.units(wire.value), wire.shape)
+
+
+def at_least(reader: Reader, value: Value, limit: Floats) -> Value:
     """`limit + relu(v - limit)`."""
     return reader.added(reader.flow.units(reader.added(value, -limit)), limit)
 
 
-def _at_most(reader: Reader, value: Value, limit: Floats) -> Value:
+def at_most(reader: Reader, value: Value, limit: Floats) -> Value:
     """`limit - relu(limit - v)`."""
     one = np.ones(value.size)
     below = reader.flow.units(reader.flow.through(value, Scale(-one, one, limit)))
@@ -132,7 +158,7 @@ def extreme(reader: Reader, node: Node) -> Wire:
         if limit is None:
             return Wire(flow.sum(operand), shape)
         value = operand.value if operand.layer is None else flow.sum(operand)
-        return Wire((_at_most if least else _at_least)(reader, value, limit), shape)
+        return Wire((at_most if least else at_least)(reader, value, limit), shape)
     if len(wires) == 2 and limit is None:
         first, second = (reader.spread(node, wire, shape) for wire in wires)
         over = flow.units(flow.sum(first, reader.spread(node, wires[1], shape, -1.0)))

@@ -248,6 +248,35 @@ def enlarged() -> bytes:
     return b.model(b.dense(thin, 3, 6))
 
 
+def chosen() -> bytes:
+    """Activations written as choices by comparisons, and a limit that is no ReLU."""
+    b = Build(["batch", 6])
+    x = b.dense("x", 5, 6)
+    above, below = b("Greater", x, b.constant(0.0)), b("Less", x, b.constant([0.0] * 5))
+    limit = b.drawn(5)
+    parts = [
+        b("Mul", x, b("Cast", above, to=1)),
+        b("Mul", b("Cast", b("Not", above), to=1), b("Neg", x)),
+        b("Where", below, b("Div", x, b.constant(7.0)), b("Mul", b.drawn(5), x)),
+        b("Where", b("LessOrEqual", limit, x), x, limit),
+        b("Where", b("LessOrEqual", limit, x), limit, x),
+        b("HardSigmoid", x, beta=0.25),
+    ]
+    return b.model(b.dense(b("Concat", *parts, axis=1), 3, 30))
+
+
+def enlarged_by_choice() -> bytes:
+    """Entries repeated, each from the nearest one, and products of constants."""
+    b = Build(IMAGE)
+    scales = b.constant([1.0, 1.0, 3.0, 2.0])
+    settings = {"mode": "nearest", "nearest_mode": "ceil"}
+    wide = b("Resize", "x", "", scales, **settings)
+    other = b("Resize", "x", "", scales, coordinate_transformation_mode="asymmetric", **settings)
+    flat = b("Flatten", b("Relu", b("Sub", wide, b("Mul", other, b.drawn(2, 1, 1)))))
+    weight = b("MatMul", b.drawn(432, 4), b("MatMul", b.drawn(4, 5), b.drawn(5, 3)))
+    return b.model(b("MatMul", flat, weight))
+
+
 GRAPHS: dict[str, Callable[[], bytes]] = {
     function.__name__: function
     for function in (
@@ -267,6 +296,8 @@ GRAPHS: dict[str, Callable[[], bytes]] = {
         old_attributes,
         new_inputs,
         enlarged,
+        chosen,
+        enlarged_by_choice,
     )
 }
 
@@ -324,3 +355,32 @@ SMALL_GRAPHS: dict[str, Callable[[int], bytes]] = {
     function.__name__: function
     for function in (small_residual, small_pool, small_concat, small_leaky, small_clip)
 }
+
+
+def small_choice(seed: int = 0) -> bytes:
+    b = Build([1, 4], seed=seed)
+    x = b.dense("x", 3, 4)
+    above = b("Greater", x, b.constant(0.0))
+    bent = b("Where", above, x, b("Mul", x, b.constant(0.25)))
+    limit = b.constant(0.5)
+    least = b("Where", b("Less", bent, limit), limit, bent)
+    return b.model(b.dense(b("Sub", least, b("Mul", x, b("Cast", above, to=1))), 3, 3))
+
+
+def small_masked(seed: int = 0) -> bytes:
+    b = Build([1, 4], seed=seed)
+    x = b("HardSigmoid", b.dense("x", 3, 4), alpha=0.5, beta=0.25)
+    y = b("Sub", x, b.constant(0.5))
+    masked = b("Mul", b("Cast", b("Less", b.constant(0.0), y), to=1), y)
+    return b.model(b.dense(masked, 3, 3))
+
+
+def small_enlarged(seed: int = 0) -> bytes:
+    b = Build([1, 1, 2, 2], seed=seed)
+    wide = b("Resize", "x", "", b.constant([1.0, 1.0, 2.0, 3.0]), mode="nearest")
+    weight = b("MatMul", b.drawn(24, 2), b.drawn(2, 3))
+    return b.model(b("MatMul", b("Relu", b("Flatten", wide)), weight))
+
+
+# For the comparison of readers alone.
+FUZZED_GRAPHS = (small_choice, small_masked, small_enlarged)

@@ -26,7 +26,7 @@ from vhagar_check.model import read_model
 from vhagar_check.schema import MESSAGES
 
 from ..marks import mostly_slow
-from .graphs import SMALL_GRAPHS, runtime_scores
+from .graphs import FUZZED_GRAPHS, SMALL_GRAPHS, runtime_scores
 
 # Descriptors by the checker's names of messages.
 DESCRIPTORS = {
@@ -303,7 +303,7 @@ def starts() -> list[bytes]:
     models = [plain_model(rng.normal(size=(2, 2)), as_node=as_node) for as_node in (False, True)]
     return [
         *(model.SerializeToString() for model in models),
-        *(g(0) for g in SMALL_GRAPHS.values()),
+        *(g(0) for g in (*SMALL_GRAPHS.values(), *FUZZED_GRAPHS)),
     ]
 
 

@@ -29,6 +29,18 @@ def _of(kind: str, *rest: object, **attributes: object) -> Case:
     return build
 
 
+def _jump(b: Build) -> str:
+    return b("Where", b("Greater", "x", b.constant(0.0)), b.constant(1.0), "x")
+
+
+def _jump_beside(b: Build) -> str:
+    return b("Mul", "x", b("Cast", b("Greater", "x", b.constant(0.5)), to=1))
+
+
+def _choice_of_others(b: Build) -> str:
+    return b("Where", b("Greater", "x", b.constant(0.0)), b("Relu", "x"), "x")
+
+
 def _softmax_inside(b: Build) -> str:
     return b.dense(b("Softmax", b("Flatten", "x")), 3, 32)
 
@@ -88,6 +100,26 @@ def _gather_outside(b: Build) -> str:
 REFUSED: dict[str, tuple[Case, str]] = {
     "gelu": (_of("Gelu"), "Gelu"),
     "sigmoid inside": (_sigmoid_inside, "last one alone"),
+    "a jump": (_jump, "meet at the limit"),
+    "a jump beside the limit": (_jump_beside, "meet at the limit"),
+    "a choice between others": (_choice_of_others, "meet at the limit"),
+    "a comparison of values": (lambda b: b("Less", "x", b("Relu", "x")), "with constants"),
+    "a comparison added": (
+        lambda b: b("Add", "x", b("Cast", b("Less", "x", b.constant(0.0)), to=1)),
+        "Where and Mul alone",
+    ),
+    "a product of constants added": (
+        lambda b: b("Add", "x", b("MatMul", b.drawn(6, 2), b.drawn(2, 6))),
+        "Where and Mul alone",
+    ),
+    "a threshold": (_of("ThresholdedRelu"), "jumps"),
+    "hard swish": (_of("HardSwish"), "HardSwish"),
+    "interpolation": (_of("Resize", "", [1.0, 1.0, 2.0, 2.0], mode="linear"), "nearest"),
+    "corners": (
+        _of("Resize", "", [1.0, 1.0, 2.0, 2.0], coordinate_transformation_mode="align_corners"),
+        "nearest",
+    ),
+    "a part": (_of("Resize", "", [1.0, 1.0, 1.5, 2.0]), "multiples"),
     "softmax inside": (_softmax_inside, "last one alone"),
     "softmax over an image": (_softmax_over_the_image, "classes"),
     "two operands": (_two_operands, "not linear"),

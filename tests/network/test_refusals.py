@@ -21,7 +21,7 @@ FILTERS = np.ones((2, 2, 1, 1))
 
 # Operators, or uses of operators, that have no translation: the operator at fault, and why.
 UNSUPPORTED: dict[str, tuple[Callable[[Builder], Builder], str, str]] = {
-    "another operator": (lambda b: b.add("Cos"), "Cos", "is not supported"),
+    "another operator": (lambda b: b.add("Trilu"), "Trilu", "is not supported"),
     "a smooth activation": (
         lambda b: b.add("Sigmoid").add("Relu"), "Sigmoid", "only piecewise-linear networks",
     ),
@@ -77,6 +77,57 @@ UNSUPPORTED: dict[str, tuple[Callable[[Builder], Builder], str, str]] = {
     "BatchNormalization in training": (
         lambda b: b.add("BatchNormalization", *[np.ones(2)] * 4, training_mode=1),
         "BatchNormalization", "training mode",
+    ),
+    "a jump": (
+        lambda b: b.add("Greater", np.array(0.0)).add("Where", np.ones(1), "image"), "Where",
+        "continuous",
+    ),
+    "a jump beside the limit": (
+        lambda b: b.add("Greater", np.array(0.5)).add("Cast", to=1).add("Mul", "image"), "Mul",
+        "continuous",
+    ),
+    "a choice of other data": (
+        lambda b: b.add("Relu").follow("image").add("Greater", np.array(0.0))
+        .add("Where", "relu0", "image"), "Where", "continuous",
+    ),
+    "a comparison of data": (lambda b: b.add("Less", "image"), "Less", "both depend"),
+    "a comparison alone": (
+        lambda b: b.add("Less", np.array(0.0)).add("Cast", to=1).add("Relu"), "Relu", "jumps",
+    ),
+    "a comparison added": (
+        lambda b: b.add("Less", np.array(0.0)).add("Cast", to=1).add("Add", "image"), "Add",
+        "depends on the model's input",
+    ),
+    "a comparison as a whole number": (
+        lambda b: b.add("Less", np.array(0.0)).add("Cast", to=7), "Cast", "float, double or bool",
+    ),
+    "ThresholdedRelu": (lambda b: b.add("ThresholdedRelu"), "ThresholdedRelu", "jumps"),
+    "HardSwish": (lambda b: b.add("HardSwish"), "HardSwish", "only piecewise-linear"),
+    "Gelu": (lambda b: b.add("Gelu"), "Gelu", "is smooth"),
+    "InstanceNormalization": (
+        lambda b: b.add("InstanceNormalization", np.ones(2), np.ones(2)), "InstanceNormalization",
+        "deviation of the data",
+    ),
+    "GroupNormalization": (
+        lambda b: b.add("GroupNormalization", np.ones(2), np.ones(2), num_groups=1),
+        "GroupNormalization", "deviation of the data",
+    ),
+    "QuantizeLinear": (
+        lambda b: b.add("QuantizeLinear", np.array(0.1), np.array(0, dtype=np.uint8)),
+        "QuantizeLinear", "quantised",
+    ),
+    "Resize by interpolation": (
+        lambda b: b.add("Resize", "", np.array([1.0, 1, 2, 2]), mode="linear"), "Resize", "linear",
+    ),
+    "Resize to a part": (
+        lambda b: b.add("Resize", "", np.array([1.0, 1, 1.5, 2])), "Resize", "whole numbers",
+    ),
+    "Resize by corners": (
+        lambda b: b.add("Resize", "", np.array([1.0, 1, 2, 2]),
+                        coordinate_transformation_mode="align_corners"), "Resize", "align_corners",
+    ),
+    "Resize of the batch": (
+        lambda b: b.add("Resize", "", "", np.array([2, 2, 2, 2])), "Resize", "batch dimension",
     ),
     "Softmax inside": (lambda b: b.add("Softmax").add("Relu"), "Softmax", "last node"),
     "Softmax of a part": (
@@ -279,6 +330,14 @@ def test_spoilt_models_are_explained(build: type, save: Callable, name: str) -> 
     assert read_onnx(save(model)).classes == 3
     change(model)
     with pytest.raises(InvalidNetwork, match=re.escape(reason)):
+        read_onnx(save(model))
+
+
+@pytest.mark.parametrize("spoil", ["two inputs", "an unknown size", "no output"])
+def test_what_can_never_be_read_is_named_first(build: type, save: Callable, spoil: str) -> None:
+    model = build((8,)).add("Gelu").add("Gemm", ONES).model()
+    SPOILT[spoil][0](model)
+    with pytest.raises(UnsupportedOperator, match="Gelu"):
         read_onnx(save(model))
 
 

@@ -18,9 +18,29 @@ from vhagar.network.layers import LARGEST_TENSOR, Array, Shape
 _SMALL_TENSOR = 2**22
 
 Constant = np.ndarray[Any, Any]
-Operand = Tensor | Constant
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """Where a tensor is above (or else below) a limit of its shape, entry by entry.
+
+    It stands for truth values, or for the numbers 1 and 0; only a choice can take it.
+    """
+
+    tensor: Tensor
+    limit: Array
+    above: bool
+
+    @property
+    def shape(self) -> Shape:
+        """The shape with the batch, as that of a constant."""
+        return (1, *self.tensor.shape)
+
+
+Operand = Tensor | Constant | Comparison
 
 _ATTRIBUTE_TYPES = {
+    tuple: AttributeProto.FLOATS,
     int: AttributeProto.INT,
     float: AttributeProto.FLOAT,
     bytes: AttributeProto.STRING,
@@ -74,6 +94,8 @@ class Node:
         operand = self.operands[position] if position < len(self.operands) else None
         if isinstance(operand, Tensor):
             return operand
+        if isinstance(operand, Comparison):
+            raise self.refusal("takes a comparison, which jumps; only Where and Mul can take it")
         raise self.refusal(
             f"needs data that depends on the model's input as operand {position + 1}"
         )
@@ -81,7 +103,7 @@ class Node:
     def constant(self, position: int, what: str) -> Constant:
         """Return a constant operand; it is an error if it is missing."""
         operand = self.operands[position] if position < len(self.operands) else None
-        if isinstance(operand, Tensor):
+        if isinstance(operand, Tensor | Comparison):
             raise self.refusal(f"has a {what} that depends on the model's input")
         if operand is None:
             raise InvalidNetwork(

@@ -29,6 +29,8 @@ from vhagar.network.onnx_fields import check_fields, check_model
 from vhagar.network.onnx_front import with_front
 from vhagar.network.onnx_node import Context, Node, Operand, label
 from vhagar.network.onnx_operators import SUPPORTED_OPERATORS, TRANSLATORS, translate
+from vhagar.network.onnx_operators.constants import FOLDED
+from vhagar.network.onnx_operators.reasons import reason, unsupported
 from vhagar.network.onnx_scores import choose_output, with_scores
 from vhagar.network.onnx_tensors import load_external_tensors, read_tensor
 from vhagar.network.onnx_usage import KEEP_THE_SHAPE, moved_relus, nodes_on_the_way, tail_of
@@ -96,9 +98,16 @@ def read_model(
     """Read a model in memory; `conventions` are the first options of `read_onnx`, in order."""
     # An overflow here is found when layers check that their numbers are finite.
     with np.errstate(all="ignore"):
-        model, chosen = choose_output(model, output)
-        reader = GraphReader(model)
-        input_name, shape = reader.input()
+        try:
+            model, chosen = choose_output(model, output)
+            reader = GraphReader(model)
+            input_name, shape = reader.input()
+        except InvalidNetwork:
+            # What cannot be verified anyway is the more important thing to say.
+            refusals = unsupported(model, {*TRANSLATORS, *FOLDED})
+            if refusals:
+                raise UnsupportedOperator(refusals, SUPPORTED_OPERATORS) from None
+            raise
         front = convention(shape, *conventions)
         if not front.is_plain:
             reader = GraphReader(with_front(model, input_name, front))
@@ -199,7 +208,8 @@ class GraphReader:
         """Translate one node, or record that it is refused."""
         if self._unknown.intersection(proto.input):
             if proto.op_type not in TRANSLATORS or proto.domain not in ("", "ai.onnx"):
-                self._refusals.append(Refusal(proto.op_type, label(proto), "is not supported"))
+                why = reason(proto.op_type, proto.domain)
+                self._refusals.append(Refusal(proto.op_type, label(proto), why))
             self._unknown.update(proto.output)
             return
         try:

@@ -160,3 +160,43 @@ def ranges_of_indices(b: Builder) -> Builder:
     b.follow(b.constant(np.array(0))).add("Range", end, b.constant(np.array(2)))
     index = b.add("Min", np.array(7)).last if b.opset >= 12 else b.last
     return scores(b.follow("image").add("Gather", index, axis=2).add("Relu"), 36)
+
+
+@model()
+def enlarged(b: Builder) -> Builder:
+    """Each entry from the nearest one, in every way of counting pixels."""
+    start = conv(b, 2, 3).last
+    if b.opset < 9:
+        b.add("Upsample", mode="nearest", scales=[1.0, 1.0, 2.0, 3.0])
+        return scores(b, 96 * 6)
+    factors = np.array([1.0, 1.0, 2.0, 3.0])
+    if b.opset < 11:
+        b.add("Upsample" if b.opset == 9 else "Resize", factors, mode="nearest")
+        return scores(b, 96 * 6)
+    found, region = [], "" if b.opset >= 13 else np.zeros(0)
+    for way in ("half_pixel", "pytorch_half_pixel", "asymmetric"):
+        for rounding in ("floor", "ceil", "round_prefer_floor", "round_prefer_ceil"):
+            settings = {"coordinate_transformation_mode": way, "nearest_mode": rounding}
+            b.follow(start).add("Resize", region, factors, mode="nearest", **settings)
+            found.append(b.last)
+    b.follow(found[0]).add("Sum", *found[1:])
+    return scores(b, 96 * 6)
+
+
+@model(11, batch=1)
+def enlarged_to_sizes(b: Builder) -> Builder:
+    none = "" if b.opset >= 13 else np.zeros(0)
+    b.add("Resize", none, none, np.array([1, 3, 16, 18]), mode="nearest")
+    if b.opset >= 18:
+        b.add("Resize", "", "", np.array([54, 32]), mode="nearest", axes=[3, 2])
+        return scores(b, 144 * 36)
+    return scores(b, 144 * 6)
+
+
+@model()
+def products_of_constants(b: Builder) -> Builder:
+    first, second, third = weights(144, 7), weights(7, 4), weights(4, 5)
+    b.add("Flatten")
+    flat = b.last
+    b.follow(b.constant(first)).add("MatMul", second).add("MatMul", third)
+    return b.add("MatMul", flat, first=True)

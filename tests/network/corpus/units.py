@@ -176,3 +176,40 @@ def largest_of_another_shape(b: Builder) -> Builder:
     small = b.add("GlobalAveragePool").last
     b.follow("image").add("Max", small).add("Relu").add("Min", small, first=False)
     return scores(b, 144)
+
+
+@model(10)
+def hard_sigmoids(b: Builder) -> Builder:
+    conv(b, 4, 3).add("HardSigmoid", alpha=0.7, beta=0.3).add("Sub", weights(4, 1, 1))
+    b.add("ThresholdedRelu", alpha=0.0).add("Sub", abs(weights(4, 1, 1))).add("HardSigmoid")
+    return scores(b, 4 * 48)
+
+
+@model(9)
+def choices(b: Builder) -> Builder:
+    """ReLUs, leaky ReLUs and limits, written as choices."""
+    x = conv(b, 2, 3).last
+    half = b.follow(x).add("Mul", np.array([[[0.5]], [[-1.5]]])).last
+    third = b.follow(x).add("Div", np.array(3.0)).last
+    above = b.follow(x).add("Greater", np.array(0.0)).last
+    below = b.follow(x).add("Less", np.zeros((2, 1, 1))).last
+    mask = b.follow(above).add("Cast", to=1).last
+    other = b.follow(above).add("Not").add("Cast", to=1).last
+    limit = abs(weights(2, 1, 1))
+    beyond = b.follow(x).add("Less", limit, first=True).last  # limit < x
+    found = [
+        b.follow(x).add("Mul", mask).last,
+        b.follow(other).add("Mul", half).last,
+        b.follow(above).add("Where", x, half).last,
+        b.follow(below).add("Where", third, x).last,
+        b.follow(above).add("Where", np.array(0.0), x).last,
+        b.follow(below).add("Where", half, third).last,
+        b.follow(beyond).add("Where", x, limit).last,
+        b.follow(beyond).add("Where", limit, x).last,
+    ]
+    if b.opset >= 12:
+        least = b.follow(x).add("GreaterOrEqual", np.array(0.0)).add("Cast", to=1).last
+        most = b.follow(x).add("LessOrEqual", limit).last
+        found[0] = b.follow(x).add("Mul", least, first=True).last
+        found[7] = b.follow(most).add("Where", x, limit).last
+    return scores(b.follow(found[0]).add("Concat", *found[1:], axis=1), 8 * 96)

@@ -11,13 +11,16 @@ from collections.abc import Callable, Sequence
 from vhagar.network.onnx_node import Node, Operand
 from vhagar.network.onnx_operators import (
     activations,
+    comparisons,
     constants,
     elementwise,
     linear,
     pooling,
     rearranging,
+    resizing,
     shaping,
 )
+from vhagar.network.onnx_operators.reasons import reason
 
 Translator = Callable[[Node], Operand | Sequence[Operand]]
 
@@ -45,8 +48,13 @@ TRANSLATORS: dict[str, Translator] = {
     "Gemm": linear.gemm,
     "GlobalAveragePool": pooling.global_average_pool,
     "GlobalMaxPool": pooling.global_max_pool,
+    "Greater": comparisons.compare,
+    "GreaterOrEqual": comparisons.compare,
+    "HardSigmoid": activations.hard_sigmoid,
     "Identity": shaping.identity,
     "LeakyRelu": activations.leaky,
+    "Less": comparisons.compare,
+    "LessOrEqual": comparisons.compare,
     "LogSoftmax": activations.softmax,
     "MatMul": linear.matmul,
     "Max": activations.extremum,
@@ -55,6 +63,7 @@ TRANSLATORS: dict[str, Translator] = {
     "Min": activations.extremum,
     "Mul": elementwise.multiplication,
     "Neg": elementwise.negation,
+    "Not": comparisons.negated,
     "PRelu": activations.parametric,
     "Pad": rearranging.pad,
     "Range": constants.value_range,
@@ -64,6 +73,7 @@ TRANSLATORS: dict[str, Translator] = {
     "ReduceSum": pooling.reduction,
     "Relu": activations.relu,
     "Reshape": shaping.reshape,
+    "Resize": rearranging.rearranged(resizing.resize),
     "Shape": shaping.shape_of,
     "Sigmoid": activations.increasing,
     "Size": shaping.size_of,
@@ -77,9 +87,11 @@ TRANSLATORS: dict[str, Translator] = {
     "Sub": elementwise.addition,
     "Sum": elementwise.addition,
     "Tanh": activations.increasing,
+    "ThresholdedRelu": activations.thresholded,
     "Tile": rearranging.rearranged(rearranging.tile),
     "Transpose": rearranging.rearranged(rearranging.transpose),
     "Unsqueeze": shaping.unsqueeze,
+    "Upsample": rearranging.rearranged(resizing.upsample),
     "Where": elementwise.where,
 }
 
@@ -94,6 +106,6 @@ def translate(node: Node) -> Sequence[Operand]:
     elif node.operands and constants.folds(node):
         translator = constants.folded
     if translator is None:
-        raise node.refusal("is not supported")
+        raise node.refusal(reason(node.kind, node.proto.domain))
     found = translator(node)
     return found if isinstance(found, list) else [found]  # type: ignore[list-item]

@@ -48,6 +48,22 @@ def _broadcast(values: Array, shape: Shape) -> Array:
         ) from error
 
 
+def thresholded(node: Node) -> Tensor:
+    """ThresholdedRelu: `v` where it is above alpha, 0 elsewhere; with an alpha of 0, a ReLU."""
+    if node.attributes(alpha=1.0)["alpha"]:
+        raise node.refusal("jumps at its threshold; only continuous functions can be verified")
+    return node.graph.units(node.tensor())
+
+
+def hard_sigmoid(node: Node) -> Tensor:
+    """`min(max(alpha * v + beta, 0), 1)`."""
+    found = node.attributes(alpha=0.2, beta=0.5)
+    if not (math.isfinite(found["alpha"]) and math.isfinite(found["beta"])):
+        raise InvalidNetwork("its alpha or beta is not finite")
+    line = node.graph.scaled(node.tensor(), float(found["alpha"]), float(found["beta"]))
+    return clip(node.graph, line, 0.0, 1.0)
+
+
 def clipped(node: Node) -> Tensor:
     attributes = node.attributes(min=-math.inf, max=math.inf)
     low = _limit(node, 1, "lower limit") if node.has(1) else attributes["min"]

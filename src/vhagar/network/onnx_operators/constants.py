@@ -11,7 +11,7 @@ from onnx import AttributeProto, TensorProto
 
 from vhagar.errors import InvalidNetwork
 from vhagar.network.graph import Tensor
-from vhagar.network.onnx_node import Constant, Node, Operand, require_modest
+from vhagar.network.onnx_node import Comparison, Constant, Node, Operand, require_modest
 from vhagar.network.onnx_tensors import read_tensor
 
 # The attributes that may hold a numeric constant.
@@ -63,6 +63,10 @@ _TYPES = {
 def cast(node: Node) -> Operand:
     kind = node.attributes(to=0, saturate=1)["to"]
     operand = node.operands[0]
+    if isinstance(operand, Comparison):
+        if kind not in (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.BOOL):
+            raise node.refusal("turns a comparison into another type than float, double or bool")
+        return operand
     if isinstance(operand, Tensor):
         if kind not in (TensorProto.FLOAT, TensorProto.DOUBLE):
             raise node.refusal("turns data into another type than float or double")
@@ -93,7 +97,7 @@ def _total(*arrays: Any) -> Constant:
     return np.asarray(sum(arrays[1:], start=arrays[0]))
 
 
-_FOLDED: dict[str, Callable[..., Any]] = {
+FOLDED: dict[str, Callable[..., Any]] = {
     "Abs": np.abs,
     "Add": np.add,
     "And": np.logical_and,
@@ -102,14 +106,17 @@ _FOLDED: dict[str, Callable[..., Any]] = {
     "Equal": np.equal,
     "Exp": np.exp,
     "Floor": np.floor,
+    "GreaterOrEqual": np.greater_equal,
     "Greater": np.greater,
     "Less": np.less,
+    "LessOrEqual": np.less_equal,
     "Max": lambda *arrays: np.max(np.broadcast_arrays(*arrays), axis=0),
     "Min": lambda *arrays: np.min(np.broadcast_arrays(*arrays), axis=0),
     "Mul": np.multiply,
     "Neg": np.negative,
     "Not": np.logical_not,
     "Or": np.logical_or,
+    "Pow": np.power,
     "Reciprocal": lambda array: _divided(np.ones_like(array), array),
     "Relu": lambda array: np.maximum(array, 0),
     "Sqrt": np.sqrt,
@@ -119,11 +126,24 @@ _FOLDED: dict[str, Callable[..., Any]] = {
 }
 
 
+def _product(node: Node) -> Constant:
+    node.attributes()
+    first, second = node.weights(0, "first operand"), node.weights(1, "second operand")
+    if not first.ndim or not second.ndim:
+        raise InvalidNetwork("it multiplies numbers, not matrices")
+    rows, columns = first.shape[:-1], second.shape[:-2] + second.shape[-1:] * (second.ndim > 1)
+    require_modest([*rows, *columns])
+    return np.asarray(first @ second)
+
+
 def folds(node: Node) -> bool:
-    """Whether the node computes a constant from constants, element by element."""
-    return node.kind in _FOLDED and not any(isinstance(one, Tensor) for one in node.operands)
+    """Whether the node computes a constant from constants, by an operation of the table."""
+    fixed = not any(isinstance(one, Tensor | Comparison) for one in node.operands)
+    return fixed and (node.kind in FOLDED or node.kind == "MatMul")
 
 
 def folded(node: Node) -> Constant:
     """The constant that such a node gives."""
-    return np.asarray(_FOLDED[node.kind](*_arrays(node)))
+    if node.kind == "MatMul":
+        return _product(node)
+    return np.asarray(FOLDED[node.kind](*_arrays(node)))

@@ -8,8 +8,9 @@ from vhagar.errors import InvalidNetwork
 from vhagar.network.graph import Tensor, Term, spread
 from vhagar.network.layers import Array, Shape
 from vhagar.network.maps import selection
-from vhagar.network.onnx_node import Node
+from vhagar.network.onnx_node import Comparison, Node
 from vhagar.network.onnx_operators.activations import common_shape
+from vhagar.network.onnx_operators.comparisons import choice
 
 
 def addition(node: Node) -> Tensor:
@@ -39,10 +40,13 @@ def addition(node: Node) -> Tensor:
 
 
 def multiplication(node: Node) -> Tensor:
-    """Mul and Div with a constant."""
+    """Mul and Div with a constant, and Mul with a comparison."""
     node.attributes()
     if len(node.operands) != 2:
         raise InvalidNetwork("one of its operands is missing")
+    for masked, mask in (node.operands, node.operands[::-1]):
+        if isinstance(mask, Comparison) and masked is not None and node.kind == "Mul":
+            return choice(node, mask, masked, np.zeros(1))
     places = [k for k, operand in enumerate(node.operands) if isinstance(operand, Tensor)]
     if node.kind == "Div" and 1 in places:
         raise node.refusal("divides by the data, which is not linear")
@@ -69,8 +73,11 @@ def negation(node: Node) -> Tensor:
 
 
 def where(node: Node) -> Tensor:
-    """Entries of one operand or the other, as a constant condition says."""
+    """Entries of one operand or the other, as a constant condition or a comparison says."""
     node.attributes()
+    condition, first, second = (*node.operands, None, None, None)[:3]
+    if isinstance(condition, Comparison) and first is not None and second is not None:
+        return choice(node, condition, first, second)
     condition = node.constant(0, "condition")
     if condition.dtype != np.bool_ or len(node.operands) != 3:
         raise InvalidNetwork("its condition is not boolean")

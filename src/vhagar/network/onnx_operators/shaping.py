@@ -99,18 +99,18 @@ def unsqueeze(node: Node) -> Operand:
     return _in_shape(node, operand, shape, 0 not in places)
 
 
-def _operand_and_axes(node: Node) -> tuple[Operand, list[int]]:
+def _operand_and_axes(node: Node) -> tuple[Tensor | Constant, list[int]]:
     attributes = node.attributes(axes=[])
     axes = node.integers(1, "axes") if node.has(1) else list(attributes["axes"])
     return _operand(node), axes
 
 
-def _operand(node: Node) -> Operand:
+def _operand(node: Node) -> Tensor | Constant:
     operand = node.operands[0]
     return operand if isinstance(operand, Tensor) else node.constant(0, "operand")
 
 
-def _in_shape(node: Node, operand: Operand, shape: Shape, batch_first: bool) -> Operand:
+def _in_shape(node: Node, operand: Tensor | Constant, shape: Shape, batch_first: bool) -> Operand:
     if not isinstance(operand, Tensor):
         return operand.reshape(shape)
     if not batch_first:

@@ -1,0 +1,63 @@
+"""Why operators are not supported, where there is more to say than that they are not."""
+
+from __future__ import annotations
+
+from collections.abc import Container
+from typing import Any
+
+from vhagar.errors import Refusal
+from vhagar.network.onnx_node import label
+
+_ONLY = "only piecewise-linear networks can be verified"
+_SMOOTH = f"is smooth, and {_ONLY}"
+_DIVIDES = f"divides by a deviation of the data itself, and {_ONLY}"
+_JUMPS = f"jumps, and only continuous functions can be verified ({_ONLY})"
+_QUANTISED = (
+    f"belongs to a quantised network, which rounds between its layers, and {_ONLY}; "
+    "export the model before its quantisation"
+)
+_RECURRENT = f"is recurrent: its gates multiply values that depend on the input, and {_ONLY}"
+_CONTROL = "chooses which part of the model to run; export the model without control flow"
+
+REASONS: dict[str, str] = {
+    **dict.fromkeys(
+        ("Acos", "Asin", "Celu", "Cos", "Cosh", "Elu", "Gelu", "Log", "Mish", "Selu", "Sin",
+         "Sinh", "Sqrt", "Swish", "Tan"), _SMOOTH,
+    ),
+    **dict.fromkeys(
+        ("GroupNormalization", "InstanceNormalization", "LRN", "LayerNormalization",
+         "LpNormalization", "MeanVarianceNormalization", "RMSNormalization",
+         "SimplifiedLayerNormalization"), _DIVIDES,
+    ),
+    **dict.fromkeys(("Ceil", "Floor", "Mod", "Round", "Sign", "Shrink"), _JUMPS),
+    **dict.fromkeys(
+        ("ConvInteger", "DequantizeLinear", "DynamicQuantizeLinear", "MatMulInteger", "QLinearAdd",
+         "QLinearConv", "QLinearMatMul", "QuantizeLinear"), _QUANTISED,
+    ),
+    **dict.fromkeys(("GRU", "LSTM", "RNN"), _RECURRENT),
+    **dict.fromkeys(("If", "Loop", "Scan"), _CONTROL),
+    "ArgMax": "gives a label, not scores; choose the scores with --output NAME",
+    "ArgMin": "gives a label, not scores; choose the scores with --output NAME",
+    "Attention": f"multiplies values that depend on the input, and {_ONLY}",
+    "Einsum": "is not supported; export the model with MatMul",
+    "HardSwish": f"multiplies the data with itself, and {_ONLY}",
+    "Pow": f"is a power of the data, and {_ONLY}",
+    "Reciprocal": f"divides by the data, and {_ONLY}",
+}  # fmt: skip
+
+
+def reason(operator: str, domain: str) -> str:
+    """Say why an operator that has no translator is refused."""
+    if domain not in ("", "ai.onnx"):
+        return f"is not supported: it belongs to {domain!r}, not to ONNX's own operators"
+    return REASONS.get(operator, "is not supported")
+
+
+def unsupported(model: Any, translated: Container[str]) -> list[Refusal]:
+    """The nodes that are refused whatever the rest of the model is: those with a reason."""
+    return [
+        Refusal(node.op_type, label(node), REASONS[node.op_type])
+        for node in model.graph.node
+        if node.op_type in REASONS and node.op_type not in translated and node.domain == ""
+        if not node.op_type.startswith("Arg")
+    ]
