@@ -1,0 +1,29 @@
+"""The site of the documents: every page is in its navigation, and it builds without a warning."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_every_page_is_in_the_navigation_once() -> None:
+    navigation = (ROOT / "mkdocs.yml").read_text().split("nav:\n")[-1]
+    listed = re.findall(r": (\S+\.md)$", navigation, flags=re.MULTILINE)
+    assert sorted(listed) == sorted(page.name for page in (ROOT / "docs").glob("*.md"))
+
+
+@pytest.mark.slow
+@pytest.mark.subprocess
+@pytest.mark.skipif(importlib.util.find_spec("material") is None, reason="needs the extra docs")
+def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path)]
+    built = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert built.returncode == 0, built.stderr
+    assert (tmp_path / "index.html").exists()
