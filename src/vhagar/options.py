@@ -24,8 +24,8 @@ class Options:
 
     The interval is closed when `upper - lower` is at most `relative_gap * upper`, or too small
     beside the first bound to matter (see `IntervalKeeper`). `workers` is the number of processes
-    that share one search, all cores by default; with one worker a search that closes gives the same
-    result every time, and with 0 everything happens in the caller's process. `device` is where
+    that share one search, all cores by default; with one, or 0, everything happens in the caller's
+    process, and a search that closes gives the same result every time. `device` is where
     attacks and first-order steps run; attacks may start from the inputs in `dataset`, an .npz file
     or a folder of images. `certificate` names a file to write that proves the interval.
     """
@@ -52,7 +52,7 @@ class Options:
     @property
     def processes(self) -> bool:
         """Whether there may be processes beside the caller's."""
-        return self.workers != 0
+        return self.worker_count > 1
 
     @property
     def worker_count(self) -> int:

@@ -56,8 +56,8 @@ def verify(
     Without it, notebooks show a progress bar.
 
     `engine` is `Bab()` unless another one is given. `workers` is the number of processes that share
-    the search, all cores by default; with one worker a search that closes gives the same result
-    every time, and with 0 everything happens in this process. `device` is where attacks and
+    the search, all cores by default; with one, or 0, everything happens in this process, and a
+    search that closes gives the same result every time. `device` is where attacks and
     first-order steps run: "cpu", "cuda", or "auto", a GPU where there is one. Attacks may start
     from the inputs in `dataset`, an .npz file or a folder of images; `Result.coverage` then says
     how many of them are proven robust. `max_confidence` (see the

@@ -37,8 +37,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("certificate", metavar="FILE", type=Path, help="the certificate")
     parser.add_argument("--model", required=True, type=Path, help="the ONNX file it is about")
     parser.add_argument(
-        "--workers", type=int, default=os.cpu_count() or 1, help="processes (default: all cores)"
+        "--workers", type=int, default=_cores(), help="processes (default: all cores)"
     )
+
+
+def _cores() -> int:
+    """The cores that this process may be scheduled on."""
+    if sys.platform == "linux":
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

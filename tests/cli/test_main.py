@@ -31,6 +31,7 @@ from vhagar.perturbation.parse import PERTURBATIONS
 from vhagar.result import Run
 from vhagar.runtime.deadline import Deadline
 from vhagar.search import ENGINES
+from vhagar.search.branch_and_bound import Bab
 from vhagar.search.mip.engine import Mip
 
 from ..result.certificates import read_certificate
@@ -252,6 +253,34 @@ def test_options_arrive(model: str, engine_that: Callable[[Action], str]) -> Non
     assert (run.options.relative_gap, run.options.seed) == (0.25, 7)
     assert (run.problem.domain.lower, run.problem.domain.upper) == (-1.0, 2.0)
     assert run.problem.clip is False
+
+
+@pytest.mark.parametrize(
+    "command", [["verify", *VERIFY], ["attack", *VERIFY], ["confidence", "--class", "0"]]
+)
+def test_the_number_of_workers_arrives(
+    model: str, monkeypatch: pytest.MonkeyPatch, command: list[str]
+) -> None:
+    seen: list[Run] = []
+
+    def search(engine: AbstractEngine, run: Run, deadline: Deadline) -> bool:
+        seen.append(run)
+        return False
+
+    for engine in (Bab, Attack):
+        monkeypatch.setattr(engine, "search", search)
+    for given, expected in (("1", 1), ("3", 3)):
+        assert main([command[0], model, *command[1:], "-w", given]) == 0
+        assert seen[-1].options.workers == expected
+
+
+@pytest.mark.parametrize("given", ["0", "-1", "many", "1.5"])
+def test_a_number_of_workers_is_a_number(
+    model: str, capsys: pytest.CaptureFixture[str], given: str
+) -> None:
+    with pytest.raises(SystemExit):
+        main(["verify", model, *VERIFY, "--workers", given])
+    assert "--workers" in capsys.readouterr().err
 
 
 def test_an_engine_s_own_options_arrive(model: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 from pathlib import Path
@@ -11,7 +12,15 @@ import pytest
 from vhagar.options import Options
 from vhagar.runtime import cores
 from vhagar.runtime.cores import available_cores
+from vhagar.runtime.devices import limit_threads
+from vhagar.runtime.pool import Channel
+from vhagar.runtime.processes import ProcessPool
 from vhagar.sweep.settings import Settings
+
+
+def tell_cores(_: None, channel: Channel) -> None:
+    """Send how many cores a worker may use."""
+    channel.send(available_cores())
 
 
 @pytest.fixture(autouse=True)
@@ -96,3 +105,48 @@ def test_it_decides_the_number_of_workers(monkeypatch: pytest.MonkeyPatch) -> No
     assert Options().worker_count == 4
     assert Options(workers=7).worker_count == 7
     assert Settings(workers=2).job_count == 2
+
+
+@pytest.mark.parametrize(
+    ("limit", "expected"),
+    [("3", 3), ("1", 1), ("64", 8), ("0", 8), ("many", 8), ("", 8)],
+)
+def test_a_limit_by_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str, expected: int
+) -> None:
+    monkeypatch.setenv("VHAGAR_CORES", limit)
+    assert available_cores(fake(tmp_path, "")) == expected
+
+
+@pytest.mark.subprocess
+def test_a_sweep_s_workers_keep_to_their_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One worker per problem uses one core, however many the machine has."""
+    monkeypatch.delenv("VHAGAR_CORES", raising=False)
+    with ProcessPool(cores=1) as pool:
+        pool.start("one", (tell_cores, None))
+        received = pool.next_message(math.inf, 60.0)
+    assert received is not None
+    assert received[1] == 1
+
+
+def test_torch_keeps_to_the_available_cores() -> None:
+    class Torch:
+        threads = 16
+
+        def get_num_threads(self) -> int:
+            return self.threads
+
+        def set_num_threads(self, count: int) -> None:
+            self.threads = count
+
+    torch = Torch()
+    for limit, expected in ((32, 16), (4, 4), (8, 4)):
+        limit_threads(torch, limit)
+        assert torch.threads == expected
+
+
+@pytest.mark.parametrize(
+    ("workers", "processes"), [(None, True), (0, False), (1, False), (2, True)]
+)
+def test_one_worker_stays_in_the_process(workers: int | None, processes: bool) -> None:
+    assert Options(workers=workers).processes is processes

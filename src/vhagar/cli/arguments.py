@@ -210,6 +210,26 @@ def add_engine(parser: argparse.ArgumentParser) -> None:
         help="how --engine mip writes a ReLU: bigm (default) or lambda",
     )
     add_gap(parser)
+    add_workers(parser)
+
+
+def add_workers(parser: Any) -> None:
+    """Add the number of processes that share a search."""
+    parser.add_argument(
+        "-w",
+        "--workers",
+        type=workers,
+        metavar="N",
+        help="processes that share the search (default: one per available core; 1 stays in one "
+        "process)",
+    )
+
+
+def workers(text: str) -> int:
+    """A number of workers, from 1."""
+    if not (text.isdecimal() and 0 < int(text) < 10_000):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of processes, such as 4")
+    return int(text)
 
 
 def add_engine_name(parser: Any) -> None:
@@ -294,6 +314,7 @@ def options(arguments: argparse.Namespace) -> Options:
     """Collect the options that all engines have in common."""
     return Options(
         relative_gap=getattr(arguments, "gap", Options.relative_gap),
+        workers=getattr(arguments, "workers", None),
         seed=arguments.seed,
         dataset=getattr(arguments, "dataset", None),
         device=getattr(arguments, "device", Options.device),

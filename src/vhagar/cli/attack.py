@@ -38,6 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="run the paper's algorithm as published, without our additions",
     )
     types.add_without(parser, "the attack", ", ".join(ATTACK_PARTS))
+    types.add_workers(parser)
     types.add_common(parser, timeout=10.0)
 
 

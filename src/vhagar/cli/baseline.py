@@ -69,6 +69,7 @@ def _add_marabou(parser: argparse.ArgumentParser) -> None:
         "--timeout)",
     )
     types.add_gap(parser)
+    types.add_workers(parser)
 
 
 def _add_dataset(parser: argparse.ArgumentParser) -> None:

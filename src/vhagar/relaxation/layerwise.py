@@ -67,7 +67,7 @@ class TwinBounds:
         should_stop: Callable[[], bool] = lambda: False,
     ) -> None:
         self.network = network
-        self._threads = threads
+        self.threads = threads
         self._should_stop = should_stop
         self.piece = piece
         self.stages: tuple[Stage, ...] = stages_of(network)
@@ -121,7 +121,7 @@ class TwinBounds:
             self.piece,
             directions,
             self.input_magnitude,
-            self._threads,
+            self.threads,
             self._should_stop,
         )
         return hexagons_of(found, self.piece.ratio)

@@ -8,15 +8,23 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
+# An environment variable: how many cores a process may use at most, and those that it starts.
+LIMIT = "VHAGAR_CORES"
+
 
 def available_cores(root: Path = Path("/")) -> int:
-    """The number of cores that the process's affinity and cgroups allow.
+    """The number of cores that the process's affinity, its cgroups and `VHAGAR_CORES` allow.
 
     A quota of one and a half cores counts as two. `root` is the folder of `/proc` and `/sys`.
     """
     quota = min(_quotas(root), default=math.inf)
-    cores = _schedulable_cores()
-    return cores if quota >= cores else max(math.ceil(quota), 1)
+    cores = min(_schedulable_cores(), _limit())
+    return int(cores) if quota >= cores else max(math.ceil(quota), 1)
+
+
+def _limit() -> float:
+    given = os.environ.get(LIMIT, "")
+    return int(given) if given.isdecimal() and int(given) > 0 else math.inf
 
 
 def _schedulable_cores() -> int:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from vhagar.errors import InvalidInput, VhagarError
+from vhagar.runtime.cores import available_cores
 
 if TYPE_CHECKING:
     from scipy import sparse
@@ -19,14 +21,27 @@ _T = TypeVar("_T")
 
 
 def require_torch() -> Any:
-    """The torch module; an error that says how to install it if it is missing."""
+    """The torch module, limited to the available cores; an error that says how to install it."""
     try:
-        return importlib.import_module("torch")
+        torch = importlib.import_module("torch")
     except ImportError as error:
         raise VhagarError(
             "this needs PyTorch, which is not installed; "
             "get it with: pip install 'torch>=2.5,<2.14'"
         ) from error
+    _limit_once(torch)
+    return torch
+
+
+@cache
+def _limit_once(torch: Any) -> None:
+    limit_threads(torch, available_cores())
+
+
+def limit_threads(torch: Any, cores: int) -> None:
+    """Keep torch from starting more threads than that."""
+    if torch.get_num_threads() > cores:
+        torch.set_num_threads(cores)
 
 
 def has_cuda() -> bool:

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
+from vhagar.runtime.cores import LIMIT
+
 
 @dataclass(frozen=True, eq=False)
 class Channel:
@@ -41,8 +43,11 @@ UNEXPECTED_END = "the worker ended unexpectedly"
 HEARTBEAT = 0.25
 
 
-def worker_environment() -> dict[str, str]:
-    """The environment variables that a worker needs in addition to its parent's."""
+def worker_environment(cores: int | None = None) -> dict[str, str]:
+    """The environment variables that a worker needs in addition to its parent's.
+
+    `cores` limits what the worker and all that it starts may use.
+    """
     # The package may be a checkout that is only on the parent's sys.path.
     source = str(Path(__file__).resolve().parents[2])
     paths = [source, os.environ.get("PYTHONPATH", "")]
@@ -51,6 +56,7 @@ def worker_environment() -> dict[str, str]:
         "PYTHONPATH": os.pathsep.join(filter(None, paths)),
         "OMP_NUM_THREADS": "1",
         "OPENBLAS_NUM_THREADS": "1",
+        **({} if cores is None else {LIMIT: str(cores)}),
     }
 
 

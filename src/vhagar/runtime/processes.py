@@ -31,23 +31,32 @@ from vhagar.runtime.pool import (
 
 
 class ProcessPool(AbstractPool):
-    """Workers that are processes on this machine, none of which outlives this one."""
+    """Workers that are processes on this machine, none of which outlives this one.
+
+    `cores` limits what each of them may use, with the processes and threads that it starts.
+    """
+
+    def __init__(self, cores: int | None = None) -> None:
+        super().__init__()
+        self._cores = cores
 
     def _launch(self, job: Job, on_message: Callable[[Any], None]) -> AbstractWorker:
-        return _Process(job, on_message)
+        return _Process(job, on_message, worker_environment(self._cores))
 
 
 class _Process(AbstractWorker):
     """A worker process; two threads keep its pipes moving."""
 
-    def __init__(self, job: Job, on_message: Callable[[Any], None]) -> None:
+    def __init__(
+        self, job: Job, on_message: Callable[[Any], None], environment: dict[str, str]
+    ) -> None:
         self._on_message = on_message
         with _sigint_blocked():
             self._process = subprocess.Popen(
                 [sys.executable, "-c", "from vhagar.runtime.processes import work; work()"],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
-                env={**os.environ, **worker_environment()},
+                env={**os.environ, **environment},
             )
         self._outbox: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         self.tell(job)

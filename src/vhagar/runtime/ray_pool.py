@@ -85,7 +85,7 @@ class RayPool(AbstractPool):
             settings["address"] = address
         else:
             settings["include_dashboard"] = False
-            settings["runtime_env"] = {"env_vars": worker_environment()}
+            settings["runtime_env"] = {"env_vars": worker_environment(self._cores)}
         try:
             self._ray.init(**settings)
         except (ConnectionError, ValueError, RuntimeError) as error:

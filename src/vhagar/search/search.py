@@ -16,9 +16,8 @@ from vhagar.dataset import named_dataset
 from vhagar.problem import Problem
 from vhagar.reduction.base import Reduced
 from vhagar.result import BoundKind, Run
-from vhagar.runtime.cores import available_cores
 from vhagar.runtime.deadline import Deadline
-from vhagar.runtime.devices import device_words, require_torch, torch_device
+from vhagar.runtime.devices import device_words, limit_threads, require_torch, torch_device
 from vhagar.runtime.pool import Finished
 from vhagar.runtime.processes import ProcessPool
 from vhagar.search.bounders.first_order import FirstOrderBounder
@@ -126,9 +125,9 @@ class Search:
                 f"{run.problem.network.hidden_neurons} hidden neurons are too many for linear "
                 f"programs: bounds by first-order steps on {run.device}, without branching"
             )
-        if device.type == "cpu" and self._attacks and options.processes:
-            # The attack needs a core of its own; threads that wait for each other need theirs, too.
-            require_torch().set_num_threads(max(1, available_cores() - 1))
+        # The attack needs a core of its own; threads that wait for each other need theirs, too.
+        beside = device.type == "cpu" and self._attacks and options.processes
+        limit_threads(require_torch(), max(1, options.worker_count - beside))
         with self._pool:
             climbing = AttackOptions(
                 polish=False, regions=False, seed=options.seed, device=options.device
@@ -153,7 +152,10 @@ class Search:
             return deadline.passed
 
         def bounder(reduced: Reduced) -> FirstOrderBounder:
-            return FirstOrderBounder(reduced.problem, device, is_late, self._listen, record)
+            threads = run.options.worker_count
+            return FirstOrderBounder(
+                reduced.problem, device, is_late, self._listen, record, threads
+            )
 
         worker = SearchWorker(run.reduced, run.options, bounder)
         while not run.interval.closed and not is_late():

@@ -54,7 +54,7 @@ class Executor:
 
 
 def _local(settings: Settings) -> Executor:
-    return Executor(ProcessPool(), settings.job_count)
+    return Executor(ProcessPool(settings.workers), settings.job_count)
 
 
 def _ray(settings: Settings) -> Executor:

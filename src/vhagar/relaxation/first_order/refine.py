@@ -23,7 +23,6 @@ from vhagar.relaxation.slopes import quick_payment
 from vhagar.relaxation.stages import Stage
 from vhagar.relaxation.starts import hexagon_directions, hexagons_of, neuron_starts
 from vhagar.relaxation.twin_dual import Choice, backward
-from vhagar.runtime.cores import available_cores
 from vhagar.runtime.devices import Tensor, full_precision, in_parts, require_torch
 from vhagar.runtime.threads import in_threads
 
@@ -44,13 +43,14 @@ def device_bounds(
     network: Network,
     piece: AbstractPiece,
     device: Any,
+    threads: int = 1,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> TwinBounds:
     """As `quick_bounds`, the same up to rounding: what convolutions need is computed on a device.
 
     Where there is no time left, layers keep what interval arithmetic knows of them.
     """
-    bounds = TwinBounds(network, piece, available_cores(), should_stop)
+    bounds = TwinBounds(network, piece, threads, should_stop)
     for layer, plain in enumerate(plain_hexagons(network, piece)):
         local = local_network(bounds.stages[: layer + 1]) if layer else None
         if local is None:
@@ -165,7 +165,7 @@ def proven_bounds(
         parts[number] = bounds.bound(layer, start[0][rows], start[1][rows], choose)
         stated[number] = choose
 
-    in_threads(prove, len(parts), available_cores())
+    in_threads(prove, len(parts), bounds.threads)
     below = [
         (
             np.concatenate([choose.below[k][0] for choose in stated]),
@@ -279,7 +279,7 @@ class _Windows:
                 known = bounds.corners, bounds.piece, self._start, bounds.input_magnitude
                 values[number] = self._local.at(tiles[number]).bound(*known, choice(number))
 
-        in_threads(prove, len(tiles), available_cores())
+        in_threads(prove, len(tiles), bounds.threads)
         for tile, value in zip(tiles, values, strict=True):
             if value is not None:
                 index = self._local.output.at(tile).index

@@ -19,7 +19,6 @@ from vhagar.relaxation.first_order.refine import device_bounds, refine
 from vhagar.relaxation.first_order.root import root_bounds
 from vhagar.relaxation.layerwise import TwinBounds, quick_bounds
 from vhagar.relaxation.proof import Proof, ProofKind
-from vhagar.runtime.cores import available_cores
 from vhagar.search.bounders.base import AbstractBounder, Bound, Branched, Outcome
 from vhagar.search.incumbent import Incumbent
 from vhagar.search.node import Node
@@ -68,7 +67,9 @@ class FirstOrderBounder(AbstractBounder):
         is_late: Callable[[], bool] = lambda: False,
         pause: Callable[[], None] = lambda: None,
         record: bool = True,
+        threads: int = 1,
     ) -> None:
+        self._threads = threads
         self._problem = problem
         self._device = device
         self._is_late = is_late
@@ -127,8 +128,8 @@ class FirstOrderBounder(AbstractBounder):
     def _quick(self, root: int) -> TwinBounds:
         network, piece = self._problem.network, self._problem.pieces[root]
         if self._device.type == "cuda":
-            return device_bounds(network, piece, self._device, self._is_late)
-        return quick_bounds(network, piece, available_cores(), self._is_late)
+            return device_bounds(network, piece, self._device, self._threads, self._is_late)
+        return quick_bounds(network, piece, self._threads, self._is_late)
 
 
 def _given(numbers: Array) -> Callable[[], Array]:
