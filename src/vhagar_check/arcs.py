@@ -10,17 +10,24 @@ between. A weight changes by at most as much as its two coordinates. Hence, s of
     (1 - s) first + s last + low  <=  weight  <=  (1 - s) first + s last + high.
 
 A linear function of the weights is then largest at one of the two ends.
+
+That is how the search bounds them, and its certificates rely on bounds that are no looser. Here
+these bounds are proposals: each is widened, where it must be, to what `turn_ranges` finds by
+another argument, and the rest is checked against its ranges of rows and columns.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from vhagar_check.errors import Rejected
 from vhagar_check.layers import Floats
+from vhagar_check.turn_ranges import Turn, weight_ranges
 from vhagar_check.turning import cosine_and_sine
 
 Mask = NDArray[np.bool_]
@@ -115,17 +122,55 @@ def arc_between(plane: tuple[int, int], begin: float, end: float) -> Arc:
     chorded = inside & (total(high - low) <= total(most - least))
     capped = ~chorded & (total(most) > _LARGEST_SUM)
     use = chorded[pixel]
+    begins, ends = np.where(use, first, 0.0), np.where(use, last, 0.0)
+    bottom, top = np.where(use, low, least), np.where(use, high, most)
+    turn = Turn(plane, begin, end)
+    _require_all(turn, pixel, row, column, possible)
+    lowest, highest = weight_ranges(turn, pixel, row, column, begins, ends)
+    # At an angle at which a pixel is black, all its weights are 0.
+    lowest = np.where(_leaves(turn)[pixel], np.minimum(lowest, -np.maximum(begins, ends)), lowest)
+    bottom, top = np.minimum(bottom, lowest), np.maximum(top, highest)
     order = np.argsort(row * plane[1] + column, kind="stable")
     return Arc(
         pixel[order],
         (row * plane[1] + column)[order],
-        np.where(use, first, 0.0)[order],
-        np.where(use, last, 0.0)[order],
-        np.where(use, low, least)[order],
-        np.where(use, high, np.where(capped[pixel], 0.0, most))[order],
+        begins[order],
+        ends[order],
+        bottom[order],
+        np.where(capped[pixel], 0.0, top)[order],
         capped,
         ~possible,
     )
+
+
+def _leaves(turn: Turn) -> Mask:
+    """Pixels that may be black at some angle."""
+    outside = [
+        (low < 0) | (high > count - 1)
+        for (low, high), count in zip(turn.ranges(), turn.plane, strict=True)
+    ]
+    return np.asarray(outside[0] | outside[1])
+
+
+def _require_all(turn: Turn, pixel: Index, row: Index, column: Index, possible: Mask) -> None:
+    """Every neighbour that can have a weight is there, and pixels without one are always black."""
+    listed = set(zip(pixel.tolist(), row.tolist(), column.tolist(), strict=True))
+    rows, columns = turn.ranges()
+    for number in range(len(possible)):
+        near = []
+        for (low, high), count in zip((rows, columns), turn.plane, strict=True):
+            lines = range(
+                max(0, math.floor(low[number])), min(count - 1, math.ceil(high[number])) + 1
+            )
+            near.append([line for line in lines if low[number] - 1 < line < high[number] + 1])
+        visible = all(
+            high[number] >= 0 and low[number] <= count - 1
+            for (low, high), count in zip((rows, columns), turn.plane, strict=True)
+        )
+        if visible and not (
+            possible[number] and listed.issuperset(itertools.product([number], *near))
+        ):
+            raise Rejected("the weights of a rotation could not be bounded")
 
 
 def _ways(plane: tuple[int, int], begin: float, end: float) -> tuple[_Way, _Way]:
