@@ -11,23 +11,24 @@ What there is stands in `__init__.pyi`, and nowhere else.
 
 from __future__ import annotations
 
-import ast
 import sys
-from importlib import import_module
-from pathlib import Path
-from types import ModuleType
-from typing import Any
+
+# As type checkers understand it. Little is imported here: until the command line's own first line
+# runs, Python answers Ctrl-C with a traceback.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 
 def _exports() -> dict[str, tuple[str, str]]:
     """For each public name, its module and what it is called there."""
-    table = ast.parse(Path(__file__).with_suffix(".pyi").read_text(encoding="utf-8"))
-    return {
-        alias.asname or alias.name: (entry.module or "", alias.name)
-        for entry in table.body
-        if isinstance(entry, ast.ImportFrom)
-        for alias in entry.names
-    }
+    found = {}
+    with open(f"{__file__.removesuffix('.py')}.pyi", encoding="utf-8") as table:
+        for line in table:
+            if line.startswith("from "):
+                _, module, _, original, _, name = line.split()
+                found[name] = (module, original)
+    return found
 
 
 # Names are imported when first asked for, so that `import vhagar` and `vhagar --help` stay instant.
@@ -39,6 +40,8 @@ __all__ = [name for name in _EXPORTS if not name.startswith("_")]
 def __getattr__(name: str) -> Any:
     if name not in _EXPORTS:
         raise AttributeError(f"module 'vhagar' has no attribute {name!r}")
+    from importlib import import_module
+
     module, original = _EXPORTS[name]
     return getattr(import_module(module), original)
 
@@ -47,14 +50,14 @@ def __dir__() -> list[str]:
     return list(_EXPORTS)
 
 
-class _Package(ModuleType):
+class _Package(type(sys)):  # type: ignore[misc]
     """Keeps public functions apart from modules of the same name, such as `vhagar.verify`.
 
     Importing a module makes it an attribute of its package, where it would hide the function.
     """
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if not (name in _EXPORTS and isinstance(value, ModuleType)):
+        if not (name in _EXPORTS and isinstance(value, type(sys))):
             super().__setattr__(name, value)
 
 

@@ -2,6 +2,6 @@
 
 import sys
 
-from vhagar.cli.main import main
+from vhagar.cli.entry import main
 
 sys.exit(main())

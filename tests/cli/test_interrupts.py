@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import threading
+import time
+from importlib import import_module
+from pathlib import Path
 
 import pytest
 
@@ -45,3 +50,45 @@ def test_other_threads_are_left_alone() -> None:
     thread.start()
     thread.join()
     assert seen == [before]
+
+
+def test_an_import_is_not_interrupted_but_what_follows_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Modules in C crash when an exception comes out of nowhere while they are initialised."""
+    (tmp_path / "takes_long.py").write_text(
+        "import os, signal\nos.kill(os.getpid(), signal.SIGINT)\nDONE = sum(range(1000))\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    before = signal.getsignal(signal.SIGALRM)
+    found = []
+
+    def import_and_wait() -> None:
+        found.append(import_module("takes_long").DONE)
+        time.sleep(5.0)  # until the interrupt that was postponed
+
+    with pytest.raises(KeyboardInterrupt), interrupts():
+        import_and_wait()
+    assert found == [499500]
+    assert signal.getsignal(signal.SIGALRM) is before
+    assert signal.getitimer(signal.ITIMER_REAL)[0] == 0.0
+
+
+@pytest.mark.subprocess
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_while_the_program_is_imported(number: signal.Signals) -> None:
+    """The signal comes out of the first module that the command line imports after its entry."""
+    program = (
+        "import os, sys\n"
+        "class Finder:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name == 'vhagar.cli.main':\n"
+        f"            os.kill(os.getpid(), {int(number)})\n"
+        "sys.meta_path.insert(0, Finder())\n"
+        "from vhagar.cli.entry import main\n"
+        "sys.exit(main())\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (130, "vhagar: interrupted\n")

@@ -32,7 +32,7 @@ CAUGHT, SURVIVED, UNREACHED = "caught", "survived", "unreached"
 # Processor seconds that a mutant may take beyond ten times what the tests take without it.
 _LEAST_SECONDS = 10
 # Processor seconds of tests, the quickest first, within which a mutant must be noticed.
-_MOST_SECONDS = 10.0
+_MOST_SECONDS = 5.0
 # Seconds after which a mutant is stopped that waits for something.
 _LONGEST_WAIT = 120
 _MOST_MEMORY = 4 * 2**30
@@ -111,6 +111,8 @@ class Runner:
             mutant, folder = running.pop(child)
             shutil.rmtree(folder, ignore_errors=True)
             self.outcomes[mutant.key] = SURVIVED if status == 0 else CAUGHT
+            if status == 0:
+                print(f"survived: line {mutant.line}: {mutant.key}", file=sys.stderr, flush=True)
 
     def _fork(self, mutant: Mutant, chosen: list[str], folder: Path, limit: int) -> int:
         child = os.fork()

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 # Options whose values may begin with a minus sign, which argparse would take for an option.
 SIGNED = ("--input-range", "--mean", "--threshold")
+# Seconds; beyond it clocks and solvers overflow.
+_LONGEST = 1e9
 # The options that `add_conventions` adds.
 CONVENTIONS = ("layout", "image_shape", "mean", "std", "output", "threshold")
 
@@ -117,6 +119,9 @@ def seconds(text: str) -> float:
         value = -1.0
     if not value >= 0:  # NaN is no time either
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds, such as 60")
+    if value > _LONGEST:
+        message = f"{text} seconds are more than a lifetime; leave the option out for no limit"
+        raise argparse.ArgumentTypeError(message)
     return value
 
 

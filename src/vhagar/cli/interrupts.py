@@ -1,8 +1,12 @@
-"""SIGINT (Ctrl-C) and SIGTERM both become KeyboardInterrupt, so that a run ends cleanly."""
+"""SIGINT (Ctrl-C) and SIGTERM both become KeyboardInterrupt, so that a run ends cleanly.
+
+Not in the middle of an import, however: modules in C have been seen to crash then.
+"""
 
 from __future__ import annotations
 
 import signal
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -13,6 +17,9 @@ from types import FrameType
 # process and its group.
 _REPEAT_WINDOW = 1.0
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
+# Seconds until it is tried again to interrupt what was in the middle of an import.
+_POSTPONED = 0.02
+_IMPORTING = "<frozen importlib._bootstrap>"
 
 
 class _Interrupter:
@@ -23,7 +30,21 @@ class _Interrupter:
         now = time.monotonic()
         repeated, self._last = now - self._last < _REPEAT_WINDOW, now
         if not repeated:
-            raise KeyboardInterrupt
+            self.interrupt(number, frame)
+
+    def interrupt(self, number: int, frame: FrameType | None) -> None:
+        if sys.platform != "win32" and _is_importing(frame):
+            signal.setitimer(signal.ITIMER_REAL, _POSTPONED)
+            return
+        raise KeyboardInterrupt
+
+
+def _is_importing(frame: FrameType | None) -> bool:
+    while frame is not None:
+        if frame.f_code.co_filename == _IMPORTING:
+            return True
+        frame = frame.f_back
+    return False
 
 
 @contextmanager
@@ -34,8 +55,12 @@ def interrupts() -> Iterator[None]:
         return
     handler = _Interrupter()
     previous = {number: signal.signal(number, handler) for number in _SIGNALS}
+    if sys.platform != "win32":
+        previous[signal.SIGALRM] = signal.signal(signal.SIGALRM, handler.interrupt)
     try:
         yield
     finally:
+        if sys.platform != "win32":
+            signal.setitimer(signal.ITIMER_REAL, 0.0)
         for number, old in previous.items():
             signal.signal(number, old)

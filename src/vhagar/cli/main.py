@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import argparse
 import io
+import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from vhagar.cli import (
@@ -73,17 +75,39 @@ def main(argv: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # file names may hold any bytes
-    arguments = _parser().parse_args(_joined(sys.argv[1:] if argv is None else argv))
-    from vhagar.cli.interrupts import interrupts
-
     try:
-        with interrupts():
-            return _exit_code(arguments.command(arguments))
+        with _flushed():
+            arguments = _parser().parse_args(_joined(sys.argv[1:] if argv is None else argv))
+            from vhagar.cli.interrupts import interrupts
+
+            with interrupts():
+                return _exit_code(arguments.command(arguments))
     except VhagarError as error:
         return _complain(str(error))
     except KeyboardInterrupt:
         print("vhagar: interrupted", file=sys.stderr)
         return EXIT_INTERRUPTED
+    except BrokenPipeError:  # a reader that stops listening, such as `head`, has what it wants
+        _discard_output()
+        return EXIT_ANSWERED
+    except OSError as error:
+        _discard_output()
+        return _complain(f"cannot write the output: {error.strerror or error}")
+
+
+@contextmanager
+def _flushed() -> Iterator[None]:
+    """What was printed is out when this ends; Python would notice a failure only at its exit."""
+    try:
+        yield
+    finally:
+        sys.stdout.flush()
+
+
+def _discard_output() -> None:
+    """Python flushes the standard output again at exit, which must not fail."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _exit_code(outcome: Outcome | int) -> int:

@@ -10,7 +10,7 @@ from pathlib import Path
 from vhagar.cli.screen import AbstractScreen, is_terminal
 from vhagar.coverage import search_time, with_coverage
 from vhagar.dataset import named_dataset
-from vhagar.errors import InvalidInput
+from vhagar.errors import InvalidInput, VhagarError
 from vhagar.options import Options
 from vhagar.problem import Problem
 from vhagar.result import ProgressError, Result, Status
@@ -148,6 +148,8 @@ def _deliver(
             try:
                 write(path)
                 rows.append(("wrote", str(path)))
+            except VhagarError as error:
+                failures.append(str(error))
             except Exception as error:  # a file that cannot be written must not cost the answer
                 failures.append(f"cannot write {path}: {error}")
     finally:

@@ -87,18 +87,20 @@ class Network:
     def forward(self, batch: Array) -> Array:
         """Scores `(batch, classes)` of inputs `(batch, ...)`, in float64."""
         values = self._flat(batch)
-        for layer in self.layers:
-            values = layer.forward(values)
+        with np.errstate(over="ignore", invalid="ignore"):  # what is not finite, nobody believes
+            for layer in self.layers:
+                values = layer.forward(values)
         return values
 
     def preactivations(self, batch: Array) -> tuple[list[Array], Array]:
         """Return the input of each ReLU layer, each `(batch, neurons)`, and the scores."""
         values = self._flat(batch)
         entering = []
-        for layer in self.layers:
-            if isinstance(layer, Relu):
-                entering.append(values)
-            values = layer.forward(values)
+        with np.errstate(over="ignore", invalid="ignore"):
+            for layer in self.layers:
+                if isinstance(layer, Relu):
+                    entering.append(values)
+                values = layer.forward(values)
         return entering, values
 
     def _flat(self, batch: Array) -> Array:

@@ -182,8 +182,9 @@ def require_modest(shape: Any, source: int = 0) -> None:
     total = 1
     for size in sizes:
         total *= size
-    # Operators that move entries hold several index arrays of this size.
-    if total > min(LARGEST_TENSOR // 4, max(_SMALL_TENSOR, 16 * source)):
+    # Operators that move entries hold several index arrays of this size, and a few of them in a
+    # row, such as a tensor concatenated with itself, multiply it by anything.
+    if total > min(LARGEST_TENSOR // 16, max(_SMALL_TENSOR, 16 * source)):
         raise InvalidNetwork(f"it gives a tensor of shape {sizes}, which is too large")
 
 

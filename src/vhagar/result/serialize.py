@@ -106,8 +106,21 @@ def write_bytes(path: Path, content: bytes) -> None:
 
 @contextmanager
 def open_in_one_step(path: Path) -> Iterator[BinaryIO]:
-    """A file that is written next to its place and moved there at the end, if nothing fails."""
-    target = _target(path)
+    """A file that is written next to its place and moved there at the end, if nothing fails.
+
+    A failure of the disk is an error of the input: it names a place that cannot be written.
+    """
+    try:
+        with _opened(_target(path)) as file:
+            yield file
+    except OSError as error:
+        raise InvalidInput(
+            f"cannot write {path}: {error.strerror or error}; choose another place"
+        ) from error
+
+
+@contextmanager
+def _opened(target: Path) -> Iterator[BinaryIO]:
     if _is_special(target):  # a device or a pipe is written to, never replaced
         with target.open("wb") as file:
             yield file

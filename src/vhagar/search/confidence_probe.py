@@ -53,4 +53,5 @@ def _confidence(problem: Problem, x: Array) -> tuple[Array, Array]:
         elif isinstance(layer, Relu):
             active = entering.pop() > 0
             slope = slope * (active if layer.linear is None else active | layer.linear)
-    return scores[:, problem.source] - scores[every, rival], slope
+    with np.errstate(invalid="ignore"):  # scores beyond float64 have no difference: NaN
+        return scores[:, problem.source] - scores[every, rival], slope

@@ -1,0 +1,30 @@
+"""The program's first lines: from here on Ctrl-C ends it quietly, while it still imports, too.
+
+A KeyboardInterrupt in the middle of an import ends in a traceback, or in a crash of an extension
+module. As long as nothing runs there is nothing to clean up: the process just ends.
+"""
+
+from __future__ import annotations
+
+# The module `signal` wraps this one in enums, whose import takes longer than all else here.
+import _signal  # type: ignore[import-not-found]
+import os
+
+# The exit code of `cli.main`, which is not imported yet.
+_INTERRUPTED = 130
+
+
+def _leave(number: int, frame: object) -> None:
+    try:
+        os.write(2, b"vhagar: interrupted\n")
+    finally:  # whoever closed the standard error does not read it
+        os._exit(_INTERRUPTED)
+
+
+def main() -> int:
+    """Run the command line and return the exit code; the entry point of the program."""
+    _signal.signal(_signal.SIGINT, _leave)
+    _signal.signal(_signal.SIGTERM, _leave)
+    from vhagar.cli.main import main as run
+
+    return run()

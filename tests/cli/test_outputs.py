@@ -1,0 +1,113 @@
+"""Outputs that cannot be written, and numbers that no clock knows: one line each, no traceback."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from vhagar import Problem, read_onnx, verify
+from vhagar.cli.main import main
+from vhagar.sweep.runner import open_study
+from vhagar.sweep.study import Study
+
+FULL = Path("/dev/full")
+needs_a_full_device = pytest.mark.skipif(not FULL.exists(), reason="there is no /dev/full")
+ASKED = ["--perturbation", "linf(0.05)", "--source", "0", "--target", "1"]
+# Every option that names an output, and what else its command needs; {} is the output.
+OUTPUTS = {
+    "inspect --json": ["inspect", "MODEL", "--json", "{}"],
+    "export --vnnlib": ["export", "MODEL", *ASKED, "--delta", "1", "--vnnlib", "{}"],
+    "export --onnx": [
+        *("export", "MODEL", *ASKED, "--delta", "1", "--vnnlib", "question.vnnlib"),
+        *("--onnx", "{}"),
+    ],
+    "report -o": ["report", "STORE", "-o", "{}"],
+    "report --figures": ["report", "STORE", "-o", "page.html", "--figures", "{}"],
+    "verify --json": ["verify", "MODEL", *ASKED, "--timeout", "0.2", "--json", "{}"],
+    "verify --plot": ["verify", "MODEL", *ASKED, "--timeout", "0.2", "--plot", "{}"],
+    "verify --certificate": ["verify", "MODEL", *ASKED, "--timeout", "0.2", "--certificate", "{}"],
+    "sweep --store": ["sweep", "STUDY", "--store", "{}"],
+}
+
+
+@pytest.fixture
+def folder(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    study = Study(networks=(str(model),), perturbations=("linf(0.05)",), sources=(0,))
+    open_study(study, tmp_path / "study.db")[0].close()
+    (tmp_path / "study.toml").write_text(
+        f'networks = ["{model}"]\nperturbations = ["linf(0.05)"]\nsources = [0]\ntimeout = 1\n'
+    )
+    return tmp_path
+
+
+def words(name: str, folder: Path, model: Path, output: str) -> list[str]:
+    places = {
+        "MODEL": str(model),
+        "STORE": str(folder / "study.db"),
+        "STUDY": str(folder / "study.toml"),
+        "{}": output,
+    }
+    return [places.get(word, word) for word in OUTPUTS[name]]
+
+
+@needs_a_full_device
+@pytest.mark.subprocess
+@pytest.mark.parametrize("name", OUTPUTS)
+def test_a_full_disk_is_one_line(
+    name: str, folder: Path, model: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    output = "/dev/full"
+    if name == "verify --plot":  # its ending says the format
+        (folder / "full.png").symlink_to(FULL)
+        output = str(folder / "full.png")
+    assert main(words(name, folder, model, output)) == 2
+    complaint = capsys.readouterr().err.splitlines()[-1]
+    assert complaint.startswith("vhagar: error: ")
+    assert "full" in complaint
+    assert not list(folder.glob(".*.tmp"))
+
+
+@needs_a_full_device
+@pytest.mark.subprocess
+def test_a_standard_output_that_is_full(model: Path) -> None:
+    with FULL.open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "vhagar", "inspect", str(model)],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    complaint = "vhagar: error: cannot write the output: No space left on device\n"
+    assert (done.returncode, done.stderr) == (2, complaint)
+
+
+@pytest.mark.parametrize("text", ["inf", "nan", "-1", "1e400", "1e18", "-inf", "soon", ""])
+@pytest.mark.parametrize("command", ["verify", "attack", "local", "sweep --total"])
+def test_a_timeout_that_is_none(
+    command: str, text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name, *option = command.split()
+    with pytest.raises(SystemExit) as ended:
+        main([name, "model.onnx", f"{(option or ['--timeout'])[0]}={text}"])
+    assert ended.value.code == 2
+    said = capsys.readouterr().err
+    assert "seconds" in said
+    assert "Traceback" not in said
+
+
+@pytest.mark.parametrize("ends", [(0, 1e308), (-1e300, 1e300), (1e30, 1e38)], ids=str)
+@pytest.mark.parametrize("perturbation", ["linf(0.05)", "contrast([0.5,2])", "occlusion(1,1,2)"])
+def test_a_huge_input_range_is_no_reason_to_warn(
+    perturbation: str, ends: tuple[float, float], model: Path
+) -> None:
+    """Warnings are errors in tests."""
+    problem = Problem(
+        read_onnx(model), perturbation=perturbation, source=0, targets=1, input_range=ends
+    )
+    result = verify(problem, timeout=0.5, workers=0)
+    assert 0.0 <= result.lower <= result.upper
