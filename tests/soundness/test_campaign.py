@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from ..marks import campaign_from
-from . import affine, corruption, midsize, numerics, tiny
+from . import affine, corruption, interrupts, midsize, numerics, tiny
 from .bombs import BOMBS, costs
 from .campaign import PARTS, summary
 from .damage import DAMAGE
@@ -32,6 +32,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         "affine_case": (24, 4),
         "hard_case": (40, 5),
         "larger_case": (3, 0),
+        "interrupt_case": (40, 2),
         "chunk": (_CHUNKS, 1),
     }
     for name, (count, by_default) in counts.items():
@@ -68,6 +69,12 @@ def test_what_the_checker_accepts_is_true(
     assert "refused" in outcomes
     refusals = {finding.facts.get("refusal") for finding in findings}
     assert len(refusals) > len(findings) / 10
+
+
+@pytest.mark.subprocess
+def test_an_early_interrupt_is_quiet(interrupt_case: int) -> None:
+    found = interrupts.look(interrupt_case, seed=1)
+    assert found.outcome in interrupts.FINE, found
 
 
 @pytest.mark.slow
