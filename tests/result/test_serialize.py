@@ -185,7 +185,7 @@ def test_writing_replaces_in_one_step(
 
     with monkeypatch.context() as patch:
         patch.setattr(Path, "replace", fail)
-        with pytest.raises(OSError, match="disk full"):
+        with pytest.raises(InvalidInput, match="disk full"):
             write_json(result, path)
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]
