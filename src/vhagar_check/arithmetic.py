@@ -54,6 +54,8 @@ def matmul(reader: Reader, node: Node) -> Wire:
         return _times_matrix(reader, node, wire, weight)
     is_vector = weight.ndim == 1
     weight = weight[None] if is_vector else weight
+    if reader.takes_vectors and len(wire.shape) == 1 and not is_vector and weight.ndim == 2:
+        return _dense(reader, node, wire, weight, np.zeros(len(weight)))
     if weight.ndim != 2 or not weight.size or len(wire.shape) < 3:
         raise node.refused("does not multiply a vector by a matrix")
     *outer, size, columns = wire.shape
@@ -66,7 +68,8 @@ def _times_matrix(reader: Reader, node: Node, wire: Wire, weight: Floats) -> Wir
     """A value times a constant matrix, or vector, to its right."""
     is_vector = weight.ndim == 1
     weight = weight[None] if is_vector else weight.T
-    if weight.ndim != 2 or not weight.size or len(wire.shape) < 2:
+    fewest = 1 if reader.takes_vectors and not is_vector else 2
+    if weight.ndim != 2 or not weight.size or len(wire.shape) < fewest:
         raise node.refused("does not multiply a vector by a matrix")
     *outer, size = wire.shape
     rows = math.prod(outer)
@@ -148,8 +151,7 @@ def _scaling(node: Node, value: Floats, reverse: bool) -> tuple[Floats, Floats, 
 
 def _whole_shape(reader: Reader, node: Node, given: list[Result]) -> Shape:
     shape = checked(node, reader.joint_shape(node, given), reader)
-    if shape[0] != 1:
-        raise node.refused("mixes the batch dimension with others")
+    reader.require_batch(node, shape)
     return shape
 
 
@@ -285,8 +287,7 @@ def pad(reader: Reader, node: Node) -> Wire:
     index = wire.positions
     for place, before, after in zip(places, pads, pads[len(places) :], strict=False):
         index = _padded(reader, node, index, place, (before, after), mode)
-    if index.shape[0] != 1:
-        raise node.refused("mixes the batch dimension with others")
+    reader.require_batch(node, index.shape)
     value = reader.flow.sum(reader.operand(wire, index))
     return Wire(reader.added(value, np.where(index < 0, number or 0.0, 0.0)), index.shape)
 

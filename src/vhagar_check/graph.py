@@ -79,7 +79,11 @@ class Node:
 
 @dataclass(frozen=True, eq=False)
 class Graph:
-    """The nodes that the output depends on, in the file's order, which is topological."""
+    """The nodes that the output depends on, in the file's order, which is topological.
+
+    `batch` is the size of the input's first dimension where that is a batch: 1 where it is open,
+    and 0 where the input is one vector without any.
+    """
 
     nodes: list[Node]
     constants: dict[str, Constant]
@@ -87,6 +91,7 @@ class Graph:
     input_shape: Shape
     output: str
     opset: int
+    batch: int = 1
 
     def consumers(self) -> dict[str, list[Node]]:
         """The nodes that take each name, one for every time they do."""
@@ -97,8 +102,11 @@ class Graph:
         return found
 
 
-def read_graph(data: bytes, output: str | None = None) -> Graph:
-    """The graph up to its output, which is named where the model has several."""
+def read_graph(data: bytes, output: str | None = None, sizes: Shape = ()) -> Graph:
+    """The graph up to its output, which is named where the model has several.
+
+    `sizes` are those of the input, for a file that leaves them open.
+    """
     check_fields(data)
     model = Message(data)
     graph = model.message(7)
@@ -115,13 +123,16 @@ def read_graph(data: bytes, output: str | None = None) -> Graph:
     nodes = [Node.of(item) for item in graph.messages(1)]
     _check_names(nodes, [*constants, inputs[0].text(1)])
     output = outputs[0] if output is None else output
+    stated = [item for item in graph.messages(12) if item.text(1) == output]
+    shape, batch = _input_shape(inputs[0], stated[0] if stated else None, sizes)
     return Graph(
         _on_the_way(nodes, output),
         constants,
         inputs[0].text(1),
-        _input_shape(inputs[0]),
+        shape,
         output,
         _opset(model),
+        batch,
     )
 
 
@@ -141,14 +152,36 @@ def _check_names(nodes: list[Node], given: list[str]) -> None:
         raise Rejected("the model gives two things the same name")
 
 
-def _input_shape(value: Message) -> Shape:
+def _input_shape(value: Message, output: Message | None, sizes: Shape) -> tuple[Shape, int]:
+    """The shape of one input, and how many are taken together."""
     form = value.message(2).message(1)
     if form.integer(1) not in _FLOATS:
         raise Rejected("the model's input is no tensor of floats")
-    dims = [dim.integer(1) for dim in form.message(2).messages(1)]
-    if len(dims) < 2 or dims[0] not in (0, 1) or min(dims[1:]) < 1:
+    dims = _sizes(form.message(2))
+    if len(dims) == 1 and dims[0] > 0:
+        return tuple(dims), 0
+    batch, shape = dims[:1], dims[1:]
+    if len(shape) == len(sizes):
+        shape = [given if size == 0 else size for size, given in zip(shape, sizes, strict=True)]
+    if not shape or min(shape) < 1 or batch[0] < 0:
         raise Rejected("the model's input has no fixed shape after a batch dimension")
-    return tuple(dims[1:])
+    if batch[0] > 1 and (output is None or _sizes_of(output)[:1] != batch):
+        raise Rejected("the model's input has a batch dimension that its output does not have")
+    return tuple(shape), max(batch[0], 1)
+
+
+def _sizes(shape: Message) -> list[int]:
+    """What a shape states; 0 where it leaves a size open."""
+    return [dim.integer(1) for dim in shape.messages(1)]
+
+
+def _sizes_of(value: Message) -> list[int]:
+    """The sizes of an output, of which nothing need be known."""
+    for kind in value.messages(2):
+        for form in kind.messages(1):
+            for shape in form.messages(2):
+                return _sizes(shape)
+    return []
 
 
 def _on_the_way(nodes: list[Node], output: str) -> list[Node]:

@@ -12,11 +12,12 @@ from dataclasses import replace
 import numpy as np
 
 from vhagar_check import arithmetic, units, windows
+from vhagar_check.batches import require_alike
 from vhagar_check.choices import COMPARISONS, compared
 from vhagar_check.errors import Rejected
 from vhagar_check.folding import fold
 from vhagar_check.graph import Node, read_graph
-from vhagar_check.layers import Network
+from vhagar_check.layers import Network, Shape
 from vhagar_check.reading import Reader, Result, Sides, Special, Wire, axis_of
 from vhagar_check.scores import Stated
 from vhagar_check.selections import (
@@ -31,10 +32,11 @@ _FLOATS = (1, 11)
 _ALL_SCORES = Stated()
 
 
-def read_model(data: bytes, stated: Stated = _ALL_SCORES) -> Network:
-    """The network of an ONNX file, with scores as they are stated."""
-    reader = Reader(read_graph(data, stated.output))
+def read_model(data: bytes, stated: Stated = _ALL_SCORES, sizes: Shape = ()) -> Network:
+    """The network of an ONNX file, with scores and sizes of its input as they are stated."""
+    reader = Reader(read_graph(data, stated.output, sizes))
     for node in reader.graph.nodes:
+        require_alike(reader, node)
         results: Sequence[Result | Special] | None = fold(reader, node)
         if results is None:
             results = _results(reader, node)
@@ -42,7 +44,8 @@ def read_model(data: bytes, stated: Stated = _ALL_SCORES) -> Network:
             if name:
                 reader.names[name] = result
     output = reader.names.get(reader.graph.output)
-    if not isinstance(output, Wire) or (len(output.shape) != 2 and output.value.size != 1):
+    ranks = (1, 2) if reader.takes_vectors else (2,)
+    if not isinstance(output, Wire) or not (len(output.shape) in ranks or output.value.size == 1):
         raise Rejected("the model's output is not a vector of scores that depends on its input")
     return stated.applied(reader.flow.network(output.value))
 
@@ -78,7 +81,7 @@ def _cast(reader: Reader, node: Node) -> Wire:
 
 def _reshape(reader: Reader, node: Node) -> Wire:
     wire = reader.alias(node)
-    return reader.reshaped(node, wire, new_shape(reader, node, wire.shape))
+    return reader.reshaped(node, wire, new_shape(reader, node, wire.shape, reader.graph.batch))
 
 
 def _flatten(reader: Reader, node: Node) -> Wire:
@@ -100,8 +103,10 @@ def _softmax(reader: Reader, node: Node) -> Wire:
     """Dropped: it keeps the order of the scores, and the confidence is defined on scores."""
     node.only("axis")
     wire = reader.alias(node)
-    axis = axis_of(node, node.integer("axis", 1 if reader.graph.opset < 13 else -1), 2)
-    if len(wire.shape) != 2 or axis != 1 or wire.value.size < 2:
+    given = node.integer("axis", 1 if reader.graph.opset < 13 else -1)
+    rank = 1 if reader.takes_vectors and len(wire.shape) == 1 else 2
+    axis = axis_of(node, given, rank)
+    if len(wire.shape) != rank or axis != rank - 1 or wire.value.size < 2:
         raise node.refused("is not over the classes")
     return replace(wire, normalised=True)
 

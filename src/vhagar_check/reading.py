@@ -1,6 +1,7 @@
 """What the operators' readers share: names, shapes, constants and values.
 
-Shapes are whole here, with the batch dimension, which is always the first and always 1.
+Shapes are whole here, with the batch dimension, which is always the first and always 1. Only where
+the model takes one vector without a batch, values are vectors until the model adds it.
 """
 
 from __future__ import annotations
@@ -62,7 +63,8 @@ class Reader:
     def __post_init__(self) -> None:
         self.flow = Flow(self.graph.input_shape)
         self.names.update(self.graph.constants)
-        self.names[self.graph.input] = Wire(self.flow.input, (1, *self.graph.input_shape))
+        whole = (1, *self.graph.input_shape) if self.graph.batch else self.graph.input_shape
+        self.names[self.graph.input] = Wire(self.flow.input, whole)
         self.consumers = self.graph.consumers()
 
     def given(self, node: Node, position: int) -> Result | None:
@@ -161,9 +163,19 @@ class Reader:
         """A value with a shape, which must keep the batch apart."""
         if math.prod(shape) != value.size:
             raise node.refused("reshapes to a size that does not fit")
-        if not shape or shape[0] != 1:
-            raise node.refused("mixes the batch dimension with others")
+        self.require_batch(node, shape)
         return Wire(value, shape)
+
+    def require_batch(self, node: Node, shape: Shape) -> None:
+        """Refuse what has no batch dimension of 1, unless it is a vector of one input alone."""
+        vector = len(shape) == 1 and not self.graph.batch
+        if not vector and (not shape or shape[0] != 1):
+            raise node.refused("mixes the batch dimension with others")
+
+    @property
+    def takes_vectors(self) -> bool:
+        """Whether the model takes a vector without a batch."""
+        return not self.graph.batch
 
     def reshaped(self, node: Node, wire: Wire, shape: Shape) -> Wire:
         found = self.shaped(node, wire.value, shape)

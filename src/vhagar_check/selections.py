@@ -14,10 +14,14 @@ from vhagar_check.reading import Reader, axis_of, checked
 _MOST = 2**62
 
 
-def new_shape(reader: Reader, node: Node, old: Shape) -> Shape:
-    """The shape that a Reshape makes of another."""
+def new_shape(reader: Reader, node: Node, old: Shape, batch: int = 1) -> Shape:
+    """The shape that a Reshape makes of another; a fixed batch size stands for the batch."""
     node.only("allowzero")
     wanted = reader.integers(node, "shape", 1)
+    if batch > 1 and wanted and wanted[0] in (1, batch):
+        if wanted[0] == 1:
+            raise node.refused("joins the inputs of a batch")
+        wanted = [1, *wanted[1:]]
     if wanted is None or (node.integer("allowzero", 0) and 0 in wanted):
         raise node.refused("has a shape that is not understood")
     if any(size == 0 and k >= len(old) for k, size in enumerate(wanted)):

@@ -55,8 +55,10 @@ class Statement:
         self.network: Network
         stated = Stated.of(head["model"].get("scores"))
         self.scores = str(stated)
+        convention = head["model"].get("convention")
+        sizes = shape if convention is None else tuple(map(int, convention["model_shape"]))
         self.network, self.convention = with_convention(
-            read_model(data, stated), head["model"].get("convention"), shape
+            read_model(data, stated, sizes), convention, shape
         )
         self._read_problem(head["problem"], *maps)
         self._read_claims(head["claims"])

@@ -143,8 +143,7 @@ def extreme(reader: Reader, node: Node) -> Wire:
     given = reader.all_given(node)
     least = node.kind == "Min"
     shape = checked(node, reader.joint_shape(node, given), reader)
-    if shape[0] != 1:
-        raise node.refused("mixes the batch dimension with others")
+    reader.require_batch(node, shape)
     wires = [item for item in given if isinstance(item, Wire)]
     constants = [
         np.broadcast_to(reader.floats(node, k), shape).reshape(-1)

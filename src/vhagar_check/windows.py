@@ -226,8 +226,7 @@ def reduced(reader: Reader, node: Node) -> tuple[Wire, Indices, Shape]:
         shape = tuple(1 if k in chosen else size for k, size in enumerate(wire.shape))
     else:
         shape = tuple(wire.shape[k] for k in kept)
-    if not shape or shape[0] != 1:
-        raise node.refused("mixes the batch dimension with others")
+    reader.require_batch(node, shape)
     return wire, table.reshape(outputs, -1), shape
 
 

@@ -44,12 +44,12 @@ class Build:
         weight = self.constant(self.rng.normal(size=(out, into)) / np.sqrt(into))
         return self("Gemm", x, weight, self.drawn(out), transB=1)
 
-    def model(self, output: str) -> bytes:
+    def model(self, output: str, shape: list[Any] | None = None) -> bytes:
         graph = helper.make_graph(
             self._nodes,
             "graph",
             [helper.make_tensor_value_info("x", TensorProto.FLOAT, self._shape)],
-            [helper.make_tensor_value_info(output, TensorProto.FLOAT, None)],
+            [helper.make_tensor_value_info(output, TensorProto.FLOAT, shape)],
             self._constants,
         )
         opsets = [helper.make_opsetid("", self.opset)]
@@ -309,7 +309,14 @@ def runtime_scores(data: bytes, inputs: np.ndarray) -> np.ndarray:
     settings.intra_op_num_threads = 1
     session = onnxruntime.InferenceSession(data, settings, providers=["CPUExecutionProvider"])
     (name,) = (item.name for item in session.get_inputs())
-    rows = [session.run(None, {name: x[None].astype(np.float32)})[0] for x in inputs]
+    sizes = session.get_inputs()[0].shape
+    rows = []
+    for x in inputs.astype(np.float32):
+        if len(sizes) == x.ndim:  # without a batch
+            rows.append(session.run(None, {name: x})[0].reshape(1, -1))
+            continue
+        batch = sizes[0] if isinstance(sizes[0], int) else 1
+        rows.append(session.run(None, {name: np.repeat(x[None], batch, axis=0)})[0][:1])
     return np.concatenate(rows)
 
 
@@ -382,5 +389,20 @@ def small_enlarged(seed: int = 0) -> bytes:
     return b.model(b("MatMul", b("Relu", b("Flatten", wide)), weight))
 
 
+def small_vector(seed: int = 0) -> bytes:
+    """An input without a batch dimension."""
+    b = Build([4], seed=seed)
+    first = b("Relu", b("Add", b("MatMul", "x", b.drawn(4, 3)), b.drawn(3)))
+    second = b("MatMul", b.drawn(3, 3), first)
+    return b.model(b.dense(b("Unsqueeze", second, b.integers(0)), 3, 3))
+
+
+def small_batch(seed: int = 0) -> bytes:
+    """A batch of three, whose size the file has written into a shape."""
+    b = Build([3, 1, 2, 2], seed=seed)
+    flat = b("Reshape", b("Relu", b.conv("x", 2, 1, 2, pads=[0, 1, 1, 0])), b.integers(3, 8))
+    return b.model(b.dense(b("Add", flat, b.drawn(1, 8)), 3, 8), [3, 3])
+
+
 # For the comparison of readers alone.
-FUZZED_GRAPHS = (small_choice, small_masked, small_enlarged)
+FUZZED_GRAPHS = (small_choice, small_masked, small_enlarged, small_vector, small_batch)

@@ -28,13 +28,17 @@ def _head(found: Inspection) -> str:
         ("file", ", ".join(filter(None, [f"operator set {found.opset}", found.producer]))),
         ("", f"{found.parameters:,} parameters"),
         ("operators", ", ".join(f"{name} {count}" for name, count in found.operators.items())),
-        ("input", f"{_shape(found.input_shape)}, every entry in [{exact(low)}, {exact(high)}]"),
+        ("input", f"{_input(found)}, every entry in [{exact(low)}, {exact(high)}]"),
     ]
     if found.convention is not None:
         lines.append(("", f"the model takes {found.convention}"))
     if found.classes is not None:
         lines.append(("output", f"{found.classes} scores"))
     return "\n".join([found.model, *(f"{_INDENT}{name:<11}{what}" for name, what in lines)])
+
+
+def _input(found: Inspection) -> str:
+    return _shape(found.input_shape) if found.input_shape else "of open size"
 
 
 def _layers(layers: Sequence[LayerFacts]) -> str:

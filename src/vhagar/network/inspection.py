@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from vhagar.errors import InvalidInput, Refusal, UnsupportedOperator
+from vhagar.errors import InvalidInput, InvalidNetwork, Refusal, UnsupportedOperator
 from vhagar.network import AbstractLayer, Affine, Convolution, Network, Relu, SparseAffine
 from vhagar.network.onnx_reader import GraphReader, model_content, parse_model, read_onnx
 from vhagar.version import __version__
@@ -88,13 +88,21 @@ def inspect(
         parameters=sum(math.prod(tensor.dims) for tensor in model.graph.initializer),
         operators=dict(sorted(Counter(node.op_type for node in model.graph.node).items())),
         input_range=input_range,
-        input_shape=GraphReader(model).input()[1] if network is None else network.input_shape,
+        input_shape=_input_shape(model) if network is None else network.input_shape,
         convention=None if network is None or not network.convention else str(network.convention),
         classes=None if network is None else network.classes,
         layers=() if network is None else tuple(_facts(layer) for layer in network.layers),
         unsupported=refusals,
         notes=() if network is None else network.notes,
     )
+
+
+def _input_shape(model: Any) -> tuple[int, ...]:
+    """The shape of an input of a model that cannot be read; empty if that is not clear either."""
+    try:
+        return GraphReader(model).input()[1]
+    except InvalidNetwork:
+        return ()
 
 
 def _facts(layer: AbstractLayer) -> LayerFacts:

@@ -25,6 +25,7 @@ from vhagar.network.graph import Graph, Tensor
 from vhagar.network.layers import LARGEST_TENSOR, AbstractLayer, Shape
 from vhagar.network.lowering import lower
 from vhagar.network.network import ModelFile, Network
+from vhagar.network.onnx_batch import with_batch
 from vhagar.network.onnx_fields import check_fields, check_model
 from vhagar.network.onnx_front import with_front
 from vhagar.network.onnx_node import Context, Node, Operand, label
@@ -100,6 +101,7 @@ def read_model(
     with np.errstate(all="ignore"):
         try:
             model, chosen = choose_output(model, output)
+            model = with_batch(model, *_image(*conventions))
             reader = GraphReader(model)
             input_name, shape = reader.input()
         except InvalidNetwork:
@@ -122,6 +124,13 @@ def read_model(
         scores=own,
         notes=tuple(reader.notes),
     )
+
+
+def _image(
+    layout: str = "chw", image_shape: Sequence[int] | None = None, *_: Any
+) -> tuple[Sequence[int] | None, str]:
+    """The options that say what image a model takes."""
+    return image_shape, layout
 
 
 class GraphReader:
@@ -190,8 +199,9 @@ class GraphReader:
         dims = [dim.dim_value if dim.HasField("dim_value") else 0 for dim in kind.shape.dim]
         if len(dims) < 2 or dims[0] > 1 or min(dims[1:]) < 1:
             raise InvalidNetwork(
-                f"the input {inputs[0].name!r} has shape {dims} (0 stands for unknown); it needs a "
-                "batch dimension (1 or symbolic) first and fixed dimensions after it"
+                f"the input {inputs[0].name!r} has shape {dims} (0 stands for unknown); it needs "
+                "fixed sizes after a batch dimension, which may be any if the output has the "
+                "same. Export the model again, or fill an image's sizes in with --image-shape C,H,W"
             )
         if math.prod(dims[1:]) > LARGEST_TENSOR:
             raise InvalidNetwork(f"the input {inputs[0].name!r} of shape {dims} is too large")

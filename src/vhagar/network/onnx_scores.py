@@ -107,6 +107,7 @@ def with_scores(model: Any, dropped: frozenset[str], threshold: float | None) ->
 
 def _append_threshold(model: Any, threshold: float) -> None:
     graph = model.graph
+    model.ir_version = max(model.ir_version, 4)  # constants need not be inputs
     source = graph.output[0]
     kind = source.type.tensor_type.elem_type or _precision(model)
     dtype = helper.tensor_dtype_to_np_dtype(kind)
