@@ -11,6 +11,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import vhagar
+from vhagar.cli.arguments import CONVENTIONS
 from vhagar.cli.main import main
 from vhagar.errors import InvalidInput
 from vhagar.network.inspection import inspect
@@ -156,8 +157,8 @@ def test_the_documentation_is_up_to_date(
     assert options >= {"--input-range", "--json", "--layout", "--mean"}
     section = document.split("## `vhagar inspect`")[1].split("\n## ")[0]
     for option in options:
-        # How the model takes its input is said once for all commands.
-        place = document if option in ("--layout", "--image-shape", "--mean", "--std") else section
+        # How the model takes its input and gives its scores is said once for all commands.
+        place = document if option[2:].replace("-", "_") in CONVENTIONS else section
         assert re.search(rf"^\| `{option}[ `]", place, re.MULTILINE), option
 
 
