@@ -14,7 +14,7 @@ from PIL import Image
 from vhagar import InvalidInput, Network
 from vhagar.cli.main import main
 from vhagar.dataset import read_image
-from vhagar.local import run
+from vhagar.local import engine_search
 from vhagar.local.problem import LocalProblem
 from vhagar.local.result import LocalVerdict
 from vhagar.local.run import verify_local
@@ -98,7 +98,7 @@ def test_the_margin_encloses_that_of_every_version(
             clip=clip,
             input_range=span,
         )
-        result = verify_local(problem)
+        result = verify_local(problem, relative_gap=1e-3)
         smallest = margins(problem, versions(problem)).min()
         # Exactly on the sound side: no version beats the proven end.
         assert result.lower <= smallest
@@ -116,6 +116,11 @@ def test_the_margin_encloses_that_of_every_version(
             assert margins(problem, flat)[0] <= 0
             np.testing.assert_array_equal(result.witness.x.reshape(-1), problem.image)
         verdicts.add(result.verdict)
+        # Without a gap the search ends with the answer, and its bounds hold.
+        answer = verify_local(problem)
+        assert answer.verdict is result.verdict
+        assert answer.lower <= smallest
+        assert smallest - 1e-6 <= answer.upper
     assert verdicts
 
 
@@ -133,7 +138,10 @@ def test_every_engine_answers(engine: str, limit: float) -> None:
     for seed in range(2):
         problem = LocalProblem(network(seed), perturbation=f"linf({limit})", image=image(seed))
         result = verify_local(
-            problem, engine=engine_named(engine), timeout=3 if engine == "attack" else 20
+            problem,
+            engine=engine_named(engine),
+            timeout=3 if engine == "attack" else 20,
+            relative_gap=1e-3,
         )
         rng = np.random.default_rng(seed)
         (piece,) = problem.everywhere.pieces
@@ -174,8 +182,9 @@ def test_an_interruption_returns_what_is_known(monkeypatch: pytest.MonkeyPatch) 
     def interrupt(*_: Any, **__: Any) -> Any:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(run, "run_engine", interrupt)
-    result = verify_local(LocalProblem(network(0), perturbation="linf(0.3)", image=image(0)))
+    monkeypatch.setattr(engine_search, "run_engine", interrupt)
+    problem = LocalProblem(network(0), perturbation="linf(0.3)", image=image(0))
+    result = verify_local(problem, engine=engine_named("mip"), relative_gap=1e-3)
     assert result.interrupted
     assert result.lower <= result.upper < np.inf
 

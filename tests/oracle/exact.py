@@ -52,6 +52,11 @@ def exact_optimum_at(problem: Problem, goal: int | None, x: np.ndarray) -> Fract
     return truth.low
 
 
+def exact_confidence_in(problem: Problem, goal: int, x: np.ndarray) -> Fraction:
+    """The largest confidence in a class that any perturbed version of one input has."""
+    return _Question(problem, goal, pixels=rationals(x).reshape(-1)).largest_in_goal()
+
+
 def exact_confidence_of(problem: Problem, witness: Witness) -> Fraction:
     """The exact confidence of a witness, 0 if it is none."""
     perturbation = problem.perturbation
@@ -146,6 +151,27 @@ class _Question:
         model.require(sure, beyond)
         found = model.maximum(sure)
         return beyond if found is None else found
+
+    def largest_in_goal(self) -> Fraction:
+        """The largest confidence in the goal itself, over all versions of the given pixels."""
+        perturbation, domain, clip = (
+            self.problem.perturbation,
+            self.problem.domain,
+            self.problem.clip,
+        )
+        assert perturbation is not None
+        assert self.goal is not None
+        if isinstance(perturbation, Contrast):
+            span = (Fraction(perturbation.span[0]), Fraction(perturbation.span[1]))
+            found = [stretched(span, domain, clip)]
+        else:
+            found = list(images(perturbation, domain, clip))
+        values = []
+        for image in found:
+            model = RationalModel()
+            scores = exact_forward(model, self.problem.network, image(model, self._inputs(model)))
+            values.append(model.maximum(_confidence(model, scores, self.goal)))
+        return max(value for value in values if value is not None)
 
     def _inputs(self, model: RationalModel) -> list[Value]:
         low, high = Fraction(self.problem.domain.lower), Fraction(self.problem.domain.upper)

@@ -675,7 +675,55 @@ OVERLOOKED = {
         "tests/sweep/test_runner.py::test_witnesses_of_an_earlier_message_are_not_forgotten",
     ),
 }
+_COMPACT = "vhagar.local.compact"
+_SEEN = "tests/local/test_compact.py::"
+
+LOCAL = {
+    "one image: an end of a range forgotten": _tested(
+        _COMPACT,
+        "np.maximum(np.maximum(at_low, at_high), 0.0)",
+        "np.maximum(at_low, 0.0)",
+        _SEEN + "test_the_offset_is_the_largest_over_the_range",
+    ),
+    "one image: a decided sign on the wrong side": _tested(
+        _COMPACT,
+        "at_low = np.where(signs > 0, 0.0, at_low)",
+        "at_low = np.where(signs < 0, 0.0, at_low)",
+        _SEEN + "test_the_offset_is_the_largest_over_the_range",
+    ),
+    "one image: a neuron eliminated that may switch": _tested(
+        _COMPACT,
+        "np.where(lower >= 0, 1, 2)",
+        "np.where(lower >= -0.1 * upper, 1, 2)",
+        _SEEN + "test_ranges_hold_and_eliminated_neurons_keep_their_sign",
+    ),
+    "one image: rounding forgotten": Fault(
+        _COMPACT,
+        (("error + rounding, size)", "error, size)"), ("1.01 * (room + error)", "0 * room")),
+        test=_SEEN + "test_rounding_is_added",
+    ),
+    "one image: the bend of a clip forgotten": _tested(
+        "vhagar.local.versions",
+        "room = (most - least) / 2 + 8",
+        "room = 8",
+        _SEEN + "test_versions_are_in_their_set",
+    ),
+    "one image: a box as good as its better half": _tested(
+        "vhagar.local.piece_search",
+        "below = np.maximum(",
+        "below = np.minimum(",
+        _SEEN + "test_a_box_is_only_as_good_as_the_worse_of_its_halves",
+    ),
+    "one image: a node closed by float32": _tested(
+        "vhagar.local.branching",
+        "values[seem] = np.where(proven < 0, proven, np.maximum(values[seem], 0.0))",
+        "values[seem] = values[seem]",
+        _SEEN + "test_a_node_is_closed_only_by_what_float64_proves",
+    ),
+}
+
 FAULTS: dict[str, Fault] = {
+    **LOCAL,
     **RELAXATION,
     **DEFINITENESS,
     **SPECTRAL,

@@ -12,6 +12,7 @@ from vhagar.cli import arguments as types
 from vhagar.errors import InvalidInput
 
 if TYPE_CHECKING:
+    from vhagar.local.known import LocalProgress
     from vhagar.local.result import LocalResult
 
 HELP = "local robustness: does one image keep its class under the perturbation?"
@@ -50,7 +51,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     types.add_classes(parser, local=True)
     types.add_input_range(parser)
     types.add_engine_name(parser)
-    types.add_gap(parser, "the margin counts as known")
+    add(
+        "--gap",
+        type=float,
+        metavar="G",
+        help="relative gap at which the margin counts as known (default: stop at the answer)",
+    )
     add("--timeout", type=types.seconds, metavar="S", help="stop after S seconds")
     add("--json", type=Path, metavar="FILE", help="write the result as JSON, witness included")
     add("--plot", type=Path, metavar="FILE", help="plot image and witness (.png, .pdf or .svg)")
@@ -88,6 +94,7 @@ def run(arguments: argparse.Namespace) -> int:
         timeout=arguments.timeout,
         relative_gap=arguments.gap,
         seed=arguments.seed,
+        on_progress=_Lines(),
     )
     failures = 0
     for path, write in ((arguments.json, _write_json), (arguments.plot, LocalResult.plot)):
@@ -103,6 +110,19 @@ def run(arguments: argparse.Namespace) -> int:
     if failures:
         return 2
     return 130 if result.interrupted else 0
+
+
+class _Lines:
+    """A line about where the search stands, at most once a second."""
+
+    def __init__(self) -> None:
+        self._next = 1.0
+
+    def __call__(self, progress: LocalProgress) -> None:
+        if progress.seconds < self._next:
+            return
+        self._next = progress.seconds + 1.0
+        print(progress.words(), flush=True)
 
 
 def _write_json(result: LocalResult, path: Path) -> None:

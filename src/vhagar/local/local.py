@@ -35,14 +35,15 @@ def local(
     input_shape: Sequence[int] | None = None,
     engine: AbstractEngine | None = None,
     timeout: float | None = None,
-    relative_gap: float = Options.relative_gap,
+    relative_gap: float | None = None,
     seed: int = Options.seed,
 ) -> LocalResult:
     """Does every perturbed version of one image keep its class, and by which margin?
 
     `image` is an array of the network's input, or the path of an image or .npy file. `source` is
-    its class, and may be given to be sure of it. The other arguments are those of `Problem` and of
-    `verify`.
+    its class, and may be given to be sure of it. The search ends with the answer; with a
+    `relative_gap` it goes on until the margin is known that precisely. The other arguments are
+    those of `Problem` and of `verify`.
     """
     network = as_network(network, input_shape)
     if isinstance(image, str | os.PathLike):

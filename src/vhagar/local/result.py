@@ -69,8 +69,8 @@ class LocalResult:
         )
 
     def _margin(self) -> str:
-        """The interval of the smallest margin as text, rounded outward."""
-        return f"[{_signed(self.lower, below=True)}, {_signed(self.upper, below=False)}]"
+        """The interval of the smallest margin as text."""
+        return margin_words(self.lower, self.upper)
 
     def summary(self) -> str:
         """What is known, in a few lines; the last one is the answer."""
@@ -137,6 +137,11 @@ class LocalResult:
         text = f"<p>{escape(str(self.problem.everywhere))}</p><p><b>{escape(str(self))}</b></p>"
         shown = "" if self.witness is None else pictures(self.witness)
         return f'<div>{text}<div style="display:flex;gap:1em">{shown}</div></div>'
+
+
+def margin_words(lower: float, upper: float) -> str:
+    """An interval of margins as text, rounded outward."""
+    return f"[{_signed(lower, below=True)}, {_signed(upper, below=False)}]"
 
 
 def _witness(witness: Witness) -> dict[str, Any]:

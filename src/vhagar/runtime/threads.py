@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import ctypes
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 
 def in_threads(work: Callable[[int], None], count: int, threads: int) -> None:
@@ -19,3 +25,39 @@ def in_threads(work: Callable[[int], None], count: int, threads: int) -> None:
         except BaseException:  # including Ctrl-C: start no more calls
             pool.shutdown(cancel_futures=True)
             raise
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Have numpy's matrix products computed by one thread, as far as its library can be told.
+
+    Threads that share small products mostly wait for each other; where other processes are busy,
+    they wait for those.
+    """
+    libraries = _openblas()
+    before = [get() for get, _ in libraries]
+    for _, put in libraries:
+        put(1)
+    try:
+        yield
+    finally:
+        for (_, put), count in zip(libraries, before, strict=True):
+            put(count)
+
+
+def _openblas() -> list[tuple[Any, Any]]:
+    """Functions that get and set the number of threads of the OpenBLAS that came with numpy."""
+    found = []
+    folder = Path(np.__file__).parent.parent / "numpy.libs"
+    for file in sorted(folder.glob("libscipy_openblas*")):
+        try:
+            library = ctypes.CDLL(str(file))
+            found.append(
+                (
+                    library.scipy_openblas_get_num_threads64_,
+                    library.scipy_openblas_set_num_threads64_,
+                )
+            )
+        except (OSError, AttributeError):
+            continue  # another build of it: it keeps its threads
+    return found

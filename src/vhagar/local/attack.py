@@ -1,0 +1,105 @@
+"""A gradient attack on the versions of one image: cheap, and first.
+
+Every target starts from the middle of the parameters' box, from its corner by the gradient there,
+and from random corners. Signed steps climb the target's lead over the source; they shrink, and end
+in corners of the box where the score is nearly linear, as attacks on L-infinity balls do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vhagar.local.versions import FixedMap
+from vhagar.network import AbstractLinear, Network, Relu
+
+Array = NDArray[np.float64]
+
+# Steps from each start, the first as a share of the box's half width, and the ratio of each to the
+# one before.
+_STEPS, _FIRST, _RATIO = 12, 1.0, 0.7
+# Targets that are attacked: those with the largest scores.
+_MOST_TARGETS = 12
+
+
+@dataclass(frozen=True, eq=False)
+class Attempt:
+    """The best parameters found for a target, and the target's lead over all other classes."""
+
+    target: int
+    parameters: Array
+    lead: float
+
+
+def attack(
+    network: Network,
+    versions: FixedMap,
+    source: int,
+    targets: tuple[int, ...],
+    rng: np.random.Generator,
+    stop: Callable[[], bool],
+    beat_all: bool = False,
+    starts: int = 2,
+) -> list[Attempt]:
+    """For each of the likeliest targets the best version met, the best of all first.
+
+    A target is to beat the source; with `beat_all`, whichever class is ahead.
+    """
+    middle, half = (versions.lower + versions.upper) / 2, (versions.upper - versions.lower) / 2
+    scores = network.forward(versions.image(middle[None]))[0]
+    likely = sorted(targets, key=lambda target: -scores[target])[:_MOST_TARGETS]
+    labels = np.repeat(likely, starts)
+    points = np.tile(middle, (len(labels), 1))
+    corners = rng.choice([-1.0, 1.0], points.shape)
+    points[1::starts] += (half * corners)[1::starts]
+    best, lead = points.copy(), np.full(len(labels), -np.inf)
+    for step in range(_STEPS + 1):
+        found, slopes = _slopes(network, versions, points, labels, None if beat_all else source)
+        better = found > lead
+        best[better], lead[better] = points[better], found[better]
+        if step == _STEPS or stop() or (lead > 0).any() or not half.any():
+            break
+        size = 2 * _FIRST * _RATIO**step
+        points = points + size * half * np.sign(slopes)
+        points = np.clip(points, versions.lower, versions.upper)
+    order = np.argsort(-lead, kind="stable")
+    _, first = np.unique(labels[order], return_index=True)
+    chosen = order[np.sort(first)]
+    return [Attempt(int(labels[k]), best[k], float(lead[k])) for k in chosen]
+
+
+def _slopes(
+    network: Network,
+    versions: FixedMap,
+    parameters: Array,
+    labels: NDArray[np.int64],
+    source: int | None,
+) -> tuple[Array, Array]:
+    """The target's lead at each point, and the gradient of its lead over the source or over all."""
+    values = versions.image(parameters)
+    inside = (values > versions.floor) & (values < versions.ceiling)
+    passed = []
+    for layer in network.layers:
+        passed.append(values)
+        values = layer.forward(values)
+    rows = np.arange(len(labels))
+    own = values[rows, labels]
+    others = values.copy()
+    others[rows, labels] = -np.inf
+    lead = own - others.max(axis=1)
+    upstream = np.zeros_like(values)
+    rivals = others.argmax(axis=1) if source is None else np.full(len(rows), source)
+    upstream[rows, labels], upstream[rows, rivals] = 1.0, -1.0
+    for layer, entering in zip(reversed(network.layers), reversed(passed), strict=True):
+        if isinstance(layer, AbstractLinear):
+            upstream = layer.pull(upstream)
+        else:
+            assert isinstance(layer, Relu)
+            on = entering > 0 if layer.linear is None else (entering > 0) | layer.linear
+            upstream = upstream * on
+    # Where a pixel is at an end of its range, a step may still lead back inside.
+    at_end = np.where(inside, 1.0, 0.5)
+    return lead, versions.pull(upstream * at_end)

@@ -1,0 +1,156 @@
+"""Decides a local question: attack, CROWN, optimised slopes, branch and bound.
+
+Interval arithmetic looks at every piece first; what it leaves open is attacked, and then searched
+piece by piece, the one with the worst bound first. Between two steps of the search the versions at
+which its bounds are attained are tried as counterexamples.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vhagar.local.attack import attack
+from vhagar.local.known import Case, Known, LocalProgress, OnProgress
+from vhagar.local.piece_search import PieceSearch
+from vhagar.local.versions import FixedMap
+
+Array = NDArray[np.float64]
+
+# While the search goes on, the attack tries other starts after so many seconds, and then after
+# twice as many again.
+_NEXT_ATTACK = 2.0
+
+
+@dataclass(eq=False)
+class Clock:
+    """When a run began, and when it is to end."""
+
+    deadline: float
+    started: float = field(default_factory=time.monotonic)
+
+    @property
+    def seconds(self) -> float:
+        return time.monotonic() - self.started
+
+    @property
+    def left(self) -> float:
+        return self.deadline - time.monotonic()
+
+    def is_over(self) -> bool:
+        return self.left <= 0
+
+
+@dataclass(eq=False)
+class _Piece:
+    """A piece with its cases, which share its versions."""
+
+    number: int
+    cases: list[Case]
+    fixed: FixedMap
+    search: PieceSearch | None = None
+
+    @property
+    def upper(self) -> float:
+        return max(case.upper for case in self.cases)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a search may still close it."""
+        return self.upper >= 0 and len(self.fixed.lower) > 0 and not self._is_given_up
+
+    @property
+    def _is_given_up(self) -> bool:
+        return self.search is not None and self.search.is_done
+
+
+class Decision:
+    """The way from a question to a verdict; `run` ends with one, without time, or without a way."""
+
+    def __init__(self, known: Known, clock: Clock, seed: int, on_progress: OnProgress) -> None:
+        self.known, self._clock, self._on_progress = known, clock, on_progress
+        self._rng = np.random.default_rng(seed)
+        self._problem = known.problem.everywhere
+        self.pieces: list[_Piece] = []
+        self._next_attack = _NEXT_ATTACK
+
+    def run(self) -> None:
+        for number, piece in enumerate(self._problem.pieces):
+            cases = [case for case in self.known.cases if case.piece == number]
+            self.pieces.append(_Piece(number, cases, self.known.fixed(piece)))
+            self.known.look(cases, self.pieces[-1].fixed)
+            if self._is_over():
+                return
+        for each in sorted(self._waiting, key=lambda waiting: -waiting.upper):
+            self._attack(each)
+            if self._is_over():
+                return
+        while self._waiting and not self._is_over():
+            self._step(max(self._waiting, key=lambda waiting: waiting.upper))
+            self._on_progress(self.progress())
+
+    @property
+    def _waiting(self) -> list[_Piece]:
+        return [piece for piece in self.pieces if piece.is_open]
+
+    def progress(self) -> LocalProgress:
+        searches = [piece.search for piece in self.pieces if piece.search is not None]
+        return LocalProgress(
+            self._clock.seconds,
+            self.known.lower,
+            self.known.upper,
+            sum(search.nodes for search in searches),
+            sum(search.open_count for search in searches),
+        )
+
+    def _is_over(self) -> bool:
+        return self.known.is_decided or self._clock.is_over()
+
+    def _attack(self, piece: _Piece) -> None:
+        found = attack(
+            self._problem.network,
+            piece.fixed,
+            self._problem.source,
+            self._problem.targets,
+            self._rng,
+            self._clock.is_over,
+            beat_all=not self._problem.all_others,
+        )
+        self._offer(piece, found[0].parameters)
+
+    def _offer(self, piece: _Piece, parameters: Array) -> None:
+        own = self._problem.pieces[piece.number]
+        self.known.offer(piece.cases, piece.fixed.choice(parameters, own))
+
+    def _step(self, piece: _Piece) -> None:
+        if piece.search is None:
+            rivals = (self._problem.source,) * len(self._problem.targets)
+            piece.search = PieceSearch(
+                self._problem.network,
+                piece.fixed,
+                self._problem.targets,
+                rivals if self._problem.all_others else None,
+                self._clock.is_over,
+            )
+        versions = piece.search.step()
+        for case, upper in zip(piece.cases, piece.search.uppers, strict=True):
+            case.offer_upper(float(upper))
+        self._try(piece, versions)
+        if self._clock.seconds > self._next_attack and not self.known.is_decided:
+            self._next_attack = 2 * self._clock.seconds
+            self._attack(piece)
+
+    def _try(self, piece: _Piece, versions: Array) -> None:
+        """Look at versions that a search came across; the best may be a counterexample."""
+        parameters = piece.fixed.parameters_of(versions)
+        if parameters is None or not len(parameters):
+            return
+        scores = self._problem.network.forward(piece.fixed.image(parameters))
+        source = self._problem.source
+        leads = scores[:, list(self._problem.targets)].max(axis=1) - scores[:, source]
+        best = int(leads.argmax())
+        if leads[best] > -max(case.lower for case in piece.cases) or leads[best] >= 0:
+            self._offer(piece, parameters[best])

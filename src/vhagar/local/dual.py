@@ -1,0 +1,234 @@
+"""First-order steps on the multipliers of many nodes at once, on a CPU or a GPU.
+
+The multipliers are `p = slope * a + shift`. Where `a > 0` the slope is the chord's, elsewhere it is
+free between 0 and 1 (alpha-CROWN); neurons with a decided sign have a free shift (beta-CROWN). This
+is float32 and only proposes: `compact.upper_bounds` decides what the multipliers prove.
+
+The gradient needs no automatic differentiation. With `s*` the point of each neuron's range at which
+its offset is paid, and `x*` the version at which the support is, one pass forwards gives it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from itertools import pairwise
+from typing import Any, Self
+
+import numpy as np
+
+from vhagar.local.compact import Compact, Rows, dense
+from vhagar.relaxation.arrays import AnyArray, arange, namespace
+
+# The decay of Adam's two averages, and what keeps its quotient finite.
+_FIRST, _SECOND, _LEAST = 0.9, 0.99, 1e-12
+
+
+@dataclass(frozen=True, eq=False)
+class Steps:
+    """So many steps, the first of size `rate`, each `decay` times the one before."""
+
+    count: int
+    rate: float = 0.1
+    decay: float = 0.9
+
+
+class _Columns:
+    """Arrays with one row for each node."""
+
+    @property
+    def arrays(self) -> list[AnyArray]:
+        return [getattr(self, part.name) for part in fields(self)]  # type: ignore[arg-type]
+
+    def take(self, some: Any) -> Self:
+        """Those of some nodes."""
+        return type(self)(*(part[some] for part in self.arrays))
+
+    def mapped(self, function: Callable[[AnyArray], AnyArray]) -> Self:
+        return type(self)(*map(function, self.arrays))
+
+    def merged(self, better: AnyArray, other: Self) -> Self:
+        """`other` for the nodes where it is better."""
+        xp = namespace(better)
+        pairs = zip(self.arrays, other.arrays, strict=True)
+        return type(self)(
+            *(
+                xp.where(better[:, None] if old.ndim == 2 else better, new, old)
+                for old, new in pairs
+            )
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Nodes(_Columns):
+    """Some nodes: the row of each, decided signs (1, -1 or 0) and multipliers of all blocks.
+
+    `signs`, `slopes` and `shifts` are `(nodes, undecided)`.
+    """
+
+    rows: AnyArray
+    signs: AnyArray
+    slopes: AnyArray
+    shifts: AnyArray
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @classmethod
+    def joined(cls, parts: list[Nodes]) -> Nodes:
+        """Several lots of nodes as one, in numpy."""
+        columns = zip(*(part.arrays for part in parts), strict=True)
+        return cls(*(np.concatenate(column) for column in columns))
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluated(_Columns):
+    """Values `(nodes,)`, coefficients and multipliers `(nodes, undecided)`, a version each, and
+    how the value changes with slopes and shifts."""
+
+    value: AnyArray
+    a: AnyArray
+    p: AnyArray
+    x: AnyArray
+    by_slope: AnyArray
+    by_shift: AnyArray
+
+
+@dataclass(frozen=True, eq=False)
+class _Block:
+    """A block's numbers in the search's precision; `own` is where its outputs are in `v`."""
+
+    lower: AnyArray
+    upper: AnyArray
+    chord: AnyArray
+    weight: AnyArray
+    bias: AnyArray
+    part: slice  # of all undecided neurons
+
+    @property
+    def width(self) -> int:
+        return int(self.weight.shape[1])
+
+    @property
+    def own(self) -> slice:
+        return slice(self.width, self.width + len(self.lower))
+
+
+class Dual:
+    """The dual bound of rows of coefficients on a compact network, in float32."""
+
+    def __init__(
+        self, compact: Compact, rows: Rows, start: AnyArray, place: Callable[[Any], AnyArray]
+    ) -> None:
+        """For `start @ rows`, such as differences of scores; `place` puts an array on a device."""
+        ends = np.cumsum([0, *(len(block.neurons) for block in compact.blocks)]).tolist()
+        self.blocks = []
+        for block, part in zip(compact.blocks, pairwise(ends), strict=True):
+            chord = block.upper / (block.upper - block.lower)
+            numbers = block.lower, block.upper, chord, block.weight, block.bias
+            low, high, slope, weight, bias = map(place, numbers)
+            self.blocks.append(_Block(low, high, slope, weight, bias, slice(*part)))
+        self.undecided: int = ends[-1]
+        versions = compact.versions
+        self._rows, self._bias = place(start @ dense(rows.weight)), place(start @ rows.bias)
+        self._centre, self._room = place(versions.centre), place(versions.room)
+        self._directions = place(versions.directions.toarray())
+        self._size = len(versions.centre)
+
+    def begin(self) -> Nodes:
+        """One node for each row, with CROWN's multipliers."""
+        xp = namespace(self._rows)
+        zeros = xp.zeros_like(self._rows)[:, :1] + xp.zeros_like(self._rows)[:1, : self.undecided]
+        near = zeros + 0.0
+        for block in self.blocks:
+            one = xp.ones_like(block.chord)
+            near[:, block.part] = xp.where(block.chord > 0.5, one, 0.0 * one)
+        return Nodes(arange(len(zeros), zeros), zeros, near, zeros + 0.0)
+
+    def evaluate(self, nodes: Nodes) -> Evaluated:
+        """The value of each node, and how it changes with the multipliers."""
+        xp = namespace(self._rows)
+        v, value = self._rows[nodes.rows] + 0.0, self._bias[nodes.rows]
+        a, p, slopes, points = (xp.zeros_like(nodes.slopes) for _ in range(4))
+        for block in reversed(self.blocks):
+            own, part = v[:, block.own], block.part
+            slope, point, paid = self._passed(block, own, nodes)
+            value = value + (own * point.clip(min=0.0) - paid * point).sum(axis=1)
+            value = value + paid @ block.bias
+            v[:, : block.width] += paid @ block.weight
+            a[:, part], p[:, part], slopes[:, part], points[:, part] = own, paid, slope, point
+        on_x = v[:, : self._size]
+        across = xp.sign(on_x @ self._directions)
+        x = self._centre + xp.sign(on_x) * self._room + across @ self._directions.T
+        value = value + (on_x * x).sum(axis=1)
+        by_p = self._by_multipliers(v, x, slopes, points)
+        nothing = xp.zeros_like(by_p)
+        free = (a <= 0) & (nodes.signs == 0)
+        by_slope = xp.where(free, by_p * a, nothing)
+        return Evaluated(value, a, p, x, by_slope, xp.where(nodes.signs != 0, by_p, nothing))
+
+    def _passed(
+        self, block: _Block, a: AnyArray, nodes: Nodes
+    ) -> tuple[AnyArray, AnyArray, AnyArray]:
+        """Slopes, the points at which the offsets are paid, and multipliers of one block."""
+        xp, part = namespace(a), block.part
+        sign, nothing = nodes.signs[:, part], xp.zeros_like(a)
+        slope = xp.where(a > 0, block.chord, nodes.slopes[:, part])
+        slope = xp.where(sign == 0, slope, sign.clip(min=0.0))
+        p = slope * a + nodes.shifts[:, part]
+        at_low = xp.where(sign > 0, nothing, -p * block.lower)
+        at_high = xp.where(sign < 0, nothing, (a - p) * block.upper)
+        end = xp.where(at_low >= at_high, block.lower + nothing, block.upper + nothing)
+        return slope, xp.where(xp.maximum(at_low, at_high) > 0, end, nothing), p
+
+    def _by_multipliers(
+        self, like: AnyArray, x: AnyArray, slopes: AnyArray, points: AnyArray
+    ) -> AnyArray:
+        xp = namespace(like)
+        v, by_p = xp.zeros_like(like), xp.zeros_like(slopes)
+        v[:, : self._size] = x
+        for block in self.blocks:
+            part = block.part
+            found = v[:, : block.width] @ block.weight.T + block.bias - points[:, part]
+            by_p[:, part] = found
+            v[:, block.own] = points[:, part].clip(min=0.0) + slopes[:, part] * found
+        return by_p
+
+    def improve(self, nodes: Nodes, steps: Steps, goal: float) -> tuple[Nodes, Evaluated]:
+        """Descend until every value is below the goal; of each node the best that was met."""
+        now, found = nodes, self.evaluate(nodes)
+        best, worth = now, found
+        xp = namespace(found.value)
+        scale = self._scale(found.a)
+        averages = [xp.zeros_like(nodes.slopes) for _ in range(4)]
+        for step in range(steps.count):
+            if bool((worth.value < goal).all()):
+                break
+            size = steps.rate * steps.decay**step
+            slopes = now.slopes - size * _adam(averages[:2], found.by_slope, step)
+            shifts = now.shifts - size * scale * _adam(averages[2:], found.by_shift, step)
+            now = Nodes(nodes.rows, nodes.signs, slopes.clip(0.0, 1.0), shifts)
+            found = self.evaluate(now)
+            better = found.value < worth.value
+            best, worth = best.merged(better, now), worth.merged(better, found)
+        return best, worth
+
+    def _scale(self, a: AnyArray) -> AnyArray:
+        """How large a step of a shift is: like the coefficients in its block."""
+        found = namespace(a).zeros_like(a)
+        for block in self.blocks:
+            if len(block.lower):
+                sizes = abs(a[:, block.part]).sum(axis=1) / len(block.lower)
+                found[:, block.part] = sizes[:, None]
+        return found
+
+
+def _adam(averages: list[AnyArray], gradient: AnyArray, step: int) -> AnyArray:
+    """Adam's step; the averages change in place."""
+    first, second = averages
+    first *= _FIRST
+    first += (1 - _FIRST) * gradient
+    second *= _SECOND
+    second += (1 - _SECOND) * gradient * gradient
+    mean, square = first / (1 - _FIRST ** (step + 1)), second / (1 - _SECOND ** (step + 1))
+    return mean / (square + _LEAST) ** 0.5

@@ -1,0 +1,184 @@
+"""The search of one piece: are all of its versions of the image's class?
+
+CROWN first, then optimised slopes, then branch and bound on the signs of neurons. Where a piece has
+few parameters, their box is split as well: in small boxes few neurons are undecided.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vhagar.local.branching import CPU, Branching, Device
+from vhagar.local.compact import (
+    Compact,
+    compact_network,
+    input_coefficients,
+    upper_bounds,
+)
+from vhagar.local.versions import FixedMap
+from vhagar.network import Network
+
+Array = NDArray[np.float64]
+Index = NDArray[np.int64]
+
+# Boxes of at most so many parameters are split, each after so many nodes of its own.
+_FEW_PARAMETERS, _NODES_PER_BOX = 10, 24
+# Boxes of one piece; their proofs take memory.
+_MOST_BOXES = 50_000
+
+
+@dataclass(eq=False)
+class Box:
+    """A box of parameters: the targets that are asked there, their search, and its two halves.
+
+    `rows` are places in the list of targets, `start` their rows of coefficients on the scores.
+    """
+
+    lower: Array
+    upper: Array
+    rows: Index
+    uppers: Array  # (rows,)
+    start: Array = field(default_factory=lambda: np.zeros((0, 0)))
+    search: Branching | None = None
+    halves: tuple[Box, ...] = ()
+    at: tuple[int, float] | None = None  # the parameter that is split, and where
+    stuck: bool = False
+
+    @property
+    def is_closed(self) -> bool:
+        return bool((self.uppers < 0).all())
+
+
+@dataclass(eq=False)
+class PieceSearch:
+    """Proves, box by box, that no version of a piece is of a target.
+
+    `rivals` has for each target the class that is to stay ahead of it; None where that is open, and
+    the best one is taken.
+    """
+
+    network: Network
+    fixed: FixedMap
+    targets: tuple[int, ...]
+    rivals: tuple[int, ...] | None
+    stop: Callable[[], bool]
+    device: Device = CPU
+    root: Box = field(init=False)
+    failed: list[Box] = field(default_factory=list)
+    nodes: int = 0
+
+    def __post_init__(self) -> None:
+        rows = np.arange(len(self.targets))
+        unknown = np.full(len(rows), np.inf)
+        self.root = Box(self.fixed.lower, self.fixed.upper, rows, unknown)
+        self._open = [self.root]
+        self._boxes = 1
+
+    @property
+    def is_done(self) -> bool:
+        """Whether all boxes are closed, but for those that were given up."""
+        return not self._open
+
+    @property
+    def open_count(self) -> int:
+        """Open nodes of all boxes."""
+        return sum(1 if box.search is None else box.search.open_count for box in self._open)
+
+    @property
+    def uppers(self) -> Array:
+        """A proven bound on each target's lead over its rival, for every version."""
+        return _uppers(self.root, np.full(len(self.targets), -np.inf))
+
+    def step(self) -> Array:
+        """Go on a little; returns versions at which bounds are attained, to be looked at."""
+        self._open.sort(key=lambda box: float(box.uppers.max()))
+        box = self._open.pop()
+        if box.search is None:
+            self._begin(box)
+        elif self._is_to_be_split(box):
+            self._open += self._split(box)
+            return np.zeros((0, 0))
+        else:
+            before = box.search.nodes
+            box.stuck = not box.search.step() or box.search.is_full
+            self.nodes += box.search.nodes - before
+        assert box.search is not None
+        box.uppers = np.minimum(box.uppers, box.search.uppers)
+        if box.stuck and not box.is_closed and not self._can_split(box):
+            self.failed.append(box)
+        elif not box.is_closed:
+            self._open.append(box)
+        return box.search.x
+
+    def _begin(self, box: Box) -> None:
+        versions = self.fixed.versions(box.lower, box.upper)
+        compact = compact_network(self.network, versions, self.stop)
+        box.start = self._rows(compact, box.rows)
+        box.search = Branching(compact, box.start, self.device)
+        box.search.begin()
+        self.nodes += box.search.nodes
+
+    def _rows(self, compact: Compact, rows: Index) -> Array:
+        """Each target's score minus that of the class that is furthest ahead of it."""
+        classes = self.network.classes
+        found = np.zeros((len(rows), classes))
+        for place, row in enumerate(rows):
+            target = self.targets[row]
+            if self.rivals is not None:
+                rival = self.rivals[row]
+            else:
+                others = np.array([j for j in range(classes) if j != target])
+                leads = -np.eye(classes)[others]
+                leads[:, target] = 1.0
+                assert compact.scores is not None
+                rival = int(others[upper_bounds(compact, compact.scores, leads).argmin()])
+            found[place, target], found[place, rival] = 1.0, -1.0
+        return found
+
+    def _can_split(self, box: Box) -> bool:
+        wide = (box.upper - box.lower).max(initial=0.0)
+        few = 0 < len(box.lower) <= _FEW_PARAMETERS
+        return bool(few and wide > 1e-7 * (1 + abs(box.lower).max()))
+
+    def _is_to_be_split(self, box: Box) -> bool:
+        assert box.search is not None
+        enough = box.stuck or box.search.nodes >= _NODES_PER_BOX + len(box.rows)
+        return enough and self._can_split(box) and self._boxes < _MOST_BOXES
+
+    def _split(self, box: Box) -> tuple[Box, ...]:
+        """Halve the parameter that the worst bound depends on most."""
+        assert box.search is not None
+        compact, worst = box.search.compact, box.start[[int(box.uppers.argmax())]]
+        assert compact.scores is not None
+        width = box.upper - box.lower
+        slopes = abs(self.fixed.pull(input_coefficients(compact, compact.scores, worst))[0])
+        parameter = int((slopes * width).argmax())
+        if not width[parameter] > 0:
+            parameter = int(width.argmax())
+        at = float((box.lower[parameter] + box.upper[parameter]) / 2)
+        below, above = box.upper.copy(), box.lower.copy()
+        below[parameter] = above[parameter] = at
+        left = np.flatnonzero(~(box.uppers < 0))
+        box.at = parameter, at
+        self._boxes += 2
+        box.halves = tuple(
+            Box(low, high, box.rows[left], box.uppers[left])
+            for low, high in ((box.lower, below), (above, box.upper))
+        )
+        return box.halves
+
+
+def _uppers(box: Box, found: Array) -> Array:
+    """The bounds of a box, with those of its halves where they are better."""
+    own = box.uppers.copy()
+    if box.halves:
+        below = np.maximum(*(_uppers(half, found)[half.rows] for half in box.halves))
+        places = np.searchsorted(box.rows, box.halves[0].rows)
+        own[places] = np.minimum(own[places], below)
+    whole = found.copy()
+    whole[box.rows] = own
+    return whole
