@@ -16,7 +16,7 @@ import pytest
 from vhagar import Network, Problem, Progress, Result, Status, max_confidence, verify
 from vhagar.errors import SolverFailure
 from vhagar.network import Affine, Relu
-from vhagar.search import search_pool
+from vhagar.search import search, search_pool
 from vhagar.search.bounders.gpu import beside
 from vhagar.search.bounders.gpu import worker as gpu_worker
 from vhagar.search.branch_and_bound import Bab
@@ -97,6 +97,12 @@ def test_several_workers_agree_with_one(
     assert children_of(os.getpid()) == before
 
 
+@pytest.fixture
+def in_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Even a small problem is left to worker processes."""
+    monkeypatch.setattr(search, "_SMALL", 0)
+
+
 class Killer:
     """Kills some of the processes that came since, once there is a witness; for `on_progress`."""
 
@@ -112,6 +118,7 @@ class Killer:
                 self.left -= 1
 
 
+@pytest.mark.usefixtures("in_workers")
 @pytest.mark.subprocess
 @pytest.mark.parametrize("killed", [pytest.param(1, marks=pytest.mark.slow), 2])
 def test_killed_workers_take_nothing_with_them(
@@ -135,10 +142,11 @@ import time
 
 from vhagar.search import primal_heuristic
 from vhagar.search.bounders.gpu.tasks import GpuReady
-from vhagar.search.worker import explore
+from vhagar.search.worker import Ready, explore
 
 def fail_in_the_first(job, channel):
     if job.number == 0:
+        channel.send(Ready())
         channel.receive()
         raise ValueError("no idea")
     explore(job, channel)
@@ -155,6 +163,7 @@ def fail_with_many_nodes(argument, channel):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("in_workers")
 @pytest.mark.subprocess
 def test_an_error_in_a_worker_loses_no_node(
     problem: Problem,
@@ -176,6 +185,7 @@ def test_an_error_in_a_worker_loses_no_node(
     assert children_of(os.getpid()) == before
 
 
+@pytest.mark.usefixtures("in_workers")
 @pytest.mark.subprocess
 def test_a_solver_that_never_returns_costs_a_heuristic(
     problem: Problem,
@@ -203,6 +213,7 @@ def test_a_solver_that_never_returns_costs_a_heuristic(
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("in_workers")
 @pytest.mark.subprocess
 def test_an_error_with_many_nodes_loses_none(
     problem: Problem, alone: Result, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -223,6 +234,7 @@ def test_an_error_with_many_nodes_loses_none(
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("in_workers")
 @pytest.mark.subprocess
 def test_a_process_that_holds_up_the_search_loses_its_nodes_to_others(
     problem: Problem, alone: Result, monkeypatch: pytest.MonkeyPatch
@@ -238,6 +250,7 @@ def test_a_process_that_holds_up_the_search_loses_its_nodes_to_others(
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("in_workers")
 @pytest.mark.subprocess
 def test_many_nodes_at_once_find_the_same(
     problem: Problem, alone: Result, monkeypatch: pytest.MonkeyPatch, children_of: ChildrenOf

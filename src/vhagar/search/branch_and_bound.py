@@ -16,6 +16,7 @@ from vhagar.runtime.deadline import Deadline
 from vhagar.runtime.devices import cuda_is_likely
 from vhagar.search.bounders.size import is_large
 from vhagar.search.proof_tree import recording
+from vhagar.search.rounds import SearchInRounds
 from vhagar.search.search import Search
 
 
@@ -54,9 +55,9 @@ class Bab(AbstractEngine):
             yield
 
     def search(self, run: Run, deadline: Deadline) -> bool:
-        search = Search(run, self.attack)
         if is_large(run.problem):
-            return search.in_rounds(deadline)
+            return SearchInRounds(run, self.attack).run(deadline)
+        search = Search(run, self.attack)
         workers, gpu = run.options.worker_count, self.uses_gpu(run.options)
         asked = self.gpu is not None
         if workers > 1 and run.options.processes:
@@ -87,7 +88,7 @@ class FirstOrder(AbstractEngine):
             yield
 
     def search(self, run: Run, deadline: Deadline) -> bool:
-        return Search(run, self.attack).in_rounds(deadline)
+        return SearchInRounds(run, self.attack).run(deadline)
 
 
 def _check_dataset(attack: bool, options: Options) -> None:

@@ -21,8 +21,9 @@ from vhagar.search.region_cache import RecentlyUsed
 
 Array = NDArray[np.float64]
 
-# The heuristic runs at the first nodes of a region, and then at every so many.
-_ALWAYS, _EVERY = 8, 10
+# The heuristic runs at the first nodes of a region, at fewer where it has found nothing yet, and
+# then at every so many.
+_ALWAYS, _ALWAYS_IN_VAIN, _EVERY = 8, 3, 10
 # The same for large LPs, where one polish takes as long as many nodes.
 _ALWAYS_LARGE, _EVERY_LARGE = 1, 25
 # Convex models that are kept.
@@ -89,7 +90,8 @@ class PrimalHeuristic:
             return False
         if context.is_large:
             return visits <= _ALWAYS_LARGE or visits % _EVERY_LARGE == 0
-        return visits <= _ALWAYS or visits % _EVERY == 0
+        always = _ALWAYS if self._successes else _ALWAYS_IN_VAIN
+        return visits <= always or visits % _EVERY == 0
 
     def look(
         self,

@@ -7,23 +7,18 @@ that the LPs of strong perturbations find hard to see. It is searched only while
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
-from vhagar.attack.concurrent import AttackSchedule, ConcurrentAttack, attack_here
+from vhagar.attack.concurrent import AttackSchedule, ConcurrentAttack
 from vhagar.attack.options import AttackOptions
 from vhagar.dataset import named_dataset
 from vhagar.problem import Problem
-from vhagar.reduction.base import Reduced
 from vhagar.result import BoundKind, Run
 from vhagar.runtime.deadline import Deadline
-from vhagar.runtime.devices import device_words, limit_threads, require_torch, torch_device
-from vhagar.runtime.pool import Finished
+from vhagar.runtime.pool import HEARTBEAT, Finished
 from vhagar.runtime.processes import ProcessPool
-from vhagar.search.bounders.first_order import FirstOrderBounder
 from vhagar.search.bounders.gpu.beside import GpuBeside, GpuHere
 from vhagar.search.bounders.gpu.tasks import GpuReport
-from vhagar.search.bounders.size import is_large
 from vhagar.search.confidence_probe import confidence_within_reach
 from vhagar.search.frontier import Frontier
 from vhagar.search.node import Node, Region
@@ -31,10 +26,16 @@ from vhagar.search.node_solver import Explored, Underway
 from vhagar.search.primal_heuristic import WitnessFound
 from vhagar.search.proof_tree import ProofTree
 from vhagar.search.search_pool import SearchPool
-from vhagar.search.worker import CeilingTask, SearchWorker, Task, lp_bounders
+from vhagar.search.worker import CeilingTask, Ready, SearchWorker, Task, lp_bounders
 
 # Nodes per report, where results must be reproducible.
 _QUANTUM_NODES = 10
+# Small problems (hidden neurons times pixels) begin in this process. Workers are started after so
+# many seconds, and the attack, which needs a second of a core to import torch, after so many; until
+# all workers are ready, this process listens to them every so many seconds.
+_SMALL, _ALONE, _WITHOUT_ATTACK, _LISTENING = 60_000, 1.5, 4.0, 0.1
+# The number by which this process goes beside workers.
+_HERE = -1
 # Most nodes of a task.
 _MOST_HANDED_OUT = 8
 # Share of all nodes for the ceiling's search while there is other work.
@@ -42,8 +43,11 @@ _CEILING_SHARE = 0.2
 # The attack joins after so many seconds, and stays for so many seconds or a share of the remaining
 # time, at least and at most.
 _ATTACK_AFTER, _ATTACK_SECONDS, _ATTACK_SHARE, _LARGEST_SHARE = 1.5, 20.0, 0.15, 0.6
-# The same beside first-order steps, and for how many seconds its last messages are waited for.
-_CLIMB, _LAST_WORDS = AttackSchedule(share=0.5, least=20.0), 1.0
+
+
+def _is_small(problem: Problem) -> bool:
+    """Whether much can be done before a process has started."""
+    return problem.network.hidden_neurons * problem.domain.size <= _SMALL
 
 
 class _Ceiling:
@@ -95,16 +99,15 @@ class Search:
         """LPs, and batches if wanted, in this process and always in the same order."""
         run = self._run
         self._ceiling.probe(run.options.seed)
-        bounders = lp_bounders(self._take_witness, bounds=run.bounds, deadline=deadline)
-        worker = SearchWorker(run.reduced, run.options, bounders)
+        worker = self._worker_here(deadline)
         gpu = GpuHere(run) if batches else None
         while len(self._frontier) and not run.interval.closed:
             if deadline.passed:
                 return True
-            task = self._next_task(0, 1)
+            task = self._next_task(_HERE, 1)
             assert task is not None  # the frontier is not empty
             done = worker.work(task, _QUANTUM_NODES, deadline=deadline, on_bounds=self._tell_here)
-            self._put_back(0, done)
+            self._put_back(_HERE, done)
             if gpu is not None and (nodes := gpu.take(self._frontier, _QUANTUM_NODES)):
                 done = gpu.explore(nodes, _QUANTUM_NODES, self._ceiling.upper, deadline)
                 self._take_report(gpu.name, GpuReport(done, {}))
@@ -112,69 +115,15 @@ class Search:
         self._announce()
         return False
 
-    def in_rounds(self, deadline: Deadline) -> bool:
-        """First-order steps in this process, piece by piece, while the attack climbs beside it.
-
-        Without processes the attack comes last.
-        """
-        run, options = self._run, self._run.options
-        device = torch_device(options.device)
-        run.device = device_words(device)
-        if is_large(run.problem):
-            run.note(
-                f"{run.problem.network.hidden_neurons} hidden neurons are too many for linear "
-                f"programs: bounds by first-order steps on {run.device}, without branching"
-            )
-        # The attack needs a core of its own; threads that wait for each other need theirs, too.
-        beside = device.type == "cpu" and self._attacks and options.processes
-        limit_threads(require_torch(), max(1, options.worker_count - beside))
-        with self._pool:
-            climbing = AttackOptions(
-                polish=False, regions=False, seed=options.seed, device=options.device
-            )
-            self._attack = ConcurrentAttack(
-                run, self._pool, climbing, _CLIMB, deadline, self._dataset
-            )
-            ends = time.monotonic() + _CLIMB.seconds(deadline.left)
-            if self._attacks and options.processes:
-                self._attack.join_when_due()
-            self._bound_in_rounds(device, deadline)
-            if self._attacks and not options.processes:
-                attack_here(run, climbing, max(ends - time.monotonic(), 0.0), self._dataset)
-            self._attack.finish(ends, _LAST_WORDS)
-        return deadline.passed and not run.interval.closed
-
-    def _bound_in_rounds(self, device: Any, deadline: Deadline) -> None:
+    def _worker_here(self, deadline: Deadline) -> SearchWorker:
         run = self._run
-        record = run.options.certificate is not None
-
-        def is_late() -> bool:
-            return deadline.passed
-
-        def bounder(reduced: Reduced) -> FirstOrderBounder:
-            threads = run.options.worker_count
-            return FirstOrderBounder(
-                reduced.problem, device, is_late, self._listen, record, threads
-            )
-
-        worker = SearchWorker(run.reduced, run.options, bounder)
-        while not run.interval.closed and not is_late():
-            task = self._next_task(0, 1, whole_piece=True)
-            if task is None:
-                break
-            self._put_back(0, worker.work(task, len(task.nodes)))
-            run.report()
-        self._listen()
-
-    def _listen(self) -> None:
-        """Take what the attack has found so far."""
-        while (received := self._pool.next_message(0.0)) is not None:
-            if self._attack is not None:
-                self._attack.handle(received[1])
+        bounders = lp_bounders(self._take_witness, bounds=run.bounds, deadline=deadline)
+        return SearchWorker(run.reduced, run.options, bounders)
 
     def in_processes(self, count: int, deadline: Deadline, batches: bool, required: bool) -> bool:
         """LPs in worker processes, the attack beside them, and batches where they are wanted.
 
+        Small problems begin in this process, and many end there before any other has started.
         Unless they are `required`, batches are given up where there is no GPU after all.
         """
         run = self._run
@@ -182,11 +131,15 @@ class Search:
         with self._pool:
             self._attack = self._concurrent_attack(deadline)
             workers = SearchPool(run, self._pool, count, deadline)
+            here = self._worker_here(deadline) if _is_small(run.problem) else None
+            alone = Deadline.after(_ALONE if here is not None else 0.0)
             if batches:
                 self._gpu = GpuBeside(run, count, self._pool, required)
             while not run.interval.closed:
                 if deadline.passed:
                     return True
+                if alone.passed:
+                    workers.start(count)
                 if self._attack is not None:
                     self._attack.join_when_due()
                 self._hand_out(workers)
@@ -198,13 +151,25 @@ class Search:
                     break  # nobody left to do it
                 for lost in workers.replace_silent():
                     self._abandon(lost)
-                received = self._pool.next_message(deadline.at)
+                if workers.are_ready:
+                    here = None
+                busy = here is not None and self._explore_here(here, count, deadline)
+                received = self._pool.next_message(deadline.at, 0.0 if busy else HEARTBEAT)
                 if received is None:
                     run.report()
                     continue
                 self._handle(*received, workers)
             self._announce()
             return False
+
+    def _explore_here(self, worker: SearchWorker, workers: int, deadline: Deadline) -> bool:
+        """Explore a little in this process; whether there was anything to do."""
+        task = self._next_task(_HERE, workers)
+        if task is None:
+            return False
+        done = worker.work(task, 10**9, _LISTENING, deadline, self._tell_here, _LISTENING)
+        self._put_back(_HERE, done)
+        return True
 
     def _concurrent_attack(self, deadline: Deadline) -> ConcurrentAttack | None:
         run = self._run
@@ -215,7 +180,7 @@ class Search:
         stay = AttackSchedule(
             share=min(_ATTACK_SHARE * shares, _LARGEST_SHARE),
             most=shares * _ATTACK_SECONDS,
-            after=_ATTACK_AFTER,
+            after=_WITHOUT_ATTACK if _is_small(run.problem) else _ATTACK_AFTER,
         )
         # Networks that linear programs can hold are too small for a GPU to be worth its start.
         device = "cuda" if run.options.device == "cuda" else "cpu"
@@ -238,7 +203,7 @@ class Search:
 
     def _tell_here(self, so_far: Explored) -> None:
         """Bounds of nodes that are being worked on in this process."""
-        self._put_back(0, so_far, keeps=True)
+        self._put_back(_HERE, so_far, keeps=True)
         self._run.report()
 
     def _abandon(self, name: int) -> None:
@@ -252,6 +217,8 @@ class Search:
             self._handle_gpu(self._gpu, message)
         elif isinstance(message, WitnessFound):
             self._take_witness(message)
+        elif isinstance(message, Ready):
+            workers.is_ready(name)
         elif isinstance(message, Underway):
             self._put_back(name, message.so_far, keeps=True)
             workers.is_underway(name)

@@ -23,22 +23,38 @@ class SearchPool:
 
     def __init__(self, run: Run, pool: AbstractPool, count: int, deadline: Deadline) -> None:
         self._run, self._pool, self._deadline = run, pool, deadline
-        self._names: set[int] = set()
+        self._names: set[int] = set(range(count))
+        self._starting: set[int] = set(self._names)
+        self._started = 0
         self._idle: set[int] = set()
         # When each busy worker was last heard of, and whether it has told bounds since its task.
         self._heard: dict[int, tuple[float, bool]] = {}
         self._longest: float | None = None  # silence that ended in a report
         # The bounding in batches goes by the number after the first workers'.
         self._next, self._replaced = count + 1, 0
-        for name in range(count):
+
+    def start(self, count: int) -> None:
+        """Start the first so many workers, unless that was done before."""
+        for name in range(self._started, count):
             self._start(name, plain=False)
+        self._started = max(self._started, count)
+
+    @property
+    def are_ready(self) -> bool:
+        """Whether all workers are there; until then there may be others to do their work."""
+        return not self._starting
+
+    def is_ready(self, name: int) -> None:
+        """A worker has started."""
+        self._starting.discard(name)
+        self._idle.add(name)
 
     def _start(self, name: int, plain: bool) -> None:
         run = self._run
         job = WorkerJob(run.reduced, run.options, name, self._deadline, plain)
         self._pool.start(name, (explore, job))
         self._names.add(name)
-        self._idle.add(name)
+        self._starting.add(name)
 
     def __len__(self) -> int:
         return len(self._names)
@@ -77,6 +93,7 @@ class SearchPool:
     def is_gone(self, name: int) -> None:
         """A worker has ended."""
         self._heard.pop(name, None)
+        self._starting.discard(name)
         self._idle.discard(name)
         self._names.discard(name)
 

@@ -112,6 +112,11 @@ class WorkerJob:
     plain: bool = False
 
 
+@dataclass(frozen=True)
+class Ready:
+    """A worker has started: it waits for its first task."""
+
+
 def explore(job: WorkerJob, channel: Channel) -> None:
     """What runs in a worker: tasks in, reports out, until the parent ends it.
 
@@ -125,6 +130,7 @@ def explore(job: WorkerJob, channel: Channel) -> None:
     def tell(so_far: Explored) -> None:
         channel.send(Underway(so_far))
 
+    channel.send(Ready())
     while True:
         task = channel.receive()
         done = worker.work(task, 10**9, _QUANTUM_SECONDS, deadline, tell, _QUANTUM_SECONDS)
