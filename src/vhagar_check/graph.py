@@ -17,8 +17,8 @@ Constant = NDArray[Any]
 
 # Operators mean here what they mean in these versions of ONNX's set.
 _OPSETS = range(7, 27)
-# The types of inputs: float32 and float64.
-_FLOATS = (1, 11)
+# The types of inputs: float32, float64, float16 and bfloat16.
+_FLOATS = (1, 11, 10, 16)
 
 
 @dataclass(frozen=True, eq=False)

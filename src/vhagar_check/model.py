@@ -28,7 +28,7 @@ from vhagar_check.selections import (
     unsqueezed_shape,
 )
 
-_FLOATS = (1, 11)
+_FLOATS, _HALVES = (1, 11), (10, 16)
 _ALL_SCORES = Stated()
 
 
@@ -74,7 +74,7 @@ def _nothing(reader: Reader, node: Node) -> Wire:
 
 def _cast(reader: Reader, node: Node) -> Wire:
     node.only("to", "saturate", "round_mode")
-    if node.integer("to", 0) not in _FLOATS:
+    if node.integer("to", 0) not in (*_FLOATS, *_HALVES):
         raise node.refused("is to a type that is not understood")
     return reader.alias(node)
 

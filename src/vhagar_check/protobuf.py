@@ -14,7 +14,9 @@ from vhagar_check.errors import Rejected
 Value = int | bytes
 
 # The types of constants that are read, by their number, and the field of values that are not raw.
-_TYPES = {1: ("<f4", 4), 6: ("<i4", 5), 7: ("<i8", 7), 9: ("?", 5), 10: ("<f2", 0), 11: ("<f8", 10)}
+_TYPES = {1: ("<f4", 4), 6: ("<i4", 5), 7: ("<i8", 7), 9: ("?", 5), 11: ("<f8", 10)}
+# Floats of 16 bits, which may also be stored as whole numbers: float16 and bfloat16.
+_HALF, _BRAIN = 10, 16
 
 
 def fields(data: bytes) -> Iterator[tuple[int, int, Value]]:
@@ -115,17 +117,35 @@ def tensor(message: Message) -> NDArray[Any]:
     kind, shape = message.integer(2), message.integers(1)
     if message.all(13) or message.integer(14):
         raise Rejected("the model keeps its weights in another file; save it as one file")
+    if kind in (_HALF, _BRAIN):
+        return _of_16_bits(message, kind, shape)
     if kind not in _TYPES:
         raise Rejected(f"the model has a constant of a type that is not read here ({kind})")
     form, place = _TYPES[kind]
     if message.all(9):
         values = message.numbers(9, form)
-    elif not place:
-        raise Rejected("the model has a constant that is not stored plainly")
     elif form in ("<f4", "<f8"):
         values = message.numbers(place, form)
     else:
         values = np.array(message.integers(place), dtype=np.int64).astype(form)
+    return _shaped(values, shape)
+
+
+def _of_16_bits(message: Message, kind: int, shape: list[int]) -> NDArray[Any]:
+    """Half precision; a bfloat16 is the upper half of a float32."""
+    if message.all(9):
+        bits = message.numbers(9, "<u2")
+    else:
+        stored = message.integers(5)
+        if any(not 0 <= number < 2**16 for number in stored):
+            raise Rejected("a constant of the model has a number that does not fit 16 bits")
+        bits = np.array(stored, dtype=np.uint16)
+    if kind == _HALF:
+        return _shaped(bits.astype("<u2").view("<f2").astype(np.float32), shape)
+    return _shaped((bits.astype("<u4") << 16).view("<f4"), shape)
+
+
+def _shaped(values: NDArray[Any], shape: list[int]) -> NDArray[Any]:
     if any(size < 0 for size in shape) or math.prod(shape) != len(values):
         raise Rejected("a constant of the model does not have the size it states")
     return values.reshape(shape)

@@ -21,6 +21,7 @@ import onnx
 
 from vhagar.errors import InvalidInput, InvalidNetwork, Refusal, UnsupportedOperator
 from vhagar.network.conventions import Numbers, convention
+from vhagar.network.foreign_files import described_folder, foreign
 from vhagar.network.graph import Graph, Tensor
 from vhagar.network.layers import LARGEST_TENSOR, AbstractLayer, Shape
 from vhagar.network.lowering import lower
@@ -28,6 +29,7 @@ from vhagar.network.network import ModelFile, Network
 from vhagar.network.onnx_batch import with_batch
 from vhagar.network.onnx_fields import check_fields, check_model
 from vhagar.network.onnx_front import with_front
+from vhagar.network.onnx_half import NOTE, in_single_precision
 from vhagar.network.onnx_node import Context, Node, Operand, label
 from vhagar.network.onnx_operators import SUPPORTED_OPERATORS, TRANSLATORS, translate
 from vhagar.network.onnx_operators.constants import FOLDED
@@ -68,7 +70,8 @@ def read_onnx(
 def model_content(path: Path) -> bytes:
     """The bytes of a model file."""
     if not path.is_file():
-        raise InvalidInput(f"no model file at {path}; check the path")
+        known = described_folder(path)
+        raise InvalidInput(known or f"no model file at {path}; check the path")
     try:
         return path.read_bytes()
     except OSError as error:
@@ -77,6 +80,9 @@ def model_content(path: Path) -> bytes:
 
 def parse_model(content: bytes, path: Path) -> Any:
     """Parse a file's bytes into a ModelProto, and load external data from the file's folder."""
+    kind = foreign(content)
+    if kind is not None:
+        raise InvalidNetwork(f"{path} is not an ONNX model. It is {kind}")
     try:
         model = onnx.load_model_from_string(content)
     except Exception as error:  # protobuf has its own exceptions for damaged files
@@ -99,8 +105,10 @@ def read_model(
     """Read a model in memory; `conventions` are the first options of `read_onnx`, in order."""
     # An overflow here is found when layers check that their numbers are finite.
     with np.errstate(all="ignore"):
+        whole = in_single_precision(model)
+        notes = [] if whole is model else [NOTE]
         try:
-            model, chosen = choose_output(model, output)
+            model, chosen = choose_output(whole, output)
             model = with_batch(model, *_image(*conventions))
             reader = GraphReader(model)
             input_name, shape = reader.input()
@@ -122,7 +130,7 @@ def read_model(
         with_scores(model, reader.dropped, limit),
         convention=None if front.is_plain else front,
         scores=own,
-        notes=tuple(reader.notes),
+        notes=(*notes, *reader.notes),
     )
 
 

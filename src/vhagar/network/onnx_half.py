@@ -1,0 +1,64 @@
+"""Models in half precision (float16, bfloat16), as models in single precision.
+
+Every half-precision number is a single-precision number, so weights keep their values. The network
+is verified in real numbers either way; the second opinion on witnesses then rounds less.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import AttributeProto, TensorProto, numpy_helper
+
+from vhagar.network.onnx_tensors import read_tensor
+
+_HALF = (TensorProto.FLOAT16, TensorProto.BFLOAT16)
+NOTE = (
+    "half-precision weights are taken exactly: what is verified is the network in real numbers, "
+    "from which a runtime in half precision differs by its rounding"
+)
+
+
+def in_single_precision(model: Any) -> Any:
+    """Return the model itself, or a copy in single precision if it has half-precision numbers."""
+    values = [*model.graph.input, *model.graph.output]
+    halves = [value for value in values if value.type.tensor_type.elem_type in _HALF]
+    if not halves and not any(tensor.data_type in _HALF for tensor in _tensors(model)):
+        return model
+    changed = onnx.ModelProto()
+    changed.CopyFrom(model)
+    graph = changed.graph
+    del graph.value_info[:]
+    for value in (*graph.input, *graph.output):
+        if value.type.tensor_type.elem_type in _HALF:
+            value.type.tensor_type.elem_type = TensorProto.FLOAT
+    for tensor in _tensors(changed):
+        if tensor.data_type in _HALF:
+            single = read_tensor(tensor).astype(np.float32)
+            tensor.CopyFrom(numpy_helper.from_array(single, tensor.name))
+    _recast(graph)
+    return changed
+
+
+def _tensors(model: Any) -> Iterator[Any]:
+    yield from model.graph.initializer
+    for node in model.graph.node:
+        for item in node.attribute:
+            if item.type == AttributeProto.TENSOR:
+                yield item.t
+
+
+def _recast(graph: Any) -> None:
+    """Let casts of data to half precision be casts to single; those of constants round."""
+    constants = {tensor.name for tensor in graph.initializer}
+    data = {value.name for value in graph.input if value.name not in constants}
+    for node in graph.node:
+        if not data.intersection(node.input):
+            continue
+        data.update(node.output)
+        for item in node.attribute:
+            if node.op_type == "Cast" and item.name == "to" and item.i in _HALF:
+                item.i = TensorProto.FLOAT
