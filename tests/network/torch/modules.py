@@ -61,6 +61,19 @@ class InPlaceBehindTheBack(nn.Module):
         return self.last(y - 0.5 * z)
 
 
+class Masked(nn.Module):
+    """ReLUs by masks and choices."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.last = nn.Linear(128, 5), nn.Linear(15, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = self.first(x.flatten(1))
+        parts = [y * (y > 0), torch.where(y >= 0, y, 0.2 * y), (y < 0).float() * y]
+        return self.last(torch.cat(parts, 1))
+
+
 def perceptron(*between: nn.Module) -> nn.Sequential:
     return nn.Sequential(nn.Flatten(), nn.Linear(128, 6), *between, nn.Linear(6, 3))
 
@@ -91,6 +104,16 @@ GRAPHS: dict[str, Any] = {
     "leaky": lambda: perceptron(nn.LeakyReLU(0.2)),
     "prelu": lambda: perceptron(nn.PReLU(6)),
     "hardtanh": lambda: perceptron(nn.Hardtanh(-0.25, 0.5)),
+    "hardsigmoid": lambda: perceptron(nn.Hardsigmoid()),
+    "threshold": lambda: perceptron(nn.Threshold(0.1, 0.1)),
+    "masked": Masked,
+    "upsample": lambda: nn.Sequential(
+        nn.Conv2d(2, 2, 3),
+        nn.ReLU(),
+        nn.Upsample(scale_factor=2),
+        nn.Flatten(),
+        nn.Linear(2 * 12 * 12, 3),
+    ),
     "relu6": lambda: perceptron(nn.ReLU6(inplace=True)),
     "residual": lambda: nn.Sequential(
         nn.Conv2d(2, 4, 3, padding=1),

@@ -105,6 +105,45 @@ def test_all_unsupported_operators_are_named_at_once() -> None:
     assert "conv2d" in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("layer", "operator", "reason"),
+    [
+        (nn.Hardswish(), "hardswish", "only piecewise-linear"),
+        (nn.GELU(), "gelu", "is smooth"),
+        (nn.SiLU(), "silu", "is smooth"),
+        (nn.LayerNorm(6), "layer_norm", "deviation of the data"),
+        (nn.GroupNorm(2, 6), "group_norm", "deviation of the data"),
+    ],
+)
+def test_what_is_never_piecewise_linear_is_refused_with_its_reason(
+    layer: nn.Module, operator: str, reason: str
+) -> None:
+    with pytest.raises(UnsupportedOperator, match=reason) as caught:
+        from_torch(perceptron(layer), input_shape=SHAPE)
+    assert caught.value.operator == operator
+
+
+def test_an_exported_program_is_converted() -> None:
+    module = made(GRAPHS["residual"]).eval()
+    program = torch.export.export(module, (torch.zeros(1, *SHAPE),))
+    network = from_torch(program)
+    x = np.random.default_rng(5).normal(size=(20, *SHAPE)).astype(np.float32)
+    np.testing.assert_allclose(network.forward(x), scores(module, x), rtol=1e-5, atol=1e-5)
+    assert network.name == "program"
+    with pytest.raises(InvalidInput, match="not \\(3,\\)"):
+        from_torch(program, input_shape=(3,))
+    batch = torch.export.export(module, (torch.zeros(2, *SHAPE),))
+    with pytest.raises(InvalidInput, match="batch of 1"):
+        from_torch(batch)
+
+
+def test_a_program_in_training_mode_is_refused() -> None:
+    module = perceptron(nn.ReLU(), nn.Dropout(0.5)).train()
+    program = torch.export.export(module, (torch.zeros(1, *SHAPE),))
+    with pytest.raises(InvalidNetwork, match="training mode"):
+        from_torch(program)
+
+
 def changed_under_a_view(y: torch.Tensor) -> torch.Tensor:
     """The view sees the change in place, which the exported graph does not say."""
     view = y[:, :2]
@@ -135,6 +174,8 @@ def test_what_is_no_classifier_is_refused(body: Any, message: str) -> None:
 def test_what_is_no_module_is_refused() -> None:
     with pytest.raises(InvalidInput, match=r"torch\.nn\.Module"):
         from_torch(lambda x: x, input_shape=SHAPE)
+    with pytest.raises(InvalidInput, match="shape of one input"):
+        from_torch(perceptron(nn.ReLU()))
     with pytest.raises(InvalidInput, match="precision"):
         from_torch(perceptron(nn.ReLU()).half(), input_shape=SHAPE)
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from onnx import helper
+
 from vhagar.errors import InvalidNetwork
 from vhagar.network.onnx_graph import OnnxGraph
 from vhagar.network.torch import aten_layers as layers
@@ -36,6 +38,17 @@ def _same(kind: str, **attributes: Any) -> Converter:
 def _identity(graph: OnnxGraph, given: Arguments, shape: Shape) -> Value:
     value: Value = given["input"] if "input" in given else given["self"]
     return value
+
+
+def _to(graph: OnnxGraph, given: Arguments, shape: Shape) -> Value:
+    kind = given.get("dtype")
+    if kind is not None and not kind.is_floating_point:
+        raise InvalidNetwork(f"a value is turned into {kind}, which is not a float type")
+    return _identity(graph, given, shape)
+
+
+def _nothing(graph: OnnxGraph, given: Arguments, shape: Shape) -> None:
+    """An operator without a result, which only checks what it is given."""
 
 
 def _dropout(graph: OnnxGraph, given: Arguments, shape: Shape) -> Value:
@@ -86,8 +99,49 @@ def _reversed_sub(graph: OnnxGraph, given: Arguments, shape: Shape) -> Value:
     return _binary("Sub")(graph, swapped, shape)  # type: ignore[no-any-return]
 
 
+def _compare(kind: str) -> Converter:
+    def convert(graph: OnnxGraph, given: Arguments, shape: Shape) -> Value:
+        return Value(graph.add(kind, given["self"].name, operand(graph, given["other"])), shape)
+
+    return convert
+
+
+def _where(graph: OnnxGraph, given: Arguments, shape: Shape) -> Value:
+    branches = (operand(graph, given[name]) for name in ("self", "other"))
+    return Value(graph.add("Where", given["condition"].name, *branches), shape)
+
+
+def _threshold(graph: OnnxGraph, given: Arguments, shape: Shape) -> Value:
+    data = given["self"].name
+    limit, value = (graph.constant(float(given[name])) for name in ("threshold", "value"))
+    return Value(graph.add("Where", graph.add("Greater", data, limit), data, value), shape)
+
+
+def _product(graph: OnnxGraph, given: Arguments, shape: Shape) -> Value:
+    """Mul; a comparison among the operands stands for 1 and 0."""
+    names = [operand(graph, given[name]) for name in ("self", "other")]
+    kinds = {node.output[0]: node.op_type for node in graph.nodes}
+    comparisons = ("Greater", "GreaterOrEqual", "Less", "LessOrEqual")
+    cast = [
+        graph.add("Cast", name, to=helper.np_dtype_to_tensor_dtype(graph.dtype))
+        if kinds.get(name) in comparisons
+        else name
+        for name in names
+    ]
+    return Value(graph.add("Mul", *cast), shape)
+
+
+def _upsampled(graph: OnnxGraph, given: Arguments, shape: Shape) -> Value:
+    data = _identity(graph, given, shape)
+    ratios = [float(new) / old for new, old in zip(shape, data.shape, strict=True)]
+    factors = graph.constant(ratios)
+    settings = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+    return Value(graph.add("Resize", data.name, "", factors, mode="nearest", **settings), shape)
+
+
 CONVERTERS: dict[str, Converter] = {
     "_adaptive_avg_pool2d": layers.adaptive_pool("AveragePool"),
+    "_assert_tensor_metadata": _nothing,
     "_log_softmax": _identity,  # as the last operator only; see module.py
     "_native_batch_norm_legit_no_training": layers.batch_norm,
     "_prelu_kernel": _prelu,
@@ -120,7 +174,11 @@ CONVERTERS: dict[str, Converter] = {
     "expand": shapes.expand,
     "feature_dropout": _dropout,
     "flatten": shapes.reshape,
+    "ge": _compare("GreaterOrEqual"),
+    "gt": _compare("Greater"),
+    "hardsigmoid": _same("HardSigmoid", alpha=1.0 / 6.0, beta=0.5),
     "hardtanh": _clip,
+    "le": _compare("LessOrEqual"),
     "leaky_relu": _leaky_relu,
     "linear": layers.linear,
     "log_softmax": _identity,
@@ -130,8 +188,9 @@ CONVERTERS: dict[str, Converter] = {
     "maximum": _binary("Max"),
     "mean": shapes.reduce("ReduceMean"),
     "minimum": _binary("Min"),
+    "lt": _compare("Less"),
     "mm": layers.matmul,
-    "mul": _binary("Mul"),
+    "mul": _product,
     "neg": _same("Neg"),
     "numpy_T": shapes.permute,
     "pad": shapes.pad,
@@ -151,10 +210,14 @@ CONVERTERS: dict[str, Converter] = {
     "sub": _binary("Sub"),
     "t": shapes.permute,
     "tanh": _same("Tanh"),
+    "threshold": _threshold,
+    "to": _to,
     "transpose": shapes.permute,
     "unflatten": shapes.reshape,
     "unsqueeze": shapes.reshape,
+    "upsample_nearest2d": _upsampled,
     "view": shapes.reshape,
+    "where": _where,
 }
 
 # Ignored at the end, because they keep the order of the scores.

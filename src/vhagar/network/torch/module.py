@@ -21,6 +21,7 @@ from vhagar.network.network import Network
 from vhagar.network.onnx_graph import OnnxGraph
 from vhagar.network.onnx_reader import read_model
 from vhagar.network.torch.aten import CONVERTERS, INCREASING, TAILS
+from vhagar.network.torch.aten_reasons import why_not
 from vhagar.network.torch.aten_values import Value
 from vhagar.runtime.devices import require_torch
 
@@ -33,7 +34,7 @@ _TOLERANCE = 1e-4
 def from_torch(
     module: Any,
     *,
-    input_shape: Sequence[int],
+    input_shape: Sequence[int] | None = None,
     name: str | None = None,
     layout: str = "chw",
     image_shape: Sequence[int] | None = None,
@@ -41,20 +42,31 @@ def from_torch(
     std: Numbers | None = None,
     threshold: float | None = None,
 ) -> Network:
-    """Convert a `torch.nn.Module` in evaluation mode to a network.
+    """Convert a `torch.nn.Module`, in evaluation mode, or a program of `torch.export` to a network.
 
-    `input_shape` is that of one input, without a batch. The other options are those of `read_onnx`.
+    `input_shape` is that of one input, without a batch; a program has its own. The other options
+    are those of `read_onnx`.
     A softmax, log-softmax, sigmoid or tanh at the end is ignored: confidence is a difference of
     scores. The network is compared with the module on random inputs; a difference is an error.
     """
     torch = require_torch()
-    if not isinstance(module, torch.nn.Module):
-        raise InvalidInput(f"from_torch takes a torch.nn.Module, not {type(module).__name__}")
-    shape = tuple(int(size) for size in input_shape)
-    name = name or type(module).__name__
-    with _evaluating(module):
+    if isinstance(module, torch.export.ExportedProgram):
+        name, program = name or "program", module
+        shape = _program_shape(program, input_shape)
+        module = program.module()
+    elif isinstance(module, torch.nn.Module):
+        if input_shape is None:
+            raise InvalidInput("give the shape of one input, such as input_shape=(1, 28, 28)")
+        name, program = name or type(module).__name__, None
+        shape = tuple(int(size) for size in input_shape)
+    else:
+        raise InvalidInput(
+            f"from_torch takes a torch.nn.Module or an ExportedProgram, not {type(module).__name__}"
+        )
+    with _evaluating(module, program is None):
         dtype = _precision(module, torch)
-        conversion = _Conversion(_exported(module, shape, dtype, torch), torch)
+        exported = _exported(module, shape, dtype, torch) if program is None else program
+        conversion = _Conversion(exported, torch)
         model = conversion.model(name)
         network = read_model(model, name, layout, image_shape, mean, std, threshold=threshold)
         plain = read_model(model, name)
@@ -63,9 +75,33 @@ def from_torch(
     return replace(network, scores=None)
 
 
+def _program_shape(program: Any, given: Sequence[int] | None) -> tuple[int, ...]:
+    """The shape of one input of an exported program."""
+    specs = {spec.arg.name: spec for spec in program.graph_signature.input_specs}
+    nodes = [node for node in program.graph.nodes if node.op == "placeholder"]
+    inputs = [node for node in nodes if specs[node.name].target is None]
+    if len(inputs) != 1:
+        raise InvalidNetwork(f"the program takes {len(inputs)} tensors; a classifier takes one")
+    sizes = list(inputs[0].meta["val"].shape)
+    if len(sizes) < 2 or not all(isinstance(size, int) for size in sizes) or sizes[0] != 1:
+        raise InvalidInput(
+            f"the program takes a tensor of shape {tuple(map(str, sizes))}; export it for a "
+            "batch of 1 and fixed sizes"
+        )
+    if given is not None and tuple(given) != tuple(sizes[1:]):
+        raise InvalidInput(f"the program takes inputs of shape {tuple(sizes[1:])}, not {given}")
+    return tuple(sizes[1:])
+
+
 @contextmanager
-def _evaluating(module: Any) -> Iterator[None]:
-    """Put every part into evaluation mode, and restore its mode afterwards."""
+def _evaluating(module: Any, switch: bool = True) -> Iterator[None]:
+    """Put every part into evaluation mode, and restore its mode afterwards.
+
+    An exported program has one mode, which cannot be switched.
+    """
+    if not switch:
+        yield
+        return
     modes = [(part, part.training) for part in module.modules()]
     module.eval()
     try:
@@ -156,8 +192,7 @@ class _Conversion:
             elif node.target is not operator.getitem and _name(node) not in CONVERTERS:
                 unknown.setdefault(_name(node), node.name)
         if unknown:
-            reason = "cannot be converted from PyTorch"
-            refusals = [Refusal(name, node, reason) for name, node in unknown.items()]
+            refusals = [Refusal(name, node, why_not(name)) for name, node in unknown.items()]
             raise UnsupportedOperator(refusals, tuple(sorted(CONVERTERS)))
 
     def _convert(self, node: Any, result: Any) -> Any:
@@ -222,7 +257,9 @@ def _arguments(node: Any, args: Any, kwargs: Any) -> dict[str, Any]:
 
 def _shape(node: Any) -> Any:
     """The shape of a node's result, or of each of several."""
-    value = node.meta["val"]
+    value = node.meta.get("val")
+    if value is None:  # an operator without a result
+        return ()
     if isinstance(value, list | tuple):
         return [() if item is None else tuple(map(int, item.shape)) for item in value]
     return tuple(map(int, value.shape))
