@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,8 +13,10 @@ from numpy.typing import NDArray
 from vhagar_check.container import Block, split_json, unpack
 from vhagar_check.errors import Rejected
 from vhagar_check.layers import Floats
-from vhagar_check.proofs import CONTRADICTION, EMPTY, MULTIPLIERS, Prover
+from vhagar_check.proofs import CONTRADICTION, EMPTY, MULTIPLIERS, SPECTRAL, Prover
 from vhagar_check.regions import Region, Regions
+from vhagar_check.spectral import SpectralRegion
+from vhagar_check.spectral_prover import SpectralProver
 from vhagar_check.statement import Statement
 
 # Processes are started for more bytes of proofs than this, or for more neurons to bound in all
@@ -47,9 +50,9 @@ def proof_groups(blocks: list[Block]) -> list[Task]:
     """Every region in which something is proved, with its blocks of proofs."""
     groups: list[Task] = []
     for block in blocks[1:]:
-        if block.tag == "REGN":
+        if block.tag in ("REGN", "SPEC"):
             groups.append((block, [], []))
-        elif block.tag == "REFN" and groups and not groups[-1][2]:
+        elif block.tag == "REFN" and groups and groups[-1][0].tag == "REGN" and not groups[-1][2]:
             groups[-1][1].append(block)
         elif block.tag == "PROF" and groups:
             groups[-1][2].append(block)
@@ -99,32 +102,62 @@ class Evaluator:
         self._statement = statement
         self._regions = Regions(statement.form, exact)
         self._last: tuple[Block, Region] | None = None
+        self._last_spectral: tuple[Block, SpectralProver] | None = None
 
     def work(self, task: Task) -> Answer:
         block, refined, proofs = task
         with self._statement.certificate.open("rb") as file, np.errstate(all="ignore"):
+            if block.tag == "SPEC":
+                return self._spectral(file, block, proofs)
             if self._last is None or self._last[0] != block:
                 blocks = (unpack(file, part) for part in refined)
                 self._last = block, self._regions.read(unpack(file, block), blocks)
             return [self._proofs(self._last[1], unpack(file, part)) for part in proofs]
 
-    def _proofs(self, region: Region, raw: bytes) -> tuple[NDArray[np.uint32], Floats]:
-        about, data = split_json(raw)
+    def _spectral(self, file: BinaryIO, block: Block, proofs: list[Block]) -> Answer:
+        """What a SPEC block's proofs come to: one number for each target, at any node."""
+        if self._last_spectral is None or self._last_spectral[0] != block:
+            region = SpectralRegion.read(self._statement.form, unpack(file, block))
+            self._last_spectral = block, SpectralProver(region)
+        prover = self._last_spectral[1]
+        answer: Answer = []
+        for part in proofs:
+            about, data = split_json(unpack(file, part))
+            tree, nodes, kinds = self._named(about, data, prover.piece_number)
+            if (kinds != SPECTRAL).any() or len(data) != 5 * len(nodes):
+                raise Rejected("a spectral proof is followed by proofs of another kind")
+            for node in nodes.tolist():
+                of_tree, span, _ = self._statement.tree.case(node)
+                if of_tree != tree or span != prover.span:
+                    raise Rejected("a spectral proof is for a node of another tree or part")
+            target = self._statement.tree.roots[tree].target
+            if target is None:
+                raise Rejected("a spectral proof is for a tree without a target")
+            value = prover.upper(self._statement.source, target)
+            answer.append((nodes, np.full(len(nodes), value)))
+        return answer
+
+    def _named(
+        self, about: Any, data: bytes, piece: int | None
+    ) -> tuple[int, NDArray[np.uint32], NDArray[np.uint8]]:
+        """The tree, the nodes and the kinds of a block of proofs."""
         tree, count = about["tree"], about["count"]
         roots = self._statement.tree.roots
-        if (
-            type(tree) is not int
-            or not 0 <= tree < len(roots)
-            or roots[tree].piece != region.piece_number
-        ):
+        if type(tree) is not int or not 0 <= tree < len(roots) or roots[tree].piece != piece:
             raise Rejected("a proof is given in a region of another piece than its tree's")
-        if type(count) is not int or not 0 <= count <= len(data):
+        if type(count) is not int or not 0 <= 5 * count <= len(data):
             raise Rejected("a block of proofs does not have as many as it says")
-        root = roots[tree]
-        width = region.width(self._statement.network.classes, root.target is not None)
         nodes = np.frombuffer(data, "<u4", count)
-        kinds = np.frombuffer(data, np.uint8, count, 4 * count)
-        if (nodes >= self._statement.tree.count).any() or (kinds > EMPTY).any():
+        if (nodes >= self._statement.tree.count).any():
+            raise Rejected("a proof is for a node that there is not, or of an unknown kind")
+        return tree, nodes, np.frombuffer(data, np.uint8, count, 4 * count)
+
+    def _proofs(self, region: Region, raw: bytes) -> tuple[NDArray[np.uint32], Floats]:
+        about, data = split_json(raw)
+        tree, nodes, kinds = self._named(about, data, region.piece_number)
+        root, count = self._statement.tree.roots[tree], len(nodes)
+        width = region.width(self._statement.network.classes, root.target is not None)
+        if (kinds > EMPTY).any():
             raise Rejected("a proof is for a node that there is not, or of an unknown kind")
         given = int(((kinds == MULTIPLIERS) | (kinds == CONTRADICTION)).sum())
         if len(data) != 5 * count + 8 * given * width:

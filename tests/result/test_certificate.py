@@ -77,7 +77,10 @@ def nodes(count: int) -> bytes:
 
 def test_what_is_written_comes_back(run: Run, tmp_path: Path) -> None:
     head = head_of(run, [Tree(1, 0), Tree(2, 0)], 10)
-    given: list[RegionProofs] = [((region(),), proofs(3)), ((region(),), proofs(1))]
+    given: list[RegionProofs] = [
+        RegionProofs((region(),), proofs(3)),
+        RegionProofs((region(),), proofs(1)),
+    ]
     write_certificate(tmp_path / "a", head, nodes(8), given)
     stored = read_certificate(tmp_path / "a", CLASSES)
     assert stored.head == head
@@ -85,7 +88,7 @@ def test_what_is_written_comes_back(run: Run, tmp_path: Path) -> None:
     assert stored.nodes["layer"].tolist() == [-1, -1, 0, 0] * 2
     assert stored.nodes["neuron"].tolist() == [12345, 12345, 0, 0] * 2
     assert stored.nodes["at"].tolist() == [0.0, 0.0, 0.1, 0.1] * 2
-    for (_, written), read in zip(given, stored.regions, strict=True):
+    for (_, written, _), read in zip(given, stored.regions, strict=True):
         assert np.concatenate(read.status).tolist() == STATUS.tolist()
         ((p, q),) = read.refined[0]
         assert (p.shape, q.shape) == ((6, 1), (6, 1))
@@ -104,7 +107,7 @@ def test_nothing_at_all_is_a_certificate_too(run: Run, tmp_path: Path) -> None:
 def test_long_parts_are_divided(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(certificate, "_HANDY_BLOCK", 200)
     head = head_of(run, [Tree(1, 0), Tree(2, 0)], 42)
-    write_certificate(tmp_path / "a", head, nodes(40), [((region(),), proofs(20))])
+    write_certificate(tmp_path / "a", head, nodes(40), [RegionProofs((region(),), proofs(20))])
     stored = read_certificate(tmp_path / "a", CLASSES)
     assert len(stored.nodes) == 40
     assert len(stored.regions[0].proofs) == 40
@@ -121,7 +124,10 @@ def test_a_block_that_no_reader_takes_is_not_written(
     monkeypatch.setitem(certificate.LARGEST, b"REGN", 50)
     with pytest.raises(VhagarError, match=r"REGN would have \d+ bytes, more than 50"):
         write_certificate(
-            tmp_path / "a", head_of(run, [Tree(1, 0)], 1), b"", [((region(),), proofs(1))]
+            tmp_path / "a",
+            head_of(run, [Tree(1, 0)], 1),
+            b"",
+            [RegionProofs((region(),), proofs(1))],
         )
     assert list(tmp_path.iterdir()) == []
 

@@ -192,7 +192,7 @@ SPECTRAL = {
     ),
     "slopes that are taken for 0": _tested(
         f"{_SPECTRAL}.slopes",
-        "& (second[k].upper <= 0)",
+        " & _clearly_off(second[k])",
         "",
         f"{_SPECTRAL_TESTS}::test_what_is_known_of_slopes_and_changes_holds",
     ),
@@ -204,9 +204,27 @@ SPECTRAL = {
     ),
     "a layer's way round forgotten": _tested(
         f"{_SPECTRAL}.bound",
-        "        for i in range(1, j):",
-        "        for i in range(1, min(j, 1)):",
+        "for j in range(1, layers + 1) for i in range(j)]",
+        "for j in range(1, layers + 1) for i in range(min(j, 1))]",
         f"{_SPECTRAL_TESTS}::test_on_a_single_path_the_bound_is_attained",
+    ),
+    "a checker that does not look at what is left of a factorisation": _tested(
+        "vhagar_check.definite",
+        "    return all(bool((part >= least * (1 + share) + TINY).all()) for part in left)",
+        "    return all(bool(np.isfinite(part).all()) for part in left)",
+        "tests/check/test_definite.py::test_a_wrong_factor_is_not_believed",
+    ),
+    "a checker that believes norms": _tested(
+        "vhagar_check.spectral_prover",
+        "        if square >= size:",
+        "        if square >= 0.0:",
+        "tests/check/test_spectral.py::test_forgeries_are_refused",
+    ),
+    "a checker that believes slopes": _tested(
+        "vhagar_check.spectral",
+        "(layer == STILL)[~(off | ~differs)].any()",
+        "(layer == STILL)[:0].any()",
+        "tests/check/test_spectral.py::test_forgeries_are_refused",
     ),
 }
 PERTURBATIONS = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +21,7 @@ class ProofKind(IntEnum):
     CONTRADICTION = 2  # multipliers by which a number that is at least 0 would be negative
     EMPTY = 3  # the decisions leave a neuron no corner
     QUADRATIC = 4  # multipliers of quadratic facts about the difference of the copies
+    SPECTRAL = 5  # scalings and norms, in a block of their own
 
 
 def _none() -> NDArray[np.float64]:
@@ -37,3 +39,16 @@ class Proof:
     kind: ProofKind
     bounds: TwinBounds
     numbers: Callable[[], NDArray[np.float64]] = _none
+
+
+@dataclass(frozen=True, eq=False)
+class BlockProof:
+    """Why the bound of a whole piece holds, in a block of its own, without neurons' bounds.
+
+    `content` gives the block's description and its numbers as certificates have them (`tag` names
+    the kind of block); it is called only where a certificate is asked for.
+    """
+
+    kind: ProofKind
+    tag: bytes
+    content: Callable[[], tuple[dict[str, Any], bytes]]

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
@@ -38,6 +38,7 @@ LARGEST = {
     b"TREE": 2**24,
     b"REGN": 2**28,
     b"REFN": 2**28,
+    b"SPEC": 2**28,
     b"PROF": 2**24,
     b"END ": 32,
 }
@@ -86,8 +87,15 @@ class NodeProof:
     numbers: bytes
 
 
-# A region's block and those of its refinements, and the proofs in it, sorted by tree and node.
-RegionProofs = tuple[Iterable[bytes], Iterable[NodeProof]]
+class RegionProofs(NamedTuple):
+    """A region's block and those of its refinements, and its proofs, sorted by tree and node.
+
+    `tag` is the kind of the first block.
+    """
+
+    blocks: Iterable[bytes]
+    proofs: Iterable[NodeProof]
+    tag: bytes = b"REGN"
 
 
 def write_certificate(
@@ -109,10 +117,10 @@ def write_certificate(
         step = _HANDY_BLOCK // NODE.size * NODE.size
         for begin in range(0, len(nodes), step):
             container.block(b"TREE", bytes(nodes[begin : begin + step]))
-        for region, proofs in regions:
-            for k, raw in enumerate(region):
-                container.block(b"REFN" if k else b"REGN", raw)
-            for raw in _proof_blocks(proofs):
+        for region in regions:
+            for k, raw in enumerate(region.blocks):
+                container.block(b"REFN" if k else region.tag, raw)
+            for raw in _proof_blocks(region.proofs):
                 container.block(b"PROF", raw)
         container.end()
 

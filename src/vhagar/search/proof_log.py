@@ -16,7 +16,7 @@ import numpy as np
 from vhagar.problem import Problem
 from vhagar.relaxation.layerwise import Refined, TwinBounds
 from vhagar.relaxation.lp.region_model import Decision
-from vhagar.relaxation.proof import ProofKind
+from vhagar.relaxation.proof import BlockProof, ProofKind
 from vhagar.result.certificate import LARGEST, with_json
 from vhagar.search.bounders.base import Bound
 from vhagar.search.node import Node, Region
@@ -42,6 +42,7 @@ class RegionName:
     root: int
     path: tuple[int, ...]
     digest: bytes
+    tag: bytes = b"REGN"
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,8 +97,11 @@ class ProofLog:
         proof = bound.proof
         if not self.wanted or proof is None:
             return
-        region = self._region(node.region, proof.bounds)
-        numbers = proof.numbers().astype("<f8").tobytes()
+        if isinstance(proof, BlockProof):
+            region, numbers = self._own_block(node.region, proof), b""
+        else:
+            region = self._region(node.region, proof.bounds)
+            numbers = proof.numbers().astype("<f8").tobytes()
         proven = Proven(name_of(node), region, proof.kind, numbers, bound.upper)
         self._logged.events.append(proven)
 
@@ -111,6 +115,21 @@ class ProofLog:
         branching = Branching(name_of(parent), (first, second), decision, at or 0.0)
         self._logged.events.append(branching)
 
+    def _own_block(self, region: Region, proof: BlockProof) -> RegionName:
+        about, numbers = proof.content()
+        span = self._problem.pieces[region.root].span
+        assert not region.path, "such proofs are about whole pieces"
+        where = {"piece": region.root, "span": None if span is None else list(span)}
+        block = with_json({**about, **where}, numbers)
+        name = RegionName(region.root, (), hashlib.sha256(block).digest(), proof.tag)
+        self._tell(name, (block,))
+        return name
+
+    def _tell(self, name: RegionName, blocks: tuple[bytes, ...]) -> None:
+        if name not in self._told:
+            self._told.add(name)
+            self._logged.regions[name] = blocks
+
     def _region(self, region: Region, bounds: TwinBounds) -> RegionName:
         if bounds not in self._names:
             blocks = region_blocks(self._problem, region, bounds)
@@ -119,9 +138,7 @@ class ProofLog:
                 digest.update(block)
             name = RegionName(region.root, region.path, digest.digest())
             self._names[bounds] = name
-            if name not in self._told:
-                self._told.add(name)
-                self._logged.regions[name] = blocks
+            self._tell(name, blocks)
         return self._names[bounds]
 
 

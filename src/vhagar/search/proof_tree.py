@@ -121,6 +121,7 @@ class ProofTree:
         self._upper = array("d")
         # Of each region: where its blocks are, and how long the numbers of its proofs are.
         self._regions: dict[tuple[bool, RegionName], int] = {}
+        self._tags: list[bytes] = []
         self._blocks: list[list[tuple[int, int]]] = []
         self._lengths: list[int] = []
 
@@ -143,6 +144,7 @@ class ProofTree:
         if name not in self._regions:
             self._blocks.append([(self._keep(block), len(block)) for block in blocks])
             self._lengths.append(0)
+            self._tags.append(name[1].tag)
             self._regions[name] = len(self._blocks) - 1
 
     def _add_children(self, branching: Branching, ceiling: bool) -> None:
@@ -230,7 +232,7 @@ class ProofTree:
         for region in np.unique(regions).tolist():
             blocks = (self._read(offset, length) for offset, length in self._blocks[region])
             own = nodes[regions == region].tolist()
-            yield blocks, self._proofs(own, place)
+            yield RegionProofs(blocks, self._proofs(own, place), self._tags[region])
 
     def _proofs(self, nodes: list[int], place: Indices) -> Iterator[NodeProof]:
         for node in sorted(nodes, key=lambda node: (self._tree[node], node)):

@@ -1,9 +1,10 @@
 """Bounds on the difference of the copies by spectral norms, for networks of any width."""
 
 from vhagar.relaxation.spectral.bound import (
+    SpectralBounder,
     SpectralProof,
     spectral_bounds,
     spectral_difference_bound,
 )
 
-__all__ = ["SpectralProof", "spectral_bounds", "spectral_difference_bound"]
+__all__ = ["SpectralBounder", "SpectralProof", "spectral_bounds", "spectral_difference_bound"]

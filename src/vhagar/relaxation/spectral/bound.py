@@ -20,6 +20,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,10 +28,15 @@ from numpy.typing import NDArray
 from vhagar.network import Network
 from vhagar.perturbation import AbstractPiece
 from vhagar.problem import Problem
-from vhagar.relaxation.spectral.expansion import Chain, Expansion, expand
+from vhagar.relaxation.spectral.expansion import Chain, Expansion, Pair, expand
 from vhagar.relaxation.spectral.norms import norm_bound
 from vhagar.relaxation.spectral.scalings import Scalings, ScalingSearch
-from vhagar.relaxation.spectral.slopes import InputChange, input_change, layer_slopes
+from vhagar.relaxation.spectral.slopes import (
+    InputChange,
+    LayerSlopes,
+    input_change,
+    layer_slopes,
+)
 
 Array = NDArray[np.float64]
 
@@ -43,15 +49,29 @@ _STEPS = 40
 
 @dataclass(frozen=True, eq=False)
 class SpectralProof:
-    """What a spectral bound rests on: the scalings; everything else follows from the problem."""
+    """What a spectral bound rests on: scalings, and what they make of the blocks' norms.
+
+    Everything else follows from the problem. `squares` are above the eigenvalues of the blocks'
+    Gram matrices, in the order of `pairs_of`.
+    """
 
     upper: float
     scalings: Scalings
+    squares: tuple[float, ...]
+    slopes: tuple[LayerSlopes, ...]
+    change: InputChange
 
-    def numbers(self) -> Array:
-        """The scalings in the order of certificates: of all layers, then of the inputs."""
-        parts = (*self.scalings.layers, *self.scalings.inputs)
-        return np.concatenate([part.astype(np.float64) for part in parts] or [np.zeros(0)])
+    def block(self) -> tuple[dict[str, Any], bytes]:
+        """The proof as certificates have it (`docs/certificate.md`, "SPEC")."""
+        about = {
+            "layers": [len(layer.free) for layer in self.slopes],
+            "pixels": self.change.pixels.tolist(),
+            "middle": bool(self.change.middle.any()),
+        }
+        parts: list[NDArray[Any]] = [layer.status for layer in self.slopes]
+        parts.append(np.array(self.squares, dtype="<f8"))
+        parts += [part.astype("<f4") for part in (*self.scalings.layers, *self.scalings.inputs)]
+        return about, b"".join(part.tobytes() for part in parts)
 
 
 class SpectralBounder:
@@ -62,8 +82,8 @@ class SpectralBounder:
     ) -> None:
         self._piece = piece
         self._change = input_change(piece)
-        slopes = layer_slopes(network, piece, self._change)
-        self._expansion = expand(network, self._change, slopes)
+        self._slopes = layer_slopes(network, piece, self._change)
+        self._expansion = expand(network, self._change, self._slopes)
         self._leads = [_lead(network.classes, source, target) for target in targets]
         self._search: ScalingSearch | None = None
         if self._expansion is not None:
@@ -84,10 +104,15 @@ class SpectralBounder:
         if should_stop():
             return [None] * len(self._leads)
         scalings = self._search.scalings()
-        uppers = difference_bounds(
+        uppers, squares = difference_bounds(
             self._expansion, self._piece, self._change, self._leads, scalings
         )
-        return [SpectralProof(u, scalings) if math.isfinite(u) else None for u in uppers]
+        return [
+            SpectralProof(upper, scalings, squares, self._slopes, self._change)
+            if math.isfinite(upper)
+            else None
+            for upper in uppers
+        ]
 
 
 def spectral_bounds(
@@ -109,26 +134,36 @@ def spectral_difference_bound(
     return spectral_bounds(problem, root, [target], steps)[0]
 
 
+def pairs_of(layers: int) -> list[Pair]:
+    """The blocks in the order in which certificates have them: by their later layer."""
+    return [(i, j) for j in range(1, layers + 1) for i in range(j)]
+
+
 def difference_bounds(
     expansion: Expansion,
     piece: AbstractPiece,
     change: InputChange,
     leads: Sequence[Array],
     scalings: Scalings,
-) -> list[float]:
-    """The bound for each lead `(classes,)`, proved from the scalings; infinity proves nothing."""
+) -> tuple[list[float], tuple[float, ...]]:
+    """The bound for each lead `(classes,)`, proved from the scalings, and the norms' squares.
+
+    Infinity proves nothing.
+    """
     layers = [part.astype(np.float64) for part in scalings.layers]
     inputs = [part.astype(np.float64) for part in scalings.inputs]
     if not all(bool(np.isfinite(part).all() and (part > 0).all()) for part in layers + inputs):
-        return [math.inf] * len(leads)
-    reach: list[float] = []
-    for j, left in enumerate(layers, 1):
-        start = norm_bound(expansion.blocks[0, j], left, inputs[j - 1])
-        total = start * float(np.sqrt((inputs[j - 1] ** 2).sum()))
-        for i in range(1, j):
-            total += norm_bound(expansion.blocks[i, j], left, layers[i - 1]) * reach[i - 1]
-        reach.append(total * (1 + _ROUNDING))
-    return [_total(expansion, piece, change, lead, layers, reach) for lead in leads]
+        return [math.inf] * len(leads), ()
+    reach = [0.0] * expansion.layers
+    squares = []
+    for i, j in pairs_of(expansion.layers):
+        before = layers[i - 1] if i else inputs[j - 1]
+        norm = norm_bound(expansion.blocks[i, j], layers[j - 1], before)
+        squares.append(norm.square)
+        length = reach[i - 1] if i else float(np.sqrt((before**2).sum()))
+        reach[j - 1] += norm.bound * length * (1 + _ROUNDING)
+    totals = [_total(expansion, piece, change, lead, layers, reach) for lead in leads]
+    return totals, tuple(squares)
 
 
 def _total(

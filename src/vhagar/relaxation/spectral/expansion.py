@@ -139,8 +139,7 @@ def expand(
 def _coordinates(change: InputChange) -> sparse.csr_array:
     """The radius of each pixel that changes and, where the middles are not 0, their column."""
     radius, middle = change.radius, change.middle
-    moving = np.flatnonzero(radius)
-    own = sparse.csr_array(sparse.diags_array(radius))[:, moving]
+    own = sparse.csr_array(sparse.diags_array(radius))[:, change.pixels]
     if not middle.any():
         return sparse.csr_array(own)
     return sparse.csr_array(sparse.hstack([own, sparse.csr_array(middle[:, None])]))

@@ -8,6 +8,7 @@ routine says is only a proposal for `g`.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,17 +36,28 @@ def scaled(block: Block, left: Array, right: Array) -> Matrix:
     return sparse.csr_array(sparse.diags_array(left) @ matrix @ sparse.diags_array(1 / right))
 
 
-def norm_bound(block: Block, left: Array, right: Array) -> float:
-    """A proved upper bound on the norm of `diag(left) block diag(1 / right)`; may be infinite."""
+@dataclass(frozen=True)
+class Norm:
+    """A proved upper bound on a norm, and the number that is above the Gram matrix's eigenvalues.
+
+    Both may be infinite, which proves nothing.
+    """
+
+    bound: float
+    square: float
+
+
+def norm_bound(block: Block, left: Array, right: Array) -> Norm:
+    """A proved upper bound on the norm of `diag(left) block diag(1 / right)`."""
     if 0 in block.matrix.shape:
-        return 0.0
+        return Norm(0.0, 0.0)
     with np.errstate(all="ignore"):
         matrix = scaled(block, left, right)
         size = block.chain.size(left, 1 / right)
         rounding = block.chain.relative_error * math.sqrt(size) + _UNDERFLOW
         square = _largest_square(matrix, size)
         bound: float = (math.sqrt(square) + rounding) * (1 + 8 * HALF_ULP)
-    return bound if math.isfinite(bound) else math.inf
+    return Norm(bound, square) if math.isfinite(bound) else Norm(math.inf, math.inf)
 
 
 def _largest_square(matrix: Matrix, size: float) -> float:

@@ -22,6 +22,8 @@ Mask = NDArray[np.bool_]
 
 # Entries of one batch of start coefficients for the piece's support.
 _BATCH_ENTRIES = 2_000_000
+# Of a neuron's bounds: with less than this beyond 0, a sign is left open.
+_CLEAR = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,6 +32,11 @@ class LayerSlopes:
 
     on: Mask
     free: Mask
+
+    @property
+    def status(self) -> NDArray[np.uint8]:
+        """As certificates have it: 0 for a slope of 0, 1 for 1, 2 for anything in between."""
+        return np.where(self.free, 2, np.where(self.on, 1, 0)).astype(np.uint8)
 
     @property
     def middle(self) -> Array:
@@ -55,6 +62,11 @@ class InputChange:
         middle = self.middle
         far = np.maximum(self.upper - middle, middle - self.lower)
         return np.where(far == 0, 0.0, np.nextafter(far, np.inf))
+
+    @property
+    def pixels(self) -> NDArray[np.int64]:
+        """The pixels that have a coordinate of their own."""
+        return np.flatnonzero(self.radius)
 
     @property
     def magnitude(self) -> Array:
@@ -102,8 +114,17 @@ def layer_slopes(
             weights = linear.mapped(lambda weight: (weight != 0).astype(np.float64))
             reached = weights.times(reached[None].astype(np.float64))[0] > 0
         linear_units = np.zeros(layer.in_size, np.bool_) if layer.linear is None else layer.linear
-        always_on = linear_units | ((first[k].lower >= 0) & (second[k].lower >= 0))
-        always_off = ~linear_units & (first[k].upper <= 0) & (second[k].upper <= 0)
+        always_on = linear_units | (_clearly_on(first[k]) & _clearly_on(second[k]))
+        always_off = ~linear_units & _clearly_off(first[k]) & _clearly_off(second[k])
         found.append(LayerSlopes(always_on & reached, reached & ~always_on & ~always_off))
         reached = reached & ~always_off
     return tuple(found)
+
+
+def _clearly_on(bounds: Bounds) -> Mask:
+    """So far above 0 that whoever checks it comes to the same, with other roundings."""
+    return bounds.lower > _CLEAR * bounds.magnitude
+
+
+def _clearly_off(bounds: Bounds) -> Mask:
+    return bounds.upper < -_CLEAR * bounds.magnitude

@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from enum import Enum
 
-from vhagar.relaxation.proof import Proof
+from vhagar.relaxation.proof import BlockProof, Proof
 from vhagar.search.incumbent import Incumbent
 from vhagar.search.node import Node
 
@@ -23,7 +23,7 @@ class Bound:
     """
 
     upper: float
-    proof: Proof | None = None
+    proof: Proof | BlockProof | None = None
 
 
 class Outcome(Enum):

@@ -18,7 +18,8 @@ from vhagar.relaxation.first_order.dual import Steps
 from vhagar.relaxation.first_order.refine import device_bounds, refine
 from vhagar.relaxation.first_order.root import root_bounds
 from vhagar.relaxation.layerwise import TwinBounds, quick_bounds
-from vhagar.relaxation.proof import Proof, ProofKind
+from vhagar.relaxation.proof import BlockProof, Proof, ProofKind
+from vhagar.relaxation.spectral import SpectralBounder, SpectralProof
 from vhagar.search.bounders.base import AbstractBounder, Bound, Branched, Outcome
 from vhagar.search.incumbent import Incumbent
 from vhagar.search.node import Node
@@ -35,7 +36,8 @@ class Plan:
 
     inner: Steps | None  # for convolutions and other layers before the last hidden one
     last: Steps | None  # for the last hidden layer
-    root: Steps
+    root: Steps | None
+    spectral: int = 0  # steps for the scalings of spectral bounds
 
     def of_layer(self, layer: int, layers: int) -> Steps | None:
         """What a hidden layer is worth, of so many."""
@@ -44,10 +46,14 @@ class Plan:
 
 # First something quickly, then something better.
 _CPU_PLANS = (
+    Plan(None, None, None, spectral=16),
+    Plan(None, None, None, spectral=48),
     Plan(None, None, Steps(40, 0.01, 0.05)),
     Plan(None, Steps(30, 0.02, 0.02), Steps(200, 0.02, 0.01)),
 )
 _CUDA_PLANS = (
+    Plan(None, None, None, spectral=16),
+    Plan(None, None, None, spectral=48),
     Plan(None, None, Steps(40, 0.01, 0.05)),
     Plan(Steps(20, 0.02, 0.05), Steps(100, 0.02, 0.01), Steps(600, 0.03, 0.005)),
 )
@@ -77,6 +83,7 @@ class FirstOrderBounder(AbstractBounder):
         self._record = record
         self._plans = _CUDA_PLANS if device.type == "cuda" else _CPU_PLANS
         self._kept: dict[int, TwinBounds] = {}
+        self._spectral: tuple[int, SpectralBounder] | None = None
 
     def at_once(self, open_nodes: int) -> int:
         return open_nodes
@@ -89,16 +96,43 @@ class FirstOrderBounder(AbstractBounder):
                 break
             own = [k for k, n in enumerate(nodes) if (n.region.root, n.rounds) == (root, rounds)]
             plan = self._plans[rounds]
-            bounds = self._refined(root, plan)
             targets = [nodes[k].region.target for k in own]
-            proven = root_bounds(
-                self._problem, bounds, targets, self._device, plan.root, self._is_late
-            )
-            for k, new in zip(own, proven, strict=True):
-                if new.upper < nodes[k].upper:
-                    proof = Proof(ProofKind.MULTIPLIERS, bounds, _given(new.numbers))
-                    found[k] = Bound(new.upper, proof)
+            for k, new in zip(own, self._proven(root, targets, plan), strict=True):
+                if new is not None and new.upper < nodes[k].upper:
+                    found[k] = new
         return found
+
+    def _proven(self, root: int, targets: list[int | None], plan: Plan) -> list[Bound | None]:
+        """What a round makes of a piece, for each target."""
+        if plan.root is None:
+            return self._spectral_bounds(root, targets, plan.spectral)
+        bounds = self._refined(root, plan)
+        proven = root_bounds(self._problem, bounds, targets, self._device, plan.root, self._is_late)
+        return [
+            Bound(new.upper, Proof(ProofKind.MULTIPLIERS, bounds, _given(new.numbers)))
+            for new in proven
+        ]
+
+    def _spectral_bounds(
+        self, root: int, targets: list[int | None], steps: int
+    ) -> list[Bound | None]:
+        """Spectral bounds; those of the last piece go on from where they were."""
+        attacked = [target for target in targets if target is not None]
+        if len(attacked) < len(targets):
+            return [None] * len(targets)
+        if self._spectral is None or self._spectral[0] != root:
+            problem = self._problem
+            every = problem.targets
+            bounder = SpectralBounder(problem.network, problem.pieces[root], problem.source, every)
+            self._spectral = root, bounder
+        proofs = dict(
+            zip(
+                self._problem.targets,
+                self._spectral[1].bounds(steps, self._is_late),
+                strict=True,
+            )
+        )
+        return [spectral_bound(proofs[target]) for target in attacked]
 
     def branch(self, bounded: list[tuple[Node, Bound]], incumbent: Incumbent) -> list[Branched]:
         """Another round, if there is one."""
@@ -130,6 +164,13 @@ class FirstOrderBounder(AbstractBounder):
         if self._device.type == "cuda":
             return device_bounds(network, piece, self._device, self._threads, self._is_late)
         return quick_bounds(network, piece, self._threads, self._is_late)
+
+
+def spectral_bound(proof: SpectralProof | None) -> Bound | None:
+    """A spectral bound as one of a node."""
+    if proof is None:
+        return None
+    return Bound(proof.upper, BlockProof(ProofKind.SPECTRAL, b"SPEC", proof.block))
 
 
 def _given(numbers: Array) -> Callable[[], Array]:
