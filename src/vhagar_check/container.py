@@ -105,15 +105,32 @@ def unpack(file: BinaryIO, block: Block) -> bytes:
 
 
 def parse_json(raw: bytes) -> Any:
-    """JSON without NaN and infinities."""
+    """JSON without NaN and infinities, and without a key that occurs twice."""
     try:
-        return json.loads(raw.decode(), parse_constant=_refuse_constant)
+        return json.loads(
+            raw.decode(), parse_constant=_refuse_constant, object_pairs_hook=_without_repeats
+        )
     except (ValueError, RecursionError) as error:
         raise Rejected(f"a part of the certificate is not readable JSON ({error})") from error
 
 
 def _refuse_constant(name: str) -> float:
     raise ValueError(f"{name} is no number here")
+
+
+def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Readers differ on which of two values counts."""
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a key occurs twice")
+    return found
+
+
+def require_keys(given: Any, known: frozenset[str], what: str) -> None:
+    """Refuse keys that are not understood: they could change the meaning."""
+    if not isinstance(given, dict) or not given.keys() <= known:
+        extra = sorted(given.keys() - known) if isinstance(given, dict) else "none"
+        raise Rejected(f"the {what} of the certificate has keys that are not understood: {extra}")
 
 
 def split_json(raw: bytes) -> tuple[Any, bytes]:

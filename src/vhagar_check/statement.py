@@ -14,7 +14,7 @@ import numpy as np
 
 from vhagar_check.affine import BoxAffine
 from vhagar_check.clipping import behind_clip, clipped_pixels, require_clipped
-from vhagar_check.container import Block, parse_json, unpack
+from vhagar_check.container import VERSION, Block, parse_json, require_keys, unpack
 from vhagar_check.convention import with_convention
 from vhagar_check.errors import Rejected
 from vhagar_check.homogeneous import bias_pieces, homogeneous_network
@@ -29,6 +29,26 @@ from vhagar_check.rational import exact_ceiling
 from vhagar_check.regions import Form
 from vhagar_check.scores import Stated
 from vhagar_check.tree import RECORD, Root, Tree
+
+_KEYS = {
+    "header": frozenset(
+        ("format", "producer", "model", "problem", "claims", "witnesses", "trees", "nodes")
+    ),
+    "model": frozenset(("name", "sha256", "convention", "scores")),
+    "problem": frozenset(
+        (
+            "perturbation",
+            "clip",
+            "clipped_pixels",
+            "form",
+            "source",
+            "targets",
+            "input_range",
+            "input_shape",
+        )
+    ),
+}
+_TREE_KEYS = frozenset(("target", "piece"))
 
 
 class Statement:
@@ -46,6 +66,7 @@ class Statement:
             records = b"".join(unpack(file, block) for block in blocks if block.tag == "TREE")
         if [block.tag for block in blocks].count("MAPS") != len(maps):
             raise Rejected("maps are not recorded once, after the header")
+        self._check_keys(head)
         if head["model"]["sha256"] not in (None, self.model_hash):
             raise Rejected(
                 f"the certificate is about another model ({head['model']['name']}, SHA-256 "
@@ -71,6 +92,16 @@ class Statement:
         self.tree = Tree(roots, steps, self.form.network, self.form.pieces)
         if self.tree.count != head["nodes"]:
             raise Rejected("the tree does not have as many nodes as the header says")
+
+    def _check_keys(self, head: Any) -> None:
+        for given, (what, known) in zip(
+            (head, head["model"], head["problem"]), _KEYS.items(), strict=True
+        ):
+            require_keys(given, known, what)
+        for tree in head["trees"]:
+            require_keys(tree, _TREE_KEYS, "list of trees")
+        if head["format"] != VERSION:
+            raise Rejected(f"the header states format {head['format']!r}")
 
     def _read_problem(self, problem: Any, maps: bytes | None = None) -> None:
         shape = tuple(int(size) for size in problem["input_shape"])

@@ -1,0 +1,1 @@
+"""Test vectors for checkers of VHAGaR's certificates: models, certificates and the answers."""
