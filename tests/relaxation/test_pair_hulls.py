@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from vhagar.relaxation.hexagon import Hexagons
-from vhagar.relaxation.pair_hulls import Weights, add_convexity, add_weights
+from vhagar.relaxation.pair_hulls import Weights, _different, add_convexity, add_weights, on_axes
 from vhagar.solver.linear_model import LinearModel
 
 from .test_hexagon import exact_corners, random_hexagon
@@ -103,3 +103,52 @@ def test_the_weights_of_a_neuron_sum_to_one() -> None:
     assert arrays.row_lower.tolist() == [0.0, 1.0]
     assert arrays.row_upper.tolist() == [1.0, 1.0]
     np.testing.assert_array_equal(arrays.matrix.sum(axis=1), np.bincount(weights.owner))
+
+
+# Of corners whose largest coordinates are 2 and 6.
+ULP = 8e-12
+
+
+@pytest.mark.parametrize(("distance", "snaps"), [(0.9, True), (1.0, True), (1.1, False)])
+@pytest.mark.parametrize("side", [1.0, -1.0])
+def test_a_corner_near_an_axis_lies_on_it(distance: float, snaps: bool, side: float) -> None:
+    near = side * distance * ULP
+    s, t = on_axes(np.array([[2.0], [near], [-1.0]]), np.array([[near], [-6.0], [1.0]]))
+    assert s.ravel().tolist() == [2.0, 0.0 if snaps else near, -1.0]
+    assert t.ravel().tolist() == [0.0 if snaps else near, -6.0, 1.0]
+
+
+@pytest.mark.parametrize(("distance", "same"), [(0.9, True), (1.1, False)])
+@pytest.mark.parametrize("moved", [(1, 0), (0, 1), (-1, 0), (1, -1)])
+def test_corners_that_rounding_separates_are_one(
+    distance: float, same: bool, moved: tuple[int, int]
+) -> None:
+    shift = distance * ULP * np.array(moved)
+    s = np.array([[2.0], [1.0], [1.0 + shift[0]], [2.0]])
+    t = np.array([[-6.0], [1.0], [1.0 + shift[1]], [6.0]])
+    assert _different(s, t).ravel().tolist() == [True, True, not same, True]
+
+
+def test_corners_at_just_that_distance_are_one() -> None:
+    s, t = np.array([[0.0], [ULP], [2.0]]), np.array([[0.0], [0.0], [6.0]])
+    assert _different(s, t).ravel().tolist() == [True, False, True]
+    assert _different(s[:, :0], t[:, :0]).shape == (3, 0)
+    t, s = np.array([[0.0], [ULP], [2.0]]), np.array([[0.0], [0.0], [6.0]])
+    assert _different(s, t).ravel().tolist() == [True, False, True]
+
+
+def test_weights_are_between_0_and_1_and_nobody_has_none() -> None:
+    model = LinearModel()
+    corners = np.array([[0.0, -1.0], [1.0, 2.0]]), np.array([[0.0, -1.0], [1.0, 2.0]])
+    weights = add_weights(model, *corners)
+    rows = add_convexity(model, weights)
+    arrays = model.arrays()
+    assert weights.column.tolist() == [0, 1, 2]
+    assert (arrays.column_lower == 0).all()
+    assert (arrays.column_upper == 1).all()
+    assert rows.tolist() == [0, 1]
+    assert (arrays.row_lower.tolist(), arrays.row_upper.tolist()) == ([0.0, 1.0], [1.0, 1.0])
+    nobody = add_weights(model, np.zeros((6, 0)), np.zeros((6, 0)))
+    assert (len(nobody.column), len(nobody.owner)) == (0, 0)
+    assert len(add_convexity(model, nobody)) == 0
+    assert (model.column_count, model.row_count) == (3, 2)

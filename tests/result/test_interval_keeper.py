@@ -12,9 +12,11 @@ import pytest
 
 from vhagar import Network, Problem, Progress, Status
 from vhagar.errors import VhagarError
-from vhagar.network import Affine
+from vhagar.network import Affine, Relu
 from vhagar.options import Options
 from vhagar.result import BoundKind, Rejection, Run, Witness
+from vhagar.result.interval_keeper import IntervalKeeper
+from vhagar.result.witness import WitnessCheck
 
 SHAPE = (1, 1, 2)
 # Two pixels are the scores of their classes; class 2 wins where the second pixel is very bright.
@@ -235,3 +237,135 @@ def test_the_room_keeps_no_interval_open() -> None:
             run.interval.offer_upper(goal, bound, BoundKind.TWIN)
         closed.append(run.interval.closed)
     assert closed == [True, True]
+
+
+TWIN, SOLVER = BoundKind.TWIN, BoundKind.SOLVER
+
+
+def scaled(size: float) -> Problem:
+    """Scores of at most `size`; those of the input's other classes are smaller."""
+    weight = np.array([[size / 1.3, 0], [0, 1e-3 * size]])
+    network = Network((Affine(weight, np.array([0.3 * size / 1.3, 0.0]), SHAPE, (2,)),), SHAPE)
+    return Problem(network, perturbation="linf(0.25)", source=0, targets=1)
+
+
+def keeper_with(first: float, problem: Problem = PROBLEM, **options: Any) -> IntervalKeeper:
+    """A keeper without a gap that counts as closed, whose goals have their first bound."""
+    keeper = IntervalKeeper(problem, **{"relative_gap": 0.0, **options})
+    for goal in problem.goals:
+        keeper.offer_upper(goal, first, TWIN)
+    return keeper
+
+
+@pytest.mark.parametrize(("share", "closed"), [(0.9e-6, True), (1.1e-6, False)])
+def test_what_is_negligible_is_measured_by_the_first_bound(share: float, closed: bool) -> None:
+    keeper = keeper_with(512.0)
+    for goal in PROBLEM.goals:
+        assert keeper.offer_upper(goal, 512.0 * share, TWIN)
+    assert keeper.initial_upper == 512.0
+    assert keeper.closed is closed
+
+
+@pytest.mark.parametrize("size", [1.0, 64.0])
+@pytest.mark.parametrize(("share", "closed"), [(0.9e-12, True), (1.1e-12, False)])
+def test_what_rounding_leaves_is_measured_by_the_largest_score(
+    size: float, share: float, closed: bool
+) -> None:
+    assert keeper_with(size * share, scaled(size)).closed is closed
+
+
+def test_what_rounding_leaves_is_not_measured_by_hidden_neurons() -> None:
+    first = Affine(1e6 * np.eye(2), np.zeros(2), SHAPE, (2,))
+    last = Affine(1e-6 * np.eye(2), np.zeros(2), (2,), (2,))
+    network = Network((first, Relu((2,)), last), SHAPE)
+    problem = Problem(network, perturbation="linf(0.25)", source=0, targets=1)
+    assert not keeper_with(1.5e-12, problem).closed
+
+
+def test_scores_beyond_all_numbers_make_nothing_negligible() -> None:
+    weight = np.array([[1.7e308, 1.7e308], [0.0, 1.0]])
+    network = Network((Affine(weight, np.zeros(2), SHAPE, (2,)),), SHAPE)
+    problem = Problem(network, perturbation="linf(0.25)", source=0, targets=1)
+    assert not keeper_with(1e-13, problem).closed
+
+
+def test_a_gap_of_exactly_what_is_allowed_is_closed() -> None:
+    assert keeper_with(2.0, relative_gap=1.0).closed
+    assert not keeper_with(2.0, relative_gap=0.99).closed
+
+
+def test_a_goal_is_open_before_there_is_an_interval() -> None:
+    keeper = IntervalKeeper(PROBLEM, 1e-3)
+    assert keeper.offer_upper(1, 0.5, TWIN)
+    assert keeper.history == ()
+    assert keeper.initial_upper == math.inf
+    assert not keeper.settled(1)
+    assert not keeper.settled(2)
+
+
+@pytest.mark.parametrize("size", [1.3, 1e4])
+def test_the_room_of_a_bound_is_what_it_says(size: float) -> None:
+    keeper = keeper_with(2.0, scaled(size), certified=True)
+    room = 1e-9 * (2.0 + 2.0) + 1e-12 * size
+    assert keeper.computed_upper(1) == 2.0
+    assert keeper.goal_upper(1) - 2.0 == pytest.approx(room, rel=1e-6)
+    first = keeper.goal_upper(1)
+    assert keeper.offer_upper(1, 2e-6, SOLVER)
+    room = 1e-9 * (2e-6 + first) + 1e-12 * size
+    assert keeper.goal_upper(1) - 2e-6 == pytest.approx(room, rel=1e-6)
+    assert keeper.computed_upper(1) == 2e-6
+    # Beyond what is negligible by the room alone.
+    assert keeper.goal_upper(1) > 1e-6 * first + 0.9 * room
+    assert keeper.closed
+
+
+def test_the_worst_goal_decides_and_the_best_witness_counts() -> None:
+    run = run_with()
+    assert isinstance(offer(run, 0.25, goal=1), Witness)
+    assert isinstance(offer(run, 0.125, goal=2), Witness)
+    assert run.interval.lower == run.interval.goal_lower(1) > run.interval.goal_lower(2) > 0
+    run.interval.offer_upper(1, 0.5, TWIN)
+    assert run.interval.deciding == 2
+    run.interval.offer_upper(2, 0.375, TWIN)
+    assert run.interval.deciding == 1
+
+
+def test_a_witness_that_is_no_better_does_not_replace_the_first() -> None:
+    run = run_with()
+    first, second = offer(run, 0.25), offer(run, 0.25)
+    assert isinstance(second, Witness)
+    assert run.interval.witness(1) is first
+
+
+def test_a_bound_that_a_witness_attains_stands() -> None:
+    x = np.array([0.625, 0.375])
+    witness = WitnessCheck(PROBLEM)(1, x, 0, TOGETHER)
+    assert isinstance(witness, Witness)
+    keeper = keeper_with(1.0)
+    assert keeper.offer_upper(1, witness.confidence, TWIN)
+    assert isinstance(keeper.offer_witness(1, x, 0, TOGETHER), Witness)
+    assert keeper.goal_lower(1) == keeper.goal_upper(1) == witness.confidence
+
+
+def test_every_improvement_is_told_and_written_down_once() -> None:
+    told: list[int] = []
+    keeper = keeper_with(1.0, on_change=lambda: told.append(1))
+    keeper.offer_upper(1, 0.75, TWIN)  # the other goal decides
+    keeper.offer_upper(2, 0.75, TWIN)
+    keeper.offer_upper(1, 0.5, TWIN)
+    keeper.offer_witness(1, np.array([0.625, 0.375]), 0, TOGETHER)
+    assert [(m.lower > 0, m.upper) for m in keeper.history] == [
+        (False, 1.0),
+        (False, 0.75),
+        (True, 0.75),
+    ]
+    assert len(told) == len(keeper.history)
+
+
+def test_a_refuted_bound_is_gone_as_it_was_computed_too() -> None:
+    keeper = keeper_with(1.0)
+    keeper.offer_upper(1, 0.125, SOLVER)
+    assert keeper.computed_upper(1) == 0.125
+    keeper.offer_witness(1, np.array([0.625, 0.375]), 0, TOGETHER)
+    assert keeper.computed_upper(1) == keeper.goal_upper(1) == 1.0
+    assert keeper.computed_upper(2) == 1.0
