@@ -47,7 +47,11 @@ def test_it_ends_with_its_parent(corner: Problem) -> None:
     def gone() -> Any:
         raise EOFError
 
-    attack_in_worker(AttackJob(corner, replace(_SMALL, rounds=None)), Channel(lambda _: None, gone))
+    sent: list[Any] = []
+    attack_in_worker(AttackJob(corner, replace(_SMALL, rounds=None)), Channel(sent.append, gone))
+    # It would go on for ever; its last words are those of an attack that was stopped.
+    assert isinstance(sent[-1], HintsFound)
+    assert sum(isinstance(message, HintsFound) for message in sent) == 1
 
 
 def test_suggestions_are_heard(corner: Problem) -> None:

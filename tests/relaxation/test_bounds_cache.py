@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from vhagar import Network, Problem, Result
+from vhagar import Network, Problem, Result, UserPerturbation
 from vhagar.network import Affine, Relu
 from vhagar.options import Options
 from vhagar.relaxation import layerwise
@@ -40,9 +40,9 @@ def computed(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """The pieces whose bounds were computed."""
     pieces: list[Any] = []
 
-    def counting(network: Network, piece: Any) -> layerwise.TwinBounds:
+    def counting(network: Network, piece: Any, **options: Any) -> layerwise.TwinBounds:
         pieces.append(piece)
-        return layerwise.quick_bounds(network, piece)
+        return layerwise.quick_bounds(network, piece, **options)
 
     monkeypatch.setattr(regions, "quick_bounds", counting)
     return pieces
@@ -83,6 +83,25 @@ def test_each_piece_is_bounded_once_for_all_pairs(network: Network, computed: li
         run_engine(problem, Bab(), ALONE, timeout=120, bounds=memory)
     # The perturbation's piece, and at most the identity's for the search of the ceiling.
     assert 1 <= len(computed) <= 2
+
+
+@pytest.mark.parametrize(
+    ("perturbation", "clip"),
+    [("contrast([0.5,0.9])", True), (UserPerturbation(matrix=1.2, offset=-0.1), True)],
+    ids=["contrast", "a clipped map"],
+)
+def test_a_reduced_problem_is_bounded_once_too(
+    network: Network, computed: list[Any], perturbation: Any, clip: bool
+) -> None:
+    """A reduction writes the network anew for every problem."""
+    memory = BoundsCache()
+    for source, target in ((0, 1), (1, 2), (2, 0)):
+        problem = Problem(
+            network, perturbation=perturbation, source=source, targets=target, clip=clip
+        )
+        run_engine(problem, Bab(), ALONE, timeout=1, bounds=memory)
+    roots = [(type(piece).__name__, piece.label, piece.span) for piece in computed]
+    assert len(set(roots)) == len(roots)
 
 
 def test_another_perturbation_is_another_matter(network: Network, computed: list[Any]) -> None:

@@ -282,3 +282,25 @@ def test_a_problem_whose_bound_is_refuted_is_open_again(store: Store) -> None:
     assert "closed" not in store.counts()
     claimed = {store.claim().number for _ in store.problems()}  # type: ignore[union-attr]
     assert 1 in claimed
+
+
+def test_seconds_are_those_of_the_history(store: Store) -> None:
+    """A run that is lost has taken its time, too."""
+    first = store.claim()
+    assert first is not None
+    number = first.number
+    store.improve(number, Snapshot(2.0, {1: GoalBounds(0.0, 9.0, TWIN)}))
+    store.lose(number, "it was killed", 5.0)
+    second = store.claim()
+    assert second is not None
+    assert (second.number, second.seconds) == (number, 5.0)
+    snapshot = Snapshot(5.0 + 3.0, {1: GoalBounds(0.0, 8.0, TWIN)})
+    store.finish(number, snapshot, Ending(Status.TIMEOUT, 3.0, 7, "bab"), 10.0)
+    events = store.rows("events", number)
+    seconds = [row["seconds"] for row in events]
+    assert [row["what"] for row in events] == [
+        *("started", "improved", "lost", "started", "improved", "finished"),
+    ]
+    assert seconds == [0.0, 2.0, 5.0, 5.0, 8.0, 8.0]
+    (row,) = [row for row in store.rows("problems") if row["id"] == number]
+    assert row["seconds"] == seconds[-1]

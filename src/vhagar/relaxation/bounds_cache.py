@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
+from weakref import WeakKeyDictionary
 
 from vhagar.network import Network
+from vhagar.network.fingerprint import fingerprint
 from vhagar.problem import Problem
 from vhagar.relaxation.layerwise import TwinBounds
 
@@ -18,11 +20,15 @@ _MOST_KEPT = 256
 
 
 class BoundsCache:
-    """The bounds of one network's pieces that were in use most recently."""
+    """The bounds of pieces that were in use most recently.
+
+    Networks are told apart by their numbers: a reduction writes the same network anew for every
+    problem, and a search asks about the network as it was given besides.
+    """
 
     def __init__(self, most: int = _MOST_KEPT) -> None:
         self._most = most
-        self._network: Network | None = None
+        self._fingerprints: WeakKeyDictionary[Network, str] = WeakKeyDictionary()
         self._kept: OrderedDict[Hashable, TwinBounds] = OrderedDict()
 
     def of(self, problem: Problem, part: Hashable, compute: Callable[[], TwinBounds]) -> TwinBounds:
@@ -30,13 +36,16 @@ class BoundsCache:
 
         `part` names the part within the perturbation. They must not be changed afterwards.
         """
-        if self._network is not problem.network:  # the same object: equal names prove nothing
-            self._network = problem.network
-            self._kept.clear()
-        key = (problem.perturbation, problem.clip, problem.domain, part)
+        network = self._fingerprint(problem.network)
+        key = (network, problem.perturbation, problem.clip, problem.domain, part)
         if key not in self._kept:
             self._kept[key] = compute()
             if len(self._kept) > self._most:
                 self._kept.popitem(last=False)
         self._kept.move_to_end(key)
         return self._kept[key]
+
+    def _fingerprint(self, network: Network) -> str:
+        if network not in self._fingerprints:
+            self._fingerprints[network] = fingerprint(network)
+        return self._fingerprints[network]

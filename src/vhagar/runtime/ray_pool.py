@@ -12,6 +12,7 @@ import queue
 import re
 import socket
 import threading
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -87,7 +88,8 @@ class RayPool(AbstractPool):
             settings["include_dashboard"] = False
             settings["runtime_env"] = {"env_vars": worker_environment(self._cores)}
         try:
-            self._ray.init(**settings)
+            with _quiet():
+                self._ray.init(**settings)
         except (ConnectionError, ValueError, RuntimeError) as error:
             raise InvalidInput(f"cannot reach the Ray cluster at {address}: {error}") from None
 
@@ -160,10 +162,27 @@ def _require_cluster_at(address: str) -> None:
 
 
 def _import_ray() -> Any:
-    # Otherwise Ray asks at every start whether it may report usage.
+    # Otherwise Ray asks at every start whether it may report usage, and its processes write what
+    # they note about themselves to the standard error, which may be piped.
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
     try:
-        import ray
+        with _quiet():
+            import ray
     except ImportError:
         raise InvalidInput(_NO_RAY) from None
     return ray
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Without Ray's hints about its own future, its defaults and the machine's memory."""
+    logger = logging.getLogger("ray")
+    before = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logger.setLevel(max(before, logging.ERROR))

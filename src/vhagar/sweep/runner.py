@@ -248,7 +248,8 @@ class _Sweep:
             store.fail(number, message.reason)
             self._watch.note(f"problem {number} failed: {message.reason}")
         else:
-            store.lose(number, message.reason)
+            spent = running.claimed.seconds + time.monotonic() - running.begun
+            store.lose(number, message.reason, spent)
             self._looked = -math.inf
             self._watch.note(f"problem {number} lost its worker ({message.reason})")
 

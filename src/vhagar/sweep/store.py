@@ -192,11 +192,15 @@ class Store:
             *(number, self.owner),
         )
 
-    def lose(self, number: int, why: str) -> None:
-        """A problem's worker is gone: it is run again, unless that has happened too often."""
+    def lose(self, number: int, why: str, seconds: float = 0.0) -> None:
+        """A problem's worker is gone: it is run again, unless that has happened too often.
+
+        `seconds` is how long the problem was worked on, in this run and in earlier ones.
+        """
         with self._db.transaction():
             self._db.execute("UPDATE problems SET losses = losses + 1 WHERE id = ?", number)
-            self._add_event(number, "lost", why)
+            spent = max(seconds, bounds_store.seconds_spent(self._db, number))
+            bounds_store.add_event(self._db, self._run, number, spent, "lost", why)
             losses = self._db.one("SELECT losses FROM problems WHERE id = ?", number)["losses"]
             self._release(number)
         if losses >= _MOST_LOSSES:
@@ -224,11 +228,12 @@ class Store:
         with self._db.transaction():
             bounds_store.improve(self._db, self._run, number, snapshot, "improved", None)
             self._db.execute(
-                "UPDATE problems SET status = ?, budget = ?, seconds = seconds + ?, "
+                "UPDATE problems SET status = ?, budget = ?, seconds = ?, "
                 "nodes = nodes + ?, engine = ?, run = ?, notes = ?, certificate = ? WHERE id = ?",
                 ending.status.name.lower(),
                 math.inf if budget is None else budget,
-                *(ending.seconds, ending.nodes, ending.engine, self._run),
+                # As its history says: a run that was lost or interrupted took its time, too.
+                *(snapshot.seconds, ending.nodes, ending.engine, self._run),
                 *(json.dumps(ending.notes), ending.certificate, number),
             )
             self._release(number)
