@@ -85,3 +85,24 @@ def test_images_with_their_channels_last_are_turned(tmp_path: Path) -> None:
     square = np.random.default_rng(0).random((5, 3, 3, 3))
     np.savez(path, inputs=square)
     np.testing.assert_array_equal(read_dataset(path, Domain((3, 3, 3))), square.reshape(5, -1))
+
+
+@pytest.mark.parametrize("beyond", [1e-9, 1e-7])
+def test_values_that_rounding_left_outside_are_clipped(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, beyond: float
+) -> None:
+    images = np.full((2, 20), 0.5)
+    images[0, 3], images[1, 4] = 1 + beyond, -beyond
+    np.savez(tmp_path / "data.npz", images=images)
+    inputs = read_dataset(tmp_path / "data.npz", GREY)
+    np.testing.assert_array_equal(inputs, np.clip(images, 0, 1))
+    assert "are clipped" in caplog.text
+
+
+@pytest.mark.parametrize("wrong", [1.00001, np.nan, -np.inf])
+def test_values_outside_are_not_clipped(tmp_path: Path, wrong: float) -> None:
+    images = np.full((2, 20), 0.5)
+    images[1, 2] = wrong
+    np.savez(tmp_path / "data.npz", images=images)
+    with pytest.raises(InvalidInput, match="outside the input range"):
+        read_dataset(tmp_path / "data.npz", GREY)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,9 @@ Array = NDArray[np.float64]
 # What an archive calls its two parts, where it has them.
 _PARTS = ("x_train", "x_test")
 _IMAGES = (".png", ".jpg", ".jpeg", ".bmp")
+# Values this far outside of the input range, as a part of its width, come from rounding to float32.
+_ROUNDING = 1e-6
+_LOG = logging.getLogger(__name__)
 
 
 def named_dataset(options: Options, domain: Domain) -> Array | None:
@@ -140,8 +144,18 @@ def _fitted(values: Any, domain: Domain, path: Path) -> Array:
     if flat.dtype == np.uint8:
         flat = domain.lower + domain.width * (flat / 255.0)
     inputs: Array = flat.astype(np.float64)
-    outside = (inputs < domain.lower) | (inputs > domain.upper) | np.isnan(inputs)
-    if outside.any():
+    clipped = np.clip(inputs, domain.lower, domain.upper)
+    beyond = float(abs(inputs - clipped).max(initial=0.0))
+    if 0 < beyond <= _ROUNDING * domain.width:
+        _LOG.warning(
+            "%s: values up to %.1g outside the input range [%g,%g] are clipped",
+            path,
+            beyond,
+            domain.lower,
+            domain.upper,
+        )
+        return clipped
+    if not beyond == 0:  # NaN is outside, too
         raise InvalidInput(
             f"{path} has values outside the input range [{domain.lower:g},{domain.upper:g}]; "
             "scale them, or give the range with --input-range"

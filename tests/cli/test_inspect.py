@@ -173,3 +173,23 @@ def test_bad_input(residual: Path, tmp_path: Path, capsys: pytest.CaptureFixture
     for span in ((1.0, 0.0), (0.0, float("inf")), (float("nan"), 1.0)):
         with pytest.raises(InvalidInput, match="input range"):
             inspect(residual, span)
+
+
+def test_the_accuracy_on_a_data_set(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = saved(
+        tmp_path / "plain.onnx",
+        ("Conv", ["x", "filters"], "a", {"pads": [1, 1, 1, 1]}),
+        ("Flatten", ["a"], "b", {}),
+        ("MatMul", ["b", "matrix"], "c", {}),
+    )
+    images = np.random.default_rng(1).random((600, 2, 4, 4)).astype(np.float32)
+    np.savez(tmp_path / "data.npz", x=images, y=np.arange(600) % 4)
+    words = ["inspect", str(path), "--dataset", str(tmp_path / "data.npz")]
+    assert main([*words, "--json", str(tmp_path / "out.json")]) == 0
+    # All scores are equal, so that every input is of class 0.
+    assert "600 inputs: accuracy 25.00%; 100% classified 0" in capsys.readouterr().out
+    written = json.loads((tmp_path / "out.json").read_text())["dataset"]
+    assert (written["accuracy"], written["share"], written["inputs"]) == (0.25, 1.0, 600)
+    np.savez(tmp_path / "data.npz", x=images)
+    assert main(words) == 0
+    assert "no labels" in capsys.readouterr().out

@@ -334,3 +334,24 @@ def test_the_command_line_says_it_and_the_json_records_it(
     with pytest.raises(SystemExit):
         main(["verify", str(path), "--image-shape", "3,x"])
     assert "3,32,32" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("shape", [(8, 8, 3), (28, 28, 1), (32, 16, 4)])
+def test_a_layout_that_may_be_wrong_is_asked_for(
+    build: type, save: Callable, shape: tuple[int, ...]
+) -> None:
+    path = save(build(shape).add("Flatten").add("Gemm", np.ones((int(np.prod(shape)), 2))))
+    with pytest.raises(InvalidInput, match="--layout hwc"):
+        read_onnx(path)
+    assert read_onnx(path, layout="chw").input_shape == shape
+    assert read_onnx(path, layout="hwc").input_shape == (shape[2], *shape[:2])
+
+
+@pytest.mark.parametrize(
+    "shape", [(3, 8, 8), (1, 28, 28), (3, 4, 3), (784, 1, 1), (1, 1, 5), (4, 1)]
+)
+def test_a_layout_that_is_clear_is_not_asked_for(
+    build: type, save: Callable, shape: tuple[int, ...]
+) -> None:
+    path = save(build(shape).add("Flatten").add("Gemm", np.ones((int(np.prod(shape)), 2))))
+    assert read_onnx(path).input_shape == shape

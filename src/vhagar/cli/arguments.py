@@ -65,7 +65,7 @@ def number(text: str) -> float:
 def add_conventions(parser: argparse.ArgumentParser) -> None:
     """Add the options that say how the model takes an image and gives its scores."""
     add = parser.add_argument_group("input convention of the model").add_argument
-    add("--layout", choices=("chw", "hwc"), help="channels first (default) or last")
+    add("--layout", choices=("chw", "hwc"), help="channels first (chw, default) or last (hwc)")
     add(
         "--image-shape",
         type=sizes,

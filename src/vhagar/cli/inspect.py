@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from vhagar.cli import arguments as types
 from vhagar.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from vhagar.network.inspection import DatasetFacts
 
 HELP = "show a model's operators, the layers they become, and what is not supported"
 
@@ -20,7 +25,11 @@ EPILOG = """\
 examples:
   vhagar inspect model.onnx
   vhagar inspect model.onnx --json model.json
+  vhagar inspect model.onnx --dataset test.npz --mean 0.13 --std 0.31
 """
+
+# Inputs that the network is run on at a time.
+_BATCH = 256
 
 EXIT_SUPPORTED = 0
 EXIT_UNSUPPORTED = 1
@@ -39,6 +48,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="LO,HI",
         help="interval of every input entry (default: 0,1)",
     )
+    add(
+        "--dataset",
+        type=Path,
+        metavar="FILE",
+        help="labelled inputs (.npz): show the accuracy, which tells whether layout, mean, std "
+        "and input range are right",
+    )
     add("--json", type=Path, metavar="FILE", help="also write the output as JSON")
 
 
@@ -53,8 +69,33 @@ def run(arguments: argparse.Namespace) -> int:
         if arguments.json.resolve() == arguments.model.resolve():
             raise InvalidInput(f"{arguments.json} is the model file; choose another output file")
     found = inspect(arguments.model, arguments.input_range, **types.conventions(arguments))
+    if arguments.dataset is not None and not found.unsupported:
+        found = replace(found, dataset=_dataset(arguments))
     print(text(found))
     if arguments.json is not None:
         write_bytes(arguments.json, found.json().encode())
         print(f"wrote {arguments.json}")
     return EXIT_UNSUPPORTED if found.unsupported else EXIT_SUPPORTED
+
+
+def _dataset(arguments: argparse.Namespace) -> DatasetFacts:
+    """Run the network over a data set."""
+    import numpy as np
+
+    from vhagar.dataset import read_test_set
+    from vhagar.network import read_onnx
+    from vhagar.network.inspection import DatasetFacts
+    from vhagar.perturbation import Domain
+
+    network = read_onnx(arguments.model, **types.conventions(arguments))
+    inputs, labels = read_test_set(
+        arguments.dataset, Domain(network.input_shape, *arguments.input_range)
+    )
+    batches = np.array_split(inputs, -(-len(inputs) // _BATCH))
+    predicted = np.concatenate([network.forward(batch).argmax(axis=1) for batch in batches])
+    counts = np.bincount(predicted, minlength=network.classes)
+    accuracy = None if labels is None else float((predicted == labels).mean())
+    most = int(counts.argmax())
+    return DatasetFacts(
+        str(arguments.dataset), len(inputs), accuracy, most, float(counts[most] / len(inputs))
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from vhagar.network.inspection import Inspection, LayerFacts
+from vhagar.network.inspection import DatasetFacts, Inspection, LayerFacts
 from vhagar.result.numbers import exact
 
 _INDENT = "  "
@@ -17,6 +17,8 @@ def text(found: Inspection) -> str:
         parts += [_layers(found.layers), _totals(found)]
     if found.unsupported:
         parts.append(_unsupported(found))
+    if found.dataset is not None:
+        parts.append(_dataset(found.dataset))
     if found.notes:
         parts.append("notes\n" + "\n".join(f"{_INDENT}{note}" for note in found.notes))
     return "\n\n".join(parts)
@@ -68,6 +70,12 @@ def _totals(found: Inspection) -> str:
     if found.linear_units:
         lines.append(f"{found.linear_units:,} linear units pass values through ReLU layers")
     return "\n".join(_INDENT + line for line in lines)
+
+
+def _dataset(facts: DatasetFacts) -> str:
+    right = "it has no labels" if facts.accuracy is None else f"accuracy {facts.accuracy:.2%}"
+    most = f"{facts.share:.0%} classified {facts.most_frequent}, the most frequent class"
+    return f"dataset {facts.file}\n{_INDENT}{facts.inputs:,} inputs: {right}; {most}"
 
 
 def _unsupported(found: Inspection) -> str:

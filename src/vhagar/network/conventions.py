@@ -23,6 +23,8 @@ Shape = tuple[int, ...]
 Numbers = float | Sequence[float]
 
 LAYOUTS = ("chw", "hwc")
+# Numbers of channels of images: grey, colour, colour with transparency.
+_CHANNELS = (1, 3, 4)
 
 
 @dataclass(frozen=True)
@@ -130,6 +132,19 @@ class Convention:
         if self.taken_shape != self.model_shape:
             parts.append(f"as {'x'.join(map(str, self.model_shape))} values")
         return ", ".join(parts) or "x"
+
+
+def require_layout(model_shape: Shape, image_shape: Sequence[int] | None) -> None:
+    """Ask for the layout of a shape that reads as an image with its channels last."""
+    if image_shape is not None or len(model_shape) != 3:
+        return
+    rows, columns, channels = model_shape
+    if channels in _CHANNELS and rows > channels and columns > 1:
+        raise InvalidInput(
+            f"the model takes an input of shape {model_shape}: give --layout hwc (layout='hwc' in "
+            f"Python) if it is an image of {rows} x {columns} pixels with {channels} channel(s) "
+            f"last, or --layout chw if it has {rows} channels of {columns} x {channels} pixels"
+        )
 
 
 def convention(

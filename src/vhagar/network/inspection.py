@@ -9,9 +9,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from vhagar.errors import InvalidInput, InvalidNetwork, Refusal, UnsupportedOperator
+from vhagar.errors import InvalidInput, Refusal, UnsupportedOperator
 from vhagar.network import AbstractLayer, Affine, Convolution, Network, Relu, SparseAffine
-from vhagar.network.onnx_reader import GraphReader, model_content, parse_model, read_onnx
+from vhagar.network.onnx_reader import model_content, model_shape, parse_model, read_onnx
 from vhagar.version import __version__
 
 # Increases when a field changes its meaning or is removed.
@@ -32,6 +32,17 @@ class LayerFacts:
 
 
 @dataclass(frozen=True)
+class DatasetFacts:
+    """What a network says about a data set; there is no accuracy without labels."""
+
+    file: str
+    inputs: int
+    accuracy: float | None
+    most_frequent: int
+    share: float
+
+
+@dataclass(frozen=True)
 class Inspection:
     """The output of `vhagar inspect`; there are no layers if something is not supported."""
 
@@ -47,6 +58,7 @@ class Inspection:
     layers: tuple[LayerFacts, ...]
     unsupported: tuple[Refusal, ...]
     notes: tuple[str, ...]
+    dataset: DatasetFacts | None = None
 
     @property
     def relu_units(self) -> int:
@@ -88,21 +100,13 @@ def inspect(
         parameters=sum(math.prod(tensor.dims) for tensor in model.graph.initializer),
         operators=dict(sorted(Counter(node.op_type for node in model.graph.node).items())),
         input_range=input_range,
-        input_shape=_input_shape(model) if network is None else network.input_shape,
+        input_shape=model_shape(model) if network is None else network.input_shape,
         convention=None if network is None or not network.convention else str(network.convention),
         classes=None if network is None else network.classes,
         layers=() if network is None else tuple(_facts(layer) for layer in network.layers),
         unsupported=refusals,
         notes=() if network is None else network.notes,
     )
-
-
-def _input_shape(model: Any) -> tuple[int, ...]:
-    """The shape of an input of a model that cannot be read; empty if that is not clear either."""
-    try:
-        return GraphReader(model).input()[1]
-    except InvalidNetwork:
-        return ()
 
 
 def _facts(layer: AbstractLayer) -> LayerFacts:

@@ -1,15 +1,13 @@
 """ONNX files to networks.
 
-The reader translates the nodes that the output depends on, one by one, through the table
-`TRANSLATORS`, into a graph of linear operations and ReLU units, and lowers the graph to a chain of
-layers. It never runs the model: operations on constants are computed, and everything else is either
-translated or refused; all refusals are reported together.
+The model is first given the form that `GraphReader` translates: single precision, one output with
+the scores, an input of fixed size with a batch dimension, and the input convention in front. The
+reader never runs the model.
 """
 
 from __future__ import annotations
 
 import hashlib
-import math
 import os
 from collections.abc import Sequence
 from dataclasses import replace
@@ -19,31 +17,28 @@ from typing import Any
 import numpy as np
 import onnx
 
-from vhagar.errors import InvalidInput, InvalidNetwork, Refusal, UnsupportedOperator
-from vhagar.network.conventions import Numbers, convention
+from vhagar.errors import InvalidInput, InvalidNetwork, UnsupportedOperator
+from vhagar.network.conventions import Numbers, convention, require_layout
 from vhagar.network.foreign_files import described_folder, foreign
-from vhagar.network.graph import Graph, Tensor
-from vhagar.network.layers import LARGEST_TENSOR, AbstractLayer, Shape
-from vhagar.network.lowering import lower
+from vhagar.network.graph_reader import GraphReader
+from vhagar.network.layers import Shape
 from vhagar.network.network import ModelFile, Network
 from vhagar.network.onnx_batch import with_batch
 from vhagar.network.onnx_fields import check_fields, check_model
 from vhagar.network.onnx_front import with_front
 from vhagar.network.onnx_half import NOTE, in_single_precision
-from vhagar.network.onnx_node import Context, Node, Operand, label
-from vhagar.network.onnx_operators import SUPPORTED_OPERATORS, TRANSLATORS, translate
+from vhagar.network.onnx_operators import SUPPORTED_OPERATORS, TRANSLATORS
 from vhagar.network.onnx_operators.constants import FOLDED
-from vhagar.network.onnx_operators.reasons import reason, unsupported
+from vhagar.network.onnx_operators.reasons import unsupported
 from vhagar.network.onnx_scores import choose_output, with_scores
-from vhagar.network.onnx_tensors import load_external_tensors, read_tensor
-from vhagar.network.onnx_usage import KEEP_THE_SHAPE, moved_relus, nodes_on_the_way, tail_of
-from vhagar.network.scores import Scores, score_threshold, with_threshold
+from vhagar.network.onnx_tensors import load_external_tensors
+from vhagar.network.scores import Scores
 
 
 def read_onnx(
     path: str | os.PathLike[str],
     *,
-    layout: str = "chw",
+    layout: str | None = None,
     image_shape: Sequence[int] | None = None,
     mean: Numbers | None = None,
     std: Numbers | None = None,
@@ -53,7 +48,8 @@ def read_onnx(
     """Read a classifier of piecewise-linear operators from an ONNX file.
 
     The first options are the model's input convention (`vhagar.network.conventions`): `layout` is
-    "hwc" if its channels are last, `image_shape` is `(channels, rows, columns)` or
+    "chw" (default) or "hwc" if its channels are last; a shape such as (32, 32, 3) needs one of
+    them. `image_shape` is `(channels, rows, columns)` or
     `(rows, columns)` if its input is flat, and `mean` and `std` normalise the input if the model
     does not. `output` names the output that holds the scores if there are several, and `threshold`
     is that of a model with one score: class 1 is an output above it (default: a score above 0).
@@ -102,14 +98,18 @@ def read_model(
     output: str | None = None,
     threshold: float | None = None,
 ) -> Network:
-    """Read a model in memory; `conventions` are the first options of `read_onnx`, in order."""
+    """Read a model in memory; `conventions` are the first options of `read_onnx`, in order.
+
+    A layout that is None is asked for where it matters.
+    """
     # An overflow here is found when layers check that their numbers are finite.
     with np.errstate(all="ignore"):
+        layout, image_shape = _image(*conventions)
         whole = in_single_precision(model)
         notes = [] if whole is model else [NOTE]
         try:
             model, chosen = choose_output(whole, output)
-            model = with_batch(model, *_image(*conventions))
+            model = with_batch(model, image_shape, layout)
             reader = GraphReader(model)
             input_name, shape = reader.input()
         except InvalidNetwork:
@@ -118,7 +118,9 @@ def read_model(
             if refusals:
                 raise UnsupportedOperator(refusals, SUPPORTED_OPERATORS) from None
             raise
-        front = convention(shape, *conventions)
+        if conventions and conventions[0] is None:
+            require_layout(shape, image_shape)
+        front = convention(shape, layout, *conventions[1:])
         if not front.is_plain:
             reader = GraphReader(with_front(model, input_name, front))
         layers, limit = reader.read(threshold)
@@ -134,174 +136,16 @@ def read_model(
     )
 
 
+def model_shape(model: Any) -> Shape:
+    """The shape of the model's input, as far as it can be read."""
+    try:
+        return GraphReader(model).input()[1]
+    except InvalidNetwork:
+        return ()
+
+
 def _image(
-    layout: str = "chw", image_shape: Sequence[int] | None = None, *_: Any
-) -> tuple[Sequence[int] | None, str]:
+    layout: str | None = None, image_shape: Sequence[int] | None = None, *_: Any
+) -> tuple[str, Sequence[int] | None]:
     """The options that say what image a model takes."""
-    return image_shape, layout
-
-
-class GraphReader:
-    """Reads one graph. `found` maps each name to a constant or a tensor."""
-
-    def __init__(self, model: Any) -> None:
-        self.model = model
-        self.proto = model.graph
-        self.found: dict[str, Operand] = {
-            tensor.name: read_tensor(tensor) for tensor in self.proto.initializer
-        }
-        self.notes: list[str] = []
-        # Activations at the end that are ignored: their operators by their results.
-        self._dropped: dict[str, str] = {}
-        # Nodes that were refused, and the names of everything computed from them.
-        self._refusals: list[Refusal] = []
-        self._unknown: set[str] = set()
-
-    @property
-    def dropped(self) -> frozenset[str]:
-        """The results of ignored activations at the end."""
-        return frozenset(self._dropped)
-
-    def read(self, threshold: float | None) -> tuple[tuple[AbstractLayer, ...], float | None]:
-        """Return the layers, and the threshold on the score of a model with one score."""
-        source, shape = self.input()
-        graph = Graph(shape)
-        self.found[source] = graph.input
-        nodes, output = nodes_on_the_way(self.proto), self.proto.output[0].name
-        moved = moved_relus(nodes)
-        context = Context(
-            graph,
-            self._opset(),
-            tail_of(nodes, output),
-            frozenset(moved),
-            frozenset(moved.values()),
-            self._drop,
-        )
-        for node in nodes:
-            self._take(node, context)
-        if self._refusals:
-            raise UnsupportedOperator(self._refusals, SUPPORTED_OPERATORS)
-        scores, limit = self._scores(output, threshold)
-        layers = lower(graph, scores)
-        return (layers if limit is None else with_threshold(layers, limit)), limit
-
-    def _drop(self, proto: Any) -> None:
-        self._dropped[proto.output[0]] = proto.op_type
-        self.notes.append(
-            f"{proto.op_type} at the end is ignored: confidence is a difference of the scores "
-            "before it"
-        )
-
-    def input(self) -> tuple[str, Shape]:
-        """The name of the model's input and its shape, without the batch."""
-        # Old files list the initialisers among the inputs.
-        inputs = [value for value in self.proto.input if value.name not in self.found]
-        if len(inputs) != 1:
-            names = [value.name for value in inputs]
-            raise InvalidNetwork(f"a classifier has one input; this model has {names}")
-        kind = inputs[0].type.tensor_type
-        if kind.elem_type not in (onnx.TensorProto.FLOAT, onnx.TensorProto.DOUBLE):
-            raise InvalidNetwork(
-                f"the input {inputs[0].name!r} is not a float tensor; export the model in float32"
-            )
-        dims = [dim.dim_value if dim.HasField("dim_value") else 0 for dim in kind.shape.dim]
-        if len(dims) < 2 or dims[0] > 1 or min(dims[1:]) < 1:
-            raise InvalidNetwork(
-                f"the input {inputs[0].name!r} has shape {dims} (0 stands for unknown); it needs "
-                "fixed sizes after a batch dimension, which may be any if the output has the "
-                "same. Export the model again, or fill an image's sizes in with --image-shape C,H,W"
-            )
-        if math.prod(dims[1:]) > LARGEST_TENSOR:
-            raise InvalidNetwork(f"the input {inputs[0].name!r} of shape {dims} is too large")
-        return inputs[0].name, tuple(dims[1:])
-
-    def _opset(self) -> int:
-        """Return the version of ONNX's operators; 1 if the file does not say."""
-        return max(
-            (one.version for one in self.model.opset_import if one.domain in ("", "ai.onnx")),
-            default=1,
-        )
-
-    def _take(self, proto: Any, context: Context) -> None:
-        """Translate one node, or record that it is refused."""
-        if self._unknown.intersection(proto.input):
-            if proto.op_type not in TRANSLATORS or proto.domain not in ("", "ai.onnx"):
-                why = reason(proto.op_type, proto.domain)
-                self._refusals.append(Refusal(proto.op_type, label(proto), why))
-            self._unknown.update(proto.output)
-            return
-        try:
-            results = self._translated(proto, context)
-        except UnsupportedOperator as error:
-            self._refusals += error.refusals
-            self._pass_over(proto)
-            return
-        except InvalidNetwork:
-            if not self._refusals:
-                raise
-            # It may only look wrong because of an earlier refusal.
-            self._unknown.update(proto.output)
-            return
-        self.found.update(
-            (name, result) for name, result in zip(proto.output, results, strict=False) if name
-        )
-
-    def _pass_over(self, proto: Any) -> None:
-        """Continue after a refusal, with a tensor of the same shape if that is known.
-
-        The model is refused anyway, but the rest of it can still be checked.
-        """
-        self._unknown.update(proto.output)
-        operands = [self.found.get(name) for name in proto.input]
-        data = [operand for operand in operands if isinstance(operand, Tensor)]
-        if proto.op_type in KEEP_THE_SHAPE and len({tensor.shape for tensor in data}) == 1:
-            self.found[proto.output[0]] = data[0]
-            self._unknown.discard(proto.output[0])
-
-    def _translated(self, proto: Any, context: Context) -> list[Operand]:
-        try:
-            operands = [self._operand(name) for name in proto.input]
-            return list(translate(Node(proto, operands, context)))
-        except InvalidNetwork as error:
-            if isinstance(error, UnsupportedOperator):
-                raise
-            raise InvalidNetwork(f"node {label(proto)!r} ({proto.op_type}): {error}") from error
-        except (ArithmeticError, LookupError, MemoryError, TypeError, ValueError) as error:
-            raise InvalidNetwork(
-                f"node {label(proto)!r} ({proto.op_type}) is malformed ({error}); "
-                "export the model again"
-            ) from error
-
-    def _operand(self, name: str) -> Operand | None:
-        if not name:
-            return None
-        if name not in self.found:
-            raise InvalidNetwork(
-                f"its operand {name!r} is not defined (is an initialiser missing?)"
-            )
-        return self.found[name]
-
-    def _scores(self, output: str, threshold: float | None) -> tuple[Tensor, float | None]:
-        """Return the scores, and the threshold of a single one."""
-        scores = self.found.get(output)
-        if not isinstance(scores, Tensor):
-            raise InvalidNetwork(
-                f"the output {output!r} does not depend on the input; the graph is disconnected"
-            )
-        if scores.size == 1:
-            limit = score_threshold(threshold, tuple(self._dropped.values()))
-            self.notes.append(
-                f"the model has one score: class 1 is a score above {limit:.12g}, class 0 is the "
-                "rest"
-            )
-            return scores.reshaped((1,)), limit
-        if threshold is not None:
-            raise InvalidInput(
-                f"a threshold is for models with one score; this one has {scores.size}"
-            )
-        if len(scores.shape) != 1:
-            raise InvalidNetwork(
-                f"the output {output!r} has shape {scores.shape} for each input, not that of a "
-                "vector of scores; is a Flatten missing at the end?"
-            )
-        return scores, None
+    return layout or "chw", image_shape

@@ -128,7 +128,7 @@ def _interval(values: dict[str, Any]) -> Interval:
 
 def _network(model: bytes, asked: dict[str, Any]) -> Network:
     name, taken, file = asked["network"], asked["convention"], asked["file"]
-    conventions: tuple[Any, ...] = ()
+    conventions: tuple[Any, ...] = ("chw",)
     if taken is not None:
         shape = asked["input_shape"]
         image = shape if len(shape) == 3 else None

@@ -89,7 +89,7 @@ class Study:
     timeout: float | None = None
     total: float | None = None
     name: str = ""
-    layout: str = "chw"
+    layout: str | None = None
     image_shape: tuple[int, ...] | None = None
     mean: tuple[float, ...] | None = None
     std: tuple[float, ...] | None = None
@@ -132,15 +132,15 @@ class Study:
             ("clip", bool),
             ("confidence", bool),
             ("name", str),
-            ("layout", str),
         ):
             if not isinstance(given.get(name, kind()), kind):
                 raise InvalidInput(f"{name} cannot be {given[name]!r}")
         for name in ("timeout", "total"):
             if not (given.get(name) is None or _is_number(given[name])):
                 raise InvalidInput(f"{name} must be a number of seconds, not {given[name]!r}")
-        if not isinstance(given.get("output", ""), str | None):
-            raise InvalidInput(f"output must be a name, not {given['output']!r}")
+        for name in ("layout", "output"):
+            if not isinstance(given.get(name), str | None):
+                raise InvalidInput(f"{name} cannot be {given[name]!r}")
         if not (given.get("threshold") is None or _is_number(given["threshold"])):
             raise InvalidInput(f"threshold must be a number, not {given['threshold']!r}")
         for name in ("image_shape", "mean", "std"):
