@@ -740,9 +740,39 @@ LOCAL = {
     ),
 }
 
+_DIFFERENCES = "vhagar.relaxation.differences"
+_DIFFERENCE_TESTS = "tests/relaxation/test_differences.py"
+# The first rungs of the ladder.
+LADDER: dict[str, Fault] = {
+    "differences that lose their sign at a neuron": _tested(
+        _DIFFERENCES,
+        "np.maximum(np.minimum(h.gap_lower, 0.0),",
+        "np.maximum(h.gap_lower,",
+        f"{_DIFFERENCE_TESTS}::test_hexagons_hold_every_pair",
+    ),
+    "a neuron that is on stops a difference": _tested(
+        _DIFFERENCES,
+        "np.where(h.on, entering.upper,",
+        "np.where(h.on, 0.0,",
+        f"{_DIFFERENCE_TESTS}::test_hexagons_hold_every_pair",
+    ),
+    "pixels that rise are taken for pixels that stay": _tested(
+        _DIFFERENCES,
+        "np.where(rises, high, np.minimum(high, 0.0))",
+        "np.where(falls, high, np.minimum(high, 0.0))",
+        f"{_DIFFERENCE_TESTS}::test_pixels_differ_by_no_more",
+    ),
+    "gaps of multiples bounded as differences": _tested(
+        _DIFFERENCES,
+        "change = pixel_differences(piece) if piece.ratio == 1.0 else None",
+        "change = pixel_differences(piece)",
+        f"{_DIFFERENCE_TESTS}::test_hexagons_hold_every_pair",
+    ),
+}
 FAULTS: dict[str, Fault] = {
     **LOCAL,
     **RELAXATION,
+    **LADDER,
     **DEFINITENESS,
     **SPECTRAL,
     **PERTURBATIONS,

@@ -7,9 +7,12 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from threading import Event
+from typing import Any, TypeVar
 
 import numpy as np
+
+Result = TypeVar("Result")
 
 
 def in_threads(work: Callable[[int], None], count: int, threads: int) -> None:
@@ -61,3 +64,22 @@ def _openblas() -> list[tuple[Any, Any]]:
         except (OSError, AttributeError):
             continue  # another build of it: it keeps its threads
     return found
+
+
+def in_background(
+    work: Callable[[], Result], meanwhile: Callable[[], None], stopped: Event
+) -> Result:
+    """What `work` returns; until then `meanwhile` is called again and again in this thread.
+
+    It must not return at once, or it is busy waiting. Should it raise an error, also that of
+    Ctrl-C, `stopped` is set, so that the work comes to an end.
+    """
+    with ThreadPoolExecutor(1) as pool:
+        future = pool.submit(work)
+        try:
+            while not future.done():
+                meanwhile()
+        except BaseException:
+            stopped.set()
+            raise
+        return future.result()

@@ -14,6 +14,7 @@ from vhagar.reduction import LINEAR_REDUCTIONS, REDUCTIONS, AbstractReduction
 from vhagar.result import Run
 from vhagar.runtime.deadline import Deadline
 from vhagar.runtime.devices import cuda_is_likely
+from vhagar.search.bounders.first_rungs import Rung, programs_fit
 from vhagar.search.bounders.size import is_large
 from vhagar.search.proof_tree import recording
 from vhagar.search.rounds import SearchInRounds
@@ -55,9 +56,10 @@ class Bab(AbstractEngine):
             yield
 
     def search(self, run: Run, deadline: Deadline) -> bool:
-        if is_large(run.problem):
+        if is_large(run.problem) or not programs_fit(run.problem, run.bounds, deadline):
             return SearchInRounds(run, self.attack).run(deadline)
         search = Search(run, self.attack)
+        search.climb(Rung.DIFFERENCES, deadline)
         workers, gpu = run.options.worker_count, self.uses_gpu(run.options)
         asked = self.gpu is not None
         if workers > 1 and run.options.processes:

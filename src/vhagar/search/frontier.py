@@ -87,6 +87,18 @@ class Frontier:
         self._in_flight[worker] = taken
         return taken
 
+    def take_root(self, worker: int, root: int) -> list[Node]:
+        """All open nodes of a piece."""
+        taken: list[Node] = []
+        for heap in self._open.values():
+            taken += (node for node in heap if node.region.root == root)
+            heap[:] = [node for node in heap if node.region.root != root]
+            heapq.heapify(heap)
+        self._count -= len(taken)
+        if taken:
+            self._in_flight[worker] = taken
+        return taken
+
     def best(self) -> float:
         """The largest bound of an open node in nobody's hands."""
         return max((heap[0].upper for heap in self._open.values() if heap), default=0.0)

@@ -11,8 +11,9 @@ from vhagar.reduction.base import Reduced
 from vhagar.runtime.deadline import Deadline
 from vhagar.runtime.devices import device_words, limit_threads, require_torch, torch_device
 from vhagar.search.bounders.first_order import FirstOrderBounder
+from vhagar.search.bounders.first_rungs import Rung
 from vhagar.search.bounders.size import is_large
-from vhagar.search.search import Search
+from vhagar.search.search import HERE, Search
 from vhagar.search.worker import SearchWorker
 
 # When the attack runs beside first-order steps, and for how many seconds its last messages are
@@ -29,6 +30,26 @@ class SearchInRounds(Search):
         Without processes the attack comes last.
         """
         run, options = self._run, self._run.options
+        self.climb(Rung.DIFFERENCES, deadline)
+        climbing = AttackOptions(
+            polish=False, regions=False, seed=options.seed, device=options.device
+        )
+        with self._pool:
+            self._attack = ConcurrentAttack(
+                run, self._pool, climbing, _CLIMB, deadline, self._dataset
+            )
+            ends = time.monotonic() + _CLIMB.seconds(deadline.left)
+            if self._attacks and options.processes:
+                self._attack.join_when_due()  # before torch is imported here, too
+            self._bound_in_rounds(self._device(), deadline)
+            if self._attacks and not options.processes:
+                attack_here(run, climbing, max(ends - time.monotonic(), 0.0), self._dataset)
+            self._attack.finish(ends, _LAST_WORDS)
+        return deadline.passed and not run.interval.closed
+
+    def _device(self) -> Any:
+        """Where first-order steps run; says so."""
+        run, options = self._run, self._run.options
         device = torch_device(options.device)
         run.device = device_words(device)
         if is_large(run.problem):
@@ -39,46 +60,23 @@ class SearchInRounds(Search):
         # The attack needs a core of its own; threads that wait for each other need theirs, too.
         beside = device.type == "cpu" and self._attacks and options.processes
         limit_threads(require_torch(), max(1, options.worker_count - beside))
-        with self._pool:
-            climbing = AttackOptions(
-                polish=False, regions=False, seed=options.seed, device=options.device
-            )
-            self._attack = ConcurrentAttack(
-                run, self._pool, climbing, _CLIMB, deadline, self._dataset
-            )
-            ends = time.monotonic() + _CLIMB.seconds(deadline.left)
-            if self._attacks and options.processes:
-                self._attack.join_when_due()
-            self._bound_in_rounds(device, deadline)
-            if self._attacks and not options.processes:
-                attack_here(run, climbing, max(ends - time.monotonic(), 0.0), self._dataset)
-            self._attack.finish(ends, _LAST_WORDS)
-        return deadline.passed and not run.interval.closed
+        return device
 
     def _bound_in_rounds(self, device: Any, deadline: Deadline) -> None:
         run = self._run
         record = run.options.certificate is not None
 
-        def is_late() -> bool:
-            return deadline.passed
-
         def bounder(reduced: Reduced) -> FirstOrderBounder:
             threads = run.options.worker_count
             return FirstOrderBounder(
-                reduced.problem, device, is_late, self._listen, record, threads
+                reduced.problem, device, self._is_late(deadline), record, threads, run.bounds
             )
 
         worker = SearchWorker(run.reduced, run.options, bounder)
-        while not run.interval.closed and not is_late():
-            task = self._next_task(0, 1, whole_piece=True)
+        while not run.interval.closed and not deadline.passed:
+            task = self._next_task(HERE, 1, whole_piece=True)
             if task is None:
                 break
-            self._put_back(0, worker.work(task, len(task.nodes)))
+            self._work(worker, task)
             run.report()
         self._listen()
-
-    def _listen(self) -> None:
-        """Take what the attack has found so far."""
-        while (received := self._pool.next_message(0.0)) is not None:
-            if self._attack is not None:
-                self._attack.handle(received[1])

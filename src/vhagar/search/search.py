@@ -7,6 +7,9 @@ that the LPs of strong perturbations find hard to see. It is searched only while
 
 from __future__ import annotations
 
+import math
+import threading
+from collections.abc import Callable
 from typing import Any
 
 from vhagar.attack.concurrent import AttackSchedule, ConcurrentAttack
@@ -17,6 +20,8 @@ from vhagar.result import BoundKind, Run
 from vhagar.runtime.deadline import Deadline
 from vhagar.runtime.pool import HEARTBEAT, Finished
 from vhagar.runtime.processes import ProcessPool
+from vhagar.runtime.threads import in_background
+from vhagar.search.bounders.first_rungs import Rung, rung_bounders
 from vhagar.search.bounders.gpu.beside import GpuBeside, GpuHere
 from vhagar.search.bounders.gpu.tasks import GpuReport
 from vhagar.search.confidence_probe import confidence_within_reach
@@ -35,7 +40,7 @@ _QUANTUM_NODES = 10
 # all workers are ready, this process listens to them every so many seconds.
 _SMALL, _ALONE, _WITHOUT_ATTACK, _LISTENING = 60_000, 1.5, 4.0, 0.1
 # The number by which this process goes beside workers.
-_HERE = -1
+HERE = -1
 # Most nodes of a task.
 _MOST_HANDED_OUT = 8
 # Share of all nodes for the ceiling's search while there is other work.
@@ -43,6 +48,12 @@ _CEILING_SHARE = 0.2
 # The attack joins after so many seconds, and stays for so many seconds or a share of the remaining
 # time, at least and at most.
 _ATTACK_AFTER, _ATTACK_SECONDS, _ATTACK_SHARE, _LARGEST_SHARE = 1.5, 20.0, 0.15, 0.6
+
+# Seconds for a rung of the ladder, or a share of the remaining time, where there are many pieces;
+# then others take over.
+_RUNG_SECONDS, _RUNG_SHARE = 0.5, 0.05
+# Seconds to wait for a message of the attack while bounds are computed.
+_PATIENCE = 0.05
 
 
 def _is_small(problem: Problem) -> bool:
@@ -94,6 +105,41 @@ class Search:
         self._pool = ProcessPool()
         self._attack: ConcurrentAttack | None = None
         self._gpu: GpuBeside | None = None
+        self._stopped = threading.Event()
+
+    def climb(self, rung: Rung, deadline: Deadline) -> None:
+        """Bound the roots and the ceiling on a rung of the ladder, and announce what it gives."""
+        run, frontier, ceiling = self._run, self._frontier, self._ceiling
+        bounders = rung_bounders(rung, run, self._is_late(deadline))
+        worker = SearchWorker(run.reduced, run.options, bounders)
+        last = deadline.sooner(max(_RUNG_SECONDS, _RUNG_SHARE * deadline.left))
+        for root in range(len(run.problem.pieces)):
+            if run.interval.closed or (root and last.passed):
+                break
+            nodes = frontier.take_root(HERE, root)
+            self._work(worker, Task(nodes, run.interval.lower, ceiling.upper))
+        if ceiling.is_wanted(run.interval.upper) and not deadline.passed:
+            self._work(worker, CeilingTask(ceiling.frontier.take(HERE, 1), ceiling.lower))
+
+    def _work(self, worker: SearchWorker, task: Task | CeilingTask) -> None:
+        """Work on roots in this process, and listen to the attack meanwhile."""
+
+        def listen() -> None:
+            self._listen(_PATIENCE)
+            self._run.report()
+
+        done = in_background(lambda: worker.work(task, len(task.nodes)), listen, self._stopped)
+        self._put_back(HERE, done)
+
+    def _listen(self, seconds: float = 0.0) -> None:
+        """Take what the attack has found so far; without anything, wait for so many seconds."""
+        while (received := self._pool.next_message(math.inf, seconds)) is not None:
+            seconds = 0.0
+            if self._attack is not None:
+                self._attack.handle(received[1])
+
+    def _is_late(self, deadline: Deadline) -> Callable[[], bool]:
+        return lambda: deadline.passed or self._stopped.is_set()
 
     def in_this_process(self, deadline: Deadline, batches: bool) -> bool:
         """LPs, and batches if wanted, in this process and always in the same order."""
@@ -104,10 +150,10 @@ class Search:
         while len(self._frontier) and not run.interval.closed:
             if deadline.passed:
                 return True
-            task = self._next_task(_HERE, 1)
+            task = self._next_task(HERE, 1)
             assert task is not None  # the frontier is not empty
             done = worker.work(task, _QUANTUM_NODES, deadline=deadline, on_bounds=self._tell_here)
-            self._put_back(_HERE, done)
+            self._put_back(HERE, done)
             if gpu is not None and (nodes := gpu.take(self._frontier, _QUANTUM_NODES)):
                 done = gpu.explore(nodes, _QUANTUM_NODES, self._ceiling.upper, deadline)
                 self._take_report(gpu.name, GpuReport(done, {}))
@@ -164,11 +210,11 @@ class Search:
 
     def _explore_here(self, worker: SearchWorker, workers: int, deadline: Deadline) -> bool:
         """Explore a little in this process; whether there was anything to do."""
-        task = self._next_task(_HERE, workers)
+        task = self._next_task(HERE, workers)
         if task is None:
             return False
         done = worker.work(task, 10**9, _LISTENING, deadline, self._tell_here, _LISTENING)
-        self._put_back(_HERE, done)
+        self._put_back(HERE, done)
         return True
 
     def _concurrent_attack(self, deadline: Deadline) -> ConcurrentAttack | None:
@@ -203,7 +249,7 @@ class Search:
 
     def _tell_here(self, so_far: Explored) -> None:
         """Bounds of nodes that are being worked on in this process."""
-        self._put_back(_HERE, so_far, keeps=True)
+        self._put_back(HERE, so_far, keeps=True)
         self._run.report()
 
     def _abandon(self, name: int) -> None:

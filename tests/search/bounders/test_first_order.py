@@ -17,7 +17,7 @@ from vhagar.options import Options
 from vhagar.relaxation.first_order.dual import Steps
 from vhagar.runtime import devices
 from vhagar.search import proof_log
-from vhagar.search import search as searching
+from vhagar.search import rounds as searching
 from vhagar.search.bounders import first_order, size
 from vhagar.search.branch_and_bound import FirstOrder
 from vhagar_check import check

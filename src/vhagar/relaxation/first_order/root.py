@@ -31,6 +31,10 @@ class RootBound:
     upper: float
     numbers: Array
 
+    def stated(self) -> Array:
+        """The multipliers, for a `Proof`."""
+        return self.numbers
+
 
 def root_bounds(
     problem: Problem,

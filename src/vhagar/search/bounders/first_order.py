@@ -14,13 +14,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vhagar.problem import Problem
+from vhagar.relaxation.bounds_cache import BoundsCache
 from vhagar.relaxation.first_order.dual import Steps
 from vhagar.relaxation.first_order.refine import device_bounds, refine
 from vhagar.relaxation.first_order.root import root_bounds
-from vhagar.relaxation.layerwise import TwinBounds, quick_bounds
+from vhagar.relaxation.layerwise import TwinBounds
 from vhagar.relaxation.proof import BlockProof, Proof, ProofKind
+from vhagar.relaxation.quick_root import quick_root_bounds
 from vhagar.relaxation.spectral import SpectralBounder, SpectralProof
 from vhagar.search.bounders.base import AbstractBounder, Bound, Branched, Outcome
+from vhagar.search.bounders.first_rungs import Rung, rung_bounds
 from vhagar.search.incumbent import Incumbent
 from vhagar.search.node import Node
 
@@ -36,7 +39,7 @@ class Plan:
 
     inner: Steps | None  # for convolutions and other layers before the last hidden one
     last: Steps | None  # for the last hidden layer
-    root: Steps | None
+    root: Steps | None  # None: one backward pass with quick slopes
     spectral: int = 0  # steps for the scalings of spectral bounds
 
     def of_layer(self, layer: int, layers: int) -> Steps | None:
@@ -48,6 +51,7 @@ class Plan:
 _CPU_PLANS = (
     Plan(None, None, None, spectral=16),
     Plan(None, None, None, spectral=48),
+    Plan(None, None, None),
     Plan(None, None, Steps(40, 0.01, 0.05)),
     Plan(None, Steps(30, 0.02, 0.02), Steps(200, 0.02, 0.01)),
 )
@@ -62,8 +66,8 @@ _CUDA_PLANS = (
 class FirstOrderBounder(AbstractBounder):
     """Bounds nodes of one piece together.
 
-    `is_late` is asked from several threads; `pause` is called now and then, so that others are
-    heard. The multipliers of refined layers are kept if there is to be a `record` of them.
+    `is_late` is asked from several threads. The multipliers of refined layers are kept if there is
+    to be a `record` of them. Quick bounds of neurons are taken from the `cache`.
     """
 
     def __init__(
@@ -71,15 +75,14 @@ class FirstOrderBounder(AbstractBounder):
         problem: Problem,
         device: Any,
         is_late: Callable[[], bool] = lambda: False,
-        pause: Callable[[], None] = lambda: None,
         record: bool = True,
         threads: int = 1,
+        cache: BoundsCache | None = None,
     ) -> None:
-        self._threads = threads
+        self._threads, self._cache = threads, cache or BoundsCache()
         self._problem = problem
         self._device = device
         self._is_late = is_late
-        self._pause = pause
         self._record = record
         self._plans = _CUDA_PLANS if device.type == "cuda" else _CPU_PLANS
         self._kept: dict[int, TwinBounds] = {}
@@ -91,7 +94,6 @@ class FirstOrderBounder(AbstractBounder):
     def bound(self, nodes: list[Node], incumbent: Incumbent) -> list[Bound]:
         found = [Bound(node.upper) for node in nodes]
         for root, rounds in dict.fromkeys((node.region.root, node.rounds) for node in nodes):
-            self._pause()
             if self._is_late():
                 break
             own = [k for k, n in enumerate(nodes) if (n.region.root, n.rounds) == (root, rounds)]
@@ -104,13 +106,17 @@ class FirstOrderBounder(AbstractBounder):
 
     def _proven(self, root: int, targets: list[int | None], plan: Plan) -> list[Bound | None]:
         """What a round makes of a piece, for each target."""
-        if plan.root is None:
+        if plan.spectral:
             return self._spectral_bounds(root, targets, plan.spectral)
         bounds = self._refined(root, plan)
-        proven = root_bounds(self._problem, bounds, targets, self._device, plan.root, self._is_late)
+        if plan.root is None:
+            proven = quick_root_bounds(self._problem, bounds, targets)
+        else:
+            proven = root_bounds(
+                self._problem, bounds, targets, self._device, plan.root, self._is_late
+            )
         return [
-            Bound(new.upper, Proof(ProofKind.MULTIPLIERS, bounds, _given(new.numbers)))
-            for new in proven
+            Bound(new.upper, Proof(ProofKind.MULTIPLIERS, bounds, new.stated)) for new in proven
         ]
 
     def _spectral_bounds(
@@ -154,16 +160,17 @@ class FirstOrderBounder(AbstractBounder):
             bounds = bounds.copy()  # earlier proofs rest on what was known before
         for layer, steps in wanted:
             refine(bounds, layer, self._device, steps, self._is_late, self._record)
-            self._pause()
         if (len(self._kept) < _MOST_KEPT or root in self._kept) and not self._is_late():
             self._kept[root] = bounds
         return bounds
 
     def _quick(self, root: int) -> TwinBounds:
-        network, piece = self._problem.network, self._problem.pieces[root]
         if self._device.type == "cuda":
+            network, piece = self._problem.network, self._problem.pieces[root]
             return device_bounds(network, piece, self._device, self._threads, self._is_late)
-        return quick_bounds(network, piece, self._threads, self._is_late)
+        return rung_bounds(
+            self._problem, root, Rung.QUICK, self._cache, self._threads, self._is_late
+        )
 
 
 def spectral_bound(proof: SpectralProof | None) -> Bound | None:
@@ -171,7 +178,3 @@ def spectral_bound(proof: SpectralProof | None) -> Bound | None:
     if proof is None:
         return None
     return Bound(proof.upper, BlockProof(ProofKind.SPECTRAL, b"SPEC", proof.block))
-
-
-def _given(numbers: Array) -> Callable[[], Array]:
-    return lambda: numbers

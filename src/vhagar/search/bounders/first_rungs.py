@@ -1,0 +1,121 @@
+"""The first rungs of the ladder: bounds of roots that every network has within seconds.
+
+Interval arithmetic on the copies and on their difference takes one pass forward; the quick slopes
+of the twin dual, layer by layer, take longer and give more. Whoever goes on from there, linear
+programs or first-order steps, finds the neurons' bounds in the cache.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from enum import IntEnum
+
+from vhagar.problem import Problem
+from vhagar.reduction.base import Reduced
+from vhagar.relaxation.bounds_cache import BoundsCache
+from vhagar.relaxation.differences import difference_bounds
+from vhagar.relaxation.layerwise import TwinBounds, quick_bounds
+from vhagar.relaxation.lp.cost import lp_seconds
+from vhagar.relaxation.proof import Proof, ProofKind
+from vhagar.relaxation.quick_root import quick_root_bounds
+from vhagar.result import Run
+from vhagar.runtime.deadline import Deadline
+from vhagar.search.bounders.base import AbstractBounder, Bound, Branched, Outcome
+from vhagar.search.incumbent import Incumbent
+from vhagar.search.node import Node
+
+# Bounds of so many pieces are kept for whoever goes on from them.
+_MOST_KEPT = 4
+# Linear programs that must fit into the remaining time before the first is begun.
+_MANY_PROGRAMS = 30.0
+
+
+class Rung(IntEnum):
+    """How neurons are bounded."""
+
+    DIFFERENCES = 0  # interval arithmetic, that of differences included
+    QUICK = 1  # the twin dual's quick slopes
+
+
+def rung_bounds(
+    problem: Problem,
+    root: int,
+    rung: Rung,
+    cache: BoundsCache,
+    threads: int = 1,
+    should_stop: Callable[[], bool] = lambda: False,
+) -> TwinBounds:
+    """The bounds of a piece's neurons on a rung, from the cache or, if they are few, for it.
+
+    Neurons that `should_stop` leaves no time for keep what interval arithmetic knows of them.
+    """
+
+    def compute() -> TwinBounds:
+        network, piece = problem.network, problem.pieces[root]
+        if rung is Rung.DIFFERENCES:
+            return difference_bounds(network, piece)
+        return quick_bounds(network, piece, threads, should_stop)
+
+    if len(problem.pieces) > _MOST_KEPT:
+        return compute()
+    return cache.of(problem, (root, (), rung), compute)
+
+
+def programs_fit(problem: Problem, cache: BoundsCache, deadline: Deadline) -> bool:
+    """Whether there is time for many linear programs of the first piece, by what one may cost."""
+    if deadline.left == math.inf:
+        return True
+    bounds = rung_bounds(problem, 0, Rung.DIFFERENCES, cache)
+    return _MANY_PROGRAMS * lp_seconds(bounds) <= deadline.left
+
+
+def rung_bounders(
+    rung: Rung, run: Run, should_stop: Callable[[], bool]
+) -> Callable[[Reduced], RungBounder]:
+    """Makes the bounders of a rung, for the problem and for the largest confidence."""
+
+    def make(reduced: Reduced) -> RungBounder:
+        threads = run.options.worker_count
+        return RungBounder(reduced.problem, rung, run.bounds, threads, should_stop)
+
+    return make
+
+
+class RungBounder(AbstractBounder):
+    """Bounds the roots of a piece on one rung, and leaves them to others.
+
+    `should_stop` is asked from several threads.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        rung: Rung,
+        cache: BoundsCache,
+        threads: int = 1,
+        should_stop: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self._problem, self._rung = problem, rung
+        self._cache, self._threads, self._should_stop = cache, threads, should_stop
+
+    def at_once(self, open_nodes: int) -> int:
+        return open_nodes
+
+    def bound(self, nodes: list[Node], incumbent: Incumbent) -> list[Bound]:
+        found = [Bound(node.upper) for node in nodes]
+        for root in dict.fromkeys(node.region.root for node in nodes):
+            own = [k for k, node in enumerate(nodes) if node.region.root == root]
+            bounds = rung_bounds(
+                self._problem, root, self._rung, self._cache, self._threads, self._should_stop
+            )
+            targets = [nodes[k].region.target for k in own]
+            proven = quick_root_bounds(self._problem, bounds, targets)
+            for k, new in zip(own, proven, strict=True):
+                if new.upper < nodes[k].upper:
+                    proof = Proof(ProofKind.MULTIPLIERS, bounds, new.stated)
+                    found[k] = Bound(new.upper, proof)
+        return found
+
+    def branch(self, bounded: list[tuple[Node, Bound]], incumbent: Incumbent) -> list[Branched]:
+        return [Branched(Outcome.LEFT)] * len(bounded)

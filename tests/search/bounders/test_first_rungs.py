@@ -1,0 +1,124 @@
+"""Every rung of the ladder alone: its bounds hold, and a certificate proves them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from vhagar import Network, Problem, verify
+from vhagar.engine import AbstractEngine
+from vhagar.network import onnx_bytes, read_onnx
+from vhagar.relaxation.bounds_cache import BoundsCache
+from vhagar.result import Run
+from vhagar.runtime.deadline import NEVER, Deadline
+from vhagar.search.bounders import first_rungs
+from vhagar.search.bounders.first_rungs import Rung, programs_fit, rung_bounds
+from vhagar.search.proof_tree import recording
+from vhagar.search.search import Search
+from vhagar_check import check
+
+from ...marks import mostly_slow
+from ...oracle.cases import Case
+from ...oracle.exact import exact_optimum
+from ...oracle.test_engines import require_sound
+from ...relaxation.samples import network_of
+
+every_rung = pytest.mark.parametrize("rung", list(Rung))
+
+
+@dataclass(frozen=True)
+class Only(AbstractEngine):
+    """One rung of the ladder, and nothing else."""
+
+    rung: Rung
+
+    name = "rung"
+    uses = frozenset({"certificate"})
+
+    @contextmanager
+    def certifying(self, run: Run) -> Iterator[None]:
+        with recording(run) as run.proof:
+            yield
+
+    def search(self, run: Run, deadline: Deadline) -> bool:
+        Search(run, attack=False).climb(self.rung, deadline)
+        return False
+
+
+@every_rung
+@pytest.mark.parametrize("number", mostly_slow(range(0, 384, 11), 12))
+def test_the_bound_holds(number: int, rung: Rung) -> None:
+    problem = Case(number).problem()
+    result = verify(problem, engine=Only(rung), workers=0)
+    require_sound(problem, exact_optimum(problem), result)
+
+
+@every_rung
+@pytest.mark.parametrize("number", mostly_slow(range(0, 96, 8), 3))
+def test_the_bound_holds_on_branched_networks(number: int, rung: Rung) -> None:
+    problem = Case(number, branched=True).problem()
+    result = verify(problem, engine=Only(rung), workers=0)
+    require_sound(problem, exact_optimum(problem), result)
+
+
+PERTURBATIONS = (
+    "linf(0.05)",
+    "occlusion(1,[1,2],2)",
+    "brightness([0,0.1])",
+    "contrast([0.9,1.1])",
+    "patch([0,0.2],1,1,2)",
+    "translation(0,1)",
+    "rotation(10)",
+)
+
+
+@every_rung
+@pytest.mark.parametrize("text", mostly_slow(PERTURBATIONS, 3))
+@pytest.mark.parametrize("build", ["plain", "convolution", "residual"])
+def test_a_certificate_proves_it(build: str, text: str, rung: Rung, tmp_path: Path) -> None:
+    made = network_of(build, np.random.default_rng([5, len(build)]))
+    (tmp_path / "model.onnx").write_bytes(onnx_bytes(made))
+    problem = Problem(read_onnx(tmp_path / "model.onnx"), perturbation=text, source=0)
+    proof = tmp_path / "proof.cert"
+    result = verify(problem, engine=Only(rung), workers=0, certificate=proof)
+    assert result.certificate == proof
+    assert check(proof, model=tmp_path / "model.onnx").upper == result.upper
+
+
+@every_rung
+def test_a_rung_improves_on_the_one_before(rung: Rung) -> None:
+    """The tight side: interval arithmetic's bound is left behind on most small problems."""
+    better = 0
+    for seed in range(8):
+        network = network_of("plain", np.random.default_rng([6, seed]))
+        problem = Problem(network, perturbation="linf(0.02)", source=0)
+        result = verify(problem, engine=Only(rung), workers=0)
+        better += result.upper < 0.8 * result.history[0].upper
+    assert better >= 6
+
+
+@pytest.fixture
+def problem() -> Problem:
+    network: Network = network_of("plain", np.random.default_rng(2))
+    return Problem(network, perturbation="linf(0.05)", source=0)
+
+
+def test_bounds_are_shared(problem: Problem) -> None:
+    cache = BoundsCache()
+    first = rung_bounds(problem, 0, Rung.QUICK, cache)
+    assert rung_bounds(problem, 0, Rung.QUICK, cache) is first
+    assert rung_bounds(problem, 0, Rung.DIFFERENCES, cache) is not first
+
+
+def test_linear_programs_must_fit_many_times(
+    problem: Problem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(first_rungs, "lp_seconds", lambda bounds: 1.0)
+    assert programs_fit(problem, BoundsCache(), NEVER)
+    assert programs_fit(problem, BoundsCache(), Deadline.after(1000))
+    assert not programs_fit(problem, BoundsCache(), Deadline.after(5))
