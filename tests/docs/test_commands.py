@@ -68,7 +68,7 @@ def test_commands_are_accepted(words: list[str], monkeypatch: pytest.MonkeyPatch
             main(words[1:])
         assert stop.type is _Parsed or stop.value.code == 0  # argparse answers --help itself
     elif words[1] == "-m" and not words[2].startswith("tests."):
-        assert words[2] in ("pip", "pytest", "venv")
+        assert words[2] in ("pip", "pytest", "venv", "vhagar_check_vectors")
     else:
         _check_script(words[1:], monkeypatch)
 
