@@ -207,7 +207,9 @@ def test_a_solver_that_never_returns_costs_a_heuristic(
     result = verify(problem, timeout=PATIENCE, **TOGETHER)
     assert result.status in (Status.CLOSED, Status.EXHAUSTED)
     assert agree(result, alone)
-    assert result.upper <= 1.01 * alone.upper
+    # Closed, it may have stopped anywhere within the gap; otherwise it went on as far as one can.
+    closed = result.status is Status.CLOSED
+    assert result.upper <= (alone.upper / (1 - ALONE["relative_gap"]) if closed else alone.upper)
     assert result.notes == ("a worker did not return and was replaced by one without heuristics",)
     assert children_of(os.getpid()) == before
 

@@ -35,8 +35,9 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 Settings = dict[str, Any]
-LP: Settings = {"engine": Bab(attack=False), "workers": 0, "relative_gap": 0.02}
-GPU: Settings = {**LP, "engine": Bab(attack=False, gpu=True), "device": "cpu"}
+# Certificates do not hold the proofs of the search by slopes yet, so that it is left out.
+LP: Settings = {"engine": Bab(attack=False, slopes=False), "workers": 0, "relative_gap": 0.02}
+GPU: Settings = {**LP, "engine": Bab(attack=False, gpu=True, slopes=False), "device": "cpu"}
 FIRST_ORDER: Settings = {**GPU, "engine": FirstOrder(attack=False)}
 CASES: dict[str, tuple[str, bool, Settings]] = {
     "lp": ("linf(0.15)", True, LP),

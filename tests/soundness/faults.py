@@ -769,12 +769,47 @@ LADDER: dict[str, Fault] = {
         f"{_DIFFERENCE_TESTS}::test_hexagons_hold_every_pair",
     ),
 }
+_QUADRATIC = "vhagar.relaxation.quadratic"
+_PAIRS_BOUNDED = "tests/relaxation/quadratic/test_quadratic_bound.py"
+QUADRATIC = {
+    "a slope of 1 that counts as 0": _tested(
+        f"{_QUADRATIC}.differences",
+        "ones = np.flatnonzero([slope is True for slope in chosen])",
+        "ones = np.flatnonzero([slope is False for slope in chosen])",
+        f"{_PAIRS_BOUNDED}::test_a_node_bounds_all_of_its_slopes",
+    ),
+    "units that are always on dropped from differences": _tested(
+        f"{_QUADRATIC}.differences",
+        "current = np.where(hexagons.on[:, None], current, 0.0)",
+        "current = np.where(hexagons.on[:, None], 0.0, 0.0)",
+        f"{_PAIRS_BOUNDED}::test_the_differences_are_linear_in_the_unknowns",
+    ),
+    "a quadratic bound below its proof": _tested(
+        f"{_QUADRATIC}.proven",
+        "beta = found.value + share * size",
+        "beta = 0.99 * found.value - share * size",
+        f"{_PAIRS_BOUNDED}::test_on_a_single_path_the_bound_is_attained",
+    ),
+    "the box of the input's change forgotten in the constant": _tested(
+        f"{_QUADRATIC}.proven",
+        "(lead**2 / (4 * box)).sum() + box @ known.radius**2)",
+        "(lead**2 / (4 * box)).sum())",
+        f"{_PAIRS_BOUNDED}::test_on_a_single_path_the_bound_is_attained",
+    ),
+    "negative multipliers taken": _tested(
+        f"{_QUADRATIC}.proven",
+        "return bool(((numbers > _SMALLEST) & (numbers < _LARGEST)).all())",
+        "return bool((numbers < _LARGEST).all())",
+        f"{_PAIRS_BOUNDED}::test_forged_multipliers_prove_nothing",
+    ),
+}
 FAULTS: dict[str, Fault] = {
     **LOCAL,
     **RELAXATION,
     **LADDER,
     **DEFINITENESS,
     **SPECTRAL,
+    **QUADRATIC,
     **PERTURBATIONS,
     **SEARCH,
     **RESULT,

@@ -27,11 +27,13 @@ class Bab(AbstractEngine):
 
     `attack` says whether the attack runs beside the search, where there are workers. `gpu` says
     whether thousands of nodes are also bounded at once by primal-dual steps on the device, beside
-    the workers; by default they are where the device is a GPU.
+    the workers; by default they are where the device is a GPU. `slopes` says whether there is a
+    second search, which bounds the difference of the copies and branches on slopes.
     """
 
     attack: bool = True
     gpu: bool | None = None
+    slopes: bool = True
 
     name = "bab"
     uses = frozenset({"certificate", "dataset", "device", "workers"})
@@ -58,7 +60,7 @@ class Bab(AbstractEngine):
     def search(self, run: Run, deadline: Deadline) -> bool:
         if is_large(run.problem) or not programs_fit(run.problem, run.bounds, deadline):
             return SearchInRounds(run, self.attack).run(deadline)
-        search = Search(run, self.attack)
+        search = Search(run, self.attack, self.slopes)
         search.climb(Rung.DIFFERENCES, deadline)
         workers, gpu = run.options.worker_count, self.uses_gpu(run.options)
         asked = self.gpu is not None

@@ -145,6 +145,13 @@ class Frontier:
         self._closed.merge(explored.closed)
         self.explored += explored.nodes
 
+    def close(self, goal: Goal) -> None:
+        """The open nodes of a goal are done, with the bounds they have."""
+        nodes = self._open.pop(goal, [])
+        self._count -= len(nodes)
+        for node in nodes:
+            self._closed.add(goal, node.upper)
+
     def abandon(self, worker: int) -> None:
         """A worker is gone: its nodes are open again, unexplored."""
         lent = self._lent.pop(worker, _Lent())

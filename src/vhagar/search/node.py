@@ -6,6 +6,10 @@ import math
 from dataclasses import dataclass, field
 
 from vhagar.relaxation.lp.region_model import Decision
+from vhagar.relaxation.quadratic import Multipliers
+
+# In place of a copy: the decision is about the slope of a pair, 0 or 1.
+SLOPE = 2
 
 
 @dataclass(frozen=True)
@@ -27,7 +31,8 @@ class Node:
     `basis` names that of its own LP or its parent's, and `challenge` that of its parent's
     challenge, where a worker still has them; they are only hints. `predicted_gain` is by how much
     its last decision was expected to lower the bound, as long as that has not been observed.
-    `rounds` is how often a bounder has bounded it that works in rounds.
+    `rounds` is how often a bounder has bounded it that works in rounds; `start` are its parent's
+    multipliers, in a search that branches on slopes.
     """
 
     region: Region
@@ -38,6 +43,7 @@ class Node:
     challenge: int | None = None
     predicted_gain: float = 0.0
     rounds: int = 0
+    start: Multipliers | None = None
 
     def __post_init__(self) -> None:
         if math.isnan(self.upper):  # what is no number proves nothing

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from vhagar.errors import SolverFailure
 from vhagar.options import Options
@@ -23,7 +23,8 @@ class Explored:
     """What became of the nodes that were given: those still open, and the bounds of the rest.
 
     `trouble` is what a solver said that failed; the nodes in question were closed as they were.
-    `logged` is for the certificate, where one is asked for.
+    `logged` is for the certificate, where one is asked for. `floors` say for each goal what no
+    bound by slopes can go below.
     """
 
     open: list[Node]
@@ -31,6 +32,7 @@ class Explored:
     nodes: int
     trouble: str | None = None
     logged: ProofEvents | None = None
+    floors: dict[int | None, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)

@@ -80,7 +80,7 @@ class Regions:
 
     def __getitem__(self, region: Region) -> RegionState:
         if region not in self._states:
-            bounds = self._bounds_of(region)
+            bounds = self.bounds_of(region)
             target, deadline = region.target, self._deadline
             self._states[region] = RegionState(self._problem, bounds, target, deadline)
         self._states.move_to_end(region)
@@ -94,7 +94,7 @@ class Regions:
             piece = piece.split()[part]
         return piece
 
-    def _bounds_of(self, region: Region) -> TwinBounds:
+    def bounds_of(self, region: Region) -> TwinBounds:
         """All targets share a piece's bounds, and all sources."""
 
         def compute() -> TwinBounds:

@@ -24,14 +24,23 @@ from vhagar.runtime.threads import in_background
 from vhagar.search.bounders.first_rungs import Rung, rung_bounders
 from vhagar.search.bounders.gpu.beside import GpuBeside, GpuHere
 from vhagar.search.bounders.gpu.tasks import GpuReport
+from vhagar.search.bounders.quadratic import QuadraticBounder
 from vhagar.search.confidence_probe import confidence_within_reach
 from vhagar.search.frontier import Frontier
-from vhagar.search.node import Node, Region
+from vhagar.search.node import Node, Numbers, Region
 from vhagar.search.node_solver import Explored, Underway
 from vhagar.search.primal_heuristic import WitnessFound
 from vhagar.search.proof_tree import ProofTree
 from vhagar.search.search_pool import SearchPool
-from vhagar.search.worker import CeilingTask, Ready, SearchWorker, Task, lp_bounders
+from vhagar.search.slope_search import SlopeSearch
+from vhagar.search.worker import (
+    AnyTask,
+    CeilingTask,
+    Ready,
+    SearchWorker,
+    Task,
+    lp_bounders,
+)
 
 # Nodes per report, where results must be reproducible.
 _QUANTUM_NODES = 10
@@ -88,7 +97,7 @@ class _Ceiling:
 class Search:
     """The frontiers and their bookkeeping; the same whoever bounds the nodes, and wherever."""
 
-    def __init__(self, run: Run, attack: bool) -> None:
+    def __init__(self, run: Run, attack: bool, slopes: bool = True) -> None:
         self._run = run
         self._attacks = attack and run.problem.perturbation is not None
         self._tree = run.proof if isinstance(run.proof, ProofTree) else None
@@ -100,6 +109,10 @@ class Search:
         )
         largest = max(map(run.interval.computed_upper, problem.goals))
         self._ceiling = _Ceiling(run.original, largest)
+        # Certificates do not hold its proofs yet.
+        by_slopes = slopes and run.options.certificate is None
+        self._slopes = SlopeSearch(problem, by_slopes, self._known_upper)
+        self._tasks = 0
         # Read at once: a wrong file is an error before the search, not in its midst.
         self._dataset = named_dataset(run.options, run.original.domain)
         self._pool = ProcessPool()
@@ -121,7 +134,7 @@ class Search:
         if ceiling.is_wanted(run.interval.upper) and not deadline.passed:
             self._work(worker, CeilingTask(ceiling.frontier.take(HERE, 1), ceiling.lower))
 
-    def _work(self, worker: SearchWorker, task: Task | CeilingTask) -> None:
+    def _work(self, worker: SearchWorker, task: AnyTask) -> None:
         """Work on roots in this process, and listen to the attack meanwhile."""
 
         def listen() -> None:
@@ -164,7 +177,8 @@ class Search:
     def _worker_here(self, deadline: Deadline) -> SearchWorker:
         run = self._run
         bounders = lp_bounders(self._take_witness, bounds=run.bounds, deadline=deadline)
-        return SearchWorker(run.reduced, run.options, bounders)
+        slopes = QuadraticBounder(run.problem, Numbers(), run.bounds, deadline)
+        return SearchWorker(run.reduced, run.options, bounders, slopes)
 
     def in_processes(self, count: int, deadline: Deadline, batches: bool, required: bool) -> bool:
         """LPs in worker processes, the attack beside them, and batches where they are wanted.
@@ -255,6 +269,7 @@ class Search:
     def _abandon(self, name: int) -> None:
         self._frontier.abandon(name)
         self._ceiling.frontier.abandon(name)
+        self._slopes.frontier.abandon(name)
 
     def _handle(self, name: Any, message: Any, workers: SearchPool) -> None:
         if self._attack is not None and name == self._attack.name:
@@ -283,10 +298,13 @@ class Search:
                 return
             workers.give(name, task)
 
-    def _next_task(
-        self, worker: int, workers: int, whole_piece: bool = False
-    ) -> Task | CeilingTask | None:
+    def _next_task(self, worker: int, workers: int, whole_piece: bool = False) -> AnyTask | None:
         ceiling, frontier = self._ceiling, self._frontier
+        if not whole_piece:
+            lower = self._run.interval.lower
+            slopes = self._slopes.next_task(worker, workers, self._tasks, lower)
+            if slopes is not None:
+                return slopes
         # A fair share while there are few nodes, so that nobody starves.
         share = max(1, min(_MOST_HANDED_OUT, len(frontier) // workers))
         idle = not len(frontier)
@@ -295,6 +313,7 @@ class Search:
             return CeilingTask(ceiling.frontier.take(worker, _MOST_HANDED_OUT), ceiling.lower)
         if idle:
             return None
+        self._tasks += 1
         nodes = (
             frontier.take_piece(worker) if whole_piece else frontier.take(worker, share, workers)
         )
@@ -306,6 +325,8 @@ class Search:
         if in_ceiling:
             self._ceiling.frontier.put_back(name, explored, keeps)
             self._ceiling.update()
+        elif self._slopes.frontier.has(name):
+            self._slopes.put_back(name, explored, keeps)
         else:
             self._frontier.put_back(name, explored, keeps)
         self._run.count_nodes(explored.nodes)
@@ -324,6 +345,13 @@ class Search:
         for target, upper in uppers.items():
             known = min(restore.upper(upper), self._ceiling.upper)
             self._run.interval.offer_upper(target, known, BoundKind.TWIN)
+        for target, upper in self._slopes.uppers().items():
+            self._run.interval.offer_upper(target, restore.upper(upper), BoundKind.QUADRATIC)
+
+    def _known_upper(self, goal: int | None) -> float:
+        """A goal's bound without the search by slopes."""
+        found = self._frontier.uppers(self._run.problem.goals)[goal]
+        return min(found, self._ceiling.upper)
 
     def _take_witness(self, found: WitnessFound) -> None:
         if found.target is None and self._run.problem.perturbation is not None:

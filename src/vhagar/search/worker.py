@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from vhagar.options import Options
@@ -14,6 +14,7 @@ from vhagar.runtime.deadline import NEVER, Deadline
 from vhagar.runtime.pool import Channel
 from vhagar.search.bounders.base import AbstractBounder
 from vhagar.search.bounders.lp import LpBounder
+from vhagar.search.bounders.quadratic import QuadraticBounder
 from vhagar.search.node import Node, Numbers, first_number
 from vhagar.search.node_solver import Explored, NodeSolver, OnBounds, Underway, solver_with
 
@@ -40,6 +41,15 @@ class CeilingTask:
     lower: float
 
 
+@dataclass(frozen=True, eq=False)
+class SlopeTask:
+    """Nodes of the search that branches on slopes."""
+
+    nodes: list[Node]
+    lower: float
+
+
+AnyTask = Task | CeilingTask | SlopeTask
 # Makes the bounder of a problem.
 BounderMaker = Callable[[Reduced], AbstractBounder]
 
@@ -56,25 +66,32 @@ def lp_bounders(
 
 
 class SearchWorker:
-    """Where tasks are worked on: a node solver for each of the two searches."""
+    """Where tasks are worked on: a node solver for each of the three searches.
+
+    `slopes` bounds the nodes of the search by slopes, where there is one.
+    """
 
     def __init__(
         self,
         reduced: Reduced,
         options: Options,
         bounder: BounderMaker,
+        slopes: QuadraticBounder | None = None,
     ) -> None:
-        self._options, self._bounder = options, bounder
+        self._options, self._bounder, self._slopes = options, bounder, slopes
         self._node_solver = self._solver(reduced)
         self._ceiling = reduced.ceiling
         self._confident: NodeSolver | None = None
+        self._slope_solver = None
+        if slopes is not None:
+            self._slope_solver = solver_with(slopes, reduced.problem, options)
 
     def _solver(self, reduced: Reduced) -> NodeSolver:
         return solver_with(self._bounder(reduced), reduced.problem, self._options)
 
     def work(
         self,
-        task: Task | CeilingTask,
+        task: AnyTask,
         most_nodes: int,
         seconds: float = math.inf,
         deadline: Deadline = NEVER,
@@ -85,12 +102,19 @@ class SearchWorker:
         if isinstance(task, Task):
             solver = self._node_solver
             solver.incumbent.update(task.lower, task.ceiling)
-        else:
+        elif isinstance(task, CeilingTask):
             solver = self._ceiling_solver()
             solver.incumbent.update(task.lower)
-        return solver.explore(
+        else:
+            assert self._slope_solver is not None
+            solver = self._slope_solver
+            solver.incumbent.update(task.lower)
+        explored = solver.explore(
             task.nodes, most_nodes, seconds, lambda: deadline.passed, on_bounds, quiet
         )
+        if isinstance(task, SlopeTask) and self._slopes is not None:
+            explored = replace(explored, floors=dict(self._slopes.floors))
+        return explored
 
     def _ceiling_solver(self) -> NodeSolver:
         if self._confident is None:
@@ -124,8 +148,10 @@ def explore(job: WorkerJob, channel: Channel) -> None:
     have to be stopped.
     """
     deadline, first = job.deadline.before(_LAST_WORDS), first_number(job.number)
-    bounders = lp_bounders(channel.send, first, deadline=deadline, plain=job.plain)
-    worker = SearchWorker(job.reduced, job.options, bounders)
+    bounds = BoundsCache()
+    bounders = lp_bounders(channel.send, first, bounds, deadline, job.plain)
+    slopes = QuadraticBounder(job.reduced.problem, Numbers(first), bounds, deadline)
+    worker = SearchWorker(job.reduced, job.options, bounders, slopes)
 
     def tell(so_far: Explored) -> None:
         channel.send(Underway(so_far))

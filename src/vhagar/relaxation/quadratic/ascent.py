@@ -1,0 +1,91 @@
+"""How large the difference can get if every slope is free: a search from inside.
+
+For given slopes the best change of the input is at a corner of its box; for a given change the best
+slopes are 0 or 1, layer by layer. Taking turns, the difference never falls. What is found is no
+pair of inputs, but no bound by slopes alone can be smaller; and where it is found, the multipliers
+of a good bound can be read off.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vhagar.relaxation.quadratic.differences import Differences
+
+Array = NDArray[np.float64]
+# Starts of the ascent, and rounds of each at most.
+_STARTS, _ROUNDS = 12, 60
+
+
+@dataclass(frozen=True, eq=False)
+class Ascent:
+    """The largest difference found; the pairs' changes there, and how the difference depends.
+
+    `changes` are the differences of the pairs' pre-activations, `weights` the derivatives of the
+    lead by what leaves the pairs, and `slopes` by the inputs.
+    """
+
+    value: float
+    changes: Array
+    weights: Array
+    slopes: Array
+
+
+class _Layers:
+    """The differences, layer by layer."""
+
+    def __init__(self, known: Differences) -> None:
+        self.known = known
+        layers = known.layers
+        self.parts = [np.flatnonzero(layers == layer) for layer in np.unique(layers)]
+
+    def best_slopes(self, theta: Array, changes: Array) -> None:
+        """Each slope 0 or 1, the last layer first; in place."""
+        weights = self.known.lead_on_pairs.copy()
+        for part in reversed(self.parts):
+            theta[part] = weights[part] * changes[part] > 0
+            weights += (theta[part] * weights[part]) @ self.known.on_pairs[part]
+
+    def backward(self, theta: Array) -> tuple[Array, Array]:
+        """The derivatives of the lead by what leaves the pairs, and by the inputs."""
+        weights = self.known.lead_on_pairs.copy()
+        for part in reversed(self.parts):
+            weights += (theta[part] * weights[part]) @ self.known.on_pairs[part]
+        return weights, self.known.lead_on_inputs + (theta * weights) @ self.known.on_inputs
+
+    def forward(self, theta: Array, change: Array) -> Array:
+        """The differences of the pre-activations."""
+        found = self.known.on_inputs @ change
+        left = np.zeros(len(found))
+        for part in self.parts:
+            found[part] += self.known.on_pairs[part] @ left
+            left[part] = theta[part] * found[part]
+        return found
+
+
+def ascend(known: Differences, seed: int = 0, starts: int = _STARTS) -> Ascent:
+    """The best of several ascents; the first one starts from slopes of one half."""
+    random = np.random.default_rng(seed)
+    layers = _Layers(known)
+    found = [_climb(layers, np.full(len(known.places), 0.5))]
+    for _ in range(starts - 1):
+        found.append(_climb(layers, random.random(len(known.places))))
+    return max(found, key=lambda ascent: ascent.value)
+
+
+def _climb(layers: _Layers, theta: Array) -> Ascent:
+    known, best = layers.known, -np.inf
+    for _ in range(_ROUNDS):
+        _, slopes = layers.backward(theta)
+        change = known.middle + np.where(slopes > 0, known.radius, -known.radius)
+        changes = layers.forward(theta, change)
+        layers.best_slopes(theta, changes)
+        weights, slopes = layers.backward(theta)
+        value = float(slopes @ change)
+        if not value > best + 1e-9 * abs(value):
+            break
+        best = value
+    return Ascent(value, layers.forward(theta, change), weights, slopes)

@@ -1,0 +1,165 @@
+"""The difference of the copies as a linear function of a few unknown differences.
+
+For an attacked pair, the source's confidence is at most `g(x) - g(x_p)` with `g` the source's score
+minus the target's. Every unit has a *slope* `theta` in [0,1] with `z - z_p = theta (s - s_p)`: 1
+where both copies are on, 0 where both are off or equal, and anything for a *free pair*. With
+`u = x - x_p` and `w_i = z_i - z_p_i` of the free pairs, all other differences are linear in
+`(u, w)`; biases cancel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vhagar.relaxation.hexagon import Hexagons
+from vhagar.relaxation.layerwise import TwinBounds
+from vhagar.relaxation.spectral.slopes import input_change
+
+Array = NDArray[np.float64]
+Index = NDArray[np.int64]
+Mask = NDArray[np.bool_]
+# A ReLU layer and a unit of it.
+Place = tuple[int, int]
+
+_HALF_ULP = 2.0**-53
+# More free pairs, or larger layers times unknowns, take longer than the bound is worth.
+_MOST_PAIRS, _MOST_ENTRIES = 1_500, 20_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class Differences:
+    """`rows` `(pairs + 1, inputs + pairs)`: the free pairs' `s - s_p`, and last `g(x) - g(x_p)`.
+
+    Pairs are in the order of their layers, and depend on those of earlier layers alone. `sizes` are
+    the same sums of products with absolute values: in exact arithmetic the rows differ from these
+    by at most `error` times `sizes`. `u` is within `radius` of `middle`, exactly. `inputs` and
+    `places` say which inputs and which units the unknowns belong to.
+    """
+
+    rows: Array
+    sizes: Array
+    error: float
+    middle: Array
+    radius: Array
+    inputs: Index
+    places: tuple[Place, ...]
+
+    @property
+    def layers(self) -> Index:
+        """The ReLU layer of each pair."""
+        return np.array([layer for layer, _ in self.places], dtype=np.int64)
+
+    @property
+    def on_inputs(self) -> Array:
+        return self.rows[:-1, : len(self.inputs)]
+
+    @property
+    def on_pairs(self) -> Array:
+        return self.rows[:-1, len(self.inputs) :]
+
+    @property
+    def lead_on_inputs(self) -> Array:
+        return self.rows[-1, : len(self.inputs)]
+
+    @property
+    def lead_on_pairs(self) -> Array:
+        return self.rows[-1, len(self.inputs) :]
+
+    def settled(self, slopes: Mapping[Place, bool]) -> Differences:
+        """The same where the slopes of some pairs are 1 (true) or 0: they are no unknowns then."""
+        chosen = [slopes.get(place) for place in self.places]
+        ones = np.flatnonzero([slope is True for slope in chosen])
+        free = np.flatnonzero([slope is None for slope in chosen])
+        if len(free) == len(self.places):
+            return self
+        layers = self.layers[ones]
+        used = len(np.unique(layers))
+        added = used * (len(ones) + 2) + len(ones) + 2
+        return Differences(
+            _substituted(self.rows, len(self.inputs), ones, layers, free),
+            _substituted(self.sizes, len(self.inputs), ones, layers, free),
+            self.error + 2 * added * _HALF_ULP,
+            self.middle,
+            self.radius,
+            self.inputs,
+            tuple(self.places[k] for k in free),
+        )
+
+
+def _substituted(rows: Array, inputs: int, ones: Index, layers: Index, free: Index) -> Array:
+    """The rows with the unknowns of slope 1 replaced by what they are, and those of slope 0 by 0.
+
+    These are sums of products of the entries, so it is right for absolute values as well.
+    """
+    columns = np.concatenate([np.arange(inputs), inputs + free])
+    known = rows[ones][:, columns]
+    for layer in np.unique(layers):
+        own, before = layers == layer, layers < layer
+        if before.any():
+            known[own] += rows[ones[own]][:, inputs + ones[before]] @ known[before]
+    kept = np.concatenate([free, [len(rows) - 1]])
+    found: Array = rows[kept][:, columns] + rows[kept][:, inputs + ones] @ known
+    return found
+
+
+def free_pairs(hexagons: Hexagons) -> Mask:
+    """The units of a layer whose slope can be anything: undecided, and not equal."""
+    free: Mask = ~hexagons.on & ~hexagons.off & ~hexagons.equal
+    return free
+
+
+def differences_of(bounds: TwinBounds, source: int, target: int) -> Differences | None:
+    """The differences over a piece, from what its bounds say of the units; None if too large."""
+    change = input_change(bounds.piece)
+    inputs = np.flatnonzero(np.logical_or(*bounds.piece.changes()))
+    places = tuple(
+        (layer, int(unit))
+        for layer, hexagons in enumerate(bounds.hexagons)
+        for unit in np.flatnonzero(free_pairs(hexagons))
+    )
+    unknowns, size = len(inputs) + len(places), bounds.piece.domain.size
+    largest = max([size, *(stage.out_size for stage in bounds.stages)])
+    if len(places) > _MOST_PAIRS or unknowns * largest > _MOST_ENTRIES:
+        return None
+    start = np.zeros((size, unknowns))
+    start[inputs, np.arange(len(inputs))] = 1.0
+    rows, sizes = (
+        _composed(bounds, start, len(inputs), absolute, source, target)
+        for absolute in (False, True)
+    )
+    if not (np.isfinite(rows).all() and np.isfinite(sizes).all()):
+        return None
+    terms = [layer.fan_in + 3 for stage in bounds.stages for layer in stage.layers]
+    return Differences(
+        rows,
+        sizes,
+        2 * (sum(terms) + 8) * _HALF_ULP,
+        change.middle[inputs],
+        change.radius[inputs],
+        inputs,
+        places,
+    )
+
+
+def _composed(
+    bounds: TwinBounds, current: Array, inputs: int, absolute: bool, source: int, target: int
+) -> Array:
+    """The rows, or the same sums of products with absolute values."""
+    found, next_unknown = [], inputs
+    for k, stage in enumerate(bounds.stages):
+        for layer in stage.layers:
+            current = (layer.absolute if absolute else layer).times(current.T).T
+        if k == len(bounds.hexagons):
+            break
+        hexagons = bounds.hexagons[k]
+        free = np.flatnonzero(free_pairs(hexagons))
+        found.append(current[free])
+        current = np.where(hexagons.on[:, None], current, 0.0)
+        current[free, next_unknown + np.arange(len(free))] = 1.0
+        next_unknown += len(free)
+    sign = 1.0 if absolute else -1.0
+    return np.vstack([*found, current[source] + sign * current[target]])

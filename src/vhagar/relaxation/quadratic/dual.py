@@ -1,0 +1,109 @@
+"""The bound that multipliers of quadratic facts give, in float64, and its gradient.
+
+For every pair of inputs, with `s_i` short for the difference of pair i's pre-activations,
+
+    w_i (s_i - w_i) >= 0                       a ReLU's slope is between 0 and 1: multiplier T_i
+    radius_k^2 - (u_k - middle_k)^2 >= 0       the box of the input's change: multiplier D_k
+
+Added up with multipliers, the lead's change is at most a concave quadratic function, if a matrix
+`M` is positive definite, and then at most its maximum (M. Fazlyab et al., "Efficient and Accurate
+Estimation of Lipschitz Constants for Deep Neural Networks", 2019, with the facts about the box
+added). `D` is diagonal, so `u` is eliminated first: what is factorised has the order of the pairs.
+
+The derivative by a multiplier is the value of its fact at the maximiser.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import blas, lapack
+
+from vhagar.relaxation.quadratic.differences import Differences
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Multipliers:
+    """`slopes` is T, one for each free pair; `box` is D, one for each input; all are positive."""
+
+    slopes: Array
+    box: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """The bound of some multipliers, rounded, and what the facts say at the quadratic's maximiser.
+
+    `slope_facts` and `box_facts` are the values of the facts there: the gradient. `probed_slopes`
+    and `probed_box` estimate the gradient of the logarithm of the matrix's determinant.
+    """
+
+    value: float
+    slope_facts: Array
+    box_facts: Array
+    probed_slopes: Array
+    probed_box: Array
+
+
+def evaluate(
+    known: Differences, multipliers: Multipliers, probes: Array | None = None
+) -> Evaluation | None:
+    """The bound of the multipliers; None where the matrix is not positive definite.
+
+    The columns of `probes` `(pairs, probes)` are random signs. With `M = L L'` and a column p, the
+    mean of `y y'` for `y = L'^-1 p` is the inverse of `M`, so that the mean of `y' dM y` is the
+    derivative of `log det M`. They share the factorisation and cost next to nothing.
+    """
+    with np.errstate(all="ignore"):  # what is not finite is no bound
+        return _evaluated(known, multipliers.slopes, multipliers.box, probes)
+
+
+def _evaluated(
+    known: Differences, slopes: Array, box: Array, probes: Array | None
+) -> Evaluation | None:
+    on_inputs, on_pairs = known.on_inputs, known.on_pairs
+    shift = known.lead_on_inputs / (2 * box)
+    at = known.middle + shift
+    right = known.lead_on_pairs + slopes * (on_inputs @ at)
+    constant = known.lead_on_inputs @ (known.middle + shift / 2) + box @ known.radius**2
+    factor = _factor(on_inputs, on_pairs, slopes, box)
+    if factor is None:
+        return None
+    pairs = np.zeros((len(slopes), 1))
+    if len(slopes):
+        pairs[:, 0] = lapack.dpotrs(factor, right, lower=1)[0] / 2
+        if probes is not None:
+            pairs = np.column_stack([pairs, lapack.dtrtrs(factor, probes, lower=1, trans=1)[0]])
+    value = float(constant + right @ pairs[:, 0] / 2)
+    if not np.isfinite(value):
+        return None
+    moved = (on_inputs.T @ (slopes[:, None] * pairs)) / (2 * box)[:, None]
+    moved[:, 0] += shift
+    changes = on_inputs @ moved + on_pairs @ pairs
+    changes[:, 0] += on_inputs @ known.middle
+    slope_facts, squares = pairs * (changes - pairs), moved**2
+    return Evaluation(
+        value,
+        slope_facts[:, 0],
+        known.radius**2 - squares[:, 0],
+        -slope_facts[:, 1:].sum(axis=1) / max(1, pairs.shape[1] - 1),
+        squares[:, 1:].sum(axis=1) / max(1, pairs.shape[1] - 1),
+    )
+
+
+def _factor(on_inputs: Array, on_pairs: Array, slopes: Array, box: Array) -> Array | None:
+    """The Cholesky factor of M with the inputs eliminated; only its lower triangle counts."""
+    if not len(slopes):
+        return np.zeros((0, 0))
+    half = slopes / 2
+    scaled = on_inputs * half[:, None] / np.sqrt(box)
+    # The transpose is in Fortran's order, as BLAS takes it without a copy.
+    squares = blas.dsyrk(-1.0, scaled.T, trans=1, lower=1) if scaled.size else 0.0
+    matrix = squares - half[:, None] * on_pairs
+    matrix[np.diag_indices(len(slopes))] += slopes
+    factor, info = lapack.dpotrf(np.asfortranarray(matrix), lower=1, overwrite_a=1)
+    return factor if info == 0 else None

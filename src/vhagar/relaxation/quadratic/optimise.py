@@ -1,0 +1,171 @@
+"""Good multipliers: where the ascent ends, and Adam's steps on their logarithms from there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vhagar.relaxation.quadratic.ascent import Ascent
+from vhagar.relaxation.quadratic.differences import Differences
+from vhagar.relaxation.quadratic.dual import Evaluation, Multipliers, evaluate
+
+Array = NDArray[np.float64]
+
+# Of a layer's mean, added to what the ascent says of each pair or input.
+_SMOOTHING = 1.0
+# Lower layers' multipliers grow by powers of this until the matrix is positive definite.
+_GROWTH, _MOST_GROWTHS = 1.2, 80
+# Adam's decay rates.
+_MOMENTUM, _SQUARES = 0.9, 0.99
+# A step may make the bound worse by this factor; one that makes it still worse is halved.
+_WORSE, _MOST_HALVINGS = 1.1, 12
+# Random vectors for the gradient of the determinant.
+_PROBES = 4
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """So many steps on the logarithms, of a first and a last length.
+
+    The barrier is the logarithm of the matrix's determinant, times a first and a last share of the
+    bound for each pair: without it the steps soon end at the boundary, where the matrix is
+    singular.
+    """
+
+    steps: int
+    lengths: tuple[float, float]
+    barriers: tuple[float, float]
+
+    def at(self, step: int) -> tuple[float, float]:
+        """The length and the barrier's share at a step."""
+        done = (step + 1) / self.steps
+        return _between(*self.lengths, done), _between(*self.barriers, done)
+
+
+def _between(first: float, last: float, done: float) -> float:
+    """Geometrically, from the first number to the last."""
+    return float(first * (last / first) ** done)
+
+
+def starting_multipliers(known: Differences, ascent: Ascent) -> Multipliers | None:
+    """Multipliers for which complementarity nearly holds at the ascent's end.
+
+    There `T_i = |derivative by w_i| / |s_i|` and `D_k = |derivative by u_k| / (2 radius_k)`. None
+    where no matrix of that kind is positive definite.
+    """
+    layers = known.layers
+    weights = _smoothed(ascent.weights, layers) / _smoothed(ascent.changes, layers)
+    inputs = np.zeros(len(known.inputs), dtype=np.int64)
+    box = _smoothed(ascent.slopes, inputs) / (2 * np.maximum(known.radius, 1e-100))
+    depth = layers.max(initial=0) + 1 - layers
+    growth = np.ones(1)
+    for _ in range(_MOST_GROWTHS):
+        found = Multipliers(weights * growth ** (depth - 1), box * growth ** (depth.max(initial=1)))
+        if evaluate(known, found) is not None:
+            return found
+        growth = growth * _GROWTH
+    return None
+
+
+def _smoothed(values: Array, layers: NDArray[np.int64]) -> Array:
+    """Absolute values, each with a part of its layer's mean added; never 0."""
+    found = abs(values)
+    for layer in np.unique(layers):
+        own = layers == layer
+        mean = float(found[own].mean())
+        found[own] += _SMOOTHING * mean if mean > 0 else 1.0
+    return found
+
+
+def improve(
+    known: Differences,
+    start: Multipliers,
+    schedule: Schedule,
+    should_stop: Callable[[], bool] = lambda: False,
+    enough: float = 0.0,
+) -> tuple[Multipliers, Evaluation] | None:
+    """The best multipliers on the way; None where the start is no good.
+
+    Nothing more is tried once the bound is at most `enough`.
+    """
+    pairs = len(known.places)
+    if not pairs:
+        start, schedule = _without_pairs(known), replace(schedule, steps=0)
+    random = np.random.default_rng(pairs)
+
+    def tried(multipliers: Multipliers) -> Evaluation | None:
+        probes = random.choice([-1.0, 1.0], (pairs, _PROBES))
+        return evaluate(known, multipliers, probes)
+
+    found = tried(start)
+    if found is None:
+        return None
+    best = current = (start, found)
+    adam = _Adam(pairs + len(known.inputs))
+    for step in range(schedule.steps):
+        if best[1].value <= enough or should_stop():
+            break
+        length, share = schedule.at(step)
+        barrier = share * abs(best[1].value) / max(1, pairs)
+        move = length * adam.direction(_gradient(*current, barrier))
+        for _ in range(_MOST_HALVINGS):
+            multipliers = _moved(current[0], move)
+            evaluation = tried(multipliers)
+            if evaluation is not None and _is_acceptable(evaluation.value, current[1].value):
+                current = (multipliers, evaluation)
+                break
+            move = move / 2
+            adam.slow_down()
+        if current[1].value < best[1].value:
+            best = current
+    return best
+
+
+def _without_pairs(known: Differences) -> Multipliers:
+    """The best multipliers where the lead's change depends on the inputs alone."""
+    box = abs(known.lead_on_inputs) / (2 * np.maximum(known.radius, 1e-100))
+    least = 1e-12 * box.max(initial=0.0) + 1e-50
+    return Multipliers(np.zeros(0), np.maximum(box, least))
+
+
+def _is_acceptable(value: float, before: float) -> bool:
+    return value < before + (_WORSE - 1) * abs(before)
+
+
+class _Adam:
+    """Means of gradients and of their squares."""
+
+    def __init__(self, size: int) -> None:
+        self._mean, self._square, self._count = np.zeros(size), np.zeros(size), 0
+
+    def direction(self, gradient: Array) -> Array:
+        self._count += 1
+        self._mean = _MOMENTUM * self._mean + (1 - _MOMENTUM) * gradient
+        self._square = _SQUARES * self._square + (1 - _SQUARES) * gradient**2
+        scale = np.sqrt(self._square / (1 - _SQUARES**self._count)) + 1e-300
+        found: Array = self._mean / ((1 - _MOMENTUM**self._count) * scale)
+        return found
+
+    def slow_down(self) -> None:
+        """A step was too long."""
+        self._mean = self._mean / 2
+
+
+def _moved(multipliers: Multipliers, move: Array) -> Multipliers:
+    """A step down, on the logarithms."""
+    pairs = len(multipliers.slopes)
+    factors = np.exp(-move)
+    return Multipliers(multipliers.slopes * factors[:pairs], multipliers.box * factors[pairs:])
+
+
+def _gradient(multipliers: Multipliers, found: Evaluation, barrier: float) -> Array:
+    """Of the bound minus the barrier, by the logarithms."""
+    return np.concatenate(
+        [
+            multipliers.slopes * (found.slope_facts - barrier * found.probed_slopes),
+            multipliers.box * (found.box_facts - barrier * found.probed_box),
+        ]
+    )

@@ -1,0 +1,135 @@
+"""The search by slopes alone: never below the optimum, and as low as slopes can lead."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from vhagar import Bab, Problem, verify
+from vhagar.options import Options
+from vhagar.reduction import LINEAR_REDUCTIONS
+from vhagar.reduction.base import reduce_problem
+from vhagar.relaxation.proof import ProofKind
+from vhagar.search.bounders.quadratic import QuadraticBounder
+from vhagar.search.frontier import Frontier
+from vhagar.search.incumbent import Incumbent
+from vhagar.search.node import Node, Numbers, Region
+from vhagar.search.node_solver import solver_with
+from vhagar.search.slope_search import SlopeSearch
+
+from ...marks import campaign_from
+from ...oracle.cases import Case
+from ...oracle.exact import exact_optimum
+
+ALWAYS = 24
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "case" in metafunc.fixturenames:
+        count = metafunc.config.getoption("--oracle-cases")
+        cases = [Case(number) for number in range(count)]
+        cases += [Case(number, branched=True) for number in range(count // 4)]
+        marked = [
+            pytest.param(case, marks=campaign_from(ALWAYS // (4 if case.branched else 1), number))
+            for case in cases
+            for number in [case.number]
+        ]
+        metafunc.parametrize("case", marked, ids=str)
+
+
+def searched(problem: Problem, target: int, root: int, nodes: int) -> tuple[float, float]:
+    """The bound of a tree of slopes after so many nodes, and what slopes can reach at least."""
+    bounder = QuadraticBounder(problem, Numbers())
+    solver = solver_with(bounder, problem, Options(relative_gap=0.0))
+    frontier = Frontier([Node(Region(target, root), math.inf, 0)])
+    explored = solver.explore(frontier.take(0, 1), nodes)
+    frontier.put_back(0, explored)
+    return frontier.uppers([target])[target], bounder.floors[target]
+
+
+def test_the_slopes_alone_hold_the_optimum(case: Case) -> None:
+    given = case.problem()
+    problem = reduce_problem(given, LINEAR_REDUCTIONS).problem
+    for target, truth in exact_optimum(given).items():
+        assert target is not None
+        for nodes in (1, 24):
+            found = [searched(problem, target, root, nodes) for root in range(len(problem.pieces))]
+            upper = max(upper for upper, _ in found)
+            assert truth.low <= Fraction(upper)
+
+
+def test_all_slopes_decided_leave_what_slopes_can_reach() -> None:
+    problem = Case(8).problem()
+    (target, *_) = problem.targets
+    first, floor = searched(problem, target, 0, 1)
+    last, _ = searched(problem, target, 0, 2000)
+    assert floor <= last * (1 + 1e-9)
+    assert last <= first
+    assert last <= floor * (1 + 2e-3) + 1e-9
+
+
+def test_a_bound_comes_with_all_numbers_of_its_proof() -> None:
+    problem = Case(8).problem()
+    (target, *_) = problem.targets
+    bounder = QuadraticBounder(problem, Numbers())
+    incumbent = Incumbent(problem, Options())
+    node = Node(Region(target, 0), math.inf, 0)
+    for _ in range(3):
+        (bound,) = bounder.bound([node], incumbent)
+        assert bound.proof is not None
+        assert bound.proof.kind is ProofKind.QUADRATIC
+        numbers = bound.proof.numbers()
+        pairs = sum(int((~h.on & ~h.off & ~h.equal).sum()) for h in bound.proof.bounds.hexagons)
+        assert len(numbers) == pairs + problem.domain.size
+        assert (numbers[:pairs] > 0).sum() == pairs - len(node.decisions)
+        (branched,) = bounder.branch([(replace(node, upper=bound.upper), bound)], incumbent)
+        if not branched.children:
+            break
+        node = branched.children[1]
+
+
+def test_no_target_no_bound() -> None:
+    problem = Case(8).problem().without_perturbation()
+    bounder = QuadraticBounder(problem, Numbers())
+    incumbent = Incumbent(problem, Options())
+    node = Node(Region(None, 0), 5.0, 0)
+    (bound,) = bounder.bound([node], incumbent)
+    assert (bound.upper, bound.proof) == (5.0, None)
+
+
+def test_goals_that_others_bound_better_are_given_up() -> None:
+    problem = Case(8).problem()
+    known = dict.fromkeys(problem.targets, 10.0)
+    search = SlopeSearch(problem, True, lambda goal: known[goal])
+    task = search.next_task(0, 1, others=1, lower=0.0)
+    assert task is not None
+    (node, *_) = task.nodes
+    solver = solver_with(QuadraticBounder(problem, Numbers()), problem, Options())
+    explored = solver.explore(task.nodes, 1)
+    search.put_back(0, replace(explored, floors={node.region.target: 9.999}), keeps=False)
+    known[node.region.target] = 9.9
+    while (task := search.next_task(1, 1, others=10**6, lower=0.0)) is not None:
+        assert node.region.target not in {taken.region.target for taken in task.nodes}
+    assert search.uppers()[node.region.target] <= 10.0
+
+
+def test_without_a_perturbation_or_a_wish_there_is_no_such_search() -> None:
+    problem = Case(8).problem()
+    search = SlopeSearch(problem, False, lambda goal: 1.0)
+    assert search.next_task(0, 1, others=100, lower=0.0) is None
+    assert search.uppers() == {}
+
+
+def test_the_two_searches_together_are_no_worse_than_the_slopes() -> None:
+    problem = Case(8).problem()
+    result = verify(problem, engine=Bab(), workers=0, timeout=20)
+    uppers = [
+        max(searched(problem, target, root, 30)[0] for root in range(len(problem.pieces)))
+        for target in problem.targets
+    ]
+    assert result.upper <= max(uppers) * (1 + 1e-3) + 1e-9
+    assert np.isfinite(result.upper)
