@@ -18,7 +18,7 @@ _KEPT = {
     ],
     "vhagar.relaxation.pair_hulls": ["tests/relaxation/test_pair_hulls.py"],
     "vhagar.search.proof_tree": ["tests/search/test_proof_tree.py"],
-    "vhagar.sweep.store": ["tests/sweep/test_store.py", "tests/sweep/test_edited_stores.py"],
+    "vhagar.sweep.store": ["tests/sweep/test_store.py"],
 }
 
 

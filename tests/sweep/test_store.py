@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import sqlite3
 import subprocess
@@ -23,7 +24,7 @@ from vhagar.sweep.rows import suggestion_of_row, witness_of_row
 from vhagar.sweep.runner import open_study
 from vhagar.sweep.snapshot import Ending, GoalBounds, Snapshot
 from vhagar.sweep.store import Store
-from vhagar.sweep.study import Study
+from vhagar.sweep.study import Study, load_models
 
 from .conftest import small_network
 
@@ -304,3 +305,163 @@ def test_seconds_are_those_of_the_history(store: Store) -> None:
     assert seconds == [0.0, 2.0, 5.0, 5.0, 8.0, 8.0]
     (row,) = [row for row in store.rows("problems") if row["id"] == number]
     assert row["seconds"] == seconds[-1]
+
+
+def _problem(store: Store, number: int = 1) -> sqlite3.Row:
+    (row,) = [row for row in store.rows("problems") if row["id"] == number]
+    return row
+
+
+def test_a_closed_store_answers_nothing(store: Store) -> None:
+    with store as entered:
+        assert entered is store
+    with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+        store.counts()
+
+
+def test_a_study_that_is_written_again_keeps_what_is_known(
+    store: Store, pairs: Study, tmp_path: Path
+) -> None:
+    store.improve(1, _bounds(2.0, 8.0))
+    before = store.rows("networks")
+    (model,) = load_models(pairs)
+    renamed = replace(model, network=replace(model.network, name="another name"))
+    asked = [question for _, question in store.problems()]
+    store.write_study(pairs, [renamed], asked[::-1])
+    assert store.interval(1) == (2.0, 8.0)
+    assert [tuple(row) for row in store.rows("networks")] == [tuple(row) for row in before]
+    # The same problems, in the order in which they are asked now.
+    assert [number for number, _ in store.problems()] == list(range(12, 0, -1))
+    claimed = store.claim()
+    assert claimed is not None
+    assert claimed.number == 12
+
+
+def test_what_a_run_did_bears_its_number(store: Store, tmp_path: Path) -> None:
+    (first,) = store.rows("runs")
+    assert first["ended"] is None
+    assert json.loads(first["settings"]) == {}
+    assert first["owner"] == store.owner
+    assert abs(first["started"] - time.time()) < 600
+    other = Store(store.path)
+    other.begin_run({"jobs": 3})
+    assert [row["id"] for row in store.rows("runs")] == [1, 2]
+    assert json.loads(store.rows("runs")[1]["settings"]) == {"jobs": 3}
+    other.improve(1, _bounds(0.0, 9.0))
+    store.improve(1, _bounds(0.0, 8.0))
+    assert [row["run"] for row in store.rows("events", 1)] == [2, 1]
+    other.fail(3, "it cannot be read")
+    assert (_problem(store, 3)["run"], _problem(store, 3)["status"]) == (2, "failed")
+    assert json.loads(_problem(store, 3)["notes"]) == ["it cannot be read"]
+    store.finish(2, _bounds(0.0, 1.0), Ending(Status.CLOSED, 1.0, 1, "bab"), None)
+    assert _problem(store, 2)["run"] == 1
+
+
+def test_a_run_that_ends_gives_back_what_is_its_own(store: Store) -> None:
+    other = Store(store.path)
+    other.begin_run({})
+    mine, theirs = store.claim(), other.claim()
+    assert mine is not None
+    assert theirs is not None
+    store.end_run()
+    assert store.rows("runs")[0]["ended"] is not None
+    assert store.rows("runs")[1]["ended"] is None
+    row = _problem(store, mine.number)
+    assert (row["owner"], row["lease"]) == (None, None)
+    assert _problem(store, theirs.number)["owner"] == other.owner
+    again = other.claim()
+    assert again is not None
+    assert again.number == mine.number
+
+
+def test_a_claim_holds_until_its_lease_and_is_renewed(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [1000.0]
+    monkeypatch.setattr(store_module.time, "time", lambda: now[0])
+    assert store_module.LEASE == 15.0  # five renewals of three seconds
+    other = Store(store.path)
+    other.begin_run({})
+    claimed, theirs = store.claim(), other.claim()
+    assert claimed is not None
+    assert theirs is not None
+    assert (claimed.number, theirs.number) == (1, 2)
+    assert _problem(store)["lease"] == 1015.0
+    now[0] = 1014.9
+    store.renew_claims()
+    assert _problem(store, 1)["lease"] == 1029.9
+    assert _problem(store, 2)["lease"] == 1015.0
+    now[0] = 1015.0  # it has just run out
+    third = store.claim()
+    assert third is not None
+    assert third.number == 2
+    now[0] = 1029.8
+    fourth = other.claim()
+    assert fourth is not None
+    assert fourth.number == 3
+
+
+def test_only_the_owner_gives_a_problem_back(store: Store) -> None:
+    other = Store(store.path)
+    other.begin_run({})
+    assert store.claim() is not None
+    other.release(1, "not mine")
+    assert _problem(store)["owner"] == store.owner
+    store.release(1, "the sweep ended")
+    assert (_problem(store)["owner"], _problem(store)["lease"]) == (None, None)
+    events = [(row["what"], row["note"]) for row in store.rows("events", 1)]
+    assert events == [
+        ("started", ""),
+        ("released", "not mine"),
+        ("released", "the sweep ended"),
+    ]
+
+
+def test_losses_are_counted_and_the_problem_is_free_again(store: Store) -> None:
+    assert store.claim() is not None
+    store.lose(1, "it fell over")
+    row = _problem(store)
+    assert (row["losses"], row["owner"], row["status"]) == (1, None, "open")
+    assert store.rows("events", 1)[-1]["note"] == "it fell over"
+    for _ in range(2):
+        store.claim()
+        store.lose(1, "it fell over again")
+    (note,) = json.loads(_problem(store)["notes"])
+    assert note == "its worker was lost 3 times; the last time: it fell over again"
+    assert (_problem(store)["owner"], _problem(store)["losses"]) == (None, 3)
+
+
+def test_an_ending_is_written_down(store: Store) -> None:
+    ending = Ending(Status.TIMEOUT, 5.0, 10, "bab", ("a note",), "proof.cert")
+    store.claim()
+    store.finish(1, _bounds(2.0, 8.0), ending, budget=5.0)
+    row = _problem(store)
+    assert (row["status"], row["budget"], row["engine"]) == ("timeout", 5.0, "bab")
+    assert (row["nodes"], row["certificate"], row["owner"]) == (10, "proof.cert", None)
+    assert json.loads(row["notes"]) == ["a note"]
+    assert store.reopen(None) == 1
+    store.finish(1, _bounds(2.0, 7.0), replace(ending, nodes=5), budget=None)
+    assert (_problem(store)["nodes"], _problem(store)["budget"]) == (15, float("inf"))
+    assert store.rows("events", 1)[-1]["note"] == Status.TIMEOUT.value
+    # Nobody has more time than without a limit.
+    assert store.reopen(None) == 0
+
+
+def test_a_store_says_what_it_is(store: Store, pairs: Study) -> None:
+    assert store.study() == pairs
+    assert abs(store.created - time.time()) < 600
+    assert repr(store) == f"<Store {store.path}>"
+    assert store.counts() == {"open": 12}
+    store.improve(2, _bounds(0.0, 4.0, target=None if _goals(store, 2) == [None] else 1))
+    assert len(store.intervals()) == 12
+    assert {number for number, _ in store.problems()} == set(range(1, 13))
+    assert [row["problem"] for row in store.rows("events", 3)] == []
+
+
+def _goals(store: Store, number: int) -> list[int | None]:
+    return [row["target"] for row in store.rows("goals", number)]
+
+
+def test_a_store_without_a_study_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match="holds no study"):
+        Store(tmp_path / "empty.db", create=True).study()
