@@ -21,6 +21,13 @@ _KEPT = {
     "vhagar.sweep.store": ["tests/sweep/test_store.py"],
 }
 
+# Measured in full: all survivors are known, and a sample is taken in every run of everything.
+MEASURED = (
+    "vhagar.result.interval_keeper",
+    "vhagar.relaxation.pair_hulls",
+    "vhagar.sweep.store",
+)
+
 
 def modules() -> dict[str, list[str]]:
     """Every module that is mutated, with its tests."""

@@ -431,6 +431,15 @@ def test_losses_are_counted_and_the_problem_is_free_again(store: Store) -> None:
     assert (_problem(store)["owner"], _problem(store)["losses"]) == (None, 3)
 
 
+def test_a_failed_problem_belongs_to_nobody(store: Store) -> None:
+    assert store.claim() is not None
+    store.fail(1, "it cannot be read")
+    row = _problem(store)
+    assert (row["owner"], row["lease"], row["status"]) == (None, None, "failed")
+    last = store.rows("events", 1)[-1]
+    assert (last["what"], last["note"]) == ("failed", "it cannot be read")
+
+
 def test_an_ending_is_written_down(store: Store) -> None:
     ending = Ending(Status.TIMEOUT, 5.0, 10, "bab", ("a note",), "proof.cert")
     store.claim()
