@@ -77,6 +77,8 @@ def _check_script(words: Sequence[str], monkeypatch: pytest.MonkeyPatch) -> None
     """`python FILE` or `python -m MODULE`: run it up to its arguments, if it takes any."""
     module = words[1] if words[0] == "-m" else None
     path = ROOT / (Path(*module.split(".")).with_suffix(".py") if module else words[0])
+    if module and path.with_suffix("").is_dir():
+        module, path = f"{module}.__main__", path.with_suffix("") / "__main__.py"
     assert path.is_file()
     if "argparse" not in path.read_text():
         assert len(words) == (2 if module else 1)
