@@ -13,11 +13,13 @@ from numpy.typing import NDArray
 from vhagar_check.container import Block, split_json, unpack
 from vhagar_check.errors import Rejected
 from vhagar_check.layers import Floats
-from vhagar_check.proofs import CONTRADICTION, EMPTY, MULTIPLIERS, SPECTRAL, Prover
+from vhagar_check.proofs import CONTRADICTION, MULTIPLIERS, QUADRATIC, SPECTRAL, Prover
+from vhagar_check.quadratic import QuadraticProver
 from vhagar_check.regions import Region, Regions
 from vhagar_check.spectral import SpectralRegion
 from vhagar_check.spectral_prover import SpectralProver
 from vhagar_check.statement import Statement
+from vhagar_check.tree import Root
 
 # Processes are started for more bytes of proofs than this, or for more neurons to bound in all
 # regions together: otherwise starting them takes longer than the proofs.
@@ -156,18 +158,46 @@ class Evaluator:
         about, data = split_json(raw)
         tree, nodes, kinds = self._named(about, data, region.piece_number)
         root, count = self._statement.tree.roots[tree], len(nodes)
-        width = region.width(self._statement.network.classes, root.target is not None)
-        if (kinds > EMPTY).any():
+        if (kinds > QUADRATIC).any():
             raise Rejected("a proof is for a node that there is not, or of an unknown kind")
-        given = int(((kinds == MULTIPLIERS) | (kinds == CONTRADICTION)).sum())
-        if len(data) != 5 * count + 8 * given * width:
-            raise Rejected("a block of proofs has the wrong length")
-        vectors = np.frombuffer(data, "<f8", given * width, 5 * count).reshape(given, width)
+        if root.slopes and (kinds != QUADRATIC).any():
+            raise Rejected("a node that is split by slopes has a proof about pairs of inputs")
+        vectors, quadratic = self._vectors(region, root, kinds, data[5 * count :])
         decisions = []
         for node in nodes.tolist():
             of_tree, span, decided = self._statement.tree.case(node)
             if of_tree != tree or span != region.bounds.piece.span:
                 raise Rejected("a proof is for a node of another tree or another part of a piece")
             decisions.append(decided)
-        prover = Prover(region, self._statement.question(root))
-        return nodes, prover.values(kinds, vectors, decisions)
+        question = self._statement.question(root)
+        found = Prover(region, question).values(kinds, vectors, decisions)
+        if len(quadratic):
+            if root.target is None:
+                raise Rejected("a quadratic proof is for a tree without a target")
+            judge = QuadraticProver(region, question.source, root.target, question.claim)
+            for k, vector in zip(np.flatnonzero(kinds == QUADRATIC), quadratic, strict=True):
+                found[k] = judge.value(vector, decisions[k])
+        return nodes, found
+
+    def _vectors(
+        self, region: Region, root: Root, kinds: NDArray[np.uint8], data: bytes
+    ) -> tuple[Floats, Floats]:
+        """The numbers of the proofs by multipliers, and of those that are quadratic."""
+        plain = region.width(self._statement.network.classes, root.target is not None)
+        other = QuadraticProver.width(region)
+        widths = {MULTIPLIERS: plain, CONTRADICTION: plain, QUADRATIC: other}
+        lengths = [widths.get(kind, 0) for kind in kinds.tolist()]
+        if len(data) != 8 * sum(lengths):
+            raise Rejected("a block of proofs has the wrong length")
+        numbers, place = np.frombuffer(data, "<f8").astype(np.float64), 0
+        vectors: list[Floats] = []
+        quadratic: list[Floats] = []
+        for kind, length in zip(kinds.tolist(), lengths, strict=True):
+            if kind in widths:
+                found = quadratic if kind == QUADRATIC else vectors
+                found.append(numbers[place : place + length])
+            place += length
+        return (
+            np.array(vectors).reshape(len(vectors), plain),
+            np.array(quadratic).reshape(len(quadratic), other),
+        )

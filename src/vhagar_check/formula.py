@@ -46,6 +46,7 @@ class Decisions:
 
     signs: Signs = field(default_factory=dict)
     sides: dict[int, int] = field(default_factory=dict)
+    slopes: dict[tuple[int, int], bool] = field(default_factory=dict)
 
 
 class Bounds:

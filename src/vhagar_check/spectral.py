@@ -120,20 +120,26 @@ def _change(piece: Piece, pixels: Any, with_middle: Any) -> Change:
     moving = piece.rises | piece.falls
     if moving[np.setdiff1d(np.arange(size), chosen)].any():
         raise Rejected("a spectral proof leaves out a pixel that changes")
+    low, high = change_box(piece, chosen)
+    middle = (low + high) / 2 if with_middle else np.zeros(size)
+    radius = np.maximum(high - middle, middle - low) * (1 + 4 * HALF_ULP) + TINY
+    largest = np.maximum(abs(low), abs(high))
+    return Change(chosen, radius[chosen], middle if with_middle else None, largest)
+
+
+def change_box(piece: Piece, pixels: Indices) -> Box:
+    """Bounds `(size,)` on `x - x_p`: supports in the direction of some pixels; 0 for others."""
+    size = piece.domain.size
     low, high = np.zeros(size), np.zeros(size)
     step = max(1, _BATCH_ENTRIES // size)
-    for begin in range(0, len(chosen), step):
-        some = chosen[begin : begin + step]
+    for begin in range(0, len(pixels), step):
+        some = pixels[begin : begin + step]
         unit = np.zeros((len(some), size))
         unit[np.arange(len(some)), some] = 1.0
         high[some] = piece.support(unit, -unit)
         low[some] = -piece.support(-unit, unit)
     low = np.where(piece.rises, low, np.maximum(low, 0.0))
-    high = np.where(piece.falls, high, np.minimum(high, 0.0))
-    middle = (low + high) / 2 if with_middle else np.zeros(size)
-    radius = np.maximum(high - middle, middle - low) * (1 + 4 * HALF_ULP) + TINY
-    largest = np.maximum(abs(low), abs(high))
-    return Change(chosen, radius[chosen], middle if with_middle else None, largest)
+    return low, np.where(piece.falls, high, np.minimum(high, 0.0))
 
 
 def _check_status(network: Network, piece: Piece, status: Status) -> None:

@@ -84,7 +84,10 @@ class Statement:
         self._read_problem(head["problem"], *maps)
         self._read_claims(head["claims"])
         self.witnesses = head["witnesses"]
-        roots = [Root(_goal(item["target"]), _goal(item["piece"])) for item in head["trees"]]
+        roots = [
+            Root(_goal(item["target"]), _goal(item["piece"]), _flag(item.get("slopes", False)))
+            for item in head["trees"]
+        ]
         self._check_roots(roots)
         if len(records) % RECORD.itemsize:
             raise Rejected("the tree is cut off")
@@ -184,9 +187,18 @@ class Statement:
         uppers: dict[int | None, float] = {}
         for goal in self.goals:
             numbers = [None] if goal is None else range(len(self.pieces))
-            each = [by_root.get(Root(goal, number), math.inf) for number in numbers]
+            each = [
+                min(by_root.get(Root(goal, number, slopes), math.inf) for slopes in (False, True))
+                for number in numbers
+            ]
             uppers[goal] = max(min(max(each), ceiling), 0.0)
         return uppers
+
+
+def _flag(value: Any) -> bool:
+    if type(value) is not bool:
+        raise Rejected("a tree does not say plainly whether it is split by slopes")
+    return value
 
 
 def _goal(value: Any) -> int | None:

@@ -26,7 +26,7 @@ RECORD = np.dtype(
         ("at", "<f8"),
     ]
 )
-_DECISION, _SPLIT = 0, 1
+_DECISION, _SPLIT, _SLOPE = 0, 1, 2
 _PIXELS = -1
 # Each proof costs a walk up to its root. Deeper trees are not met; forged ones would take for ever.
 _DEEPEST = 4096
@@ -34,10 +34,14 @@ _DEEPEST = 4096
 
 @dataclass(frozen=True)
 class Root:
-    """A whole piece and a target; without both, any input and the confidence alone."""
+    """A whole piece and a target; without both, any input and the confidence alone.
+
+    With `slopes` the tree is split by slopes, and bounds the difference of the copies alone.
+    """
 
     target: int | None
     piece: int | None
+    slopes: bool = False
 
 
 class Tree:
@@ -82,13 +86,15 @@ class Tree:
 
     def _check_steps(self, network: Network) -> None:
         records = self._records
-        if ((records["kind"] > _SPLIT) | (records["copy"] > 1)).any():
+        if ((records["kind"] > _SLOPE) | (records["copy"] > 1)).any():
             raise Rejected("a step of the tree is of an unknown kind")
-        decisions = records[records["kind"] == _DECISION]
+        decisions = records[records["kind"] != _SPLIT]
         sizes = np.array([*network.relu_sizes_and_classes[:-1], self._pieces[0].domain.size])
         layers = decisions["layer"]
         if ((layers < _PIXELS) | (layers >= len(sizes) - 1)).any():
             raise Rejected("a step of the tree decides about a layer that there is not")
+        if (decisions["layer"][decisions["kind"] == _SLOPE] == _PIXELS).any():
+            raise Rejected("a step of the tree decides about the slope of a pixel")
         if (decisions["neuron"] >= sizes[layers]).any():
             raise Rejected("a step of the tree decides about a neuron that there is not")
         for k, linear in enumerate(network.linear):
@@ -109,6 +115,12 @@ class Tree:
         span, decisions = piece.span, Decisions()
         for record in reversed(steps):
             upper = bool(record["positive"])
+            if (record["kind"] == _SLOPE) != self.roots[node].slopes:
+                raise Rejected("slopes and other steps of the tree are mixed")
+            if record["kind"] == _SLOPE:
+                place = int(record["layer"]), int(record["neuron"])
+                decisions.slopes.setdefault(place, upper)
+                continue
             if record["kind"] == _SPLIT:
                 span = _part(span, float(record["at"]), upper)
                 continue
