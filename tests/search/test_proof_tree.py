@@ -481,12 +481,12 @@ def test_of_two_branchings_the_better_one_is_written(tmp_path: Path) -> None:
             *branching(7, 9, 2),
             *branching(3, 11, 3),  # 7 and 1, by another one
         ]
-        tree.add(proof_log.ProofEvents(events, {region: (b"block",)}), ceiling=False)
+        tree.add(proof_log.ProofEvents(events, {region: (b"block",)}), proof_tree.SearchKind.SIGNS)
         kept = tree._kept()
         number = dict(zip(tree._number, kept.tolist(), strict=True))
         assert {name for name, is_kept in number.items() if not is_kept} == {11, 12}
         # What is proved of the node itself may be better than either pair.
         better = [proof_log.Proven(3, region, ProofKind.QUICK, b"", 4.0)]
-        tree.add(proof_log.ProofEvents(better), ceiling=False)
+        tree.add(proof_log.ProofEvents(better), proof_tree.SearchKind.SIGNS)
         number = dict(zip(tree._number, tree._kept().tolist(), strict=True))
         assert {name for name, is_kept in number.items() if is_kept} == {-1, 3, 4}

@@ -71,10 +71,19 @@ class NodeKind(IntEnum):
 
 @dataclass(frozen=True)
 class Tree:
-    """The search of one piece for one target; both None for the largest confidence."""
+    """The search of one piece for one target; both None for the largest confidence.
+
+    With `slopes` it is split by the slopes of pairs instead of signs.
+    """
 
     target: int | None
     piece: int | None
+    slopes: bool = False
+
+    def plain(self) -> dict[str, Any]:
+        """As certificates name it."""
+        found: dict[str, Any] = {"target": self.target, "piece": self.piece}
+        return {**found, "slopes": True} if self.slopes else found
 
 
 @dataclass(frozen=True, eq=False)
@@ -192,7 +201,7 @@ def head_of(run: Run, trees: list[Tree], nodes: int) -> dict[str, Any]:
         "problem": {**_problem(problem), **run.reduced.restore.statement()},
         "claims": _claims(run),
         "witnesses": [_witness(witness) for witness in witnesses],
-        "trees": [{"target": tree.target, "piece": tree.piece} for tree in trees],
+        "trees": [tree.plain() for tree in trees],
         "nodes": nodes,
     }
 

@@ -12,6 +12,8 @@ import tempfile
 from array import array
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
+from enum import IntEnum
 from pathlib import Path
 from typing import IO
 
@@ -37,6 +39,7 @@ from vhagar.result.serialize import check_writable
 from vhagar.search.proof_log import Branching, NodeName, ProofEvents, Proven, RegionName
 
 _NONE = -1
+_WITH_NUMBERS = (ProofKind.MULTIPLIERS, ProofKind.CONTRADICTION, ProofKind.QUADRATIC)
 Mask = NDArray[np.bool_]
 Indices = NDArray[np.int64]
 
@@ -85,8 +88,16 @@ def _scratch_beside(path: Path) -> Iterator[IO[bytes]]:
         yield scratch
 
 
+class SearchKind(IntEnum):
+    """The searches that go on side by side, each with trees of its own."""
+
+    SIGNS = 0
+    CEILING = 1  # for the largest confidence
+    SLOPES = 2
+
+
 class ProofTree:
-    """All trees of a search, and that for the largest confidence where there is one beside it."""
+    """All trees of a search, and those of the searches beside it."""
 
     def __init__(self, problem: Problem, scratch: IO[bytes]) -> None:
         self._scratch = scratch
@@ -97,15 +108,15 @@ class ProofTree:
             for target in problem.goals
             for root in range(len(problem.pieces))
         ]
-        self._ceiling: int | None = None
-        # In each of the two searches, by name.
-        self._roots: tuple[dict[NodeName, int], dict[NodeName, int]] = ({}, {})
-        for number, tree in enumerate(self._trees):
-            self._roots[0][tree.target, tree.piece or 0] = number
         if attacks:
-            self._ceiling = self._roots[1][None, 0] = len(self._trees)
-            self._trees.append(Tree(None, None))
-        self._leaves = (dict(self._roots[0]), dict(self._roots[1]))
+            by_slopes = [replace(tree, slopes=True) for tree in self._trees]
+            self._trees += [Tree(None, None), *by_slopes]
+        self._searches = [_search_of(tree, attacks) for tree in self._trees]
+        # In each of the searches, by name.
+        self._roots: dict[SearchKind, dict[NodeName, int]] = {kind: {} for kind in SearchKind}
+        for number, (tree, kind) in enumerate(zip(self._trees, self._searches, strict=True)):
+            self._roots[kind][tree.target, tree.piece or 0] = number
+        self._leaves = {kind: dict(roots) for kind, roots in self._roots.items()}
         self._records = bytearray()
         count = len(self._trees)
         self._tree = array("I", range(count))
@@ -120,36 +131,36 @@ class ProofTree:
         self._region, self._kind, self._offset = array("I"), array("B"), array("q")
         self._upper = array("d")
         # Of each region: where its blocks are, and how long the numbers of its proofs are.
-        self._regions: dict[tuple[bool, RegionName], int] = {}
+        self._regions: dict[tuple[SearchKind, RegionName], int] = {}
         self._tags: list[bytes] = []
         self._blocks: list[list[tuple[int, int]]] = []
         self._lengths: list[int] = []
 
-    def add(self, logged: ProofEvents | None, ceiling: bool) -> None:
-        """What a worker reports. `ceiling` says in which of the two searches it happened."""
+    def add(self, logged: ProofEvents | None, search: SearchKind) -> None:
+        """What a worker reports, and in which of the searches it happened."""
         if logged is None or self._failure is not None:
             return
         try:
             for name, blocks in logged.regions.items():
-                self._add_region((ceiling, name), blocks)
+                self._add_region((search, name), blocks)
             for event in logged.events:
                 if isinstance(event, Branching):
-                    self._add_children(event, ceiling)
+                    self._add_children(event, search)
                 else:
-                    self._add_proof(event, ceiling)
+                    self._add_proof(event, search)
         except OSError as error:
             self._failure = f"{error.strerror or error} while the search went on"
 
-    def _add_region(self, name: tuple[bool, RegionName], blocks: tuple[bytes, ...]) -> None:
+    def _add_region(self, name: tuple[SearchKind, RegionName], blocks: tuple[bytes, ...]) -> None:
         if name not in self._regions:
             self._blocks.append([(self._keep(block), len(block)) for block in blocks])
             self._lengths.append(0)
             self._tags.append(name[1].tag)
             self._regions[name] = len(self._blocks) - 1
 
-    def _add_children(self, branching: Branching, ceiling: bool) -> None:
-        leaves = self._leaves[ceiling]
-        parent = self._node(branching.parent, ceiling)
+    def _add_children(self, branching: Branching, search: SearchKind) -> None:
+        leaves = self._leaves[search]
+        parent = self._node(branching.parent, search)
         if leaves.pop(branching.parent, None) is None:
             self._branched_twice.add(parent)
         decision = branching.decision
@@ -158,7 +169,9 @@ class ProofTree:
                 fields = (NodeKind.SPLIT, 0, positive, 0, 0, 0, branching.at)
             else:
                 place = (decision.layer, decision.neuron)
-                fields = (NodeKind.DECISION, decision.copy, positive, 0, *place, 0.0)
+                slope = search is SearchKind.SLOPES
+                kind, copy = (NodeKind.SLOPE, 0) if slope else (NodeKind.DECISION, decision.copy)
+                fields = (kind, copy, positive, 0, *place, 0.0)
             leaves[name] = len(self._tree)
             self._records += NODE.pack(parent, *fields)
             self._parent.append(parent)
@@ -168,23 +181,23 @@ class ProofTree:
             self._tree.append(self._tree[parent])
         self._count += 2
 
-    def _add_proof(self, proven: Proven, ceiling: bool) -> None:
-        region = self._regions[ceiling, proven.region]
+    def _add_proof(self, proven: Proven, search: SearchKind) -> None:
+        region = self._regions[search, proven.region]
         if proven.numbers:
             self._lengths[region] = len(proven.numbers)
         self._offset.append(self._keep(proven.numbers))
         self._region.append(region)
         self._kind.append(proven.kind)
         self._upper.append(proven.upper)
-        self._proof[self._node(proven.node, ceiling)] = len(self._kind) - 1
+        self._proof[self._node(proven.node, search)] = len(self._kind) - 1
 
-    def _node(self, name: NodeName, ceiling: bool) -> int:
+    def _node(self, name: NodeName, search: SearchKind) -> int:
         """A node by its name: a leaf, or one whose branching a worker has taken with it."""
-        for known in (self._leaves[ceiling], self._roots[ceiling]):
+        for known in (self._leaves[search], self._roots[search]):
             if name in known:
                 return known[name]
         same = np.flatnonzero(np.frombuffer(self._number, np.int64) == name).tolist()
-        (found,) = [node for node in same if (self._tree[node] == self._ceiling) == ceiling]
+        (found,) = [node for node in same if self._searches[self._tree[node]] is search]
         return int(found)
 
     def _keep(self, content: bytes) -> int:
@@ -196,9 +209,10 @@ class ProofTree:
         """Write the certificate of what the run states now."""
         if self._failure is not None:
             raise VhagarError(self._failure)
-        kept = self._kept()
+        kept = self._kept(run)
         place = np.cumsum(kept) - 1  # of each node in the certificate
-        head = head_of(run, self._trees, int(kept.sum()))
+        trees = [tree for tree, is_kept in zip(self._trees, kept, strict=False) if is_kept]
+        head = head_of(run, trees, int(kept.sum()))
         whole = self._records[: NODE.size * (self._count - len(self._trees))]
         records = np.frombuffer(whole, NODE_FIELDS)[kept[len(self._trees) :]]
         records["parent"] = place[records["parent"]]
@@ -206,12 +220,11 @@ class ProofTree:
         regions = self._proven_regions(kept, place)
         write_certificate(path, head, records.tobytes(), regions, maps)
 
-    def _kept(self) -> Mask:
+    def _kept(self, run: Run) -> Mask:
         """Which nodes are written: all, but of a node that was branched twice only those below its
-        better pair of children, or below neither if its own bound is better."""
+        better pair of children, or below neither if its own bound is better; and of the trees by
+        slopes only those that prove what is claimed."""
         kept = np.ones(self._count, dtype=np.bool_)
-        if not self._branched_twice:
-            return kept
         values = [math.inf if k == _NONE else self._upper[k] for k in self._proof[: self._count]]
         chosen: dict[int, int] = {}
         pairs = range(len(self._trees), self._count, 2)
@@ -219,6 +232,9 @@ class ProofTree:
             parent, value = self._parent[first], max(values[first : first + 2])
             if value < values[parent]:
                 values[parent], chosen[parent] = value, first
+        for number, tree in enumerate(self._trees):
+            upper = run.reduced.restore.upper(values[number])
+            kept[number] = not tree.slopes or upper <= run.interval.goal_upper(tree.target)
         for first in pairs:
             parent = self._parent[first]
             rejected = parent in self._branched_twice and chosen.get(parent) != first
@@ -238,10 +254,10 @@ class ProofTree:
         for node in sorted(nodes, key=lambda node: (self._tree[node], node)):
             proof = self._proof[node]
             kind = ProofKind(self._kind[proof])
-            has_numbers = kind in (ProofKind.MULTIPLIERS, ProofKind.CONTRADICTION)
+            has_numbers = kind in _WITH_NUMBERS
             length = self._lengths[self._region[proof]] if has_numbers else 0
             numbers = self._read(self._offset[proof], length)
-            yield NodeProof(self._tree[node], int(place[node]), kind, numbers)
+            yield NodeProof(int(place[self._tree[node]]), int(place[node]), kind, numbers)
 
     def _needed(self, kept: Mask) -> Indices:
         """The nodes whose proofs count: for every leaf, itself or its nearest ancestor with one.
@@ -262,3 +278,9 @@ class ProofTree:
     def _read(self, offset: int, length: int) -> bytes:
         self._scratch.seek(offset)
         return self._scratch.read(length)
+
+
+def _search_of(tree: Tree, attacks: bool) -> SearchKind:
+    if tree.slopes:
+        return SearchKind.SLOPES
+    return SearchKind.CEILING if attacks and tree.target is None else SearchKind.SIGNS

@@ -30,7 +30,7 @@ from vhagar.search.frontier import Frontier
 from vhagar.search.node import Node, Numbers, Region
 from vhagar.search.node_solver import Explored, Underway
 from vhagar.search.primal_heuristic import WitnessFound
-from vhagar.search.proof_tree import ProofTree
+from vhagar.search.proof_tree import ProofTree, SearchKind
 from vhagar.search.search_pool import SearchPool
 from vhagar.search.slope_search import SlopeSearch
 from vhagar.search.worker import (
@@ -337,7 +337,8 @@ class Search:
     def _record(self, explored: Explored, in_ceiling: bool) -> None:
         """Before anything is announced: Ctrl-C in between must not leave a claim without proof."""
         if self._tree is not None:
-            self._tree.add(explored.logged, in_ceiling)
+            kind = SearchKind.CEILING if in_ceiling else SearchKind.SIGNS
+            self._tree.add(explored.logged, kind)
 
     def _announce(self) -> None:
         uppers = self._frontier.uppers(self._run.problem.goals)
