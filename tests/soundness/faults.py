@@ -502,8 +502,8 @@ RESULT = {
     ),
     "a certificate with the proof of another node": _one(
         "vhagar.search.proof_tree",
-        "self._proof[self._node(proven.node, ceiling)] = len(self._kind) - 1",
-        "self._proof[self._node(proven.node, ceiling)] = max(len(self._kind) - 2, 0)",
+        "self._proof[self._node(proven.node, search)] = len(self._kind) - 1",
+        "self._proof[self._node(proven.node, search)] = max(len(self._kind) - 2, 0)",
     ),
 }
 MIP = {

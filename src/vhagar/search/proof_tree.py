@@ -169,9 +169,9 @@ class ProofTree:
                 fields = (NodeKind.SPLIT, 0, positive, 0, 0, 0, branching.at)
             else:
                 place = (decision.layer, decision.neuron)
-                slope = search is SearchKind.SLOPES
-                kind, copy = (NodeKind.SLOPE, 0) if slope else (NodeKind.DECISION, decision.copy)
-                fields = (kind, copy, positive, 0, *place, 0.0)
+                fields = (NodeKind.DECISION, decision.copy, positive, 0, *place, 0.0)
+            if search is SearchKind.SLOPES:
+                fields = (NodeKind.SLOPE, 0, positive, 0, *place, 0.0)
             leaves[name] = len(self._tree)
             self._records += NODE.pack(parent, *fields)
             self._parent.append(parent)
