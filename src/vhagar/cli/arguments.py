@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -111,16 +112,31 @@ def problem(arguments: argparse.Namespace) -> Problem:
     )
 
 
+def quotient(text: str) -> float:
+    """A number such as `0.03`, or a quotient such as `8/255`."""
+    above, _, below = text.partition("/")
+    divisor = number(below) if below else 1.0
+    if not divisor:
+        raise argparse.ArgumentTypeError(f"{text!r} divides by zero")
+    return number(above) / divisor
+
+
 def seconds(text: str) -> float:
-    """A number of seconds, from 0."""
+    """A time from 0: `60`, `90s`, `1m`, `1m30s` or `2h`."""
+    parts = re.fullmatch(r"(?:([\d.]+)h)?(?:([\d.]+)m)?(?:([\d.]+)s?)?", text)
     try:
-        value = float(text)
+        given = parts.groups() if parts is not None and any(parts.groups()) else (text,)
+        units = (3600.0, 60.0, 1.0)[-len(given) :]
+        pairs = zip(given, units, strict=True)
+        value = sum(float(part) * unit for part, unit in pairs if part is not None)
     except ValueError:
         value = -1.0
     if not value >= 0:  # NaN is no time either
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds, such as 60")
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a number of seconds, or a time such as 90s, 5m or 1h30m"
+        )
     if value > _LONGEST:
-        message = f"{text} seconds are more than a lifetime; leave the option out for no limit"
+        message = f"{value:g} seconds are more than a lifetime; leave the option out for no limit"
         raise argparse.ArgumentTypeError(message)
     return value
 
@@ -240,7 +256,10 @@ def workers(text: str) -> int:
 def add_engine_name(parser: Any) -> None:
     """Add the engine by its name, and the solver of the engine that has one."""
     parser.add_argument(
-        "--engine", default="bab", metavar="E", help="search engine (default: %(default)s)"
+        "--engine",
+        default="bab",
+        metavar="E",
+        help="search engine: bab (default), mip or first-order",
     )
     parser.add_argument(
         "--solver", metavar="S", help="MIP solver of --engine mip: highs (default), scip or gurobi"
@@ -275,12 +294,35 @@ def add_common(parser: argparse.ArgumentParser, timeout: float | None = None) ->
         type=seconds,
         default=timeout,
         metavar="S",
-        help=f"stop after S seconds (default: {ends})",
+        help=f"stop after S seconds, or a time such as 90s, 5m or 1h (default: {ends})",
     )
     add_input_range(parser)
-    add("--json", type=Path, metavar="FILE", help="write the result as JSON, witness included")
+    add(
+        "--json",
+        type=Path,
+        metavar="FILE",
+        help="write the result as JSON, witness included; - for the standard output",
+    )
     add("--plot", type=Path, metavar="FILE", help="plot witness and bounds (.png, .pdf or .svg)")
     add_seed(parser)
+    add_verbosity(parser)
+
+
+def add_verbosity(parser: argparse.ArgumentParser) -> None:
+    """Add how much is shown while a search runs."""
+    group = parser.add_mutually_exclusive_group()
+    group.add_argument("-q", "--quiet", action="store_true", help="print the answer alone")
+    group.add_argument(
+        "-v",
+        "--verbose",
+        action="store_true",
+        help="print every change of the interval, and what the program logs",
+    )
+
+
+def verbosity(arguments: argparse.Namespace) -> int:
+    """-1 for the answer alone, 1 for everything, 0 otherwise."""
+    return int(arguments.verbose) - int(arguments.quiet)
 
 
 def add_seed(parser: Any) -> None:

@@ -49,4 +49,11 @@ def run(arguments: argparse.Namespace) -> Outcome:
     engine, options = types.engine(arguments), types.options(arguments)
     outputs = Outputs(arguments.json, arguments.plot)
     outputs.check(arguments.model)
-    return run_session(types.problem(arguments), engine, options, arguments.timeout, outputs)
+    return run_session(
+        types.problem(arguments),
+        engine,
+        options,
+        arguments.timeout,
+        outputs,
+        verbosity=types.verbosity(arguments),
+    )

@@ -139,4 +139,11 @@ def _run(arguments: argparse.Namespace) -> Outcome:
     engine = arguments.make_engine(arguments)
     problem = types.problem(arguments)
     options = types.options(arguments)
-    return run_session(problem, engine, options, arguments.timeout, outputs)
+    return run_session(
+        problem,
+        engine,
+        options,
+        arguments.timeout,
+        outputs,
+        verbosity=types.verbosity(arguments),
+    )

@@ -47,4 +47,11 @@ def run(arguments: argparse.Namespace) -> Outcome:
     problem = Problem(
         network, perturbation=None, source=arguments.label, input_range=arguments.input_range
     )
-    return run_session(problem, engine, options, arguments.timeout, outputs)
+    return run_session(
+        problem,
+        engine,
+        options,
+        arguments.timeout,
+        outputs,
+        verbosity=types.verbosity(arguments),
+    )

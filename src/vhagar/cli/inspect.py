@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vhagar.cli import arguments as types
+from vhagar.cli.standard_output import shown
 from vhagar.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -55,7 +56,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="labelled inputs (.npz): show the accuracy, which tells whether layout, mean, std "
         "and input range are right",
     )
-    add("--json", type=Path, metavar="FILE", help="also write the output as JSON")
+    add(
+        "--json",
+        type=Path,
+        metavar="FILE",
+        help="also write the output as JSON; - for the standard output",
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -74,7 +80,7 @@ def run(arguments: argparse.Namespace) -> int:
     print(text(found))
     if arguments.json is not None:
         write_bytes(arguments.json, found.json().encode())
-        print(f"wrote {arguments.json}")
+        print(f"wrote {shown(arguments.json)}")
     return EXIT_UNSUPPORTED if found.unsupported else EXIT_SUPPORTED
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vhagar.cli import arguments as types
+from vhagar.cli.standard_output import shown
 from vhagar.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -34,6 +36,10 @@ exit codes:
 """
 
 
+# Seconds between lines about a search, by how much is to be shown.
+_PAUSES = {-1: math.inf, 0: 1.0, 1: 0.0}
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `vhagar local`."""
     parser.set_defaults(command=run)
@@ -47,7 +53,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="the input: an image or .npy file, or with --index an .npz file or a folder",
     )
     add("--index", type=int, metavar="N", help="index of the input in the file, from 0")
-    add("--epsilon", type=float, metavar="E", help='short for --perturbation "linf(E)"')
+    add(
+        "--epsilon",
+        type=types.quotient,
+        metavar="E",
+        help='short for --perturbation "linf(E)", such as 0.02 or 8/255',
+    )
     types.add_classes(parser, local=True)
     types.add_input_range(parser)
     types.add_engine_name(parser)
@@ -57,10 +68,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="G",
         help="relative gap at which the margin counts as known (default: stop at the answer)",
     )
-    add("--timeout", type=types.seconds, metavar="S", help="stop after S seconds")
-    add("--json", type=Path, metavar="FILE", help="write the result as JSON, witness included")
+    add(
+        "--timeout",
+        type=types.seconds,
+        metavar="S",
+        help="stop after S seconds, or a time such as 90s or 5m",
+    )
+    add(
+        "--json",
+        type=Path,
+        metavar="FILE",
+        help="write the result as JSON, witness included; - for the standard output",
+    )
     add("--plot", type=Path, metavar="FILE", help="plot image and witness (.png, .pdf or .svg)")
     types.add_seed(parser)
+    types.add_verbosity(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -94,7 +116,7 @@ def run(arguments: argparse.Namespace) -> int:
         timeout=arguments.timeout,
         relative_gap=arguments.gap,
         seed=arguments.seed,
-        on_progress=_Lines(),
+        on_progress=_Lines(_PAUSES[types.verbosity(arguments)]),
     )
     failures = 0
     for path, write in ((arguments.json, _write_json), (arguments.plot, LocalResult.plot)):
@@ -102,26 +124,27 @@ def run(arguments: argparse.Namespace) -> int:
             continue
         try:
             write(result, path)
-            print(f"wrote:    {path}")
+            if not arguments.quiet:
+                print(f"wrote:    {shown(path)}")
         except Exception as error:  # a file that cannot be written must not cost the answer
             print(f"vhagar: error: cannot write {path}: {error}", file=sys.stderr)
             failures += 1
-    print(result.summary())
+    print(result if arguments.quiet else result.summary())
     if failures:
         return 2
     return 130 if result.interrupted else 0
 
 
 class _Lines:
-    """A line about where the search stands, at most once a second."""
+    """A line about where the search stands, at most once in `pause` seconds."""
 
-    def __init__(self) -> None:
-        self._next = 1.0
+    def __init__(self, pause: float) -> None:
+        self._pause = self._next = pause
 
     def __call__(self, progress: LocalProgress) -> None:
         if progress.seconds < self._next:
             return
-        self._next = progress.seconds + 1.0
+        self._next = progress.seconds + self._pause
         print(progress.words(), flush=True)
 
 

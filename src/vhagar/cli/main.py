@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import io
+import logging
 import os
 import sys
 from collections.abc import Iterator, Sequence
@@ -16,7 +17,19 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from vhagar.cli import (
     arguments as types,
 )
-from vhagar.cli import attack, baseline, confidence, export, inspect, local, report, sweep, verify
+from vhagar.cli import (
+    attack,
+    baseline,
+    completion,
+    confidence,
+    export,
+    inspect,
+    local,
+    report,
+    sweep,
+    verify,
+)
+from vhagar.cli.standard_output import json_to_standard_output
 from vhagar.errors import VhagarError
 from vhagar.version import __version__
 from vhagar_check import cli as check
@@ -67,6 +80,7 @@ COMMANDS: dict[str, Any] = {
     "baseline": baseline,
     "local": local,
     "export": export,
+    "completion": completion,
 }
 
 
@@ -80,7 +94,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             arguments = _parser().parse_args(_joined(sys.argv[1:] if argv is None else argv))
             from vhagar.cli.interrupts import interrupts
 
-            with interrupts():
+            _log(arguments)
+            with interrupts(), json_to_standard_output(arguments):
                 return _exit_code(arguments.command(arguments))
     except VhagarError as error:
         return _complain(str(error))
@@ -147,16 +162,27 @@ class _Parser(argparse.ArgumentParser):
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(prog="vhagar", description=_DESCRIPTION, epilog=_EPILOG)
-    parser.add_argument("--version", action="version", version=f"vhagar {__version__}")
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    """The parser of all commands."""
+    whole = _Parser(prog="vhagar", description=_DESCRIPTION, epilog=_EPILOG)
+    whole.set_defaults(parser=whole)  # which the command `completion` describes
+    whole.add_argument("--version", action="version", version=f"vhagar {__version__}")
+    commands = whole.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for name, command in COMMANDS.items():
         command.add_arguments(
             commands.add_parser(
                 name, help=command.HELP, description=command.DESCRIPTION, epilog=command.EPILOG
             )
         )
-    return parser
+    return whole
+
+
+def _log(arguments: argparse.Namespace) -> None:
+    """Show what the program logs: warnings, with --verbose everything, with --quiet nothing."""
+    given = vars(arguments)
+    level = logging.INFO if given.get("verbose") else logging.WARNING
+    level = logging.ERROR if given.get("quiet") else level
+    logging.basicConfig(format="%(name)s: %(message)s", level=logging.WARNING)
+    logging.getLogger("vhagar").setLevel(level)
 
 
 def _joined(argv: Sequence[str]) -> list[str]:

@@ -23,8 +23,9 @@ HEARTBEAT_INTERVAL = 30.0
 class PlainScreen(AbstractScreen):
     """Prints to the standard output; a closed pipe counts as Ctrl-C."""
 
-    def __init__(self) -> None:
+    def __init__(self, every_change: bool = False) -> None:
         self.reader_gone = False
+        self.pause = 0.0 if every_change else _CHANGE_INTERVAL
 
     @contextmanager
     def watch(self, problem: Problem, timeout: float | None) -> Iterator[AbstractWatch]:
@@ -53,6 +54,22 @@ class PlainScreen(AbstractScreen):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
+class QuietScreen(PlainScreen):
+    """Prints the answer alone, or the interval of a search that is interrupted."""
+
+    @contextmanager
+    def watch(self, problem: Problem, timeout: float | None) -> Iterator[AbstractWatch]:
+        watch = _QuietWatch(self, problem)
+        try:
+            yield watch
+        except KeyboardInterrupt:
+            watch.interrupted()
+            raise
+
+    def conclude(self, rows: Sequence[tuple[str, str]], sentence: str) -> None:
+        self.line(sentence)
+
+
 class PlainWatch(AbstractWatch):
     """Prints changes at most once a second, but a target's first witness immediately."""
 
@@ -69,7 +86,7 @@ class PlainWatch(AbstractWatch):
         attacked = {target for target, known in progress.targets.items() if known.lower > 0}
         fresh = sorted(attacked - self._attacked)
         self._attacked |= attacked
-        wait = _CHANGE_INTERVAL if self._changed(progress) else HEARTBEAT_INTERVAL
+        wait = self._screen.pause if self._changed(progress) else HEARTBEAT_INTERVAL
         now = time.monotonic()
         if fresh or now - self._printed_at >= wait:
             self._printed, self._printed_at = progress, now
@@ -99,6 +116,16 @@ class PlainWatch(AbstractWatch):
         if self._last is not None:
             words = interval_words(self._last.lower, self._last.upper)
             self._screen.line(f"{'interval:':10}{words}")
+
+
+class _QuietWatch(PlainWatch):
+    """Remembers where the search stands, without a word."""
+
+    def __call__(self, progress: Progress) -> None:
+        self._last = progress
+
+    def finish(self, result: Result) -> None:
+        pass
 
 
 def _progress_line(progress: Progress) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from vhagar.cli.screen import AbstractScreen, is_terminal
+from vhagar.cli.standard_output import shown
 from vhagar.coverage import search_time, with_coverage
 from vhagar.dataset import named_dataset
 from vhagar.errors import InvalidInput, VhagarError
@@ -64,12 +65,13 @@ def run_session(
     percent: bool = False,
     covering: bool = False,
     requirements: Sequence[Requirement] = (),
+    verbosity: int = 0,
 ) -> Outcome:
     """Search, display, write the files and print the answer; `covering`, also for a data set."""
     # Invalid options are reported before anything is displayed.
     engine.check(options)
     named_dataset(options, problem.domain)
-    screen = open_screen()
+    screen = open_screen(verbosity)
     begun = time.monotonic()
     share = search_time(options, timeout) if covering else timeout
     if percent:
@@ -147,7 +149,7 @@ def _deliver(
                 continue
             try:
                 write(path)
-                rows.append(("wrote", str(path)))
+                rows.append(("wrote", shown(path)))
             except VhagarError as error:
                 failures.append(str(error))
             except Exception as error:  # a file that cannot be written must not cost the answer
@@ -157,12 +159,16 @@ def _deliver(
     return tuple(failures)
 
 
-def open_screen() -> AbstractScreen:
-    """Choose the live display in a terminal, and plain lines otherwise."""
-    if is_terminal():
+def open_screen(verbosity: int = 0) -> AbstractScreen:
+    """Choose the live display in a terminal, and plain lines otherwise, as many as wanted."""
+    if verbosity < 0:
+        from vhagar.cli.plain import QuietScreen
+
+        return QuietScreen()
+    if is_terminal() and not verbosity:
         from vhagar.cli.terminal import LiveScreen
 
         return LiveScreen()
     from vhagar.cli.plain import PlainScreen
 
-    return PlainScreen()
+    return PlainScreen(every_change=verbosity > 0)

@@ -83,4 +83,5 @@ def run(arguments: argparse.Namespace) -> Outcome:
         arguments.percent,
         covering=True,
         requirements=requirements,
+        verbosity=types.verbosity(arguments),
     )

@@ -27,7 +27,9 @@ PERTURBATIONS: dict[type[Perturbation], str] = {
     Rotation: "rotation(theta)",
 }
 
-_NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
+_PLAIN = r"(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
+# A number, or a quotient of two, such as 8/255.
+_NUMBER = rf"[-+]?{_PLAIN}(?:\s*/\s*{_PLAIN})?"
 _ARGUMENT = re.compile(rf"\s*(?:({_NUMBER})|\[\s*({_NUMBER})\s*,\s*({_NUMBER})\s*\])\s*(?:,|$)")
 # A plus sign between two calls; those in numbers are elsewhere.
 _BETWEEN = re.compile(r"(?<=\))\s*\+")
@@ -37,7 +39,7 @@ _CALL = re.compile(r"\s*([A-Za-z_]\w*)\s*\((.*)\)\s*", re.DOTALL)
 def parse(text: str) -> Perturbation:
     """Read `name(argument,...)` or two of them with a `+`, the first to come first.
 
-    An argument is a number or an interval `[low,high]`.
+    An argument is a number, such as 0.1 or 8/255, or an interval `[low,high]`.
     """
     parts = _BETWEEN.split(text)
     if len(parts) == 2:
@@ -82,6 +84,16 @@ def _arguments(inside: str, text: str) -> list[GivenRange]:
                 "an argument is a number or an interval such as [0,0.1]"
             )
         single, low, high = match.groups()
-        arguments.append(float(single) if single else (float(low), float(high)))
+        found = number(single) if single else (number(low), number(high))
+        arguments.append(found)
         position = match.end()
     return arguments
+
+
+def number(text: str) -> float:
+    """A number, or the float64 number nearest to a quotient of two."""
+    above, _, below = text.partition("/")
+    divisor = float(below) if below else 1.0
+    if not divisor:
+        raise InvalidInput(f"{text!r} divides by zero")
+    return float(above) / divisor
