@@ -14,7 +14,7 @@ from vhagar.reduction import LINEAR_REDUCTIONS, REDUCTIONS, AbstractReduction
 from vhagar.result import Run
 from vhagar.runtime.deadline import Deadline
 from vhagar.runtime.devices import cuda_is_likely
-from vhagar.search.bounders.first_rungs import Rung, programs_fit
+from vhagar.search.bounders.first_rungs import MOST_KEPT, Rung, programs_fit
 from vhagar.search.bounders.size import is_large
 from vhagar.search.proof_tree import recording
 from vhagar.search.rounds import SearchInRounds
@@ -62,6 +62,8 @@ class Bab(AbstractEngine):
             return SearchInRounds(run, self.attack).run(deadline)
         search = Search(run, self.attack, self.slopes)
         search.climb(Rung.DIFFERENCES, deadline)
+        if len(run.problem.pieces) <= MOST_KEPT:  # with more, workers are quicker
+            search.climb(Rung.QUICK, deadline)
         workers, gpu = run.options.worker_count, self.uses_gpu(run.options)
         asked = self.gpu is not None
         if workers > 1 and run.options.processes:

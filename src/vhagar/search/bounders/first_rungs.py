@@ -26,7 +26,7 @@ from vhagar.search.incumbent import Incumbent
 from vhagar.search.node import Node
 
 # Bounds of so many pieces are kept for whoever goes on from them.
-_MOST_KEPT = 4
+MOST_KEPT = 4
 # Linear programs that must fit into the remaining time before the first is begun.
 _MANY_PROGRAMS = 30.0
 
@@ -57,7 +57,7 @@ def rung_bounds(
             return difference_bounds(network, piece)
         return quick_bounds(network, piece, threads, should_stop)
 
-    if len(problem.pieces) > _MOST_KEPT:
+    if len(problem.pieces) > MOST_KEPT:
         return compute()
     return cache.of(problem, (root, (), rung), compute)
 
