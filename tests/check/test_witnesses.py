@@ -1,0 +1,125 @@
+"""Witnesses: every number of them counts, down to the last bit."""
+
+from __future__ import annotations
+
+import math
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from vhagar_check.errors import Rejected
+from vhagar_check.layers import Dense, Network
+from vhagar_check.moved import Turned
+from vhagar_check.perturbations import pieces
+from vhagar_check.pieces import Domain
+from vhagar_check.witnesses import check_witnesses
+
+PAIR = Network(((Dense(np.array([[1.0, 0], [0, 1.0], [0, 0]]), np.array([0, 0, -9.0])),),), (2,))
+LINF = Domain((2,), 0.0, 1.0)
+
+
+def stated(
+    claim: float, text: str | None = "linf(0.5)", network: Network = PAIR, **witness: Any
+) -> Any:
+    """A statement with one witness, which says that class 0 is pushed into class 1."""
+    domain = LINF if network is PAIR else Domain((1, 3, 3), 0.0, 1.0)
+    target = None if text is None else 1
+    whole = {"target": target, "piece": 0, "x": [0.75, 0.25], "parameters": [-0.5, 0.5], **witness}
+    return SimpleNamespace(
+        lowers={target: claim},
+        witnesses=[whole],
+        domain=domain,
+        network=network,
+        source=0,
+        pieces=pieces(text, domain, True),
+    )
+
+
+@pytest.mark.parametrize(
+    ("parameters", "tie"), [([-0.5, 0.5], False), ([-0.25, 0.25], True), ([-0.375, 0.25], False)]
+)
+def test_a_witness_and_whether_it_is_a_tie(parameters: list[float], tie: bool) -> None:
+    lowers, ties = check_witnesses(stated(0.5, parameters=parameters))
+    assert lowers == {1: 0.5}
+    assert ties == ({1} if tie else set())
+
+
+def test_a_witness_of_the_confidence_alone() -> None:
+    lowers, ties = check_witnesses(stated(0.5, None, piece=None, parameters=[]))
+    assert (lowers, ties) == ({None: 0.5}, set())
+
+
+def test_a_bound_of_0_needs_no_witness() -> None:
+    statement = stated(0.0)
+    statement.witnesses = []
+    assert check_witnesses(statement) == ({1: 0.0}, set())
+    statement.lowers = {1: 5e-324}
+    with pytest.raises(Rejected, match="does not have one witness"):
+        check_witnesses(statement)
+
+
+WRONG: dict[str, tuple[dict[str, Any], str]] = {
+    "of another target": ({"target": 2}, "does not have one witness"),
+    "below the range": ({"x": [0.75, -5e-324]}, "not in the input range"),
+    "above the range": ({"x": [1.0 + 2**-52, 0.25]}, "not in the input range"),
+    "not a number": ({"x": [math.nan, 0.25]}, "not in the input range"),
+    "too few numbers": ({"x": [0.75]}, "not in the input range"),
+    "too many numbers": ({"x": [0.75, 0.25, 0.0]}, "not in the input range"),
+    "less confident": ({"x": [0.75, math.nextafter(0.25, 1)]}, "less confident"),
+    "another piece": ({"piece": 1}, "piece that there is not"),
+    "a piece before the first": ({"piece": -1}, "piece that there is not"),
+    "a piece that is no number": ({"piece": False}, "piece that there is not"),
+    "no piece": ({"piece": None}, "piece that there is not"),
+    "an infinite parameter": ({"parameters": [-math.inf, 0.5]}, "not finite"),
+    "too few parameters": ({"parameters": [-0.5]}, "number of parameters"),
+    "too many parameters": ({"parameters": [-0.5, 0.5, 0.0]}, "number of parameters"),
+    "not quite pushed": (
+        {"parameters": [-0.25, math.nextafter(0.25, 0)]},
+        "not classified as the target",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_wrong_witness_is_refused(name: str) -> None:
+    change, words = WRONG[name]
+    with pytest.raises(Rejected, match=words):
+        check_witnesses(stated(0.5, **change))
+
+
+def test_two_witnesses_are_not_one() -> None:
+    statement = stated(0.5)
+    statement.witnesses *= 2
+    with pytest.raises(Rejected, match="does not have one witness"):
+        check_witnesses(statement)
+
+
+def test_changes_are_limited_to_the_ball_and_the_range() -> None:
+    """What the parameters ask for beyond it does not count."""
+    check_witnesses(stated(0.5, parameters=[-9.0, 9.0]))
+    with pytest.raises(Rejected, match="not classified"):
+        check_witnesses(stated(0.5, "linf(0.2)", parameters=[-9.0, 9.0]))
+
+
+@pytest.mark.parametrize(("ahead", "accepted"), [(1e-9, True), (0.0, False), (-1e-9, False)])
+def test_where_the_image_is_irrational_it_must_win_for_certain(
+    ahead: float, accepted: bool
+) -> None:
+    """The turned pixel loses an irrational part of its value, up to a little more or less."""
+    domain = Domain((1, 3, 3), 0.0, 1.0)
+    (turned,) = pieces("rotation(30)", domain, True)
+    assert isinstance(turned, Turned)
+    left = float(turned.weights[1, 1])
+    weights = np.zeros((2, 9))
+    weights[0, 1] = 1.0
+    network = Network(((Dense(weights, np.array([0.0, left + ahead])),),), (1, 3, 3))
+    x = np.zeros(9)
+    x[1] = 1.0
+    statement = stated(0.05, "rotation(30)", network, x=x.tolist(), parameters=[])
+    if accepted:
+        assert check_witnesses(statement) == ({1: 0.05}, set())
+    else:
+        with pytest.raises(Rejected, match="not classified"):
+            check_witnesses(statement)
