@@ -803,8 +803,67 @@ QUADRATIC = {
         f"{_PAIRS_BOUNDED}::test_forged_multipliers_prove_nothing",
     ),
 }
+_CHOICES = "tests/check/test_graph_refusals.py::test_what_is_not_understood_is_refused_by_name"
+READERS = {
+    "a checker that sees a choice meet where it jumps": _tested(
+        "vhagar_check.choices",
+        "    if not limit.any():\n        slopes",
+        "    if limit.size:\n        slopes",
+        f"{_CHOICES}[a jump beside the limit]",
+    ),
+    "a reader that sees a choice meet where it jumps": _tested(
+        "vhagar.network.onnx_operators.comparisons",
+        "    if not limit.any():\n        slopes",
+        "    if limit.size:\n        slopes",
+        "tests/network/test_refusals.py::test_unsupported_operators_are_named"
+        "[a jump beside the limit]",
+    ),
+    "a threshold on the wrong side": _tested(
+        "vhagar.network.scores",
+        "last.flat_bias[0] - threshold",
+        "last.flat_bias[0] + threshold",
+        "tests/network/test_scores.py::test_one_score_divides_two_classes",
+    ),
+    "a checker with a threshold on the wrong side": _tested(
+        "vhagar_check.scores",
+        "np.array([0.0, -self.threshold])",
+        "np.array([0.0, self.threshold])",
+        "tests/network/test_scores.py::test_one_score_divides_two_classes",
+    ),
+    "a checker that assumes a threshold": _tested(
+        "vhagar_check.scores",
+        "            if network.classes < 2:",
+        "            if network.classes < 1:",
+        "tests/network/test_scores.py::test_the_checker_wants_the_threshold_stated",
+    ),
+    "a checker that lets the inputs of a batch meet": _tested(
+        "vhagar_check.batches",
+        "    if not wires or node.kind in _APART:",
+        "    if wires or node.kind in _APART:",
+        "tests/network/test_batch.py::test_batches_whose_inputs_are_mixed_are_refused",
+    ),
+    "a constant of a batch's size reshaped like one": _tested(
+        "vhagar.network.onnx_batch",
+        "        if not data.intersection(node.input):\n            continue\n        data.update",
+        "        data.update",
+        "tests/network/test_batch.py::test_a_fixed_batch_is_one_input_after_another",
+    ),
+    "a ceiling that is a floor in a resize": _tested(
+        "vhagar_check.selections",
+        '"ceil": lambda n, d: -(-n // d),',
+        '"ceil": lambda n, d: n // d,',
+        "tests/check/test_corpus.py::test_scores_of_the_corpus_are_the_runtimes[enlarged]",
+    ),
+    "half-precision numbers cut off": _tested(
+        "vhagar_check.protobuf",
+        '(bits.astype("<u4") << 16)',
+        '(bits.astype("<u4") << 15)',
+        "tests/network/test_files.py::test_half_precision_weights_are_taken_exactly",
+    ),
+}
 FAULTS: dict[str, Fault] = {
     **LOCAL,
+    **READERS,
     **RELAXATION,
     **LADDER,
     **DEFINITENESS,
