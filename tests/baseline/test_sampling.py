@@ -13,8 +13,9 @@ from vhagar import InvalidInput, Network, Problem, Result, Status, verify
 from vhagar.attack.local_attack import LocalAttack
 from vhagar.baseline import DatasetEngine, RandomEngine, hoeffding_half_width
 from vhagar.baseline.random_sampling import draw
-from vhagar.network import Affine
+from vhagar.network import Affine, Convolution, Relu
 from vhagar.perturbation import Domain
+from vhagar.runtime.deadline import Deadline, OutOfTime
 
 
 def test_the_half_width_by_hand() -> None:
@@ -83,6 +84,29 @@ def test_more_inputs_than_the_network_sees_at_once(hidden: Network) -> None:
     rows = [attack.row for attack in local.attacks(many)]
     assert rows == [k for k in range(2500) if k % 5]
     assert len(local.confidences(many)) == 2500
+
+
+def test_nothing_is_left_when_all_inputs_are_attacked() -> None:
+    """Of several targets, the later ones have no input to attack; convolutions take that, too."""
+    rng = np.random.default_rng(0)
+    convolution = Convolution(rng.normal(size=(2, 1, 2, 2)), np.zeros(2), (1, 3, 3))
+    last = Affine(rng.normal(size=(3, 8)), np.zeros(3), (2, 2, 2), (3,))
+    network = Network((convolution, Relu((2, 2, 2)), last), (1, 3, 3))
+    x = rng.uniform(size=(64, 9))
+    labels = network.forward(x).argmax(axis=1)
+    source = int(labels[0])
+    problem = Problem(network, perturbation="linf(1)", source=source)
+    own = x[labels == source]
+    assert len(LocalAttack(problem).attacks(own)) == len(own)
+
+
+def test_there_is_no_bound_without_the_time_for_all_attacks(hidden: Network) -> None:
+    problem = Problem(hidden, perturbation="linf(0.125)", source=0, targets=1)
+    with pytest.raises(OutOfTime):
+        LocalAttack(problem, deadline=Deadline.after(-1.0)).attacks(INPUTS)
+    result = verify(problem, timeout=0.0, engine=RandomEngine(samples=10))
+    assert result.status is Status.TIMEOUT
+    assert result.estimate is None
 
 
 def dataset_search(problem: Problem, path: Path | None, timeout: float | None = None) -> Result:

@@ -16,6 +16,7 @@ from vhagar.attack.images import TorchPiece, torch_piece
 from vhagar.attack.model import TorchNetwork, torch_confidence
 from vhagar.attack.starts import CHUNK, confidences
 from vhagar.problem import Problem
+from vhagar.runtime.deadline import NEVER, Deadline
 from vhagar.runtime.devices import Tensor, require_torch, torch_device
 
 Array = NDArray[np.float64]
@@ -48,8 +49,11 @@ class _Batch:
 class LocalAttack:
     """Attacks batches of fixed inputs."""
 
-    def __init__(self, problem: Problem, device: str | None = None) -> None:
+    def __init__(
+        self, problem: Problem, device: str | None = None, deadline: Deadline = NEVER
+    ) -> None:
         self._problem = problem
+        self._deadline = deadline
         self._model = TorchNetwork(problem.network, torch_device(device or "auto"))
         self._pieces = [torch_piece(piece, self._model.tensor) for piece in problem.pieces]
 
@@ -58,7 +62,10 @@ class LocalAttack:
         return confidences(self._model, x, self._problem.source)
 
     def attacks(self, x: Array) -> list[Found]:
-        """At most one attack on each input `(count, size)`, in the order of the inputs."""
+        """At most one attack on each input `(count, size)`, in the order of the inputs.
+
+        Raises `OutOfTime` at the deadline: without all attacks, an input's bound is unknown.
+        """
         found: list[Found] = []
         for start in range(0, len(x), CHUNK):
             part = self._model.tensor(x[start : start + CHUNK])
@@ -76,6 +83,7 @@ class LocalAttack:
             return
         # Without a parameter there is only one image.
         for share in np.linspace(0.0, 1.0, _VALUES if len(piece.lower) else 1).tolist():
+            self._deadline.check()
             value = piece.lower + share * (piece.upper - piece.lower)
             self._try(root, piece, value.expand(len(batch.x), -1), batch)
 
@@ -85,6 +93,7 @@ class LocalAttack:
         start = torch.zeros_like(piece.lower).expand(len(batch.x), -1)
         parameters = piece.project(batch.x, start)
         for k in range(_STEPS + 1):
+            self._deadline.check()
             parameters = parameters[self._try(root, piece, parameters, batch)]
             if k == _STEPS or not len(batch.x):
                 return

@@ -96,7 +96,7 @@ class TorchNetwork:
                 dilation=layer.dilation,
                 groups=layer.groups,
             )
-            return found.reshape(len(x), -1) + bias
+            return found.reshape(len(x), layer.out_size) + bias
 
         return step
 

@@ -6,6 +6,7 @@ import itertools
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -103,6 +104,7 @@ class _Rounds:
     ) -> None:
         self._started = time.monotonic()
         self._problem = reduced.problem
+        self._deadline = deadline
         self._options = options
         self._dataset = dataset
         self._rng = np.random.default_rng(options.seed)
@@ -135,11 +137,15 @@ class _Rounds:
             self._search(dives, should_stop, suggestions)
         ended = options.relax_first and should_stop()
         if options.rounds is None and options.climb and not ended:
-            self._ascend_quickly(should_stop)
+            with suppress(OutOfTime):
+                self._ascend_quickly(should_stop)
         while not ended:
             rounds += 1
             self._take(suggestions)
-            solutions = self._ascend_within_memory(should_stop)
+            try:
+                solutions = self._ascend_within_memory(should_stop)
+            except OutOfTime:
+                break
             points = {target: _start_points(self._batch, target, solutions) for target in targets}
             for target, own in points.items():
                 self._offer(own)
@@ -196,8 +202,10 @@ class _Rounds:
     def _ascend(self, should_stop: Callable[[], bool]) -> Solutions:
         """One ascent for all targets and pieces, from new starts."""
         batch, rng = self._batch, self._rng
+        self._deadline.check()
         starts = hyper_input(self._problem, batch.model, self._dataset, len(batch), rng)
         if self._options.climb:
+            self._deadline.check()
             starts = more_starts(self._problem, batch.model, starts, self._dataset, rng)
         # Deal the sorted starts so that every group gets all levels of confidence.
         dealt = starts.reshape(batch.rows_per_group, len(batch.groups), -1).swapaxes(0, 1)

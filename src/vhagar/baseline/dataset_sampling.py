@@ -26,7 +26,7 @@ class DatasetEngine(AbstractEngine):
             raise InvalidInput("dataset sampling needs a dataset; give it with --dataset")
         if not problem.targets:
             raise InvalidInput("dataset sampling needs a problem with a perturbation")
-        local = LocalAttack(problem)
+        local = LocalAttack(problem, deadline=deadline)
         sure = local.confidences(dataset)
         own = int((sure > 0).sum())
         run.note(f"{own} of {len(dataset)} inputs of the dataset are classified {problem.source}")

@@ -16,7 +16,7 @@ from vhagar.errors import InvalidInput
 from vhagar.perturbation import Domain
 from vhagar.relaxation import Bounds, largest_confidence
 from vhagar.result import Estimate, Run
-from vhagar.runtime.deadline import Deadline
+from vhagar.runtime.deadline import Deadline, OutOfTime
 
 Array = NDArray[np.float64]
 
@@ -76,11 +76,13 @@ class RandomEngine(AbstractEngine):
         if not problem.targets:
             raise InvalidInput("random sampling needs a problem with a perturbation")
         rng = np.random.default_rng(run.options.seed)
-        local, sums = LocalAttack(problem), _Sums()
+        local, sums = LocalAttack(problem, deadline=deadline), _Sums()
         try:
             while sums.drawn < self._samples and not deadline.passed:
                 count = min(CHUNK, self._samples - sums.drawn)
                 sums = self._more(run, local, rng, count, sums)
+        except OutOfTime:
+            pass  # the last batch is not counted
         finally:  # what was drawn before Ctrl-C counts
             self._conclude(run, sums)
         return sums.drawn < self._samples

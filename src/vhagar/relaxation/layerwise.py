@@ -31,6 +31,7 @@ from vhagar.relaxation.starts import (
     neuron_starts,
 )
 from vhagar.relaxation.twin_dual import Choice, paying, twin_bound
+from vhagar.runtime.deadline import NEVER, Deadline
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -84,6 +85,10 @@ class TwinBounds:
         found.refined = list(self.refined)
         return found
 
+    def stop_when(self, should_stop: Callable[[], bool]) -> None:
+        """From now on, bounds are left as they are once `should_stop` says so."""
+        self._should_stop = should_stop
+
     def append(self, hexagons: Hexagons) -> None:
         """The next layer's hexagons are known."""
         self.hexagons.append(hexagons)
@@ -133,6 +138,8 @@ class TwinBounds:
         """
         size = self.stages[layer].out_size
         found = np.full((len(hexagon_directions(self.piece.ratio)), size), np.inf)
+        if self._should_stop():
+            return found  # before anything is prepared, which takes long in large layers
         wanted = np.ones(size, dtype=np.bool_) if linear is None else ~linear
         moves = self._moving(layer)
         alike = np.zeros(size, dtype=np.bool_) if moves is None else ~moves.any(axis=0)
@@ -180,14 +187,24 @@ def quick_bounds(
     piece: AbstractPiece,
     threads: int = 1,
     should_stop: Callable[[], bool] = lambda: False,
+    deadline: Deadline = NEVER,
 ) -> TwinBounds:
     """Hexagons of all hidden neurons, without optimisation.
 
-    Neurons that `should_stop` leaves no time for keep what interval arithmetic knows of them. It is
-    asked from several threads.
+    Neurons that `should_stop` or the deadline leaves no time for keep what interval arithmetic
+    knows of them; every layer has its share of the time. `should_stop` is asked from several
+    threads.
     """
     bounds = TwinBounds(network, piece, threads, should_stop)
+    layers = len(bounds.stages) - 1
     for layer, plain in enumerate(plain_hexagons(network, piece)):
+        if deadline is not NEVER:
+            limit = deadline.sooner(deadline.left / max(layers - layer, 1))
+            bounds.stop_when(_either(should_stop, limit.is_late))
         known = bounds.quick(layer, plain.linear)
         bounds.append_plain(known.meet(plain))
     return bounds
+
+
+def _either(first: Callable[[], bool], second: Callable[[], bool]) -> Callable[[], bool]:
+    return lambda: first() or second()

@@ -31,6 +31,10 @@ class Deadline:
     def passed(self) -> bool:
         return time.monotonic() > self.at
 
+    def is_late(self) -> bool:
+        """Whether it has passed, for those who ask by calling."""
+        return self.passed
+
     @property
     def left(self) -> float:
         """Seconds until then, at least 0."""

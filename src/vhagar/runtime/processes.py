@@ -147,3 +147,6 @@ def work() -> None:
         error = f"{type(problem).__name__}: {problem}"
     with contextlib.suppress(BrokenPipeError):
         send(Finished(error))
+    # At once: a thread that waits for messages would be in the interpreter's way.
+    sys.stderr.flush()
+    os._exit(0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from typing import Any
 
@@ -19,6 +20,8 @@ from vhagar.search.worker import SearchWorker
 # When the attack runs beside first-order steps, and for how many seconds its last messages are
 # waited for.
 _CLIMB, _LAST_WORDS = AttackSchedule(share=0.5, least=20.0), 1.0
+# Share of the time for bounds where the attack has no process of its own.
+_BOUNDS_SHARE = 0.7
 
 
 class SearchInRounds(Search):
@@ -41,9 +44,11 @@ class SearchInRounds(Search):
             ends = time.monotonic() + _CLIMB.seconds(deadline.left)
             if self._attacks and options.processes:
                 self._attack.join_when_due()  # before torch is imported here, too
-            self._bound_in_rounds(self._device(), deadline)
-            if self._attacks and not options.processes:
-                attack_here(run, climbing, max(ends - time.monotonic(), 0.0), self._dataset)
+            alone = self._attacks and not options.processes
+            share = _BOUNDS_SHARE if alone and deadline.left < math.inf else math.inf
+            self._bound_in_rounds(self._device(), deadline.sooner(share * deadline.left))
+            if alone and not deadline.passed:
+                attack_here(run, climbing, _CLIMB.seconds(deadline.left), self._dataset)
             self._attack.finish(ends, _LAST_WORDS)
         return deadline.passed and not run.interval.closed
 
@@ -69,7 +74,13 @@ class SearchInRounds(Search):
         def bounder(reduced: Reduced) -> FirstOrderBounder:
             threads = run.options.worker_count
             return FirstOrderBounder(
-                reduced.problem, device, self._is_late(deadline), record, threads, run.bounds
+                reduced.problem,
+                device,
+                self._is_late(deadline),
+                deadline,
+                record,
+                threads,
+                run.bounds,
             )
 
         worker = SearchWorker(run.reduced, run.options, bounder)

@@ -32,7 +32,7 @@ Tile = tuple[int, int]
 
 # Numbers held for each entry of the coefficients: the free ones, Adam's, and intermediate ones.
 _NUMBERS_EACH = 48
-_CPU_BYTES = 2**30
+_CPU_BYTES = 2**28
 # Multipliers that one refinement records, each of two float32 numbers.
 _MOST_RECORDED = 2**24
 # Rows that are evaluated in float64 at once.
@@ -136,6 +136,8 @@ def _whole(
         dual = whole_dual(bounds, layer, stages, device)
         frees = dual.begin(goal)
         dual.run(goal, frees, steps, should_stop)
+        if should_stop():
+            return
         chosen = Multipliers(tuple(free.kept.cpu().numpy() for free in frees))
         value, below = proven_bounds(bounds, layer, start, chosen)
         found[:, neurons] = value.reshape(len(directions), -1)

@@ -22,6 +22,7 @@ from vhagar.relaxation.layerwise import TwinBounds
 from vhagar.relaxation.proof import BlockProof, Proof, ProofKind
 from vhagar.relaxation.quick_root import quick_root_bounds
 from vhagar.relaxation.spectral import SpectralBounder, SpectralProof
+from vhagar.runtime.deadline import NEVER, Deadline
 from vhagar.search.bounders.base import AbstractBounder, Bound, Branched, Outcome
 from vhagar.search.bounders.first_rungs import Rung, rung_bounds
 from vhagar.search.incumbent import Incumbent
@@ -29,6 +30,8 @@ from vhagar.search.node import Node
 
 Array = NDArray[np.float64]
 
+# Share of the time for a piece's quick bounds, of what it has among all pieces without any.
+_QUICK_SHARE = 0.6
 # Bounds of so many pieces stay in memory for the second round.
 _MOST_KEPT = 4
 
@@ -66,7 +69,8 @@ _CUDA_PLANS = (
 class FirstOrderBounder(AbstractBounder):
     """Bounds nodes of one piece together.
 
-    `is_late` is asked from several threads. The multipliers of refined layers are kept if there is
+    `is_late` is asked from several threads. Where there is a deadline, every piece has its share of
+    the time in its first round. The multipliers of refined layers are kept if there is
     to be a `record` of them. Quick bounds of neurons are taken from the `cache`.
     """
 
@@ -75,6 +79,7 @@ class FirstOrderBounder(AbstractBounder):
         problem: Problem,
         device: Any,
         is_late: Callable[[], bool] = lambda: False,
+        deadline: Deadline = NEVER,
         record: bool = True,
         threads: int = 1,
         cache: BoundsCache | None = None,
@@ -83,6 +88,8 @@ class FirstOrderBounder(AbstractBounder):
         self._problem = problem
         self._device = device
         self._is_late = is_late
+        self._deadline = deadline
+        self._new = set(range(len(problem.pieces)))  # pieces without quick bounds
         self._record = record
         self._plans = _CUDA_PLANS if device.type == "cuda" else _CPU_PLANS
         self._kept: dict[int, TwinBounds] = {}
@@ -165,11 +172,19 @@ class FirstOrderBounder(AbstractBounder):
         return bounds
 
     def _quick(self, root: int) -> TwinBounds:
+        share = _QUICK_SHARE * self._deadline.left / max(len(self._new), 1)
+        self._new.discard(root)
         if self._device.type == "cuda":
             network, piece = self._problem.network, self._problem.pieces[root]
             return device_bounds(network, piece, self._device, self._threads, self._is_late)
         return rung_bounds(
-            self._problem, root, Rung.QUICK, self._cache, self._threads, self._is_late
+            self._problem,
+            root,
+            Rung.QUICK,
+            self._cache,
+            self._threads,
+            self._is_late,
+            self._deadline.sooner(share),
         )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from contextlib import suppress
 from enum import IntEnum
 
 from vhagar.problem import Problem
@@ -20,7 +21,7 @@ from vhagar.relaxation.lp.cost import lp_seconds
 from vhagar.relaxation.proof import Proof, ProofKind
 from vhagar.relaxation.quick_root import quick_root_bounds
 from vhagar.result import Run
-from vhagar.runtime.deadline import Deadline
+from vhagar.runtime.deadline import NEVER, Deadline, OutOfTime
 from vhagar.search.bounders.base import AbstractBounder, Bound, Branched, Outcome
 from vhagar.search.incumbent import Incumbent
 from vhagar.search.node import Node
@@ -45,21 +46,30 @@ def rung_bounds(
     cache: BoundsCache,
     threads: int = 1,
     should_stop: Callable[[], bool] = lambda: False,
+    deadline: Deadline = NEVER,
 ) -> TwinBounds:
     """The bounds of a piece's neurons on a rung, from the cache or, if they are few, for it.
 
-    Neurons that `should_stop` leaves no time for keep what interval arithmetic knows of them.
+    Neurons that `should_stop` or the deadline leaves no time for keep what interval arithmetic
+    knows of them; such bounds are not kept for others.
     """
+    network, piece = problem.network, problem.pieces[root]
+    incomplete: list[TwinBounds] = []
 
     def compute() -> TwinBounds:
-        network, piece = problem.network, problem.pieces[root]
         if rung is Rung.DIFFERENCES:
             return difference_bounds(network, piece)
-        return quick_bounds(network, piece, threads, should_stop)
+        found = quick_bounds(network, piece, threads, should_stop, deadline)
+        if deadline.passed:
+            incomplete.append(found)
+            raise OutOfTime
+        return found
 
-    if len(problem.pieces) > MOST_KEPT:
-        return compute()
-    return cache.of(problem, (root, (), rung), compute)
+    with suppress(OutOfTime):
+        if len(problem.pieces) > MOST_KEPT:
+            return compute()
+        return cache.of(problem, (root, (), rung), compute)
+    return incomplete[0]
 
 
 def programs_fit(problem: Problem, cache: BoundsCache, deadline: Deadline) -> bool:

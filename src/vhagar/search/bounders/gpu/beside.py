@@ -114,4 +114,4 @@ class GpuHere:
         self, nodes: list[Node], most_nodes: int, ceiling: float, deadline: Deadline
     ) -> Explored:
         self._node_solver.incumbent.update(self._run.interval.lower, ceiling)
-        return self._node_solver.explore(nodes, most_nodes, should_stop=lambda: deadline.passed)
+        return self._node_solver.explore(nodes, most_nodes, should_stop=deadline.is_late)
