@@ -35,7 +35,8 @@ class Run:
     """What one engine made of one instance.
 
     `gap_percent` is of the maximal confidence's lower end. `closed` means a gap of at most 1 % of
-    the upper bound; `seconds_to_close` is when that was first so.
+    the upper bound; `seconds_to_close` is when that was first so. `gap_integral` is the gap in
+    percent over the time of the run, in percent times seconds; files of before have none.
     """
 
     instance: Instance
@@ -50,6 +51,7 @@ class Run:
     nodes: int
     seconds: float
     seconds_to_close: float | None
+    gap_integral: float | None = None
 
     def as_row(self) -> dict[str, Any]:
         row = asdict(self)

@@ -56,6 +56,11 @@ def read_suite(path: Path) -> list[Instance]:
     ]
 
 
+def hard_suite(path: Path) -> Path:
+    """The file with the hard instances beside a suite."""
+    return path.with_name(f"{path.stem}_hard{path.suffix}")
+
+
 def chosen(instances: Sequence[Instance], only: str | None) -> list[Instance]:
     """Those with one of the given numbers, or with the given text in their description."""
     if only is None:
@@ -75,6 +80,18 @@ def seconds_to_close(result: Result) -> float | None:
         if moment.upper - moment.lower <= CLOSED * moment.upper:
             return moment.seconds
     return result.seconds if result.status in (Status.CLOSED, Status.ROBUST) else None
+
+
+def gap_integral(result: Result, timeout: float) -> float:
+    """The gap over time, from the first bound to the timeout; a closed one counts as 0."""
+    ends = [moment.seconds for moment in result.history[1:]]
+    closed = result.status in (Status.CLOSED, Status.ROBUST)
+    ends.append(result.seconds if closed else timeout)
+    total = 0.0
+    for moment, end in zip(result.history, ends, strict=True):
+        lasted = min(end, timeout) - min(moment.seconds, timeout)
+        total += (moment.upper - moment.lower) * max(lasted, 0.0)
+    return total
 
 
 @dataclass(frozen=True)
@@ -145,6 +162,7 @@ class Suite:
             result.nodes,
             result.seconds,
             closed_after,
+            100 * gap_integral(result, self.timeout) / largest.lower if largest.lower > 0 else None,
         )
         self.store.add(run)
         return run
@@ -190,6 +208,9 @@ def parser() -> argparse.ArgumentParser:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     arguments.add_argument("suite", type=Path, help="CSV file with the instances")
+    arguments.add_argument(
+        "--hard", action="store_true", help="the instances of suite_hard.csv beside suite.csv"
+    )
     arguments.add_argument("networks", type=Path, help="folder with the ONNX files")
     arguments.add_argument("--engines", default="bab", help="such as bab,mip (default: bab)")
     arguments.add_argument("--timeout", type=float, default=60.0, help="seconds for each run")
@@ -218,7 +239,8 @@ def main(given: Sequence[str] | None = None) -> int:
         if arguments.out.suffix not in (".csv", ".json"):
             parser().error("--out must end in .csv or .json")
         check_writable(arguments.out)
-    instances = chosen(read_suite(arguments.suite), arguments.only)
+    suite_file = hard_suite(arguments.suite) if arguments.hard else arguments.suite
+    instances = chosen(read_suite(suite_file), arguments.only)
     if not instances:
         parser().error("no instance is left; see --only")
     suite = Suite(

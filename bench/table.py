@@ -22,7 +22,7 @@ def markdown(runs: Sequence[Run], engines: Sequence[str]) -> str:
     return "\n".join([*_instances(runs, engines), "", *_summary(runs, engines)])
 
 
-_COLUMNS = ("lower", "upper", "gap %", "nodes", "s", "s to 1 %")
+_COLUMNS = ("lower", "upper", "gap %", "nodes", "s", "s to 1 %", "gap % x s")
 
 
 def _instances(runs: Sequence[Run], engines: Sequence[str]) -> list[str]:
@@ -45,6 +45,7 @@ def _cells(run: Run) -> list[str]:
         str(run.nodes),
         f"{run.seconds:.1f}",
         _seconds(run.seconds_to_close),
+        _seconds(run.gap_integral),
     ]
 
 
@@ -55,7 +56,7 @@ def _summary(runs: Sequence[Run], engines: Sequence[str]) -> list[str]:
         for instance in dict.fromkeys(run.instance for run in runs)
     ]
     complete = [run for group in done if len(group) == len(engines) for run in group]
-    heads = ["engine", "closed", "mean gap %", "worst gap %", "mean s", "nodes"]
+    heads = ["engine", "closed", "mean gap %", "worst gap %", "mean s", "nodes", "mean gap % x s"]
     heads.append(f"mean gap, {engines[0]} = 1")
     lines = [_row(heads), _row(["---", *["---:"] * (len(heads) - 1)])]
     first = _mean_gap(complete, engines[0])
@@ -73,6 +74,7 @@ def _summary(runs: Sequence[Run], engines: Sequence[str]) -> list[str]:
                     _percent(max(gaps, default=None)),
                     f"{fmean(run.seconds for run in own):.1f}" if own else "-",
                     str(sum(run.nodes for run in own)),
+                    _seconds(_mean([run.gap_integral for run in own])),
                     ratio,
                 ]
             )
@@ -81,8 +83,11 @@ def _summary(runs: Sequence[Run], engines: Sequence[str]) -> list[str]:
 
 
 def _mean_gap(runs: Sequence[Run], engine: str) -> float | None:
-    gaps = [run.gap_percent for run in runs if run.engine == engine]
-    known = [gap for gap in gaps if gap is not None]
+    return _mean([run.gap_percent for run in runs if run.engine == engine])
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
     return fmean(known) if known else None
 
 

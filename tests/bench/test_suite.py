@@ -80,6 +80,7 @@ def test_both_engines_and_a_second_call_that_has_nothing_to_do(folder: Path) -> 
         # The maximal confidence is 3/4.
         assert 0 <= float(row["gap_percent"]) <= 0.2
         assert float(row["seconds_to_close"]) <= float(row["seconds"])
+        assert 0 < float(row["gap_integral"]) <= 100 * 10 * float(row["seconds"])
     # Nothing is computed again: not even the times change.
     again = run(folder, "--engines", "bab,mip", "--out", str(out))
     assert again.returncode == 0

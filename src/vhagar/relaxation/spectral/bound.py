@@ -94,18 +94,24 @@ class SpectralBounder:
         return tuple(np.stack([chain.pull(lead) for lead in self._leads]) for chain in chains)
 
     def bounds(
-        self, steps: int, should_stop: Callable[[], bool] = lambda: False
+        self,
+        steps: int,
+        should_stop: Callable[[], bool] = lambda: False,
+        is_enough: Callable[[], bool] = lambda: False,
     ) -> list[SpectralProof | None]:
-        """Take steps, then prove a bound for each target; None where there is none."""
+        """Take steps, then prove a bound for each target; None where there is none.
+
+        Steps end when it `is_enough`, so that there is time for the proof.
+        """
         if self._expansion is None or self._search is None:
             return [None] * len(self._leads)
         with np.errstate(all="ignore"):
-            self._search.steps(steps, should_stop)
+            self._search.steps(steps, lambda: should_stop() or is_enough())
         if should_stop():
             return [None] * len(self._leads)
         scalings = self._search.scalings()
         uppers, squares = difference_bounds(
-            self._expansion, self._piece, self._change, self._leads, scalings
+            self._expansion, self._piece, self._change, self._leads, scalings, should_stop
         )
         return [
             SpectralProof(upper, scalings, squares, self._slopes, self._change)
@@ -145,10 +151,11 @@ def difference_bounds(
     change: InputChange,
     leads: Sequence[Array],
     scalings: Scalings,
+    should_stop: Callable[[], bool] = lambda: False,
 ) -> tuple[list[float], tuple[float, ...]]:
     """The bound for each lead `(classes,)`, proved from the scalings, and the norms' squares.
 
-    Infinity proves nothing.
+    Infinity proves nothing; it is also the answer if there is no time for all norms.
     """
     layers = [part.astype(np.float64) for part in scalings.layers]
     inputs = [part.astype(np.float64) for part in scalings.inputs]
@@ -157,6 +164,8 @@ def difference_bounds(
     reach = [0.0] * expansion.layers
     squares = []
     for i, j in pairs_of(expansion.layers):
+        if should_stop():
+            return [math.inf] * len(leads), ()
         before = layers[i - 1] if i else inputs[j - 1]
         norm = norm_bound(expansion.blocks[i, j], layers[j - 1], before)
         squares.append(norm.square)

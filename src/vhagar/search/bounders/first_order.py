@@ -32,6 +32,8 @@ Array = NDArray[np.float64]
 
 # Share of the time for a piece's quick bounds, of what it has among all pieces without any.
 _QUICK_SHARE = 0.6
+# Share of the remaining time for the steps of spectral bounds.
+_STEPS_SHARE = 0.25
 # Bounds of so many pieces stay in memory for the second round.
 _MOST_KEPT = 4
 
@@ -138,10 +140,12 @@ class FirstOrderBounder(AbstractBounder):
             every = problem.targets
             bounder = SpectralBounder(problem.network, problem.pieces[root], problem.source, every)
             self._spectral = root, bounder
+        # The proof at the end takes its time, too.
+        limit = self._deadline.sooner(_STEPS_SHARE * self._deadline.left)
         proofs = dict(
             zip(
                 self._problem.targets,
-                self._spectral[1].bounds(steps, self._is_late),
+                self._spectral[1].bounds(steps, self._is_late, limit.is_late),
                 strict=True,
             )
         )
