@@ -19,7 +19,8 @@ from vhagar_check.layers import Network as TheirNetwork
 from vhagar_check.model import read_model
 from vhagar_check.perturbations import pieces
 from vhagar_check.pieces import Domain
-from vhagar_check.rational import ExactBounds, exact_ceiling, rounded_up
+from vhagar_check.rational import ExactBounds, exact_ceiling, exact_work, rounded_up
+from vhagar_check.verdict import _missed_by_rounding
 
 from .graphs import SMALL_GRAPHS
 from .test_graph_verdict import blocks_of, forged
@@ -185,3 +186,56 @@ def test_rounding_up() -> None:
     assert rounded_up(-(Fraction(10) ** 400)) == -np.finfo(float).max
     assert rounded_up(Fraction(1, 10**400)) == 2.0**-1074
     assert rounded_up(-np.inf) == -np.inf
+
+
+@pytest.mark.parametrize(
+    ("uppers", "claims", "ceiling", "rounding"),
+    [
+        ({1: 1.0}, {1: 1.0}, 4.0, False),
+        ({1: 0.5, 2: 1.0}, {1: 1.0, 2: 1.0}, 4.0, False),
+        ({1: 1.0 + 1e-9}, {1: 1.0}, 4.0, True),
+        ({1: 1.0 + 5e-9}, {1: 1.0}, 4.0, False),
+        ({1: 1.0 + 1e-9}, {1: 1.0}, 0.5, False),
+        ({1: 1.0 + 1e-9, 2: 2.0}, {1: 1.0, 2: 1.0}, 4.0, False),
+        ({1: 1.0 + 1e-9, 2: 0.0}, {1: 1.0, 2: 1.0}, 4.0, True),
+        ({1: 2.0**-800}, {1: 0.0}, 0.0, True),
+        ({1: 2.0**-799}, {1: 0.0}, 0.0, False),
+        ({1: 2.0**-800}, {1: 0.0}, float("inf"), True),
+        ({1: 1e-9}, {1: 0.0}, float("inf"), False),
+        ({1: float("inf")}, {1: 0.0}, float("inf"), False),
+        ({1: float("nan")}, {1: 0.0}, 1.0, False),
+    ],
+)
+def test_what_rounding_alone_can_miss(
+    uppers: dict[int | None, float],
+    claims: dict[int | None, float],
+    ceiling: float,
+    rounding: bool,
+) -> None:
+    assert _missed_by_rounding(uppers, claims, ceiling) is rounding
+
+
+def test_exactly_as_much_work_as_allowed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = _silent(tmp_path)
+    path = _certified(model, "linf(0.05)")
+    asked: list[int] = []
+    monkeypatch.setattr("vhagar_check.verdict.exact_work", lambda *given: asked.append(7) or 7)
+    monkeypatch.setattr("vhagar_check.verdict._MOST_EXACT_PRODUCTS", 7)
+    check(path, model=model)
+    assert asked
+    monkeypatch.setattr("vhagar_check.verdict._MOST_EXACT_PRODUCTS", 6)
+    with pytest.raises(Rejected, match="not proved"):
+        check(path, model=model)
+
+
+def test_the_work_of_exact_arithmetic() -> None:
+    network = read_model(_networks()[0])
+    base = exact_work(network, 0, 0)
+    assert base > 0
+    assert exact_work(network, 3, 0) == 4 * base
+    weights = exact_work(network, 0, 1) - base
+    # Two convolutions and a matrix: products of one pass backwards, at least.
+    products = [layer.weight.size for stage in network.stages for layer in stage]
+    assert weights >= sum(products)
+    sizes = network.relu_sizes_and_classes
+    assert base >= 6 * sum(sizes) * products[0]
