@@ -22,6 +22,7 @@ from vhagar_check.scores import Stated
 
 RNG = np.random.default_rng(3)
 HIDDEN, WEIGHT = RNG.normal(size=(4, 5)), RNG.normal(size=(5, 1))
+WIDE = np.random.default_rng(4).normal(size=(5, 3))
 
 
 def one_score(build: type, *last: str) -> Any:
@@ -218,3 +219,55 @@ def test_certificates_state_how_scores_are_taken(
     again = Result.load(tmp_path / "result.vhagar")
     assert again.problem.network.scores == network.scores
     assert again.lower == result.lower
+
+
+@pytest.mark.parametrize("last", [(), ("Relu",), ("Softmax",)])
+def test_with_argmin_the_smallest_output_wins(
+    build: type, save: Callable, onnxruntime_scores: Callable, last: tuple[str, ...]
+) -> None:
+    b = build((4,)).add("Gemm", HIDDEN)
+    for kind in last:
+        b.add(kind)
+    path = save(b)
+    network, plain = read_onnx(path, argmin=True), read_onnx(path)
+    assert network.scores == Scores(argmin=True)
+    assert network.scores.plain()["argmin"] is True
+    x = RNG.normal(size=(20, 4))
+    np.testing.assert_array_equal(network.forward(x), -plain.forward(x))
+    theirs = onnxruntime_scores(network.model, x)
+    np.testing.assert_allclose(theirs, network.forward(x), atol=1e-5)
+    assert checker_scores(path, network.scores, x) == pytest.approx(network.forward(x), abs=1e-9)
+    output = onnxruntime_scores(str(path), x)
+    if last != ("Relu",):  # which ties
+        np.testing.assert_array_equal(network.forward(x).argmax(axis=1), output.argmin(axis=1))
+
+
+def test_one_score_has_no_smallest(build: type, save: Callable) -> None:
+    path = save(one_score(build))
+    with pytest.raises(InvalidInput, match="--argmin"):
+        read_onnx(path, argmin=True)
+    with pytest.raises(Rejected, match="of one score"):
+        read_model(path.read_bytes(), Stated(None, 0.0, argmin=True))
+
+
+@pytest.mark.parametrize("stated", [False, None, 1, "yes"])
+def test_the_checker_wants_argmin_to_be_true(stated: object) -> None:
+    with pytest.raises(Rejected, match="argmin"):
+        Stated.of({"output": None, "threshold": None, "argmin": stated})
+
+
+def test_certificates_state_that_the_smallest_wins(
+    build: type, save: Callable, tmp_path: Path
+) -> None:
+    path, proof = (
+        save(build((4,)).add("Gemm", HIDDEN).add("Relu").add("MatMul", WIDE)),
+        tmp_path / "p",
+    )
+    problem = Problem(read_onnx(path, argmin=True), perturbation="linf(0.05)", source=1)
+    result = verify(problem, workers=1, timeout=20, certificate=proof)
+    verdict = check(proof, model=path)
+    assert (verdict.lower, verdict.upper) == (result.lower, result.upper)
+    assert "smallest output wins" in str(verdict)
+    result.save(tmp_path / "result.vhagar")
+    again = Result.load(tmp_path / "result.vhagar")
+    assert again.problem.network.scores == Scores(argmin=True)

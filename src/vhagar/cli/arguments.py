@@ -22,7 +22,7 @@ SIGNED = ("--input-range", "--mean", "--threshold")
 # Seconds; beyond it clocks and solvers overflow.
 _LONGEST = 1e9
 # The options that `add_conventions` adds.
-CONVENTIONS = ("layout", "image_shape", "mean", "std", "output", "threshold")
+CONVENTIONS = ("layout", "image_shape", "mean", "std", "output", "threshold", "argmin")
 
 
 def labels(text: str) -> list[int]:
@@ -87,6 +87,12 @@ def add_conventions(parser: argparse.ArgumentParser) -> None:
         type=number,
         metavar="T",
         help="for a model with one score: class 1 is an output above T (default: a score above 0)",
+    )
+    add(
+        "--argmin",
+        action="store_true",
+        default=None,
+        help="the smallest output wins, not the largest (as for ACAS Xu)",
     )
 
 

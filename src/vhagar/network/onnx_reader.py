@@ -32,7 +32,7 @@ from vhagar.network.onnx_operators.constants import FOLDED
 from vhagar.network.onnx_operators.reasons import unsupported
 from vhagar.network.onnx_scores import choose_output, with_scores
 from vhagar.network.onnx_tensors import load_external_tensors
-from vhagar.network.scores import Scores
+from vhagar.network.scores import Scores, negated
 
 
 def read_onnx(
@@ -44,6 +44,7 @@ def read_onnx(
     std: Numbers | None = None,
     output: str | None = None,
     threshold: float | None = None,
+    argmin: bool = False,
 ) -> Network:
     """Read a classifier of piecewise-linear operators from an ONNX file.
 
@@ -53,12 +54,21 @@ def read_onnx(
     `(rows, columns)` if its input is flat, and `mean` and `std` normalise the input if the model
     does not. `output` names the output that holds the scores if there are several, and `threshold`
     is that of a model with one score: class 1 is an output above it (default: a score above 0).
+    With `argmin` the class is that of the smallest output, as for ACAS Xu: its scores are negated.
     """
     path = Path(path)
     content = model_content(path)
     model = parse_model(content, path)
     network = read_model(
-        model, path.stem, layout, image_shape, mean, std, output=output, threshold=threshold
+        model,
+        path.stem,
+        layout,
+        image_shape,
+        mean,
+        std,
+        output=output,
+        threshold=threshold,
+        argmin=argmin,
     )
     return replace(network, file=ModelFile(path, hashlib.sha256(content).hexdigest()))
 
@@ -97,6 +107,7 @@ def read_model(
     *conventions: Any,
     output: str | None = None,
     threshold: float | None = None,
+    argmin: bool = False,
 ) -> Network:
     """Read a model in memory; `conventions` are the first options of `read_onnx`, in order.
 
@@ -124,14 +135,17 @@ def read_model(
         if not front.is_plain:
             reader = GraphReader(with_front(model, input_name, front))
         layers, limit = reader.read(threshold)
-    own = None if chosen is None and limit is None else Scores(chosen, limit)
+    if argmin and limit is not None:
+        raise InvalidInput("of one score none is the smallest: leave --argmin out")
+    layers = negated(layers) if argmin else layers
+    own = Scores(chosen, limit, argmin)
     return Network(
         layers,
         front.input_shape,
         name,
-        with_scores(model, reader.dropped, limit),
+        with_scores(model, reader.dropped, limit, argmin),
         convention=None if front.is_plain else front,
-        scores=own,
+        scores=None if own == Scores() else own,
         notes=(*notes, *reader.notes),
     )
 

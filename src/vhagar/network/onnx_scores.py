@@ -86,13 +86,15 @@ def _precision(model: Any) -> int:
     return int(kinds[0]) if kinds else TensorProto.FLOAT
 
 
-def with_scores(model: Any, dropped: frozenset[str], threshold: float | None) -> bytes:
+def with_scores(
+    model: Any, dropped: frozenset[str], threshold: float | None, argmin: bool = False
+) -> bytes:
     """Return a model with the scores that the layers compute.
 
     `dropped` names the results of ignored activations. With a `threshold`, the one score z becomes
-    `[0, z - threshold]`.
+    `[0, z - threshold]`; with `argmin` all are negated.
     """
-    if not dropped and threshold is None:
+    if not dropped and threshold is None and not argmin:
         return bytes(model.SerializeToString())
     changed = onnx.ModelProto()
     changed.CopyFrom(model)
@@ -102,7 +104,18 @@ def with_scores(model: Any, dropped: frozenset[str], threshold: float | None) ->
             node.ClearField("attribute")
     if threshold is not None:
         _append_threshold(changed, threshold)
+    if argmin:
+        _append_negation(changed)
     return bytes(changed.SerializeToString())
+
+
+def _append_negation(model: Any) -> None:
+    graph, scores = model.graph, f"{_PREFIX}_negated"
+    source = graph.output[0]
+    kind = source.type.tensor_type.elem_type or _precision(model)
+    graph.node.append(helper.make_node("Neg", [source.name], [scores]))
+    del graph.output[:]
+    graph.output.append(helper.make_tensor_value_info(scores, kind, None))
 
 
 def _append_threshold(model: Any, threshold: float) -> None:

@@ -34,15 +34,18 @@ class Scores:
     """The scores of a model whose output is not simply one score per class.
 
     `output` names the value that holds the scores; None stands for the model's only output. With a
-    `threshold`, the model has one score z and the classes' scores are `[0, z - threshold]`.
+    `threshold`, the model has one score z and the classes' scores are `[0, z - threshold]`. With
+    `argmin` the smallest output wins: the scores are the negated outputs.
     """
 
     output: str | None = None
     threshold: float | None = None
+    argmin: bool = False
 
     def plain(self) -> dict[str, Any]:
-        """Return the fields in JSON's own types."""
-        return {"output": self.output, "threshold": self.threshold}
+        """Return the fields in JSON's own types; `argmin` only where it is true."""
+        stated: dict[str, Any] = {"output": self.output, "threshold": self.threshold}
+        return {**stated, "argmin": True} if self.argmin else stated
 
 
 def score_threshold(given: float | None, dropped: tuple[str, ...]) -> float:
@@ -68,6 +71,15 @@ def score_threshold(given: float | None, dropped: tuple[str, ...]) -> float:
             f"{high:g}, not {given}"
         )
     return float(inverse(given))
+
+
+def negated(layers: tuple[AbstractLayer, ...]) -> tuple[AbstractLayer, ...]:
+    """Return layers with negated scores, for models whose smallest output wins."""
+    last, before = layers[-1], layers[:-1]
+    if not isinstance(last, AbstractLinear):
+        size = last.out_size
+        last, before = Affine(np.eye(size), np.zeros(size), last.out_shape, (size,)), layers
+    return (*before, last.mapped(np.negative))
 
 
 def with_threshold(

@@ -57,6 +57,8 @@ _CEILING_SHARE = 0.2
 # The attack joins after so many seconds, and stays for so many seconds or a share of the remaining
 # time, at least and at most.
 _ATTACK_AFTER, _ATTACK_SECONDS, _ATTACK_SHARE, _LARGEST_SHARE = 1.5, 20.0, 0.15, 0.6
+# It stays at least so many seconds, of which it needs one or two to start.
+_ATTACK_LEAST = 5.0
 
 # Seconds for a rung of the ladder, or a share of the remaining time, where there are many pieces;
 # then others take over.
@@ -107,6 +109,7 @@ class Search:
             for target in problem.goals
             for k, root in enumerate(range(len(problem.pieces)))
         )
+        self._roots = len(self._frontier)
         largest = max(map(run.interval.computed_upper, problem.goals))
         self._ceiling = _Ceiling(run.original, largest)
         # Certificates do not hold its proofs yet.
@@ -239,6 +242,7 @@ class Search:
         shares = max(1.0, run.options.worker_count / 2)
         stay = AttackSchedule(
             share=min(_ATTACK_SHARE * shares, _LARGEST_SHARE),
+            least=_ATTACK_LEAST,
             most=shares * _ATTACK_SECONDS,
             after=_WITHOUT_ATTACK if _is_small(run.problem) else _ATTACK_AFTER,
         )
@@ -308,7 +312,9 @@ class Search:
         # A fair share while there are few nodes, so that nobody starves.
         share = max(1, min(_MOST_HANDED_OUT, len(frontier) // workers))
         idle = not len(frontier)
-        share_left = ceiling.frontier.explored < _CEILING_SHARE * frontier.explored
+        # In rounds the ceiling keeps up with the others: a round of it for each of theirs.
+        part = 1 / self._roots if whole_piece else _CEILING_SHARE
+        share_left = ceiling.frontier.explored < part * frontier.explored
         if (idle or share_left) and ceiling.is_wanted(self._run.interval.upper):
             return CeilingTask(ceiling.frontier.take(worker, _MOST_HANDED_OUT), ceiling.lower)
         if idle:
