@@ -32,10 +32,11 @@ def main() -> int:
     if options.line is not None:
         every = [each for each in every if each.line in options.line]
     tests = options.tests or sorted({test for name in chosen for test in modules()[name]})
-    done = run(every, tests, options.processes)
+    done = run(every, tests, options.processes, options.without_broken)
     if done.broken:
         print("these tests fail without any mutant:", *done.broken, sep="\n  ")
-        return 2
+        if not options.without_broken:
+            return 2
     return report(every, done.outcomes)
 
 
@@ -74,6 +75,9 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=0, help="which of them")
     parser.add_argument("--line", type=int, nargs="+", help="only those of these lines")
     parser.add_argument("--processes", type=int, default=1)
+    parser.add_argument(
+        "--without-broken", action="store_true", help="leave out tests that fail by themselves"
+    )
     return parser.parse_args()
 
 

@@ -44,9 +44,10 @@ _ADDRESS = Path("/proc/self/statm")
 class Runner:
     """A plugin that runs mutants in the place of pytest's own loop over the tests."""
 
-    def __init__(self, mutants: Sequence[Mutant], processes: int) -> None:
+    def __init__(self, mutants: Sequence[Mutant], processes: int, without_broken: bool) -> None:
         self._mutants = mutants
         self._processes = processes
+        self._without_broken = without_broken
         self._failed = False
         self.outcomes: dict[str, str] = {}
         self.broken: list[str] = []
@@ -64,7 +65,7 @@ class Runner:
         self._functions = _functions_of(set(paths))
         self._reached = _Reached(self._scout(paths))
         self.broken = self._reached.broken
-        if not self.broken:
+        if self._without_broken or not self.broken:
             self._run_all()
         return True
 
@@ -165,7 +166,11 @@ class _Reached:
     """Which tests reach a line: a file with one that does is run, those that do come first."""
 
     def __init__(self, scouted: list[dict[str, Any]]) -> None:
-        self._tests = [{**test, "lines": set(map(tuple, test["lines"]))} for test in scouted]
+        self._tests = [
+            {**test, "lines": set(map(tuple, test["lines"]))}
+            for test in scouted
+            if not test["failed"]
+        ]
         self.broken = [test["name"] for test in scouted if test["failed"]]
 
     def by(self, mutant: Mutant) -> tuple[list[str], float]:
@@ -249,9 +254,14 @@ def _asked(work: Callable[[Callable[[object], None]], None]) -> Iterator[Any]:
         yield from map(json.loads, answers.read_text().splitlines())
 
 
-def run(mutants: Sequence[Mutant], tests: Sequence[str], processes: int = 1) -> Runner:
+def run(
+    mutants: Sequence[Mutant],
+    tests: Sequence[str],
+    processes: int = 1,
+    without_broken: bool = False,
+) -> Runner:
     """What comes of each mutant, by its key."""
-    runner = Runner(mutants, processes)
+    runner = Runner(mutants, processes, without_broken)
     quiet = ["-q", "-n", "0", "--capture=sys", "-p", "no:cacheprovider", "--no-header"]
     with tempfile.TemporaryDirectory() as folder:
         pytest.main([*quiet, "-m", _SELECTION, f"--basetemp={folder}/base", *tests], [runner])

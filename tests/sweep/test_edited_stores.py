@@ -20,6 +20,7 @@ from vhagar.sweep.store import Store
 from vhagar.sweep.study import Study
 from vhagar.sweep.validation import _COLUMNS
 
+from ..marks import mostly_slow
 from .conftest import small_network
 
 SCRIPT = "<script>alert(1)</script>"
@@ -76,10 +77,11 @@ def columns_of(path: Path) -> list[tuple[str, str]]:
     return found
 
 
-def test_an_edited_value_is_refused_or_harmless(finished: Path, tmp_path: Path) -> None:
-    rng, columns = np.random.default_rng(3), columns_of(finished)
+@pytest.mark.parametrize("chunk", mostly_slow(range(5), 5))
+def test_an_edited_value_is_refused_or_harmless(chunk: int, finished: Path, tmp_path: Path) -> None:
+    rng, columns = np.random.default_rng([3, chunk]), columns_of(finished)
     outcomes = []
-    for number in range(300):
+    for number in range(60 * chunk, 60 * (chunk + 1)):
         path = tmp_path / f"{number}.db"
         path.write_bytes(finished.read_bytes())
         table, column = columns[number % len(columns)]
@@ -90,8 +92,8 @@ def test_an_edited_value_is_refused_or_harmless(finished: Path, tmp_path: Path) 
             continue  # SQLite itself does not take it
         outcomes.append(shown_or_refused(path, tmp_path / "page.html"))
         path.unlink()
-    assert outcomes.count(False) > 100
-    assert outcomes.count(True) > 5
+    assert outcomes.count(False) > 20
+    assert outcomes.count(True) > 0
 
 
 @pytest.mark.parametrize("table", NAMES[1:5])
