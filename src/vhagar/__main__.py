@@ -2,6 +2,10 @@
 
 import sys
 
-from vhagar.cli.entry import main
+try:
+    from vhagar.cli.entry import main
 
-sys.exit(main())
+    sys.exit(main())
+except KeyboardInterrupt:  # it came before the program's own handler
+    sys.stderr.write("vhagar: interrupted\n")
+    sys.exit(130)

@@ -8,13 +8,17 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 
 import pytest
 
+from vhagar import Result, Status
 from vhagar.cli import interrupts as module
 from vhagar.cli.interrupts import interrupts
+from vhagar.cli.main import _exit_code
+from vhagar.cli.session import Outcome
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -92,3 +96,12 @@ def test_an_interrupt_while_the_program_is_imported(number: signal.Signals) -> N
         [sys.executable, "-c", program], capture_output=True, text=True, check=False
     )
     assert (done.returncode, done.stderr) == (130, "vhagar: interrupted\n")
+
+
+def test_an_interrupted_run_ends_with_130_also_without_its_files(
+    make_result: Callable[..., Result], capsys: pytest.CaptureFixture[str]
+) -> None:
+    outcome = Outcome(make_result(2.0, Status.INTERRUPTED), ("there is no certificate",))
+    assert _exit_code(outcome) == 130
+    assert "there is no certificate" in capsys.readouterr().err
+    assert _exit_code(Outcome(make_result(2.0, Status.TIMEOUT), ("there is no certificate",))) == 2

@@ -14,9 +14,12 @@ from vhagar.relaxation.twin_dual import (
     Allowed,
     Backward,
     Choice,
+    _lost_to_underflow,
     paying,
+    through_relu,
     through_stage,
     twin_bound,
+    unit,
 )
 
 from ..marks import mostly_slow
@@ -178,3 +181,58 @@ def test_the_allowance_covers_biases_that_cancel(copies: tuple[float, float]) ->
     exact = Fraction(sum(copies)) * 3
     assert Fraction(float(found.constant[0])) != exact
     assert exact <= Fraction(float(found.constant[0])) + Fraction(float(found.error[0]))
+
+
+@pytest.mark.parametrize(("kind", "half_ulp"), [(np.float64, 2.0**-53), (np.float32, 2.0**-24)])
+def test_the_error_of_a_sum_is_that_of_its_precision(kind: type, half_ulp: float) -> None:
+    assert unit(6, np.zeros(1, kind)) == 1.05 * half_ulp * 10
+    assert unit(0, np.zeros(1, kind)) == 1.05 * half_ulp * 4
+
+
+@pytest.mark.parametrize(("kind", "least"), [(np.float64, 2.0**-1022), (np.float32, 2.0**-126)])
+def test_what_underflow_loses_is_paid_at_the_inputs_size(kind: type, least: float) -> None:
+    size = np.array([2.0**100, 3 * 2.0**100])
+    assert _lost_to_underflow(4, size, np.zeros(1, kind)) == 2 * least * 5 * 4 * 2.0**100
+
+
+def stage_of(weight: list[list[float]], bias: list[float]) -> Stage:
+    shape = (len(weight[0]),), (len(bias),)
+    return Stage((Affine(np.array(weight), np.array(bias), *shape),))
+
+
+def test_every_error_of_a_stage_is_counted() -> None:
+    """Each term by itself, where all others vanish or are far smaller."""
+    ulp = 2.0**-53
+    p, q = np.array([[2.0, -1.0]]), np.array([[-4.0, 3.0]])
+    sizes = (np.array([8.0, 16.0]),)
+    biased = through_stage(
+        stage_of([[0.0, 0.0], [0.0, 0.0]], [5.0, -7.0]), Backward.begin((p, q)), sizes
+    )
+    assert biased.constant.tolist() == [(2 - 4) * 5.0 + (-1 + 3) * -7.0]
+    spread = 6 * 5.0 + 4 * 7.0
+    assert biased.error[0] == pytest.approx(1.05 * ulp * (2 + 4 + 4) * spread + ulp * 24, rel=1e-12)
+    weighed = through_stage(
+        stage_of([[1.0, -2.0], [0.5, 0.0]], [0.0, 0.0]), Backward.begin((p, q)), sizes
+    )
+    assert weighed.a.tolist() == [[2.0 - 0.5, -4.0]]
+    assert weighed.b.tolist() == [[-4.0 + 1.5, 8.0]]
+    paid = (6 * 1.0 + 4 * 0.5) * 8 + 6 * 2.0 * 16
+    assert weighed.error[0] == pytest.approx(1.05 * ulp * (2 * 2 + 8 + 4) * paid, rel=1e-12)
+    none = through_stage(stage_of([[1.0, -2.0], [0.5, 0.0]], [1.0, 2.0]), Backward.begin((p, q)))
+    assert none.error.tolist() == [0.0]
+
+
+def test_every_error_of_a_relu_is_counted() -> None:
+    ulp, size = 2.0**-53, np.array([8.0, 16.0])
+    state = Backward(
+        np.array([[1.0, -2.0]]), np.array([[3.0, 4.0]]), np.array([10.0]), np.array([0.5])
+    )
+    p, q, offsets = np.array([[-5.0, 6.0]]), np.array([[7.0, -8.0]]), np.array([[1.0, 2.0]])
+    found = through_relu(state, (p, q, offsets), size)
+    assert found.constant.tolist() == [13.0]
+    weight = (1 + 3 + 5 + 7) * 8 + (2 + 4 + 6 + 8) * 16
+    error = 1.05 * ulp * (2 * 2 + 32 + 4) * weight + ulp * 13
+    assert found.error[0] - 0.5 == pytest.approx(error, rel=1e-2)
+    assert found.error[0] >= 0.5 + 0.99 * error
+    assert (found.a is p, found.b is q) == (True, True)
+    assert through_relu(state, (p, q, offsets)).error.tolist() == [0.5]

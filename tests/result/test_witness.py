@@ -12,6 +12,7 @@ from vhagar import Network, Problem, Witness
 from vhagar.errors import VhagarError
 from vhagar.network import Affine, Relu, onnx_bytes
 from vhagar.result import Rejection, WitnessCheck
+from vhagar.result.witness import _Confidence
 
 from ..oracle.cases import Case
 from ..oracle.exact import exact_confidence_of, rational_confidence, rationals
@@ -269,3 +270,64 @@ def random_candidates(
             if scores.argmax() == problem.source:
                 for target in problem.targets:
                     yield x, root, rng.uniform(*piece.parameter_bounds), target
+
+
+@pytest.mark.parametrize(
+    ("width", "noise"), [(0.0, 0.004), (2.0**-42, 0.004), (2.0**-30, 4.0), (2.0**-28, 16.0)]
+)
+def test_how_far_float32_may_be_off(width: float, noise: float) -> None:
+    """By the largest score, or by the rounding of float64 where that is worse."""
+    found = _Confidence(1.0, 1.0 + width, 1.0, np.array([-4.0, 1.0, 0.0]))
+    assert found.noise == pytest.approx(noise)
+
+
+def test_half_a_perturbation_is_none() -> None:
+    check = WitnessCheck(CLOSER)
+    for root, parameters in ((None, TOGETHER), (0, None), (None, None)):
+        assert "names no perturbation" in refusal(check(1, GOOD, root, parameters))
+    for root in (-1, 1, 7):
+        assert "is not the problem's" in refusal(check(1, GOOD, root, TOGETHER))
+
+
+# In float64, 1 + TINY is rounded up.
+TINY = 1.5 * 2.0**-53
+
+
+def three(weight: list[list[float]]) -> Network:
+    layer = Affine(np.array(weight), np.zeros(len(weight)), (1, 1, 3), (len(weight),))
+    return Network((layer,), (1, 1, 3))
+
+
+def test_a_sum_that_float64_rounds_up_is_stated_rounded_down() -> None:
+    """Both the confidence and the margin: the smaller of two evaluations counts."""
+    assert 1 + Fraction(TINY) < 1.0 + TINY
+    exact = 1 + Fraction(TINY)
+    confident = Problem(three([[1.0, 1.0, 0.0], [0.0, 0.0, 0.0]]), perturbation=None, source=0)
+    found = accepted(WitnessCheck(confident)(None, np.array([1.0, TINY, 0.0])))
+    assert Fraction(found.confidence) <= exact
+    assert found.confidence == pytest.approx(1.0)
+    attacked = Problem(
+        three([[0.0, 0.0, 4.0], [1.0, 1.0, 0.0]]), perturbation="linf(0.5)", source=0, targets=1
+    )
+    found = accepted(judge(attacked, np.array([1.0, TINY, 0.5]), np.array([0.0, 0.0, -0.5])))
+    assert found.margin is not None
+    assert Fraction(found.margin) <= exact
+    assert found.margin == pytest.approx(1.0)
+
+
+def test_a_class_that_shares_its_weights_with_the_source_leaves_no_confidence() -> None:
+    network = three([[1.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 0.0]])
+    problem = Problem(network, perturbation=None, source=0)
+    verdict = WitnessCheck(problem)(None, np.array([1.0, 0.0, 0.0]))
+    assert refusal(verdict) == "the input is not classified as the source class"
+
+
+def test_a_network_with_a_hidden_layer_is_judged_by_what_enters_its_last(problem: Problem) -> None:
+    """`relu(x1 - x2)` against 1/4, both pixels by up to 1/8."""
+    found = accepted(judge(problem, np.array([0.75, 0.3125]), TOGETHER))
+    assert found.confidence == pytest.approx(0.1875)
+    assert Fraction(found.confidence) <= Fraction(3, 16)
+    assert found.margin == pytest.approx(0.0625)
+    alone = Problem(problem.network, perturbation=None, source=0)
+    found = accepted(WitnessCheck(alone)(None, np.array([1.0, 0.0])))
+    assert found.confidence == pytest.approx(0.75)

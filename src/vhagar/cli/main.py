@@ -134,10 +134,11 @@ def _exit_code(outcome: Outcome | int) -> int:
 
     for failure in outcome.failures:
         _complain(failure)
-    if outcome.failures:
-        return EXIT_BAD_INPUT
+    # Whoever interrupts a run expects that something is missing.
     if outcome.result.status is Status.INTERRUPTED:
         return EXIT_INTERRUPTED
+    if outcome.failures:
+        return EXIT_BAD_INPUT
     if Judgement.VIOLATED in outcome.judgements:
         return EXIT_VIOLATED
     return EXIT_UNDECIDED if Judgement.UNDECIDED in outcome.judgements else EXIT_ANSWERED
