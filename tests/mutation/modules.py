@@ -11,7 +11,7 @@ SURVIVORS = Path(__file__).with_name("survivors.json")
 # next to it.
 _KEPT = {
     "vhagar.result.interval_keeper": ["tests/result/test_interval_keeper.py"],
-    "vhagar.result.witness": ["tests/result/test_witness.py", "tests/reduction/test_contract.py"],
+    "vhagar.result.witness": ["tests/result/test_witness.py"],
     "vhagar.relaxation.twin_dual": [
         "tests/relaxation/test_twin_dual.py",
         "tests/relaxation/test_one_dual.py",

@@ -8,11 +8,12 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from vhagar import Network, Problem, Witness
+from vhagar import Network, Problem, UserPerturbation, Witness
 from vhagar.errors import VhagarError
 from vhagar.network import Affine, Relu, onnx_bytes
+from vhagar.reduction import REDUCTIONS, reduce_problem
 from vhagar.result import Rejection, WitnessCheck
-from vhagar.result.witness import _Confidence
+from vhagar.result.witness import RestoredCheck, _Confidence
 
 from ..oracle.cases import Case
 from ..oracle.exact import exact_confidence_of, rational_confidence, rationals
@@ -331,3 +332,34 @@ def test_a_network_with_a_hidden_layer_is_judged_by_what_enters_its_last(problem
     alone = Problem(problem.network, perturbation=None, source=0)
     found = accepted(WitnessCheck(alone)(None, np.array([1.0, 0.0])))
     assert found.confidence == pytest.approx(0.75)
+
+
+def test_a_tie_of_scores_that_are_all_zero() -> None:
+    """Nothing is known of the noise of zeros, and none is needed."""
+    problem = Problem(PIXELS, perturbation="occlusion(1,1,1)", source=0, targets=1)
+    found = accepted(judge(problem, np.array([0.25, 0.0]), np.zeros(0)))
+    assert (found.tie, found.margin) == (True, 0.0)
+    assert found.confidence == pytest.approx(0.25)
+
+
+def test_what_a_witness_says_of_itself() -> None:
+    found = accepted(judge(CLOSER, GOOD, TOGETHER))
+    assert repr(found) == "Witness(confidence 0.2000, class 1 by linf(0.125))"
+    alone = Problem(PIXELS, perturbation=None, source=0)
+    assert repr(accepted(WitnessCheck(alone)(None, GOOD))) == "Witness(confidence 0.2000)"
+
+
+def test_a_candidate_of_a_reduced_problem_is_judged_as_one_of_the_original() -> None:
+    """A map that leaves the input range is clipped by the network of the reduced problem."""
+    brighter = UserPerturbation(offset=0.75, pixels=[1])
+    problem = Problem(PIXELS, perturbation=brighter, source=0, targets=1)
+    reduced = reduce_problem(problem, REDUCTIONS)
+    assert reduced.problem is not problem
+    check = RestoredCheck(reduced)
+    x = np.array([0.75, 0.5])
+    found = accepted(check(1, x, 0, np.zeros(0)))
+    assert found.x_p is not None
+    assert found.x_p.reshape(-1).tolist() == [0.75, 1.0]
+    assert WitnessCheck(problem).image(0, x, np.zeros(0)).tolist() == [0.75, 1.0]
+    for root, parameters in ((None, np.zeros(0)), (0, None), (None, None)):
+        assert "names no perturbation" in refusal(check(1, x, root, parameters))
