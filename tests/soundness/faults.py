@@ -861,7 +861,86 @@ READERS = {
         "tests/network/test_files.py::test_half_precision_weights_are_taken_exactly",
     ),
 }
+_VECTORS = "tests/check/test_vectors.py"
+CHECKER = {
+    "a checker that takes parts which leave out the middle for a cover": _tested(
+        "vhagar_check.tree",
+        'for name in ("parent", "kind", "copy", "layer", "neuron", "at")',
+        'for name in ("parent", "kind", "copy", "layer", "neuron")',
+        _VECTORS,
+    ),
+    "a checker that counts a missing tree as a bound of 0": _tested(
+        "vhagar_check.statement",
+        "min(by_root.get(Root(goal, number, slopes), math.inf) for slopes in (False, True))",
+        "min(by_root.get(Root(goal, number, slopes), 0.0) for slopes in (False, True))",
+        _VECTORS,
+    ),
+    "a checker that takes 0 for a contradiction": _tested(
+        "vhagar_check.proofs",
+        "return float(-np.inf) if value < 0 else float(np.inf)",
+        "return float(-np.inf) if value <= 0 else float(np.inf)",
+        _VECTORS,
+    ),
+    "a checker that forgets skip connections behind a clip": _tested(
+        "vhagar_check.clipping",
+        "return Network((*stages, *network.stages[1:]), network.input_shape, linear)",
+        "return Network((*stages, *network.stages[1:]), network.input_shape)",
+        "tests/check/test_clipping.py",
+    ),
+    "a checker that takes a neuron for off that is on in one copy": _tested(
+        "vhagar_check.hexagon",
+        "found = np.asarray((self.high <= 0) & (self.high_p <= 0))",
+        "found = np.asarray((self.high <= 0) | (self.high_p <= 0))",
+        "tests/check/test_hexagon.py",
+    ),
+    # Each of the two allowances covers much of the other's part.
+    "a checker that forgets the rounding of coefficients": Fault(
+        "vhagar_check.formula",
+        (
+            (
+                "size = (abs(a) + abs(b) + abs(p) + abs(q)) @ corners.magnitude",
+                "size = 0.0 * (abs(a) @ corners.magnitude)",
+            ),
+            (
+                "error = error + gamma(2 * layer.terms + 8) * (spread @ size)",
+                "error = error + 0.0 * (spread @ size)",
+            ),
+        ),
+        test="tests/check/test_rounding.py",
+    ),
+    "a checker that lets a coefficient underflow": _tested(
+        "vhagar_check.pieces",
+        "lost = UNDERFLOW * (terms * self.domain.size * self.magnitude + size)",
+        "lost = UNDERFLOW * size",
+        "tests/check/test_underflow.py",
+    ),
+    "a checker that believes the closed form of a rotation": _tested(
+        "vhagar_check.arcs",
+        "bottom, top = np.minimum(bottom, lowest), np.maximum(top, highest)",
+        "bottom, top = bottom + 0 * lowest, top + 0 * highest",
+        "tests/check/test_arcs.py",
+    ),
+    "a checker that reads the first of two claims": _tested(
+        "vhagar_check.container",
+        "if len(found) != len(pairs):",
+        "if len(found) > len(pairs):",
+        _VECTORS,
+    ),
+    "a tie that rationals round away": _tested(
+        "vhagar_check.rational",
+        "below = nearest not in (np.inf, -np.inf) and Fraction(nearest) < value",
+        "below = nearest not in (np.inf, -np.inf) and Fraction(nearest) <= value",
+        "tests/check/test_ties.py",
+    ),
+    "a support that underflows": _tested(
+        "vhagar.perturbation.affine",
+        "slack: Array = 2.0**-51 * terms * reach + UNDERFLOW * terms * sizes",
+        "slack: Array = 2.0**-51 * terms * reach + UNDERFLOW",
+        "tests/check/test_underflow.py",
+    ),
+}
 FAULTS: dict[str, Fault] = {
+    **CHECKER,
     **LOCAL,
     **READERS,
     **RELAXATION,
