@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vhagar_check.container import split_json
+from vhagar_check.container import require_keys, split_json
 from vhagar_check.errors import Rejected
 from vhagar_check.intervals import Box, entering, leaving
 from vhagar_check.layers import HALF_ULP, TINY, Floats, Indices, Mask, Network
@@ -21,6 +21,7 @@ from vhagar_check.pieces import Piece, part_of
 from vhagar_check.regions import Form, Numbers
 
 STILL, ON, FREE = range(3)
+_KEYS = frozenset(("piece", "span", "layers", "pixels", "middle"))
 # Entries of a batch of rows.
 _BATCH_ENTRIES = 2**22
 
@@ -77,6 +78,7 @@ class SpectralRegion:
     def read(cls, form: Form, raw: bytes) -> SpectralRegion:
         """The region of a SPEC block; `Rejected` where it contradicts the problem."""
         about, data = split_json(raw)
+        require_keys(about, _KEYS, "spectral proof")
         number, span = about["piece"], about["span"]
         if number is None:
             raise Rejected("a spectral proof is about no piece")

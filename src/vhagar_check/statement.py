@@ -48,7 +48,7 @@ _KEYS = {
         )
     ),
 }
-_TREE_KEYS = frozenset(("target", "piece"))
+_TREE_KEYS = frozenset(("target", "piece", "slopes"))
 
 
 class Statement:

@@ -220,6 +220,24 @@ SPECTRAL = {
         "        if square >= 0.0:",
         "tests/check/test_spectral.py::test_forgeries_are_refused",
     ),
+    "a checker that believes states of neurons": _tested(
+        "vhagar_check.quadratic",
+        "            if (wrong | ((status == EQUAL) & ~same)).any():",
+        "            if (wrong | ((status == EQUAL) & ~same)).all():",
+        "tests/check/test_quadratic.py::test_states_that_are_not_proved_are_refused",
+    ),
+    "a checker that mixes slopes with signs": _tested(
+        "vhagar_check.tree",
+        '            if (record["kind"] == _SLOPE) != self.roots[node].slopes:',
+        '            if (record["kind"] == _SLOPE) > self.roots[node].slopes:',
+        "tests/check/test_quadratic.py::test_forgeries_are_refused",
+    ),
+    "a checker that forgets the box's share of the matrix": _tested(
+        "vhagar_check.quadratic",
+        "np.diag(slopes) - coupling - coupling.T - crossed)",
+        "np.diag(slopes) - coupling - coupling.T)",
+        "tests/check/test_quadratic.py::test_forgeries_are_refused",
+    ),
     "a checker that believes slopes": _tested(
         "vhagar_check.spectral",
         "(layer == STILL)[~(off | ~differs)].any()",

@@ -112,9 +112,7 @@ class Search:
         self._roots = len(self._frontier)
         largest = max(map(run.interval.computed_upper, problem.goals))
         self._ceiling = _Ceiling(run.original, largest)
-        # Certificates do not hold its proofs yet.
-        by_slopes = slopes and run.options.certificate is None
-        self._slopes = SlopeSearch(problem, by_slopes, self._known_upper)
+        self._slopes = SlopeSearch(problem, slopes, self._known_upper)
         self._tasks = 0
         # Read at once: a wrong file is an error before the search, not in its midst.
         self._dataset = named_dataset(run.options, run.original.domain)
@@ -260,7 +258,7 @@ class Search:
         gpu.handle(message)
 
     def _take_report(self, name: int, report: GpuReport) -> None:
-        self._record(report.explored, in_ceiling=False)
+        self._record(report.explored, SearchKind.SIGNS)
         self._frontier.report(name, report.explored, report.held)
         self._run.count_nodes(report.explored.nodes)
         self._announce()
@@ -326,12 +324,12 @@ class Search:
         return Task(nodes, self._run.interval.lower, ceiling.upper)
 
     def _put_back(self, name: int, explored: Explored, keeps: bool = False) -> None:
-        in_ceiling = self._ceiling.frontier.has(name)
-        self._record(explored, in_ceiling)
-        if in_ceiling:
+        kind = self._search_of(name)
+        self._record(explored, kind)
+        if kind is SearchKind.CEILING:
             self._ceiling.frontier.put_back(name, explored, keeps)
             self._ceiling.update()
-        elif self._slopes.frontier.has(name):
+        elif kind is SearchKind.SLOPES:
             self._slopes.put_back(name, explored, keeps)
         else:
             self._frontier.put_back(name, explored, keeps)
@@ -340,10 +338,15 @@ class Search:
             self._run.note(f"a part of the search failed: {explored.trouble}")
         self._announce()
 
-    def _record(self, explored: Explored, in_ceiling: bool) -> None:
+    def _search_of(self, name: int) -> SearchKind:
+        """The search whose nodes a worker has."""
+        if self._ceiling.frontier.has(name):
+            return SearchKind.CEILING
+        return SearchKind.SLOPES if self._slopes.frontier.has(name) else SearchKind.SIGNS
+
+    def _record(self, explored: Explored, kind: SearchKind) -> None:
         """Before anything is announced: Ctrl-C in between must not leave a claim without proof."""
         if self._tree is not None:
-            kind = SearchKind.CEILING if in_ceiling else SearchKind.SIGNS
             self._tree.add(explored.logged, kind)
 
     def _announce(self) -> None:
