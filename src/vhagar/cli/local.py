@@ -27,6 +27,7 @@ class, and how large is the smallest margin?
 EPILOG = """\
 examples:
   vhagar local model.onnx --image digit.png --epsilon 0.02
+  vhagar local model.onnx --vnnlib property.vnnlib --timeout 5m
   vhagar local model.onnx --image test.npz --index 7 --perturbation "occlusion([1,20],[1,20],5)"
 
 exit codes:
@@ -36,6 +37,10 @@ exit codes:
 """
 
 
+# Options without effect on a specification.
+_OF_IMAGES = (
+    "image", "index", "epsilon", "perturbation", "source", "target", "json", "plot", "gap",
+)  # fmt: skip
 # Seconds between lines about a search, by how much is to be shown.
 _PAUSES = {-1: math.inf, 0: 1.0, 1: 0.0}
 
@@ -46,8 +51,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     types.add_model(parser)
     add = parser.add_argument
     add(
+        "--vnnlib",
+        type=Path,
+        metavar="FILE",
+        help="answer a VNN-LIB 1.0 file instead: sat (with a counterexample), unsat or unknown",
+    )
+    add(
         "--image",
-        required=True,
         type=Path,
         metavar="FILE",
         help="the input: an image or .npy file, or with --index an .npz file or a folder",
@@ -96,6 +106,10 @@ def run(arguments: argparse.Namespace) -> int:
     from vhagar.perturbation import Domain
     from vhagar.perturbation.loading import named
 
+    if arguments.vnnlib is not None:
+        return _answer(arguments)
+    if arguments.image is None:
+        raise InvalidInput("give the input with --image, or a specification with --vnnlib")
     if (arguments.epsilon is None) == (arguments.perturbation is None):
         raise InvalidInput("give either --epsilon or --perturbation")
     Outputs(arguments.json, arguments.plot).check(arguments.model)
@@ -133,6 +147,23 @@ def run(arguments: argparse.Namespace) -> int:
     if failures:
         return 2
     return 130 if result.interrupted else 0
+
+
+def _answer(arguments: argparse.Namespace) -> int:
+    """Answer a specification in the words of the competition for verifiers."""
+    from vhagar.local.specification import answer_specification
+    from vhagar.local.vnnlib import read_vnnlib
+    from vhagar.network import read_onnx
+
+    given = [name for name in _OF_IMAGES if getattr(arguments, name) is not None]
+    if given:
+        raise InvalidInput(f"--{given[0]} has no effect with --vnnlib, which is a whole question")
+    specification = read_vnnlib(arguments.vnnlib)
+    # Inputs are numbered as the model takes them.
+    network = read_onnx(arguments.model, **{"layout": "chw", **types.conventions(arguments)})
+    found = answer_specification(network, specification, arguments.timeout)
+    print(found.text(), end="")
+    return 0
 
 
 class _Lines:

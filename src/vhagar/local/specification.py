@@ -1,0 +1,241 @@
+"""Answers specifications: does some input of a box satisfy conditions on the outputs?
+
+Each box becomes a local question about a network with further scores: 0 for class 0, and for every
+case a score that is at least 0 if and only if the outputs satisfy the case. All inputs of the
+box are versions of its centre, which keep class 0 if and only if none of them satisfies a case.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from fractions import Fraction
+
+import numpy as np
+import onnxruntime
+from scipy import sparse
+
+from vhagar.errors import InvalidInput
+from vhagar.local.problem import Array, LocalProblem
+from vhagar.local.result import LocalVerdict
+from vhagar.local.run import verify_local
+from vhagar.local.vnnlib import Case, Form, Specification
+from vhagar.network import Network
+from vhagar.network.onnx_copy import INPUT, OUTPUT, copied, graph_around, standalone
+from vhagar.network.onnx_reader import read_model
+from vhagar.perturbation.maps import AffineMap
+from vhagar.perturbation.user import RecordedMaps
+
+# The largest whole number up to which float32 has all of them.
+_LARGEST = 2**24
+
+
+class Answer(Enum):
+    """Whether a specification can be satisfied; the value is the competition's word for it."""
+
+    SATISFIED = "sat"
+    NEVER = "unsat"
+    UNKNOWN = "unknown"
+    TIMEOUT = "timeout"
+
+
+@dataclass(frozen=True, eq=False)
+class SpecificationResult:
+    """The answer, with inputs and outputs `x`, `y` if and only if it is SATISFIED."""
+
+    answer: Answer
+    seconds: float
+    x: Array | None = None
+    y: Array | None = None
+
+    def text(self) -> str:
+        """The answer as the competition's result files have it."""
+        if self.x is None or self.y is None:
+            return f"{self.answer.value}\n"
+        values = [("X", self.x), ("Y", self.y)]
+        pairs = [
+            f"({name}_{k} {float(value)!r})"
+            for name, numbers in values
+            for k, value in enumerate(numbers)
+        ]
+        return f"{self.answer.value}\n(" + "\n ".join(pairs) + ")\n"
+
+
+def answer_specification(
+    network: Network, specification: Specification, timeout: float | None = None
+) -> SpecificationResult:
+    """Decide every case of a specification, one box after the other."""
+    begun = time.monotonic()
+    outputs = network.classes - _first(network)
+    if (specification.inputs, specification.outputs) != (network.input_size, outputs):
+        raise InvalidInput(
+            f"the specification is about {specification.inputs} inputs and "
+            f"{specification.outputs} outputs, but the network has {network.input_size} and "
+            f"{outputs}"
+        )
+    if any("at the end is ignored" in note for note in network.notes):
+        raise InvalidInput(
+            "the specification is about the outputs of a smooth function, which is ignored: "
+            "choose the scores before it with --output NAME, if these are meant"
+        )
+    boxes: dict[tuple[tuple[Fraction, ...], tuple[Fraction, ...]], list[Case]] = {}
+    for case in specification.cases:
+        if all(low <= high for low, high in zip(case.lower, case.upper, strict=True)):
+            boxes.setdefault((case.lower, case.upper), []).append(case)
+    answers = {Answer.NEVER}
+    for cases in boxes.values():
+        left = None if timeout is None else begun + timeout - time.monotonic()
+        if left is not None and left <= 0:
+            answers.add(Answer.TIMEOUT)
+            break
+        box = _Box(network, cases)
+        answer = box.answer(left)
+        if answer is Answer.SATISFIED:
+            return SpecificationResult(answer, time.monotonic() - begun, box.x, box.y)
+        answers.add(answer)
+    worst = max(answers, key=[Answer.NEVER, Answer.UNKNOWN, Answer.TIMEOUT].index)
+    return SpecificationResult(worst, time.monotonic() - begun)
+
+
+class _Box:
+    """The cases of one box; `x` and `y` satisfy one of them once the answer says so."""
+
+    def __init__(self, network: Network, cases: Sequence[Case]) -> None:
+        self._network = network
+        self._cases = cases
+        first = cases[0]
+        self._lower, self._upper = (
+            np.array([_rounded(end, up) for end in ends])
+            for ends, up in ((first.lower, False), (first.upper, True))
+        )
+        self.x: Array | None = None
+        self.y: Array | None = None
+
+    def answer(self, timeout: float | None) -> Answer:
+        centre = self._inside((self._lower + self._upper) / 2)
+        if self._satisfies(centre):
+            return Answer.SATISFIED
+        watched = _watched(self._network, self._cases)
+        scores = watched.forward(centre[None])[0]
+        if not scores[1:].max() < 0:
+            return Answer.UNKNOWN  # satisfied only by rounding
+        low, high = float(self._lower.min()), float(self._upper.max())
+        size = len(centre)
+        every = AffineMap(
+            sparse.csr_array((size, size)),
+            sparse.eye_array(size, format="csr"),
+            np.zeros(size),
+            self._lower,
+            self._upper,
+            label="the box",
+        )
+        problem = LocalProblem(
+            watched,
+            perturbation=RecordedMaps("the box", (every,)),
+            image=centre,
+            source=0,
+            clip=False,
+            input_range=(low - 1.0, high + 1.0),
+        )
+        result = verify_local(problem, timeout=timeout)
+        if result.verdict is LocalVerdict.ROBUST:
+            return Answer.NEVER
+        found = None if result.witness is None else result.witness.x_p
+        if found is not None and self._satisfies(self._inside(found)):
+            return Answer.SATISFIED
+        late = timeout is not None and result.seconds >= timeout
+        return Answer.TIMEOUT if late and found is None else Answer.UNKNOWN
+
+    def _inside(self, x: Array) -> Array:
+        """Move a point into the box, exactly, as float32 numbers where there are any inside."""
+        first = self._cases[0]
+        flat = x.reshape(-1).astype(np.float32).astype(np.float64)
+        low, high = (
+            np.array([_rounded(end, up) for end in ends])
+            for ends, up in ((first.lower, True), (first.upper, False))
+        )
+        return np.clip(flat, low, high)
+
+    def _satisfies(self, x: Array) -> bool:
+        """Whether a point satisfies a case, by onnxruntime and in float64 alike."""
+        first = _first(self._network)
+        y = _outputs(self._network, x)[first:]
+        for case in self._cases:
+            for values in (y, self._network.forward(x[None])[0, first:]):
+                if any(_value(form, values) > 0 for form in case.conditions):
+                    break
+            else:
+                self.x, self.y = x, y
+                return True
+        return False
+
+
+def _first(network: Network) -> int:
+    """The score that is Y_0; of a model's one score the network has made `[0, Y_0]`."""
+    return int(network.scores is not None and network.scores.threshold is not None)
+
+
+def _rounded(value: Fraction, up: bool) -> float:
+    """The nearest float64 number that is not below (or not above) a fraction."""
+    found = float(value)
+    if (found < value) if up else (found > value):
+        return math.nextafter(found, math.inf if up else -math.inf)
+    return found
+
+
+def _value(form: Form, outputs: Array) -> Fraction:
+    known = (Fraction(float(outputs[int(name[2:])])) * part for name, part in form.items() if name)
+    return sum(known, start=form.get("", Fraction(0)))
+
+
+def _outputs(network: Network, x: Array) -> Array:
+    """What onnxruntime computes."""
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    content = standalone(network).SerializeToString()
+    session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+    source = session.get_inputs()[0]
+    kind = np.float64 if "double" in source.type else np.float32
+    image = x.reshape(1, *network.input_shape).astype(kind)
+    return np.asarray(session.run(None, {source.name: image})[0], dtype=np.float64).reshape(-1)
+
+
+def _watched(network: Network, cases: Sequence[Case]) -> Network:
+    """The network with the scores 0 and, for every case, the least of its conditions' margins."""
+    model = standalone(network)
+    graph = graph_around(model)
+    image = graph.add("Identity", INPUT)
+    flat = graph.reshape(copied(graph, model, image, "copy_"), (1, network.classes))
+    scores = [graph.add("Mul", graph.slice(flat, 1, 0, 1), graph.constant([[0.0]]))]
+    for case in cases:
+        rows = [_row(form, network) for form in case.conditions]
+        if not rows:
+            rows = [(np.zeros(network.classes), 1.0)]
+        weight = graph.constant(np.array([row for row, _ in rows]).T)
+        bias = graph.constant(np.array([limit for _, limit in rows]))
+        margins = graph.add("Gemm", flat, weight, bias)
+        parts = [graph.slice(margins, 1, k, k + 1) for k in range(len(rows))]
+        scores.append(parts[0] if len(parts) == 1 else graph.add("Min", *parts))
+    graph.add("Concat", *scores, axis=1, output=OUTPUT)
+    ends = (INPUT, (1, *network.input_shape)), (OUTPUT, (1, 1 + len(cases)))
+    return read_model(graph.model(network.name, *ends, model), network.name)
+
+
+def _row(form: Form, network: Network) -> tuple[Array, float]:
+    """The negative of a form with whole coefficients, rounded towards satisfying it."""
+    scale = math.lcm(*(part.denominator for name, part in form.items() if name))
+    row = np.zeros(network.classes)
+    for name, part in form.items():
+        if name:
+            if abs(part * scale) > _LARGEST:
+                raise InvalidInput("the specification has coefficients that float32 does not have")
+            row[_first(network) + int(name[2:])] = float(-part * scale)
+    limit = -form.get("", Fraction(0)) * scale
+    single = np.float32(float(limit))
+    while Fraction(float(single)) < limit:
+        single = np.nextafter(single, np.float32(np.inf))
+    return row, float(single)

@@ -1,0 +1,207 @@
+"""Reads VNN-LIB 1.0: conditions on the inputs X and the outputs Y of one network.
+
+A file asks whether some input satisfies all its assertions, of which most say what must never
+happen. They are brought into disjunctive normal form: a list of cases, each a box of inputs and
+linear conditions on the outputs. Numbers are exact fractions, as they are written.
+"""
+
+from __future__ import annotations
+
+import gzip
+import re
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from vhagar.errors import InvalidInput
+
+# A linear form: the coefficient of every variable, and the constant under "".
+Form = dict[str, Fraction]
+_TOKEN = re.compile(r"\s+|;[^\n]*|([()]|[^\s();]+)")
+# Most cases that a file may have.
+_MOST_CASES = 100_000
+
+
+@dataclass(frozen=True)
+class Case:
+    """Inputs between `lower` and `upper`, with outputs of which every form is at most 0."""
+
+    lower: tuple[Fraction, ...]
+    upper: tuple[Fraction, ...]
+    conditions: tuple[Form, ...]
+
+
+@dataclass(frozen=True)
+class Specification:
+    """The cases of a file: it is satisfiable if one of them is."""
+
+    inputs: int
+    outputs: int
+    cases: tuple[Case, ...]
+
+
+def read_vnnlib(path: Path) -> Specification:
+    """Read a VNN-LIB 1.0 file, which may be compressed with gzip."""
+    try:
+        content = path.read_bytes()
+        content = gzip.decompress(content) if content.startswith(b"\x1f\x8b") else content
+        text = content.decode()
+    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
+        raise InvalidInput(f"cannot read {path}: {error}") from None
+    try:
+        return _specification(list(_expressions(text)))
+    except _Unreadable as error:
+        raise InvalidInput(f"{path} is not a VNN-LIB 1.0 file that can be read: {error}") from None
+
+
+class _Unreadable(Exception):
+    """What cannot be read, in words."""
+
+
+def _expressions(text: str) -> Iterator[Any]:
+    """The expressions of a file, as nested lists of words."""
+    stack: list[list[Any]] = [[]]
+    place = 0
+    while place < len(text):
+        match = _TOKEN.match(text, place)
+        if match is None:
+            raise _Unreadable(f"{text[place : place + 20]!r}")
+        place, word = match.end(), match[1]
+        if word == "(":
+            stack.append([])
+        elif word == ")":
+            if len(stack) == 1:
+                raise _Unreadable("a bracket is closed that was not opened")
+            done = stack.pop()
+            stack[-1].append(done)
+        elif word:
+            stack[-1].append(word)
+    if len(stack) != 1:
+        raise _Unreadable("a bracket is not closed")
+    yield from stack[0]
+
+
+def _specification(expressions: list[Any]) -> Specification:
+    declared: dict[str, int] = {"X": 0, "Y": 0}
+    formulas = []
+    for expression in expressions:
+        head = expression[0] if isinstance(expression, list) and expression else expression
+        if head == "vnnlib-version" or head in ("declare-network", "declare-input"):
+            raise _Unreadable("it is a file of VNN-LIB 2.0; only version 1.0 is supported")
+        if head == "declare-const" and len(expression) == 3:
+            match = re.fullmatch(r"([XY])_(\d+)", str(expression[1]))
+            if match is None or int(match[2]) != declared[match[1]] or expression[2] != "Real":
+                raise _Unreadable(f"the declaration {expression[1:]} is not X_0, X_1, ... or Y_0")
+            declared[match[1]] += 1
+        elif head == "assert" and len(expression) == 2:
+            formulas.append(_cases_of(expression[1]))
+        else:
+            raise _Unreadable(f"the command {head!r} is not known")
+    if not declared["X"] or not declared["Y"]:
+        raise _Unreadable("it declares no inputs or no outputs")
+    joined = _all(formulas)
+    return Specification(
+        declared["X"],
+        declared["Y"],
+        tuple(_case(forms, declared["X"], declared["Y"]) for forms in joined),
+    )
+
+
+def _cases_of(formula: Any) -> list[list[Form]]:
+    """A formula in disjunctive normal form, each condition as a form that is at most 0."""
+    if not isinstance(formula, list) or not formula:
+        raise _Unreadable(f"{formula!r} is not a condition")
+    head, *rest = formula
+    if head == "and":
+        return _all([_cases_of(part) for part in rest])
+    if head == "or":
+        found = [case for part in rest for case in _cases_of(part)]
+        return _limited(found)
+    if head in ("<=", ">=") and len(rest) == 2:
+        left, right = (_form(part) for part in rest)
+        return [[_sum(left, right, -1) if head == "<=" else _sum(right, left, -1)]]
+    raise _Unreadable(f"the operator {head!r} is not known")
+
+
+def _all(parts: list[list[list[Form]]]) -> list[list[Form]]:
+    count = 1
+    for part in parts:
+        count *= max(len(part), 1)
+        if count > _MOST_CASES:
+            raise _Unreadable(f"it has more than {_MOST_CASES} cases")
+    return [[form for chosen in each for form in chosen] for each in product(*parts)]
+
+
+def _limited(cases: list[list[Form]]) -> list[list[Form]]:
+    if len(cases) > _MOST_CASES:
+        raise _Unreadable(f"it has more than {_MOST_CASES} cases")
+    return cases
+
+
+def _form(term: Any) -> Form:
+    if isinstance(term, str):
+        if re.fullmatch(r"[XY]_\d+", term):
+            return {term: Fraction(1)}
+        return {"": _number(term)}
+    if not term:
+        raise _Unreadable("an empty term")
+    head, *rest = term
+    forms = [_form(part) for part in rest]
+    if head == "+" and forms:
+        total: Form = {}
+        for form in forms:
+            total = _sum(total, form, 1)
+        return total
+    if head == "-" and len(forms) == 1:
+        return _sum({}, forms[0], -1)
+    if head == "-" and len(forms) == 2:
+        return _sum(forms[0], forms[1], -1)
+    if head == "*" and len(forms) == 2:
+        for factor, form in (forms, forms[::-1]):
+            if set(factor) <= {""}:
+                return _sum({}, form, factor.get("", Fraction(0)))
+    raise _Unreadable(f"the term {head!r} is not linear")
+
+
+def _number(text: str) -> Fraction:
+    try:
+        return Fraction(text)
+    except (ValueError, ZeroDivisionError):
+        raise _Unreadable(f"{text!r} is neither a number nor a variable") from None
+
+
+def _sum(left: Form, right: Form, factor: Fraction | int) -> Form:
+    found = dict(left)
+    for name, value in right.items():
+        found[name] = found.get(name, Fraction(0)) + factor * value
+    return {name: value for name, value in found.items() if value or name == ""}
+
+
+def _case(forms: list[Form], inputs: int, outputs: int) -> Case:
+    """Sort the conditions into bounds on inputs and conditions on outputs."""
+    lower: list[Fraction | None] = [None] * inputs
+    upper: list[Fraction | None] = [None] * inputs
+    conditions = []
+    for form in forms:
+        variables = [name for name in form if name]
+        for name in variables:
+            if int(name[2:]) >= (inputs if name[0] == "X" else outputs):
+                raise _Unreadable(f"{name} is not declared")
+        if not any(name[0] == "X" for name in variables):
+            conditions.append(form)
+            continue
+        if len(variables) != 1:
+            raise _Unreadable("a condition joins several inputs, or inputs and outputs")
+        (name,), place = variables, int(variables[0][2:])
+        limit = -form.get("", Fraction(0)) / form[name]
+        ends, best = (upper, min) if form[name] > 0 else (lower, max)
+        known = ends[place]
+        ends[place] = limit if known is None else best(known, limit)
+    if None in (*lower, *upper):
+        raise _Unreadable("an input is not bounded on both sides")
+    least, most = (tuple(end for end in ends if end is not None) for ends in (lower, upper))
+    return Case(least, most, tuple(conditions))
