@@ -51,11 +51,16 @@ def test_blocks_come_back_in_order(tmp_path: Path) -> None:
     assert _scan(tmp_path, sealed(START)) == []
 
 
-def test_the_limits_are_those_of_the_format() -> None:
-    assert container._LIMITS == LIMITS
+@pytest.mark.parametrize("tag", LIMITS)
+def test_the_limits_are_those_of_the_format(tag: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "a.cert"
+    for more, words in ((0, "cut off"), (1, "wrong length")):
+        path.write_bytes(START + block(tag, b"", LIMITS[tag] + more) + block(b"HEAD", b""))
+        with pytest.raises(Rejected, match="goes on" if tag == b"END " and not more else words):
+            scan(path)
 
 
-@pytest.mark.parametrize("size", [1, 16, 2**20, 2**20 + 1, 3 * 2**20])
+@pytest.mark.parametrize("size", [*range(1, 9), 2**20, 2**20 + 1, 3 * 2**20])
 def test_the_digest_is_of_every_byte(
     size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -177,3 +177,39 @@ def test_the_deepest_tree(monkeypatch: pytest.MonkeyPatch) -> None:
         tree(chain(6))
     # Many nodes are not many steps.
     tree([*decision(0, 0, 0), *decision(1, 0, 1), *decision(2, 0, 1), *decision(3, 0, 2)])
+
+
+def slope(parent: int, layer: int, neuron: int) -> list[list[float]]:
+    return [[parent, 2, 0, side, 0, layer, neuron, 0.0] for side in (0, 1)]
+
+
+def _by_slopes(records: list[list[Any]], slopes: bool = True) -> Tree:
+    rows = np.array([tuple(record) for record in records], dtype=RECORD)
+    text = "brightness([0.1,0.5])"
+    return Tree([Root(1, 0, slopes)], rows, _network(), pieces(text, DOMAIN, False))
+
+
+def test_a_tree_split_by_slopes() -> None:
+    found = _by_slopes([*slope(0, 0, 2), *slope(2, 1, 3), *slope(4, 0, 2)])
+    _, span, decided = found.case(4)
+    assert (span, decided.signs) == ((0.1, 0.5), {})
+    assert decided.slopes == {(0, 2): True, (1, 3): True}
+    assert found.case(1)[2].slopes == {(0, 2): False}
+    # What is decided again stays as it was decided first.
+    assert found.case(5)[2].slopes == found.case(6)[2].slopes == {(0, 2): True, (1, 3): True}
+
+
+@pytest.mark.parametrize("slopes", [True, False])
+def test_slopes_and_other_steps_are_not_mixed(slopes: bool) -> None:
+    mixed = _by_slopes([*slope(0, 0, 2), *decision(1, 0, 1)], slopes)
+    with pytest.raises(Rejected, match="mixed"):
+        mixed.case(3)
+    if not slopes:
+        with pytest.raises(Rejected, match="mixed"):
+            mixed.case(1)
+
+
+@pytest.mark.parametrize(("layer", "neuron"), [(-1, 0), (2, 0), (0, 4), (1, 4)])
+def test_slopes_are_those_of_relus(layer: int, neuron: int) -> None:
+    with pytest.raises(Rejected):
+        _by_slopes(slope(0, layer, neuron))
