@@ -1,4 +1,4 @@
-"""Pieces `x_p = A x + B e + c` with the parameters `e` in a box, and moved pixels in a band.
+"""Pieces that are affine maps `x_p = A x + B e + c`, and L-infinity balls around moved pixels.
 
 The support of the first is a sum of maxima: one for each pixel, with coefficients `a + A'b`, and
 one for each parameter, with `B'b`. A clip of the image is no part of it (see `clipping`).
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from vhagar_check.errors import Rejected
 from vhagar_check.exact import Exact
 from vhagar_check.layers import TINY, UNDERFLOW, Floats, gamma
-from vhagar_check.pieces import Domain, Mask, Piece, band, everywhere
+from vhagar_check.pieces import Domain, Mask, Piece, everywhere, linf_ball
 from vhagar_check.sparse import Sparse
 
 # Whether pixels rise or fall is found out exactly for rows of so many entries together.
@@ -63,13 +63,13 @@ class BoxAffine(Piece):
         return np.asarray(2 * gamma(1) * terms, dtype=np.float64)
 
     def _copied(self) -> Mask:
-        """Images that need no arithmetic: one pixel, as it is, or a constant."""
+        """Mark entries of the image that need no arithmetic: a copied pixel or a constant."""
         ones = np.bincount(self.matrix.row, self.matrix.weight != 1.0, self.domain.size) == 0
         one = (self.matrix.counts == 1) & ones & (self.offset == 0)
         return np.asarray((one | (self.matrix.counts == 0)) & (self.directions.counts == 0))
 
     def _changes(self) -> tuple[Mask, Mask]:
-        """Which pixels can rise and fall; in exact arithmetic where rounding could decide it."""
+        """Find the pixels that can rise and fall; exactly, where rounding could decide it."""
         low, high = everywhere(self.domain, self.domain.low, self.domain.high)
         ends = self.domain.low, self.domain.high
         diagonal = np.zeros(self.domain.size)
@@ -99,7 +99,7 @@ class BoxAffine(Piece):
         return rises & ~unchanged, falls & ~unchanged
 
     def _rational(self) -> Mask:
-        """Rows whose weights are right, whatever `error` is."""
+        """Mark rows whose weights are exact, whatever `error` is."""
         odd = np.bincount(self.matrix.row, self.matrix.weight != 1.0, self.domain.size)
         return np.asarray(odd == 0)
 
@@ -120,7 +120,7 @@ class BoxAffine(Piece):
         return np.asarray(best + b @ self.offset)
 
     def rounding(self, a: Floats, b: Floats) -> Floats:
-        """Coefficients are sums of products, and what they multiply is summed once more."""
+        """Bound the rounding of coefficients, which are sums, and of the sum that they enter."""
         size = max(abs(self.domain.low), abs(self.domain.high))
         reach = abs(a).sum(axis=1) * size + abs(b) @ self._reach
         wrong = abs(b) @ (self.error * size * self.matrix.counts)
@@ -178,7 +178,7 @@ class BoxAffine(Piece):
 
 
 @dataclass(frozen=True, eq=False)
-class MovedBand(Piece):
+class ShiftedLinfBall(Piece):
     """Every pixel is a pixel of `x` (`source`) or black (-1), and then moves by up to `limit`."""
 
     domain: Domain
@@ -187,7 +187,7 @@ class MovedBand(Piece):
 
     def __post_init__(self) -> None:
         every = np.ones(self.domain.size, dtype=np.bool_)
-        object.__setattr__(self, "_band", band(self.domain, self.limit, every))
+        object.__setattr__(self, "_ball", linf_ball(self.domain, self.limit, every))
         low, high = everywhere(self.domain, self.domain.low, self.domain.high)
         top = float(np.nextafter(float(self._risen), np.inf))
         image = low, np.where(self.source < 0, min(top, self.domain.high), high)
@@ -195,11 +195,11 @@ class MovedBand(Piece):
         object.__setattr__(self, "rises", every)
         object.__setattr__(self, "falls", every)
 
-    _band: Piece = None  # type: ignore[assignment]
+    _ball: Piece = None  # type: ignore[assignment]
 
     @property
     def _risen(self) -> Fraction:
-        """The brightest that black becomes."""
+        """The largest value that a black pixel can take."""
         low, high = self.domain.ends
         return min(low + Fraction(self.limit), high)
 
@@ -210,7 +210,7 @@ class MovedBand(Piece):
         black = b[:, ~kept]
         low, high = self.domain.low, float(self._risen)
         best = np.maximum(black * low, black * high).sum(axis=1)
-        return np.asarray(self._band.largest(a, pulled) + best)
+        return np.asarray(self._ball.largest(a, pulled) + best)
 
     def exact_support(self, a: Exact, b: Exact) -> Fraction | None:
         pulled = [Fraction(0)] * self.domain.size
@@ -220,10 +220,10 @@ class MovedBand(Piece):
                 pulled[source] = value
             else:
                 total += max(value * low, value * high)
-        rest = self._band.exact_support(a, Exact.of_fractions(pulled))
+        rest = self._ball.exact_support(a, Exact.of_fractions(pulled))
         return None if rest is None else rest + total
 
     def exact_image(self, x: list[Fraction], parameters: list[float]) -> list[Fraction] | None:
         low = self.domain.ends[0]
         moved = [x[source] if source >= 0 else low for source in self.source.tolist()]
-        return self._band.exact_image(moved, parameters)
+        return self._ball.exact_image(moved, parameters)

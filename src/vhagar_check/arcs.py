@@ -60,8 +60,8 @@ class Arc:
 
 @dataclass(frozen=True, eq=False)
 class _Way:
-    """One coordinate of some points: both ends, its range on the true way, and the error of the
-    straight one."""
+    """One coordinate of some sources: its two ends, its range along the arc, and how far the
+    straight line between the ends can be from it."""
 
     begin: Floats
     end: Floats
@@ -71,7 +71,7 @@ class _Way:
     count: int
 
     def near(self, pixel: Index, line: Index) -> _Way:
-        """Of some pixels, measured from a grid line each."""
+        """The same for some pixels, each measured from a grid line."""
         begin, end, low, high = (
             part[pixel] - line for part in (self.begin, self.end, self.low, self.high)
         )
@@ -153,7 +153,7 @@ def _leaves(turn: Turn) -> Mask:
 
 
 def _require_all(turn: Turn, pixel: Index, row: Index, column: Index, possible: Mask) -> None:
-    """Every neighbour that can have a weight is there, and pixels without one are always black."""
+    """Refuse a list that lacks a neighbour with a weight, or a pixel that is not always black."""
     listed = set(zip(pixel.tolist(), row.tolist(), column.tolist(), strict=True))
     rows, columns = turn.ranges()
     for number in range(len(possible)):
@@ -206,7 +206,7 @@ def _largest(way: _Way) -> Floats:
 
 
 def _neighbours(rows: _Way, columns: _Way, possible: Mask) -> tuple[Index, Index, Index]:
-    """Every pixel with every row and column that its source can be next to."""
+    """List every pixel with every row and column that its source can be next to."""
     found: list[tuple[int, int, int]] = []
     for pixel in np.flatnonzero(possible).tolist():
         lines = []
@@ -223,7 +223,8 @@ Ends = tuple[Floats, Floats]
 
 
 def _on_the_line(r: _Way, c: _Way) -> tuple[Floats, Floats, Ends, Ends]:
-    """The weight on the straight way: at both ends, its extremes, and those off the chord."""
+    """Bound the weight along the straight line: at both ends, its range, and its range off the
+    chord."""
     ends = np.tile([0.0, 1.0], (len(r.begin), 1))
     knots = np.sort(np.concatenate([ends, r.kinks(), c.kinks()], axis=1), axis=1)
     middles = (knots[:, 1:] + knots[:, :-1]) / 2

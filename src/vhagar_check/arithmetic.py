@@ -1,4 +1,4 @@
-"""Operators that are linear in what depends on the input."""
+"""Reads operators that are linear in the values that depend on the input."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def gemm(reader: Reader, node: Node) -> Wire:
 
 
 def _times(node: Node, values: Floats, factor: float) -> Floats:
-    """Exact for float32 constants, whose products fit into float64; refused otherwise."""
+    """Scale constants exactly: products of float32 numbers fit into float64, others are refused."""
     single = values.astype(np.float32).astype(np.float64)
     if factor != 1.0 and not ((single == values).all() and math.isfinite(factor)):
         raise node.refused("scales constants of double precision")
@@ -39,7 +39,7 @@ def _times(node: Node, values: Floats, factor: float) -> Floats:
 
 
 def matmul(reader: Reader, node: Node) -> Wire:
-    """By a constant matrix or vector on either side; a matrix of values is many vectors."""
+    """Multiply by a constant matrix or vector on either side; rows of values count as vectors."""
     node.only()
     product = reader.product(node, 1)
     if product is not None:
@@ -107,7 +107,7 @@ def _dense(reader: Reader, node: Node, wire: Wire, weight: Floats, bias: Floats)
 
 
 def elementwise(reader: Reader, node: Node) -> Wire:
-    """Add, Sub, Mul and Div; the last two by constants alone."""
+    """Read Add, Sub, Mul and Div; Mul and Div only by constants."""
     node.only()
     given = reader.all_given(node)
     if len(given) != 2:
@@ -160,7 +160,7 @@ def _constant(reader: Reader, node: Node, position: int, shape: Shape) -> Floats
 
 
 def sum_of(reader: Reader, node: Node) -> Wire:
-    """Any number of operands; constants are added one after the other, which is exact."""
+    """Add any number of operands; constants are added one by one, which is exact."""
     node.only()
     given = reader.all_given(node)
     shape = _whole_shape(reader, node, given)

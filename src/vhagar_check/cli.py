@@ -80,7 +80,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _say(text: str) -> None:
-    """Print, also to a reader who stops listening, such as `head`: the verdict stands."""
+    """Print the verdict, also into a pipe that is closed early, such as that of `head`."""
     try:
         print(text, flush=True)
     except BrokenPipeError:
@@ -89,7 +89,7 @@ def _say(text: str) -> None:
 
 
 def in_words(verdict: Verdict) -> str:
-    """What was proved, and about what."""
+    """State what was proved, and about what."""
     lines = [
         f"PROVED by {verdict.proofs} proofs over a tree of {verdict.nodes} nodes, for the model",
         f"with SHA-256 {verdict.model}:",
@@ -153,7 +153,7 @@ def _perturbation(verdict: Verdict) -> str:
 
 
 def _recorded(recorded: Recorded) -> list[str]:
-    """Nobody but the certificate says what its maps are: here is how to tell."""
+    """Describe recorded maps, and how to compare them with the intended ones."""
     count = len(recorded.pieces)
     what = "It is" if count == 1 else f"It is any of {count} maps,"
     return [

@@ -18,7 +18,7 @@ _STAYS = 2e-9
 
 
 def clipped_pixels(given: Any, domain: Domain, clip: bool) -> tuple[Mask, Mask] | None:
-    """Which pixels are clipped from below and from above, as the header has it."""
+    """The pixels that are clipped from below and from above, as the header states them."""
     if given is None:
         return None
     below, above = given
@@ -38,7 +38,7 @@ def _mask(numbers: Any, size: int) -> Mask:
 
 
 def require_clipped(pieces: list[Piece], masks: tuple[Mask, Mask] | None, domain: Domain) -> None:
-    """Whatever leaves the range is clipped."""
+    """Refuse pieces whose image leaves the input range in a pixel that is not clipped."""
     nothing = np.zeros(domain.size, dtype=np.bool_)
     below, above = masks or (nothing, nothing)
     room = _STAYS * (domain.high - domain.low)
@@ -49,7 +49,7 @@ def require_clipped(pieces: list[Piece], masks: tuple[Mask, Mask] | None, domain
 
 
 def behind_clip(network: Network, masks: tuple[Mask, Mask], domain: Domain) -> Network:
-    """The network with those pixels of its input clipped."""
+    """The network preceded by layers that clip some pixels of its input."""
     below, above = masks
     width = domain.high - domain.low
     # What is not clipped is lifted far above 0, where a ReLU changes nothing.

@@ -35,7 +35,7 @@ _CHUNK = 2**20
 
 @dataclass(frozen=True)
 class Block:
-    """Where a block's payload lies, and how long it is packed and unpacked."""
+    """The position of a block's payload in the file, and its compressed and raw lengths."""
 
     tag: str
     offset: int
@@ -44,7 +44,7 @@ class Block:
 
 
 def scan(path: Path) -> list[Block]:
-    """All blocks but the last, after the digest in the last was found right."""
+    """List all blocks but END, after checking the digest in END."""
     size = path.stat().st_size
     with path.open("rb") as file:
         start = file.read(len(MAGIC) + 4)
@@ -92,7 +92,7 @@ def _digest(file: BinaryIO, length: int) -> bytes:
 
 
 def unpack(file: BinaryIO, block: Block) -> bytes:
-    """A block's bytes, never more than it said."""
+    """Decompress a block, to no more bytes than it states."""
     file.seek(block.offset)
     machine = zlib.decompressobj()
     try:
@@ -105,7 +105,7 @@ def unpack(file: BinaryIO, block: Block) -> bytes:
 
 
 def parse_json(raw: bytes) -> Any:
-    """JSON without NaN and infinities, and without a key that occurs twice."""
+    """Parse JSON, refusing NaN, infinities and keys that occur twice."""
     try:
         return json.loads(
             raw.decode(), parse_constant=_refuse_constant, object_pairs_hook=_without_repeats
@@ -119,7 +119,7 @@ def _refuse_constant(name: str) -> float:
 
 
 def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Readers differ on which of two values counts."""
+    """Refuse a repeated key: readers differ on which of its values counts."""
     found = dict(pairs)
     if len(found) != len(pairs):
         raise ValueError("a key occurs twice")
@@ -134,7 +134,7 @@ def require_keys(given: Any, known: frozenset[str], what: str) -> None:
 
 
 def split_json(raw: bytes) -> tuple[Any, bytes]:
-    """A block that begins with JSON and goes on with numbers."""
+    """Split a block into the JSON that it begins with and the numbers that follow."""
     if len(raw) < 4:
         raise Rejected("a block of the certificate is too short")
     (length,) = struct.unpack("<I", raw[:4])

@@ -1,4 +1,4 @@
-"""What happens to an input before the model takes it, where the certificate says that it does.
+"""The input convention that a certificate states: what happens to an image before the model.
 
 The certificate's question is about images, channels first. In the header's `model.convention` it
 says how the model takes them: normalised, with the channels last, in another shape. Here that
@@ -50,7 +50,7 @@ class Permute(Plain):
 
 
 def with_convention(network: Network, stated: Any, input_shape: Shape) -> tuple[Network, str]:
-    """The network on inputs of `input_shape`, and in words what it does with them first."""
+    """The network with the convention in front of it, and the convention in words."""
     if stated is None:
         return network, ""
     if not isinstance(stated, dict) or set(stated) != _KNOWN:

@@ -1,4 +1,4 @@
-"""Parts of convolutional networks: a block of places of a convolution, and all it depends on.
+"""Crops of convolutional networks: a block of a layer, and everything that it depends on.
 
 The neurons of a convolution see a small window of each layer below. Inside the windows the network
 is a small one with the same kernels, and coefficients outside of them are 0. So bounds of a layer
@@ -27,7 +27,7 @@ Block = tuple[tuple[int, int], tuple[int, int]]
 
 @dataclass(frozen=True, eq=False)
 class Crop:
-    """A block of a layer: `network` computes what enters its units, `outputs` of the layer.
+    """A block of a layer: `network` computes the inputs of the units `outputs` of the layer.
 
     `units[k]` are the units of ReLU layer k, and `pixels` the pixels, that it depends on.
     """
@@ -39,7 +39,7 @@ class Crop:
 
 
 def convolutions(network: Network, stage: int) -> list[Conv] | None:
-    """The stages up to one, if all are single convolutions without linear units between them."""
+    """The stages up to one, if each is a single convolution and no linear unit lies between."""
     found: list[Conv] = []
     for k, layers in enumerate(network.stages[: stage + 1]):
         layer = layers[0] if len(layers) == 1 else None
@@ -54,12 +54,12 @@ def convolutions(network: Network, stage: int) -> list[Conv] | None:
 
 
 def _span(layer: Conv, axis: int) -> int:
-    """How many rows or columns of its input a place of the convolution reaches over."""
+    """The number of input rows or columns that one output of a convolution spans."""
     return int(layer.dilation[axis] * (layer.weight.shape[2 + axis] - 1) + 1)
 
 
 def crops(layers: list[Conv]) -> Iterator[Crop]:
-    """Blocks that cover what leaves the last of the convolutions."""
+    """Divide the output of the last convolution into blocks."""
     _, height, width = layers[-1].out_shape
     step = _block_size(layers)
     for row in range(0, height, step):
@@ -84,7 +84,7 @@ def _block_size(layers: list[Conv]) -> int:
 
 
 def crop(layers: list[Conv], block: Block) -> Crop:
-    """What a block of the last convolution depends on."""
+    """Crop the network to what a block of the last convolution depends on."""
     outputs = _indices(layers[-1].out_shape, block)
     stages: list[tuple[Linear, ...]] = []
     seen: list[Indices] = []
@@ -123,7 +123,7 @@ def _indices(shape: tuple[int, ...], block: Block) -> Indices:
 
 
 class SeenPiece(Piece):
-    """A piece where only some pixels have coefficients: its support is the whole piece's."""
+    """A piece of which only some pixels have coefficients; its support is the whole piece's."""
 
     def __init__(self, piece: Piece, pixels: Indices) -> None:
         domain = piece.domain

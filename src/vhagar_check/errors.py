@@ -2,4 +2,4 @@
 
 
 class Rejected(Exception):
-    """The certificate proves nothing; the message says why."""
+    """A certificate was refused; the message says why."""

@@ -49,7 +49,7 @@ def evaluate(
 
 
 def proof_groups(blocks: list[Block]) -> list[Task]:
-    """Every region in which something is proved, with its blocks of proofs."""
+    """Group blocks by region, with its refinements and proofs; drop regions without proofs."""
     groups: list[Task] = []
     for block in blocks[1:]:
         if block.tag in ("REGN", "SPEC"):
@@ -64,7 +64,7 @@ def proof_groups(blocks: list[Block]) -> list[Task]:
 
 
 def _shared_out(groups: list[Task], workers: int) -> list[Task]:
-    """Many regions: one by one. Few: their proofs one by one, at the price of bounds twice."""
+    """Divide the work: by regions if there are many, else by blocks of proofs."""
     if len(groups) >= 4 * workers:
         return groups
     return [(region, refined, [block]) for region, refined, proofs in groups for block in proofs]

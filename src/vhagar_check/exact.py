@@ -27,7 +27,7 @@ class Exact:
 
     @classmethod
     def of(cls, values: Floats) -> Exact:
-        """Floats, as they are."""
+        """Floats, exactly."""
         values = np.asarray(values, dtype=np.float64)
         mantissas, exponents = np.frexp(values.reshape(-1))
         whole = (mantissas * 2.0**53).astype(np.int64).tolist()
@@ -60,7 +60,7 @@ class Exact:
         return Fraction(int(products.sum()), self.denominator * other.denominator)
 
     def positive(self, kept: NDArray[np.bool_] | None = None) -> Exact:
-        """Entry by entry, the larger of it and 0; entries to be kept stay what they are."""
+        """The larger of each entry and 0; entries of `kept` stay as they are."""
         found = np.maximum(self.numerators, 0)
         if kept is not None:
             found[kept] = self.numerators[kept]
@@ -72,7 +72,7 @@ class Exact:
 
     @classmethod
     def summed(cls, size: int, parts: list[tuple[slice, Exact]]) -> Exact:
-        """A vector of that size: 0, with vectors added to some of its entries."""
+        """A vector of zeros to which other vectors are added, each at its place."""
         common = math.lcm(1, *(part.denominator for _, part in parts))
         found = np.zeros(size, dtype=object)
         for place, part in parts:

@@ -42,7 +42,7 @@ Signs = dict[tuple[int, int], dict[int, int]]
 
 @dataclass(frozen=True, eq=False)
 class Decisions:
-    """What is decided in one case."""
+    """The decisions on the way to a node: signs, clipped pixels and slopes."""
 
     signs: Signs = field(default_factory=dict)
     sides: dict[int, int] = field(default_factory=dict)
@@ -63,7 +63,7 @@ class Bounds:
         self.corners.append(Corners.of(hexagons))
 
     def replace(self, layer: int, hexagons: Hexagons) -> None:
-        """Better hexagons of a layer; those of later ones hold as before."""
+        """Replace the hexagons of a layer by tighter ones; those of later layers stay valid."""
         self.hexagons[layer], self.corners[layer] = hexagons, Corners.of(hexagons)
 
     def upper(
@@ -111,7 +111,7 @@ class Bounds:
         return np.where(empty, -np.inf, found), 2 * room
 
     def _offsets(self, layer: int, a: Floats, b: Floats, p: Floats, q: Floats) -> Floats:
-        """The price of `(p, q)` for each unit."""
+        """The offset `r` of each unit for the multipliers `(p, q)`."""
         linear, corners = self.hexagons[layer].linear, self.corners[layer]
         counts = _any(a, b, p, q)
         if linear is not None:
@@ -147,7 +147,7 @@ class Bounds:
         return a, b, constant, error
 
     def _sizes(self, k: int) -> list[Floats]:
-        """How large the input of each layer of a stage, and its output, can be in either copy."""
+        """Bounds on the absolute values of a stage's input and of each layer's output."""
         if k:
             size = self.corners[k - 1].magnitude
         else:
@@ -160,7 +160,7 @@ class Bounds:
 
     @property
     def score_size(self) -> float:
-        """More than any score can be, in either copy."""
+        """A bound on the absolute value of every score, in both copies."""
         return float(self._sizes(len(self.network.stages) - 1)[-1].max())
 
     def entering(self, k: int, boxes: list[Box]) -> list[Box]:
@@ -168,7 +168,7 @@ class Bounds:
         return entering(self.network, k, boxes)
 
     def quick(self, layer: int, a: Floats, b: Floats) -> tuple[Floats, Floats]:
-        """The quick multipliers. Many neurons see few of the layers below: the others stay 0."""
+        """The quick multipliers, computed only for units that have coefficients."""
         hexagons, corners = self.hexagons[layer], self.corners[layer]
         counts = _any(a, b) if hexagons.linear is None else _any(a, b) & ~hexagons.linear
         if counts.all():
@@ -187,7 +187,7 @@ class Bounds:
         ]
 
     def copy(self) -> Bounds:
-        """The same, to be refined."""
+        """A copy that can be refined on its own."""
         found = type(self)(self.network, self.piece)
         found.hexagons, found.corners = list(self.hexagons), list(self.corners)
         return found
@@ -217,12 +217,12 @@ class Bounds:
 
 
 def _any(*coefficients: Floats) -> Mask:
-    """The units on which some case has a coefficient."""
+    """Mark the units on which some case has a coefficient."""
     return np.asarray(np.any([part.any(axis=0) for part in coefficients], axis=0))
 
 
 def _pulled(layer: Linear, p: Floats) -> Floats:
-    """Coefficients on a layer's input; many are about one copy alone."""
+    """Pull coefficients back through a layer; rows of zeros, which are frequent, cost nothing."""
     return layer.backward(layer.kernel, p) if p.any() else np.zeros((len(p), layer.in_size))
 
 
@@ -272,7 +272,7 @@ def _plain(boxes: list[Box], ratio: float, linear: Mask | None) -> Hexagons:
 
 
 def _one_step(bounds: Bounds, k: int, linear: Mask) -> Hexagons:
-    """Linear units by intervals from the hexagons of the layer below; nothing of other units."""
+    """Bound linear units by one step of interval arithmetic; other units stay unknown."""
     below = bounds.hexagons[-1]
     boxes = [
         leaving(bounds.network, k - 1, box)

@@ -42,7 +42,7 @@ class Node:
         return Rejected(f"the model's {self.kind} {why}")
 
     def only(self, *known: str) -> None:
-        """An attribute that is not understood could mean anything."""
+        """Refuse all attributes but these: an unknown one could mean anything."""
         unknown = set(self.attributes) - set(known)
         if unknown:
             raise self.refused(f"has attributes that are not understood: {sorted(unknown)}")
@@ -171,7 +171,7 @@ def _input_shape(value: Message, output: Message | None, sizes: Shape) -> tuple[
 
 
 def _sizes(shape: Message) -> list[int]:
-    """What a shape states; 0 where it leaves a size open."""
+    """The sizes of a shape, with 0 for a size that is left open."""
     return [dim.integer(1) for dim in shape.messages(1)]
 
 

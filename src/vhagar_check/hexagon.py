@@ -1,4 +1,4 @@
-"""What is known of a neuron in both copies, and what it costs to pass it backwards.
+"""Hexagons: bounds on a neuron in both copies, and the offset that a ReLU costs backwards.
 
 With `s` and `t` the pre-activations at `x` and at `x_p`, a hexagon is
 
@@ -42,7 +42,7 @@ class Hexagons:
 
     @property
     def floor(self) -> Floats:
-        """What leaves a unit is the larger of what enters it and this."""
+        """The least that a unit can put out: 0, or minus infinity for a linear unit."""
         if self.linear is None:
             return np.zeros(len(self.low))
         return np.where(self.linear, -np.inf, 0.0)
@@ -61,7 +61,7 @@ class Hexagons:
         )
 
     def meet(self, other: Hexagons) -> Hexagons:
-        """What both know. NaN knows nothing."""
+        """The intersection of two hexagons; NaN bounds nothing."""
         return Hexagons(
             np.fmax(self.low, other.low),
             np.fmin(self.high, other.high),
@@ -74,7 +74,7 @@ class Hexagons:
         )
 
     def tightened(self) -> Hexagons:
-        """The six bounds sharpen each other, rounded outward; copies that agree share theirs."""
+        """Tighten the six sides by each other, rounded outward; equal copies share their bounds."""
         k = self.ratio
         low, high, low_p, high_p = self.low, self.high, self.low_p, self.high_p
         equal = (self.gap_low == 0) & (self.gap_high == 0) & (k == 1.0)
@@ -96,7 +96,7 @@ class Hexagons:
         )
 
     def with_signs(self, rises: Mask, falls: Mask) -> Hexagons:
-        """A neuron that cannot rise has a gap of at most 0, one that cannot fall at least 0."""
+        """Limit gaps to at most 0 for neurons that cannot rise, at least 0 if they cannot fall."""
         return replace(
             self,
             gap_low=np.where(falls, self.gap_low, np.fmax(self.gap_low, 0.0)),
@@ -143,7 +143,7 @@ class Corners:
 
     @property
     def slack(self) -> Floats:
-        """More than how far rounding moved a corner."""
+        """A bound on how far rounding can move a corner."""
         return np.asarray(8 * HALF_ULP * self.magnitude)
 
     def offset(self, a: Floats, b: Floats, p: Floats, q: Floats) -> Floats:
@@ -221,7 +221,7 @@ def _larger(
 
 
 def quick_multipliers(h: Hexagons, corners: Corners, a: Floats, b: Floats) -> tuple[Floats, Floats]:
-    """Multipliers `(p, q)` of ReLUs without optimisation. Any would be valid; these often good.
+    """Choose multipliers `(p, q)` of ReLUs without optimisation; any others are valid as well.
 
     Of three rules the one with the smallest offset: each copy for itself with the usual slopes of
     a relaxed ReLU; or the sum through one copy, and the rest through the difference of both.

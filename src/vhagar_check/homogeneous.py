@@ -44,7 +44,7 @@ class WithBiasInput(Linear):
         return np.concatenate([self.layer.kernel.reshape(-1), self.layer.bias, carried])
 
     def _parts(self, kernel: Array) -> tuple[Array, Array, Array]:
-        """The layer's own kernel, its bias, and what carries `h`."""
+        """Split the kernel: the layer's own, its bias, and the entry that carries `h`."""
         own = self.layer.kernel
         end = own.size + self.layer.out_size
         return kernel[: own.size].reshape(own.shape), kernel[own.size : end], kernel[end:]
@@ -148,6 +148,6 @@ def _scales(piece: Piece) -> Span:
 
 
 def _outward(value: Fraction, direction: float) -> float:
-    """A float that is not on the wrong side of a number."""
+    """The nearest float to a number that does not lie on the wrong side of it."""
     nearest = float(value)
     return nearest if Fraction(nearest) == value else float(np.nextafter(nearest, direction))

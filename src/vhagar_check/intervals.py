@@ -1,4 +1,4 @@
-"""Bounds without looking back: boxes through stages, and which way a change can go.
+"""Interval arithmetic through stages, and the directions in which values can change.
 
 A stage of several layers is more than its layers one by one: what a join adds up may cancel. So
 its bounds come from the rows of the stage's whole matrix, which unit rows pulled back give.
@@ -55,7 +55,7 @@ def leaving(network: Network, k: int, box: Box) -> Box:
 
 
 def _one_by_one(layers: tuple[Linear, ...]) -> bool:
-    """Whether nothing can cancel between a stage's layers: all but one scale entry by entry."""
+    """Whether a stage can be bounded layer by layer: at most one layer mixes entries."""
     mixing = [layer for layer in layers if not isinstance(layer, Scale)]
     return len(mixing) <= 1 and not any(layer.joins for layer in mixing)
 
@@ -117,19 +117,19 @@ class Pulled:
         )
 
     def room(self, layers: tuple[Linear, ...]) -> Floats:
-        """More than how far rounding moved an entry of the rows."""
+        """A bound on how far rounding can have moved each entry of the rows."""
         share = sum(gamma(2 * layer.terms + 8) for layer in layers)
         return np.asarray(1.01 * share * self.spreads[0] + self.underflow + TINY)
 
 
 def _reached(layer: Linear, size: Floats) -> Floats:
-    """How large a layer's outputs can be, if its inputs are at most that large."""
+    """Bounds on the absolute outputs of a layer, from bounds on its absolute inputs."""
     (reached,) = layer.forward(layer.size, size[None])
     return np.asarray((reached + abs(layer.bias)) * (1 + 1e-9) + TINY)
 
 
 def directions_of_change(network: Network, k: int, rises: Mask, falls: Mask) -> tuple[Mask, Mask]:
-    """What can rise through a stage: a positive weight on what rises, a negative on what falls.
+    """Find what can rise and fall behind a stage, by the signs of its weights.
 
     Layer by layer this is free of rounding. Where layers mix, the signs of the whole matrix know
     more, as far as they are certain.

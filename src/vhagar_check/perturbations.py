@@ -8,7 +8,7 @@ import re
 
 import numpy as np
 
-from vhagar_check.affine import BoxAffine, MovedBand
+from vhagar_check.affine import BoxAffine, ShiftedLinfBall
 from vhagar_check.errors import Rejected
 from vhagar_check.maps import Recorded
 from vhagar_check.moved import Moved, Turned, TurnedBetween, identity, radius, turned
@@ -17,9 +17,9 @@ from vhagar_check.pieces import (
     Mask,
     Piece,
     Span,
-    band,
     brightness_piece,
     contrast_piece,
+    linf_ball,
 )
 from vhagar_check.sparse import Sparse
 
@@ -75,7 +75,7 @@ def composed(first: list[Piece], text: str, domain: Domain, clip: bool) -> list[
     _pieces(text, domain, clip)  # its range is one that it may have
     if name == "linf" and all(isinstance(piece, Moved) for piece in first):
         limit = _limit(ranges[0])
-        return [MovedBand(domain, p.source, limit) for p in first if isinstance(p, Moved)]
+        return [ShiftedLinfBall(domain, p.source, limit) for p in first if isinstance(p, Moved)]
     if name == "linf" and not clip:
         raise Rejected("linf keeps within the input range, so it is clipped to it")
     return [_on_top(piece, name, ranges[0], domain) for piece in first]
@@ -132,7 +132,7 @@ def _whole(domain: Domain, ranges: list[Span]) -> list[range]:
 
 
 def _linf(domain: Domain, clip: bool, ranges: list[Span]) -> list[Piece]:
-    return [band(domain, _limit(ranges[0]), np.ones(domain.size, dtype=np.bool_))]
+    return [linf_ball(domain, _limit(ranges[0]), np.ones(domain.size, dtype=np.bool_))]
 
 
 def _limit(span: Span) -> float:
@@ -156,7 +156,7 @@ def _patch(domain: Domain, clip: bool, ranges: list[Span]) -> list[Piece]:
     rows, columns, widths = _whole(domain, ranges[1:])
     # A pixel of a patch may keep its value, so the widest square contains the others.
     return [
-        band(domain, _limit(ranges[0]), _square(domain, i, j, widths[-1]))
+        linf_ball(domain, _limit(ranges[0]), _square(domain, i, j, widths[-1]))
         for i, j in itertools.product(rows, columns)
     ]
 

@@ -196,14 +196,14 @@ def _best(a: Floats, b: Floats, corners: Any) -> Floats:
     return best
 
 
-def band(domain: Domain, limit: float, mask: Mask) -> Pixelwise:
+def linf_ball(domain: Domain, limit: float, mask: Mask) -> Pixelwise:
     """Pixels of the mask change by up to the limit, inside the domain."""
     low, high = domain.ends
     step = Fraction(limit)
     above, below = min(low + step, high), max(high - step, low)
     corners = ((low, low), (high, high), (above, low), (low, above), (high, below), (below, high))
     image = everywhere(domain, domain.low, domain.high)
-    return Pixelwise(domain, "band", (corners,), mask, image, mask, mask, True, limit=limit)
+    return Pixelwise(domain, "linf", (corners,), mask, image, mask, mask, True, limit=limit)
 
 
 def everywhere(domain: Domain, low: float, high: float) -> tuple[Floats, Floats]:

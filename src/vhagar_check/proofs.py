@@ -1,4 +1,4 @@
-"""Regions and the proofs in them: from multipliers to bounds on the confidence."""
+"""Evaluates proofs: from multipliers to bounds on the confidence."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ _BATCH = 256
 
 @dataclass(frozen=True, eq=False)
 class Question:
-    """Whose confidence is bounded, and which class must win in the second copy, if any."""
+    """The source whose confidence is bounded, the target that must win in the second copy, if any,
+    and the claim."""
 
     source: int
     target: int | None
@@ -108,7 +109,7 @@ class Prover:
         return found
 
     def _confidence(self, value: float | Fraction, alpha: Floats) -> float:
-        """From a bound on the sum of `alpha_j (score_source - score_j)` to the confidence.
+        """Bound the confidence, from a bound on the sum of `alpha_j (score_source - score_j)`.
 
         The confidence is the least of these leads, so the sum of the alphas times it is at most
         that sum. Below 0 it does not matter: such inputs are not of the source class.
@@ -119,20 +120,20 @@ class Prover:
         return rounded_up(max(Fraction(value) / total, Fraction(0)))
 
     def _contradicted(self, value: float | Fraction, alpha: Floats) -> float:
-        """Without alphas, what is bounded is at least 0 wherever the target wins."""
+        """Minus infinity if a sum that is at least 0 for attacked pairs is proved negative."""
         return float(-np.inf) if value < 0 else float(np.inf)
 
     def _parts(self, vectors: Floats) -> tuple[list[tuple[Floats, Floats]], Floats, Floats]:
-        """The multipliers of the loose neurons of each layer, alpha and mu."""
+        """The multipliers of the undecided neurons of each layer, alpha and mu."""
         tables, place = [], 0
         for status in self._region.status:
             pairs, equals = int((status == PAIR).sum()), int((status == EQUAL).sum())
             ends = np.cumsum([place, pairs, pairs, equals])
             on_p, on_q, on_equal = (vectors[:, i:j] for i, j in itertools.pairwise(ends))
-            loose = status[status >= PAIR]
-            p, q = np.zeros((2, len(vectors), len(loose)))
-            p[:, loose == PAIR], q[:, loose == PAIR] = on_p, on_q
-            p[:, loose == EQUAL] = on_equal
+            undecided = status[status >= PAIR]
+            p, q = np.zeros((2, len(vectors), len(undecided)))
+            p[:, undecided == PAIR], q[:, undecided == PAIR] = on_p, on_q
+            p[:, undecided == EQUAL] = on_equal
             tables.append((p, q))
             place = int(ends[-1])
         alpha = vectors[:, place : place + len(self._others)]

@@ -1,4 +1,4 @@
-"""What the operators' readers share: names, shapes, constants and values.
+"""Shared by the readers of operators: names, shapes, constants and values.
 
 Shapes are whole here, with the batch dimension, which is always the first and always 1. Only where
 the model takes one vector without a batch, values are vectors until the model adds it.
@@ -19,7 +19,7 @@ from vhagar_check.lowering import Flow, Operand, Value
 
 @dataclass(frozen=True, eq=False)
 class Wire:
-    """A value by the shape it has under some name."""
+    """A value that depends on the input, with the shape that it has under some name."""
 
     value: Value
     shape: Shape
@@ -223,7 +223,7 @@ def axis_of(node: Node, axis: int, rank: int) -> int:
 
 
 def checked(node: Node, shape: Shape, reader: Reader) -> Shape:
-    """A shape whose entries may be made."""
+    """Check a shape: not empty, and within the budget."""
     if any(size < 1 for size in shape):
         raise node.refused("makes an empty value")
     reader.flow.budget.spend(math.prod(shape))

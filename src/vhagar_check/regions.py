@@ -1,7 +1,8 @@
 """Regions: a piece or a part of it, the bounds of its neurons, and which of them have multipliers.
 
-A region's block says which neurons are on, off, loose or equal in both copies, and how some layers'
-bounds were refined: by multipliers, which prove tighter hexagons by the same formula.
+A region's block says which neurons are on, off, undecided or equal in both copies, and how the
+bounds of some layers were refined: by multipliers, which prove tighter hexagons by the same
+formula.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ class Region:
     status: Status
 
     def width(self, classes: int, has_target: bool) -> int:
-        """How many numbers a proof has."""
+        """The length of a proof's vector."""
         neurons = sum(2 * int((k == PAIR).sum()) + int((k == EQUAL).sum()) for k in self.status)
         return neurons + (classes - 1) * (2 if has_target else 1)
 
@@ -103,7 +104,7 @@ class Regions:
 
 
 class Numbers:
-    """Arrays one after the other in a block."""
+    """Reads arrays that follow each other in a block."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -130,9 +131,9 @@ def _refine(bounds: Bounds, status: Status, entry: Any, reader: Numbers) -> None
     chosen = _ascending(entry["neurons"], len(status[layer]))
     if not len(chosen):
         raise Rejected("a region refines no neurons")
-    loose = _loose(status[:layer], entry.get("seen"))
+    undecided = _undecided(status[:layer], entry.get("seen"))
     count, tables = len(directions(1.0)) * len(chosen), []
-    for seen in loose:
+    for seen in undecided:
         p, q = (reader.take("<f4", count * len(seen)).reshape(count, len(seen)) for _ in "pq")
         if not (np.isfinite(p).all() and np.isfinite(q).all()):
             raise Rejected("a region is refined by numbers that are not finite")
@@ -144,14 +145,14 @@ def _refine(bounds: Bounds, status: Status, entry: Any, reader: Numbers) -> None
     for k, (on_s, on_t) in enumerate(directions(bounds.piece.ratio)):
         own = slice(k * len(chosen), (k + 1) * len(chosen))
         mine = [(p[own].astype(np.float64), q[own].astype(np.float64)) for p, q in tables]
-        choose = from_tables(status, mine, loose, units)
+        choose = from_tables(status, mine, undecided, units)
         found[k][chosen] = part.upper(layer, on_s * rows, on_t * rows, choose)[0]
     known = bounds.hexagons[layer]
     bounds.replace(layer, known.meet(from_sides(found, bounds.piece.ratio)).tightened())
 
 
 def _ascending(numbers: Any, size: int) -> Indices:
-    """Different neurons of a layer, in order."""
+    """Check that these are different neurons of a layer, in ascending order."""
     if not isinstance(numbers, list) or not all(type(number) is int for number in numbers):
         raise Rejected("a region names neurons by something that is no number")
     found = np.array(numbers, dtype=np.int64)
@@ -160,8 +161,8 @@ def _ascending(numbers: Any, size: int) -> Indices:
     return found
 
 
-def _loose(status: Status, seen: Any) -> list[Indices]:
-    """The neurons of the layers below that have multipliers: all loose ones, or those named."""
+def _undecided(status: Status, seen: Any) -> list[Indices]:
+    """The neurons of the layers below that have multipliers: all undecided ones, or those named."""
     every = [np.flatnonzero(layer >= PAIR) for layer in status]
     if seen is None:
         return every
@@ -169,33 +170,33 @@ def _loose(status: Status, seen: Any) -> list[Indices]:
         raise Rejected("a refinement does not say of every layer which neurons it uses")
     named = [_ascending(own, len(layer)) for own, layer in zip(seen, status, strict=True)]
     if any((layer[own] < PAIR).any() for own, layer in zip(named, status, strict=True)):
-        raise Rejected("a refinement has multipliers of neurons that are not loose")
+        raise Rejected("a refinement has multipliers of neurons that are not undecided")
     return named
 
 
 def from_tables(
     status: Status,
     tables: list[tuple[Floats, Floats]],
-    loose: list[Indices] | None = None,
+    undecided: list[Indices] | None = None,
     units: list[Indices] | None = None,
 ) -> Choose:
-    """Multipliers of loose neurons from tables; neurons that are on pass, all others end.
+    """Multipliers of undecided neurons from tables; neurons that are on pass, all others end.
 
-    The tables are about the neurons `loose`, or all that are. With `units`, only these units of
+    The tables are about the neurons `undecided`, or all that are. With `units`, only these units of
     each layer are there to be chosen for; multipliers of others count for nothing.
     """
 
     def choose(layer: int, a: Floats, b: Floats) -> tuple[Floats, Floats]:
         own = status[layer] if units is None else status[layer][units[layer]]
         p, q = np.where(own == ON, a, 0.0), np.where(own == ON, b, 0.0)
-        if loose is None:
+        if undecided is None:
             p[:, own >= PAIR], q[:, own >= PAIR] = tables[layer]
             return p, q
-        columns, there = loose[layer], np.ones(len(loose[layer]), dtype=np.bool_)
+        columns, there = undecided[layer], np.ones(len(undecided[layer]), dtype=np.bool_)
         if units is not None:
-            places = np.searchsorted(units[layer], loose[layer])
+            places = np.searchsorted(units[layer], undecided[layer])
             there = places < len(units[layer])
-            there[there] = units[layer][places[there]] == loose[layer][there]
+            there[there] = units[layer][places[there]] == undecided[layer][there]
             columns = places[there]
         p[:, columns], q[:, columns] = (table[:, there] for table in tables[layer])
         return p, q

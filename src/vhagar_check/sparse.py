@@ -1,4 +1,4 @@
-"""A matrix of few entries, as far as supports need one."""
+"""A sparse matrix, with the few operations that supports need."""
 
 from __future__ import annotations
 

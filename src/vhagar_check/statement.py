@@ -128,7 +128,7 @@ class Statement:
             raise Rejected("the certificate has targets without a perturbation, or none with one")
 
     def _clip_inputs(self, given: Any) -> None:
-        """Put the clip of affine maps before the network; all other pieces clip by themselves."""
+        """Put the clip of affine maps in front of the network; other pieces clip by themselves."""
         masks = clipped_pixels(given, self.domain, self.clip)
         affine: list[Piece] = [piece for piece in self.pieces if isinstance(piece, BoxAffine)]
         if self.clip:
@@ -139,7 +139,7 @@ class Statement:
             self.network = behind_clip(self.network, masks, self.domain)
 
     def _searched(self, form: Any) -> Form:
-        """The question in the form in which it was searched; witnesses are about its own."""
+        """The form of the question that the trees are about; witnesses are about the original."""
         network, searched = self.network, self.pieces
         if form == "homogeneous":
             network, searched = homogeneous_network(network), bias_pieces(searched, self.domain)
@@ -171,7 +171,7 @@ class Statement:
         return Question(self.source, root.target, min(claims))
 
     def ceiling(self, exact: bool = False) -> float:
-        """No input is more confident than this, by interval arithmetic."""
+        """An upper bound on the confidence of every input, by interval arithmetic."""
         low, high = (np.full(self.domain.size, end) for end in (self.domain.low, self.domain.high))
         if exact:
             return exact_ceiling(self.network, (low, high), self.source)
@@ -180,7 +180,7 @@ class Statement:
         return math.inf if math.isnan(found) else found
 
     def upper_bounds(self, values: Floats, ceiling: float) -> dict[int | None, float]:
-        """Each target's bound: the largest of its pieces', and no more than any confidence."""
+        """The bound of each target: the largest of its pieces' bounds, at most the ceiling."""
         found = self.tree.combine(values)
         by_root = {root: float(found[k]) for k, root in enumerate(self.tree.roots)}
         ceiling = min(by_root.get(Root(None, None), math.inf), ceiling)

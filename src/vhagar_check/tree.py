@@ -1,4 +1,4 @@
-"""The search tree: that it covers everything, and what follows from the bounds of its nodes."""
+"""Search trees: checks that children cover their parent, and combines the bounds of nodes."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Tree:
         self._check_steps(network)
 
     def _check_pairs(self) -> None:
-        """Every node has no children or exactly the two sides of one step."""
+        """Check that every node has no children, or exactly the two sides of one step."""
         records, roots = self._records, len(self.roots)
         if len(records) % 2:
             raise Rejected("a node of the tree has a single child")

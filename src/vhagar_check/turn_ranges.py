@@ -120,7 +120,7 @@ def weight_ranges(
 
 
 def _product_range(arc: Turn, pixel: Index, row: Index, column: Index) -> tuple[Floats, Floats]:
-    """What is known of a weight from the ranges of its row and its column alone."""
+    """Bound weights by the ranges of their rows and columns alone."""
     least, most = np.ones(len(pixel)), np.ones(len(pixel))
     for (low, high), line in zip(arc.ranges(), (row, column), strict=True):
         begin, end = low[pixel] - line, high[pixel] - line
@@ -134,8 +134,8 @@ def _tent(distance: Floats) -> Floats:
 
 
 def _ways(arc: Turn, i: Floats, j: Floats, row: Index, column: Index) -> Floats:
-    """Angles at which to look at each weight, ascending from 0 to the arc's length: about where a
-    tent has a kink, and so many in between that the bound on the rest is small."""
+    """The angles at which weights are sampled, ascending from 0 to the arc's length: about where
+    tents have kinks, and enough in between for a small bound on the rest."""
     radius, phase = np.maximum(np.hypot(i, j), 1e-9), np.arctan2(j, i)
     begin = math.radians(arc.begin)
     knots = [np.zeros(len(i)), np.full(len(i), arc.turn)]

@@ -1,4 +1,4 @@
-"""Operators that become ReLU units: what is piecewise linear."""
+"""Reads piecewise linear operators, which become ReLU units."""
 
 from __future__ import annotations
 
@@ -211,7 +211,7 @@ def global_max_pool(reader: Reader, node: Node) -> Wire:
 
 
 def _awaited(reader: Reader, node: Node, wire: Wire) -> Wire:
-    """What a pool takes, the ReLU before it left for later."""
+    """The input of a pool, without the ReLU that is applied after the pool instead."""
     return Wire(wire.value, wire.shape) if wire.waits_for_relu else reader.wire(node)
 
 

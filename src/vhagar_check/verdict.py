@@ -128,7 +128,7 @@ def _check(certificate: Path, model: Path, workers: int) -> Verdict:
 def _missed_by_rounding(
     uppers: dict[int | None, float], claims: dict[int | None, float], ceiling: float
 ) -> bool:
-    """Whether some claim is missed, and every one that is by so little that rounding can do it."""
+    """Whether claims are missed, but all by so little that rounding can explain it."""
     missed = [uppers[goal] - claim for goal, claim in claims.items() if not uppers[goal] <= claim]
     room = _ROUNDING_SHARE * ceiling if math.isfinite(ceiling) else 0.0
     return bool(missed) and max(missed) <= room + _ROUNDING_TINY

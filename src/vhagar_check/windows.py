@@ -1,4 +1,4 @@
-"""What slides over an image: convolutions and pools."""
+"""Reads operators that slide a window over an image: convolutions and pools."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def conv_transpose(reader: Reader, node: Node) -> Wire:
 
 @dataclass(frozen=True)
 class _Frame:
-    """Where a kernel goes, in two dimensions. Pads are (top, left, bottom, right)."""
+    """The geometry of a sliding window. Pads are (top, left, bottom, right)."""
 
     image: Shape
     kernel: Shape

@@ -1,4 +1,4 @@
-"""Lower bounds: every one is reached by a witness, which is evaluated in exact arithmetic."""
+"""Checks lower bounds: each has a witness, which is evaluated in exact arithmetic."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from vhagar_check.statement import Statement, toward
 
 
 def check_witnesses(statement: Statement) -> tuple[dict[int | None, float], set[int | None]]:
-    """Every claimed lower bound is reached by a witness, in exact arithmetic."""
+    """Check the witness of every claimed lower bound; returns the bounds, and which are ties."""
     ties: set[int | None] = set()
     for goal, claim in statement.lowers.items():
         if claim <= 0:
@@ -32,7 +32,7 @@ def check_witnesses(statement: Statement) -> tuple[dict[int | None, float], set[
 def _margin_of(
     statement: Statement, goal: int | None, claim: float, witness: Any
 ) -> Fraction | float:
-    """By how much the target wins; `Rejected` where it does not, or the source falls short."""
+    """The margin of a witness; refuse one that is not attacked or less confident than claimed."""
     x = np.array([float(value) for value in witness["x"]])
     inside = ((x >= statement.domain.low) & (x <= statement.domain.high)).all()
     if x.shape != (statement.domain.size,) or not inside:
