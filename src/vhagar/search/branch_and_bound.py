@@ -59,7 +59,7 @@ class Bab(AbstractEngine):
 
     def search(self, run: Run, deadline: Deadline) -> bool:
         if is_large(run.problem) or not programs_fit(run.problem, run.bounds, deadline):
-            return SearchInRounds(run, self.attack).run(deadline)
+            return SearchInRounds(run, self.attack, self.slopes).run(deadline)
         search = Search(run, self.attack, self.slopes)
         search.climb(Rung.DIFFERENCES, deadline)
         if len(run.problem.pieces) <= MOST_KEPT:  # with more, workers are quicker

@@ -9,11 +9,14 @@ from typing import Any
 from vhagar.attack.concurrent import AttackSchedule, ConcurrentAttack, attack_here
 from vhagar.attack.options import AttackOptions
 from vhagar.reduction.base import Reduced
+from vhagar.relaxation.layerwise import TwinBounds
 from vhagar.runtime.deadline import Deadline
 from vhagar.runtime.devices import device_words, limit_threads, require_torch, torch_device
 from vhagar.search.bounders.first_order import FirstOrderBounder
-from vhagar.search.bounders.first_rungs import Rung
+from vhagar.search.bounders.first_rungs import Rung, rung_bounds
+from vhagar.search.bounders.quadratic import QuadraticBounder
 from vhagar.search.bounders.size import is_large
+from vhagar.search.node import Numbers, Region
 from vhagar.search.search import HERE, Search
 from vhagar.search.worker import SearchWorker
 
@@ -67,6 +70,15 @@ class SearchInRounds(Search):
         limit_threads(require_torch(), max(1, options.worker_count - beside))
         return device
 
+    def _slope_bounder(self, deadline: Deadline) -> QuadraticBounder:
+        """Bounds nodes of the search by slopes from the same bounds of neurons."""
+        run, threads, late = self._run, self._run.options.worker_count, self._is_late(deadline)
+
+        def bounds_of(region: Region) -> TwinBounds:
+            return rung_bounds(run.problem, region.root, Rung.QUICK, run.bounds, threads, late)
+
+        return QuadraticBounder(run.problem, Numbers(), bounds_of, deadline)
+
     def _bound_in_rounds(self, device: Any, deadline: Deadline) -> None:
         run = self._run
         record = run.options.certificate is not None
@@ -83,7 +95,7 @@ class SearchInRounds(Search):
                 run.bounds,
             )
 
-        worker = SearchWorker(run.reduced, run.options, bounder)
+        worker = SearchWorker(run.reduced, run.options, bounder, self._slope_bounder(deadline))
         while not run.interval.closed and not deadline.passed:
             task = self._next_task(HERE, 1, whole_piece=True)
             if task is None:

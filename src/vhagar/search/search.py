@@ -24,10 +24,10 @@ from vhagar.runtime.threads import in_background
 from vhagar.search.bounders.first_rungs import Rung, rung_bounders
 from vhagar.search.bounders.gpu.beside import GpuBeside, GpuHere
 from vhagar.search.bounders.gpu.tasks import GpuReport
-from vhagar.search.bounders.quadratic import QuadraticBounder
+from vhagar.search.bounders.size import is_large
 from vhagar.search.confidence_probe import confidence_within_reach
 from vhagar.search.frontier import Frontier
-from vhagar.search.node import Node, Numbers, Region
+from vhagar.search.node import Node, Region
 from vhagar.search.node_solver import Explored, Underway
 from vhagar.search.primal_heuristic import WitnessFound
 from vhagar.search.proof_tree import ProofTree, SearchKind
@@ -40,6 +40,7 @@ from vhagar.search.worker import (
     SearchWorker,
     Task,
     lp_bounders,
+    slope_bounder,
 )
 
 # Nodes per report, where results must be reproducible.
@@ -99,7 +100,7 @@ class _Ceiling:
 class Search:
     """The frontiers and their bookkeeping; the same whoever bounds the nodes, and wherever."""
 
-    def __init__(self, run: Run, attack: bool, slopes: bool = True) -> None:
+    def __init__(self, run: Run, attack: bool, slopes: bool = False) -> None:
         self._run = run
         self._attacks = attack and run.problem.perturbation is not None
         self._tree = run.proof if isinstance(run.proof, ProofTree) else None
@@ -112,7 +113,8 @@ class Search:
         self._roots = len(self._frontier)
         largest = max(map(run.interval.computed_upper, problem.goals))
         self._ceiling = _Ceiling(run.original, largest)
-        self._slopes = SlopeSearch(problem, slopes, self._known_upper)
+        by_slopes = slopes and not is_large(problem)
+        self._slopes = SlopeSearch(problem, by_slopes, self._known_upper)
         self._tasks = 0
         # Read at once: a wrong file is an error before the search, not in its midst.
         self._dataset = named_dataset(run.options, run.original.domain)
@@ -178,7 +180,7 @@ class Search:
     def _worker_here(self, deadline: Deadline) -> SearchWorker:
         run = self._run
         bounders = lp_bounders(self._take_witness, bounds=run.bounds, deadline=deadline)
-        slopes = QuadraticBounder(run.problem, Numbers(), run.bounds, deadline)
+        slopes = slope_bounder(run.problem, 0, run.bounds, deadline)
         return SearchWorker(run.reduced, run.options, bounders, slopes)
 
     def in_processes(self, count: int, deadline: Deadline, batches: bool, required: bool) -> bool:
@@ -302,14 +304,13 @@ class Search:
 
     def _next_task(self, worker: int, workers: int, whole_piece: bool = False) -> AnyTask | None:
         ceiling, frontier = self._ceiling, self._frontier
-        if not whole_piece:
-            lower = self._run.interval.lower
-            slopes = self._slopes.next_task(worker, workers, self._tasks, lower)
-            if slopes is not None:
-                return slopes
+        idle = not len(frontier)
+        others = math.inf if idle else self._tasks
+        slopes = self._slopes.next_task(worker, workers, others, self._run.interval.lower)
+        if slopes is not None:
+            return slopes
         # A fair share while there are few nodes, so that nobody starves.
         share = max(1, min(_MOST_HANDED_OUT, len(frontier) // workers))
-        idle = not len(frontier)
         # In rounds the ceiling keeps up with the others: a round of it for each of theirs.
         part = 1 / self._roots if whole_piece else _CEILING_SHARE
         share_left = ceiling.frontier.explored < part * frontier.explored

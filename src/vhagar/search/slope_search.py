@@ -19,7 +19,9 @@ from vhagar.search.worker import SlopeTask
 # Most nodes of a task.
 _MOST_HANDED_OUT = 8
 # Of all tasks: while this search has the better bound, and while it has not.
-_LEADING_SHARE, _TRAILING_SHARE = 0.75, 0.25
+_LEADING_SHARE, _TRAILING_SHARE = 0.8, 0.25
+# Tasks after which it is given half of that share if it still has the worse bound.
+_PATIENCE = 12
 # There is no use in bounds that can come below the known one by less than this part.
 _USE = 1e-3
 
@@ -45,7 +47,7 @@ class SlopeSearch:
         """Each goal's bound by slopes."""
         return self.frontier.uppers(self._goals)
 
-    def next_task(self, worker: int, workers: int, others: int, lower: float) -> SlopeTask | None:
+    def next_task(self, worker: int, workers: int, others: float, lower: float) -> SlopeTask | None:
         """Nodes for a worker, if it is this search's turn after so many tasks of the other."""
         self._give_up()
         if not len(self.frontier) or self._tasks * (1 - self._share) >= others * self._share:
@@ -58,7 +60,9 @@ class SlopeSearch:
     def _share(self) -> float:
         own = max(self.uppers().values(), default=math.inf)
         other = max(map(self._known, self._goals), default=math.inf)
-        return _LEADING_SHARE if own < other else _TRAILING_SHARE
+        if own < other:
+            return _LEADING_SHARE
+        return _TRAILING_SHARE if self._tasks < _PATIENCE else _TRAILING_SHARE / 2
 
     def _give_up(self) -> None:
         """Close goals that others have bounded as well as slopes ever can."""

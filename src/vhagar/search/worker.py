@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from vhagar.options import Options
+from vhagar.problem import Problem
 from vhagar.reduction.base import Reduced, reduce_problem
 from vhagar.relaxation.bounds_cache import BoundsCache
 from vhagar.runtime.deadline import NEVER, Deadline
@@ -17,6 +18,7 @@ from vhagar.search.bounders.lp import LpBounder
 from vhagar.search.bounders.quadratic import QuadraticBounder
 from vhagar.search.node import Node, Numbers, first_number
 from vhagar.search.node_solver import Explored, NodeSolver, OnBounds, Underway, solver_with
+from vhagar.search.region_cache import Regions
 
 # Seconds between two reports of a worker.
 _QUANTUM_SECONDS = 0.3
@@ -63,6 +65,14 @@ def lp_bounders(
 ) -> BounderMaker:
     """Bounders by LPs. `send` hears of witnesses; numbers of new nodes begin after `first`."""
     return lambda reduced: LpBounder(reduced, send, Numbers(first), bounds, deadline, plain)
+
+
+def slope_bounder(
+    problem: Problem, first: int, bounds: BoundsCache, deadline: Deadline
+) -> QuadraticBounder:
+    """A bounder for the search by slopes; it shares the LPs' bounds of neurons."""
+    regions = Regions(problem, bounds, deadline)
+    return QuadraticBounder(problem, Numbers(first), regions.bounds_of, deadline)
 
 
 class SearchWorker:
@@ -150,7 +160,7 @@ def explore(job: WorkerJob, channel: Channel) -> None:
     deadline, first = job.deadline.before(_LAST_WORDS), first_number(job.number)
     bounds = BoundsCache()
     bounders = lp_bounders(channel.send, first, bounds, deadline, job.plain)
-    slopes = QuadraticBounder(job.reduced.problem, Numbers(first), bounds, deadline)
+    slopes = slope_bounder(job.reduced.problem, first, bounds, deadline)
     worker = SearchWorker(job.reduced, job.options, bounders, slopes)
 
     def tell(so_far: Explored) -> None:

@@ -13,13 +13,15 @@ from vhagar import Bab, Problem, verify
 from vhagar.options import Options
 from vhagar.reduction import LINEAR_REDUCTIONS
 from vhagar.reduction.base import reduce_problem
+from vhagar.relaxation.bounds_cache import BoundsCache
 from vhagar.relaxation.proof import ProofKind
-from vhagar.search.bounders.quadratic import QuadraticBounder
+from vhagar.runtime.deadline import NEVER
 from vhagar.search.frontier import Frontier
 from vhagar.search.incumbent import Incumbent
-from vhagar.search.node import Node, Numbers, Region
+from vhagar.search.node import Node, Region
 from vhagar.search.node_solver import solver_with
 from vhagar.search.slope_search import SlopeSearch
+from vhagar.search.worker import slope_bounder
 
 from ...marks import campaign_from
 from ...oracle.cases import Case
@@ -43,7 +45,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 def searched(problem: Problem, target: int, root: int, nodes: int) -> tuple[float, float]:
     """The bound of a tree of slopes after so many nodes, and what slopes can reach at least."""
-    bounder = QuadraticBounder(problem, Numbers())
+    bounder = slope_bounder(problem, 0, BoundsCache(), NEVER)
     solver = solver_with(bounder, problem, Options(relative_gap=0.0))
     frontier = Frontier([Node(Region(target, root), math.inf, 0)])
     explored = solver.explore(frontier.take(0, 1), nodes)
@@ -75,7 +77,7 @@ def test_all_slopes_decided_leave_what_slopes_can_reach() -> None:
 def test_a_bound_comes_with_all_numbers_of_its_proof() -> None:
     problem = Case(8).problem()
     (target, *_) = problem.targets
-    bounder = QuadraticBounder(problem, Numbers())
+    bounder = slope_bounder(problem, 0, BoundsCache(), NEVER)
     incumbent = Incumbent(problem, Options())
     node = Node(Region(target, 0), math.inf, 0)
     for _ in range(3):
@@ -94,7 +96,7 @@ def test_a_bound_comes_with_all_numbers_of_its_proof() -> None:
 
 def test_no_target_no_bound() -> None:
     problem = Case(8).problem().without_perturbation()
-    bounder = QuadraticBounder(problem, Numbers())
+    bounder = slope_bounder(problem, 0, BoundsCache(), NEVER)
     incumbent = Incumbent(problem, Options())
     node = Node(Region(None, 0), 5.0, 0)
     (bound,) = bounder.bound([node], incumbent)
@@ -108,7 +110,7 @@ def test_goals_that_others_bound_better_are_given_up() -> None:
     task = search.next_task(0, 1, others=1, lower=0.0)
     assert task is not None
     (node, *_) = task.nodes
-    solver = solver_with(QuadraticBounder(problem, Numbers()), problem, Options())
+    solver = solver_with(slope_bounder(problem, 0, BoundsCache(), NEVER), problem, Options())
     explored = solver.explore(task.nodes, 1)
     search.put_back(0, replace(explored, floors={node.region.target: 9.999}), keeps=False)
     known[node.region.target] = 9.9

@@ -14,8 +14,8 @@ from vhagar.relaxation.quadratic.dual import Evaluation, Multipliers, evaluate
 
 Array = NDArray[np.float64]
 
-# Of a layer's mean, added to what the ascent says of each pair or input.
-_SMOOTHING = 1.0
+# Of a layer's mean, added to what the ascent says of each pair or input: what is tried.
+_SMOOTHING = (0.1, 0.3, 1.0, 3.0)
 # Lower layers' multipliers grow by powers of this until the matrix is positive definite.
 _GROWTH, _MOST_GROWTHS = 1.2, 80
 # Adam's decay rates.
@@ -53,30 +53,37 @@ def _between(first: float, last: float, done: float) -> float:
 def starting_multipliers(known: Differences, ascent: Ascent) -> Multipliers | None:
     """Multipliers for which complementarity nearly holds at the ascent's end.
 
-    There `T_i = |derivative by w_i| / |s_i|` and `D_k = |derivative by u_k| / (2 radius_k)`. None
-    where no matrix of that kind is positive definite.
+    There `T_i = |derivative by w_i| / |s_i|` and `D_k = |derivative by u_k| / (2 radius_k)`, which
+    are smoothed, by as much as is best. None where no such matrix is positive definite.
     """
+    found = [start for share in _SMOOTHING if (start := _start(known, ascent, share)) is not None]
+    return min(found, key=lambda start: start[1], default=(None, 0.0))[0]
+
+
+def _start(known: Differences, ascent: Ascent, share: float) -> tuple[Multipliers, float] | None:
+    """Smoothed multipliers and their bound."""
     layers = known.layers
-    weights = _smoothed(ascent.weights, layers) / _smoothed(ascent.changes, layers)
+    weights = _smoothed(ascent.weights, layers, share) / _smoothed(ascent.changes, layers, share)
     inputs = np.zeros(len(known.inputs), dtype=np.int64)
-    box = _smoothed(ascent.slopes, inputs) / (2 * np.maximum(known.radius, 1e-100))
+    box = _smoothed(ascent.slopes, inputs, share) / (2 * np.maximum(known.radius, 1e-100))
     depth = layers.max(initial=0) + 1 - layers
     growth = np.ones(1)
     for _ in range(_MOST_GROWTHS):
         found = Multipliers(weights * growth ** (depth - 1), box * growth ** (depth.max(initial=1)))
-        if evaluate(known, found) is not None:
-            return found
+        evaluation = evaluate(known, found)
+        if evaluation is not None:
+            return found, evaluation.value
         growth = growth * _GROWTH
     return None
 
 
-def _smoothed(values: Array, layers: NDArray[np.int64]) -> Array:
+def _smoothed(values: Array, layers: NDArray[np.int64], share: float) -> Array:
     """Absolute values, each with a part of its layer's mean added; never 0."""
     found = abs(values)
     for layer in np.unique(layers):
         own = layers == layer
         mean = float(found[own].mean())
-        found[own] += _SMOOTHING * mean if mean > 0 else 1.0
+        found[own] += share * mean if mean > 0 else 1.0
     return found
 
 

@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vhagar.problem import Problem
-from vhagar.relaxation.bounds_cache import BoundsCache
 from vhagar.relaxation.layerwise import TwinBounds
 from vhagar.relaxation.lp.region_model import Decision
 from vhagar.relaxation.proof import Proof, ProofKind
@@ -35,15 +34,15 @@ from vhagar.runtime.deadline import NEVER, Deadline
 from vhagar.search.bounders.base import AbstractBounder, Bound, Branched, Outcome
 from vhagar.search.incumbent import Incumbent
 from vhagar.search.node import SLOPE, Node, Region
-from vhagar.search.region_cache import RecentlyUsed, Regions
+from vhagar.search.region_cache import RecentlyUsed
 
 Array = NDArray[np.float64]
 
 # Steps at a root: fewer where one takes long, by the multiplications of its factorisation.
 _ROOT = Schedule(100, lengths=(0.1, 0.02), barriers=(0.03, 0.003))
-_FEWEST_STEPS, _ROOT_WORK = 30, 6e9
+_FEWEST_STEPS, _ROOT_WORK = 40, 3e10
 # Steps at all other nodes, from their parents' multipliers.
-_NODE = Schedule(12, lengths=(0.05, 0.01), barriers=(0.01, 0.003))
+_NODE = Schedule(12, lengths=(0.1, 0.02), barriers=(0.01, 0.001))
 # A bound this close to what slopes can reach, relatively, is not worth another node.
 _CLOSE = 1e-4
 # Roots that are kept.
@@ -75,18 +74,21 @@ class QuadraticBound(Bound):
 
 
 class QuadraticBounder(AbstractBounder):
-    """Bounds nodes one by one, each from its parent's multipliers."""
+    """Bounds nodes one by one, each from its parent's multipliers.
+
+    `bounds_of` gives what is known of the units over a region.
+    """
 
     def __init__(
         self,
         problem: Problem,
         next_number: Callable[[], int],
-        bounds: BoundsCache | None = None,
+        bounds_of: Callable[[Region], TwinBounds],
         deadline: Deadline = NEVER,
     ) -> None:
         self._problem = problem
         self._next_number = next_number
-        self._regions = Regions(problem, bounds or BoundsCache(), deadline)
+        self._bounds_of = bounds_of
         self._deadline = deadline
         self._roots = RecentlyUsed(_MOST_ROOTS)
         self.floors: dict[int | None, float] = {}
@@ -156,7 +158,7 @@ class QuadraticBounder(AbstractBounder):
     def _make_root(self, region: Region) -> _Root | None:
         if region.target is None:
             return None
-        bounds = self._regions.bounds_of(region)
+        bounds = self._bounds_of(region)
         known = differences_of(bounds, self._problem.source, region.target)
         if known is None:
             return None
