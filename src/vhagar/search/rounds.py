@@ -47,6 +47,7 @@ class SearchInRounds(Search):
             ends = time.monotonic() + _CLIMB.seconds(deadline.left)
             if self._attacks and options.processes:
                 self._attack.join_when_due()  # before torch is imported here, too
+            self.climb_ceiling(Rung.QUICK, deadline)
             alone = self._attacks and not options.processes
             share = _BOUNDS_SHARE if alone and deadline.left < math.inf else math.inf
             self._bound_in_rounds(self._device(), deadline.sooner(share * deadline.left))

@@ -134,7 +134,19 @@ class Search:
                 break
             nodes = frontier.take_root(HERE, root)
             self._work(worker, Task(nodes, run.interval.lower, ceiling.upper))
-        if ceiling.is_wanted(run.interval.upper) and not deadline.passed:
+        self._climb_ceiling(worker, deadline)
+
+    def climb_ceiling(self, rung: Rung, deadline: Deadline) -> None:
+        """Bound the ceiling alone, if it is lower than all that is known otherwise."""
+        run = self._run
+        own = max(self._frontier.uppers(run.problem.goals).values(), default=0.0)
+        if self._ceiling.upper < own:
+            bounders = rung_bounders(rung, run, self._is_late(deadline))
+            self._climb_ceiling(SearchWorker(run.reduced, run.options, bounders), deadline)
+
+    def _climb_ceiling(self, worker: SearchWorker, deadline: Deadline) -> None:
+        ceiling = self._ceiling
+        if ceiling.is_wanted(self._run.interval.upper) and not deadline.passed:
             self._work(worker, CeilingTask(ceiling.frontier.take(HERE, 1), ceiling.lower))
 
     def _work(self, worker: SearchWorker, task: AnyTask) -> None:

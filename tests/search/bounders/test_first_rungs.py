@@ -122,3 +122,20 @@ def test_linear_programs_must_fit_many_times(
     assert programs_fit(problem, BoundsCache(), NEVER)
     assert programs_fit(problem, BoundsCache(), Deadline.after(1000))
     assert not programs_fit(problem, BoundsCache(), Deadline.after(5))
+
+
+class _ThenCeiling(Only):
+    def search(self, run: Run, deadline: Deadline) -> bool:
+        search = Search(run, attack=False)
+        search.climb(self.rung, deadline)
+        search.climb_ceiling(Rung.QUICK, deadline)
+        return False
+
+
+def test_the_ceiling_climbs_where_it_is_the_lower_one(problem: Problem) -> None:
+    """A strong perturbation: the difference says less than the first copy alone."""
+    strong = Problem(problem.network, perturbation="linf(1)", source=0)
+    first = verify(strong, engine=Only(Rung.DIFFERENCES), workers=0)
+    result = verify(strong, engine=_ThenCeiling(Rung.DIFFERENCES), workers=0)
+    assert result.upper < first.upper
+    require_sound(strong, exact_optimum(strong), result)
