@@ -151,8 +151,9 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     words = ["local", str(tmp_path / "model.onnx"), "--vnnlib", str(tmp_path / "property.vnnlib")]
     assert main([*words, "--timeout", "1m"]) == 0
     assert capsys.readouterr().out == "unsat\n"
-    assert main([*words, "--epsilon", "0.1"]) == 2
-    assert "no effect" in capsys.readouterr().err
+    for wrong in (["--epsilon", "0.1"], ["--argmin"], ["--mean", "0.5"], ["--threshold", "1"]):
+        assert main([*words, *wrong]) == 2
+        assert "no effect" in capsys.readouterr().err
     assert main(["local", str(tmp_path / "model.onnx"), "--epsilon", "0.1"]) == 2
     assert "--image" in capsys.readouterr().err
 
@@ -177,6 +178,10 @@ def test_a_single_score_is_the_output(tmp_path: Path) -> None:
         found = answer_specification(model, read_vnnlib(path), timeout=30)
         assert found.answer.value == answer
         assert found.y is None or (len(found.y) == 1 and found.y[0] >= limit)
+    with pytest.raises(InvalidInput, match="leave argmin and threshold out"):
+        answer_specification(
+            read_onnx(tmp_path / "model.onnx", threshold=0.5), read_vnnlib(path), timeout=30
+        )
 
 
 def build_one_score(layers: tuple[AbstractLayer, ...], path: Path) -> Network:

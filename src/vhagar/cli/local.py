@@ -155,12 +155,15 @@ def _answer(arguments: argparse.Namespace) -> int:
     from vhagar.local.vnnlib import read_vnnlib
     from vhagar.network import read_onnx
 
+    # The file is about the model's own inputs and outputs.
+    conventions = types.conventions(arguments)
     given = [name for name in _OF_IMAGES if getattr(arguments, name) is not None]
+    given += [name for name in conventions if name != "output"]
     if given:
-        raise InvalidInput(f"--{given[0]} has no effect with --vnnlib, which is a whole question")
+        option = given[0].replace("_", "-")
+        raise InvalidInput(f"--{option} has no effect with --vnnlib, which is a whole question")
     specification = read_vnnlib(arguments.vnnlib)
-    # Inputs are numbered as the model takes them.
-    network = read_onnx(arguments.model, **{"layout": "chw", **types.conventions(arguments)})
+    network = read_onnx(arguments.model, layout="chw", **conventions)
     found = answer_specification(network, specification, arguments.timeout)
     print(found.text(), end="")
     return 0

@@ -76,6 +76,8 @@ def answer_specification(
             f"{specification.outputs} outputs, but the network has {network.input_size} and "
             f"{outputs}"
         )
+    if network.scores is not None and (network.scores.argmin or network.scores.threshold):
+        raise InvalidInput("a specification is about the outputs: leave argmin and threshold out")
     if any("at the end is ignored" in note for note in network.notes):
         raise InvalidInput(
             "the specification is about the outputs of a smooth function, which is ignored: "
