@@ -101,7 +101,9 @@ def in_words(verdict: Verdict) -> str:
     if verdict.scores:
         lines += [f"- The scores {verdict.scores}."]
     source = verdict.source
-    if verdict.perturbation is None:
+    if verdict.image is not None:
+        lines += _about_image(verdict)
+    elif verdict.perturbation is None:
         lines += [
             f"- No input has a confidence in class {source} above {verdict.upper!r}.",
             f"- One input has at least {verdict.lower!r}.",
@@ -128,6 +130,34 @@ def in_words(verdict: Verdict) -> str:
         "that computes in float32 can differ from them by its rounding.",
     ]
     return "\n".join(lines)
+
+
+def _about_image(verdict: Verdict) -> list[str]:
+    """What was proved of one image; numbers are exact."""
+    clip = "clipped" if verdict.clip else "not clipped"
+    lines = [
+        "- One image is looked at. The SHA-256 of its entries, as float64 in the order above, is",
+        f"  {verdict.image}.",
+        f"  The network puts it into class {verdict.source}.",
+        f"- Its versions are those under {_perturbation(verdict)} ({clip} to the input range).",
+    ]
+    if verdict.recorded is not None:
+        lines += _recorded(verdict.recorded)
+    for goal in sorted(goal for goal in verdict.uppers if goal is not None):
+        least, most = verdict.lowers[goal], verdict.uppers[goal]
+        if math.isfinite(most):
+            what = "stays out of" if most < 0 else "has at most this confidence in"
+            lines.append(f"- Every version {what} class {goal}: confidence at most {most!r}.")
+        if least >= 0:
+            tie = " (a tie)" if goal in verdict.ties else ""
+            lines.append(
+                f"- One version is put into class {goal}: confidence at least {least!r}{tie}."
+            )
+    if verdict.upper < 0:
+        lines.append("- In other words: the image is robust against these classes.")
+    elif verdict.lower >= 0:
+        lines.append("- In other words: the image is not robust.")
+    return lines
 
 
 def _inputs(verdict: Verdict) -> str:

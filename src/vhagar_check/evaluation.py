@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from vhagar_check.container import Block, split_json, unpack
 from vhagar_check.errors import Rejected
 from vhagar_check.layers import Floats
-from vhagar_check.proofs import CONTRADICTION, MULTIPLIERS, QUADRATIC, SPECTRAL, Prover
+from vhagar_check.proofs import CONTRADICTION, EMPTY, MULTIPLIERS, QUADRATIC, SPECTRAL, Prover
 from vhagar_check.quadratic import QuadraticProver
 from vhagar_check.regions import Region, Regions
 from vhagar_check.spectral import SpectralRegion
@@ -118,6 +118,8 @@ class Evaluator:
 
     def _spectral(self, file: BinaryIO, block: Block, proofs: list[Block]) -> Answer:
         """What a SPEC block's proofs come to: one number for each target, at any node."""
+        if self._statement.image is not None:
+            raise Rejected("a spectral proof says nothing about one image")
         if self._last_spectral is None or self._last_spectral[0] != block:
             region = SpectralRegion.read(self._statement.form, unpack(file, block))
             self._last_spectral = block, SpectralProver(region)
@@ -158,7 +160,8 @@ class Evaluator:
         about, data = split_json(raw)
         tree, nodes, kinds = self._named(about, data, region.piece_number)
         root, count = self._statement.tree.roots[tree], len(nodes)
-        if (kinds > QUADRATIC).any():
+        last = QUADRATIC if self._statement.image is None else EMPTY
+        if (kinds > last).any() or (root.slopes and self._statement.image is not None):
             raise Rejected("a proof is for a node that there is not, or of an unknown kind")
         if root.slopes and (kinds != QUADRATIC).any():
             raise Rejected("a node that is split by slopes has a proof about pairs of inputs")
@@ -183,7 +186,8 @@ class Evaluator:
         self, region: Region, root: Root, kinds: NDArray[np.uint8], data: bytes
     ) -> tuple[Floats, Floats]:
         """The numbers of the proofs by multipliers, and of those that are quadratic."""
-        plain = region.width(self._statement.network.classes, root.target is not None)
+        question = self._statement.question(root)
+        plain = region.width(self._statement.network.classes, question.target is not None)
         other = QuadraticProver.width(region)
         widths = {MULTIPLIERS: plain, CONTRADICTION: plain, QUADRATIC: other}
         lengths = [widths.get(kind, 0) for kind in kinds.tolist()]

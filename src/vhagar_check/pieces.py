@@ -59,6 +59,7 @@ class Piece(ABC):
     domain: Domain
     span: Span | None = None
     ratio: float = 1.0  # what x_p follows is this multiple of x
+    sides: int = 6  # of a hexagon that refinements bound; 2 where both copies are the same
     image: tuple[Floats, Floats]  # bounds on the entries of x_p
     rises: Mask  # entries with x_p > x for some pair
     falls: Mask
@@ -81,6 +82,15 @@ class Piece(ABC):
 
     def with_span(self, span: Span) -> Piece:
         raise Rejected("a piece without a parameter was split")
+
+    def read_span(self, given: Any) -> Span:
+        """A part of the span, as a certificate states it."""
+        return float(given[0]), float(given[1])
+
+    @property
+    def inputs(self) -> tuple[Floats, Floats]:
+        """Bounds on the entries of x."""
+        return everywhere(self.domain, self.domain.low, self.domain.high)
 
     @property
     def magnitude(self) -> float:

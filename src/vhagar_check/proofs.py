@@ -32,6 +32,7 @@ class Question:
     source: int
     target: int | None
     claim: float
+    signed: bool = False  # whether it matters how far below 0 the confidence is
 
 
 class Prover:
@@ -117,7 +118,8 @@ class Prover:
         total = sum((Fraction(float(part)) for part in alpha), Fraction(0))
         if total <= 0 or not np.isfinite(float(value)):
             return float(-np.inf) if value == -np.inf else float(np.inf)
-        return rounded_up(max(Fraction(value) / total, Fraction(0)))
+        found = Fraction(value) / total
+        return rounded_up(found if self._question.signed else max(found, Fraction(0)))
 
     def _contradicted(self, value: float | Fraction, alpha: Floats) -> float:
         """Minus infinity if a sum that is at least 0 for attacked pairs is proved negative."""

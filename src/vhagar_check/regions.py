@@ -74,7 +74,7 @@ class Regions:
         network, piece = self._form.of(number)
         sizes = network.relu_sizes_and_classes[:-1]
         if span is not None:
-            piece = part_of(piece, (float(span[0]), float(span[1])))
+            piece = part_of(piece, piece.read_span(span))
         elif piece.span is not None:
             raise Rejected("a region does not say which part of the parameter's range it is about")
         if about["layers"] != sizes:
@@ -132,7 +132,7 @@ def _refine(bounds: Bounds, status: Status, entry: Any, reader: Numbers) -> None
     if not len(chosen):
         raise Rejected("a region refines no neurons")
     undecided = _undecided(status[:layer], entry.get("seen"))
-    count, tables = len(directions(1.0)) * len(chosen), []
+    count, tables = bounds.piece.sides * len(chosen), []
     for seen in undecided:
         p, q = (reader.take("<f4", count * len(seen)).reshape(count, len(seen)) for _ in "pq")
         if not (np.isfinite(p).all() and np.isfinite(q).all()):
@@ -142,7 +142,7 @@ def _refine(bounds: Bounds, status: Status, entry: Any, reader: Numbers) -> None
     rows = np.zeros((len(chosen), part.network.relu_sizes_and_classes[layer]))
     rows[np.arange(len(chosen)), places] = 1.0
     found = [np.full(len(status[layer]), np.inf) for _ in directions(1.0)]
-    for k, (on_s, on_t) in enumerate(directions(bounds.piece.ratio)):
+    for k, (on_s, on_t) in enumerate(directions(bounds.piece.ratio)[: bounds.piece.sides]):
         own = slice(k * len(chosen), (k + 1) * len(chosen))
         mine = [(p[own].astype(np.float64), q[own].astype(np.float64)) for p, q in tables]
         choose = from_tables(status, mine, undecided, units)

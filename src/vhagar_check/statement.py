@@ -22,6 +22,7 @@ from vhagar_check.intervals import confidence_interval
 from vhagar_check.layers import Floats, Network
 from vhagar_check.maps import read_maps
 from vhagar_check.model import read_model
+from vhagar_check.one_image import OneImage, at_image
 from vhagar_check.perturbations import pieces
 from vhagar_check.pieces import Domain, Piece
 from vhagar_check.proofs import Question
@@ -41,6 +42,7 @@ _KEYS = {
             "clip",
             "clipped_pixels",
             "form",
+            "image",
             "source",
             "targets",
             "input_range",
@@ -116,8 +118,12 @@ class Statement:
         self.clip = bool(problem["clip"])
         self.recorded = None if maps is None else read_maps(maps, self.domain)
         self.pieces: list[Piece] = pieces(self.perturbation, self.domain, self.clip, self.recorded)
-        self._clip_inputs(problem.get("clipped_pixels"))
-        self.form = self._searched(problem.get("form"))
+        self.image = self._read_image(problem.get("image"))
+        if self.image is None:
+            self._clip_inputs(problem.get("clipped_pixels"))
+            self.form = self._searched(problem.get("form"))
+        else:
+            self.form = self._at_image(self.image, problem)
         classes = range(self.network.classes)
         self.source, targets = problem["source"], list(problem["targets"])
         self.goals: list[int | None] = targets if self.perturbation is not None else [None]
@@ -126,6 +132,24 @@ class Statement:
             raise Rejected("the certificate's classes are not the network's")
         if bool(targets) != (self.perturbation is not None):
             raise Rejected("the certificate has targets without a perturbation, or none with one")
+
+    def _read_image(self, given: Any) -> Floats | None:
+        """The one image that the certificate is about, where it is about one."""
+        if given is None:
+            return None
+        x = np.array([float(value) for value in given])
+        inside = ((x >= self.domain.low) & (x <= self.domain.high)).all()
+        if self.perturbation is None or x.shape != (self.domain.size,) or not inside:
+            raise Rejected("the image is not in the input range, or nothing perturbs it")
+        return x
+
+    def _at_image(self, x: Floats, problem: Any) -> Form:
+        """The question about one image: what a single copy makes of its versions."""
+        if problem.get("clipped_pixels") is not None or problem.get("form") is not None:
+            raise Rejected("the versions of an image are clipped as they are, in no other form")
+        made = [at_image(piece, x, self.clip) for piece in self.pieces]
+        versions: list[Piece] = [OneImage(each, each.whole) for each in made]
+        return Form(self.network, versions, self.network, self.domain)
 
     def _clip_inputs(self, given: Any) -> None:
         """Put the clip of affine maps in front of the network; other pieces clip by themselves."""
@@ -148,6 +172,9 @@ class Statement:
         return Form(network, searched, self.network, self.domain)
 
     def _read_claims(self, claims: Any) -> None:
+        if self.image is not None:
+            self._read_signed(claims)
+            return
         self.claimed = {name: float(claims[name]) for name in ("lower", "upper")}
         each = claims["targets"] if self.perturbation is not None else {"None": self.claimed}
         if set(each) != {str(goal) for goal in self.goals}:
@@ -158,15 +185,33 @@ class Statement:
         if not all(0 <= number < math.inf for number in numbers):
             raise Rejected("a claim is negative or not finite")
 
+    def _read_signed(self, claims: Any) -> None:
+        """Bounds on the confidence in each target over all versions; null where there is none."""
+        each = claims["targets"]
+        if set(each) != {str(goal) for goal in self.goals} or set(claims) != {"targets"}:
+            raise Rejected("the certificate does not have a claim for every target")
+        given = {
+            goal: [each[str(goal)][name] for name in ("lower", "upper")] for goal in self.goals
+        }
+        numbers = [number for ends in given.values() for number in ends if number is not None]
+        if not all(type(number) in (int, float) and math.isfinite(number) for number in numbers):
+            raise Rejected("a claim is no number")
+        self.claimed = {}
+        self.lowers = {k: -math.inf if low is None else float(low) for k, (low, _) in given.items()}
+        self.claims = {k: math.inf if top is None else float(top) for k, (_, top) in given.items()}
+
     def _check_roots(self, roots: list[Root]) -> None:
         for root in roots:
             attack = root.target in self.goals and root.piece in range(len(self.pieces))
-            if not (root == Root(None, None) or (attack and self.perturbation is not None)):
+            alone = root == Root(None, None) and self.image is None
+            if not (alone or (attack and self.perturbation is not None)):
                 raise Rejected("a tree is about a target or a piece that the problem does not have")
         if len(set(roots)) != len(roots):
             raise Rejected("two trees are about the same target and piece")
 
     def question(self, root: Root) -> Question:
+        if self.image is not None and root.target is not None:
+            return Question(root.target, None, self.claims[root.target], signed=True)
         claims = [c for goal, c in self.claims.items() if root.target in (goal, None)]
         return Question(self.source, root.target, min(claims))
 
@@ -192,6 +237,8 @@ class Statement:
                 for number in numbers
             ]
             uppers[goal] = max(min(max(each), ceiling), 0.0)
+            if self.image is not None:
+                uppers[goal] = max(each)
         return uppers
 
 

@@ -12,6 +12,7 @@ from vhagar_check.errors import Rejected
 from vhagar_check.formula import Decisions
 from vhagar_check.layers import Floats, Network
 from vhagar_check.moved import identity
+from vhagar_check.one_image import split_box
 from vhagar_check.pieces import Piece, Span
 
 RECORD = np.dtype(
@@ -122,7 +123,7 @@ class Tree:
                 decisions.slopes.setdefault(place, upper)
                 continue
             if record["kind"] == _SPLIT:
-                span = _part(span, float(record["at"]), upper)
+                span = _part(span, record, upper)
                 continue
             # Where a sign is decided again the first decision stays, which covers no less.
             sign = 1 if upper else -1
@@ -144,7 +145,11 @@ class Tree:
         return np.array(found)
 
 
-def _part(span: Span | None, at: float, upper: bool) -> Span:
+def _part(span: Any, record: Any, upper: bool) -> Any:
+    """The part of a span on one side of a split; of an image's versions, of one parameter's."""
+    at = float(record["at"])
+    if span is not None and isinstance(span[0], tuple):
+        return split_box(span, int(record["neuron"]), at, upper)
     if span is None or not span[0] < at < span[1]:
         raise Rejected("a piece is split where it has no parameter or outside its range")
     return (at, span[1]) if upper else (span[0], at)

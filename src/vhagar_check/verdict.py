@@ -7,6 +7,7 @@ each search tree's nodes into one of its root.
 
 from __future__ import annotations
 
+import hashlib
 import math
 import os
 import struct
@@ -18,10 +19,11 @@ import numpy as np
 from vhagar_check.container import scan
 from vhagar_check.errors import Rejected
 from vhagar_check.evaluation import evaluate, proof_groups
+from vhagar_check.layers import Floats
 from vhagar_check.maps import Recorded
 from vhagar_check.rational import exact_work
 from vhagar_check.statement import Statement, toward
-from vhagar_check.witnesses import check_witnesses
+from vhagar_check.witnesses import check_witnesses, image_confidence
 
 # What a damaged file can lead to, wherever the damage is.
 _DAMAGE = (
@@ -62,6 +64,9 @@ class Verdict:
     convention: str = ""
     input_shape: tuple[int, ...] = ()
     scores: str = ""
+    # SHA-256 of the one image that the statement is about: its entries as float64, little-endian.
+    # `lowers` and `uppers` are then about the confidence in each target of all of its versions.
+    image: str | None = None
 
     def __str__(self) -> str:
         """What was proved, in words."""
@@ -89,6 +94,8 @@ def _check(certificate: Path, model: Path, workers: int) -> Verdict:
     groups = proof_groups([block for block in blocks if block.tag != "MAPS"])
     lowers, ties = check_witnesses(statement)
     values, count = evaluate(statement, groups, workers)
+    if statement.image is not None:
+        return _about_image(statement, values, count, lowers, ties)
     ceiling = statement.ceiling()
     uppers = statement.upper_bounds(values, ceiling)
     work = exact_work(statement.form.network, len(groups), count)
@@ -96,12 +103,7 @@ def _check(certificate: Path, model: Path, workers: int) -> Verdict:
         exact, _ = evaluate(statement, groups, workers, exact=True)
         ceiling = min(ceiling, statement.ceiling(exact=True))
         uppers = statement.upper_bounds(np.fmin(values, exact), ceiling)
-    for goal, claim in statement.claims.items():
-        if not uppers[goal] <= claim:
-            raise Rejected(
-                f"the upper bound {claim!r}{toward(goal)} is not proved; "
-                f"what the certificate proves is {uppers[goal]!r}"
-            )
+    _require_claims(statement, uppers)
     lower, upper = max(lowers.values()), max(statement.claims.values())
     if (statement.claimed["lower"], statement.claimed["upper"]) != (lower, upper):
         raise Rejected("the overall claim is not the largest of the targets' claims")
@@ -123,6 +125,48 @@ def _check(certificate: Path, model: Path, workers: int) -> Verdict:
         input_shape=statement.domain.shape,
         scores=statement.scores,
     )
+
+
+def _about_image(
+    statement: Statement,
+    values: Floats,
+    count: int,
+    lowers: dict[int | None, float],
+    ties: set[int | None],
+) -> Verdict:
+    """The verdict on a certificate about one image."""
+    assert statement.image is not None
+    _require_claims(statement, statement.upper_bounds(values, math.inf))
+    if not image_confidence(statement) > 0:
+        raise Rejected(f"the image is not classified {statement.source}")
+    return Verdict(
+        perturbation=statement.perturbation,
+        clip=statement.clip,
+        source=statement.source,
+        input_range=(statement.domain.low, statement.domain.high),
+        model=statement.model_hash,
+        lower=max(lowers.values()),
+        upper=max(statement.claims.values()),
+        uppers=dict(statement.claims),
+        lowers=lowers,
+        ties=ties,
+        proofs=count,
+        nodes=statement.tree.count,
+        recorded=statement.recorded,
+        convention=statement.convention,
+        input_shape=statement.domain.shape,
+        scores=statement.scores,
+        image=hashlib.sha256(statement.image.astype("<f8").tobytes()).hexdigest(),
+    )
+
+
+def _require_claims(statement: Statement, uppers: dict[int | None, float]) -> None:
+    for goal, claim in statement.claims.items():
+        if not uppers[goal] <= claim:
+            raise Rejected(
+                f"the upper bound {claim!r}{toward(goal)} is not proved; "
+                f"what the certificate proves is {uppers[goal]!r}"
+            )
 
 
 def _missed_by_rounding(

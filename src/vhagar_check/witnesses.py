@@ -11,7 +11,7 @@ import numpy as np
 from vhagar_check.errors import Rejected
 from vhagar_check.exact import Exact
 from vhagar_check.intervals import confidence_interval
-from vhagar_check.layers import Network
+from vhagar_check.layers import Floats, Network
 from vhagar_check.statement import Statement, toward
 
 
@@ -19,12 +19,13 @@ def check_witnesses(statement: Statement) -> tuple[dict[int | None, float], set[
     """Check the witness of every claimed lower bound; returns the bounds, and which are ties."""
     ties: set[int | None] = set()
     for goal, claim in statement.lowers.items():
-        if claim <= 0:
+        if claim == -math.inf or (claim <= 0 and statement.image is None):
             continue
         given = [witness for witness in statement.witnesses if witness["target"] == goal]
         if len(given) != 1:
             raise Rejected(f"the lower bound{toward(goal)} does not have one witness")
-        if _margin_of(statement, goal, claim, given[0]) == 0:
+        judge = _margin_of if statement.image is None else _margin_at_image
+        if judge(statement, goal, claim, given[0]) == 0:
             ties.add(goal)
     return dict(statement.lowers), ties
 
@@ -41,6 +42,35 @@ def _margin_of(
         raise Rejected(f"the witness{toward(goal)} is less confident than claimed")
     if goal is None:
         return math.inf
+    margin = _confidence_of_image(statement, goal, x, witness)
+    if not margin >= 0:
+        raise Rejected(f"the witness{toward(goal)} is not classified as the target")
+    return margin
+
+
+def _margin_at_image(
+    statement: Statement, goal: int | None, claim: float, witness: Any
+) -> Fraction | float:
+    """The confidence in the target of a version of the one image; `Rejected` where it is less."""
+    x = np.array([float(value) for value in witness["x"]])
+    if goal is None or statement.image is None or x.tolist() != statement.image.tolist():
+        raise Rejected(f"the witness{toward(goal)} is not of the image that the certificate names")
+    margin = _confidence_of_image(statement, goal, x, witness)
+    if not margin >= claim:
+        raise Rejected(f"the version{toward(goal)} is less confident than claimed")
+    return margin
+
+
+def image_confidence(statement: Statement) -> Fraction:
+    """How confident the network is in the source class of the one image."""
+    assert statement.image is not None
+    return _confidence(statement.network, Exact.of(statement.image), statement.source)
+
+
+def _confidence_of_image(
+    statement: Statement, goal: int, x: Floats, witness: Any
+) -> Fraction | float:
+    """The confidence in the target of what the witness's parameters make of `x`."""
     number = witness["piece"]
     if type(number) is not int or not 0 <= number < len(statement.pieces):
         raise Rejected(f"the witness{toward(goal)} is about a piece that there is not")
@@ -48,15 +78,17 @@ def _margin_of(
     if not np.isfinite(parameters).all():
         raise Rejected(f"the witness{toward(goal)} has a parameter that is not finite")
     image = piece.exact_image(Exact.of(x).fractions(), parameters)
-    margin: Fraction | float
+    # Where a certificate is about all inputs, the clip of affine maps is part of the network.
+    clips = statement.image is not None and statement.clip
     if image is not None:
-        margin = _confidence(statement.network, Exact.of_fractions(image), goal)
-    else:
-        low, high = piece.image_interval(x, parameters)
-        margin = confidence_interval(statement.network, low, high, goal)[0]
-    if not margin >= 0:
-        raise Rejected(f"the witness{toward(goal)} is not classified as the target")
-    return margin
+        low, high = statement.domain.ends
+        image = [max(low, min(high, value)) for value in image] if clips else image
+        return _confidence(statement.network, Exact.of_fractions(image), goal)
+    ends = piece.image_interval(x, parameters)
+    if clips:
+        least, most = (np.clip(end, statement.domain.low, statement.domain.high) for end in ends)
+        ends = least, most
+    return confidence_interval(statement.network, *ends, goal)[0]
 
 
 def _confidence(network: Network, x: Exact, label: int) -> Fraction:

@@ -10,8 +10,9 @@ import pytest
 from scipy import sparse
 
 from vhagar.local.branching import CPU, Branching
-from vhagar.local.compact import Compact, compact_network, offsets, upper_bounds
+from vhagar.local.compact import Compact, offsets, upper_bounds
 from vhagar.local.dual import Dual, Evaluated, Nodes, Steps
+from vhagar.local.elimination import compact_network
 from vhagar.local.known import Known
 from vhagar.local.piece_search import Box, PieceSearch
 from vhagar.local.problem import LocalProblem

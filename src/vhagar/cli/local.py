@@ -84,6 +84,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="S",
         help="stop after S seconds, or a time such as 90s or 5m",
     )
+    add("--certificate", type=Path, metavar="FILE", help="write a proof for `vhagar check`")
     add(
         "--json",
         type=Path,
@@ -112,7 +113,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise InvalidInput("give the input with --image, or a specification with --vnnlib")
     if (arguments.epsilon is None) == (arguments.perturbation is None):
         raise InvalidInput("give either --epsilon or --perturbation")
-    Outputs(arguments.json, arguments.plot).check(arguments.model)
+    Outputs(arguments.json, arguments.plot).check(arguments.model, arguments.certificate)
     network = read_onnx(arguments.model, **types.conventions(arguments))
     domain = Domain(network.input_shape, *arguments.input_range)
     problem = LocalProblem(
@@ -131,6 +132,7 @@ def run(arguments: argparse.Namespace) -> int:
         relative_gap=arguments.gap,
         seed=arguments.seed,
         on_progress=_Lines(_PAUSES[types.verbosity(arguments)]),
+        certificate=arguments.certificate,
     )
     failures = 0
     for path, write in ((arguments.json, _write_json), (arguments.plot, LocalResult.plot)):

@@ -17,12 +17,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from vhagar.local.versions import Versions
-from vhagar.network import AbstractLinear, Affine, Network, Relu
 from vhagar.relaxation.interval import HALF_ULP
-from vhagar.relaxation.stages import stages_of
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -31,9 +28,7 @@ Index = NDArray[np.int64]
 Matrix = Any
 
 # More than what one product loses to underflow, also where subnormal numbers count as 0.
-_UNDERFLOW = 2.0**-1022
-# Matrices that are at least so full are stored as dense ones.
-_FULL = 0.25
+UNDERFLOW = 2.0**-1022
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,9 +65,25 @@ class Block:
         return int(self.weight.shape[1])
 
 
+@dataclass(frozen=True, eq=False)
+class Refined:
+    """How the ranges of a layer follow from the layers before: multipliers that prove them.
+
+    `crown` are neurons with multipliers `below` `(2, neurons, undecided before)` of their lower
+    and upper ends; the ranges of the neurons `plain` follow with 0 for all multipliers.
+    """
+
+    layer: int
+    crown: Index
+    below: NDArray[np.float32]
+    plain: Index
+
+
 @dataclass(eq=False)
 class Compact:
     """The blocks of all ReLU layers so far, the scores, and the statuses of all neurons.
+
+    `refined` is there where it is asked for, for certificates.
 
     `status` has, for each ReLU layer, 0 for neurons that are off, 1 for those that are on (and for
     linear units), and 2 for undecided ones.
@@ -84,6 +95,7 @@ class Compact:
     status: list[NDArray[np.uint8]] = field(default_factory=list)
     lower: list[Array] = field(default_factory=list)
     upper: list[Array] = field(default_factory=list)
+    refined: list[Refined] = field(default_factory=list)
     scores: Rows | None = None
 
     @property
@@ -103,66 +115,6 @@ class Compact:
             np.concatenate([low, *zeros]),
             np.concatenate([high, *(block.upper for block in self.blocks)]),
         )
-
-
-def started(size: int, versions: Versions) -> Rows:
-    """The input itself."""
-    same = sparse.csr_array(sparse.eye_array(size, format="csr"))
-    return Rows(same, np.zeros(size), np.zeros(size), versions.magnitude)
-
-
-def through_layer(layer: AbstractLinear, entering: Rows, magnitude: float) -> Rows:
-    """What leaves a linear layer; `magnitude` bounds the sum of all absolute values of `v`."""
-    weight = _product(layer, entering.weight)
-    bias = layer.times(entering.bias[None])[0] + layer.flat_bias
-    wide = layer.absolute
-    reach, error = wide.times(np.stack([entering.size, entering.error])) * (1 + 2.0**-20)
-    size = (reach + abs(layer.flat_bias)) * (1 + 2.0**-20)
-    rounding = _unit(layer.fan_in + 8) * size + _UNDERFLOW * (layer.fan_in + 1) * (1 + magnitude)
-    return Rows(weight, bias, error + rounding, size)
-
-
-def _product(layer: AbstractLinear, weight: Matrix) -> Matrix:
-    if isinstance(weight, np.ndarray):
-        if isinstance(layer, Affine):
-            return np.asarray(layer.weight @ weight)
-        return np.asarray(layer.matrix @ weight)
-    if isinstance(layer, Affine):
-        return np.ascontiguousarray((weight.T @ layer.weight.T).T)
-    product = sparse.csr_array(layer.matrix @ weight)
-    full = product.nnz >= _FULL * product.shape[0] * product.shape[1]
-    return product.toarray() if full else product
-
-
-def after_relu(entering: Rows, status: NDArray[np.uint8]) -> Rows:
-    """What leaves a ReLU layer: rows that are on, 0, or a new entry of `v` each."""
-    on, undecided = status == 1, np.flatnonzero(status == 2)
-    keep = on.astype(np.float64)
-    count, width = len(status), entering.weight.shape[1]
-    new = sparse.csr_array(
-        (np.ones(len(undecided)), (undecided, np.arange(len(undecided)))),
-        shape=(count, len(undecided)),
-    )
-    weight: Matrix
-    if isinstance(entering.weight, np.ndarray):
-        weight = np.zeros((count, width + len(undecided)))
-        weight[on, :width] = entering.weight[on]
-        weight[undecided, width + np.arange(len(undecided))] = 1.0
-    else:
-        kept = sparse.diags_array(keep, format="csr") @ entering.weight
-        weight = sparse.csr_array(sparse.hstack([kept, new], format="csr"))
-        weight.eliminate_zeros()
-    return Rows(weight, entering.bias * keep, entering.error * keep, entering.size * keep)
-
-
-def interval_of(rows: Rows, low: Array, high: Array) -> tuple[Array, Array]:
-    """Bounds on rows from those on the entries of `v` alone."""
-    middle = (low + high) / 2
-    radius = np.maximum(high - middle, middle - low) * (1 + 4 * HALF_ULP)
-    centre = rows.weight @ middle + rows.bias
-    spread = abs(rows.weight) @ radius
-    room = rows.error + _unit(2 * len(low) + 16) * (rows.size + spread)
-    return centre - spread - room, centre + spread + room
 
 
 # `p` `(rows, neurons)` for a block's index and the coefficients `a` on its outputs.
@@ -192,8 +144,8 @@ def upper_bounds(
     total = constant + compact.versions.support(a)
     terms = start.shape[1] + sum(len(block.neurons) + 1 for block in compact.blocks)
     # Each coefficient and each constant is a sum of so many terms, in some order.
-    room = _unit(2 * terms + 64) * (weight + abs(constant))
-    room = room + _UNDERFLOW * terms * (1 + compact.magnitude.sum())
+    room = unit(2 * terms + 64) * (weight + abs(constant))
+    room = room + UNDERFLOW * terms * (1 + compact.magnitude.sum())
     found = np.nextafter(total + 1.01 * (room + error) + 8 * HALF_ULP * abs(total), np.inf)
     return np.where(np.isnan(found), np.inf, found)
 
@@ -225,6 +177,7 @@ def _backward(
 
 
 def _crown(compact: Compact) -> Choice:
+    """CROWN's multipliers."""
     return lambda k, a: crown(compact.blocks[k], a)
 
 
@@ -234,10 +187,20 @@ def dense(matrix: Matrix) -> Array:
 
 
 def crown(block: Block, a: Array) -> Array:
-    """The usual multipliers: the chord above, and 0 or 1 below, whichever is closer."""
+    """The usual multipliers: the chord above, and 0 or 1 below, whichever is closer.
+
+    They are float32 numbers, as certificates state them.
+    """
     span = block.upper - block.lower
     below = (block.upper + block.lower > _TIE * span).astype(np.float64)
-    return np.asarray(a * np.where(a > 0, block.upper / span, below))
+    return stated(a * np.where(a > 0, block.upper / span, below)).astype(np.float64)
+
+
+def stated(p: Array) -> NDArray[np.float32]:
+    """Multipliers as certificates state them; 0, which is as good as any, for those too large."""
+    with np.errstate(over="ignore"):
+        found = p.astype(np.float32)
+    return np.where(np.isfinite(found), found, np.float32(0))
 
 
 # Of a neuron's range: who computes the same in another order of operations chooses alike.
@@ -253,71 +216,6 @@ def offsets(block: Block, a: Array, p: Array, signs: NDArray[np.int8] | None = N
     return np.asarray(np.maximum(np.maximum(at_low, at_high), 0.0))
 
 
-def _unit(terms: int) -> float:
+def unit(terms: int) -> float:
     """The relative rounding error of a sum of that many terms, with room."""
     return 1.05 * HALF_ULP * (terms + 4)
-
-
-def compact_network(
-    network: Network, versions: Versions, stop: Callable[[], bool] = lambda: False
-) -> Compact:
-    """The ranges of all neurons, and with them the network over the undecided ones.
-
-    Where interval arithmetic over `v` leaves a sign open, CROWN bounds the neuron.
-    """
-    found = Compact(versions, network.classes)
-    rows = started(network.input_size, versions)
-    relus = [layer for layer in network.layers if isinstance(layer, Relu)]
-    for k, stage in enumerate(stages_of(network)):
-        magnitude = float(found.magnitude.sum())
-        for layer in stage.layers:
-            rows = through_layer(layer, rows, magnitude)
-        if k == len(relus):
-            found.scores = rows
-            return found
-        append_layer(found, rows, relus[k].linear, stop)
-        rows = after_relu(rows, found.status[-1])
-    raise AssertionError("a network ends with a linear stage")
-
-
-def append_layer(found: Compact, rows: Rows, linear: Mask | None, stop: Callable[[], bool]) -> None:
-    """Bound what enters a ReLU layer, and keep what is undecided of it."""
-    lower, upper = interval_of(rows, *found.ends())
-    relu = np.ones(len(lower), dtype=np.bool_) if linear is None else ~linear
-    open_ = np.flatnonzero((lower < 0) & (upper > 0) & relu)
-    lower, upper = _bounded(found, rows, open_, lower, upper, stop)
-    status = np.where(upper <= 0, 0, np.where(lower >= 0, 1, 2)).astype(np.uint8)
-    status[~relu] = 1
-    neurons = np.flatnonzero(status == 2)
-    own = rows.take(neurons)
-    weight = dense(own.weight)
-    found.blocks.append(
-        Block(neurons, lower[neurons], upper[neurons], weight, own.bias, own.error, own.size)
-    )
-    found.status.append(status)
-    found.lower.append(lower)
-    found.upper.append(upper)
-
-
-# Entries of one batch of coefficients; keeps memory bounded.
-_BATCH_ENTRIES = 2_000_000
-
-
-def _bounded(
-    found: Compact,
-    rows: Rows,
-    neurons: Index,
-    lower: Array,
-    upper: Array,
-    stop: Callable[[], bool],
-) -> tuple[Array, Array]:
-    lower, upper = lower.copy(), upper.copy()
-    count = max(1, _BATCH_ENTRIES // rows.weight.shape[1])
-    for begin in range(0, len(neurons), count):
-        if stop():
-            break
-        some = neurons[begin : begin + count]
-        own, unit = rows.take(some), np.eye(len(some))
-        lower[some] = np.fmax(lower[some], -upper_bounds(found, own, -unit))
-        upper[some] = np.fmin(upper[some], upper_bounds(found, own, unit))
-    return lower, upper

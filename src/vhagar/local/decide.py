@@ -70,7 +70,16 @@ class _Piece:
 class Decision:
     """The way from a question to a verdict; `run` ends with one, without time, or without a way."""
 
-    def __init__(self, known: Known, clock: Clock, seed: int, on_progress: OnProgress) -> None:
+    def __init__(
+        self,
+        known: Known,
+        clock: Clock,
+        seed: int,
+        on_progress: OnProgress,
+        record: bool = False,
+    ) -> None:
+        """With `record`, what proves the bounds is kept for a certificate."""
+        self._record = record
         self.known, self._clock, self._on_progress = known, clock, on_progress
         self._rng = np.random.default_rng(seed)
         self._problem = known.problem.everywhere
@@ -127,14 +136,7 @@ class Decision:
 
     def _step(self, piece: _Piece) -> None:
         if piece.search is None:
-            rivals = (self._problem.source,) * len(self._problem.targets)
-            piece.search = PieceSearch(
-                self._problem.network,
-                piece.fixed,
-                self._problem.targets,
-                rivals if self._problem.all_others else None,
-                self._clock.is_over,
-            )
+            piece.search = self._search(piece)
         versions = piece.search.step()
         for case, upper in zip(piece.cases, piece.search.uppers, strict=True):
             case.offer_upper(float(upper))
@@ -142,6 +144,28 @@ class Decision:
         if self._clock.seconds > self._next_attack and not self.known.is_decided:
             self._next_attack = 2 * self._clock.seconds
             self._attack(piece)
+
+    def _search(self, piece: _Piece) -> PieceSearch:
+        rivals = (self._problem.source,) * len(self._problem.targets)
+        return PieceSearch(
+            self._problem.network,
+            piece.fixed,
+            self._problem.targets,
+            rivals if self._problem.all_others else None,
+            self._clock.is_over,
+            self._record,
+        )
+
+    def proved(self) -> list[PieceSearch]:
+        """The searches of all pieces, ended; those that interval arithmetic closed get one, too."""
+        for piece in self.pieces:
+            if piece.search is None:
+                piece.search = self._search(piece)
+                if self.known.witness is None and piece.upper < 0:
+                    while not piece.search.is_done and not self._clock.is_over():
+                        piece.search.step()
+            piece.search.finish()
+        return [piece.search for piece in self.pieces if piece.search is not None]
 
     def _try(self, piece: _Piece, versions: Array) -> None:
         """Look at versions that a search came across; the best may be a counterexample."""

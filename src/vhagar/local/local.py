@@ -37,6 +37,7 @@ def local(
     timeout: float | None = None,
     relative_gap: float | None = None,
     seed: int = Options.seed,
+    certificate: str | os.PathLike[str] | None = None,
 ) -> LocalResult:
     """Does every perturbed version of one image keep its class, and by which margin?
 
@@ -58,5 +59,10 @@ def local(
         input_range=input_range,
     )
     return verify_local(
-        problem, engine=engine, timeout=timeout, relative_gap=relative_gap, seed=seed
+        problem,
+        engine=engine,
+        timeout=timeout,
+        relative_gap=relative_gap,
+        seed=seed,
+        certificate=None if certificate is None else Path(certificate),
     )

@@ -12,13 +12,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from vhagar.local.branching import CPU, Branching, Device
-from vhagar.local.compact import (
-    Compact,
-    compact_network,
-    input_coefficients,
-    upper_bounds,
-)
+from vhagar.local.branching import CPU, Branching, Device, Tree
+from vhagar.local.compact import Compact, Refined, input_coefficients, upper_bounds
+from vhagar.local.elimination import compact_network
 from vhagar.local.versions import FixedMap
 from vhagar.network import Network
 
@@ -29,6 +25,19 @@ Index = NDArray[np.int64]
 _FEW_PARAMETERS, _NODES_PER_BOX = 10, 24
 # Boxes of one piece; their proofs take memory.
 _MOST_BOXES = 50_000
+
+
+@dataclass(frozen=True, eq=False)
+class BoxProof:
+    """What proves the bounds of a box: its neurons' ranges, and the tree of its search."""
+
+    status: list[NDArray[np.uint8]]
+    neurons: list[Index]  # the undecided ones of each ReLU layer
+    refined: list[Refined]
+    tree: Tree
+    roots: list[int]
+    start: Array
+    closed: NDArray[np.bool_]
 
 
 @dataclass(eq=False)
@@ -44,6 +53,7 @@ class Box:
     uppers: Array  # (rows,)
     start: Array = field(default_factory=lambda: np.zeros((0, 0)))
     search: Branching | None = None
+    proof: BoxProof | None = None
     halves: tuple[Box, ...] = ()
     at: tuple[int, float] | None = None  # the parameter that is split, and where
     stuck: bool = False
@@ -66,6 +76,7 @@ class PieceSearch:
     targets: tuple[int, ...]
     rivals: tuple[int, ...] | None
     stop: Callable[[], bool]
+    record: bool = False  # whether to keep what certificates need
     device: Device = CPU
     root: Box = field(init=False)
     failed: list[Box] = field(default_factory=list)
@@ -101,6 +112,7 @@ class PieceSearch:
             self._begin(box)
         elif self._is_to_be_split(box):
             self._open += self._split(box)
+            self._finish(box)
             return np.zeros((0, 0))
         else:
             before = box.search.nodes
@@ -108,15 +120,40 @@ class PieceSearch:
             self.nodes += box.search.nodes - before
         assert box.search is not None
         box.uppers = np.minimum(box.uppers, box.search.uppers)
-        if box.stuck and not box.is_closed and not self._can_split(box):
+        found = box.search.x
+        if box.is_closed:
+            self._finish(box)
+        elif box.stuck and not self._can_split(box):
             self.failed.append(box)
-        elif not box.is_closed:
+            self._finish(box)
+        else:
             self._open.append(box)
-        return box.search.x
+        return found
+
+    def _finish(self, box: Box) -> None:
+        """Keep what proves a box, and nothing else of its search."""
+        search, box.search = box.search, None
+        if not self.record or search is None:
+            return
+        compact = search.compact
+        box.proof = BoxProof(
+            compact.status,
+            [block.neurons for block in compact.blocks],
+            compact.refined,
+            search.tree,
+            search.roots,
+            box.start,
+            search.uppers < 0,
+        )
+
+    def finish(self) -> None:
+        """The search ends here: what is proved so far is kept, open boxes included."""
+        for box in self._open:
+            self._finish(box)
 
     def _begin(self, box: Box) -> None:
         versions = self.fixed.versions(box.lower, box.upper)
-        compact = compact_network(self.network, versions, self.stop)
+        compact = compact_network(self.network, versions, self.stop, self.record)
         box.start = self._rows(compact, box.rows)
         box.search = Branching(compact, box.start, self.device)
         box.search.begin()
@@ -126,7 +163,7 @@ class PieceSearch:
         """Each target's score minus that of the class that is furthest ahead of it."""
         classes = self.network.classes
         found = np.zeros((len(rows), classes))
-        for place, row in enumerate(rows):
+        for place, row in enumerate(rows.tolist()):
             target = self.targets[row]
             if self.rivals is not None:
                 rival = self.rivals[row]

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from pathlib import Path
 
+from vhagar.errors import InvalidInput
+from vhagar.local.certificate import write_local_certificate
 from vhagar.local.decide import Clock, Decision
 from vhagar.local.engine_search import EngineSearch
 from vhagar.local.known import Known, OnProgress
@@ -15,6 +18,8 @@ from vhagar.runtime.threads import one_blas_thread
 from vhagar.search import AbstractEngine
 from vhagar.search.branch_and_bound import Bab, FirstOrder
 
+# Seconds beyond the timeout for what a certificate needs besides the search.
+_TO_PROVE = 5.0
 # The engine is asked about what the search leaves open only of networks with at most so many
 # neurons: its LPs need memory.
 _MOST_NEURONS = 2_000
@@ -28,15 +33,19 @@ def verify_local(
     relative_gap: float | None = None,
     seed: int = Options.seed,
     on_progress: OnProgress = lambda progress: None,
+    certificate: Path | None = None,
 ) -> LocalResult:
     """Is every perturbed version of the image still of its class, and how large is the margin?
 
     It ends with the answer, when `timeout` seconds have passed, or on Ctrl-C, and what it says is
     valid whenever it ends. With a `relative_gap` it goes on until the margin's bounds are within
-    that of each other. Any other engine than `Bab` answers all by itself.
+    that of each other. Any other engine than `Bab` answers all by itself. `certificate` names a
+    file to write that proves the answer.
     """
     engine = engine or Bab()
     own = isinstance(engine, Bab)
+    if certificate is not None and not own:
+        raise InvalidInput(f"the engine {engine.name} writes no certificates about one image")
     if isinstance(engine, Bab | FirstOrder):
         # The search among inputs that the attack is has nothing to start from here.
         engine = replace(engine, attack=False)
@@ -48,13 +57,17 @@ def verify_local(
     known = Known(problem)
     try:
         if own:
+            decision = Decision(known, clock, seed, on_progress, certificate is not None)
             with one_blas_thread():
-                Decision(known, clock, seed, on_progress).run()
+                decision.run()
         small = not own or problem.everywhere.network.hidden_neurons <= _MOST_NEURONS
         if relative_gap is not None or (small and not known.is_decided):
             EngineSearch(known, engine, options, clock, relative_gap is not None).run()
     except KeyboardInterrupt:
         known.interrupted = True
+    if certificate is not None:
+        clock.deadline += _TO_PROVE
+        write_local_certificate(certificate, known, decision.proved())
     return LocalResult(
         problem,
         known.verdict,

@@ -197,17 +197,17 @@ def head_of(run: Run, trees: list[Tree], nodes: int) -> dict[str, Any]:
     return {
         "format": FORMAT,
         "producer": f"vhagar {__version__}",
-        "model": _model(problem),
-        "problem": {**_problem(problem), **run.reduced.restore.statement()},
+        "model": model_statement(problem),
+        "problem": {**problem_statement(problem), **run.reduced.restore.statement()},
         "claims": _claims(run),
-        "witnesses": [_witness(witness) for witness in witnesses],
+        "witnesses": [witness_statement(witness) for witness in witnesses],
         "trees": [tree.plain() for tree in trees],
         "nodes": nodes,
     }
 
 
-def _model(problem: Problem) -> dict[str, Any]:
-    """Networks that were built in memory have no file, and no hash."""
+def model_statement(problem: Problem) -> dict[str, Any]:
+    """Which model it is; networks that were built in memory have no file, and no hash."""
     network = problem.network
     found: dict[str, Any] = {"name": network.name, "sha256": None}
     if network.file is not None:
@@ -219,7 +219,8 @@ def _model(problem: Problem) -> dict[str, Any]:
     return found
 
 
-def _problem(problem: Problem) -> dict[str, Any]:
+def problem_statement(problem: Problem) -> dict[str, Any]:
+    """The question."""
     return {
         "perturbation": None if problem.perturbation is None else _text(problem),
         "clip": problem.clip,
@@ -260,7 +261,8 @@ def _claims(run: Run) -> dict[str, Any]:
     return claims
 
 
-def _witness(witness: Witness) -> dict[str, Any]:
+def witness_statement(witness: Witness) -> dict[str, Any]:
+    """What the checker needs to evaluate a witness."""
     return {
         "target": witness.target,
         "piece": witness.piece_number,

@@ -1,0 +1,196 @@
+"""Certificates about one image: the statement, the trees, and what proves their leaves.
+
+The format is that of all certificates (`docs/certificate.md`, "One image"). There is a tree for
+every target and every piece. Its first steps split the parameters' box, the others decide signs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vhagar.local.compact import Refined
+from vhagar.local.known import Known, margin_of
+from vhagar.local.piece_search import Box, BoxProof, PieceSearch
+from vhagar.network import Relu
+from vhagar.relaxation.interval import Bounds, layer_bounds
+from vhagar.relaxation.proof import ProofKind
+from vhagar.result.certificate import (
+    FORMAT,
+    NODE,
+    NodeKind,
+    NodeProof,
+    RegionProofs,
+    maps_of,
+    model_statement,
+    problem_statement,
+    with_json,
+    witness_statement,
+    write_certificate,
+)
+from vhagar.version import __version__
+
+Array = NDArray[np.float64]
+# Of a proven bound below 0 so much is claimed: room for the checker's own rounding.
+_CLAIMED = 0.999
+# What the statuses of neurons are called in certificates: off, on, and equal in both copies.
+_STATUS = np.array([0, 1, 3], dtype=np.uint8)
+
+
+@dataclass(eq=False)
+class _Region:
+    """A box with a proof, and the proofs of nodes that use its neurons' ranges."""
+
+    piece: int
+    search: PieceSearch
+    box: Box
+    proofs: list[NodeProof] = field(default_factory=list)
+
+
+@dataclass(eq=False)
+class _Writer:
+    """Numbers the nodes of all trees and gathers their proofs, box by box."""
+
+    roots: int
+    records: bytearray = field(default_factory=bytearray)
+    regions: dict[int, _Region] = field(default_factory=dict)
+
+    @property
+    def count(self) -> int:
+        return self.roots + len(self.records) // NODE.size
+
+    def tree(self, number: int, piece: int, search: PieceSearch, row: int) -> None:
+        """All that is proved of one target."""
+        waiting = [(search.root, number)]
+        while waiting:
+            box, node = waiting.pop()
+            place = int(np.searchsorted(box.rows, row))
+            if box.proof is not None and box.proof.closed[place]:
+                region = self.regions.setdefault(id(box), _Region(piece, search, box))
+                region.proofs += self._signs(number, node, box.proof, place)
+            elif box.at is not None:
+                parameter, at = box.at
+                children = self._pair(node, NodeKind.SPLIT, 0, parameter, at)
+                waiting += zip(box.halves, children, strict=True)
+
+    def _signs(self, tree: int, node: int, proof: BoxProof, place: int) -> Iterator[NodeProof]:
+        """The decisions below a node, and the multipliers at the leaves."""
+        below = {parent: k for k, parent in reversed(list(enumerate(proof.tree.parents)))}
+        layers = [(k, int(n)) for k, neurons in enumerate(proof.neurons) for n in neurons]
+        target = int(proof.start[place].argmax())
+        alpha = np.delete(-proof.start[place], target)
+        waiting = [(proof.roots[place], node)]
+        while waiting:
+            own, node = waiting.pop()
+            p = proof.tree.proofs.get(own)
+            if p is not None:
+                numbers = np.concatenate([p.astype("<f8"), alpha.astype("<f8")]).tobytes()
+                yield NodeProof(tree, node, ProofKind.MULTIPLIERS, numbers)
+                continue
+            first = below[own]
+            layer, neuron = layers[proof.tree.neurons[first]]
+            children = self._pair(node, NodeKind.DECISION, layer, neuron, 0.0)
+            waiting += [(first + side, child) for side, child in enumerate(children)]
+
+    def _pair(
+        self, parent: int, kind: NodeKind, layer: int, neuron: int, at: float
+    ) -> tuple[int, int]:
+        first = self.count
+        for side in (0, 1):
+            self.records += NODE.pack(parent, kind, 0, side, 0, layer, neuron, at)
+        return first, first + 1
+
+
+def write_local_certificate(path: Path, known: Known, searches: list[PieceSearch]) -> None:
+    """Write what is proved of a local question, claims of which nothing is known left out."""
+    problem = known.problem.everywhere
+    pairs = [(k, row) for k in range(len(searches)) for row in range(len(problem.targets))]
+    writer = _Writer(len(pairs))
+    for number, (piece, row) in enumerate(pairs):
+        writer.tree(number, piece, searches[piece], row)
+    head = {
+        "format": FORMAT,
+        "producer": f"vhagar {__version__}",
+        "model": model_statement(problem),
+        "problem": {**problem_statement(problem), "image": known.problem.image.tolist()},
+        "claims": {"targets": _claims(known, searches)},
+        "witnesses": [] if known.witness is None else [witness_statement(known.witness)],
+        "trees": [{"target": problem.targets[row], "piece": piece} for piece, row in pairs],
+        "nodes": writer.count,
+    }
+    regions = (_region(known, region) for region in writer.regions.values())
+    write_certificate(path, head, writer.records, regions, maps_of(problem))
+
+
+def _claims(known: Known, searches: list[PieceSearch]) -> dict[str, Any]:
+    """Of each target the worst bound of all pieces; null where some piece is open."""
+    problem, witness = known.problem.everywhere, known.witness
+    uppers = np.max([search.uppers for search in searches], axis=0)
+    claims: dict[str, Any] = {}
+    for target, upper in zip(problem.targets, uppers.tolist(), strict=True):
+        proved = _CLAIMED * upper if upper < 0 and math.isfinite(upper) else None
+        hit = witness is not None and witness.target == target
+        lower = margin_of(witness) if witness is not None and hit else None
+        claims[str(target)] = {"lower": lower, "upper": proved}
+    return claims
+
+
+def _region(known: Known, region: _Region) -> RegionProofs:
+    """The blocks of a box, and the proofs in it by tree and node."""
+    proof, box = region.box.proof, region.box
+    assert proof is not None
+    ends = box.lower, box.upper
+    if not len(box.lower):  # parameters with a single value, which the piece still has
+        ends = known.problem.everywhere.pieces[region.piece].parameter_bounds
+    head = {
+        "piece": region.piece,
+        "span": [end.tolist() for end in ends],
+        "layers": [len(status) for status in proof.status],
+        "refined": [],
+    }
+    statuses = b"".join(_STATUS[status].tobytes() for status in proof.status)
+    blocks = [with_json(head, statuses), *_refinements(known, region, proof)]
+    return RegionProofs(blocks, sorted(region.proofs, key=lambda each: (each.tree, each.node)))
+
+
+def _refinements(known: Known, region: _Region, proof: BoxProof) -> Iterator[bytes]:
+    decided = _by_intervals(known, region)
+    for refined in proof.refined:
+        m = refined.layer
+        if not m:
+            continue  # the first layer's ranges need no multipliers
+        plain = refined.plain[~decided[m][refined.plain]]
+        if len(plain):
+            about = {"layer": m, "neurons": plain.tolist(), "seen": [[] for _ in range(m)]}
+            yield with_json(about)
+        if len(refined.crown):
+            about = {"layer": m, "neurons": refined.crown.tolist()}
+            yield with_json(about, *_numbers(refined, proof))
+
+
+def _numbers(refined: Refined, proof: BoxProof) -> Iterator[bytes]:
+    """`p` and `q` of both ends of all neurons, layer by layer below; `q` is 0."""
+    begin = 0
+    for neurons in proof.neurons[: refined.layer]:
+        p = refined.below[:, :, begin : begin + len(neurons)]
+        yield np.ascontiguousarray(p, dtype="<f4").tobytes()
+        yield bytes(4 * p.size)
+        begin += len(neurons)
+
+
+def _by_intervals(known: Known, region: _Region) -> list[NDArray[np.bool_]]:
+    """Neurons whose sign interval arithmetic knows, layer by layer: they need no refinement."""
+    network = known.problem.everywhere.network
+    box = Bounds(*region.search.fixed.versions(region.box.lower, region.box.upper).bounds())
+    found = []
+    for layer in network.layers:
+        if isinstance(layer, Relu):
+            found.append((box.lower >= 0) | (box.upper <= 0))
+        box = layer_bounds(layer, box)
+    return found

@@ -1,0 +1,189 @@
+"""Eliminates the neurons whose sign is known over a set of versions, layer by layer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from vhagar.local.compact import (
+    UNDERFLOW,
+    Array,
+    Block,
+    Choice,
+    Compact,
+    Index,
+    Mask,
+    Matrix,
+    Refined,
+    Rows,
+    crown,
+    dense,
+    unit,
+    upper_bounds,
+)
+from vhagar.local.versions import Versions
+from vhagar.network import AbstractLinear, Affine, Network, Relu
+from vhagar.relaxation.interval import HALF_ULP
+from vhagar.relaxation.stages import stages_of
+
+# Matrices that are at least so full are stored as dense ones.
+_FULL = 0.25
+# Entries of one batch of coefficients; keeps memory bounded.
+_BATCH_ENTRIES = 2_000_000
+
+
+def compact_network(
+    network: Network,
+    versions: Versions,
+    stop: Callable[[], bool] = lambda: False,
+    record: bool = False,
+) -> Compact:
+    """The ranges of all neurons, and with them the network over the undecided ones.
+
+    Where interval arithmetic over `v` leaves a sign open, CROWN bounds the neuron. With `record`,
+    what proves the ranges is kept.
+    """
+    found = Compact(versions, network.classes)
+    rows = started(network.input_size, versions)
+    relus = [layer for layer in network.layers if isinstance(layer, Relu)]
+    for k, stage in enumerate(stages_of(network)):
+        magnitude = float(found.magnitude.sum())
+        for layer in stage.layers:
+            rows = through_layer(layer, rows, magnitude)
+        if k == len(relus):
+            found.scores = rows
+            return found
+        append_layer(found, rows, relus[k].linear, stop, record)
+        rows = after_relu(rows, found.status[-1])
+    raise AssertionError("a network ends with a linear stage")
+
+
+def append_layer(
+    found: Compact, rows: Rows, linear: Mask | None, stop: Callable[[], bool], record: bool
+) -> None:
+    """Bound what enters a ReLU layer, and keep what is undecided of it."""
+    lower, upper = interval_of(rows, *found.ends())
+    relu = np.ones(len(lower), dtype=np.bool_) if linear is None else ~linear
+    open_ = np.flatnonzero((lower < 0) & (upper > 0) & relu)
+    below = _bounded(found, rows, open_, (lower, upper), stop, record)
+    if below is not None:
+        found.refined.append(Refined(len(found.blocks), open_, below, _others(relu, open_)))
+    status = np.where(upper <= 0, 0, np.where(lower >= 0, 1, 2)).astype(np.uint8)
+    status[~relu] = 1
+    neurons = np.flatnonzero(status == 2)
+    own = rows.take(neurons)
+    ends = lower[neurons], upper[neurons]
+    found.blocks.append(Block(neurons, *ends, dense(own.weight), own.bias, own.error, own.size))
+    found.status.append(status)
+    found.lower.append(lower)
+    found.upper.append(upper)
+
+
+def _others(relu: Mask, some: Index) -> Index:
+    rest = relu.copy()
+    rest[some] = False
+    return np.flatnonzero(rest)
+
+
+def _bounded(
+    found: Compact,
+    rows: Rows,
+    neurons: Index,
+    ends: tuple[Array, Array],
+    stop: Callable[[], bool],
+    record: bool,
+) -> NDArray[np.float32] | None:
+    """Tighten the ends of some neurons' ranges by CROWN, in place; its multipliers, if asked for.
+
+    Where interval arithmetic knew more, the multipliers are 0: that is what it amounts to.
+    """
+    count = max(1, _BATCH_ENTRIES // rows.weight.shape[1])
+    kept = np.zeros((2, len(neurons), found.undecided if record else 0), dtype=np.float32)
+    for begin in range(0, len(neurons), count):
+        if stop():
+            break
+        some = neurons[begin : begin + count]
+        own = rows.take(some)
+        for side, sign in enumerate((-1.0, 1.0)):
+            chosen: dict[int, Array] = {}
+            best = upper_bounds(found, own, sign * np.eye(len(some)), _noting(found, chosen))
+            before = sign * ends[side][some]
+            ends[side][some] = sign * np.fmin(before, best)
+            if record and chosen:
+                every = np.concatenate([chosen[k] for k in sorted(chosen)], axis=1)
+                better = (best < before)[:, None]
+                kept[side, begin : begin + count] = np.where(better, every, 0.0)
+    return kept if record else None
+
+
+def _noting(found: Compact, chosen: dict[int, Array]) -> Choice:
+    """CROWN's multipliers, noted down."""
+
+    def choose(k: int, a: Array) -> Array:
+        chosen[k] = crown(found.blocks[k], a)
+        return chosen[k]
+
+    return choose
+
+
+def started(size: int, versions: Versions) -> Rows:
+    """The input itself."""
+    same = sparse.csr_array(sparse.eye_array(size, format="csr"))
+    return Rows(same, np.zeros(size), np.zeros(size), versions.magnitude)
+
+
+def through_layer(layer: AbstractLinear, entering: Rows, magnitude: float) -> Rows:
+    """What leaves a linear layer; `magnitude` bounds the sum of all absolute values of `v`."""
+    weight = _product(layer, entering.weight)
+    bias = layer.times(entering.bias[None])[0] + layer.flat_bias
+    wide = layer.absolute
+    reach, error = wide.times(np.stack([entering.size, entering.error])) * (1 + 2.0**-20)
+    size = (reach + abs(layer.flat_bias)) * (1 + 2.0**-20)
+    rounding = unit(layer.fan_in + 8) * size + UNDERFLOW * (layer.fan_in + 1) * (1 + magnitude)
+    return Rows(weight, bias, error + rounding, size)
+
+
+def _product(layer: AbstractLinear, weight: Matrix) -> Matrix:
+    if isinstance(weight, np.ndarray):
+        if isinstance(layer, Affine):
+            return np.asarray(layer.weight @ weight)
+        return np.asarray(layer.matrix @ weight)
+    if isinstance(layer, Affine):
+        return np.ascontiguousarray((weight.T @ layer.weight.T).T)
+    product = sparse.csr_array(layer.matrix @ weight)
+    full = product.nnz >= _FULL * product.shape[0] * product.shape[1]
+    return product.toarray() if full else product
+
+
+def after_relu(entering: Rows, status: NDArray[np.uint8]) -> Rows:
+    """What leaves a ReLU layer: rows that are on, 0, or a new entry of `v` each."""
+    on, undecided = status == 1, np.flatnonzero(status == 2)
+    keep = on.astype(np.float64)
+    count, width = len(status), entering.weight.shape[1]
+    new = sparse.csr_array(
+        (np.ones(len(undecided)), (undecided, np.arange(len(undecided)))),
+        shape=(count, len(undecided)),
+    )
+    weight: Matrix
+    if isinstance(entering.weight, np.ndarray):
+        weight = np.zeros((count, width + len(undecided)))
+        weight[on, :width] = entering.weight[on]
+        weight[undecided, width + np.arange(len(undecided))] = 1.0
+    else:
+        kept = sparse.diags_array(keep, format="csr") @ entering.weight
+        weight = sparse.csr_array(sparse.hstack([kept, new], format="csr"))
+        weight.eliminate_zeros()
+    return Rows(weight, entering.bias * keep, entering.error * keep, entering.size * keep)
+
+
+def interval_of(rows: Rows, low: Array, high: Array) -> tuple[Array, Array]:
+    """Bounds on rows from those on the entries of `v` alone."""
+    middle = (low + high) / 2
+    radius = np.maximum(high - middle, middle - low) * (1 + 4 * HALF_ULP)
+    centre = rows.weight @ middle + rows.bias
+    spread = abs(rows.weight) @ radius
+    room = rows.error + unit(2 * len(low) + 16) * (rows.size + spread)
+    return centre - spread - room, centre + spread + room
