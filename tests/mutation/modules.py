@@ -26,6 +26,7 @@ MEASURED = (
     "vhagar.result.interval_keeper",
     "vhagar.relaxation.pair_hulls",
     "vhagar.sweep.store",
+    "vhagar.result.witness",
 )
 
 

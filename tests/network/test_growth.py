@@ -13,6 +13,8 @@ from onnx import TensorProto, helper, numpy_helper
 from vhagar.errors import InvalidNetwork
 from vhagar.network import onnx_node, read_onnx
 
+from ..marks import mostly_slow
+
 
 def doubled(times: int, path: Path) -> Path:
     """A tensor that is concatenated with itself again and again."""
@@ -33,7 +35,7 @@ def doubled(times: int, path: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize("times", [40, 200])
+@pytest.mark.parametrize("times", mostly_slow([40, 200], 2))
 def test_nested_concats_are_refused_while_they_are_small(
     times: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,7 +11,7 @@ import pytest
 from vhagar import Network, Problem, UserPerturbation, Witness
 from vhagar.errors import VhagarError
 from vhagar.network import Affine, Relu, onnx_bytes
-from vhagar.reduction import REDUCTIONS, reduce_problem
+from vhagar.reduction import LINEAR_REDUCTIONS, REDUCTIONS, reduce_problem
 from vhagar.result import Rejection, WitnessCheck
 from vhagar.result.witness import RestoredCheck, _Confidence
 
@@ -332,6 +332,12 @@ def test_a_network_with_a_hidden_layer_is_judged_by_what_enters_its_last(problem
     alone = Problem(problem.network, perturbation=None, source=0)
     found = accepted(WitnessCheck(alone)(None, np.array([1.0, 0.0])))
     assert found.confidence == pytest.approx(0.75)
+    # After the ReLU, not before: here it is off, and the bias alone decides.
+    first, relu, last = problem.network.layers
+    raised = Affine(last.weight, last.bias + np.array([0.5, 0.0]), (1,), (2,))
+    alone = Problem(Network((first, relu, raised), SHAPE), perturbation=None, source=0)
+    found = accepted(WitnessCheck(alone)(None, np.array([0.25, 0.75])))
+    assert found.confidence == pytest.approx(0.25)
 
 
 def test_a_tie_of_scores_that_are_all_zero() -> None:
@@ -363,3 +369,13 @@ def test_a_candidate_of_a_reduced_problem_is_judged_as_one_of_the_original() -> 
     assert WitnessCheck(problem).image(0, x, np.zeros(0)).tolist() == [0.75, 1.0]
     for root, parameters in ((None, np.zeros(0)), (0, None), (None, None)):
         assert "names no perturbation" in refusal(check(1, x, root, parameters))
+
+
+def test_half_a_candidate_of_a_reduced_problem_is_none() -> None:
+    """Nothing is restored of what is not there."""
+    contrast = Problem(PIXELS, perturbation="contrast([0.5,0.9])", source=0, targets=1)
+    reduced = reduce_problem(contrast, LINEAR_REDUCTIONS)
+    assert reduced.problem is not contrast
+    check = RestoredCheck(reduced)
+    for root, parameters in ((None, np.ones(1)), (0, None), (None, None)):
+        assert isinstance(check(1, np.array([0.6, 0.4, 1.0]), root, parameters), Rejection)

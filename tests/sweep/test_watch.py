@@ -95,6 +95,7 @@ def test_the_panel(width: int) -> None:
     assert all(len(line) <= width for line in text.splitlines())
 
 
+@pytest.mark.slow  # the same of one search runs by default
 @pytest.mark.subprocess
 def test_a_reader_that_goes_away_ends_the_sweep(
     hard_model: str, tmp_path: Path, start: Callable[..., subprocess.Popen[str]]
