@@ -9,12 +9,10 @@ print(result)
 What there is stands in `__init__.pyi`, and nowhere else.
 """
 
-from __future__ import annotations
-
 import sys
 
-# As type checkers understand it. Little is imported here: until the command line's own first line
-# runs, Python answers Ctrl-C with a traceback.
+# As type checkers understand it. Nothing else is imported here, not even `__future__`: until the
+# command line's own first line runs, Python answers Ctrl-C with a traceback.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -37,7 +35,7 @@ _EXPORTS = _exports()
 __all__ = [name for name in _EXPORTS if not name.startswith("_")]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> "Any":
     if name not in _EXPORTS:
         raise AttributeError(f"module 'vhagar' has no attribute {name!r}")
     from importlib import import_module
@@ -56,7 +54,7 @@ class _Package(type(sys)):  # type: ignore[misc]
     Importing a module makes it an attribute of its package, where it would hide the function.
     """
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: "Any") -> None:
         if not (name in _EXPORTS and isinstance(value, type(sys))):
             super().__setattr__(name, value)
 

@@ -222,3 +222,18 @@ def test_what_cannot_be_written_is_found_early(name: str, tmp_path: Path) -> Non
     (tmp_path / "file").write_text("a file is no folder")
     with pytest.raises(InvalidInput, match="cannot write"):
         check_writable(tmp_path / name)
+
+
+def test_an_interrupt_while_a_place_is_tried_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = Path.open
+
+    def interrupted(self: Path, *arguments: Any) -> Any:
+        opened(self, *arguments).close()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Path, "open", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        check_writable(tmp_path / "out.json")
+    assert list(tmp_path.iterdir()) == []

@@ -4,8 +4,6 @@ A KeyboardInterrupt in the middle of an import ends in a traceback, or in a cras
 module. As long as nothing runs there is nothing to clean up: the process just ends.
 """
 
-from __future__ import annotations
-
 # The module `signal` wraps this one in enums, whose import takes longer than all else here.
 import _signal  # type: ignore[import-not-found]
 import os

@@ -89,9 +89,11 @@ def check_writable(path: str | Path, *inputs: str | Path | None) -> None:
                 raise PermissionError(0, "it is not writable", str(path))
             return
         scratch = _scratch(target)
-        with scratch.open("xb"):
-            pass
-        scratch.unlink()
+        try:
+            with scratch.open("xb"):
+                pass
+        finally:  # also where Ctrl-C comes between the two
+            scratch.unlink(missing_ok=True)
     except OSError as error:
         raise InvalidInput(
             f"cannot write {path}: {error.strerror}; choose another place"
