@@ -15,6 +15,7 @@ from vhagar.relaxation.twin_dual import (
     Backward,
     Choice,
     _lost_to_underflow,
+    at_input,
     paying,
     through_relu,
     through_stage,
@@ -210,14 +211,16 @@ def test_every_error_of_a_stage_is_counted() -> None:
     )
     assert biased.constant.tolist() == [(2 - 4) * 5.0 + (-1 + 3) * -7.0]
     spread = 6 * 5.0 + 4 * 7.0
-    assert biased.error[0] == pytest.approx(1.05 * ulp * (2 + 4 + 4) * spread + ulp * 24, rel=1e-12)
+    assert biased.error[0] == pytest.approx(
+        1.05 * ulp * (2 + 4 + 4) * spread + ulp * 24, rel=1e-9, abs=0.0
+    )
     weighed = through_stage(
         stage_of([[1.0, -2.0], [0.5, 0.0]], [0.0, 0.0]), Backward.begin((p, q)), sizes
     )
     assert weighed.a.tolist() == [[2.0 - 0.5, -4.0]]
     assert weighed.b.tolist() == [[-4.0 + 1.5, 8.0]]
     paid = (6 * 1.0 + 4 * 0.5) * 8 + 6 * 2.0 * 16
-    assert weighed.error[0] == pytest.approx(1.05 * ulp * (2 * 2 + 8 + 4) * paid, rel=1e-12)
+    assert weighed.error[0] == pytest.approx(1.05 * ulp * (2 * 2 + 8 + 4) * paid, rel=1e-9, abs=0.0)
     none = through_stage(stage_of([[1.0, -2.0], [0.5, 0.0]], [1.0, 2.0]), Backward.begin((p, q)))
     assert none.error.tolist() == [0.0]
 
@@ -232,7 +235,24 @@ def test_every_error_of_a_relu_is_counted() -> None:
     assert found.constant.tolist() == [13.0]
     weight = (1 + 3 + 5 + 7) * 8 + (2 + 4 + 6 + 8) * 16
     error = 1.05 * ulp * (2 * 2 + 32 + 4) * weight + ulp * 13
-    assert found.error[0] - 0.5 == pytest.approx(error, rel=1e-2)
+    assert found.error[0] - 0.5 == pytest.approx(error, rel=1e-2, abs=0.0)
     assert found.error[0] >= 0.5 + 0.99 * error
     assert (found.a is p, found.b is q) == (True, True)
     assert through_relu(state, (p, q, offsets)).error.tolist() == [0.5]
+
+
+def test_what_is_added_at_the_input_covers_its_own_additions() -> None:
+    """The constant and the support nearly cancel: what rounds is as large as either."""
+    (piece,) = pieces_of("linf(0.1)", True, domain_of("plain"))
+    state = Backward(
+        np.full((1, 6), 2.0**40),
+        np.zeros((1, 6)),
+        np.array([-6 * 2.0**40]),
+        np.array([3.0]),
+    )
+    support = piece.support(state.a, state.b).value
+    (found,) = at_input(piece, state)
+    total = float(state.constant[0] + support[0])
+    scale = 6 * 2.0**40 + abs(total)
+    assert found == pytest.approx(total + 2 * 3.0 + 8 * 2.0**-53 * scale, rel=1e-12, abs=0.0)
+    assert found > total + 6.0 + 7.9 * 2.0**-53 * scale
