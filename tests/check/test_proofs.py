@@ -210,3 +210,27 @@ def test_how_many_numbers_a_proof_has() -> None:
     own = region()
     assert own.width(CLASSES, True) == 7 + 6
     assert own.width(CLASSES, False) == 7 + 3
+
+
+def test_the_rounding_of_the_weights_sums_is_paid_for() -> None:
+    """All scores are about a million, so that the sums of alpha and of mu must be very good."""
+    own, rng = region(), np.random.default_rng(6)
+    own.bounds.network.stages[-1][0].bias[:] = 1e6
+    numbers = vectors(rng, 1)
+    numbers[:, :7] *= 0.1
+    p = np.array([[numbers[0, 0], numbers[0, 6], numbers[0, 1], np.nan, 0.0, numbers[0, 2]]])
+    q = np.array([[numbers[0, 3], 0.0, numbers[0, 4], np.nan, 0.0, numbers[0, 5]]])
+    alpha, mu = numbers[:, 7:10], numbers[:, 10:]
+    a, b = np.zeros((2, 1, CLASSES))
+    a[:, 1:], a[:, 0] = -alpha, alpha.sum(axis=1)
+    b[:, [0, 2, 3]], b[:, 1] = -mu, mu.sum(axis=1)
+
+    def choose(layer: int, a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return np.where(np.isnan(p), a, p), np.where(np.isnan(q), b, q)
+
+    (upper,), _ = own.bounds.upper(1, a, b, choose)
+    (found,) = _values(Prover(own, Question(0, 1, 0.0)), [MULTIPLIERS], numbers, [Decisions()])
+    room = found * alpha.sum() - upper
+    share = 2 * (CLASSES - 1) * 2.0**-53 * own.bounds.score_size
+    assert upper > 0
+    assert room == pytest.approx(share * (alpha.sum() + mu.sum()), rel=1e-3)
