@@ -16,7 +16,7 @@ import pytest
 from vhagar import Network, Problem, Progress, Result, Status, max_confidence, verify
 from vhagar.errors import SolverFailure
 from vhagar.network import Affine, Relu
-from vhagar.search import search, search_pool
+from vhagar.search import branch_and_bound, search, search_pool
 from vhagar.search.bounders.gpu import beside
 from vhagar.search.bounders.gpu import worker as gpu_worker
 from vhagar.search.branch_and_bound import Bab
@@ -339,3 +339,14 @@ def test_no_attack_is_more_confident_than_any_input(
     assert result.status is largest.status is Status.CLOSED
     assert result.lower <= largest.upper
     assert largest.lower <= result.upper
+
+
+def test_an_end_for_lack_of_time_is_not_called_exhausted(
+    problem: Problem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where linear programs do not fit into the time, more time would tighten the interval."""
+    monkeypatch.setattr(branch_and_bound, "programs_fit", lambda *_: False)
+    options = dict(ALONE, engine=Bab(attack=False))
+    result = verify(problem, timeout=PATIENCE, **options)
+    assert result.status is Status.TIMEOUT
+    assert result.upper < result.history[0].upper

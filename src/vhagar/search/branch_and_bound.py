@@ -58,8 +58,11 @@ class Bab(AbstractEngine):
             yield
 
     def search(self, run: Run, deadline: Deadline) -> bool:
-        if is_large(run.problem) or not programs_fit(run.problem, run.bounds, deadline):
+        if is_large(run.problem):
             return SearchInRounds(run, self.attack, self.slopes).run(deadline)
+        if not programs_fit(run.problem, run.bounds, deadline):
+            SearchInRounds(run, self.attack, self.slopes).run(deadline)
+            return True  # with more time there would be linear programs
         search = Search(run, self.attack, self.slopes)
         search.climb(Rung.DIFFERENCES, deadline)
         if len(run.problem.pieces) <= MOST_KEPT:  # with more, workers are quicker
