@@ -50,6 +50,8 @@ pairs, with up to three hours for each on 32 threads. Brightness and contrast ar
 {as_paper}.
 """
 
+_OTHERS = "\n## Networks that others made\n"
+
 _AGAIN = """\
 ## How to run it again
 
@@ -101,7 +103,15 @@ def write_report(arguments: argparse.Namespace) -> None:
         *_figures(records, folder, arguments.problem),
         _again(records),
     ]
-    write_bytes(arguments.out, "\n".join(page).encode())
+    write_bytes(arguments.out, ("\n".join(page) + _others(arguments.out)).encode())
+
+
+def _others(out: Path) -> str:
+    """The page's last section, which `public.py` is the source of: it stays as it is."""
+    if not out.exists():
+        return ""
+    _, heading, rest = out.read_text().partition(_OTHERS)
+    return heading + rest
 
 
 def _one_setting(records: Sequence[Record]) -> list[Record]:

@@ -41,3 +41,11 @@ def test_an_error_of_the_work_is_raised_here() -> None:
 
     with pytest.raises(ValueError, match="no"):
         in_background(work, lambda: None, Event())
+
+
+def test_work_that_takes_too_long_is_left_to_itself() -> None:
+    stopped = Event()
+    looks = iter([False, False, True, True])
+    found = in_background(lambda: stopped.wait(60), lambda: None, stopped, lambda: next(looks))
+    assert found is None
+    assert stopped.is_set()

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from threading import Event
+from queue import SimpleQueue
+from threading import Event, Thread
 from typing import Any, TypeVar
 
 import numpy as np
@@ -67,19 +68,36 @@ def _openblas() -> list[tuple[Any, Any]]:
 
 
 def in_background(
-    work: Callable[[], Result], meanwhile: Callable[[], None], stopped: Event
-) -> Result:
+    work: Callable[[], Result],
+    meanwhile: Callable[[], None],
+    stopped: Event,
+    is_over: Callable[[], bool] = lambda: False,
+) -> Result | None:
     """What `work` returns; until then `meanwhile` is called again and again in this thread.
 
     It must not return at once, or it is busy waiting. Should it raise an error, also that of
-    Ctrl-C, `stopped` is set, so that the work comes to an end.
+    Ctrl-C, or should it all be over, `stopped` is set, so that the work comes to an end, and it is
+    left to itself: then there is no result.
     """
-    with ThreadPoolExecutor(1) as pool:
-        future = pool.submit(work)
+    outcome: SimpleQueue[Result | Exception] = SimpleQueue()
+
+    def run() -> None:
         try:
-            while not future.done():
-                meanwhile()
-        except BaseException:
-            stopped.set()
-            raise
-        return future.result()
+            outcome.put(work())
+        except Exception as error:
+            outcome.put(error)
+
+    Thread(target=run, daemon=True).start()
+    try:
+        while outcome.empty() and not is_over():
+            meanwhile()
+    except BaseException:
+        stopped.set()
+        raise
+    if outcome.empty():
+        stopped.set()
+        return None
+    found = outcome.get()
+    if isinstance(found, Exception):
+        raise found
+    return found

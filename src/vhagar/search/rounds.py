@@ -101,6 +101,6 @@ class SearchInRounds(Search):
             task = self._next_task(HERE, 1, whole_piece=True)
             if task is None:
                 break
-            self._work(worker, task)
+            self._work(worker, task, deadline)
             run.report()
         self._listen()

@@ -66,6 +66,8 @@ _ATTACK_LEAST = 5.0
 _RUNG_SECONDS, _RUNG_SHARE = 0.5, 0.05
 # Seconds to wait for a message of the attack while bounds are computed.
 _PATIENCE = 0.05
+# Seconds after the deadline for what is being computed here to come to an end.
+_GRACE = 0.5
 
 
 def _is_small(problem: Problem) -> bool:
@@ -133,7 +135,7 @@ class Search:
             if run.interval.closed or (root and last.passed):
                 break
             nodes = frontier.take_root(HERE, root)
-            self._work(worker, Task(nodes, run.interval.lower, ceiling.upper))
+            self._work(worker, Task(nodes, run.interval.lower, ceiling.upper), deadline)
         self._climb_ceiling(worker, deadline)
 
     def climb_ceiling(self, rung: Rung, deadline: Deadline) -> None:
@@ -147,17 +149,25 @@ class Search:
     def _climb_ceiling(self, worker: SearchWorker, deadline: Deadline) -> None:
         ceiling = self._ceiling
         if ceiling.is_wanted(self._run.interval.upper) and not deadline.passed:
-            self._work(worker, CeilingTask(ceiling.frontier.take(HERE, 1), ceiling.lower))
+            task = CeilingTask(ceiling.frontier.take(HERE, 1), ceiling.lower)
+            self._work(worker, task, deadline)
 
-    def _work(self, worker: SearchWorker, task: AnyTask) -> None:
-        """Work on roots in this process, and listen to the attack meanwhile."""
+    def _work(self, worker: SearchWorker, task: AnyTask, deadline: Deadline) -> None:
+        """Work on roots in this process, and listen to the attack meanwhile.
+
+        What does not notice that the time is over is left to itself; nodes keep their bounds then.
+        """
+        over = Deadline(deadline.at + _GRACE)
 
         def listen() -> None:
             self._listen(_PATIENCE)
             self._run.report()
 
-        done = in_background(lambda: worker.work(task, len(task.nodes)), listen, self._stopped)
-        self._put_back(HERE, done)
+        done = in_background(
+            lambda: worker.work(task, len(task.nodes)), listen, self._stopped, lambda: over.passed
+        )
+        if done is not None:
+            self._put_back(HERE, done)
 
     def _listen(self, seconds: float = 0.0) -> None:
         """Take what the attack has found so far; without anything, wait for so many seconds."""
