@@ -947,6 +947,12 @@ CHECKER = {
         "return float(-np.inf) if value <= 0 else float(np.inf)",
         _VECTORS,
     ),
+    "a checker that lets only dead neurons fall": _tested(
+        "vhagar_check.formula",
+        "(found.gap_high > 0) & ~found.off, (found.gap_low < 0) & ~found.off",
+        "(found.gap_high > 0) & ~found.off, (found.gap_low < 0) & found.off",
+        "tests/check/test_graph_bounds.py",
+    ),
     "a checker that forgets skip connections behind a clip": _tested(
         "vhagar_check.clipping",
         "return Network((*stages, *network.stages[1:]), network.input_shape, linear)",
