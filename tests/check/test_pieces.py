@@ -188,6 +188,6 @@ def test_what_is_no_perturbation_is_refused(text: str) -> None:
 def test_the_corners_of_clipped_contrast_are_measured_from_black() -> None:
     (piece,) = pieces("contrast([1.25,2])", Domain((2,), -1.0, 1.0), True)
     assert isinstance(piece, Pixelwise)
-    parts = {corner: side for corner, side in piece.clip_corners}
+    parts = dict(piece.clip_corners)
     turn = Fraction(3, 5)
     assert parts == {(0, 1): 0, (turn, 1): 0, (-1, -1): -1, (1, 1): 1}
