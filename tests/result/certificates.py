@@ -24,7 +24,7 @@ TREE_NODE = np.dtype(
         ("at", "<f8"),
     ]
 )
-WITH_NUMBERS = (1, 2)
+WITH_NUMBERS, QUADRATIC = (1, 2), 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,7 +94,7 @@ def read_certificate(path: Path, classes: int) -> Stored:
         if tag == b"REGN":
             regions.append(_region(raw))
         elif tag == b"PROF":
-            regions[-1].proofs.extend(_proofs(raw, regions[-1], head["trees"], classes))
+            regions[-1].proofs.extend(_proofs(raw, regions[-1], head, classes))
         else:
             assert tag == b"TREE"
     return Stored(head, nodes, regions, [(tag, len(raw)) for tag, raw in blocks])
@@ -115,10 +115,11 @@ def _region(raw: bytes) -> StoredRegion:
     refined = []
     for entry in head["refined"]:
         below = []
-        for layer in status[: entry["layer"]]:
+        for k, layer in enumerate(status[: entry["layer"]]):
             both = []
+            seen = len(entry["seen"][k]) if "seen" in entry else int((layer >= 2).sum())
             for _ in range(2):
-                shape = (6 * len(entry["neurons"]), int((layer >= 2).sum()))
+                shape = (6 * len(entry["neurons"]), seen)
                 size = 4 * shape[0] * shape[1]
                 both.append(np.frombuffer(rest[:size], "<f4").reshape(shape))
                 rest = rest[size:]
@@ -129,8 +130,9 @@ def _region(raw: bytes) -> StoredRegion:
 
 
 def _proofs(
-    raw: bytes, region: StoredRegion, trees: list[dict[str, Any]], classes: int
+    raw: bytes, region: StoredRegion, stated: dict[str, Any], classes: int
 ) -> list[StoredProof]:
+    trees = stated["trees"]
     text, rest = _with_json(raw)
     about = json.loads(text)
     count = about["count"]
@@ -141,9 +143,12 @@ def _proofs(
     rows = sum(2 * int((s == 2).sum()) + int((s == 3).sum()) for s in region.status)
     targets = 0 if trees[about["tree"]]["target"] is None else 1
     length = rows + (classes - 1) * (1 + targets)
+    inputs = int(np.prod(stated["problem"]["input_shape"])) + ("form" in stated["problem"])
+    quadratic = sum(int((s == 2).sum()) for s in region.status) + inputs
     found = []
     for node, kind in zip(nodes, kinds, strict=True):
         size = 8 * length if kind in WITH_NUMBERS else 0
+        size = 8 * quadratic if kind == QUADRATIC else size
         numbers = np.frombuffer(rest[:size], "<f8")
         assert np.isfinite(numbers).all()
         found.append(StoredProof(about["tree"], node, kind, numbers))

@@ -20,6 +20,7 @@ from vhagar.relaxation import Bounds, largest_confidence
 from vhagar.relaxation.hexagon import Hexagons
 from vhagar.relaxation.layerwise import TwinBounds, quick_bounds
 from vhagar.relaxation.lp.region_model import Decision, RegionModel
+from vhagar.relaxation.quadratic import Multipliers, differences_of, proven_bound
 
 from ..result.certificates import Stored, StoredRegion, read_certificate
 
@@ -50,10 +51,13 @@ class Proven:
 
     def upper(self, goal: Goal) -> float:
         """What is proven of a goal, before any room for rounding."""
-        roots = {(tree["target"], tree["piece"]): k for k, tree in enumerate(self.stored.trees)}
-        bounds = [self._value(k) for (target, _), k in roots.items() if target == goal]
-        ceiling = self._value(roots[None, None]) if (None, None) in roots else math.inf
-        return max(0.0, min(max(bounds), ceiling, self.largest()))
+        bounds: dict[tuple[Goal, int | None], float] = {}
+        for k, tree in enumerate(self.stored.trees):  # by signs, and perhaps also by slopes
+            name = tree["target"], tree["piece"]
+            bounds[name] = min(bounds.get(name, math.inf), self._value(k))
+        own = [value for (target, _), value in bounds.items() if target == goal]
+        ceiling = bounds.get((None, None), math.inf)
+        return max(0.0, min(max(own), ceiling, self.largest()))
 
     def largest(self) -> float:
         domain = self.problem.domain
@@ -80,7 +84,9 @@ class Proven:
                 self._spans[child] = self._spans[parent]
                 self._decisions[child] = self._decisions[parent]
                 side = bool(record["positive"])
-                if record["kind"] == 0:
+                by_slopes = self.stored.trees[self._tree[child]].get("slopes", False)
+                assert (record["kind"] == 2) == by_slopes
+                if record["kind"] != 1:
                     place = (int(record[name]) for name in ("layer", "neuron", "copy"))
                     decision = Decision(*place, side)
                     assert decision.place not in {d.place for d in self._decisions[parent]}
@@ -110,6 +116,9 @@ class Proven:
         assert region.head["piece"] == tree["piece"]
         span = region.head["span"]
         assert (None if span is None else tuple(span)) == self._spans[node]
+        assert (proof.kind == 4) == tree.get("slopes", False)
+        if proof.kind == 4:
+            return self._by_slopes(node, region, tree["target"], proof.numbers)
         context = self._context(region, tree["target"])
         allowed = context.allowed(self._decisions[node])
         if proof.kind == 0:
@@ -126,6 +135,19 @@ class Proven:
         assert not alpha.any()
         assert value < 0
         return -math.inf
+
+    def _by_slopes(
+        self, node: int, region: StoredRegion, target: int, numbers: np.ndarray
+    ) -> float:
+        bounds = stored_bounds(self.searched, self._piece(region.head["piece"]), region)
+        every = differences_of(bounds, self.searched.source, target)
+        assert every is not None
+        known = every.settled({d.place[:2]: d.positive for d in self._decisions[node]})
+        slopes = dict(zip(every.places, numbers, strict=False))
+        box = numbers[len(every.places) :][known.inputs]
+        multipliers = Multipliers(np.array([slopes[place] for place in known.places]), box)
+        found = proven_bound(known, multipliers)
+        return math.inf if found is None else found
 
     def _context(self, region: StoredRegion, target: Goal) -> RegionModel:
         key = (id(region), target)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import tempfile
 from array import array
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from enum import IntEnum
@@ -209,7 +209,8 @@ class ProofTree:
         """Write the certificate of what the run states now."""
         if self._failure is not None:
             raise VhagarError(self._failure)
-        kept = self._kept(run)
+        upper_of, restore = run.interval.goal_upper, run.reduced.restore
+        kept = self._kept(lambda tree, value: restore.upper(value) <= upper_of(tree.target))
         place = np.cumsum(kept) - 1  # of each node in the certificate
         trees = [tree for tree, is_kept in zip(self._trees, kept, strict=False) if is_kept]
         head = head_of(run, trees, int(kept.sum()))
@@ -220,7 +221,7 @@ class ProofTree:
         regions = self._proven_regions(kept, place)
         write_certificate(path, head, records.tobytes(), regions, maps)
 
-    def _kept(self, run: Run) -> Mask:
+    def _kept(self, proves: Callable[[Tree, float], bool] = lambda *_: True) -> Mask:
         """Which nodes are written: all, but of a node that was branched twice only those below its
         better pair of children, or below neither if its own bound is better; and of the trees by
         slopes only those that prove what is claimed."""
@@ -233,8 +234,7 @@ class ProofTree:
             if value < values[parent]:
                 values[parent], chosen[parent] = value, first
         for number, tree in enumerate(self._trees):
-            upper = run.reduced.restore.upper(values[number])
-            kept[number] = not tree.slopes or upper <= run.interval.goal_upper(tree.target)
+            kept[number] = not tree.slopes or proves(tree, values[number])
         for first in pairs:
             parent = self._parent[first]
             rejected = parent in self._branched_twice and chosen.get(parent) != first
