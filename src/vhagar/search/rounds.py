@@ -36,6 +36,7 @@ class SearchInRounds(Search):
         Without processes the attack comes last.
         """
         run, options = self._run, self._run.options
+        self._timed = True
         self.climb(Rung.DIFFERENCES, deadline)
         climbing = AttackOptions(
             polish=False, regions=False, seed=options.seed, device=options.device

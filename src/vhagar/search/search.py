@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -117,7 +118,9 @@ class Search:
         self._ceiling = _Ceiling(run.original, largest)
         by_slopes = slopes and not is_large(problem)
         self._slopes = SlopeSearch(problem, by_slopes, self._known_upper)
-        self._tasks = 0
+        # When workers were given their tasks. Where results must repeat, every task counts as one.
+        self._begun: dict[int, float] = {}
+        self._timed = False
         # Read at once: a wrong file is an error before the search, not in its midst.
         self._dataset = named_dataset(run.options, run.original.domain)
         self._pool = ProcessPool()
@@ -213,6 +216,7 @@ class Search:
         """
         run = self._run
         self._ceiling.probe(run.options.seed)
+        self._timed = True
         with self._pool:
             self._attack = self._concurrent_attack(deadline)
             workers = SearchPool(run, self._pool, count, deadline)
@@ -327,8 +331,8 @@ class Search:
     def _next_task(self, worker: int, workers: int, whole_piece: bool = False) -> AnyTask | None:
         ceiling, frontier = self._ceiling, self._frontier
         idle = not len(frontier)
-        others = math.inf if idle else self._tasks
-        slopes = self._slopes.next_task(worker, workers, others, self._run.interval.lower)
+        self._begun[worker] = time.monotonic()
+        slopes = self._slopes.next_task(worker, workers, self._run.interval.lower, idle)
         if slopes is not None:
             return slopes
         # A fair share while there are few nodes, so that nobody starves.
@@ -340,7 +344,6 @@ class Search:
             return CeilingTask(ceiling.frontier.take(worker, _MOST_HANDED_OUT), ceiling.lower)
         if idle:
             return None
-        self._tasks += 1
         nodes = (
             frontier.take_piece(worker) if whole_piece else frontier.take(worker, share, workers)
         )
@@ -356,6 +359,10 @@ class Search:
             self._slopes.put_back(name, explored, keeps)
         else:
             self._frontier.put_back(name, explored, keeps)
+        if not keeps and kind is not SearchKind.CEILING:
+            begun = self._begun.get(name, math.inf)
+            effort = max(time.monotonic() - begun, 0.0) if self._timed else 1.0
+            self._slopes.spent(effort, kind is SearchKind.SLOPES)
         self._run.count_nodes(explored.nodes)
         if explored.trouble is not None:
             self._run.note(f"a part of the search failed: {explored.trouble}")

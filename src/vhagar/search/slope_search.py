@@ -1,14 +1,17 @@
 """The search that branches on slopes, beside the one that branches on signs.
 
 Its trees bound the difference of the copies (`bounders/quadratic.py`), those of the other search
-see the inputs themselves. A target's bound is the smaller one of the two. An ascent tells how far
-down slopes alone can lead at all: once the other search is below that, this one has no use.
+see the inputs themselves. A target's bound is the smaller one of the two. Time goes to the search
+that is likely to end lower, by how fast both have fallen lately. An ascent tells how far down
+slopes alone can lead at all: once the other search is below that, this one has no use.
 """
 
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable
+from dataclasses import replace
 
 from vhagar.problem import Problem
 from vhagar.search.frontier import Frontier, Goal
@@ -18,12 +21,44 @@ from vhagar.search.worker import SlopeTask
 
 # Most nodes of a task.
 _MOST_HANDED_OUT = 8
-# Of all tasks: while this search has the better bound, and while it has not.
-_LEADING_SHARE, _TRAILING_SHARE = 0.8, 0.25
-# Tasks after which it is given half of that share if it still has the worse bound.
-_PATIENCE = 12
+# Of all effort: while this search is likely to end lower, and while it does not. Signs keep a
+# part in any case, because witnesses come from their LPs.
+_LEADING_SHARE, _TRAILING_SHARE = 0.75, 0.05
+# Of all effort while too little is known: with the lower bound, and without it.
+_FIRST_SHARES = (0.6, 0.2)
+# Tasks of a search after which its descent says something.
+_FEW_TASKS = 4
+# A search with a bound larger by this factor that does not fall faster is given up.
+_FAR = 1.3
 # There is no use in bounds that can come below the known one by less than this part.
 _USE = 1e-3
+
+
+class Descent:
+    """How a bound has fallen with the effort that was spent on it, after its first value."""
+
+    def __init__(self) -> None:
+        self.total = 0.0
+        self.tasks = 0
+        self._efforts: list[float] = []
+        self._uppers: list[float] = []
+
+    def add(self, effort: float, upper: float) -> None:
+        """A task took so much effort, and left that bound."""
+        self.total += effort
+        self.tasks += 1
+        self._efforts.append(self.total)
+        self._uppers.append(upper)
+
+    @property
+    def rate(self) -> float:
+        """The descent for each unit of effort, over the last half of it."""
+        if len(self._efforts) < 2:
+            return 0.0
+        first = min(bisect_left(self._efforts, self.total / 2), len(self._efforts) - 2)
+        spent = self.total - self._efforts[first]
+        fallen = self._uppers[first] - self._uppers[-1]
+        return fallen / spent if spent > 0 and math.isfinite(fallen) else 0.0
 
 
 class SlopeSearch:
@@ -40,29 +75,54 @@ class SlopeSearch:
             for target in self._goals
             for k, root in enumerate(range(len(problem.pieces)))
         )
-        self._tasks = 0
+        self._own, self._signs = Descent(), Descent()
         self._floors: dict[Goal, float] = {}
 
     def uppers(self) -> dict[Goal, float]:
         """Each goal's bound by slopes."""
         return self.frontier.uppers(self._goals)
 
-    def next_task(self, worker: int, workers: int, others: float, lower: float) -> SlopeTask | None:
-        """Nodes for a worker, if it is this search's turn after so many tasks of the other."""
+    def next_task(
+        self, worker: int, workers: int, lower: float, idle: bool = False
+    ) -> SlopeTask | None:
+        """Nodes for a worker, if it is this search's turn; `idle` if there is nothing else."""
         self._give_up()
-        if not len(self.frontier) or self._tasks * (1 - self._share) >= others * self._share:
+        if not len(self.frontier) or not (idle or self._is_next()):
             return None
-        self._tasks += 1
         share = max(1, min(_MOST_HANDED_OUT, len(self.frontier) // workers))
-        return SlopeTask(self.frontier.take(worker, share, workers), lower)
+        nodes = self.frontier.take(worker, share, workers)
+        return SlopeTask([self._up_to_date(node) for node in nodes], lower)
 
-    @property
+    def _up_to_date(self, node: Node) -> Node:
+        """A root need not be bounded if slopes lead no lower than what is known by now."""
+        if node.decisions:
+            return node
+        return replace(node, upper=min(node.upper, self._known(node.region.target)))
+
+    def _is_next(self) -> bool:
+        share = self._share()
+        signs = self._signs.total
+        return signs > 0 and self._own.total * (1 - share) < signs * share
+
     def _share(self) -> float:
-        own = max(self.uppers().values(), default=math.inf)
-        other = max(map(self._known, self._goals), default=math.inf)
-        if own < other:
-            return _LEADING_SHARE
-        return _TRAILING_SHARE if self._tasks < _PATIENCE else _TRAILING_SHARE / 2
+        """This search's share of all effort."""
+        own = max(self.uppers().values())
+        signs = max(map(self._known, self._goals))
+        if min(self._own.tasks, self._signs.tasks) < _FEW_TASKS:
+            return _FIRST_SHARES[own >= signs]
+        if own > _FAR * signs and self._own.rate <= self._signs.rate:
+            return 0.0
+        ahead = (self._own.total + self._signs.total) / 2
+        likely = own - self._own.rate * ahead < signs - self._signs.rate * ahead
+        return _LEADING_SHARE if likely else _TRAILING_SHARE
+
+    def spent(self, effort: float, by_slopes: bool) -> None:
+        """A task of one of the two searches has taken so much effort."""
+        if self._goals:
+            if by_slopes:
+                self._own.add(effort, max(self.uppers().values()))
+            else:
+                self._signs.add(effort, max(map(self._known, self._goals)))
 
     def _give_up(self) -> None:
         """Close goals that others have bounded as well as slopes ever can."""

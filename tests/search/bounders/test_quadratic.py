@@ -16,12 +16,13 @@ from vhagar.reduction.base import reduce_problem
 from vhagar.relaxation.bounds_cache import BoundsCache
 from vhagar.relaxation.proof import ProofKind
 from vhagar.runtime.deadline import NEVER
+from vhagar.search.bounders.base import Outcome
 from vhagar.search.frontier import Frontier
 from vhagar.search.incumbent import Incumbent
 from vhagar.search.node import Node, Region
 from vhagar.search.node_solver import solver_with
-from vhagar.search.slope_search import SlopeSearch
-from vhagar.search.worker import slope_bounder
+from vhagar.search.slope_search import Descent, SlopeSearch
+from vhagar.search.worker import SlopeTask, slope_bounder
 
 from ...marks import campaign_from
 from ...oracle.cases import Case
@@ -103,26 +104,84 @@ def test_no_target_no_bound() -> None:
     assert (bound.upper, bound.proof) == (5.0, None)
 
 
+def begun(search: SlopeSearch, workers: int = 1) -> SlopeTask:
+    """The first task, after one of the other search."""
+    search.spent(1.0, by_slopes=False)
+    task = search.next_task(0, workers, 0.0)
+    assert task is not None
+    return task
+
+
 def test_goals_that_others_bound_better_are_given_up() -> None:
     problem = Case(8).problem()
     known = dict.fromkeys(problem.targets, 10.0)
     search = SlopeSearch(problem, True, lambda goal: known[goal])
-    task = search.next_task(0, 1, others=1, lower=0.0)
-    assert task is not None
-    (node, *_) = task.nodes
+    (node, *_) = begun(search).nodes
     solver = solver_with(slope_bounder(problem, 0, BoundsCache(), NEVER), problem, Options())
-    explored = solver.explore(task.nodes, 1)
+    explored = solver.explore([node], 1)
     search.put_back(0, replace(explored, floors={node.region.target: 9.999}), keeps=False)
     known[node.region.target] = 9.9
-    while (task := search.next_task(1, 1, others=10**6, lower=0.0)) is not None:
+    while (task := search.next_task(1, 1, 0.0, idle=True)) is not None:
         assert node.region.target not in {taken.region.target for taken in task.nodes}
     assert search.uppers()[node.region.target] <= 10.0
+
+
+def test_a_root_that_slopes_cannot_improve_takes_no_steps() -> None:
+    problem = Case(8).problem()
+    (target, *_) = problem.targets
+    bounder = slope_bounder(problem, 0, BoundsCache(), NEVER)
+    incumbent = Incumbent(problem, Options())
+    _, floor = searched(problem, target, 0, 1)
+    node = Node(Region(target, 0), 0.99 * floor, 0)
+    (bound,) = bounder.bound([node], incumbent)
+    assert (bound.upper, bound.proof) == (node.upper, None)
+    (branched,) = bounder.branch([(node, bound)], incumbent)
+    assert branched.outcome is Outcome.CLOSED
+
+
+def test_the_search_that_will_end_lower_gets_the_time() -> None:
+    problem = Case(8).problem()
+    known = dict.fromkeys(problem.targets, 10.0)
+    search = SlopeSearch(problem, True, lambda goal: known[goal])
+    begun(search)
+
+    def turns(fall: float) -> int:
+        """How often slopes are next in 40 tasks, if their bounds stay and signs' fall."""
+        count = 0
+        for _ in range(40):
+            if search.next_task(1, 1, 0.0) is not None:
+                count += 1
+                search.frontier.abandon(1)
+                search.spent(1.0, by_slopes=True)
+            else:
+                for goal in known:
+                    known[goal] -= fall
+                search.spent(1.0, by_slopes=False)
+        return count
+
+    early = turns(0.0)
+    assert early <= 12
+    assert turns(0.01) <= 8
+    for goal in known:
+        known[goal] /= 2
+    assert turns(0.01) == 0
+
+
+def test_a_descent_is_that_of_the_last_half() -> None:
+    descent = Descent()
+    assert descent.rate == 0.0
+    for upper in (math.inf, 100.0, 10.0, 9.0, 8.0, 7.0):
+        descent.add(0.5, upper)
+    assert descent.rate == pytest.approx(2.0)
+    descent.add(0.0, 7.0)
+    assert descent.total == 3.0
 
 
 def test_without_a_perturbation_or_a_wish_there_is_no_such_search() -> None:
     problem = Case(8).problem()
     search = SlopeSearch(problem, False, lambda goal: 1.0)
-    assert search.next_task(0, 1, others=100, lower=0.0) is None
+    search.spent(1.0, by_slopes=False)
+    assert search.next_task(0, 1, 0.0, idle=True) is None
     assert search.uppers() == {}
 
 

@@ -100,6 +100,8 @@ class QuadraticBounder(AbstractBounder):
         root = self._root(node.region)
         if root is None:
             return QuadraticBound(node.upper, floor=np.inf)
+        if not node.decisions and root.floor >= node.upper:
+            return QuadraticBound(node.upper, floor=root.floor)
         known = root.known.settled({d.place[:2]: d.positive for d in node.decisions})
         start = node.start if node.decisions else root.start
         if start is None:
