@@ -187,7 +187,8 @@ def run_engine(
     run = Run(problem, options, on_progress, bounds, reductions, engine.name)
     stopped: Status | None = None
     try:
-        with engine.certifying(run):
+        # Numbers beyond float64 bound nothing, and the run takes none of them.
+        with engine.certifying(run), np.errstate(over="ignore", invalid="ignore"):
             with run.phase("bounds"):
                 _offer_trivial_bounds(run)
                 offer_known(run, known or Known())

@@ -33,7 +33,7 @@ def found(network: Network, perturbation: Any, **asked: Any) -> Result:
     scores = network.forward(np.random.default_rng(0).uniform(size=(50, 4)))
     source = int(np.bincount(scores.argmax(axis=1)).argmax())
     problem = Problem(network, perturbation=perturbation, source=source, **asked)
-    return verify(problem, timeout=10, workers=0)
+    return verify(problem, timeout=120, workers=0)
 
 
 def same(first: Any, second: Any) -> bool:
@@ -69,7 +69,7 @@ def test_all_of_it_comes_back(model: Path, tmp_path: Path, text: str | None) -> 
     mine, other = result.problem.network, again.problem.network
     np.testing.assert_array_equal(mine.forward(x), other.forward(x))
     assert other.file == mine.file
-    assert verify(again.problem, timeout=10, workers=0).upper == result.upper
+    assert verify(again.problem, timeout=120, workers=0).upper == result.upper
 
 
 def test_conventions_come_back(model: Path, tmp_path: Path) -> None:

@@ -105,18 +105,19 @@ class AffinePiece(AbstractPiece):
         offset, own = self.map.offset, self.map
         same = sparse.eye_array(self.domain.size, format="csr")
         gap = sparse.csr_array(own.matrix - same)
-        low, high = extremes(gap, self.domain.lower, self.domain.upper)
-        least, most = extremes(own.directions, own.lower, own.upper)
-        fall, rise = low + least + offset, high + most + offset
-        terms = np.diff(gap.indptr) + np.diff(own.directions.indptr)
-        room = (terms + 8) * (2.0**-49 * (self._reach + self.domain.magnitude) + UNDERFLOW)
+        with np.errstate(over="ignore", invalid="ignore"):
+            low, high = extremes(gap, self.domain.lower, self.domain.upper)
+            least, most = extremes(own.directions, own.lower, own.upper)
+            fall, rise = low + least + offset, high + most + offset
+            terms = np.diff(gap.indptr) + np.diff(own.directions.indptr)
+            room = (terms + 8) * (2.0**-49 * (self._reach + self.domain.magnitude) + UNDERFLOW)
         rises, falls = rise > room, fall < -room
         constant = self._copied & (np.diff(own.matrix.indptr) == 0)
         rises[constant] = offset[constant] > self.domain.lower
         falls[constant] = offset[constant] < self.domain.upper
         unchanged = self._copied & (own.matrix.diagonal() == 1.0)
-        unclear = ((abs(rise) <= room) | (abs(fall) <= room)) & ~unchanged & ~constant
-        # Where rounding could decide, it does not.
+        unclear = ~((abs(rise) > room) & (abs(fall) > room)) & ~unchanged & ~constant
+        # Where rounding could decide, or numbers beyond float64, they do not.
         for row in np.flatnonzero(unclear):
             lowest, highest = self._exact_change(int(row))
             falls[row], rises[row] = lowest < 0, highest > 0

@@ -225,8 +225,11 @@ class AbstractPiece(ABC):
 
     def support(self, a: Array, b: Array) -> Support:
         """The maximum of `a.x + b.x_p` for coefficients `(batch, size)`, never rounded down."""
-        found = self._support(a, b)
-        return Support(found.value + self._rounding(a, b), found.x, found.parameters)
+        with np.errstate(over="ignore", invalid="ignore"):
+            found = self._support(a, b)
+            value = found.value + self._rounding(a, b)
+        # Numbers beyond float64 bound nothing.
+        return Support(np.where(np.isnan(value), np.inf, value), found.x, found.parameters)
 
     def _rounding(self, a: Array, b: Array) -> Array:
         """How far float64 can have rounded a support down."""

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from vhagar.options import Options
 from vhagar.problem import Problem
 from vhagar.reduction.base import Reduced, reduce_problem
@@ -167,6 +169,7 @@ def explore(job: WorkerJob, channel: Channel) -> None:
         channel.send(Underway(so_far))
 
     channel.send(Ready())
+    np.seterr(over="ignore", invalid="ignore")  # as in the parent's process
     while True:
         task = channel.receive()
         done = worker.work(task, 10**9, _QUANTUM_SECONDS, deadline, tell, _QUANTUM_SECONDS)
