@@ -35,11 +35,14 @@ def test_an_error_meanwhile_ends_the_work() -> None:
     assert stopped.is_set()
 
 
-def test_an_error_of_the_work_is_raised_here() -> None:
-    def work() -> None:
-        raise ValueError("no")
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, SystemExit])
+def test_an_error_of_the_work_is_raised_here(error: type[BaseException]) -> None:
+    """Whatever it is: nobody waits for work that has ended."""
 
-    with pytest.raises(ValueError, match="no"):
+    def work() -> None:
+        raise error
+
+    with pytest.raises(error):
         in_background(work, lambda: None, Event())
 
 

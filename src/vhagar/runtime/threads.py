@@ -79,12 +79,12 @@ def in_background(
     Ctrl-C, or should it all be over, `stopped` is set, so that the work comes to an end, and it is
     left to itself: then there is no result.
     """
-    outcome: SimpleQueue[Result | Exception] = SimpleQueue()
+    outcome: SimpleQueue[Result | BaseException] = SimpleQueue()
 
     def run() -> None:
         try:
             outcome.put(work())
-        except Exception as error:
+        except BaseException as error:  # whatever it is: the other thread waits for it
             outcome.put(error)
 
     Thread(target=run, daemon=True).start()
@@ -98,6 +98,6 @@ def in_background(
         stopped.set()
         return None
     found = outcome.get()
-    if isinstance(found, Exception):
+    if isinstance(found, BaseException):
         raise found
     return found
