@@ -23,7 +23,7 @@ from vhagar.search.worker import SlopeTask
 _MOST_HANDED_OUT = 8
 # Of all effort: while this search is likely to end lower, and while it does not. Signs keep a
 # part in any case, because witnesses come from their LPs.
-_LEADING_SHARE, _TRAILING_SHARE = 0.75, 0.05
+_LEADING_SHARE, _TRAILING_SHARE = 0.5, 0.05
 # Of all effort while too little is known: with the lower bound, and without it.
 _FIRST_SHARES = (0.6, 0.2)
 # Tasks of a search after which its descent says something.
