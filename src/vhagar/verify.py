@@ -193,7 +193,8 @@ def run_engine(
                 _offer_trivial_bounds(run)
                 offer_known(run, known or Known())
             with run.phase("search"):
-                if engine.search(run, deadline):
+                # Without any time, and where all is known already, there is nothing to search for.
+                if deadline.passed or (not run.interval.closed and engine.search(run, deadline)):
                     stopped = Status.TIMEOUT
     except OutOfTime:
         stopped = Status.TIMEOUT

@@ -34,6 +34,7 @@ def stated(
         network=network,
         source=0,
         pieces=pieces(text, domain, True),
+        image=None,
     )
 
 

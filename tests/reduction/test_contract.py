@@ -240,9 +240,14 @@ def test_a_fixed_image_comes_back(perturbation: str, seed: int) -> None:
 def test_engines_know_of_no_reduction() -> None:
     """They import the table and the interface; only definitions of an image know of its clip."""
     allowed = {
-        "vhagar.reduction.clipping": {"reduction", "result/witness.py", "local/run.py"},
+        "vhagar.reduction.clipping": {
+            "reduction",
+            "result/witness.py",
+            "local/known.py",
+            "local/versions.py",
+        },
         "vhagar.reduction.contrast": {"reduction"},
-        "vhagar.reduction.fixed_image": {"reduction", "local/run.py"},
+        "vhagar.reduction.fixed_image": {"reduction", "local/engine_search.py"},
     }
     for path in ROOMS.rglob("*.py"):
         name = path.relative_to(ROOMS)

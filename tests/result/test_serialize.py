@@ -43,7 +43,7 @@ def problem() -> Problem:
     taken = Convention((1, 2, 2), (4,), mean=(0.5,), std=(0.25,))
     layers = (Affine(weight, np.zeros(3), (1, 2, 2), (3,)),)
     file = ModelFile(Path("tiny.onnx"), "00ff")
-    scores = Scores("logits")
+    scores = Scores("logits", argmin=True)
     network = Network(layers, (1, 2, 2), "tiny", file=file, convention=taken, scores=scores)
     return Problem(network, perturbation="linf(0.1)", source=0)
 
@@ -146,7 +146,7 @@ def test_numbers_and_arrays_come_back(result: Result) -> None:
         "clip": True,
         "input_range": [0.0, 1.0],
         "convention": {"layout": "chw", "model_shape": [4], "mean": [0.5], "std": [0.25]},
-        "scores": {"output": "logits", "threshold": None},
+        "scores": {"output": "logits", "threshold": None, "argmin": True},
     }
 
 

@@ -170,7 +170,7 @@ def test_workers_and_their_loss(
 ) -> None:
     """What a lost worker did not report is in no tree, and what it did stays."""
     kill = Killer(killed, children_of)
-    options = dict(alone, engine=Bab(attack=False), workers=2, relative_gap=0.05)
+    options = dict(alone, engine=Bab(attack=False), workers=2, relative_gap=1e-4)
     result = verify(problem, timeout=PATIENCE, on_progress=kill, **options)
     assert kill.left == 0
     assert result.status is (Status.EXHAUSTED if killed == 2 else Status.CLOSED)

@@ -154,7 +154,6 @@ def test_a_basis_with_too_many_rows_is_passed_over() -> None:
 @pytest.mark.usefixtures("every_row")
 def test_a_bound_keeps_its_proof_when_rows_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
     """With more rows the bound may be the same as before, and then nothing new proves it."""
-    lazy, _ = contexts(0)
     judge, seen = RegionModel._judge, []
 
     def no_better(self: RegionModel, answer: Any, allowed: Any, known: float) -> Evaluation:
@@ -163,7 +162,11 @@ def test_a_bound_keeps_its_proof_when_rows_come_back(monkeypatch: pytest.MonkeyP
         return found if len(seen) == 1 else Evaluation(known, found.answer)
 
     monkeypatch.setattr(RegionModel, "_judge", no_better)
-    found = lazy.evaluate((), math.inf)
+    for seed in range(20):
+        seen.clear()
+        found = contexts(seed)[0].evaluate((), math.inf)
+        if len(seen) > 1:
+            break
     assert len(seen) > 1  # rows did come back
     assert seen[0].proof is not None
     assert (found.upper, found.proof) == (seen[0].upper, seen[0].proof)
