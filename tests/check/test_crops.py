@@ -12,6 +12,8 @@ from vhagar_check.layers import Conv, Dense, Linear, Network
 from vhagar_check.perturbations import pieces
 from vhagar_check.pieces import Domain
 
+from ..marks import mostly_slow
+
 SHAPE = (2, 7, 6)
 TEXTS = ("linf(0.1)", "occlusion(2,2,3)", "brightness([0,0.2])", "contrast([1.25,2])")
 KINDS = {
@@ -80,7 +82,7 @@ def test_nothing_outside_of_a_crop_matters(kind: str) -> None:
     np.testing.assert_array_equal(z[:, part.outputs], other[:, part.outputs])
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", mostly_slow(list(KINDS), 3))
 @pytest.mark.parametrize("text", TEXTS)
 @pytest.mark.parametrize("entries", [1, 2**17])
 def test_bounds_are_those_of_whole_layers(

@@ -58,7 +58,13 @@ def saved_and_loaded(result: Result, path: Path) -> Result:
     return again
 
 
-TEXTS = ["linf(0.2)", "brightness([0,0.3])", "occlusion([1,2],1,1)", "contrast([1,1.5])", None]
+TEXTS = [
+    "linf(0.2)",
+    pytest.param("brightness([0,0.3])", marks=pytest.mark.slow),
+    "occlusion([1,2],1,1)",
+    pytest.param("contrast([1,1.5])", marks=pytest.mark.slow),
+    None,
+]
 
 
 @pytest.mark.parametrize("text", TEXTS)

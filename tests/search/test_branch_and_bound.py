@@ -16,7 +16,7 @@ import pytest
 from vhagar import Network, Problem, Progress, Result, Status, max_confidence, verify
 from vhagar.errors import SolverFailure
 from vhagar.network import Affine, Relu
-from vhagar.search import branch_and_bound, search, search_pool
+from vhagar.search import branch_and_bound, search_pool
 from vhagar.search.bounders.gpu import beside
 from vhagar.search.bounders.gpu import worker as gpu_worker
 from vhagar.search.branch_and_bound import Bab
@@ -95,12 +95,6 @@ def test_several_workers_agree_with_one(
     assert together.nodes > 0
     assert not together.notes
     assert children_of(os.getpid()) == before
-
-
-@pytest.fixture
-def in_workers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Even a small problem is left to worker processes."""
-    monkeypatch.setattr(search, "_SMALL", 0)
 
 
 class Killer:
@@ -185,6 +179,7 @@ def test_an_error_in_a_worker_loses_no_node(
     assert children_of(os.getpid()) == before
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("in_workers")
 @pytest.mark.subprocess
 def test_a_solver_that_never_returns_costs_a_heuristic(
@@ -341,6 +336,7 @@ def test_no_attack_is_more_confident_than_any_input(
     assert largest.lower <= result.upper
 
 
+@pytest.mark.slow
 def test_an_end_for_lack_of_time_is_not_called_exhausted(
     problem: Problem, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -15,6 +15,8 @@ from vhagar.search.branch_and_bound import Bab, FirstOrder
 from vhagar.search.node_solver import Explored, NodeSolver
 from vhagar_check import check
 
+from ..marks import mostly_slow
+
 PATIENCE = 60.0
 # How much of a search is looked at.
 QUANTA = 12
@@ -74,7 +76,7 @@ def searched(
     return result, visits
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", mostly_slow(list(CASES), 3))
 def test_the_same_nodes_and_the_same_interval(
     name: str, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -93,7 +95,7 @@ def test_the_same_nodes_and_the_same_interval(
 
 
 @pytest.mark.subprocess
-@pytest.mark.parametrize("lags", [False, True])
+@pytest.mark.parametrize("lags", mostly_slow([False, True], 2))
 def test_what_is_bounded_in_batches_beside_the_search_is_proved(
     model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lags: bool
 ) -> None:

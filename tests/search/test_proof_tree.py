@@ -163,6 +163,7 @@ def test_it_is_the_same_every_time(problem: Problem, alone: dict[str, Any]) -> N
     assert alone["certificate"].read_bytes() == first
 
 
+@pytest.mark.usefixtures("in_workers")
 @pytest.mark.subprocess
 @pytest.mark.parametrize("killed", mostly_slow([1, 0, 2], 3))
 def test_workers_and_their_loss(

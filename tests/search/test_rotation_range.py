@@ -66,6 +66,7 @@ def require_attained(problem: Problem, witness: Witness | None) -> None:
     assert again.confidence == witness.confidence
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ENGINES)
 def test_the_interval_around_no_turn_at_all_is_sound(engine: str) -> None:
     # Next to 0 degrees the border turns black at once.
@@ -77,6 +78,7 @@ def test_the_interval_around_no_turn_at_all_is_sound(engine: str) -> None:
         assert result.upper >= verify(alone, timeout=20.0, **options("bab", 1e-3)).lower
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ENGINES)
 def test_whole_turns_work(engine: str) -> None:
     network = random_network(1, (1, 4, 4))

@@ -38,6 +38,7 @@ Start = Callable[..., subprocess.Popen[str]]
 ChildrenOf = Callable[[int], set[int]]
 
 
+@pytest.mark.slow
 @pytest.mark.subprocess
 def test_a_sweep_answers_every_question_as_verify_does(pairs: Study, tmp_path: Path) -> None:
     store = run_sweep(pairs, tmp_path / "s.db", settings=Settings(jobs=2))
