@@ -21,7 +21,7 @@ from vhagar.relaxation import Bounds, network_bounds
 from vhagar.relaxation.layerwise import quick_bounds
 from vhagar.relaxation.lp.region_model import Decision, RegionModel
 from vhagar.relaxation.proof import ProofKind
-from vhagar.search import engine_named, proof_log, proof_tree, search
+from vhagar.search import engine_named, proof_log, proof_tree, search, search_pool
 from vhagar.search.branch_and_bound import Bab
 from vhagar.search.node_solver import NodeSolver
 from vhagar.solver.simplex import Simplex
@@ -179,6 +179,7 @@ def test_workers_and_their_loss(
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("in_workers")
 @pytest.mark.subprocess
 def test_nodes_of_a_worker_that_failed_are_explored_by_another(
     problem: Problem, alone: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -189,7 +190,7 @@ def test_nodes_of_a_worker_that_failed_are_explored_by_another(
     monkeypatch.syspath_prepend(jobs)
     monkeypatch.setenv("PYTHONPATH", str(jobs))
     failing = importlib.import_module("jobs_that_fail").fail_in_the_first
-    monkeypatch.setattr(search, "explore", failing)
+    monkeypatch.setattr(search_pool, "explore", failing)
     result = verify(problem, timeout=PATIENCE, **dict(alone, workers=2))
     assert result.notes == ("a worker ended early: ValueError: no idea",)
     assert result.status is Status.CLOSED
