@@ -57,8 +57,8 @@ def test_both_readers_see_the_same_layers_of_random_graphs(seed: int, tmp_path: 
     _agree(random_graph(seed), tmp_path)
 
 
-# A neuron of this one is on by so little that the checker's rounding leaves it open, and a tree split
-# by slopes cannot say so yet: the certificate is refused although it is true.
+# A neuron of this one is on by so little that the checker's rounding leaves it open, and a tree
+# split by slopes cannot say so yet: the certificate is refused although it is true.
 _HANGS_ON_ROUNDING = pytest.mark.xfail(reason="a slope that hangs on rounding is refused")
 
 
