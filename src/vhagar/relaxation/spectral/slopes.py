@@ -14,14 +14,13 @@ from numpy.typing import NDArray
 
 from vhagar.network import Network, Relu
 from vhagar.perturbation import AbstractPiece
+from vhagar.relaxation.differences import pixel_differences
 from vhagar.relaxation.interval import Bounds, network_bounds
 from vhagar.relaxation.stages import stages_of
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
-# Entries of one batch of start coefficients for the piece's support.
-_BATCH_ENTRIES = 2_000_000
 # Of a neuron's bounds: with less than this beyond 0, a sign is left open.
 _CLEAR = 1e-9
 
@@ -74,24 +73,9 @@ class InputChange:
 
 
 def input_change(piece: AbstractPiece) -> InputChange:
-    """Bounds on `x - x_p` over a piece: its support in the direction of every pixel."""
-    size = piece.domain.size
-    rises, falls = piece.changes()
-    lower, upper = np.zeros(size), np.zeros(size)
-    moving = np.flatnonzero(rises | falls)
-    step = max(1, _BATCH_ENTRIES // size)
-    for begin in range(0, len(moving), step):
-        pixels = moving[begin : begin + step]
-        unit = np.zeros((len(pixels), size))
-        unit[np.arange(len(pixels)), pixels] = 1.0
-        upper[pixels] = piece.support(unit, -unit).value
-        lower[pixels] = -piece.support(-unit, unit).value
-    # What never rises from `x` to `x_p` has no negative difference, whatever rounding says.
-    return InputChange(np.where(rises, lower, np.maximum(lower, 0.0)), _capped(upper, falls))
-
-
-def _capped(upper: Array, falls: Mask) -> Array:
-    return np.where(falls, upper, np.minimum(upper, 0.0))
+    """Bounds on `x - x_p` over a piece."""
+    change = pixel_differences(piece)
+    return InputChange(-change.upper, -change.lower)
 
 
 def layer_slopes(
