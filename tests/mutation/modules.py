@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from importlib.util import find_spec
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -38,7 +39,11 @@ def modules() -> dict[str, list[str]]:
 
 
 def source_of(module: str) -> Path:
-    return ROOT / "src" / (module.replace(".", "/") + ".py")
+    """The file that is imported, which need not lie here: the package may have been installed."""
+    found = find_spec(module)
+    assert found is not None
+    assert found.origin is not None
+    return Path(found.origin)
 
 
 def known_survivors() -> dict[str, str]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from vhagar.relaxation.corners import Corners
+from vhagar.relaxation.corners import Corners, largest
+from vhagar.relaxation.hexagon import Hexagons
 
 from .test_one_dual import sample
 
@@ -32,3 +33,18 @@ def test_corners_taken_are_the_corners_of_the_taken() -> None:
         mine, yours = known.take(some), Corners.of(known.hexagons.take(some))
         for name in ("s", "t", "z", "z_p", "magnitude"):
             np.testing.assert_array_equal(getattr(mine, name), getattr(yours, name))
+
+
+def test_no_pair_of_a_hexagon_exceeds_the_offset() -> None:
+    """Both ways of maximising, on a hexagon that both axes cut."""
+    sides = (-2.0, 3.0, -1.5, 2.5, -1.0, 0.5)
+    known = Corners.of(Hexagons(*(np.array([side]) for side in sides)))
+    s, t = (axis.ravel() for axis in np.meshgrid(*(np.linspace(-2, 3, 101),) * 2))
+    inside = (t >= -1.5) & (t <= 2.5) & (t - s >= -1.0) & (t - s <= 0.5)
+    s, t = s[inside], t[inside]
+    a, b, p, q = np.random.default_rng(5).normal(size=(4, 400, 1))
+    values = a * np.maximum(s, 0) + b * np.maximum(t, 0) - p * s - q * t
+    at_once = known.offset(a, b, p, q)[:, 0]
+    one_by_one = largest(known, a, b, p, q, None)[:, 0]
+    for offset in (at_once, one_by_one):
+        assert (offset >= values.max(axis=1) - 1e-12).all()

@@ -69,7 +69,7 @@ RELAXATION = {
             ("in enumerate(corners):", "in list(enumerate(corners))[1:13]:"),
             ("amax(value, axis=0)", "amax(value[1:13], axis=0)"),
         ),
-        (236,),
+        test="tests/relaxation/test_corners.py::test_no_pair_of_a_hexagon_exceeds_the_offset",
     ),
     "the copies swapped": _one(
         _CORNERS,
@@ -860,7 +860,7 @@ QUADRATIC = {
         f"{_QUADRATIC}.proven",
         "(lead**2 / (4 * box)).sum() + box @ known.radius**2)",
         "(lead**2 / (4 * box)).sum())",
-        f"{_PAIRS_BOUNDED}::test_on_a_single_path_the_bound_is_attained",
+        f"{_PAIRS_BOUNDED}::test_nothing_below_the_value_is_proved",
     ),
     "negative multipliers taken": _tested(
         f"{_QUADRATIC}.proven",

@@ -182,6 +182,19 @@ def test_on_a_single_path_the_bound_is_attained(depth: int) -> None:
     assert difference <= proven <= difference * 1.02
 
 
+@pytest.mark.parametrize("text", ["linf(0.1)", "occlusion(1,1,2)", "brightness([0,0.2])"])
+def test_nothing_below_the_value_is_proved(text: str) -> None:
+    """The value is the least that these multipliers give: a lower one would be a false proof."""
+    network = network_of("plain", np.random.default_rng(6))
+    piece = pieces_of(text, True, domain_of("plain"))[0]
+    known = known_of(network, piece, 0, 1)
+    good = starting_multipliers(known, ascend(known))
+    assert good is not None
+    assert proven_bound(known, good, room=(1e-8,)) is not None
+    for share in (-1e-6, -1e-2, -0.3):
+        assert proven_bound(known, good, room=(share,)) is None
+
+
 @pytest.mark.parametrize("bad", [math.nan, math.inf, 0.0, -1.0, 1e200, 1e-200])
 def test_forged_multipliers_prove_nothing(bad: float) -> None:
     network = network_of("plain", np.random.default_rng(6))
