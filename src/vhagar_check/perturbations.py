@@ -28,9 +28,13 @@ _LONGEST_TEXT = 1_000
 # All pieces together keep a few numbers for each of so many pixels, at most; and each piece by
 # itself as much as a small image.
 _MOST_PIXELS, _PIECE = 2**25, 100
+# The largest factor of contrast, and the inverse of the smallest.
+_LARGEST_FACTOR = 1e6
 # How ranges of angles are cut into pieces.
 _LEAST_RADIUS, _MOST_TURNS = 10.0, 180
 
+# Perturbations whose first argument limits a change: `e` stands for `[0,e]`.
+_LIMITED = ("linf", "patch")
 _NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
 _ARGUMENT = re.compile(rf"(?:({_NUMBER})|\[({_NUMBER}),({_NUMBER})\])(?:,(?!$)|$)")
 
@@ -74,7 +78,7 @@ def composed(first: list[Piece], text: str, domain: Domain, clip: bool) -> list[
         raise Rejected(f"{text!r} cannot be composed with another perturbation")
     _pieces(text, domain, clip)  # its range is one that it may have
     if name == "linf" and all(isinstance(piece, Moved) for piece in first):
-        limit = _limit(ranges[0])
+        limit = ranges[0][1]
         return [ShiftedLinfBall(domain, p.source, limit) for p in first if isinstance(p, Moved)]
     if name == "linf" and not clip:
         raise Rejected("linf keeps within the input range, so it is clipped to it")
@@ -97,7 +101,7 @@ def _on_top(piece: Piece, name: str, span: Span, domain: Domain) -> Piece:
         lower, upper = (np.array([end]) for end in ends)
     else:
         directions = Sparse.picking(np.arange(size))
-        lower, upper = (np.full(size, sign * _limit(span)) for sign in (-1.0, 1.0))
+        lower, upper = (np.full(size, sign * span[1]) for sign in (-1.0, 1.0))
     return BoxAffine(domain, matrix, directions, offset, lower, upper, error)
 
 
@@ -112,7 +116,8 @@ def _call(text: str) -> tuple[str, list[Span]]:
         match = _ARGUMENT.match(call[2], place)
         if match is None:
             raise Rejected(f"cannot read {call[2][place:]!r} in {text!r}")
-        ends = (match[1], match[1]) if match[1] else (match[2], match[3])
+        single = ("0" if call[1] in _LIMITED and not ranges else match[1], match[1])
+        ends = single if match[1] else (match[2], match[3])
         ranges.append((float(ends[0]), float(ends[1])))
         place = match.end()
     if any(not (math.isfinite(low) and low <= high < math.inf) for low, high in ranges):
@@ -132,14 +137,16 @@ def _whole(domain: Domain, ranges: list[Span]) -> list[range]:
 
 
 def _linf(domain: Domain, clip: bool, ranges: list[Span]) -> list[Piece]:
-    return [linf_ball(domain, _limit(ranges[0]), np.ones(domain.size, dtype=np.bool_))]
+    return [linf_ball(domain, _limit(domain, ranges[0]), np.ones(domain.size, dtype=np.bool_))]
 
 
-def _limit(span: Span) -> float:
-    """The `e` of `e` or `[0,e]`."""
+def _limit(domain: Domain, span: Span) -> float:
+    """The `e` of `[0,e]`."""
     low, high = span
-    if high <= 0 or low not in (0.0, high):
+    if high <= 0 or low != 0:
         raise Rejected("the limit of a change is no positive number, nor an interval from 0")
+    if high > domain.high - domain.low:
+        raise Rejected("the limit of a change is more than the input range")
     return high
 
 
@@ -153,10 +160,13 @@ def _square(domain: Domain, row: int, column: int, width: int) -> Mask:
 
 
 def _patch(domain: Domain, clip: bool, ranges: list[Span]) -> list[Piece]:
+    limit = _limit(domain, ranges[0])
     rows, columns, widths = _whole(domain, ranges[1:])
+    if widths[0] < 1:
+        raise Rejected("a square of the perturbation has no width")
     # A pixel of a patch may keep its value, so the widest square contains the others.
     return [
-        linf_ball(domain, _limit(ranges[0]), _square(domain, i, j, widths[-1]))
+        linf_ball(domain, limit, _square(domain, i, j, widths[-1]))
         for i, j in itertools.product(rows, columns)
     ]
 
@@ -171,10 +181,13 @@ def _occlusion(domain: Domain, clip: bool, ranges: list[Span]) -> list[Piece]:
 
 def _translation(domain: Domain, clip: bool, ranges: list[Span]) -> list[Piece]:
     channels, height, width = domain.image
+    (up, down), (left, right) = ranges
+    if max(-up, down) > height or max(-left, right) > width:
+        raise Rejected("a translation by more than the image")
     numbers = np.arange(domain.size).reshape(channels, height, width)
     found: list[Piece] = []
-    for down, right in itertools.product(*_whole(domain, ranges)):
-        rows, columns = np.arange(height) - down, np.arange(width) - right
+    for t, u in itertools.product(*_whole(domain, ranges)):
+        rows, columns = np.arange(height) - t, np.arange(width) - u
         inside = ((rows >= 0) & (rows < height))[:, None] & ((columns >= 0) & (columns < width))
         taken = numbers[:, rows.clip(0, height - 1)][:, :, columns.clip(0, width - 1)]
         found.append(Moved(domain, np.where(inside, taken, -1).reshape(-1)))
@@ -191,8 +204,8 @@ def _brightness(domain: Domain, clip: bool, ranges: list[Span]) -> list[Piece]:
 
 def _contrast(domain: Domain, clip: bool, ranges: list[Span]) -> list[Piece]:
     ((low, high),) = ranges
-    if low <= 0:
-        raise Rejected("the contrast is not above 0")
+    if not 1 / _LARGEST_FACTOR <= low <= high <= _LARGEST_FACTOR:
+        raise Rejected("the contrast is not above 0, or beyond any use")
     spans = [(low, 1.0), (1.0, high)] if low < 1 < high else [(low, high)]
     return [contrast_piece(domain, span, clip) for span in spans]
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from functools import cache, lru_cache
 
 import numpy as np
 
@@ -20,6 +21,7 @@ _DOUBT = Fraction(1, 10**20)
 _TERMS = 40
 
 
+@cache
 def _pi() -> Fraction:
     """By Machin's formula, with an error far below `_DOUBT`."""
 
@@ -32,13 +34,14 @@ def _pi() -> Fraction:
     return 4 * (4 * arctangent_of_one_over(5) - arctangent_of_one_over(239))
 
 
+@lru_cache(1024)
 def cosine_and_sine(degrees: float) -> tuple[Fraction, Fraction]:
     """Right up to 1e-30; exact at quarter turns."""
     quarter, rest = divmod(Fraction(degrees), 90)
     angle = (rest * _pi() / 180).limit_denominator(10**40)
     cosine = sine = Fraction(0)
     term = Fraction(1)
-    for k in range(2 * _TERMS):
+    for k in range(_TERMS):
         if k % 2 == 0:
             cosine += term if k % 4 == 0 else -term
         else:

@@ -7,6 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from vhagar.errors import InvalidInput
 from vhagar.perturbation import Domain as TheirDomain
 from vhagar.perturbation import parse
 from vhagar_check.errors import Rejected
@@ -160,6 +161,14 @@ def test_parts_of_a_span() -> None:
         "linf(0.1,)",
         "linf(-0.1)",
         "linf([0.1,0.2])",
+        "linf([0.1,0.1])",
+        "linf(1.5)",
+        "patch(1.5,1,1,1)",
+        "patch(0.5,1,1,[0,1])",
+        "translation(5,0)",
+        "translation(0,[-6,0])",
+        "contrast(2e6)",
+        "contrast([1e-7,1])",
         "patch([0.1,0.5],1,1,1)",
         "occlusion(1,1,9)",
         "occlusion(0,1,1)",
@@ -183,6 +192,43 @@ def test_parts_of_a_span() -> None:
 def test_what_is_no_perturbation_is_refused(text: str) -> None:
     with pytest.raises(Rejected):
         pieces(text, Domain(SHAPE, 0.0, 1.0), True)
+
+
+_ENDS = (-361, -360, -9, -4, -1, 0, 1e-7, 1e-6, 0.1, 1, 1.5, 2, 3, 4, 5, 9, 360, 361, 1e6, 2e6)
+_ARGUMENTS = {
+    "linf": 1,
+    "patch": 4,
+    "occlusion": 3,
+    "translation": 2,
+    "brightness": 1,
+    "contrast": 1,
+    "rotation": 1,
+}
+
+
+def _any_text(rng: np.random.Generator) -> str:
+    name = str(rng.choice(list(_ARGUMENTS)))
+    ends = [sorted(rng.choice(_ENDS, 2).tolist()) for _ in range(_ARGUMENTS[name])]
+    said = [f"[{low:g},{high:g}]" if rng.random() < 0.5 else f"{low:g}" for low, high in ends]
+    return f"{name}({','.join(said)})" + ("+" + _any_text(rng) if rng.random() < 0.2 else "")
+
+
+def test_the_checker_reads_exactly_what_may_be_asked() -> None:
+    rng = np.random.default_rng(11)
+    both = 0
+    for _ in range(600):
+        text, clip = _any_text(rng), bool(rng.random() < 0.5)
+        ends = RANGES[rng.integers(2)]
+        shape = [(1, 3, 4), (4, 3), (5,)][rng.integers(3)]
+        try:
+            asked = len(parse(text).pieces(TheirDomain(shape, *ends), clip))
+        except InvalidInput:
+            with pytest.raises(Rejected):
+                pieces(text, Domain(shape, *ends), clip)
+            continue
+        assert len(pieces(text, Domain(shape, *ends), clip)) == asked, text
+        both += 1
+    assert both > 40
 
 
 def test_the_corners_of_clipped_contrast_are_measured_from_black() -> None:
