@@ -18,6 +18,7 @@ from vhagar_check.errors import Rejected
 from vhagar_check.exact import Exact
 from vhagar_check.formula import Decisions
 from vhagar_check.layers import HALF_ULP, UNDERFLOW, Floats, Indices, Mask, gamma
+from vhagar_check.rational import exact_upper
 from vhagar_check.regions import EQUAL, OFF, ON, PAIR, Region
 from vhagar_check.spectral import change_box
 
@@ -25,6 +26,14 @@ from vhagar_check.spectral import change_box
 _SMALLEST, _LARGEST, _TINY = 2.0**-200, 2.0**200, 2.0**-600
 # Up to so many pairs and inputs, what float64 leaves open is decided in rational arithmetic.
 _FEW_PAIRS, _FEW_INPUTS = 24, 40
+# States of neurons that hang on rounding are decided exactly if it takes no more products.
+_MOST_PRODUCTS = 2**22
+# What is at most 0 of a neuron that is off, on or equal: coefficients of both copies.
+_AT_MOST_0 = {
+    OFF: ((1.0, 0.0), (0.0, 1.0)),
+    ON: ((-1.0, 0.0), (0.0, -1.0)),
+    EQUAL: ((1.0, -1.0), (-1.0, 1.0)),
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,9 +92,28 @@ class QuadraticProver:
             on = passing | ((hexagons.low >= 0) & (hexagons.low_p >= 0))
             off = ~passing & (hexagons.high <= 0) & (hexagons.high_p <= 0)
             same = (hexagons.gap_low == 0) & (hexagons.gap_high == 0) & (hexagons.ratio == 1)
-            wrong = ((status == ON) & ~on) | ((status == OFF) & ~off & ~same)
-            if (wrong | ((status == EQUAL) & ~same)).any():
+            doubtful = ((status == ON) & ~on) | ((status == OFF) & ~off & ~same)
+            doubtful |= (status == EQUAL) & ~same
+            if doubtful.any() and not self._is_exact(k, np.flatnonzero(doubtful)):
                 raise Rejected("a quadratic proof rests on a neuron's state that is not proved")
+
+    def _is_exact(self, layer: int, units: Indices) -> bool:
+        """Whether rational arithmetic proves states that float64 misses, at most by rounding."""
+        stages = self._network.stages[: layer + 1]
+        way = sum(each.terms * min(each.in_size, each.out_size) for s in stages for each in s)
+        if 2 * len(units) * way > _MOST_PRODUCTS:
+            return False
+        bounds = self._region.bounds
+        zero = np.zeros(len(self._region.status[layer]))
+        for unit in units:
+            for on_s, on_t in _AT_MOST_0[int(self._region.status[layer][unit])]:
+                first, second = zero.copy(), zero.copy()
+                first[unit], second[unit] = on_s, on_t
+                starts = Exact.of(first), Exact.of(second)
+                value = exact_upper(bounds, layer, *starts, bounds.quick, Decisions())
+                if value is None or value > 0:
+                    return False
+        return True
 
     def value(self, vector: Floats, case: Decisions) -> float:
         """The claim, where the multipliers prove it; else infinity."""

@@ -21,7 +21,10 @@ from vhagar.search.node_solver import Explored, NodeSolver
 from vhagar.search.slope_search import SlopeSearch
 from vhagar_check import Rejected, check, quadratic
 from vhagar_check.container import scan, split_json, unpack
-from vhagar_check.formula import Decisions
+from vhagar_check.formula import Decisions, quick_bounds
+from vhagar_check.layers import Dense, Network
+from vhagar_check.perturbations import pieces
+from vhagar_check.pieces import Domain
 from vhagar_check.quadratic import QuadraticProver
 from vhagar_check.regions import EQUAL, OFF, ON, Region, Regions
 from vhagar_check.statement import Statement
@@ -293,3 +296,48 @@ def test_states_that_are_not_proved_are_refused(state: int, proved: tuple[Path, 
     changed[1][3] = state
     with pytest.raises(Rejected, match="state"):
         QuadraticProver(replace(region, status=changed), 0, 2, 100.0)
+
+
+def cancelling(bias: float) -> Region:
+    """One neuron that receives what cancels, and a bias: float64 leaves its sign open at 0."""
+    apart, together = np.array([[0.1, 0.3], [0.1, 0.3]]), np.array([[1.0, -1.0]])
+    stages = (
+        (Dense(apart, np.array([0.7, 0.7])), Dense(together, np.array([bias]))),
+        (Dense(np.array([[1.0], [0.0]]), np.zeros(2)),),
+    )
+    net = Network(stages, (2,))
+    (piece,) = pieces("linf(0.1)", Domain((2,), 0.0, 1.0), True)
+    return Region(0, quick_bounds(net, piece), [np.array([OFF], dtype=np.uint8)])
+
+
+@pytest.mark.parametrize("state", [OFF, ON, EQUAL])
+def test_states_that_hang_on_rounding_are_decided_in_rationals(
+    state: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    region = replace(cancelling(0.0), status=[np.array([state], dtype=np.uint8)])
+    hexagons = region.bounds.hexagons[0]
+    assert hexagons.low[0] < 0 < hexagons.high[0]
+    prover = QuadraticProver(region, 0, 1, 0.1)
+    assert prover.value(np.ones(2), Decisions()) == 0.1
+    monkeypatch.setattr(quadratic, "_MOST_PRODUCTS", 11)  # both copies, 4 and 2 weights
+    with pytest.raises(Rejected, match="state"):
+        QuadraticProver(region, 0, 1, 0.1)
+    monkeypatch.setattr(quadratic, "_MOST_PRODUCTS", 12)
+    QuadraticProver(region, 0, 1, 0.1)
+
+
+@pytest.mark.parametrize(("state", "bias"), [(OFF, 2.0**-60), (ON, -(2.0**-60))])
+def test_a_state_that_is_wrong_by_less_than_rounding_is_refused(state: int, bias: float) -> None:
+    region = replace(cancelling(bias), status=[np.array([state], dtype=np.uint8)])
+    hexagons = region.bounds.hexagons[0]
+    assert hexagons.low[0] < 0 < hexagons.high[0]
+    with pytest.raises(Rejected, match="state"):
+        QuadraticProver(region, 0, 1, 1.0)
+
+
+def test_copies_that_differ_by_less_than_rounding_are_not_equal() -> None:
+    region = cancelling(0.0)
+    region.bounds.network.stages[0][1].weight[0, 0] += 2.0**-52
+    changed = replace(region, status=[np.array([EQUAL], dtype=np.uint8)])
+    with pytest.raises(Rejected, match="state"):
+        QuadraticProver(changed, 0, 1, 1.0)
