@@ -1,4 +1,4 @@
-"""VNN-LIB 1.0: what is read, what is refused, and that the answers are true."""
+"""VNN-LIB: what is read, what is refused, and that the answers are true."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_cases_are_in_normal_form(tmp_path: Path) -> None:
         ("(assert (<= Y_2 0))", "not declared"),
         ("(assert (<= Y_0 zero))", "neither a number"),
         ("(check-sat)", "check-sat"),
-        ("(vnnlib-version <2.0>)", "2.0"),
+        ("(vnnlib-version <2.0>)", "begins with"),
         ("(declare-const X_7 Real)", "X_0, X_1"),
         ("(declare-const X_2 Real)", "bounded on both sides"),
         ("(assert (or " + "(<= Y_0 0)" * 400 + "))" + "(assert (or " + "(<= Y_1 0)" * 400 + "))",
@@ -66,6 +66,54 @@ def test_cases_are_in_normal_form(tmp_path: Path) -> None:
 def test_what_cannot_be_read_is_refused(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(InvalidInput, match=message):
         read(tmp_path, text)
+
+
+SECOND = """(vnnlib-version <2.0>) ; a comment
+(declare-network N (declare-input images Real [1, 2]) (declare-output scores float32 [1,1,2]))
+"""
+
+
+def read_second(tmp_path: Path, text: str, declared: str = SECOND) -> Specification:
+    path = tmp_path / "second.vnnlib"
+    path.write_text(declared + text)
+    return read_vnnlib(path)
+
+
+def test_version_2_means_the_same_in_other_words(tmp_path: Path) -> None:
+    first = read(tmp_path, "(assert (or (<= Y_0 Y_1) (and (<= Y_1 2) (>= Y_1 2))))")
+    second = read_second(
+        tmp_path,
+        """(assert (and (<= images[0,0] 0.5) (>= images [0, 0] -0.5)))
+        (assert (<= images[0,1] 1)) (assert (>= images[0,1] 0))
+        (assert (or (<= scores[0,0,0] scores[0,0,1]) (== scores[0,0,1] 2)))""",
+    )
+    assert second.inputs == second.outputs == 2
+    assert [(case.lower, case.upper) for case in second.cases] == [
+        (case.lower, case.upper) for case in first.cases
+    ]
+    assert [case.conditions for case in second.cases] == [case.conditions for case in first.cases]
+
+
+@pytest.mark.parametrize(
+    ("declared", "text", "message"),
+    [
+        (SECOND, "(assert (<= scores[0,1,0] 0))", "not an entry"),
+        (SECOND, "(assert (<= scores[0,0] 0))", "not an entry"),
+        (SECOND, "(assert (<= others[0] 0))", "neither a number"),
+        (SECOND, "(assert (< scores[0,0,0] 0))", "'<'"),
+        (SECOND + "(declare-network M (equal-to N))", "", "2 networks"),
+        (SECOND.replace("2.0", "3.0"), "", "version"),
+        (SECOND.replace("[1, 2]", "[1, 0]"), "", "no entries"),
+        (SECOND.replace("Real", "String"), "", "type"),
+        (SECOND.replace("declare-output", "declare-hidden"), "", "declare-hidden"),
+        (SECOND.replace("declare-output", "declare-input"), "", "several inputs"),
+    ],
+)
+def test_what_version_2_cannot_say_is_refused(
+    tmp_path: Path, declared: str, text: str, message: str
+) -> None:
+    with pytest.raises(InvalidInput, match=message):
+        read_second(tmp_path, text, declared)
 
 
 def network(seed: int) -> Network:

@@ -54,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--vnnlib",
         type=Path,
         metavar="FILE",
-        help="answer a VNN-LIB 1.0 file instead: sat (with a counterexample), unsat or unknown",
+        help="answer a VNN-LIB file instead: sat (with a counterexample), unsat or unknown",
     )
     add(
         "--image",

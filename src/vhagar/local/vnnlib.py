@@ -1,13 +1,15 @@
-"""Reads VNN-LIB 1.0: conditions on the inputs X and the outputs Y of one network.
+"""Reads VNN-LIB 1.0 and 2.0: conditions on the inputs X and the outputs Y of one network.
 
-A file asks whether some input satisfies all its assertions, of which most say what must never
-happen. They are brought into disjunctive normal form: a list of cases, each a box of inputs and
-linear conditions on the outputs. Numbers are exact fractions, as they are written.
+Version 2.0 declares tensors, whose entries are numbered here as version 1.0 numbers them. A file
+asks whether some input satisfies all its assertions, of which most say what must never happen. They
+are brought into disjunctive normal form: a list of cases, each a box of inputs and linear
+conditions on the outputs. Numbers are exact fractions, as they are written.
 """
 
 from __future__ import annotations
 
 import gzip
+import math
 import re
 import zlib
 from collections.abc import Iterator
@@ -22,8 +24,12 @@ from vhagar.errors import InvalidInput
 # A linear form: the coefficient of every variable, and the constant under "".
 Form = dict[str, Fraction]
 _TOKEN = re.compile(r"\s+|;[^\n]*|([()]|[^\s();]+)")
+# An index or a shape of version 2.0, which spaces may separate from the tensor's name.
+_INDEX = re.compile(r"\s*\[([^][()]*)\]")
 # Most cases that a file may have.
 _MOST_CASES = 100_000
+# Most entries that a tensor may have.
+_MOST_ENTRIES = 10_000_000
 
 
 @dataclass(frozen=True)
@@ -45,7 +51,7 @@ class Specification:
 
 
 def read_vnnlib(path: Path) -> Specification:
-    """Read a VNN-LIB 1.0 file, which may be compressed with gzip."""
+    """Read a VNN-LIB file about one network, which may be compressed with gzip."""
     try:
         content = path.read_bytes()
         content = gzip.decompress(content) if content.startswith(b"\x1f\x8b") else content
@@ -53,9 +59,12 @@ def read_vnnlib(path: Path) -> Specification:
     except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
         raise InvalidInput(f"cannot read {path}: {error}") from None
     try:
-        return _specification(list(_expressions(text)))
+        expressions = list(_expressions(text))
+        if expressions and _head(expressions[0]) == "vnnlib-version":
+            expressions = _as_version_1(expressions)
+        return _specification(expressions)
     except _Unreadable as error:
-        raise InvalidInput(f"{path} is not a VNN-LIB 1.0 file that can be read: {error}") from None
+        raise InvalidInput(f"{path} is not a VNN-LIB file that can be read: {error}") from None
 
 
 class _Unreadable(Exception):
@@ -64,6 +73,8 @@ class _Unreadable(Exception):
 
 def _expressions(text: str) -> Iterator[Any]:
     """The expressions of a file, as nested lists of words."""
+    text = re.sub(r";[^\n]*", "", text)
+    text = _INDEX.sub(lambda match: f"[{''.join(match[1].split())}]", text)
     stack: list[list[Any]] = [[]]
     place = 0
     while place < len(text):
@@ -85,13 +96,71 @@ def _expressions(text: str) -> Iterator[Any]:
     yield from stack[0]
 
 
+def _head(expression: Any) -> Any:
+    """The first word of a command."""
+    return expression[0] if isinstance(expression, list) and expression else expression
+
+
+def _as_version_1(expressions: list[Any]) -> list[Any]:
+    """The same in the words of version 1.0: entries of the tensors as X_0, X_1, ... and Y_0, ..."""
+    version, *rest = expressions
+    if version[1:] != ["<2.0>"]:
+        raise _Unreadable(f"its version is {' '.join(map(str, version[1:]))}, not <2.0>")
+    networks = [each for each in rest if _head(each) == "declare-network"]
+    if len(networks) != 1:
+        raise _Unreadable(f"it is about {len(networks)} networks; one is supported")
+    tensors: dict[str, tuple[str, tuple[int, ...]]] = {}
+    for declaration in networks[0][2:]:
+        kind = {"declare-input": "X", "declare-output": "Y"}.get(str(_head(declaration)))
+        if kind is None or len(declaration) != 3:
+            raise _Unreadable(f"the declaration {_head(declaration)!r} is not supported")
+        if kind in {known for known, _ in tensors.values()} or declaration[1] in tensors:
+            raise _Unreadable("the network has several inputs or outputs; one of each is supported")
+        match = re.fullmatch(r"(?i)(?:real|float\d+)\[((?:\d+(?:,\d+)*)?)\]", str(declaration[2]))
+        if match is None:
+            raise _Unreadable(f"the type {declaration[2]!r} is not known")
+        tensors[declaration[1]] = kind, tuple(map(int, match[1].split(","))) if match[1] else ()
+    declared = [
+        ["declare-const", f"{kind}_{k}", "Real"]
+        for kind, shape in tensors.values()
+        for k in range(_size(shape))
+    ]
+    return declared + [_renamed(each, tensors) for each in rest if each is not networks[0]]
+
+
+def _size(shape: tuple[int, ...]) -> int:
+    size = math.prod(shape)
+    if not 0 < size <= _MOST_ENTRIES:
+        raise _Unreadable(f"a tensor of shape {list(shape)} has no entries, or too many")
+    return size
+
+
+def _renamed(term: Any, tensors: dict[str, tuple[str, tuple[int, ...]]]) -> Any:
+    """A term with entries of tensors, such as `Y[0,3]`, by the names of version 1.0."""
+    if isinstance(term, list):
+        return [_renamed(part, tensors) for part in term]
+    match = re.fullmatch(r"([A-Za-z]\w*)(?:\[((?:\d+(?:,\d+)*)?)\])?", str(term))
+    if match is None or match[1] not in tensors:
+        return term
+    kind, shape = tensors[match[1]]
+    index = tuple(map(int, match[2].split(","))) if match[2] else ()
+    if not shape and index in ((), (0,)):
+        return f"{kind}_0"
+    if len(index) != len(shape) or any(k >= size for k, size in zip(index, shape, strict=True)):
+        raise _Unreadable(f"{term} is not an entry of a tensor of shape {list(shape)}")
+    flat = 0
+    for k, size in zip(index, shape, strict=True):
+        flat = flat * size + k
+    return f"{kind}_{flat}"
+
+
 def _specification(expressions: list[Any]) -> Specification:
     declared: dict[str, int] = {"X": 0, "Y": 0}
     formulas = []
     for expression in expressions:
-        head = expression[0] if isinstance(expression, list) and expression else expression
-        if head == "vnnlib-version" or head in ("declare-network", "declare-input"):
-            raise _Unreadable("it is a file of VNN-LIB 2.0; only version 1.0 is supported")
+        head = _head(expression)
+        if head in ("vnnlib-version", "declare-network"):
+            raise _Unreadable("a file of version 2.0 begins with (vnnlib-version <2.0>)")
         if head == "declare-const" and len(expression) == 3:
             match = re.fullmatch(r"([XY])_(\d+)", str(expression[1]))
             if match is None or int(match[2]) != declared[match[1]] or expression[2] != "Real":
@@ -124,6 +193,9 @@ def _cases_of(formula: Any) -> list[list[Form]]:
     if head in ("<=", ">=") and len(rest) == 2:
         left, right = (_form(part) for part in rest)
         return [[_sum(left, right, -1) if head == "<=" else _sum(right, left, -1)]]
+    if head == "==" and len(rest) == 2:
+        left, right = (_form(part) for part in rest)
+        return [[_sum(left, right, -1), _sum(right, left, -1)]]
     raise _Unreadable(f"the operator {head!r} is not known")
 
 
