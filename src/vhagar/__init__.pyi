@@ -6,6 +6,8 @@ from vhagar.errors import InvalidInput as InvalidInput
 from vhagar.errors import InvalidNetwork as InvalidNetwork
 from vhagar.errors import UnsupportedOperator as UnsupportedOperator
 from vhagar.errors import VhagarError as VhagarError
+from vhagar.guard import Guard as Guard
+from vhagar.guard import guard as guard
 from vhagar.local.local import local as local
 from vhagar.local.result import LocalResult as LocalResult
 from vhagar.local.result import LocalVerdict as LocalVerdict

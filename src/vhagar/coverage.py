@@ -22,7 +22,7 @@ from vhagar.network.network import confidence
 from vhagar.options import Options
 from vhagar.problem import Problem
 from vhagar.relaxation import Bounds
-from vhagar.relaxation.rounding import forward_error
+from vhagar.relaxation.rounding import confidence_error, forward_error
 from vhagar.result import (
     BoundKind,
     Coverage,
@@ -94,8 +94,7 @@ def lower_confidences(problem: Problem, inputs: Array) -> Array:
     domain, network = problem.domain, problem.network
     box = Bounds(np.full(domain.size, domain.lower), np.full(domain.size, domain.upper))
     error = forward_error(network, box)
-    # The error of the class's own score and the largest of another's, rounded up.
-    allowance = (error[problem.source] + np.delete(error, problem.source).max()) * (1 + 2.0**-50)
+    allowance = confidence_error(error, problem.source)
     found = [
         confidence(network.forward(inputs[start : start + CHUNK]), problem.source)
         for start in range(0, len(inputs), CHUNK)

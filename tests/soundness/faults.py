@@ -1017,8 +1017,59 @@ CHECKER = {
         "tests/check/test_underflow.py",
     ),
 }
+GUARD = {
+    "a guard that forgets a target": _tested(
+        "vhagar.guard.base",
+        "others = [target for target in classes if target != source]",
+        "others = [target for target in classes if (source, target) in best] or [source]",
+        "tests/guard/test_guard.py",
+    ),
+    "a guard that takes one class's bound for all": _tested(
+        "vhagar.guard.onnx_file",
+        '("Gather", ["guard_thresholds", "class"], ["guard_bound"], {"axis": 0}),',
+        '("Gather", ["guard_thresholds", "guard_first"], ["guard_bound"], {"axis": 0}),',
+        "tests/guard/test_guard.py",
+    ),
+    "a guard that does not look at the range": _tested(
+        "vhagar.guard.onnx_file",
+        '("And", ["guard_above", "guard_inside"], ["robust"], {}),',
+        '("Or", ["guard_above", "guard_above"], ["robust"], {}),',
+        "tests/guard/test_guard.py",
+    ),
+    "a guard without room for rounding": _tested(
+        "vhagar.guard.base",
+        "total = uppers + self.rounding(precision)[:, None]",
+        "total = uppers + 0 * self.rounding(precision)[:, None]",
+        "tests/guard/test_guard.py",
+    ),
+    "float32 rounded as float64 is": _tested(
+        "vhagar.relaxation.rounding",
+        "roundings = (layer.fan_in + 3) * precision.half_ulp",
+        "roundings = (layer.fan_in + 3) * HALF_ULP",
+        "tests/relaxation/test_rounding.py",
+    ),
+    "a guard that believes a solver": _tested(
+        "vhagar.guard.bounds",
+        "if interval.kind in PROVEN and math.isfinite(interval.upper)",
+        "if math.isfinite(interval.upper)",
+        "tests/guard/test_guard.py",
+    ),
+    "a guard's check that does not compare bounds": _tested(
+        "vhagar.guard.check",
+        'verdict.uppers.get(target, float("inf")) <= upper',
+        'verdict.uppers.get(target, float("inf")) <= upper + 1.0',
+        "tests/guard/test_check.py",
+    ),
+    "a guard's check that does not look at the graph": _tested(
+        "vhagar.guard.check",
+        "return bool(graphs[0] == graphs[1])",
+        "return bool(graphs[0][1] == graphs[1][1])",
+        "tests/guard/test_check.py",
+    ),
+}
 FAULTS: dict[str, Fault] = {
     **CHECKER,
+    **GUARD,
     **LOCAL,
     **ONE_IMAGE,
     **READERS,

@@ -23,6 +23,7 @@ from vhagar.cli import (
     completion,
     confidence,
     export,
+    guard,
     inspect,
     local,
     report,
@@ -57,10 +58,11 @@ examples:
   vhagar check proof.cert --model model.onnx
   vhagar sweep study.toml --store study.db
   vhagar report study.db -o report.html
+  vhagar guard study.db -o guard.onnx
 
 exit codes:
   0    answered, even if time ran out before the interval closed
-  1    inspect: the model uses unsupported operators
+  1    inspect: the model uses unsupported operators; check, guard --check: refused
   2    bad input, or a file that cannot be read or written
   3    verify: a requirement (--require) is violated, with proof
   4    verify: a requirement is undecided
@@ -77,6 +79,7 @@ COMMANDS: dict[str, Any] = {
     "check": check,
     "sweep": sweep,
     "report": report,
+    "guard": guard,
     "baseline": baseline,
     "local": local,
     "export": export,

@@ -95,6 +95,12 @@ def _add_work(group: Any) -> None:
     add("--executor", default="local", metavar="E", help="local (default) or ray")
     add("--address", metavar="A", help="address of a Ray cluster (default: start a local one)")
     add("--gpus", type=float, default=0.0, metavar="N", help="GPUs per problem, with Ray")
+    add(
+        "--certificates",
+        type=Path,
+        metavar="FOLDER",
+        help="write a proof of each problem for `vhagar check` and `vhagar guard`",
+    )
     types.add_engine_name(group)
     types.add_gap(group, "an interval counts as closed")
     types.add_seed(group)
@@ -115,6 +121,7 @@ def run(arguments: argparse.Namespace) -> int:
         engine=types.engine(arguments),
         relative_gap=arguments.gap,
         seed=arguments.seed,
+        certificates=arguments.certificates,
     )
     study = described_study(arguments)
     store = run_sweep(

@@ -6,6 +6,8 @@ box, so that a batch of any size costs one plain forward pass and no more.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -14,31 +16,67 @@ from vhagar.relaxation.interval import HALF_ULP, Bounds, layer_bounds
 
 Array = NDArray[np.float64]
 
-# More than underflow can lose in one entry, however many products it sums.
-_UNDERFLOW = 2.0**-1000
+# Up to here, k roundings amount to no more than 1.01 times k times one.
+_MOST_ROUNDING = 0.009
 
 
-def forward_error(network: Network, inputs: Bounds) -> Array:
+@dataclass(frozen=True)
+class Precision:
+    """Floating-point numbers: the relative error of one rounding, the least normal one, the end.
+
+    Numbers below `tiny` may be taken for 0, as some processors do; numbers beyond `largest` are
+    none.
+    """
+
+    half_ulp: float
+    tiny: float
+    largest: float
+
+
+FLOAT32 = Precision(2.0**-24, 2.0**-126, float(np.finfo(np.float32).max))
+FLOAT64 = Precision(HALF_ULP, 2.0**-1022, float(np.finfo(np.float64).max))
+
+
+def forward_error(network: Network, inputs: Bounds, precision: Precision = FLOAT64) -> Array:
     """Bounds on `|computed - exact|` of every score, `(classes,)`, for all inputs in the box.
 
-    Any order of summation is covered, fused operations too. A layer `W x + b` of fan-in `n` takes
-    an error `e` to `|W| e + gamma (|W| (m + e) + |b|)`, where `m` bounds the exact values and
-    `gamma` is what `n + 1` roundings amount to; a ReLU never makes an error larger.
+    The inputs are numbers of the precision; weights are rounded to it. Any order of summation is
+    covered, fused operations too. A layer `W x + b` of fan-in `n` takes an error `e` to
+    `|W| e + gamma (|W| (m + e) + |b|)`, where `m` bounds the exact values and `gamma` is what
+    `n + 3` roundings amount to; a ReLU never makes an error larger.
     """
     error = np.zeros(network.input_size)
     exact = inputs
     with np.errstate(over="ignore", invalid="ignore"):
         for layer in network.layers:
             if isinstance(layer, AbstractLinear):
-                error = _through(layer, error, exact.magnitude)
+                error = _through(layer, error, exact.magnitude, precision)
             exact = layer_bounds(layer, exact)
-    # Numbers beyond float64 bound nothing.
+    # Numbers beyond the precision bound nothing.
     return np.where(np.isnan(error), np.inf, error)
 
 
-def _through(layer: AbstractLinear, error: Array, magnitude: Array) -> Array:
-    inherited, size = layer.absolute.times(np.stack([error, magnitude + error]))
-    gamma = 1.01 * (layer.fan_in + 2) * HALF_ULP
-    total: Array = inherited + gamma * (size + abs(layer.flat_bias))
-    # The bound itself was computed with no more roundings than these.
-    return total * (1 + 4 * gamma + 16 * HALF_ULP) + _UNDERFLOW
+def confidence_error(error: Array, label: int) -> float:
+    """What a computed confidence in a class can be off by, from the errors of the scores.
+
+    The subtraction of the two scores rounds once more, which is up to the caller.
+    """
+    return float((error[label] + np.delete(error, label).max()) * (1 + 2.0**-50))
+
+
+def _through(layer: AbstractLinear, error: Array, magnitude: Array, precision: Precision) -> Array:
+    roundings = (layer.fan_in + 3) * precision.half_ulp
+    if roundings > _MOST_ROUNDING:
+        return np.full(layer.out_size, np.inf)
+    gamma = 1.01 * roundings
+    ones = np.ones_like(error)
+    inherited, size, weights = layer.absolute.times(np.stack([error, magnitude + error, ones]))
+    size = size + abs(layer.flat_bias)
+    # What is taken for 0: an entry, a weight, a product, a sum, the bias.
+    values = layer.fan_in * (magnitude + error).max(initial=0.0)
+    lost = precision.tiny * (weights + values + 2 * layer.fan_in + 4)
+    total: Array = inherited + gamma * size + lost
+    # The bound itself was computed with no more roundings than these, in float64.
+    total = total * (1 + 4 * gamma + 4 * (layer.fan_in + 8) * HALF_ULP)
+    # An infinite weight times 0 is no number.
+    return np.where(2 * np.maximum(size, weights) < precision.largest, total, np.inf)

@@ -220,7 +220,7 @@ def _study(store: Store) -> StudyData:
                 row["engine"] or "",
                 runs[row["run"]]["version"] if row["run"] in runs else "",
                 tuple(json.loads(row["notes"])),
-                row["certificate"],
+                None if row["certificate"] is None else Path(row["certificate"]).name,
                 sum(event["what"] == "transferred" for event in events[number]),
             )
         )

@@ -28,6 +28,7 @@ def sweep(
     gpus: float = 0.0,
     relative_gap: float = Options.relative_gap,
     seed: int = Options.seed,
+    certificates: str | os.PathLike[str] | None = None,
     **asked: Any,
 ) -> Store:
     """Work on many problems and return the open store with what is known of them.
@@ -39,7 +40,8 @@ def sweep(
 
     `jobs` is the number of problems at a time, one for each core by default, and `workers` the
     number of processes on each. `executor` is "local" or "ray", `address` that of a Ray cluster,
-    and `gpus` what each problem takes of one. The rest is as for `verify`.
+    and `gpus` what each problem takes of one. `certificates` is a folder for the problems'
+    certificates, which are then proved from the model alone. The rest is as for `verify`.
     """
     settings = Settings(
         executor=executor,
@@ -50,6 +52,7 @@ def sweep(
         engine=engine or Bab(),
         relative_gap=relative_gap,
         seed=seed,
+        certificates=None if certificates is None else Path(certificates),
     )
     return run_sweep(_described(study, asked), Path(store), resume=resume, settings=settings)
 

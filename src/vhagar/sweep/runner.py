@@ -80,6 +80,13 @@ def run_sweep(
     All that is known is in the store at every moment, also when this ends by an exception.
     """
     settings = settings or Settings()
+    if settings.certificates is not None:
+        try:
+            settings.certificates.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InvalidInput(
+                f"cannot write certificates to {settings.certificates}: {error.strerror}"
+            ) from None
     store, study, models = open_study(study, path, resume)
     _Sweep(store, study, models, settings, watch or Silent()).run()
     return store
@@ -181,7 +188,7 @@ class _Sweep:
                     question,
                     self._networks[question.network],
                     self._settings.engine,
-                    self._settings.options,
+                    self._settings.options_for(claimed.number),
                     timeout,
                     self._carrier.known(claimed.number),
                 )

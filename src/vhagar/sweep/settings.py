@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from pathlib import Path
 
 from vhagar.errors import InvalidInput
 from vhagar.options import Options
@@ -18,7 +19,8 @@ class Settings:
 
     `executor` is `local` or `ray`; `jobs` is the number of problems at a time and `workers` the
     processes on each of them. `address` is that of a Ray cluster, and `gpus` what each problem
-    takes of one. The rest is as for `verify`.
+    takes of one. With `certificates`, a folder, each problem writes one into it. The rest is as for
+    `verify`.
     """
 
     executor: str = "local"
@@ -29,6 +31,7 @@ class Settings:
     engine: AbstractEngine = Bab()  # noqa: RUF009 (frozen)
     relative_gap: float = Options.relative_gap
     seed: int = Options.seed
+    certificates: Path | None = None
 
     def __post_init__(self) -> None:
         if self.jobs is not None and self.jobs < 1:
@@ -39,14 +42,18 @@ class Settings:
             raise InvalidInput(f"the GPUs per problem must be at least 0, not {self.gpus}")
         if self.executor != "ray" and (self.address is not None or self.gpus):
             raise InvalidInput("address and gpus are for the executor 'ray': leave them out")
-        self.engine.check(self.options)
+        self.engine.check(self.options_for(1))
 
     @property
     def job_count(self) -> int:
         return self.jobs or max(available_cores() // self.workers, 1)
 
-    @property
-    def options(self) -> Options:
+    def options_for(self, number: int) -> Options:
         """One process works on a problem by itself, which keeps what the next problem can use."""
-        workers = self.workers if self.workers > 1 else 0
-        return Options(relative_gap=self.relative_gap, workers=workers, seed=self.seed)
+        folder = self.certificates
+        return Options(
+            relative_gap=self.relative_gap,
+            workers=self.workers if self.workers > 1 else 0,
+            seed=self.seed,
+            certificate=None if folder is None else folder / f"problem-{number}.cert",
+        )

@@ -89,7 +89,7 @@ class _Listener:
 
 
 def _ending(result: Result) -> Ending:
-    name = None if result.certificate is None else result.certificate.name
+    name = None if result.certificate is None else str(result.certificate.absolute())
     return Ending(result.status, result.seconds, result.nodes, result.engine, result.notes, name)
 
 

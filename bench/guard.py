@@ -1,0 +1,110 @@
+"""What a guard costs, and whether inputs that it calls robust withstand an attack.
+
+    python bench/guard.py guard.onnx --model examples/mnist_3x10.onnx \
+        --dataset examples/mnist_images.npz --attack 60
+
+Times are medians of single calls of onnxruntime on one thread, the model's and the guard's by
+turns. With `--attack`, inputs of the data set that the guard calls robust are attacked for so many
+seconds in all; one success would be a bug.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+import vhagar
+from vhagar.attack.local_attack import LocalAttack
+from vhagar.dataset import read_test_set
+from vhagar.guard.onnx_file import metadata
+from vhagar.perturbation import Domain
+from vhagar.result import Witness, WitnessCheck
+
+_AT_ONCE = 128
+
+
+def session(content: bytes) -> Any:
+    """The model in onnxruntime, on one thread."""
+    from onnxruntime import InferenceSession, SessionOptions
+
+    options = SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    return InferenceSession(content, options, providers=["CPUExecutionProvider"])
+
+
+def microseconds(sessions: list[Any], batch: Any, calls: int) -> list[float]:
+    """The median time of a call for each session; they take turns."""
+    names = [each.get_inputs()[0].name for each in sessions]
+    shapes = [each.get_inputs()[0].shape[1:] for each in sessions]
+    feeds = [
+        {name: batch.reshape(len(batch), *shape)} for name, shape in zip(names, shapes, strict=True)
+    ]
+    times: list[list[float]] = [[] for _ in sessions]
+    for _ in range(calls):
+        for own, one, feed in zip(times, sessions, feeds, strict=True):
+            begun = time.perf_counter()
+            one.run(None, feed)
+            own.append(time.perf_counter() - begun)
+    return [1e6 * median(own[calls // 10 :]) for own in times]
+
+
+def attacked(guard: Path, model: Path, inputs: Any, seconds: float) -> tuple[int, int, int]:
+    """How many inputs are called robust, how many of them were attacked, and with what success."""
+    stated = metadata(guard.read_bytes())
+    network = vhagar.read_onnx(model)
+    _, label, _, robust = session(guard.read_bytes()).run(
+        None, {"image": inputs.astype(np.float32).reshape(-1, *network.input_shape)}
+    )
+    deadline = time.monotonic() + seconds
+    tried = broken = 0
+    for column, each in enumerate(stated["perturbations"]):
+        for source in range(network.classes):
+            rows = np.flatnonzero(robust[:, column] & (label == source))
+            problem = vhagar.Problem(
+                network,
+                perturbation=each["name"].removesuffix(" unclipped"),
+                source=source,
+                clip=not each["name"].endswith(" unclipped"),
+                input_range=tuple(stated["input_range"]),
+            )
+            local, check = LocalAttack(problem, "cpu"), WitnessCheck(problem)
+            for start in range(0, len(rows), _AT_ONCE):
+                if time.monotonic() >= deadline:
+                    break
+                chunk = rows[start : start + _AT_ONCE]
+                tried += len(chunk)
+                for found in local.attacks(inputs[chunk]):
+                    row = chunk[found.row]
+                    verdict = check(found.target, inputs[row], found.root, found.parameters)
+                    broken += isinstance(verdict, Witness)
+    return int(robust.sum()), tried, broken
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("guard", type=Path)
+    parser.add_argument("--model", type=Path, required=True)
+    parser.add_argument("--dataset", type=Path, required=True)
+    parser.add_argument("--calls", type=int, default=2000)
+    parser.add_argument("--attack", type=float, default=0.0, metavar="SECONDS")
+    arguments = parser.parse_args()
+    network = vhagar.read_onnx(arguments.model)
+    inputs, _ = read_test_set(arguments.dataset, Domain(network.input_shape))
+    inputs = inputs.astype(np.float32).astype(np.float64)
+    sessions = [session(path.read_bytes()) for path in (arguments.model, arguments.guard)]
+    for size in (1, 64):
+        calls = max(arguments.calls // size, 50)
+        plain, guarded = microseconds(sessions, inputs[:size].astype(np.float32), calls)
+        print(f"batch of {size}: model {plain:.1f} us, guard {guarded:.1f} us per call")
+    if arguments.attack:
+        robust, tried, broken = attacked(arguments.guard, arguments.model, inputs, arguments.attack)
+        print(f"{robust} called robust, {tried} attacked, {broken} with success")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,140 @@
+"""What a guard rests on: a network, proven bounds, and the rounding of its forward pass."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vhagar.errors import InvalidInput
+from vhagar.guard.bounds import Bound, one_range
+from vhagar.network import Network
+from vhagar.relaxation import Bounds
+from vhagar.relaxation.rounding import FLOAT32, Precision, confidence_error, forward_error
+from vhagar.result.numbers import up
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Protection:
+    """What is proven about every class under one perturbation.
+
+    `uppers` holds a bound for each class, infinite where none is known. `missing` holds the targets
+    of each class that nothing is proven about: a class that lacks one has no bound.
+    """
+
+    perturbation: str
+    name: str
+    clip: bool
+    uppers: tuple[float, ...]
+    missing: tuple[tuple[int, ...], ...]
+
+    @property
+    def label(self) -> str:
+        """`occlusion(14,14,5)`."""
+        return f"{self.name}{'' if self.clip else ' unclipped'}"
+
+    @property
+    def words(self) -> list[str]:
+        """What is promised for each class."""
+        return [
+            f"class {label}: robust above {up(upper)}"
+            if not missing
+            else f"class {label}: never called robust, because nothing is proven about "
+            f"{_targets(missing)}"
+            for label, (upper, missing) in enumerate(zip(self.uppers, self.missing, strict=True))
+        ]
+
+
+@dataclass(frozen=True, eq=False)
+class AbstractGuard:
+    """A network, and the bounds from which its predictions are called robust or not."""
+
+    network: Network
+    bounds: tuple[Bound, ...]
+
+    def __post_init__(self) -> None:
+        if not self.bounds:
+            raise InvalidInput("there is no proven bound to make a guard from")
+        one_range(self.bounds)
+        if not any(np.isfinite(each.uppers).any() for each in self.protections):
+            raise InvalidInput(
+                "a guard would never call anything robust, because no class has a proven bound for "
+                "every other class as its target; leave out --target, or sweep with --untargeted "
+                "or --all-pairs"
+            )
+
+    @property
+    def input_range(self) -> tuple[float, float]:
+        """Inputs with an entry outside of it are never robust."""
+        return one_range(self.bounds)
+
+    @cached_property
+    def protections(self) -> tuple[Protection, ...]:
+        """One for each perturbation, in the order of the bounds."""
+        kinds = dict.fromkeys((bound.perturbation, bound.name, bound.clip) for bound in self.bounds)
+        return tuple(self._protection(*kind) for kind in kinds)
+
+    def _protection(self, perturbation: str, name: str, clip: bool) -> Protection:
+        classes = range(self.network.classes)
+        best: dict[tuple[int, int], float] = {}
+        for bound in self.bounds:
+            if (bound.perturbation, bound.clip) != (perturbation, clip):
+                continue
+            for target, upper in zip(bound.targets, bound.uppers, strict=True):
+                key = (bound.source, target)
+                best[key] = min(best.get(key, np.inf), upper)
+        uppers, missing = [], []
+        for source in classes:
+            others = [target for target in classes if target != source]
+            known = [best.get((source, target), np.inf) for target in others]
+            missing.append(
+                tuple(t for t, upper in zip(others, known, strict=True) if not upper < np.inf)
+            )
+            uppers.append(max(known))
+        return Protection(perturbation, name, clip, tuple(uppers), tuple(missing))
+
+    def rounding(self, precision: Precision) -> Array:
+        """For each class, what rounding can add to a computed confidence in it, `(classes,)`."""
+        low, high = self.input_range
+        size = self.network.input_size
+        error = forward_error(
+            self.network, Bounds(np.full(size, low), np.full(size, high)), precision
+        )
+        return np.array([confidence_error(error, label) for label in range(len(error))])
+
+    def thresholds(self, precision: Precision) -> Array:
+        """What a computed confidence must exceed, `(classes, perturbations)`, as float64 numbers.
+
+        A computed difference of two scores is off by one rounding, relative to itself.
+        """
+        uppers = np.array([each.uppers for each in self.protections]).T
+        total = uppers + self.rounding(precision)[:, None]
+        return np.nextafter(total * (1 + 4 * precision.half_ulp), np.inf)
+
+    @property
+    def words(self) -> list[str]:
+        """What the guard promises, line by line."""
+        low, high = self.input_range
+        proven = sum(bound.certificate is not None for bound in self.bounds)
+        lines = [
+            f"{self.network.name}: inputs in [{low:g},{high:g}], float32 rounding up to "
+            f"{up(float(self.rounding(FLOAT32).max()))}",
+            f"{proven} of {len(self.bounds)} bounds have a certificate",
+        ]
+        for each in self.protections:
+            lines += [f"under {each.label}:", *(f"  {line}" for line in each.words)]
+        return lines
+
+    def __repr__(self) -> str:
+        under = ", ".join(each.label for each in self.protections)
+        return f"Guard({self.network.name}, {under})"
+
+
+def _targets(labels: Sequence[int]) -> str:
+    noun = "class" if len(labels) == 1 else "classes"
+    return f"{noun} {', '.join(map(str, labels))} as a target"

@@ -1,0 +1,193 @@
+"""The proven bounds that a guard rests on: from results, from certificates, from a store."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from vhagar.errors import InvalidInput
+from vhagar.problem import Problem
+from vhagar.result import BoundKind, Interval, Result
+from vhagar.result.certificate import problem_statement
+from vhagar.sweep.rows import goal_of
+from vhagar.sweep.store import Store, question_of
+from vhagar_check import Rejected, check
+from vhagar_check.container import parse_json, scan, unpack
+
+# What a proof stands behind; others are the word of a solver or of another verifier.
+PROVEN = (BoundKind.INTERVAL, BoundKind.TWIN, BoundKind.QUADRATIC)
+
+
+@dataclass(frozen=True)
+class NamedFile:
+    """A file, and the SHA-256 of its bytes in hexadecimal."""
+
+    path: Path
+    sha256: str
+
+    @classmethod
+    def of(cls, path: Path) -> NamedFile:
+        return cls(path, hashlib.sha256(path.read_bytes()).hexdigest())
+
+
+@dataclass(frozen=True)
+class Bound:
+    """For one source class under one perturbation: an upper bound for each target asked.
+
+    `perturbation` is its text as certificates state it, `name` what people call it. `uppers` are in
+    the order of `targets`.
+    """
+
+    perturbation: str
+    name: str
+    clip: bool
+    input_range: tuple[float, float]
+    source: int
+    targets: tuple[int, ...]
+    uppers: tuple[float, ...]
+    certificate: NamedFile | None = None
+
+    def plain(self) -> dict[str, Any]:
+        """In JSON's own types; `from_plain` reads it."""
+        found = self.certificate
+        return {
+            "perturbation": self.perturbation,
+            "name": self.name,
+            "clip": self.clip,
+            "input_range": list(self.input_range),
+            "source": self.source,
+            "targets": list(self.targets),
+            "uppers": list(self.uppers),
+            "certificate": None
+            if found is None
+            else {"file": found.path.name, "sha256": found.sha256},
+        }
+
+    @classmethod
+    def from_plain(cls, values: Mapping[str, Any]) -> Bound:
+        found = values["certificate"]
+        low, high = values["input_range"]
+        return cls(
+            values["perturbation"],
+            values["name"],
+            values["clip"],
+            (low, high),
+            values["source"],
+            tuple(values["targets"]),
+            tuple(values["uppers"]),
+            None if found is None else NamedFile(Path(found["file"]), found["sha256"]),
+        )
+
+
+def of_result(result: Result) -> list[Bound]:
+    """What a result proves. Where it has a certificate, that is named."""
+    if result.problem.perturbation is None:
+        return []
+    path = result.certificate
+    file = NamedFile.of(path) if path is not None and path.is_file() else None
+    return _bounds(result.problem, result.targets, file)
+
+
+def of_certificate(path: Path, model: Path) -> list[Bound]:
+    """What a certificate proves about a model file, once that has been checked."""
+    try:
+        verdict = check(path, model=model)
+    except Rejected as rejection:
+        raise InvalidInput(f"{path} proves nothing about {model}: {rejection}") from None
+    if verdict.image is not None:
+        raise InvalidInput(f"{path} is about one image; a guard needs proofs about all inputs")
+    if verdict.perturbation is None:
+        return []
+    goals = {target: upper for target, upper in verdict.uppers.items() if target is not None}
+    name = verdict.perturbation if verdict.recorded is None else verdict.recorded.name
+    return [
+        Bound(
+            verdict.perturbation,
+            name,
+            verdict.clip,
+            verdict.input_range,
+            verdict.source,
+            tuple(goals),
+            tuple(goals.values()),
+            NamedFile.of(path),
+        )
+    ]
+
+
+def of_store(store: Store, fingerprint: str) -> list[Bound]:
+    """What a store knows about one of its networks.
+
+    Where a problem has a certificate, its bounds are those that the certificate states, even if
+    the store learned better ones from related problems later.
+    """
+    found: list[Bound] = []
+    for row in store.rows("problems"):
+        question = question_of(row)
+        if question.network != fingerprint or question.perturbation is None:
+            continue
+        path = None if row["certificate"] is None else _placed(store.path, row["certificate"])
+        file = None if path is None else NamedFile.of(path)
+        goals = {
+            goal_of(goal["target"]): goal["proven"]
+            for goal in store.rows("goals", row["id"])
+            if goal["proven"] is not None
+        }
+        if path is not None:
+            goals = dict(_claims(path))
+        known = [target for target in question.targets if goals.get(target) is not None]
+        if known:
+            uppers = tuple(float(goals[target]) for target in known)
+            text = question.perturbation
+            asked = (question.clip, question.input_range, question.source)
+            found.append(Bound(text, text, *asked, tuple(known), uppers, file))
+    return found
+
+
+def _placed(store: Path, name: str) -> Path | None:
+    """The certificate by its full name, or beside the store that was moved with it."""
+    given = Path(name)
+    places = (given, store.parent / given, store.parent / given.parent.name / given.name)
+    return next((place for place in places if place.is_file()), None)
+
+
+def _claims(path: Path) -> Mapping[int | None, float]:
+    """The upper bounds that a certificate states."""
+    with path.open("rb") as file:
+        head = parse_json(unpack(file, scan(path)[0]))
+    return {int(target): ends["upper"] for target, ends in head["claims"]["targets"].items()}
+
+
+def _bounds(
+    problem: Problem, targets: Mapping[int, Interval], file: NamedFile | None
+) -> list[Bound]:
+    known = [
+        target
+        for target, interval in targets.items()
+        if interval.kind in PROVEN and math.isfinite(interval.upper)
+    ]
+    if not known:
+        return []
+    return [
+        Bound(
+            problem_statement(problem)["perturbation"],
+            str(problem.perturbation),
+            problem.clip,
+            (problem.domain.lower, problem.domain.upper),
+            problem.source,
+            tuple(known),
+            tuple(targets[target].upper for target in known),
+            file,
+        )
+    ]
+
+
+def one_range(bounds: Sequence[Bound]) -> tuple[float, float]:
+    """The input range that all bounds are about."""
+    ranges = {bound.input_range for bound in bounds}
+    if len(ranges) > 1:
+        raise InvalidInput(f"the bounds are about different input ranges: {sorted(ranges)}")
+    return ranges.pop()

@@ -1,0 +1,125 @@
+"""Re-proves a guard: its certificates, and that the file is what follows from them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import onnx
+
+from vhagar.errors import InvalidInput
+from vhagar.guard.bounds import Bound
+from vhagar.guard.guard import Guard
+from vhagar.guard.onnx_file import guard_bytes, metadata
+from vhagar.network import Network
+from vhagar.network.fingerprint import fingerprint
+from vhagar_check import Rejected, Verdict, check
+
+
+@dataclass(frozen=True)
+class GuardCheck:
+    """How many of a guard's bounds are proved, and what is wrong with the rest."""
+
+    guard: Guard
+    proved: int
+    problems: tuple[str, ...]
+
+    def __str__(self) -> str:
+        """The verdict in words."""
+        if self.problems:
+            return "\n".join(f"REFUSED: {problem}" for problem in self.problems)
+        return "\n".join(
+            [
+                f"PROVED by {self.proved} certificates, and the file is what follows from them:",
+                *self.guard.words,
+            ]
+        )
+
+
+def check_guard(
+    path: str | Path, network: Network, folders: Sequence[Path] = (), workers: int = 1
+) -> GuardCheck:
+    """Prove a guard's bounds anew, from the model's file and the certificates in `folders`.
+
+    Certificates are also looked for beside the guard. The guard is then made again from the proved
+    bounds, and must be the same.
+    """
+    path = Path(path)
+    if network.file is None:
+        raise InvalidInput("a guard is checked against the model's file")
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise InvalidInput(f"cannot read {path}: {error.strerror}") from None
+    stated = metadata(content)
+    if stated["fingerprint"] != fingerprint(network):
+        raise InvalidInput(
+            f"the guard is about another network ({stated['network']}); give its model, with the "
+            "same options"
+        )
+    try:
+        bounds = tuple(map(Bound.from_plain, stated["bounds"]))
+    except (KeyError, TypeError, ValueError) as error:
+        raise InvalidInput(f"the guard's metadata is damaged ({error})") from None
+    guard = Guard(network, bounds)
+    problems = (
+        []
+        if _same_graph(content, guard_bytes(guard))
+        else ["the file's graph is not what follows from its bounds"]
+    )
+    proved = 0
+    for bound in bounds:
+        problem = _problem(bound, network.file.path, (*folders, path.parent), workers)
+        proved += problem is None
+        problems += [] if problem is None else [problem]
+    return GuardCheck(guard, proved, tuple(problems))
+
+
+def _same_graph(first: bytes, second: bytes) -> bool:
+    """Names of producers and metadata may differ; what is computed may not."""
+    graphs = [_graph(content) for content in (first, second)]
+    return bool(graphs[0] == graphs[1])
+
+
+def _graph(content: bytes) -> tuple[bytes, list[bytes], int]:
+    model: Any = onnx.load_model_from_string(content)
+    graph = model.graph.SerializeToString(deterministic=True)
+    opsets = sorted(entry.SerializeToString(deterministic=True) for entry in model.opset_import)
+    return graph, opsets, len(model.functions)
+
+
+def _problem(bound: Bound, model: Path, folders: Sequence[Path], workers: int) -> str | None:
+    """Why a bound is not proved; None where it is."""
+    about = f"class {bound.source} under {bound.name}"
+    file = bound.certificate
+    if file is None:
+        return f"{about}: there is no certificate"
+    places = [folder / file.path.name for folder in folders]
+    place = next((place for place in places if place.is_file()), None)
+    if place is None:
+        return f"{about}: the certificate {file.path.name} is not there; name its folder"
+    if hashlib.sha256(place.read_bytes()).hexdigest() != file.sha256:
+        return f"{about}: {place} is not the certificate that the guard was made from"
+    try:
+        verdict = check(place, model=model, workers=workers)
+    except Rejected as rejection:
+        return f"{about}: {place}: {rejection}"
+    return None if _proves(verdict, bound) else f"{about}: {place} proves something else"
+
+
+def _proves(verdict: Verdict, bound: Bound) -> bool:
+    same = (verdict.perturbation, verdict.clip, verdict.source, verdict.input_range) == (
+        *(bound.perturbation, bound.clip, bound.source),
+        bound.input_range,
+    )
+    return (
+        same
+        and verdict.image is None
+        and all(
+            verdict.uppers.get(target, float("inf")) <= upper
+            for target, upper in zip(bound.targets, bound.uppers, strict=True)
+        )
+    )

@@ -1,0 +1,105 @@
+"""The verb `vhagar.guard`: a guard from whatever holds proven bounds."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+from vhagar.errors import InvalidInput
+from vhagar.guard.bounds import Bound, of_certificate, of_result, of_store
+from vhagar.guard.guard import Guard
+from vhagar.network import Network
+from vhagar.network.fingerprint import fingerprint
+from vhagar.network.given import as_network
+from vhagar.result import Result
+from vhagar.sweep.store import Store
+from vhagar.sweep.study import load_models
+
+Source = Result | Store | str | os.PathLike[str]
+
+_STORE, _RESULT, _CERTIFICATE = b"SQLite format 3\0", b"PK\x03\x04", b"VHAGCERT"
+
+
+def guard(
+    *sources: Source | Iterable[Source], network: Network | str | os.PathLike[str] | None = None
+) -> Guard:
+    """A guard of one network, from stores, results and certificates.
+
+    Each source is a `Result`, a `Store`, or the file of one, or a certificate. `network` is the
+    model that certificates are about, which are checked first; of a store with several networks it
+    chooses one, also by its name.
+    """
+    given: list[Source] = []
+    for source in sources:
+        single = isinstance(source, Result | Store | str | os.PathLike)
+        given += [source] if single else source  # type: ignore[list-item, arg-type]
+    gathered = _Gathered(network)
+    for source in given:
+        gathered.add(source)
+    if gathered.network is None:
+        raise InvalidInput("give results, certificates or the store of a sweep")
+    return Guard(gathered.network, tuple(gathered.bounds))
+
+
+class _Gathered:
+    """The bounds so far, all of them about one network."""
+
+    def __init__(self, asked: Network | str | os.PathLike[str] | None) -> None:
+        self.bounds: list[Bound] = []
+        self.network: Network | None = None
+        self._name: str | None = None
+        if isinstance(asked, str) and not Path(asked).exists():
+            self._name = asked
+        elif asked is not None:
+            self.network = as_network(asked)
+
+    def add(self, source: Source) -> None:
+        if isinstance(source, Result):
+            self._take(source.problem.network, of_result(source))
+        elif isinstance(source, Store):
+            self._add_store(source)
+        else:
+            self._add_file(Path(source))
+
+    def _add_file(self, path: Path) -> None:
+        try:
+            with path.open("rb") as file:
+                start = file.read(16)
+        except OSError as error:
+            raise InvalidInput(f"cannot read {path}: {error.strerror}") from None
+        if start == _STORE:
+            with Store(path) as store:
+                self._add_store(store)
+        elif start.startswith(_RESULT):
+            self.add(Result.load(path))
+        elif start.startswith(_CERTIFICATE):
+            if self.network is None or self.network.file is None:
+                raise InvalidInput(f"{path} is a certificate: name the model file it is about")
+            self._take(self.network, of_certificate(path, self.network.file.path))
+        else:
+            raise InvalidInput(f"{path} is neither a store, a saved result nor a certificate")
+
+    def _add_store(self, store: Store) -> None:
+        models = {model.fingerprint: model for model in load_models(store.study())}
+        store.check_models(list(models.values()))
+        wanted = None if self.network is None else fingerprint(self.network)
+        fitting = [
+            model
+            for model in models.values()
+            if wanted in (None, model.fingerprint) and self._name in (None, model.network.name)
+        ]
+        if len(fitting) != 1:
+            names = ", ".join(model.network.name for model in models.values())
+            what = "none" if not fitting else "more than one"
+            raise InvalidInput(f"{what} of the store's networks is asked for; choose from: {names}")
+        self._take(fitting[0].network, of_store(store, fitting[0].fingerprint))
+
+    def _take(self, network: Network, bounds: Iterable[Bound]) -> None:
+        if self.network is None:
+            self.network = network
+        elif fingerprint(self.network) != fingerprint(network):
+            raise InvalidInput(
+                f"a guard is about one network, not about {self.network.name} and {network.name}"
+            )
+        self.bounds += bounds

@@ -1,0 +1,225 @@
+"""`vhagar guard`: files in, a guard out, and the guard proved again from its certificates."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import numpy_helper
+
+import vhagar
+from vhagar import InvalidInput, Result
+from vhagar.cli.main import main
+from vhagar.guard.check import check_guard
+from vhagar.guard.onnx_file import KEY, metadata
+
+from .conftest import small_network
+
+
+@pytest.fixture
+def saved(results: list[Result], tmp_path: Path) -> Path:
+    vhagar.guard(results).save(tmp_path / "guard.onnx")
+    return tmp_path / "guard.onnx"
+
+
+def _checked(saved: Path, model: Path) -> tuple[int, tuple[str, ...]]:
+    found = check_guard(saved, vhagar.read_onnx(model), [model.parent])
+    return found.proved, found.problems
+
+
+def test_what_was_proved_is_proved_again(saved: Path, model: Path) -> None:
+    assert _checked(saved, model) == (6, ())
+
+
+def test_the_metadata_names_model_bounds_and_certificates(
+    saved: Path, model: Path, results: list[Result]
+) -> None:
+    stated = metadata(saved.read_bytes())
+    file = results[0].problem.network.file
+    assert file is not None
+    assert stated["model"] == {"file": "small.onnx", "sha256": file.sha256}
+    assert [each["name"] for each in stated["perturbations"]] == ["linf(0.05)", "occlusion(1,1,1)"]
+    assert stated["perturbations"][0]["uppers"] == [result.upper for result in results[:3]]
+    assert len(stated["bounds"]) == 6
+    assert stated["bounds"][1]["certificate"]["file"] == "linf(0.05)-1.cert"
+    assert "robust above" in onnx.load(saved).doc_string
+
+
+def test_a_smaller_threshold_is_noticed(saved: Path, model: Path) -> None:
+    changed = onnx.load(saved)
+    (tensor,) = (t for t in changed.graph.initializer if t.name == "guard_thresholds")
+    values = numpy_helper.to_array(tensor)
+    smaller = np.nextafter(values, np.float32(-np.inf))
+    tensor.CopyFrom(numpy_helper.from_array(smaller, "guard_thresholds"))
+    onnx.save(changed, saved)
+    proved, problems = _checked(saved, model)
+    assert proved == 6
+    assert problems == ("the file's graph is not what follows from its bounds",)
+
+
+def test_a_bound_that_is_not_proved_is_noticed(saved: Path, model: Path) -> None:
+    """Even where thresholds follow from the smaller bound."""
+    stated = metadata(saved.read_bytes())
+    from vhagar.guard.bounds import Bound
+    from vhagar.guard.guard import Guard
+
+    uppers = stated["bounds"][2]["uppers"]
+    uppers[uppers.index(max(uppers))] *= 0.99
+    bounds = tuple(map(Bound.from_plain, stated["bounds"]))
+    Guard(vhagar.read_onnx(model), bounds).save(saved)
+    proved, problems = _checked(saved, model)
+    assert proved == 5
+    assert "class 2 under linf(0.05)" in problems[0]
+    assert "proves something else" in problems[0]
+
+
+@pytest.mark.parametrize(
+    ("field", "value"), [("source", 1), ("clip", False), ("perturbation", "linf(0.06)")]
+)
+def test_a_certificate_about_something_else_is_noticed(
+    saved: Path, model: Path, field: str, value: object
+) -> None:
+    from vhagar.guard.bounds import Bound
+    from vhagar.guard.guard import Guard
+
+    stated = metadata(saved.read_bytes())
+    stated["bounds"][0][field] = value
+    bounds = tuple(map(Bound.from_plain, stated["bounds"]))
+    Guard(vhagar.read_onnx(model), bounds).save(saved)
+    proved, problems = _checked(saved, model)
+    assert (proved, len(problems)) == (5, 1)
+
+
+def test_altered_metadata_are_noticed(saved: Path, model: Path) -> None:
+    changed = onnx.load(saved)
+    stated = metadata(saved.read_bytes())
+    stated["bounds"][0]["uppers"] = [99.0, 99.0]
+    changed.metadata_props[0].value = json.dumps(stated)
+    onnx.save(changed, saved)
+    assert _checked(saved, model)[1] == ("the file's graph is not what follows from its bounds",)
+
+
+def test_certificates_must_be_there_and_be_the_same(
+    saved: Path, model: Path, results: list[Result]
+) -> None:
+    network = vhagar.read_onnx(model)
+    found = check_guard(saved, network)  # they are not beside the guard
+    assert found.proved == 0
+    assert "is not there; name its folder" in found.problems[0]
+    one, other = (model.parent / f"linf(0.05)-{k}.cert" for k in (0, 1))
+    (saved.parent / one.name).write_bytes(other.read_bytes())
+    assert "is not the certificate" in check_guard(saved, network).problems[0]
+    bare = [Result(**{**vars(result), "certificate": None}) for result in results[:3]]
+    vhagar.guard(bare).save(saved)
+    found = check_guard(saved, network)
+    assert [problem.endswith("there is no certificate") for problem in found.problems] == [True] * 3
+
+
+def test_another_network_or_file_is_refused(saved: Path, model: Path, tmp_path: Path) -> None:
+    vhagar.write_onnx(small_network(8), tmp_path / "other.onnx")
+    with pytest.raises(InvalidInput, match="about another network"):
+        check_guard(saved, vhagar.read_onnx(tmp_path / "other.onnx"))
+    with pytest.raises(InvalidInput, match="not a guard"):
+        check_guard(model, vhagar.read_onnx(model))
+    changed = onnx.load(saved)
+    changed.metadata_props[0].value = json.dumps({"format": 2, "vhagar": "9.0"})
+    assert changed.metadata_props[0].key == KEY
+    onnx.save(changed, saved)
+    with pytest.raises(InvalidInput, match="in another form"):
+        check_guard(saved, vhagar.read_onnx(model))
+
+
+def test_from_certificates_by_the_command_line(
+    model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    proofs = [str(model.parent / f"linf(0.05)-{k}.cert") for k in range(3)]
+    out = tmp_path / "guard.onnx"
+    assert main(["guard", *proofs, "--model", str(model), "-o", str(out)]) == 0
+    assert "3 of 3 bounds have a certificate" in capsys.readouterr().out
+    folder = ["--certificates", str(model.parent)]
+    assert main(["guard", "--check", str(out), "--model", str(model), *folder]) == 0
+    assert "PROVED by 3 certificates" in capsys.readouterr().out
+    assert main(["guard", "--check", str(out), "--model", str(model)]) == 1
+    assert "REFUSED: class 0" in capsys.readouterr().err
+
+
+def test_a_certificate_is_checked_before_it_counts(model: Path, tmp_path: Path) -> None:
+    vhagar.write_onnx(small_network(8), tmp_path / "other.onnx")
+    proof = model.parent / "linf(0.05)-0.cert"
+    with pytest.raises(InvalidInput, match="proves nothing about"):
+        vhagar.guard(proof, network=tmp_path / "other.onnx")
+
+
+def test_from_saved_results(model: Path, tmp_path: Path, results: list[Result]) -> None:
+    files = [tmp_path / f"{k}.result" for k in range(3)]
+    for file, result in zip(files, results, strict=False):
+        result.save(file)
+    made = vhagar.guard(files)
+    assert made.protections == vhagar.guard(results[:3]).protections
+    assert all(bound.certificate is not None for bound in made.bounds)
+
+
+@pytest.mark.subprocess
+def test_from_a_store_with_certificates(model: Path, tmp_path: Path) -> None:
+    vhagar.write_onnx(small_network(8), tmp_path / "second.onnx")
+    store = vhagar.sweep(
+        networks=[model, tmp_path / "second.onnx"],
+        perturbations=["linf(0.05)", "linf(0.02)"],
+        targets="any",
+        timeout=20,
+        jobs=1,
+        store=tmp_path / "s.db",
+        certificates=tmp_path / "proofs",
+    )
+    with pytest.raises(InvalidInput, match="choose from: small, second"):
+        vhagar.guard(store)
+    made = vhagar.guard(store, network="small")
+    store.close()
+    assert {each.label for each in made.protections} == {"linf(0.05)", "linf(0.02)"}
+    assert all(missing == () for each in made.protections for missing in each.missing)
+    made.save(tmp_path / "guard.onnx")
+    found = check_guard(tmp_path / "guard.onnx", vhagar.read_onnx(model), [tmp_path / "proofs"])
+    assert (found.proved, found.problems) == (6, ())
+    assert vhagar.guard(tmp_path / "s.db", network=model).protections == made.protections
+
+
+@pytest.mark.subprocess
+@pytest.mark.slow
+def test_a_store_without_certificates_makes_a_guard_that_says_so(
+    model: Path, tmp_path: Path
+) -> None:
+    store = vhagar.sweep(
+        networks=[model], perturbations=["linf(0.05)"], timeout=20, jobs=1, store=tmp_path / "s.db"
+    )
+    made = vhagar.guard(store)
+    store.close()
+    assert "0 of 6 bounds have a certificate" in made.words
+    assert made.protections[0].missing == ((), (), ())
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], "give the store of a sweep"),
+        (["{model}"], "name the file to write"),
+        (["{model}", "-o", "{tmp}/g.onnx"], "neither a store, a saved result nor a certificate"),
+        (["{tmp}/none.db", "-o", "{tmp}/g.onnx"], "cannot read"),
+        (["{proof}", "-o", "{tmp}/g.onnx"], "name the model file"),
+        (["--check", "{model}"], "name the model that the guard is about"),
+    ],
+)
+def test_what_is_missing_is_said(
+    words: list[str],
+    message: str,
+    model: Path,
+    tmp_path: Path,
+    results: list[Result],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    proof = model.parent / "linf(0.05)-0.cert"
+    given = [word.format(model=model, tmp=tmp_path, proof=proof) for word in words]
+    assert main(["guard", *given]) == 2
+    assert message in capsys.readouterr().err
