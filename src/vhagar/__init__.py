@@ -11,8 +11,21 @@ What there is stands in `__init__.pyi`, and nowhere else.
 
 import sys
 
-# As type checkers understand it. Nothing else is imported here, not even `__future__`: until the
-# command line's own first line runs, Python answers Ctrl-C with a traceback.
+
+def _is_the_program() -> bool:
+    """Whether `vhagar` or `python -m vhagar` is being started, not some other program."""
+    script = getattr(sys.modules["__main__"], "__file__", None) or ""
+    return script.endswith("/vhagar") or (sys.argv[0] == "-m" and "vhagar" in sys.orig_argv)
+
+
+if _is_the_program():
+    # Nothing has begun: Ctrl-C ends the process without words until `cli.entry` has its handler.
+    import _signal  # type: ignore[import-not-found]
+
+    _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
+
+# As type checkers understand it. Nothing else is imported here, not even `__future__`: all of this
+# runs before the command line's own first line.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any

@@ -98,6 +98,50 @@ def test_an_interrupt_while_the_program_is_imported(number: signal.Signals) -> N
     assert (done.returncode, done.stderr) == (130, "vhagar: interrupted\n")
 
 
+_INTERRUPTING = """
+import builtins, os, signal
+opened = builtins.open
+def open(path, *rest, **more):
+    if str(path).endswith("vhagar/__init__.pyi"):
+        os.kill(os.getpid(), signal.SIGINT)
+    return opened(path, *rest, **more)
+builtins.open = open
+"""
+
+
+@pytest.mark.subprocess
+@pytest.mark.parametrize("start", [("-m", "vhagar"), ("vhagar",)])
+def test_an_interrupt_before_the_first_line_of_the_program(
+    start: tuple[str, ...], tmp_path: Path
+) -> None:
+    """The signal comes while the package itself is imported: nothing is said of it."""
+    (tmp_path / "sitecustomize.py").write_text(_INTERRUPTING)
+    # As pip writes it.
+    (tmp_path / "vhagar").write_text(
+        "import sys\nfrom vhagar.cli.entry import main\nsys.exit(main())\n"
+    )
+    package = Path(module.__file__).parents[2]
+    command = [str(tmp_path / word) if start == ("vhagar",) else word for word in start]
+    done = subprocess.run(
+        [sys.executable, *command, "--version"],
+        cwd=tmp_path.parent,
+        env={**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{package}"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, "", "")
+
+
+@pytest.mark.subprocess
+def test_other_programs_keep_their_ctrl_c() -> None:
+    program = "import vhagar, signal; print(signal.getsignal(signal.SIGINT).__name__)"
+    done = subprocess.run(
+        [sys.executable, "-c", program, "vhagar"], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "default_int_handler\n"
+
+
 def test_an_interrupted_run_ends_with_130_also_without_its_files(
     make_result: Callable[..., Result], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -11,9 +11,11 @@ reason why it may live.
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import random
 import sys
+from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -32,12 +34,26 @@ def main() -> int:
     if options.line is not None:
         every = [each for each in every if each.line in options.line]
     tests = options.tests or sorted({test for name in chosen for test in modules()[name]})
-    done = run(every, tests, options.processes, options.without_broken)
+    known = outcomes_in(options.lines)
+    left = [each for each in every if each.key not in known]
+    with (options.lines or Path(os.devnull)).open("a") as file:
+
+        def note(key: str, outcome: str) -> None:
+            print(json.dumps([key, outcome]), file=file, flush=True)
+
+        done = run(left, tests, options.processes, options.without_broken, note)
     if done.broken:
         print("these tests fail without any mutant:", *done.broken, sep="\n  ")
         if not options.without_broken:
             return 2
-    return report(every, done.outcomes)
+    return report(every, known | done.outcomes)
+
+
+def outcomes_in(path: Path | None) -> dict[str, str]:
+    """What an earlier run, perhaps a stopped one, has found."""
+    if path is None or not path.exists():
+        return {}
+    return dict(json.loads(line) for line in path.read_text().splitlines())
 
 
 def sample(every: list[Mutant], many: int, seed: int) -> list[Mutant]:
@@ -75,6 +91,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=0, help="which of them")
     parser.add_argument("--line", type=int, nargs="+", help="only those of these lines")
     parser.add_argument("--processes", type=int, default=1)
+    parser.add_argument("--lines", type=Path, help="keep each outcome here; go on where it stopped")
     parser.add_argument(
         "--without-broken", action="store_true", help="leave out tests that fail by themselves"
     )

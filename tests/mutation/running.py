@@ -44,8 +44,15 @@ _ADDRESS = Path("/proc/self/statm")
 class Runner:
     """A plugin that runs mutants in the place of pytest's own loop over the tests."""
 
-    def __init__(self, mutants: Sequence[Mutant], processes: int, without_broken: bool) -> None:
+    def __init__(
+        self,
+        mutants: Sequence[Mutant],
+        processes: int,
+        without_broken: bool,
+        note: Callable[[str, str], None],
+    ) -> None:
         self._mutants = mutants
+        self._note = note
         self._processes = processes
         self._without_broken = without_broken
         self._failed = False
@@ -102,7 +109,7 @@ class Runner:
                 mutant = waiting.pop()
                 chosen, seconds = self._reached.by(mutant)
                 if not chosen:
-                    self.outcomes[mutant.key] = UNREACHED
+                    self._tell(mutant, UNREACHED)
                     continue
                 folder = Path(tempfile.mkdtemp(prefix="mutant"))
                 limit = int(3 * seconds) + _LEAST_SECONDS
@@ -111,9 +118,13 @@ class Runner:
             child, status = os.wait()
             mutant, folder = running.pop(child)
             shutil.rmtree(folder, ignore_errors=True)
-            self.outcomes[mutant.key] = SURVIVED if status == 0 else CAUGHT
-            if status == 0:
-                print(f"survived: line {mutant.line}: {mutant.key}", file=sys.stderr, flush=True)
+            self._tell(mutant, SURVIVED if status == 0 else CAUGHT)
+
+    def _tell(self, mutant: Mutant, outcome: str) -> None:
+        self.outcomes[mutant.key] = outcome
+        self._note(mutant.key, outcome)
+        if outcome != CAUGHT:
+            print(f"{outcome}: line {mutant.line}: {mutant.key}", file=sys.stderr, flush=True)
 
     def _fork(self, mutant: Mutant, chosen: list[str], folder: Path, limit: int) -> int:
         child = os.fork()
@@ -259,9 +270,10 @@ def run(
     tests: Sequence[str],
     processes: int = 1,
     without_broken: bool = False,
+    note: Callable[[str, str], None] = lambda key, outcome: None,
 ) -> Runner:
-    """What comes of each mutant, by its key."""
-    runner = Runner(mutants, processes, without_broken)
+    """What comes of each mutant, by its key; `note` hears of each at once."""
+    runner = Runner(mutants, processes, without_broken, note)
     quiet = ["-q", "-n", "0", "--capture=sys", "-p", "no:cacheprovider", "--no-header"]
     with tempfile.TemporaryDirectory() as folder:
         pytest.main([*quiet, "-m", _SELECTION, f"--basetemp={folder}/base", *tests], [runner])
