@@ -39,7 +39,7 @@ def interrupted_search(
     folder: Path, text: str, monkeypatch: pytest.MonkeyPatch
 ) -> tuple[Path, Path]:
     """A certificate of a search that is nearly all about slopes, always the same."""
-    monkeypatch.setattr(SlopeSearch, "_share", lambda self: 1.0)
+    monkeypatch.setattr(SlopeSearch, "_share", lambda self, lower: 1.0)
     monkeypatch.setattr(search, "_QUANTUM_NODES", 4)
     tasks: list[int] = []
     work = NodeSolver.work

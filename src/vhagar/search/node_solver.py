@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from vhagar.errors import SolverFailure
 from vhagar.options import Options
 from vhagar.problem import Problem
+from vhagar.relaxation.proof import ProofKind
 from vhagar.runtime.deadline import OutOfTime
 from vhagar.search.bounders.base import AbstractBounder, Bound, Branched, Outcome
 from vhagar.search.incumbent import Incumbent
@@ -24,7 +25,7 @@ class Explored:
 
     `trouble` is what a solver said that failed; the nodes in question were closed as they were.
     `logged` is for the certificate, where one is asked for. `floors` say for each goal what no
-    bound by slopes can go below.
+    bound by slopes can go below. `spectral` if bounds became better by spectral norms.
     """
 
     open: list[Node]
@@ -33,6 +34,7 @@ class Explored:
     trouble: str | None = None
     logged: ProofEvents | None = None
     floors: dict[int | None, float] = field(default_factory=dict)
+    spectral: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,6 +57,7 @@ class NodeSolver:
         self._log = log
         self._closed = Closed()
         self._left: list[Node] = []
+        self._spectral = False
 
     def explore(
         self,
@@ -93,7 +96,7 @@ class NodeSolver:
 
         `on_bounded` hears of nodes with their new bounds before they are branched.
         """
-        self._closed, self._left = Closed(), []
+        self._closed, self._left, self._spectral = Closed(), [], False
         done, begun, trouble = 0, time.monotonic(), None
         while len(heap) and done < most_nodes:
             if done and (time.monotonic() - begun > seconds or should_stop()):
@@ -116,7 +119,8 @@ class NodeSolver:
                 for node in best:
                     self._close(node)
                 trouble = str(failure)
-        return Explored(self._left, self._closed, done, trouble, self._log.report())
+        logged = self._log.report()
+        return Explored(self._left, self._closed, done, trouble, logged, spectral=self._spectral)
 
     def _bounded(self, nodes: list[Node]) -> list[tuple[Node, Bound]]:
         """Nodes with their new bounds, without those that are closed by them."""
@@ -125,6 +129,8 @@ class NodeSolver:
         for given, bound in zip(nodes, bounds, strict=True):
             self._log.proved(given, bound)
             better = bound.upper < given.upper
+            if better and bound.proof is not None:
+                self._spectral |= bound.proof.kind is ProofKind.SPECTRAL
             node = replace(given, upper=bound.upper) if better else given
             if not self._close_if_settled(node):
                 bounded.append((node, bound))

@@ -366,7 +366,7 @@ class Search:
         self._run.count_nodes(explored.nodes)
         if explored.trouble is not None:
             self._run.note(f"a part of the search failed: {explored.trouble}")
-        self._announce()
+        self._announce(BoundKind.SPECTRAL if explored.spectral else BoundKind.TWIN)
 
     def _search_of(self, name: int) -> SearchKind:
         """The search whose nodes a worker has."""
@@ -379,12 +379,13 @@ class Search:
         if self._tree is not None:
             self._tree.add(explored.logged, kind)
 
-    def _announce(self) -> None:
+    def _announce(self, kind: BoundKind = BoundKind.TWIN) -> None:
+        """Offer what is known by now; `kind` is that of the bounds that have become better."""
         uppers = self._frontier.uppers(self._run.problem.goals)
         restore = self._run.reduced.restore
         for target, upper in uppers.items():
             known = min(restore.upper(upper), self._ceiling.upper)
-            self._run.interval.offer_upper(target, known, BoundKind.TWIN)
+            self._run.interval.offer_upper(target, known, kind)
         for target, upper in self._slopes.uppers().items():
             self._run.interval.offer_upper(target, restore.upper(upper), BoundKind.QUADRATIC)
 

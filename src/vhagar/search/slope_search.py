@@ -2,8 +2,9 @@
 
 Its trees bound the difference of the copies (`bounders/quadratic.py`), those of the other search
 see the inputs themselves. A target's bound is the smaller one of the two. Time goes to the search
-that is likely to end lower, by how fast both have fallen lately. An ascent tells how far down
-slopes alone can lead at all: once the other search is below that, this one has no use.
+that is likely to lower the bound by more, by how fast both have fallen lately. An ascent tells how
+far down slopes alone can lead at all: near that this search has little use, and once the other one
+is below it, none.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ from vhagar.search.worker import SlopeTask
 
 # Most nodes of a task.
 _MOST_HANDED_OUT = 8
-# Of all effort: while this search is likely to end lower, and while it does not. Signs keep a
-# part in any case, because witnesses come from their LPs.
+# Of all effort: while this search is likely to lower the bound by more, and while it is not. Signs
+# keep a part in any case, because witnesses come from their LPs.
 _LEADING_SHARE, _TRAILING_SHARE = 0.5, 0.05
 # Of all effort while too little is known: with the lower bound, and without it.
 _FIRST_SHARES = (0.6, 0.2)
@@ -30,6 +31,8 @@ _FIRST_SHARES = (0.6, 0.2)
 _FEW_TASKS = 4
 # A search with a bound larger by this factor that does not fall faster is given up.
 _FAR = 1.3
+# Slopes that can take off no more than this part of the gap do not lead.
+_LITTLE = 0.02
 # There is no use in bounds that can come below the known one by less than this part.
 _USE = 1e-3
 
@@ -87,7 +90,7 @@ class SlopeSearch:
     ) -> SlopeTask | None:
         """Nodes for a worker, if it is this search's turn; `idle` if there is nothing else."""
         self._give_up()
-        if not len(self.frontier) or not (idle or self._is_next()):
+        if not len(self.frontier) or not (idle or self._is_next(lower)):
             return None
         share = max(1, min(_MOST_HANDED_OUT, len(self.frontier) // workers))
         nodes = self.frontier.take(worker, share, workers)
@@ -99,22 +102,26 @@ class SlopeSearch:
             return node
         return replace(node, upper=min(node.upper, self._known(node.region.target)))
 
-    def _is_next(self) -> bool:
-        share = self._share()
+    def _is_next(self, lower: float) -> bool:
+        share = self._share(lower)
         signs = self._signs.total
         return signs > 0 and self._own.total * (1 - share) < signs * share
 
-    def _share(self) -> float:
-        """This search's share of all effort."""
+    def _share(self, lower: float) -> float:
+        """This search's share of all effort, with a lower bound on what is searched for."""
         own = max(self.uppers().values())
         signs = max(map(self._known, self._goals))
         if min(self._own.tasks, self._signs.tasks) < _FEW_TASKS:
             return _FIRST_SHARES[own >= signs]
         if own > _FAR * signs and self._own.rate <= self._signs.rate:
             return 0.0
+        floor = max(self._floors.values(), default=lower)
+        if own - floor <= _LITTLE * (own - lower):
+            return _TRAILING_SHARE
         ahead = (self._own.total + self._signs.total) / 2
-        likely = own - self._own.rate * ahead < signs - self._signs.rate * ahead
-        return _LEADING_SHARE if likely else _TRAILING_SHARE
+        by_slopes = max(own - self._own.rate * ahead, floor)
+        by_signs = max(signs - self._signs.rate * ahead, lower)
+        return _LEADING_SHARE if by_slopes < by_signs else _TRAILING_SHARE
 
     def spent(self, effort: float, by_slopes: bool) -> None:
         """A task of one of the two searches has taken so much effort."""

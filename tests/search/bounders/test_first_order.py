@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from vhagar import Network, Problem, Progress, Status, verify
 from vhagar.attack.concurrent import AttackSchedule
@@ -15,11 +17,16 @@ from vhagar.errors import InvalidInput
 from vhagar.network import Affine, Convolution, Relu, read_onnx, write_onnx
 from vhagar.options import Options
 from vhagar.relaxation.first_order.dual import Steps
+from vhagar.result import BoundKind, Run
 from vhagar.runtime import devices
 from vhagar.search import proof_log
 from vhagar.search import rounds as searching
 from vhagar.search.bounders import first_order, size
+from vhagar.search.bounders.first_order import FirstOrderBounder
 from vhagar.search.branch_and_bound import FirstOrder
+from vhagar.search.node import Node, Region
+from vhagar.search.node_solver import solver_with
+from vhagar.search.search import HERE, Search
 from vhagar_check import check
 from vhagar_check.container import scan
 
@@ -45,6 +52,24 @@ def network(rng: np.random.Generator) -> Network:
     two = Affine(rng.normal(size=(6, one.out_size)) / 12, np.zeros(6), one.out_shape, (6,))
     last = Affine(rng.normal(size=(3, 6)), np.zeros(3), (6,), (3,))
     return Network((one, Relu(one.out_shape), two, Relu((6,)), last), (1, 8, 8), "small")
+
+
+def test_bounds_by_spectral_norms_are_called_so() -> None:
+    problem = Problem(
+        network(np.random.default_rng(3)), perturbation="linf(0.05)", source=0, targets=1
+    )
+    bounder = FirstOrderBounder(problem, torch.device("cpu"))
+    solver = solver_with(bounder, problem, Options())
+    first = solver.explore([Node(Region(1, 0), 1e6, 0)], 1)
+    assert first.spectral
+    assert first.open[0].upper < 1e6
+    assert not solver.explore([replace(first.open[0], upper=0.0)], 1).spectral
+    run = Run(problem, Options())
+    search = Search(run, attack=False)
+    search._frontier.take(HERE, 1)
+    search._put_back(HERE, first)
+    assert run.interval.goal_upper(1) == pytest.approx(first.open[0].upper)
+    assert run.interval.kind(1) is BoundKind.SPECTRAL
 
 
 @pytest.mark.slow

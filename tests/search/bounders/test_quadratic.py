@@ -19,8 +19,8 @@ from vhagar.runtime.deadline import NEVER
 from vhagar.search.bounders.base import Outcome
 from vhagar.search.frontier import Frontier
 from vhagar.search.incumbent import Incumbent
-from vhagar.search.node import Node, Region
-from vhagar.search.node_solver import solver_with
+from vhagar.search.node import Closed, Node, Region
+from vhagar.search.node_solver import Explored, solver_with
 from vhagar.search.slope_search import Descent, SlopeSearch
 from vhagar.search.worker import SlopeTask, slope_bounder
 
@@ -166,6 +166,27 @@ def test_the_search_that_will_end_lower_gets_the_time() -> None:
     for goal in known:
         known[goal] /= 2
     assert turns(0.01) == 0
+
+
+def test_slopes_that_have_little_to_gain_leave_the_time_to_signs() -> None:
+    problem = Case(8).problem()
+    search = SlopeSearch(problem, True, lambda goal: 20.0)
+    search.frontier = Frontier([Node(Region(problem.targets[0], 0), 10.0, 0)])
+
+    def turns(floor: float) -> int:
+        """How often slopes are next in 40 tasks, where they can reach that and nothing falls."""
+        nothing = Explored([], Closed(), 0, floors={problem.targets[0]: floor})
+        search.put_back(1, nothing, keeps=False)
+        count = 0
+        for _ in range(40):
+            is_next = search.next_task(1, 1, 5.0) is not None
+            search.frontier.abandon(1)
+            search.spent(1.0, by_slopes=is_next)
+            count += is_next
+        return count
+
+    assert turns(7.0) >= 15
+    assert turns(9.95) <= 5
 
 
 def test_a_descent_is_that_of_the_last_half() -> None:
