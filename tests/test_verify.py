@@ -307,3 +307,16 @@ def test_the_same_problem_gives_the_same_result() -> None:
     options = {"engine": Mip(), "workers": 0}
     first, second = (verify(problem, timeout=20, **options) for _ in range(2))
     assert (first.lower, first.upper, first.status) == (second.lower, second.upper, second.status)
+
+
+def test_the_largest_confidence_stands_beside_every_answer() -> None:
+    problem = Case(12).problem()
+    result = verify(problem, timeout=20, workers=0)
+    known = result.max_confidence
+    assert known is not None
+    assert result.lower <= known.lower <= known.upper
+    assert result.percent is not None
+    own = verify(problem.without_perturbation(), timeout=20, workers=0)
+    assert known.lower <= own.upper
+    assert own.lower <= known.upper
+    assert own.max_confidence is None  # it is the answer itself

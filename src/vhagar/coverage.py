@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -18,11 +19,12 @@ from vhagar.attack.local_attack import LocalAttack
 from vhagar.attack.starts import CHUNK
 from vhagar.dataset import read_test_set
 from vhagar.errors import InvalidInput
-from vhagar.network.network import confidence
+from vhagar.network import Network
 from vhagar.options import Options
+from vhagar.perturbation import Domain
 from vhagar.problem import Problem
 from vhagar.relaxation import Bounds
-from vhagar.relaxation.rounding import confidence_error, forward_error
+from vhagar.relaxation.rounding import forward_error, sure_confidences
 from vhagar.result import (
     BoundKind,
     Coverage,
@@ -53,21 +55,61 @@ def coverage(result: Result, dataset: str | Path, *, timeout: float | None = Non
     problem = result.problem
     if problem.perturbation is None:
         raise InvalidInput("coverage needs a result about a perturbation")
-    inputs, labels = read_test_set(Path(dataset), problem.domain)
-    inputs = _as_float32(inputs, problem)
-    sure = lower_confidences(problem, inputs)
+    data = SeenData.read(Path(dataset), problem.network, problem.domain)
+    upper = math.inf if result.kind is BoundKind.MARABOU else result.upper
+    return covered(problem, upper, data, math.inf if timeout is None else begun + timeout)
+
+
+@dataclass(frozen=True, eq=False)
+class SeenData:
+    """The inputs of a data set, as a network sees them: one forward pass serves all questions."""
+
+    network: Network
+    domain: Domain
+    inputs: Array
+    labels: NDArray[np.int64] | None
+
+    @classmethod
+    def read(cls, path: Path, network: Network, domain: Domain) -> SeenData:
+        inputs, labels = read_test_set(path, domain)
+        return cls(network, domain, _as_float32(inputs, domain), labels)
+
+    @cached_property
+    def scores(self) -> Array:
+        """The scores `(count, classes)`, as float64 has them."""
+        parts = [
+            self.network.forward(self.inputs[start : start + CHUNK])
+            for start in range(0, len(self.inputs), CHUNK)
+        ]
+        return np.concatenate(parts) if parts else np.zeros((0, self.network.classes))
+
+    @cached_property
+    def error(self) -> Array:
+        """What any score can be off by, `(classes,)`."""
+        size, low, high = self.domain.size, self.domain.lower, self.domain.upper
+        return forward_error(self.network, Bounds(np.full(size, low), np.full(size, high)))
+
+    def sure(self, label: int) -> Array:
+        """A proven lower bound on every input's confidence in a class, `(count,)`."""
+        return sure_confidences(self.scores, self.error, label)
+
+
+def covered(problem: Problem, upper: float, data: SeenData, deadline: float) -> Coverage:
+    """What a proven upper bound says of a data set; the rest is attacked until the deadline."""
+    begun = time.monotonic()
+    sure = data.sure(problem.source)
     own = sure > 0
-    robust = own & (sure > result.upper) & (result.kind is not BoundKind.MARABOU)
+    robust = own & (sure > upper)
     rest = np.flatnonzero(own & ~robust)
-    deadline = math.inf if timeout is None else begun + timeout
     attackable = np.zeros_like(own)
     # The most confident first: it is for them that the bound had hopes.
-    attackable[_attacked(problem, inputs, rest[np.argsort(-sure[rest])], deadline)] = True
-    right = labels == problem.source
+    order = rest[np.argsort(-sure[rest])]
+    attackable[_attacked(problem, data.inputs, order, deadline)] = True
+    right = data.labels == problem.source
     return Coverage(
-        inputs=len(inputs),
+        inputs=len(data.inputs),
         classified=_counts(own, robust, attackable),
-        correct=None if labels is None else _counts(own & right, robust, attackable),
+        correct=None if data.labels is None else _counts(own & right, robust, attackable),
         largest=float(sure[own].max(initial=0.0)),
         seconds=time.monotonic() - begun,
     )
@@ -91,24 +133,13 @@ def with_coverage(result: Result, dataset: Path | None, seconds: float | None) -
 
 def lower_confidences(problem: Problem, inputs: Array) -> Array:
     """A proven lower bound on every input's confidence in the source class, `(count,)`."""
-    domain, network = problem.domain, problem.network
-    box = Bounds(np.full(domain.size, domain.lower), np.full(domain.size, domain.upper))
-    error = forward_error(network, box)
-    allowance = confidence_error(error, problem.source)
-    found = [
-        confidence(network.forward(inputs[start : start + CHUNK]), problem.source)
-        for start in range(0, len(inputs), CHUNK)
-    ]
-    plain = np.concatenate(found) if found else np.zeros(0)
-    # Two subtractions round: that of the scores and this one.
-    bounds: Array = np.nextafter(plain - allowance - 2.0**-51 * abs(plain), -np.inf)
-    return np.where(np.isfinite(bounds), bounds, -np.inf)
+    return SeenData(problem.network, problem.domain, inputs, None).sure(problem.source)
 
 
-def _as_float32(inputs: Array, problem: Problem) -> Array:
+def _as_float32(inputs: Array, domain: Domain) -> Array:
     """The same rounding as the witness check's, so that both speak of the same inputs."""
     rounded = inputs.astype(np.float32).astype(np.float64)
-    clipped: Array = np.clip(rounded, problem.domain.lower, problem.domain.upper)
+    clipped: Array = np.clip(rounded, domain.lower, domain.upper)
     return clipped
 
 

@@ -26,6 +26,7 @@ from vhagar.result.run import OnProgress
 from vhagar.runtime.deadline import Deadline, OutOfTime
 from vhagar.search import AbstractEngine
 from vhagar.search.branch_and_bound import Bab
+from vhagar.search.confidence_probe import largest_within_reach
 
 if TYPE_CHECKING:
     from torch.nn import Module
@@ -62,7 +63,7 @@ def verify(
     from the inputs in `dataset`, an .npz file or a folder of images; `Result.coverage` then says
     how many of them are proven robust. `max_confidence` (see the
     function of that name) lets `Result.percent` relate the bounds to what the network can reach at
-    all.
+    all; where it is not given, a quick interval takes its place.
 
     `certificate` names a file to write that proves the interval, however the run ends; the engines
     `Bab` and `FirstOrder` can. Upper bounds are then stated a little larger than they were
@@ -81,7 +82,22 @@ def verify(
     result = _watched(problem, engine or Bab(), options, search_time(options, timeout), on_progress)
     left = None if timeout is None else begun + timeout - time.monotonic()
     result = with_coverage(result, options.dataset, left)
-    return replace(result, max_confidence=max_confidence)
+    return with_largest(replace(result, max_confidence=max_confidence), seed)
+
+
+def with_largest(result: Result, seed: int = Options.seed) -> Result:
+    """The result with an interval around the largest confidence, found in no time.
+
+    Without it, nobody could tell whether a bound says anything. A better one is left as it is.
+    """
+    problem, known = result.problem, result.max_confidence
+    if known is not None or problem.perturbation is None:
+        return result
+    with np.errstate(over="ignore", invalid="ignore"):
+        found = largest_within_reach(problem, seed)
+    # A witness is an input, too.
+    found = replace(found, lower=min(max(found.lower, result.lower), found.upper))
+    return replace(result, max_confidence=found)
 
 
 def max_confidence(

@@ -249,3 +249,21 @@ def test_a_vacuous_bound_is_called_so(make_result: Make) -> None:
     ]
     fine = details(replace(make_result(7.0, Status.CLOSED), coverage=data))
     assert "note" not in dict(fine)
+
+
+def test_a_bound_that_nothing_exceeds_is_told_so(make_result: Make) -> None:
+    """At 33 of at most 33.2 an upper bound says nothing, whatever it cost."""
+    known = Interval(33.2, 63.0, BoundKind.INTERVAL)
+    for upper, is_said in ((33.0, True), (40.0, True), (32.0, False)):
+        rows = details(make_result(upper, Status.TIMEOUT, max_confidence=known))
+        notes = [text for label, text in rows if label == "note"]
+        assert bool(notes) == is_said
+        if notes:
+            assert "the bound says next to nothing" in notes[0]
+            assert "33.20" in notes[0]
+
+
+def test_without_any_confidence_known_nothing_is_called_empty(make_result: Make) -> None:
+    for known in (None, Interval(0.0, 9.0, BoundKind.INTERVAL)):
+        rows = details(make_result(5.0, Status.TIMEOUT, max_confidence=known))
+        assert all("next to nothing" not in text for _, text in rows)

@@ -7,7 +7,7 @@ import pytest
 
 from vhagar import Network, Problem
 from vhagar.network import Affine, Relu
-from vhagar.search.confidence_probe import confidence_within_reach
+from vhagar.search.confidence_probe import confidence_within_reach, largest_within_reach
 
 from ..oracle.cases import Case
 from ..oracle.exact import exact_optimum, overall
@@ -41,3 +41,21 @@ def test_it_climbs() -> None:
     scores = problem.network.forward(inputs)
     confidence = scores[:, 0] - np.delete(scores, 0, axis=1).max(axis=1)
     assert confidence_within_reach(problem, seed=1) > confidence.max()
+
+
+@pytest.mark.parametrize("branched", [False, True])
+@pytest.mark.parametrize("number", range(6))
+def test_both_ends_around_the_largest_confidence_are_proven(number: int, branched: bool) -> None:
+    problem = Case(number, branched).problem()
+    exact = overall(exact_optimum(problem.without_perturbation()))
+    found = largest_within_reach(problem, seed=0)
+    assert found.lower <= max(exact.high, 0)
+    assert exact.low <= found.upper
+    assert found.lower <= found.upper
+
+
+def test_a_class_that_nothing_is_put_into_has_no_confidence() -> None:
+    layers = (Affine(np.zeros((2, 2)), np.array([0.0, 1.0]), (2,), (2,)),)
+    problem = Problem(Network(layers, (2,)), perturbation="linf(0.1)", source=0)
+    found = largest_within_reach(problem, seed=0)
+    assert (found.lower, found.upper) == (0.0, 0.0)

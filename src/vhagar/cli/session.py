@@ -20,7 +20,7 @@ from vhagar.result.requirement import Judgement, Requirement
 from vhagar.result.serialize import check_writable, write_json
 from vhagar.result.words import details
 from vhagar.search import AbstractEngine
-from vhagar.verify import run_engine
+from vhagar.verify import run_engine, with_largest
 
 # With --percent, share of the timeout for the robustness question; the rest goes to the maximal
 # confidence.
@@ -81,6 +81,8 @@ def run_session(
     if covering:
         left = None if timeout is None else begun + timeout - time.monotonic()
         result = with_coverage(result, options.dataset, left)
+    if result.status is not Status.INTERRUPTED:  # whoever interrupts is not kept waiting
+        result = with_largest(result, options.seed)
     failures = _deliver(screen, result, outputs, requirements)
     if options.certificate is not None and result.certificate is None:
         failures = (f"there is no certificate {options.certificate}", *failures)

@@ -85,6 +85,11 @@ def _add_questions(group: Any) -> None:
     )
     add("--timeout", type=types.seconds, metavar="S", help="seconds for each problem")
     add("--total", type=types.seconds, metavar="S", help="seconds for all problems together")
+    add(
+        "--dataset",
+        metavar="FILE",
+        help="inputs (.npz or a folder of images); in the end, count those that are proven robust",
+    )
     add("--name", metavar="TEXT", help="name of the study (default: the file's name)")
 
 
@@ -131,7 +136,11 @@ def run(arguments: argparse.Namespace) -> int:
         settings=settings,
         watch=_open_watch(arguments.verbose),
     )
+    found = store.coverage()
+    names = {row["fingerprint"]: row["name"] for row in store.rows("networks")}
     store.close()
+    for line in () if found is None else found.lines(names):
+        print(line)
     print(f"write the report with: vhagar report {arguments.store} -o report.html")
     return 0
 
@@ -180,6 +189,7 @@ def _flags(arguments: argparse.Namespace) -> dict[str, Any]:
         **types.conventions(arguments),
         "timeout": arguments.timeout,
         "total": arguments.total,
+        "dataset": arguments.dataset,
         "name": arguments.name,
         "confidence": arguments.confidence or None,
         "clip": False if arguments.no_clip else None,

@@ -48,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--percent",
         action="store_true",
-        help="also compute the maximal confidence, and give the bounds as percentages of it",
+        help="also search for the maximal confidence, so that the percentages of it are narrower",
     )
     parser.add_argument(
         "--require",

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vhagar.network import AbstractLinear, Network
+from vhagar.network.network import confidence
 from vhagar.relaxation.interval import HALF_ULP, Bounds, layer_bounds
 
 Array = NDArray[np.float64]
@@ -62,6 +63,16 @@ def confidence_error(error: Array, label: int) -> float:
     The subtraction of the two scores rounds once more, which is up to the caller.
     """
     return float((error[label] + np.delete(error, label).max()) * (1 + 2.0**-50))
+
+
+def sure_confidences(scores: Array, error: Array, label: int) -> Array:
+    """Lower bounds on confidences in a class, from computed scores and their error."""
+    plain = confidence(scores, label)
+    # Two subtractions round: that of the scores and this one.
+    with np.errstate(invalid="ignore"):
+        least = plain - confidence_error(error, label) - 2.0**-51 * abs(plain)
+    bounds: Array = np.nextafter(least, -np.inf)
+    return np.where(np.isfinite(bounds), bounds, -np.inf)
 
 
 def _through(layer: AbstractLinear, error: Array, magnitude: Array, precision: Precision) -> Array:

@@ -14,12 +14,15 @@ from vhagar.result.values import (
     Coverage,
     CoverageCounts,
     Estimate,
+    Interval,
     Status,
 )
 from vhagar.result.witness import Witness
 
 # From here on exp(-upper) is too small to be told from 0.
 _CERTAIN = 30.0
+# Above 1 by so much: no input is known to be more confident than a bound by 1 %.
+_NEARLY = 1.01
 _PRINTED = Decimal("1.000000")
 
 
@@ -106,11 +109,12 @@ def details(result: AbstractResult) -> list[tuple[str, str]]:
             )
         )
     if problem.perturbation is not None:
+        rows += _vacuous_rows(result)
         rows += _probability_rows(result.upper)
     if result.coverage is not None:
         rows.append(("coverage", coverage_words(result.coverage, problem.source)))
         if result.coverage.largest <= result.upper:
-            rows.append(("note", _vacuous_words(result.coverage, result.upper)))
+            rows.append(("note", _uncovered_words(result.coverage, result.upper)))
     if result.witness is not None:
         rows.append(("witness", witness_words(result.witness, problem.source)))
     if problem.map_fingerprint is not None:
@@ -169,7 +173,26 @@ def _part(number: int, counts: CoverageCounts) -> str:
     return f"{number} ({share:g} %)"
 
 
-def _vacuous_words(coverage: Coverage, upper: float) -> str:
+def _vacuous_rows(result: AbstractResult) -> list[tuple[str, str]]:
+    """A bound that hardly any input can exceed says nothing, and is told so."""
+    largest, upper = result.max_confidence, result.upper
+    if not is_vacuous(upper, largest) or largest is None or not math.isfinite(upper):
+        return []
+    return [
+        (
+            "note",
+            f"the bound says next to nothing: no input is known to be more confident than "
+            f"{up(upper)} by 1 %; the largest confidence found is {down(largest.lower)}",
+        )
+    ]
+
+
+def is_vacuous(upper: float, largest: Interval | None) -> bool:
+    """Whether a bound is within 1 % of the largest confidence that is known, or above it."""
+    return largest is not None and 0 < largest.lower <= _NEARLY * upper
+
+
+def _uncovered_words(coverage: Coverage, upper: float) -> str:
     return (
         f"the bound says nothing about this data: no input has a confidence above {up(upper)}, "
         f"the largest is {down(coverage.largest)}"

@@ -11,6 +11,9 @@ from numpy.typing import NDArray
 
 from vhagar.network import AbstractLinear, Relu
 from vhagar.problem import Problem
+from vhagar.relaxation import Bounds, largest_confidence
+from vhagar.relaxation.rounding import forward_error, sure_confidences
+from vhagar.result import BoundKind, Interval
 
 Array = NDArray[np.float64]
 
@@ -25,16 +28,39 @@ def confidence_within_reach(problem: Problem, seed: int) -> float:
 
     It is computed as it comes: good for deciding what to do, not for a bound.
     """
+    return _uphill(problem, seed)[0]
+
+
+def largest_within_reach(problem: Problem, seed: int) -> Interval:
+    """An interval around the largest confidence in the source class, in milliseconds.
+
+    Below, an input that was found; above, interval arithmetic. Both ends are proven.
+    """
+    domain, network, label = problem.domain, problem.network, problem.source
+    box = Bounds(np.full(domain.size, domain.lower), np.full(domain.size, domain.upper))
+    _, x = _uphill(problem, seed)
+    error = forward_error(network, box)
+    (reached,) = sure_confidences(network.forward(x[None]), error, label)
+    largest = max(largest_confidence(network, box, label), 0.0)
+    return Interval(max(float(reached), 0.0), largest, BoundKind.INTERVAL)
+
+
+def _uphill(problem: Problem, seed: int) -> tuple[float, Array]:
+    """The largest confidence that was found, and an input that has it."""
     domain = problem.domain
     rng = np.random.default_rng(seed)
     x = rng.uniform(domain.lower, domain.upper, (_STARTS, domain.size))
-    best, step = -np.inf, 1.0
+    best, found, step = -np.inf, x[0], 1.0
     for _ in range(_STEPS):
         confidence, slope = _confidence(problem, x)
-        best = max(best, float(confidence.max()))
+        row = int(confidence.argmax())
+        if confidence[row] > best:
+            best, found = float(confidence[row]), x[row]
         corner = np.where(slope > 0, domain.upper, domain.lower)
-        x, step = x + step * (corner - x), step * _DECAY
-    return best
+        # Rounding must not lead out of the box.
+        x = np.clip(x + step * (corner - x), domain.lower, domain.upper)
+        step *= _DECAY
+    return best, found
 
 
 def _confidence(problem: Problem, x: Array) -> tuple[Array, Array]:

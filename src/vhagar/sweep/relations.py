@@ -7,6 +7,7 @@ other. Then witnesses go up, from the smaller to the larger, and upper bounds go
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import zip_longest
 
 from vhagar.perturbation import Domain
 from vhagar.perturbation.subsumption import subsumes
@@ -31,19 +32,20 @@ def ordered(questions: Sequence[Question], domains: dict[str, Domain]) -> list[Q
 
     Confidences bound everything from above. Among perturbations the witnesses of the smaller ones
     are worth more than the loose upper bounds of the larger ones. All questions under one
-    perturbation follow each other, so that they share its bounds.
+    perturbation follow each other, so that they share its bounds. Networks take turns: whenever the
+    time is up, the same is known of each.
     """
     groups: dict[tuple[str, str | None, bool], list[Question]] = {}
     for question in questions:
         key = (question.network, question.perturbation, question.clip)
         groups.setdefault(key, []).append(question)
-    found: list[Question] = []
+    turns: list[list[Question]] = []
     for network in dict.fromkeys(key[0] for key in groups):
         own = [members for key, members in groups.items() if key[0] == network]
         ranks = [_contained(members[0], own, domains[network]) for members in own]
-        for _, members in sorted(zip(ranks, own, strict=True), key=lambda pair: pair[0]):
-            found += members
-    return found
+        in_rank = sorted(zip(ranks, own, strict=True), key=lambda pair: pair[0])
+        turns.append([question for _, members in in_rank for question in members])
+    return [question for turn in zip_longest(*turns) for question in turn if question is not None]
 
 
 def _contained(question: Question, groups: list[list[Question]], domain: Domain) -> int:

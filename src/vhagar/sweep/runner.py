@@ -10,6 +10,7 @@ from pathlib import Path
 
 from vhagar.errors import InvalidInput
 from vhagar.perturbation import Domain
+from vhagar.sweep.cover import read_data, store_coverage
 from vhagar.sweep.executor import Executor, executor_for
 from vhagar.sweep.messages import Completed, Failed, Improved, Lost, Task
 from vhagar.sweep.question import Question
@@ -30,6 +31,9 @@ _LOOK_EVERY = 0.5
 # A worker ends by itself when its time is up. Beyond so many seconds, or this share of the timeout,
 # it counts as stuck.
 _PATIENCE_SECONDS, _PATIENCE_SHARE = 30.0, 0.5
+# Of the time of a sweep with a data set; the rest is for attacks on its inputs.
+_SEARCH_SHARE = 0.9
+_ATTACK_SHARE = 1 - _SEARCH_SHARE
 
 
 def open_study(
@@ -88,7 +92,15 @@ def run_sweep(
                 f"cannot write certificates to {settings.certificates}: {error.strerror}"
             ) from None
     store, study, models = open_study(study, path, resume)
-    _Sweep(store, study, models, settings, watch or Silent()).run()
+    if study.dataset is not None:  # one that does not fit is noticed before the search
+        read_data(Path(study.dataset), models, study.input_range)
+    watch = watch or Silent()
+    begun = time.monotonic()
+    _Sweep(store, study, models, settings, watch).run()
+    if study.dataset is not None:
+        watch.note(f"attacks on inputs of {Path(study.dataset).name} that are not proven robust")
+        seconds = _ATTACK_SHARE / _SEARCH_SHARE * (time.monotonic() - begun)
+        store.write_coverage(store_coverage(store, models, Path(study.dataset), seconds))
     return store
 
 
@@ -134,7 +146,8 @@ class _Sweep:
         settings = self._settings
         store.begin_run({"executor": settings.executor, "jobs": settings.job_count})
         if study.total is not None:
-            self._deadline = time.monotonic() + study.total
+            share = 1.0 if study.dataset is None else _SEARCH_SHARE
+            self._deadline = time.monotonic() + share * study.total
         executor = executor_for(settings)
         try:
             self._watch.begin(self._state(), study.timeout)

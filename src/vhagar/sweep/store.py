@@ -19,6 +19,7 @@ from typing import Any
 from vhagar.errors import InvalidInput
 from vhagar.sweep import bounds_store
 from vhagar.sweep.claims import is_gone, machine, owner_name
+from vhagar.sweep.class_coverage import StudyCoverage
 from vhagar.sweep.database import Database
 from vhagar.sweep.question import Question
 from vhagar.sweep.rows import target_of
@@ -252,6 +253,16 @@ class Store:
     def intervals(self) -> dict[Question, tuple[float, float | None]]:
         """The interval of every problem; the upper end is None where nothing is proven."""
         return {question: self.interval(number) for number, question in self.problems()}
+
+    def write_coverage(self, found: StudyCoverage) -> None:
+        """Write down what the bounds say of a data set, instead of what was known before."""
+        with self._db.transaction():
+            self._db.set_fact("coverage", json.dumps(found.plain()))
+
+    def coverage(self) -> StudyCoverage | None:
+        """What the bounds said of a data set when a sweep last ended; None without one."""
+        text = self._db.fact("coverage")
+        return None if text is None else StudyCoverage.from_plain(json.loads(text))
 
     def __repr__(self) -> str:
         return f"<Store {self.path}>"

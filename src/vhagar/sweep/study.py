@@ -73,7 +73,8 @@ class Study:
     `targets` is `"each"` for one problem per pair of classes, `"any"` for one problem per source
     that holds all its targets, or the classes themselves (one problem for each of them).
     `confidence` adds the question how confident the network can be in each source class at all.
-    `timeout` is for each problem and `total` for all of them together, in seconds. `layout`,
+    `timeout` is for each problem and `total` for all of them together, in seconds. `dataset` is a
+    file of inputs, of which a sweep tells in the end how many are proven robust. `layout`,
     `image_shape`, `mean` and `std` say how the networks take an image, and `output` and `threshold`
     how their output becomes scores, as for `read_onnx`.
     """
@@ -88,6 +89,7 @@ class Study:
     confidence: bool = False
     timeout: float | None = None
     total: float | None = None
+    dataset: str | None = None
     name: str = ""
     layout: str | None = None
     image_shape: tuple[int, ...] | None = None
@@ -121,6 +123,9 @@ class Study:
         given = dict(values)
         given["networks"] = tuple(_placed(path, folder) for path in _texts(given, "networks"))
         given["perturbations"] = _texts(given, "perturbations")
+        if given.get("dataset") is not None:
+            (name,) = _texts({"dataset": [given["dataset"]]}, "dataset")
+            given["dataset"] = _placed(name, folder)
         given["grids"] = tuple(_grid(entry) for entry in given.get("grids", ()))
         given["sources"] = _labels(given.get("sources", "all"), "sources", ("all",))
         given["targets"] = _labels(given.get("targets", "each"), "targets", ("each", "any"))

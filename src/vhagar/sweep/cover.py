@@ -1,0 +1,90 @@
+"""What the bounds in a store say of a data set."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+
+from vhagar.coverage import SeenData, covered
+from vhagar.perturbation import Domain
+from vhagar.result import BoundKind
+from vhagar.sweep.class_coverage import ClassCoverage, StudyCoverage
+from vhagar.sweep.question import Question
+from vhagar.sweep.rows import goal_of
+from vhagar.sweep.store import Store
+from vhagar.sweep.study import Model
+
+# One class of one network under one perturbation.
+_Key = tuple[str, str, bool, int]
+
+
+def read_data(path: Path, models: Sequence[Model], ends: tuple[float, float]) -> list[SeenData]:
+    """The data set for each model; an error where it does not fit one."""
+    return [
+        SeenData.read(path, model.network, Domain(model.network.input_shape, *ends))
+        for model in models
+    ]
+
+
+def store_coverage(
+    store: Store, models: Sequence[Model], dataset: Path, seconds: float = 0.0
+) -> StudyCoverage:
+    """Count, for each class under each perturbation, the inputs that are proven robust.
+
+    The others are attacked for so many seconds in all, in fair shares. Without any, nobody is, and
+    nothing is known of them.
+    """
+    uppers = known_uppers(store)
+    found: list[ClassCoverage] = []
+    deadline = time.monotonic() + seconds
+    by_network = {model.fingerprint: model.network for model in models}
+    seen: dict[tuple[str, tuple[float, float]], SeenData] = {}
+    for left, (question, goals) in zip(range(len(uppers), 0, -1), uppers.items(), strict=True):
+        network = by_network[question.network]
+        place = (question.network, question.input_range)
+        if place not in seen:
+            domain = Domain(network.input_shape, *question.input_range)
+            seen[place] = SeenData.read(dataset, network, domain)
+        problem = question.problem(network)
+        now = time.monotonic()
+        share = now + max(deadline - now, 0.0) / left
+        found.append(
+            ClassCoverage(
+                question.network,
+                str(question.perturbation),
+                question.clip,
+                question.source,
+                question.targets,
+                problem.all_others,
+                covered(problem, max(goals.values()), seen[place], share),
+            )
+        )
+    return StudyCoverage(dataset.name, tuple(found))
+
+
+def known_uppers(store: Store) -> dict[Question, dict[int, float]]:
+    """For each class under each perturbation, all its targets and their upper bounds.
+
+    The keys are questions about all targets that were asked; infinity is for what is not proven.
+    """
+    found: dict[_Key, dict[int, float]] = defaultdict(dict)
+    ranges: dict[_Key, tuple[float, float]] = {}
+    for number, question in store.problems():
+        if question.perturbation is None:
+            continue
+        key = (question.network, question.perturbation, question.clip, question.source)
+        ranges.setdefault(key, question.input_range)
+        for row in store.rows("goals", number):
+            target = goal_of(row["target"])
+            if target is not None and ranges[key] == question.input_range:
+                trusted = row["kind"] != BoundKind.MARABOU.name.lower()
+                upper = row["upper"] if trusted and row["upper"] is not None else math.inf
+                found[key][target] = min(found[key].get(target, math.inf), upper)
+    return {
+        Question(network, perturbation, source, tuple(sorted(goals)), clip, ranges[key]): goals
+        for key, goals in found.items()
+        for network, perturbation, clip, source in [key]
+    }
