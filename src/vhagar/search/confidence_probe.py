@@ -19,6 +19,8 @@ Array = NDArray[np.float64]
 
 # Random inputs, and gradient steps for each.
 _STARTS, _STEPS = 16, 20
+# For an interval that is shown beside an answer: hidden neurons, over all starts.
+_MOST_UNITS = 2**15
 # Ratio of each step to the one before; the first goes all the way to the best corner of the box.
 _DECAY = 0.7
 
@@ -38,18 +40,19 @@ def largest_within_reach(problem: Problem, seed: int) -> Interval:
     """
     domain, network, label = problem.domain, problem.network, problem.source
     box = Bounds(np.full(domain.size, domain.lower), np.full(domain.size, domain.upper))
-    _, x = _uphill(problem, seed)
+    starts = min(max(_MOST_UNITS // max(network.hidden_neurons, 1), 1), _STARTS)
+    _, x = _uphill(problem, seed, starts)
     error = forward_error(network, box)
     (reached,) = sure_confidences(network.forward(x[None]), error, label)
     largest = max(largest_confidence(network, box, label), 0.0)
     return Interval(max(float(reached), 0.0), largest, BoundKind.INTERVAL)
 
 
-def _uphill(problem: Problem, seed: int) -> tuple[float, Array]:
+def _uphill(problem: Problem, seed: int, starts: int = _STARTS) -> tuple[float, Array]:
     """The largest confidence that was found, and an input that has it."""
     domain = problem.domain
     rng = np.random.default_rng(seed)
-    x = rng.uniform(domain.lower, domain.upper, (_STARTS, domain.size))
+    x = rng.uniform(domain.lower, domain.upper, (starts, domain.size))
     best, found, step = -np.inf, x[0], 1.0
     for _ in range(_STEPS):
         confidence, slope = _confidence(problem, x)
