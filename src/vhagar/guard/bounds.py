@@ -19,7 +19,7 @@ from vhagar_check import Rejected, check
 from vhagar_check.container import parse_json, scan, unpack
 
 # What a proof stands behind; others are the word of a solver or of another verifier.
-PROVEN = (BoundKind.INTERVAL, BoundKind.TWIN, BoundKind.QUADRATIC)
+PROVEN = (BoundKind.INTERVAL, BoundKind.TWIN, BoundKind.SPECTRAL, BoundKind.QUADRATIC)
 
 
 @dataclass(frozen=True)
