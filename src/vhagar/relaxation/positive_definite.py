@@ -16,8 +16,6 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from scipy.linalg import cholesky_banded
-from scipy.sparse.csgraph import reverse_cuthill_mckee
 
 Array = NDArray[np.float64]
 
@@ -59,6 +57,8 @@ def is_sparse_positive_definite(matrix: sparse.csr_array, radius: float = 0.0) -
 
     `radius` bounds the spectral norm of the deviation.
     """
+    from scipy.sparse.csgraph import reverse_cuthill_mckee
+
     whole = sparse.csr_array(matrix, dtype=np.float64)
     size = whole.shape[0]
     order = reverse_cuthill_mckee(whole, symmetric_mode=True)
@@ -141,6 +141,8 @@ def _factorises(matrix: Array) -> bool:
 
 def _band_factorises(band: Array) -> bool:
     """As `_factorises`, for the lower diagonals `(width, size)` of a band."""
+    from scipy.linalg import cholesky_banded  # takes long to import
+
     try:
         factor = cholesky_banded(band, lower=True, check_finite=False)
     except np.linalg.LinAlgError:

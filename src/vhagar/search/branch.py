@@ -20,7 +20,7 @@ from vhagar.search.pseudocosts import Candidate, Child, Chosen, Pseudocosts, cho
 from vhagar.search.region_cache import RecentlyUsed, RegionState
 from vhagar.solver.basis import Basis
 
-# Most simplex iterations of one strong-branching LP.
+# Most simplex iterations of one strong-branching LP; a small one that is stuck stops before.
 _TRIAL_ITERATIONS = 2000
 # Work of all strong branching (simplex iterations times entries of the model): a second, plus a
 # share of the nodes' own. Measured: conv1 `brightness([0,0.25])`, 20 s, [7.56, 10.38] with a
@@ -95,7 +95,7 @@ class Brancher:
                 replace(child, predicted_gain=0.0, challenge=challenge) for child in decided
             )
             return Branched(Outcome.CHILDREN, children)
-        chosen = self._choose(state, node, candidates, incumbent.cutoff, basis)
+        chosen = self._choose(state, node, candidates, incumbent, basis)
         solved = chosen.children
         if solved is None:
             decided = self.decided(node, chosen.candidate, self.keep(basis, context))
@@ -132,17 +132,19 @@ class Brancher:
         state: RegionState,
         node: Node,
         candidates: list[Candidate],
-        cutoff: float,
+        incumbent: Incumbent,
         basis: Any,
     ) -> Chosen:
         context = state.context
+        lower, cutoff = incumbent.lower, incumbent.cutoff
+        limit = min(_TRIAL_ITERATIONS, context.simplex.steps_from_basis)
 
         def trial(candidate: Candidate) -> tuple[Child, Child] | None:
             if not self._trials or self._trial_work > _TRIALS_AT_FIRST + _TRIALS_LATER * self._work:
                 return None
             found = []
             for child in self.decided(node, candidate):
-                tried = context.evaluate(child.decisions, node.upper, _TRIAL_ITERATIONS, basis)
+                tried = context.evaluate(child.decisions, node.upper, limit, basis, lower)
                 self._trial_work += tried.answer.iterations * context.entries
                 found.append(Child(tried.upper, context.simplex.basis(), tried.proof))
             return found[0], found[1]

@@ -9,7 +9,12 @@ from typing import Any
 from vhagar.engine import AbstractEngine
 from vhagar.errors import InvalidInput
 from vhagar.search.branch_and_bound import Bab, FirstOrder
-from vhagar.search.mip.engine import Mip
+
+
+def _mip(**own: Any) -> AbstractEngine:
+    from vhagar.search.mip.engine import Mip  # takes a while to import
+
+    return Mip(**own)
 
 
 def _attack(**own: Any) -> AbstractEngine:
@@ -23,7 +28,7 @@ def _paper_attack(**own: Any) -> AbstractEngine:
 
 
 # A new engine is one more line.
-ENGINES: dict[str, Callable[..., AbstractEngine]] = {"bab": Bab, "mip": Mip}
+ENGINES: dict[str, Callable[..., AbstractEngine]] = {"bab": Bab, "mip": _mip}
 # These never branch: they bound, but cannot close. The default engine turns to them by itself.
 BOUNDING: dict[str, Callable[..., AbstractEngine]] = {"first-order": FirstOrder}
 # These raise the lower bound only.

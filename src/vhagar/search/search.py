@@ -50,6 +50,8 @@ _QUANTUM_NODES = 10
 # many seconds, and the attack, which needs a second of a core to import torch, after so many; until
 # all workers are ready, this process listens to them every so many seconds.
 _SMALL, _ALONE, _WITHOUT_ATTACK, _LISTENING = 60_000, 1.5, 4.0, 0.1
+# There, signs have a head start of so many seconds over slopes.
+_HEAD_START = 0.5
 # The number by which this process goes beside workers.
 HERE = -1
 # Most nodes of a task.
@@ -116,8 +118,9 @@ class Search:
         self._roots = len(self._frontier)
         largest = max(map(run.interval.computed_upper, problem.goals))
         self._ceiling = _Ceiling(run.original, largest)
+        later = _HEAD_START if _is_small(problem) else 0.0
         by_slopes = slopes and not is_large(problem)
-        self._slopes = SlopeSearch(problem, by_slopes, self._known_upper)
+        self._slopes = SlopeSearch(problem, by_slopes, self._known_upper, later)
         # When workers were given their tasks. Where results must repeat, every task counts as one.
         self._begun: dict[int, float] = {}
         self._timed = False

@@ -19,6 +19,9 @@ Array = NDArray[np.float64]
 _NO_ROWS = np.zeros(0, dtype=np.int64)
 # Iterations of one solve, for each row and column: many times what the simplex method takes.
 _ITERATIONS_EACH = 10
+# A solve from a basis that takes more iterations than so many for each row is stuck in degenerate
+# steps: then costs are perturbed. Measured: PERFORMANCE.md, "perturbed costs, late".
+_STUCK = 4
 # Iterations of the interior point method, which usually takes 20 to 40, and seconds: occasionally
 # it takes a hundred times as long as usual.
 _INTERIOR_ITERATIONS, _PATIENCE = 100, 3.0
@@ -31,6 +34,7 @@ class LpStatus(Enum):
 
     OPTIMAL = "optimal"
     INFEASIBLE = "infeasible"
+    ENOUGH = "stopped where the objective was known to be small enough"
     LIMIT = "stopped at a limit of iterations or time"
     DOUBTFUL = "in numerical trouble"
 
@@ -201,22 +205,23 @@ class Simplex:
             high = float(self._scaled.row_upper[row])
             self._require(self._highs.changeRowBounds(place, low, high), "changeRowBounds")
 
-    def solve(self, iteration_limit: int | None = None, need_primal: bool = True) -> LpAnswer:
-        """Run the solver from its current basis."""
+    def solve(
+        self,
+        iteration_limit: int | None = None,
+        need_primal: bool = True,
+        enough: float = -np.inf,
+    ) -> LpAnswer:
+        """Run the solver from its current basis; it may stop once the maximum is below `enough`."""
         limit = min(self._most_iterations if iteration_limit is None else iteration_limit, _MOST)
-        self._highs.setOptionValue("simplex_iteration_limit", limit)
+        self._highs.setOptionValue("objective_bound", -enough / self._unit)
         # Cost perturbation helps without a basis. From a good basis it costs more than it gains: it
         # must be undone afterwards, and spoils the duals of an unfinished solve.
-        self._highs.setOptionValue(_PERTURBATION, 1.0 if self._from_nothing else 0.0)
+        first = limit if self._from_nothing else min(limit, self.steps_from_basis)
+        status, iterations = self._run(first, perturbed=self._from_nothing)
         self._from_nothing = False
-        left = min(self._deadline.left, _PATIENCE if self.by_interior_point else np.inf)
-        if left < np.inf:  # the solver's clock is cumulative
-            self._highs.setOptionValue("time_limit", self._highs.getRunTime() + left)
-        self._highs.run()
-        status = _STATUSES.get(self._highs.getModelStatus().name, LpStatus.DOUBTFUL)
-        info = self._highs.getInfo()
-        iterations = max(int(info.simplex_iteration_count), 0)
-        iterations += _WORK_OF_INTERIOR * max(int(info.ipm_iteration_count), 0)
+        if status is LpStatus.LIMIT and first < limit and iterations >= first:
+            status, more = self._run(limit - first, perturbed=True)
+            iterations += more
         if status is LpStatus.INFEASIBLE:
             return LpAnswer(status, self._ray(), None, -np.inf, iterations)
         solution = self._highs.getSolution()
@@ -225,8 +230,26 @@ class Simplex:
             duals = -self._of_all_rows(solution.row_dual) * self._unit
         if need_primal and solution.value_valid:
             primal = np.array(solution.col_value) * self._scaled.column_scale
-        objective = -info.objective_function_value * self._unit
+        objective = -self._highs.getInfo().objective_function_value * self._unit
         return LpAnswer(status, duals, primal, objective, iterations)
+
+    @property
+    def steps_from_basis(self) -> int:
+        """Iterations after which a solve from a basis is stuck."""
+        return _MOST if self.by_interior_point else _STUCK * (len(self._rows) + 1)
+
+    def _run(self, limit: int, perturbed: bool) -> tuple[LpStatus, int]:
+        """Run the solver; its status, and how many iterations it took."""
+        self._highs.setOptionValue("simplex_iteration_limit", limit)
+        self._highs.setOptionValue(_PERTURBATION, 1.0 if perturbed else 0.0)
+        left = min(self._deadline.left, _PATIENCE if self.by_interior_point else np.inf)
+        if left < np.inf:  # the solver's clock is cumulative
+            self._highs.setOptionValue("time_limit", self._highs.getRunTime() + left)
+        self._highs.run()
+        status = _STATUSES.get(self._highs.getModelStatus().name, LpStatus.DOUBTFUL)
+        info = self._highs.getInfo()
+        iterations = max(int(info.simplex_iteration_count), 0)
+        return status, iterations + _WORK_OF_INTERIOR * max(int(info.ipm_iteration_count), 0)
 
     def _ray(self) -> Array | None:
         answer = self._highs.getDualRay()
@@ -275,6 +298,7 @@ _MOST = 2**31 - 1  # of HiGHS's integers
 _STATUSES = {
     "kOptimal": LpStatus.OPTIMAL,
     "kInfeasible": LpStatus.INFEASIBLE,
+    "kObjectiveBound": LpStatus.ENOUGH,
     "kIterationLimit": LpStatus.LIMIT,
     "kTimeLimit": LpStatus.LIMIT,
 }

@@ -33,6 +33,8 @@ _NONE = np.zeros(0, dtype=np.int64)
 _MANY_ROWS = 2500
 # Omitted rows are restored if they would lower the bound by this share, in so many rounds at most.
 _WORTH_THE_ROWS, _MOST_ROUNDS = 0.01, 8
+# An LP stops by this part below what is enough: the formula's bound is a little larger than its.
+_SURELY = 1e-6
 # The layer of decisions about pixels.
 PIXELS = -1
 
@@ -170,8 +172,12 @@ class RegionModel:
         known: float,
         iteration_limit: int | None = None,
         basis: Any = None,
+        enough: float = 0.0,
     ) -> Evaluation:
-        """Bound a node. `known` is a bound that is valid already."""
+        """Bound a node. `known` is a bound that is valid already.
+
+        The LP may stop as soon as the bound is below `enough`, if that is a confidence at all.
+        """
         allowed = self.allowed(decisions)
         if allowed is None:
             nothing = LpAnswer(LpStatus.INFEASIBLE, None, None, -np.inf, 0)
@@ -180,8 +186,10 @@ class RegionModel:
             self._add_rows(self.simplex, decisions)
             self.simplex.switch_off(self.switched_off(decisions))
             self.simplex.restore(basis)
-            evaluation = self._judge(self.simplex.solve(iteration_limit), allowed, known)
-            if iteration_limit is not None:
+            stop = (1 - _SURELY) * enough if enough > 0 else -np.inf
+            answer = self.simplex.solve(iteration_limit, enough=stop)
+            evaluation = self._judge(answer, allowed, known)
+            if iteration_limit is not None or evaluation.upper <= enough:
                 return evaluation
             if evaluation.doubtful:
                 self.simplex.forget()

@@ -19,7 +19,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import blas, lapack
 
 from vhagar.relaxation.quadratic.differences import Differences
 
@@ -65,6 +64,8 @@ def evaluate(
 def _evaluated(
     known: Differences, slopes: Array, box: Array, probes: Array | None
 ) -> Evaluation | None:
+    from scipy.linalg import lapack  # takes long to import
+
     on_inputs, on_pairs = known.on_inputs, known.on_pairs
     shift = known.lead_on_inputs / (2 * box)
     at = known.middle + shift
@@ -99,6 +100,8 @@ def _factor(on_inputs: Array, on_pairs: Array, slopes: Array, box: Array) -> Arr
     """The Cholesky factor of M with the inputs eliminated; only its lower triangle counts."""
     if not len(slopes):
         return np.zeros((0, 0))
+    from scipy.linalg import blas, lapack
+
     half = slopes / 2
     scaled = on_inputs * half[:, None] / np.sqrt(box)
     # The transpose is in Fortran's order, as BLAS takes it without a copy.

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from scipy.sparse.linalg import ArpackError, eigsh
 
 from vhagar.relaxation.positive_definite import is_positive_definite, is_sparse_positive_definite
 from vhagar.relaxation.spectral.expansion import HALF_ULP, Block, Matrix
@@ -91,6 +90,8 @@ def _proposed(gram: Matrix) -> float:
     if order <= _SMALL:
         whole = gram.toarray() if sparse.issparse(gram) else gram
         return float(np.linalg.eigvalsh(whole)[-1])
+    from scipy.sparse.linalg import ArpackError, eigsh  # takes long to import
+
     start = np.ones(order)
     try:
         return float(eigsh(gram, k=1, tol=1e-6, v0=start, return_eigenvectors=False)[0])

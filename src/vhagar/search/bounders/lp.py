@@ -72,7 +72,9 @@ class LpBounder(AbstractBounder):
             if incumbent.settles(upper):
                 return LpBound(upper, quick)
         basis = self._brancher.basis_of(node, context)
-        evaluation = context.evaluate(node.decisions, node.upper, basis=basis)
+        evaluation = context.evaluate(
+            node.decisions, node.upper, basis=basis, enough=incumbent.lower
+        )
         work = float(evaluation.answer.iterations * context.entries)
         self._brancher.count(work)
         self._heuristic.count(work)
