@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from vhagar.runtime.deadline import NEVER, Deadline, OutOfTime
+from vhagar.runtime.deadline import NEVER, Deadline, OutOfTime, WorkLimit
 
 
 def test_without_a_limit_there_is_always_time() -> None:
@@ -49,3 +49,16 @@ def test_it_travels_by_the_wall_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     deadline, never = pickle.loads(sent)
     assert deadline.left == pytest.approx(100.0, abs=5.0)
     assert never == NEVER
+
+
+def test_a_limit_of_work_waits_for_work_but_not_forever(monkeypatch: pytest.MonkeyPatch) -> None:
+    work, now = time.process_time(), time.monotonic()
+    monkeypatch.setattr(time, "process_time", lambda: work)
+    limit = WorkLimit(2.0, 4.0)
+    monkeypatch.setattr(time, "monotonic", lambda: now + 7.0)
+    assert not limit.passed  # the machine does other things
+    monkeypatch.setattr(time, "monotonic", lambda: now + 9.0)
+    assert limit.passed
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    monkeypatch.setattr(time, "process_time", lambda: work + 2.1)
+    assert limit.passed

@@ -58,6 +58,18 @@ class Deadline:
         return _at_wall_clock, (self.at - time.monotonic() + time.time(),)
 
 
+class WorkLimit:
+    """So many seconds of this process's work; or, whatever it does, so many times as long."""
+
+    def __init__(self, seconds: float, times: float) -> None:
+        self._work = time.process_time() + seconds
+        self._latest = Deadline.after(times * seconds)
+
+    @property
+    def passed(self) -> bool:
+        return time.process_time() > self._work or self._latest.passed
+
+
 NEVER = Deadline()
 
 

@@ -18,7 +18,7 @@ from vhagar.attack.options import AttackOptions
 from vhagar.dataset import named_dataset
 from vhagar.problem import Problem
 from vhagar.result import BoundKind, Run
-from vhagar.runtime.deadline import Deadline
+from vhagar.runtime.deadline import Deadline, WorkLimit
 from vhagar.runtime.pool import HEARTBEAT, Finished
 from vhagar.runtime.processes import ProcessPool
 from vhagar.runtime.threads import in_background
@@ -46,10 +46,12 @@ from vhagar.search.worker import (
 
 # Nodes per report, where results must be reproducible.
 _QUANTUM_NODES = 10
-# Small problems (hidden neurons times pixels) begin in this process. Workers are started after so
-# many seconds, and the attack, which needs a second of a core to import torch, after so many; until
-# all workers are ready, this process listens to them every so many seconds.
-_SMALL, _ALONE, _WITHOUT_ATTACK, _LISTENING = 60_000, 1.5, 4.0, 0.1
+# Small problems (hidden neurons times pixels) begin in this process. Workers, each of which takes
+# most of a second to start, come after so many seconds of work, or, on a machine that is busy with
+# other things, after so many times as long; the attack, which needs a second of a core to import
+# torch, after so many seconds. Until all workers are ready, this process listens to them every so
+# many seconds.
+_SMALL, _ALONE, _BUSY, _WITHOUT_ATTACK, _LISTENING = 60_000, 2.0, 4, 5.0, 0.1
 # There, signs have a head start of so many seconds over slopes.
 _HEAD_START = 0.5
 # The number by which this process goes beside workers.
@@ -224,7 +226,7 @@ class Search:
             self._attack = self._concurrent_attack(deadline)
             workers = SearchPool(run, self._pool, count, deadline)
             here = self._worker_here(deadline) if _is_small(run.problem) else None
-            alone = Deadline.after(_ALONE if here is not None else 0.0)
+            alone = WorkLimit(_ALONE if here is not None else 0.0, _BUSY)
             if batches:
                 self._gpu = GpuBeside(run, count, self._pool, required)
             while not run.interval.closed:
