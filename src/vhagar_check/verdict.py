@@ -18,7 +18,7 @@ import numpy as np
 
 from vhagar_check.container import scan
 from vhagar_check.errors import Rejected
-from vhagar_check.evaluation import evaluate, proof_groups
+from vhagar_check.evaluation import Task, evaluate, proof_groups
 from vhagar_check.layers import Floats
 from vhagar_check.maps import Recorded
 from vhagar_check.rational import exact_work
@@ -94,19 +94,15 @@ def _check(certificate: Path, model: Path, workers: int) -> Verdict:
     groups = proof_groups([block for block in blocks if block.tag != "MAPS"])
     lowers, ties = check_witnesses(statement)
     values, count = evaluate(statement, groups, workers)
-    if statement.image is not None:
-        return _about_image(statement, values, count, lowers, ties)
-    ceiling = statement.ceiling()
-    uppers = statement.upper_bounds(values, ceiling)
-    work = exact_work(statement.form.network, len(groups), count)
-    if _missed_by_rounding(uppers, statement.claims, ceiling) and work <= _MOST_EXACT_PRODUCTS:
-        exact, _ = evaluate(statement, groups, workers, exact=True)
-        ceiling = min(ceiling, statement.ceiling(exact=True))
-        uppers = statement.upper_bounds(np.fmin(values, exact), ceiling)
-    _require_claims(statement, uppers)
     lower, upper = max(lowers.values()), max(statement.claims.values())
-    if (statement.claimed["lower"], statement.claimed["upper"]) != (lower, upper):
-        raise Rejected("the overall claim is not the largest of the targets' claims")
+    if statement.image is None:
+        _require_claims(statement, _upper_bounds(statement, values, groups, count, workers))
+        if (statement.claimed["lower"], statement.claimed["upper"]) != (lower, upper):
+            raise Rejected("the overall claim is not the largest of the targets' claims")
+    else:
+        _require_claims(statement, statement.upper_bounds(values, math.inf))
+        if not image_confidence(statement) > 0:
+            raise Rejected(f"the image is not classified {statement.source}")
     return Verdict(
         perturbation=statement.perturbation,
         clip=statement.clip,
@@ -124,40 +120,26 @@ def _check(certificate: Path, model: Path, workers: int) -> Verdict:
         convention=statement.convention,
         input_shape=statement.domain.shape,
         scores=statement.scores,
+        image=None if statement.image is None else _sha256(statement.image),
     )
 
 
-def _about_image(
-    statement: Statement,
-    values: Floats,
-    count: int,
-    lowers: dict[int | None, float],
-    ties: set[int | None],
-) -> Verdict:
-    """The verdict on a certificate about one image."""
-    assert statement.image is not None
-    _require_claims(statement, statement.upper_bounds(values, math.inf))
-    if not image_confidence(statement) > 0:
-        raise Rejected(f"the image is not classified {statement.source}")
-    return Verdict(
-        perturbation=statement.perturbation,
-        clip=statement.clip,
-        source=statement.source,
-        input_range=(statement.domain.low, statement.domain.high),
-        model=statement.model_hash,
-        lower=max(lowers.values()),
-        upper=max(statement.claims.values()),
-        uppers=dict(statement.claims),
-        lowers=lowers,
-        ties=ties,
-        proofs=count,
-        nodes=statement.tree.count,
-        recorded=statement.recorded,
-        convention=statement.convention,
-        input_shape=statement.domain.shape,
-        scores=statement.scores,
-        image=hashlib.sha256(statement.image.astype("<f8").tobytes()).hexdigest(),
-    )
+def _upper_bounds(
+    statement: Statement, values: Floats, groups: list[Task], count: int, workers: int
+) -> dict[int | None, float]:
+    """What the proofs prove of each target; in rationals where only rounding is in the way."""
+    ceiling = statement.ceiling()
+    uppers = statement.upper_bounds(values, ceiling)
+    work = exact_work(statement.form.network, len(groups), count)
+    if not _missed_by_rounding(uppers, statement.claims, ceiling) or work > _MOST_EXACT_PRODUCTS:
+        return uppers
+    exact, _ = evaluate(statement, groups, workers, exact=True)
+    ceiling = min(ceiling, statement.ceiling(exact=True))
+    return statement.upper_bounds(np.fmin(values, exact), ceiling)
+
+
+def _sha256(image: Floats) -> str:
+    return hashlib.sha256(image.astype("<f8").tobytes()).hexdigest()
 
 
 def _require_claims(statement: Statement, uppers: dict[int | None, float]) -> None:
