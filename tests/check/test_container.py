@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import struct
+import tracemalloc
 import zlib
 from pathlib import Path
 from typing import Any
@@ -135,6 +136,17 @@ def test_blocks_that_do_not_unpack_are_refused(name: str, tmp_path: Path) -> Non
         _scan(tmp_path, sealed(START + content))
 
 
+def test_no_more_is_unpacked_than_is_stated(tmp_path: Path) -> None:
+    """Not even where nothing is stated: zlib takes a limit of 0 for none."""
+    content = sealed(START + block(b"HEAD", bytes(2**25), 0))
+    tracemalloc.start()
+    with pytest.raises(Rejected, match="length it states"):
+        _scan(tmp_path, content)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 2**22
+
+
 def test_json_is_read_in_one_way() -> None:
     assert parse_json(b'{"a": [1, 2.5, null, {"b": true}]}') == {"a": [1, 2.5, None, {"b": True}]}
     for text in (b'{"a": 1, "a": 1}', b'[{"a": {"b": 1, "b": 2}}]', b"NaN", b"[Infinity]", b"{",
@@ -158,6 +170,7 @@ def test_json_followed_by_numbers() -> None:
 @pytest.mark.parametrize("given", [{"a": 1, "b": 2, "c": 3}, {"c": 3}, [], "ab", None])
 def test_unknown_keys_are_refused(given: Any) -> None:
     require_keys({"a": 1}, frozenset("ab"), "thing")
+    require_keys({"a": 1, "b": 2}, frozenset("ab"), "thing")
     require_keys({}, frozenset("ab"), "thing")
     with pytest.raises(Rejected, match="keys that are not understood"):
         require_keys(given, frozenset("ab"), "thing")

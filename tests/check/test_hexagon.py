@@ -212,3 +212,85 @@ def test_quick_multipliers_choose_the_cheapest_rule(ratio: float) -> None:
     same = offsets[0] <= offsets.min(axis=0)
     assert (p[0] == rules[0][0][0])[same].all()
     assert (q[0] == rules[0][1][0])[same].all()
+
+
+def test_a_linear_unit_leaves_its_neighbours_as_they_are() -> None:
+    rows = [
+        (1, 2, 1, 2, -1, 1),
+        (-2, -1, -2, -1, -1, 1),
+        (-1, 1, -1, 1, -1, 1),
+        (-1, 1, -1, 1, 0, 0),
+    ]
+    h = _hexagons(*rows, linear=np.array([False, False, False, True]))
+    assert h.on.tolist() == [True, False, False, True]
+    assert h.off.tolist() == [False, True, False, False]
+
+
+def test_what_both_know_in_either_order() -> None:
+    first, second = _hexagons((-1, 2, -3, 4, -5, 6)), _hexagons((-2, 3, -2, 3, -6, 5))
+    for h in (first.meet(second), second.meet(first)):
+        assert [getattr(h, name)[0] for name in SIDES] == [-1, 2, -2, 3, -5, 5]
+
+
+def test_copies_that_may_rise_do_not_agree() -> None:
+    h = _hexagons((-1, 2, -3, 1.5, 0, 0.5)).tightened()
+    assert [getattr(h, name)[0] for name in SIDES] == pytest.approx([-1, 1.5, -1, 1.5, 0, 0.5])
+    assert h.gap_high[0] >= 0.5
+
+
+@pytest.mark.parametrize(("ratio", "times"), [(1.0, 1.0), (4.0, 4.0), (0.25, 4.0)])
+def test_the_magnitude_of_corners(ratio: float, times: float) -> None:
+    """It is that of the largest side, and more where a corner is divided by the ratio."""
+    rows = [(-3, 1, -1, 2, -9, 9), (-1, 2, -1, 5, -9, 9), (0, 0, 0, 0, 0, 0)]
+    corners = Corners.of(_hexagons(*rows, ratio=ratio))
+    assert corners.magnitude.tolist() == [3 * times, 5 * times, 2.0**-900]
+    assert corners.slack.tolist() == (2.0**-50 * corners.magnitude).tolist()
+
+
+@pytest.mark.parametrize("copy", [0, 1])
+def test_a_corner_is_left_out_only_if_rounding_cannot_have_moved_it(copy: int) -> None:
+    for beyond, empty in ((1.0, False), (1.001, True)):
+        side, other = (-1.0, -beyond * 2.0**-50), (-1.0, 1.0)
+        first, second = (side, other) if copy == 0 else (other, side)
+        corners = Corners.of(_hexagons((*first, *second, -9, 9)))
+        assert (corners.decided(0, {copy: 1}, 0, 0, 0, 0) == -np.inf) is empty
+
+
+def test_the_exact_offset_where_both_copies_switch() -> None:
+    """The largest value is at (0, 0), which is no corner of the hexagon itself."""
+    numbers = tuple(map(Fraction, (-2, -2, -1, -1)))
+    assert exact_offset(_hexagons((-1, 1, -1, 1, -1, 1)), 0, {}, numbers) == 0
+    assert exact_offset(_hexagons((-1, 2, -1, 3, -4, 4)), 0, {}, numbers) == 0
+
+
+def test_the_exact_offset_of_a_point_and_of_lines() -> None:
+    numbers = tuple(map(Fraction, (3, 5, 1, 2)))
+    point = exact_offset(_hexagons((1, 1, 2, 2, 1, 1)), 0, {}, numbers)
+    assert point == 3 + 10 - 1 - 4
+    assert exact_offset(_hexagons((1, 1, -1, 2, -9, 9)), 0, {}, numbers) == 3 + 10 - 1 - 4
+    assert exact_offset(_hexagons((-1, 1, 2, 2, -9, 9)), 0, {}, numbers) == 3 + 10 - 1 - 4
+    assert exact_offset(_hexagons((0, 0, 0, 0, 0, 0)), 0, {0: 1, 1: -1}, numbers) == 0
+    assert exact_offset(_hexagons((1, 1, 2, 2, 1, 1)), 0, {1: -1}, numbers) is None
+
+
+def test_the_exact_offset_where_the_gap_is_one_number() -> None:
+    """The hexagon is the line `t = s + 1/2`: at its ends, and where a copy switches on it."""
+    line = _hexagons((-1, 2, -9, 9, 0.5, 0.5))
+    half = Fraction(1, 2)
+    assert exact_offset(line, 0, {}, (Fraction(3), half, half, half)) == Fraction(6 - 1)
+    assert exact_offset(line, 0, {}, tuple(map(Fraction, (0, -2, 0, -1)))) == 0
+    assert exact_offset(line, 0, {}, tuple(map(Fraction, (-2, 0, -1, 0)))) == 0
+
+
+def test_quick_multipliers_of_neurons_that_are_on_or_off() -> None:
+    h = _hexagons((0.5, 2, 0.5, 2, -1, 1), (-2, -0.5, -2, -0.5, -1, 1))
+    a, b = np.array([[3.0, 3.0]]), np.array([[-2.0, -2.0]])
+    p, q = quick_multipliers(h, Corners.of(h), a, b)
+    assert (p.tolist(), q.tolist()) == ([[3.0, 0.0]], [[-2.0, 0.0]])
+    assert _slope(np.ones(2), h.low, h.high).tolist() == [1.0, 0.0]
+    assert _slope(-np.ones(2), h.low, h.high).tolist() == [1.0, 0.0]
+
+
+def test_the_slope_of_a_small_difference() -> None:
+    h = _hexagons((-1, 1, -1, 1, -0.25, 0.5), (-1, 1, -1, 1, -0.5, 0.25), (-1, 1, -1, 1, 0.5, 0.75))
+    assert _difference_slope(h).tolist() == [0.5 / 0.75, 0.5 / 0.75, 1.0]

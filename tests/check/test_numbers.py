@@ -20,6 +20,10 @@ def test_floats_become_exact_fractions() -> None:
     assert Exact.of(values).fractions() == [Fraction(float(value)) for value in values]
 
 
+def test_large_floats_become_whole_numbers() -> None:
+    assert Exact.of(np.array([2.0**60, -(2.0**70)])).fractions() == [2**60, -(2**70)]
+
+
 def test_sums_and_products_are_exact() -> None:
     rng = np.random.default_rng(1)
     a, b = rng.normal(size=(2, 9)) * 10.0 ** rng.integers(-12, 12, (2, 9))

@@ -124,3 +124,76 @@ def test_where_the_image_is_irrational_it_must_win_for_certain(
     else:
         with pytest.raises(Rejected, match="not classified"):
             check_witnesses(statement)
+
+
+def at_image(claim: float, clip: bool = False, text: str = "linf(0.5)", **witness: Any) -> Any:
+    """As `stated`, about the one image (0.75, 0.25) and how confident its version is in class 1."""
+    statement = stated(claim, text, **witness)
+    statement.image, statement.clip = np.array([0.75, 0.25]), clip
+    return statement
+
+
+def test_a_version_of_the_one_image() -> None:
+    """Its confidence in the target counts, which may be negative or 0."""
+    for parameters, claim, ties in (
+        ([-0.5, 0.5], 0.5, set()),
+        ([-0.25, 0.25], 0.0, {1}),
+        ([0.0, 0.0], -0.5, set()),
+    ):
+        found = check_witnesses(at_image(claim, parameters=parameters))
+        assert found == ({1: claim}, ties)
+        with pytest.raises(Rejected, match="less confident than claimed"):
+            check_witnesses(at_image(math.nextafter(claim, 9), parameters=parameters))
+    statement = at_image(-math.inf)
+    statement.witnesses = []
+    assert check_witnesses(statement) == ({1: -math.inf}, set())
+    statement.lowers = {1: -0.5}
+    with pytest.raises(Rejected, match="does not have one witness"):
+        check_witnesses(statement)
+
+
+@pytest.mark.parametrize("x", [[0.75, math.nextafter(0.25, 0)], [0.75], [0.75, 0.25, 0.0]])
+def test_a_version_of_another_image_is_refused(x: list[float]) -> None:
+    with pytest.raises(Rejected, match="not of the image"):
+        check_witnesses(at_image(-1.0, x=x))
+
+
+def test_a_version_without_a_target_is_refused() -> None:
+    statement = at_image(0.1)
+    statement.lowers, statement.witnesses[0]["target"] = {None: 0.1}, None
+    with pytest.raises(Rejected, match="not of the image"):
+        check_witnesses(statement)
+
+
+@pytest.mark.parametrize(("clip", "claim"), [(True, 0.0), (False, -0.5)])
+def test_a_version_is_clipped_if_the_question_says_so(clip: bool, claim: float) -> None:
+    """Brightness of 1 makes (1.75, 1.25), or (1, 1)."""
+    statement = at_image(claim, clip, "brightness([0,1])", parameters=[1.0])
+    statement.pieces = pieces("brightness([0,1])", LINF, False)
+    assert check_witnesses(statement)[0] == {1: claim}
+    statement.lowers = {1: math.nextafter(claim, 9)}
+    with pytest.raises(Rejected, match="less confident"):
+        check_witnesses(statement)
+    darker = at_image(claim, clip, "brightness([-1,0])", parameters=[-1.0])
+    darker.pieces = pieces("brightness([-1,0])", LINF, False)
+    assert check_witnesses(darker)[0] == {1: claim}
+
+
+@pytest.mark.parametrize("clip", [True, False])
+def test_an_enclosed_version_is_clipped_too(clip: bool) -> None:
+    """An image that is not rational is known between two ends; they are clipped like it."""
+    domain = Domain((1, 3, 3), 0.0, 1.0)
+    weights = np.zeros((2, 9))
+    weights[1, 4] = 1.0
+    network = Network(((Dense(weights, np.zeros(2)),),), (1, 3, 3))
+    statement = stated(0.5, "rotation(30)", network, x=[0.5] * 9, parameters=[])
+    statement.image, statement.clip = np.full(9, 0.5), clip
+    statement.domain = Domain((1, 3, 3), 0.0, 0.4)
+    statement.pieces = pieces("rotation(30)", domain, True)
+    for claim, accepted in ((0.39, True), (0.45, not clip)):
+        statement.lowers = {1: claim}
+        if accepted:
+            check_witnesses(statement)
+        else:
+            with pytest.raises(Rejected, match="less confident"):
+                check_witnesses(statement)

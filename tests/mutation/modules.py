@@ -21,6 +21,42 @@ _KEPT = {
     "vhagar.search.proof_tree": ["tests/search/test_proof_tree.py"],
     "vhagar.sweep.store": ["tests/sweep/test_store.py"],
 }
+# The checker's modules: those of its tests that answer for each, which take seconds. All of them
+# answer for a module that is not here.
+_OF_CHECKER = {
+    "affine": "bookkeeping rounding underflow maps",
+    "arcs": "arcs",
+    "clipping": "clipping bookkeeping",
+    "container": "container",
+    "crops": "crops",
+    "definite": "definite",
+    "evaluation": "vectors verdict",
+    "exact": "numbers rounding model",
+    "formula": "formula crops rounding",
+    "hexagon": "hexagon",
+    "homogeneous": "homogeneous",
+    "intervals": "formula rounding graph_bounds",
+    "joined": "graph bookkeeping",
+    "layers": "formula numbers rounding model bookkeeping",
+    "maps": "maps",
+    "moved": "pieces witnesses rounding",
+    "one_image": "one_image",
+    "perturbations": "pieces bookkeeping",
+    "pieces": "pieces rounding",
+    "proofs": "proofs",
+    "quadratic": "quadratic",
+    "rational": "ties rounding proofs",
+    "regions": "graph_bounds proofs vectors",
+    "sparse": "bookkeeping rounding underflow",
+    "spectral": "spectral",
+    "spectral_prover": "spectral",
+    "statement": "vectors verdict",
+    "tree": "tree bookkeeping",
+    "turn_ranges": "arcs",
+    "turning": "numbers arcs",
+    "verdict": "ties vectors verdict",
+    "witnesses": "witnesses",
+}
 
 # Measured in full: all survivors are known, and a sample is taken in every run of everything.
 MEASURED = (
@@ -28,14 +64,26 @@ MEASURED = (
     "vhagar.relaxation.pair_hulls",
     "vhagar.sweep.store",
     "vhagar.result.witness",
+    "vhagar_check.container",
+    "vhagar_check.exact",
+    "vhagar_check.hexagon",
+    "vhagar_check.proofs",
+    "vhagar_check.tree",
+    "vhagar_check.witnesses",
 )
 
 
 def modules() -> dict[str, list[str]]:
     """Every module that is mutated, with its tests."""
     checker = sorted((ROOT / "src" / "vhagar_check").glob("*.py"))
-    names = [f"vhagar_check.{path.stem}" for path in checker if not path.stem.startswith("__")]
-    return {**_KEPT, **{name: ["tests/check"] for name in names}}
+    names = [path.stem for path in checker if not path.stem.startswith("__")]
+    return {**_KEPT, **{f"vhagar_check.{name}": _tests_of(name) for name in names}}
+
+
+def _tests_of(name: str) -> list[str]:
+    if name not in _OF_CHECKER:
+        return ["tests/check"]
+    return [f"tests/check/test_{each}.py" for each in _OF_CHECKER[name].split()]
 
 
 def source_of(module: str) -> Path:
