@@ -33,6 +33,7 @@ from vhagar.perturbation import affine_map as affine_map
 from vhagar.perturbation import compose as compose
 from vhagar.perturbation import parse_perturbation as parse_perturbation
 from vhagar.problem import Problem as Problem
+from vhagar.report.two import compare as compare
 from vhagar.result import BoundKind as BoundKind
 from vhagar.result import Coverage as Coverage
 from vhagar.result import Interval as Interval

@@ -92,7 +92,12 @@ def make_study() -> Callable[..., StudyData]:
             )
         )
         run = Run(1000.0, 1000.0 + len(entries), "0.1.0", "Linux", "local, 2 at a time")
-        return StudyData("by hand", networks, entries, (run,), events)
+        largest = {
+            Question(facts.fingerprint, None, source, ()).key: (20.0, 20.5)
+            for facts in networks
+            for source in range(3)
+        }
+        return StudyData("by hand", networks, entries, (run,), events, None, largest)
 
     return make
 

@@ -8,6 +8,8 @@ import math
 import re
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
+from dataclasses import replace
+from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
 
@@ -18,11 +20,11 @@ from vhagar.drawing.colours import luminance, ramp, ramp_pixels, text_on
 from vhagar.drawing.png import png_bytes
 from vhagar.drawing.shapes import Rect, Text
 from vhagar.errors import InvalidInput
-from vhagar.report.compare import comparisons
+from vhagar.report.compare import comparisons, percentages
 from vhagar.report.data import Entry, StudyData
 from vhagar.report.export import csv_text, export, figures
 from vhagar.report.gallery import witness_figure
-from vhagar.report.pairs import measured, pair_cells, pair_heatmaps, short
+from vhagar.report.pairs import PairCell, measured, pair_cells, pair_heatmaps, short
 from vhagar.report.spatial import spatial_heatmaps
 from vhagar.report.table import COLUMNS, table_rows
 from vhagar.report.timeline import bounds_over_time, study_over_time
@@ -115,8 +117,52 @@ def test_overlapping_squares(make_entry: MakeEntry, make_study: MakeStudy) -> No
 def test_a_comparison_says_only_what_is_proven(study: StudyData) -> None:
     first = next(one for one in comparisons(study) if one.second.network == "two")
     found = {(one.source, one.target): one.more_robust for one in first.verdicts}
-    assert found == {(0, 1): "first", (0, 2): "first", (1, 0): "second"}
-    assert "A is proven more robust for 2 of 3" in first.sentence
+    expected = {(0, 1): "first", (0, 2): "first", (1, 0): "second", (1, 2): "unasked"}
+    assert found == expected
+    assert "A is proven more robust for 2 of 4" in first.sentence
+    assert "and 1 cannot be compared" in first.sentence
+
+
+def test_networks_are_compared_by_what_they_can_reach(
+    make_entry: MakeEntry, make_study: MakeStudy
+) -> None:
+    """A network whose scores are ten times as large is not ten times less robust."""
+    entries = [
+        make_entry({target: (size * 2.0, size * 2.01)}, network=network)
+        for target in (1, 2)
+        for network, size in (("one", 1.0), ("two", 10.0))
+    ]
+    study = make_study(*entries)
+    keys = sorted(study.largest)
+    reach = {key: (20.0, 20.01) if "111" in key else (200.0, 200.1) for key in keys}
+    (comparison,) = comparisons(replace(study, largest=reach))
+    assert [each.more_robust for each in comparison.verdicts] == ["open", "open"]
+    assert "equal to within" in comparison.sentence
+    (unknown,) = comparisons(replace(study, largest={}))
+    assert [each.more_robust for each in unknown.verdicts] == ["unasked", "unasked"]
+    assert "2 cannot be compared" in unknown.sentence
+
+
+def test_percentages_are_rounded_outward() -> None:
+    cell = PairCell(0, 1, 1.0, 3.0, 1)
+    low, high = percentages(cell, (7.0, 9.0)) or (0.0, 0.0)
+    assert low <= Fraction(100) / 9
+    assert high >= Fraction(300) / 7
+    assert percentages(cell, None) is None
+    assert percentages(cell, (0.0, 9.0)) == (low, 100.0)
+    assert percentages(replace(cell, lower=0.0, upper=0.0), (7.0, 9.0)) == (0.0, 0.0)
+
+
+def test_one_network_is_compared_with_itself_in_its_own_units(
+    make_entry: MakeEntry, make_study: MakeStudy
+) -> None:
+    entries = [
+        make_entry({target: ends}, perturbation=text)
+        for target in (1, 2)
+        for text, ends in (("linf(0.1)", (1.0, 2.0)), ("linf(0.2)", (3.0, 4.0)))
+    ]
+    (comparison,) = comparisons(replace(make_study(*entries), largest={}))
+    assert [each.more_robust for each in comparison.verdicts] == ["first", "first"]
 
 
 def test_intervals_that_meet_prove_nothing(make_entry: MakeEntry, make_study: MakeStudy) -> None:

@@ -1060,6 +1060,24 @@ GUARD = {
         'verdict.uppers.get(target, float("inf")) <= upper + 1.0',
         "tests/guard/test_check.py",
     ),
+    "a comparison of the wrong ends": _tested(
+        "vhagar.report.compare",
+        "if self.first_ends[1] < self.second_ends[0]:",
+        "if self.first_ends[0] < self.second_ends[0]:",
+        "tests/report/test_two.py",
+    ),
+    "a requirement that a witness meets": _tested(
+        "vhagar.result.requirement",
+        "return judgement(facts.upper <= self.limit, facts.lower > self.limit)",
+        "return judgement(facts.lower <= self.limit, facts.lower > self.limit)",
+        "tests/cli/test_gate.py",
+    ),
+    "a data set of which one share is compared": _tested(
+        "vhagar.report.two",
+        "return counts.robust / counts.inputs, 1 - counts.attackable / counts.inputs",
+        "return counts.robust / counts.inputs, counts.robust / counts.inputs",
+        "tests/report/test_two.py",
+    ),
     "a guard's check that does not look at the graph": _tested(
         "vhagar.guard.check",
         "return bool(graphs[0] == graphs[1])",

@@ -6,16 +6,19 @@ import argparse
 import json
 import math
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vhagar.cli import arguments as types
+from vhagar.cli import gate
 from vhagar.cli.standard_output import shown
 from vhagar.errors import InvalidInput
 
 if TYPE_CHECKING:
     from vhagar.local.known import LocalProgress
     from vhagar.local.result import LocalResult
+    from vhagar.result.requirement import Judged, Requirement
 
 HELP = "local robustness: does one image keep its class under the perturbation?"
 
@@ -33,6 +36,8 @@ examples:
 exit codes:
   0    answered, even if time ran out before anything was proven
   2    bad input, or a file that cannot be read or written
+  3    a requirement (--require robust) is violated: a version loses its class
+  4    a requirement is undecided
   130  interrupted (Ctrl-C or SIGTERM); the interval reached so far is printed
 """
 
@@ -92,6 +97,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="write the result as JSON, witness included; - for the standard output",
     )
     add("--plot", type=Path, metavar="FILE", help="plot image and witness (.png, .pdf or .svg)")
+    gate.add_gate(parser, '"robust"')
     types.add_seed(parser)
     types.add_verbosity(parser)
 
@@ -106,6 +112,7 @@ def run(arguments: argparse.Namespace) -> int:
     from vhagar.network import read_onnx
     from vhagar.perturbation import Domain
     from vhagar.perturbation.loading import named
+    from vhagar.result.requirement import OF_LOCAL
 
     if arguments.vnnlib is not None:
         return _answer(arguments)
@@ -114,6 +121,7 @@ def run(arguments: argparse.Namespace) -> int:
     if (arguments.epsilon is None) == (arguments.perturbation is None):
         raise InvalidInput("give either --epsilon or --perturbation")
     Outputs(arguments.json, arguments.plot).check(arguments.model, arguments.certificate)
+    requirements = gate.requirements(arguments, OF_LOCAL)
     network = read_onnx(arguments.model, **types.conventions(arguments))
     domain = Domain(network.input_shape, *arguments.input_range)
     problem = LocalProblem(
@@ -146,9 +154,22 @@ def run(arguments: argparse.Namespace) -> int:
             print(f"vhagar: error: cannot write {path}: {error}", file=sys.stderr)
             failures += 1
     print(result if arguments.quiet else result.summary())
+    code = gate.conclude(_judged(result, requirements), arguments)
     if failures:
         return 2
-    return 130 if result.interrupted else 0
+    return 130 if result.interrupted else code
+
+
+def _judged(result: LocalResult, requirements: Sequence[Requirement]) -> list[Judged]:
+    """There is one thing to demand of an image: that it keeps its class."""
+    from vhagar.local.result import LocalVerdict
+    from vhagar.result.requirement import Judged, judgement
+
+    verdict = result.verdict
+    found = judgement(verdict is LocalVerdict.ROBUST, verdict is LocalVerdict.BROKEN)
+    words = f"robust: {found.value} ({verdict.value})"
+    about = str(result.problem.everywhere)
+    return [Judged(about, str(each), found, words, result.seconds) for each in requirements]
 
 
 def _answer(arguments: argparse.Namespace) -> int:

@@ -20,6 +20,7 @@ from vhagar.cli import (
 from vhagar.cli import (
     attack,
     baseline,
+    compare,
     completion,
     confidence,
     export,
@@ -64,8 +65,8 @@ exit codes:
   0    answered, even if time ran out before the interval closed
   1    inspect: the model uses unsupported operators; check, guard --check: refused
   2    bad input, or a file that cannot be read or written
-  3    verify: a requirement (--require) is violated, with proof
-  4    verify: a requirement is undecided
+  3    a requirement (--require) is violated, with proof
+  4    a requirement is undecided
   130  interrupted (Ctrl-C or SIGTERM); the interval reached so far is printed
 """
 
@@ -80,6 +81,7 @@ COMMANDS: dict[str, Any] = {
     "sweep": sweep,
     "report": report,
     "guard": guard,
+    "compare": compare,
     "baseline": baseline,
     "local": local,
     "export": export,

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vhagar.cli import arguments as types
+from vhagar.cli import gate
 from vhagar.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -41,14 +42,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("study", type=Path, nargs="?", metavar="STUDY.toml", help="study file (or use the options)")
     add("--store", type=Path, required=True, metavar="FILE", help="SQLite file for the results")
     add("--resume", action="store_true", help="continue an existing store, or join others on it")
-    _add_questions(parser.add_argument_group("the study, instead of or overriding the file"))
+    add_questions(parser.add_argument_group("the study, instead of or overriding the file"))
     types.add_conventions(parser)
     _add_work(parser.add_argument_group("how to run it"))
+    gate.add_gate(parser, '"upper<=5" or "closed", of each problem; "coverage>=0.6", of a data set')
 
 
-def _add_questions(group: Any) -> None:
+def add_questions(group: Any, network: bool = True) -> None:
+    """Add what a study asks, with or without the networks that it asks about."""
     add = group.add_argument
-    add("--network", action="append", metavar="MODEL", help="model file; repeatable")
+    if network:
+        add("--network", action="append", metavar="MODEL", help="model file; repeatable")
     add("--perturbation", action="append", metavar="P", help="perturbation; repeatable")
     add(
         "--grid",
@@ -114,6 +118,8 @@ def _add_work(group: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the study and return the exit code."""
+    from vhagar.result.requirement import OF_RESULTS
+    from vhagar.sweep.gate import judged_store
     from vhagar.sweep.runner import run_sweep
     from vhagar.sweep.settings import Settings
 
@@ -129,23 +135,25 @@ def run(arguments: argparse.Namespace) -> int:
         certificates=arguments.certificates,
     )
     study = described_study(arguments)
+    dataset = None if study is None else study.dataset
+    requirements = gate.requirements(arguments, OF_RESULTS, dataset)
     store = run_sweep(
         study,
         arguments.store,
         resume=arguments.resume,
         settings=settings,
-        watch=_open_watch(arguments.verbose),
+        watch=open_watch(arguments.verbose),
     )
-    found = store.coverage()
+    found, judged = store.coverage(), judged_store(store, requirements)
     names = {row["fingerprint"]: row["name"] for row in store.rows("networks")}
     store.close()
     for line in () if found is None else found.lines(names):
         print(line)
     print(f"write the report with: vhagar report {arguments.store} -o report.html")
-    return 0
+    return gate.conclude(judged, arguments)
 
 
-def _open_watch(verbose: bool) -> Any:
+def open_watch(verbose: bool) -> Any:
     from vhagar.cli.screen import is_terminal
 
     if is_terminal() and not verbose:
@@ -174,10 +182,10 @@ def described_study(arguments: argparse.Namespace) -> Study | None:
             values = store.study().plain()
     elif arguments.network is None:
         raise InvalidInput("give a STUDY.toml or --network, or --resume with an existing store")
-    return Study.from_plain({**values, **_flags(arguments)})
+    return Study.from_plain({**values, **flags(arguments)})
 
 
-def _flags(arguments: argparse.Namespace) -> dict[str, Any]:
+def flags(arguments: argparse.Namespace) -> dict[str, Any]:
     """Return the study's fields that were given as flags."""
     given = {
         "networks": arguments.network,

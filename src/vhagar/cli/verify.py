@@ -6,7 +6,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from vhagar.cli import arguments as types
-from vhagar.errors import InvalidInput
+from vhagar.cli import gate
 
 if TYPE_CHECKING:
     from vhagar.cli.session import Outcome
@@ -50,14 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="also search for the maximal confidence, so that the percentages of it are narrower",
     )
-    parser.add_argument(
-        "--require",
-        action="append",
-        default=[],
-        metavar="R",
-        help='"upper<=5", "coverage>=0.6" or "closed"; repeatable. Exit code 3 if a requirement is '
-        "violated, 4 if one is undecided",
-    )
+    gate.add_gate(parser, '"upper<=5", "coverage>=0.6" or "closed"')
     types.add_engine(parser)
     types.add_common(parser)
 
@@ -65,16 +58,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> Outcome:
     """Verify, display, and write the requested files."""
     from vhagar.cli.session import Outputs, run_session
-    from vhagar.result.requirement import parse_requirement
+    from vhagar.result.requirement import OF_RESULTS, Facts
 
-    requirements = [parse_requirement(text) for text in arguments.require]
-    if arguments.dataset is None and any(each.quantity == "coverage" for each in requirements):
-        raise InvalidInput("coverage is the share of a data set; give it with --dataset")
+    requirements = gate.requirements(arguments, OF_RESULTS, arguments.dataset)
     engine, options = types.engine(arguments), types.options(arguments)
     outputs = Outputs(arguments.json, arguments.plot)
     outputs.check(arguments.model, options.certificate)
     problem = types.problem(arguments)
-    return run_session(
+    outcome = run_session(
         problem,
         engine,
         options,
@@ -85,3 +76,8 @@ def run(arguments: argparse.Namespace) -> Outcome:
         requirements=requirements,
         verbosity=types.verbosity(arguments),
     )
+    result = outcome.result
+    about, facts = str(result.problem), Facts.of(result)
+    judged = [each.judged(about, facts, result.seconds) for each in requirements]
+    gate.conclude(judged, arguments, show=False)
+    return outcome

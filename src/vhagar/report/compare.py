@@ -1,8 +1,14 @@
-"""Two networks, or two perturbations, pair by pair: which is proven to be more robust."""
+"""Two networks, or two perturbations, pair by pair: which is proven to be more robust.
+
+Scores have no unit: a network whose last layer is multiplied by ten is as robust as before, and all
+its bounds are ten times as large. Networks are therefore compared in percent of the largest
+confidence that each can reach.
+"""
 
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -15,36 +21,69 @@ from vhagar.result.numbers import down, up
 
 MOST_COMPARISONS = 15
 _CELL, _LEFT, _TOP = 46.0, 58.0, 44.0
-_FILL = {"first": NAMED["robust"], "second": NAMED["attackable"], "open": "empty"}
-_LETTER = {"first": "A", "second": "B", "open": "?"}
+_FILL = {
+    "first": NAMED["robust"],
+    "second": NAMED["attackable"],
+    "open": NAMED["unknown"],
+    "unasked": "empty",
+}
+_LETTER = {"first": "A", "second": "B", "open": "=", "unasked": "-"}
+_WORDS = {"first": "A", "second": "B", "open": "overlap", "unasked": "not asked"}
+# Percentage points: intervals that are no further apart are called equal.
+_SAME = 1.0
+
+
+Ends = tuple[float, float]
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """One pair of classes in both groups."""
+    """One pair of classes on both sides; None where it was not asked.
+
+    What is compared are `first_ends` and `second_ends`: percentages of the maximal confidence, or
+    confidences themselves where both sides are one network. They are None where that is not known.
+    """
 
     source: int
     target: int
-    first: PairCell
-    second: PairCell
+    first: PairCell | None
+    second: PairCell | None
+    first_ends: Ends | None = None
+    second_ends: Ends | None = None
 
     @property
     def more_robust(self) -> str:
-        """`first` or `second` where the intervals prove it: a smaller bound is more robust."""
-        if self.first.upper < self.second.lower:
+        """`first` or `second` where that is proven: a smaller bound is more robust.
+
+        Otherwise `open`, where the intervals overlap, or `unasked`.
+        """
+        if self.first_ends is None or self.second_ends is None:
+            return "unasked"
+        if self.first_ends[1] < self.second_ends[0]:
             return "first"
-        if self.second.upper < self.first.lower:
-            return "second"
-        return "open"
+        return "second" if self.second_ends[1] < self.first_ends[0] else "open"
+
+    @property
+    def apart(self) -> float:
+        """How far apart the two bounds can be at most; infinite where that is not known."""
+        if self.first_ends is None or self.second_ends is None:
+            return math.inf
+        (low, high), (low_b, high_b) = self.first_ends, self.second_ends
+        return max(high - low_b, high_b - low)
 
 
 @dataclass(frozen=True)
 class Comparison(AbstractFigure):
-    """All pairs of classes that two groups have in common."""
+    """All pairs of classes that were asked on one side at least."""
 
     first: Group
     second: Group
     verdicts: tuple[Verdict, ...]
+
+    @property
+    def percent(self) -> bool:
+        """Whether percentages are compared: scores of different networks have their own units."""
+        return self.first.fingerprint != self.second.fingerprint
 
     @property
     def title(self) -> str:  # type: ignore[override]
@@ -62,26 +101,38 @@ class Comparison(AbstractFigure):
     def sentence(self) -> str:
         """What the comparison proves."""
         total = len(self.verdicts)
-        return (
+        unit = " in percent of the maximal confidence" if self.percent else ""
+        words = (
             f"A is proven more robust for {self.count('first')} of {total} pairs of classes, "
-            f"B for {self.count('second')}; for {self.count('open')} the intervals overlap."
+            f"B for {self.count('second')}; for {self.count('open')} the intervals overlap{unit}"
         )
+        unasked = self.count("unasked")
+        words += f", and {unasked} cannot be compared." if unasked else "."
+        apart = max((each.apart for each in self.verdicts), default=math.inf)
+        if self.count("open") == total and self.percent and apart <= _SAME:
+            words += f" They are equal to within {up(apart)} percentage points."
+        return words
 
     def columns(self) -> Sequence[str]:
-        return (
-            *("source", "target", "A", "A lower", "A upper"),
-            *("B", "B lower", "B upper", "more robust"),
-        )
+        unit = " percent" if self.percent else ""
+        names = [
+            f"{side} {end}{more}"
+            for side in "AB"
+            for more in ("", unit)[: 1 + self.percent]
+            for end in ("lower", "upper")
+        ]
+        return ("source", "target", "A", "B", *names, "more robust")
 
     def rows(self) -> Sequence[Sequence[Cell]]:
-        words = {"first": "A", "second": "B", "open": "not proven"}
         return [
             (
                 verdict.source,
                 verdict.target,
-                *(self.first.label, verdict.first.lower, verdict.first.upper),
-                *(self.second.label, verdict.second.lower, verdict.second.upper),
-                words[verdict.more_robust],
+                self.first.label,
+                self.second.label,
+                *_columns(verdict.first, verdict.first_ends, self.percent),
+                *_columns(verdict.second, verdict.second_ends, self.percent),
+                _WORDS[verdict.more_robust],
             )
             for verdict in self.verdicts
         ]
@@ -108,19 +159,33 @@ class Comparison(AbstractFigure):
         return Drawing(width, bottom + 44, self.title, shapes)
 
 
+def _columns(cell: PairCell | None, ends: Ends | None, percent: bool) -> list[Cell]:
+    raw: list[Cell] = [None, None] if cell is None else [cell.lower, cell.upper]
+    if not percent:
+        return raw
+    return [*raw, *((None, None) if ends is None else ends)]
+
+
 def _cell(x: float, y: float, verdict: Verdict) -> list[Shape]:
     what, size = verdict.more_robust, _CELL - 2
-    first, second = verdict.first, verdict.second
-    tip = (
-        f"{verdict.source} to {verdict.target}: A {down(first.lower)} to {up(first.upper)}, "
-        f"B {down(second.lower)} to {up(second.upper)}"
-    )
+    sides = [
+        f"{side} {_known(cell)}" for side, cell in (("A", verdict.first), ("B", verdict.second))
+    ]
+    tip = f"{verdict.source} to {verdict.target}: {', '.join(sides)}"
+    shown = verdict.first or verdict.second
+    link = "" if shown is None else f"#problem-{shown.number}"
     fill = _FILL[what]
-    ink = "muted" if what == "open" else text_on(fill)
+    ink = "muted" if what in ("open", "unasked") else text_on(fill)
     return [
-        Rect(x, y, size, size, fill, None, tip, f"#problem-{first.number}", 3),
+        Rect(x, y, size, size, fill, None, tip, link, 3),
         Text(x + size / 2, y + size / 2 + 5, _LETTER[what], 14, "middle", ink, bold=True),
     ]
+
+
+def _known(cell: PairCell | None) -> str:
+    if cell is None:
+        return "not asked"
+    return f"{down(cell.lower)} to {up(cell.upper)}"
 
 
 def _interest(groups: tuple[Group, Group]) -> int:
@@ -133,16 +198,47 @@ def _interest(groups: tuple[Group, Group]) -> int:
 
 def comparisons(study: StudyData) -> list[Comparison]:
     """Every two groups that share pairs of classes, as many as a page can hold."""
-    cells = {
-        group: {(cell.source, cell.target): cell for cell in pair_cells(study.of(group))}
-        for group in study.groups
-    }
     found = []
-    for first, second in sorted(itertools.combinations(cells, 2), key=_interest):
-        shared = sorted(set(cells[first]) & set(cells[second]))
-        if len(shared) > 1:
-            verdicts = tuple(Verdict(*key, cells[first][key], cells[second][key]) for key in shared)
-            found.append(Comparison(first, second, verdicts))
+    for first, second in sorted(itertools.combinations(study.groups, 2), key=_interest):
+        one = compared((study, first), (study, second))
+        if sum(each.first is not None and each.second is not None for each in one.verdicts) > 1:
+            found.append(one)
         if len(found) == MOST_COMPARISONS:
             break
     return found
+
+
+def compared(first: tuple[StudyData, Group], second: tuple[StudyData, Group]) -> Comparison:
+    """Two groups, each in its study, pair by pair."""
+    by_percent = first[1].fingerprint != second[1].fingerprint
+    cells = [_cells(study, group, by_percent) for study, group in (first, second)]
+    verdicts = []
+    for key in sorted(set(cells[0]) | set(cells[1])):
+        (one, ends), (other, other_ends) = (own.get(key, (None, None)) for own in cells)
+        verdicts.append(Verdict(*key, one, other, ends, other_ends))
+    return Comparison(first[1], second[1], tuple(verdicts))
+
+
+def _cells(
+    study: StudyData, group: Group, by_percent: bool
+) -> dict[tuple[int, int], tuple[PairCell, Ends | None]]:
+    """The pairs of a group, each with what can be compared."""
+    entries = study.of(group)
+    of_source = {entry.source: entry for entry in entries}
+    found = {}
+    for cell in pair_cells(entries):
+        ends: Ends | None = (cell.lower, cell.upper)
+        if by_percent:
+            ends = percentages(cell, study.largest_of(of_source[cell.source]))
+        found[cell.source, cell.target] = (cell, ends)
+    return found
+
+
+def percentages(cell: PairCell, largest: Ends | None) -> Ends | None:
+    """The interval in percent of the maximal confidence, rounded outward; None if not known."""
+    if largest is None:
+        return None
+    low = 100 * cell.lower / largest[1] if largest[1] > 0 else 0.0
+    high = 100 * cell.upper / largest[0] if largest[0] > 0 else 100.0
+    # Two operations were rounded, each by at most half an ulp.
+    return low * (1 - 2.0**-51), min(high * (1 + 2.0**-51), 100.0) if cell.upper > 0 else 0.0

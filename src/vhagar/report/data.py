@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import math
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from vhagar.result import BoundKind, Moment, Witness
+from vhagar.sweep.class_coverage import StudyCoverage
 from vhagar.sweep.question import Question
 from vhagar.sweep.rows import goal_of, witness_of_row
 from vhagar.sweep.store import Store, question_of
@@ -151,6 +152,9 @@ class StudyData:
     entries: tuple[Entry, ...]
     runs: tuple[Run, ...] = ()
     events: tuple[Event, ...] = ()
+    coverage: StudyCoverage | None = None
+    # Intervals around maximal confidences, by the keys of their questions.
+    largest: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
     @cached_property
     def groups(self) -> tuple[Group, ...]:
@@ -175,6 +179,16 @@ class StudyData:
             ):
                 return other
         return None
+
+    def largest_of(self, entry: Entry) -> tuple[float, float] | None:
+        """An interval around the maximal confidence in an entry's source class."""
+        asked = entry.question
+        key = Question(asked.network, None, asked.source, (), True, asked.input_range).key
+        quick, searched = self.largest.get(key), self.confidence(entry)
+        if searched is None:
+            return quick
+        lower, upper = quick or (0.0, math.inf)
+        return max(lower, searched.lower), min(upper, searched.upper)
 
 
 def read_store(path: str | Path) -> StudyData:
@@ -230,6 +244,8 @@ def _study(store: Store) -> StudyData:
         tuple(entries),
         tuple(_run(row) for row in runs.values()),
         tuple(_event(row) for row in store.rows("events")),
+        store.coverage(),
+        store.largest(),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from html import escape
+from importlib import resources
 
 from vhagar.drawing.figure import AbstractFigure
 
@@ -67,3 +68,19 @@ def key(entries: Sequence[tuple[str, str]]) -> str:
         for colour, word in entries
     )
     return f"<p>{found}</p>"
+
+
+def document(name: str, sections: Sequence[tuple[str, str, str]], head: str, foot: str = "") -> str:
+    """A page that needs nothing from anywhere else; sections are anchor, word and content."""
+    links = "".join(f'<a href="#{anchor}">{word}</a>' for anchor, word, _ in sections)
+    folder = resources.files("vhagar.report")
+    style, script = ((folder / file).read_text("utf-8") for file in ("style.css", "script.js"))
+    return (
+        '<!doctype html><html lang="en" class="no-js"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        '<meta name="color-scheme" content="light dark"><link rel="icon" href="data:,">'
+        f"<title>{text(name)} - robustness report</title><style>{style}</style></head><body>"
+        f'<nav><strong>VHAGaR</strong>{links}<button id="theme" type="button">light/dark</button>'
+        f"</nav><main>{head}{''.join(content for _, _, content in sections)}"
+        f"{foot}</main><script>{script}</script></body></html>\n"
+    )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from importlib import resources
 from pathlib import Path
 
 from vhagar.report.compare import MOST_COMPARISONS, comparisons
@@ -12,6 +11,7 @@ from vhagar.report.html import (
     block,
     bullets,
     buttons,
+    document,
     figure,
     key,
     paragraph,
@@ -65,19 +65,8 @@ def page(study: StudyData) -> str:
         ("how", "How", _how(study)),
     ]
     shown = [(name, word, content) for name, word, content in sections if content]
-    links = "".join(f'<a href="#{name}">{word}</a>' for name, word, _ in shown)
-    folder = resources.files("vhagar.report")
-    style, script = ((folder / name).read_text("utf-8") for name in ("style.css", "script.js"))
     name = study.name or "study"
-    return (
-        '<!doctype html><html lang="en" class="no-js"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        '<meta name="color-scheme" content="light dark"><link rel="icon" href="data:,">'
-        f"<title>{text(name)} - robustness report</title><style>{style}</style></head><body>"
-        f'<nav><strong>VHAGaR</strong>{links}<button id="theme" type="button">light/dark</button>'
-        f"</nav><main>{_head(study, name)}{''.join(content for _, _, content in shown)}"
-        f"{_footer()}</main><script>{script}</script></body></html>\n"
-    )
+    return document(name, shown, _head(study, name), _footer())
 
 
 def _head(study: StudyData, name: str) -> str:
@@ -186,7 +175,9 @@ def _compare(study: StudyData) -> str:
         "Side by side",
         paragraph(
             "Two networks, or two perturbations, pair by pair. The smaller bound is the more "
-            f"robust one; it is proven where the intervals do not meet.{more}"
+            "robust one; it is proven where the intervals do not meet (=: they overlap; -: not "
+            "asked of both). Networks are compared in percent of the largest confidence that each "
+            f"can reach, because scores have no common unit.{more}"
         ),
         pick("", [select("pair", "compare", choices)], items),
     )

@@ -1,4 +1,4 @@
-"""What a build demands of a result: `upper<=5`, `coverage>=0.6` or `closed`.
+"""What a build demands of a result: `upper<=5`, `coverage>=0.6`, `closed` and others.
 
 A requirement is met or violated only with proof; otherwise it is undecided, which more time or a
 better bound may change.
@@ -8,14 +8,19 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
 from vhagar.errors import InvalidInput
 from vhagar.result.numbers import down, up
-from vhagar.result.values import AbstractResult, BoundKind, Status
+from vhagar.result.values import AbstractResult, BoundKind, CoverageCounts, Status
 
-_FORMS = '"upper<=5", "coverage>=0.6" or "closed"'
+# What can be demanded, by what is demanded of.
+OF_RESULTS = ("upper", "coverage", "closed")
+OF_LOCAL = ("robust",)
+OF_COMPARISONS = ("coverage", "not-worse")
+_FORMS = {"upper": '"upper<=5"', "coverage": '"coverage>=0.6"'}
 _COMPARISONS = {"upper": "<=", "coverage": ">="}
 
 
@@ -28,8 +33,39 @@ class Judgement(Enum):
 
 
 @dataclass(frozen=True)
+class Facts:
+    """What a requirement is judged by; `upper` is infinite where nothing is proven."""
+
+    lower: float = 0.0
+    upper: float = math.inf
+    closed: bool = False
+    counts: CoverageCounts | None = None
+
+    @classmethod
+    def of(cls, result: AbstractResult) -> Facts:
+        """Those of a result."""
+        return cls(
+            result.lower,
+            math.inf if result.kind is BoundKind.MARABOU else result.upper,
+            result.status in (Status.CLOSED, Status.ROBUST),
+            None if result.coverage is None else result.coverage.classified,
+        )
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A requirement, what it was demanded of, and the judgement with what it rests on."""
+
+    subject: str
+    requirement: str
+    judgement: Judgement
+    words: str
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
 class Requirement:
-    """One demand: `quantity` is `upper`, `coverage` or `closed`, the last one without a limit.
+    """One demand: `quantity` is `upper` or `coverage`, or one without a limit, such as `closed`.
 
     `upper<=5` says that no input with a confidence above 5 is attackable, `coverage>=0.6` that at
     least 60 % of the data set's inputs in the source class are robust.
@@ -44,52 +80,64 @@ class Requirement:
 
     def judge(self, result: AbstractResult) -> Judgement:
         """Whether a result proves the demand, refutes it, or neither."""
+        return self.judge_facts(Facts.of(result))
+
+    def judge_facts(self, facts: Facts) -> Judgement:
+        """Whether facts prove the demand, refute it, or neither."""
         if self.quantity == "closed":
-            closed = result.status in (Status.CLOSED, Status.ROBUST)
-            return Judgement.MET if closed else Judgement.UNDECIDED
+            return judgement(facts.closed, False)
         if self.quantity == "upper":
-            proven = result.kind is not BoundKind.MARABOU and result.upper <= self.limit
-            return _judgement(proven, result.lower > self.limit)
-        counts = None if result.coverage is None else result.coverage.classified
+            return judgement(facts.upper <= self.limit, facts.lower > self.limit)
+        counts = facts.counts
         if counts is None or not counts.inputs:
             return Judgement.UNDECIDED
         most = counts.inputs - counts.attackable
-        return _judgement(
+        return judgement(
             counts.robust >= self.limit * counts.inputs, most < self.limit * counts.inputs
         )
 
     def words(self, result: AbstractResult) -> str:
         """The judgement and what it rests on, in one sentence."""
-        judgement = self.judge(result).value
-        if self.quantity == "coverage" and result.coverage is not None:
-            counts = result.coverage.classified
+        return self.facts_words(Facts.of(result))
+
+    def facts_words(self, facts: Facts) -> str:
+        """The judgement and what it rests on, in one sentence."""
+        found = f"at least {down(facts.lower)}"
+        if self.quantity == "coverage" and facts.counts is not None:
+            counts = facts.counts
             found = f"{counts.robust} of {counts.inputs} are robust, {counts.attackable} attackable"
-        elif math.isfinite(result.upper):
-            found = f"between {down(result.lower)} and {up(result.upper)}"
-        else:
-            found = f"at least {down(result.lower)}"
-        return f"{self}: {judgement} ({found})"
+        elif math.isfinite(facts.upper):
+            found = f"between {down(facts.lower)} and {up(facts.upper)}"
+        return f"{self}: {self.judge_facts(facts).value} ({found})"
+
+    def judged(self, subject: str, facts: Facts, seconds: float = 0.0) -> Judged:
+        """The judgement, for a list of them."""
+        words = self.facts_words(facts)
+        return Judged(subject, str(self), self.judge_facts(facts), words, seconds)
 
 
-def parse_requirement(text: str) -> Requirement:
-    """Read one requirement."""
+def parse_requirement(text: str, quantities: Sequence[str] = OF_RESULTS) -> Requirement:
+    """Read one requirement about one of the quantities."""
     plain = text.replace(" ", "")
-    if plain == "closed":
-        return Requirement("closed")
+    if plain in quantities and plain not in _COMPARISONS:
+        return Requirement(plain)
     form = re.fullmatch(r"(upper<=|coverage>=)(.+)", plain)
     try:
         limit = math.nan if form is None else float(form[2])
     except ValueError:
         limit = math.nan
-    if form is None or not math.isfinite(limit) or limit < 0:
-        raise InvalidInput(f"{text!r} is no requirement; write {_FORMS}")
-    quantity = form[1][:-2]
+    quantity = "" if form is None else form[1][:-2]
+    if quantity not in quantities or not math.isfinite(limit) or limit < 0:
+        forms = [_FORMS.get(each, f'"{each}"') for each in quantities]
+        choices = " or ".join([", ".join(forms[:-1]), forms[-1]] if forms[1:] else forms)
+        raise InvalidInput(f"{text!r} is no requirement here; write {choices}")
     if quantity == "coverage" and limit > 1:
         raise InvalidInput(f"{text!r}: coverage is a share from 0 to 1, such as 0.6")
     return Requirement(quantity, limit)
 
 
-def _judgement(proven: bool, refuted: bool) -> Judgement:
+def judgement(proven: bool, refuted: bool) -> Judgement:
+    """Met where it is proven, violated where the contrary is, and undecided otherwise."""
     if proven:
         return Judgement.MET
     return Judgement.VIOLATED if refuted else Judgement.UNDECIDED

@@ -11,6 +11,7 @@ from pathlib import Path
 from vhagar.coverage import SeenData, covered
 from vhagar.perturbation import Domain
 from vhagar.result import BoundKind
+from vhagar.search.confidence_probe import largest_within_reach
 from vhagar.sweep.class_coverage import ClassCoverage, StudyCoverage
 from vhagar.sweep.question import Question
 from vhagar.sweep.rows import goal_of
@@ -88,3 +89,17 @@ def known_uppers(store: Store) -> dict[Question, dict[int, float]]:
         for key, goals in found.items()
         for network, perturbation, clip, source in [key]
     }
+
+
+def quick_largest(store: Store, models: Sequence[Model]) -> dict[Question, tuple[float, float]]:
+    """For every class that is asked about, an interval around its maximal confidence."""
+    networks = {model.fingerprint: model.network for model in models}
+    asked = dict.fromkeys(
+        Question(question.network, None, question.source, (), True, question.input_range)
+        for _, question in store.problems()
+    )
+    found = {}
+    for question in asked:
+        known = largest_within_reach(question.problem(networks[question.network]), seed=0)
+        found[question] = (known.lower, known.upper)
+    return found

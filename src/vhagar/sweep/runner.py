@@ -10,7 +10,7 @@ from pathlib import Path
 
 from vhagar.errors import InvalidInput
 from vhagar.perturbation import Domain
-from vhagar.sweep.cover import read_data, store_coverage
+from vhagar.sweep.cover import quick_largest, read_data, store_coverage
 from vhagar.sweep.executor import Executor, executor_for
 from vhagar.sweep.messages import Completed, Failed, Improved, Lost, Task
 from vhagar.sweep.question import Question
@@ -97,6 +97,7 @@ def run_sweep(
     watch = watch or Silent()
     begun = time.monotonic()
     _Sweep(store, study, models, settings, watch).run()
+    store.write_largest(quick_largest(store, models))
     if study.dataset is not None:
         watch.note(f"attacks on inputs of {Path(study.dataset).name} that are not proven robust")
         seconds = _ATTACK_SHARE / _SEARCH_SHARE * (time.monotonic() - begun)

@@ -254,6 +254,17 @@ class Store:
         """The interval of every problem; the upper end is None where nothing is proven."""
         return {question: self.interval(number) for number, question in self.problems()}
 
+    def write_largest(self, found: Mapping[Question, tuple[float, float]]) -> None:
+        """Write down intervals around maximal confidences, which were found in no time."""
+        rows = [[json.loads(question.key), *ends] for question, ends in found.items()]
+        with self._db.transaction():
+            self._db.set_fact("largest", json.dumps(rows))
+
+    def largest(self) -> dict[str, tuple[float, float]]:
+        """Those intervals, by the keys of questions without a perturbation."""
+        rows = json.loads(self._db.fact("largest") or "[]")
+        return {json.dumps(key): (lower, upper) for key, lower, upper in rows}
+
     def write_coverage(self, found: StudyCoverage) -> None:
         """Write down what the bounds say of a data set, instead of what was known before."""
         with self._db.transaction():

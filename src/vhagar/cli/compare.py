@@ -1,0 +1,107 @@
+"""The command `vhagar compare`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from vhagar.cli import arguments as types
+from vhagar.cli import gate, sweep
+from vhagar.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from vhagar.report.two import ModelComparison
+    from vhagar.result.requirement import Judged, Requirement
+
+HELP = "which of two models is proven more robust?"
+
+DESCRIPTION = """\
+Compare two models: by how much of a data set is proven robust, and pair by pair of classes, in
+percent of the largest confidence that each can reach.
+"""
+
+EPILOG = """\
+examples:
+  vhagar compare old.onnx new.onnx --perturbation "linf(0.02)" --dataset test.npz --timeout 10
+  vhagar compare old.db new.db -o compare.html --require not-worse
+  vhagar compare study.db:first study.db:second
+
+exit codes:
+  0    answered
+  2    bad input, or a file that cannot be read or written
+  3    a requirement (--require) is violated, with proof
+  4    a requirement is undecided
+"""
+
+# Percentage points that B's bounds may be larger than A's for B to count as not worse.
+_SLACK = 1.0
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `vhagar compare`."""
+    parser.set_defaults(command=run)
+    add = parser.add_argument
+    add("first", metavar="A", help="model file, or the store of a sweep (STORE or STORE:NAME)")
+    add("second", metavar="B", help="another one")
+    add("-o", "--page", type=Path, metavar="FILE", help="write the comparison as one HTML page")
+    add("--json", type=Path, metavar="FILE", help="write the comparison as JSON")
+    add("--store", type=Path, metavar="FILE", help="keep what is computed about two models")
+    gate.add_gate(parser, '"not-worse" or "coverage>=0.6", of B')
+    sweep.add_questions(parser.add_argument_group("what is asked of two models"), network=False)
+    types.add_conventions(parser)
+    add("--jobs", type=int, metavar="N", help="problems at a time (default: one per core)")
+    types.add_seed(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Compare, print and write, and return the exit code."""
+    from vhagar.report.two import compare
+    from vhagar.report.two_page import write_two
+    from vhagar.result.requirement import OF_COMPARISONS
+    from vhagar.result.serialize import check_writable, write_bytes
+    from vhagar.sweep.settings import Settings
+
+    requirements = gate.requirements(arguments, OF_COMPARISONS, dataset=True)
+    for path in (arguments.page, arguments.json):
+        if path is not None:
+            check_writable(path, arguments.first, arguments.second)
+    arguments.network = None
+    asked: dict[str, Any] = sweep.flags(arguments)
+    if arguments.store is not None and arguments.store.exists():
+        raise InvalidInput(f"a store exists at {arguments.store}; choose another file")
+    found = compare(
+        arguments.first,
+        arguments.second,
+        perturbations=asked.pop("perturbations", ()),
+        store=arguments.store,
+        settings=Settings(jobs=arguments.jobs, seed=arguments.seed),
+        watch=sweep.open_watch(False) if asked or arguments.perturbation else None,
+        **asked,
+    )
+    print("\n".join(found.lines))
+    if arguments.json is not None:
+        write_bytes(arguments.json, f"{json.dumps(found.to_dict())}\n".encode())
+        print(f"wrote {arguments.json}")
+    if arguments.page is not None:
+        write_two(found, arguments.page)
+        print(f"wrote {arguments.page}")
+    judged = [each for demand in requirements for each in _judged(found, demand)]
+    return gate.conclude(judged, arguments)
+
+
+def _judged(found: ModelComparison, demand: Requirement) -> list[Judged]:
+    from vhagar.result.requirement import Facts, Judged, judgement
+
+    name = found.second.name
+    if demand.quantity == "coverage":
+        totals = [each for each in found.coverages if each.source is None]
+        facts = [(each.perturbation, Facts(counts=each.second)) for each in totals]
+        about = facts or [("no data set", Facts())]
+        return [demand.judged(f"{name}, {text}", own) for text, own in about]
+    worse = found.count("first") + sum(each.more_robust == "first" for each in found.coverages)
+    within = found.worst <= _SLACK
+    verdict = judgement(within and not worse, worse > 0)
+    words = f"not-worse: {verdict.value} (A is proven more robust in {worse} comparisons)"
+    return [Judged(f"{name} beside {found.first.name}", str(demand), verdict, words)]

@@ -1,0 +1,220 @@
+"""Two models side by side: by what is proven of a data set, and pair by pair of classes."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from vhagar.errors import InvalidInput
+from vhagar.report.compare import Comparison, compared
+from vhagar.report.data import Group, StudyData, read_store
+from vhagar.result import CoverageCounts
+from vhagar.sweep.class_coverage import share, total
+from vhagar.sweep.runner import run_sweep
+from vhagar.sweep.settings import Settings
+from vhagar.sweep.study import Study, load_models
+from vhagar.sweep.watch import AbstractSweepWatch
+
+_STORE = b"SQLite format 3\0"
+StrPath = str | os.PathLike[str]
+
+
+@dataclass(frozen=True, eq=False)
+class Side:
+    """One of the two: its name, and the study that knows about it."""
+
+    name: str
+    fingerprint: str
+    study: StudyData
+
+    def groups(self) -> dict[tuple[str | None, bool], Group]:
+        """Its perturbations, clipped or not."""
+        own = [group for group in self.study.groups if group.fingerprint == self.fingerprint]
+        return {(group.perturbation, group.clip): group for group in own}
+
+    def counts(self, perturbation: str, clip: bool) -> dict[int | None, CoverageCounts]:
+        """The coverage of each class under a perturbation, and of all under None."""
+        known = self.study.coverage
+        found = {} if known is None else known.groups()
+        own = found.get((self.fingerprint, perturbation, clip), [])
+        counts: dict[int | None, CoverageCounts] = {
+            each.source: each.coverage.classified for each in own
+        }
+        return {None: total(own), **counts} if own else {}
+
+
+@dataclass(frozen=True)
+class CoverageVerdict:
+    """What is known of one class's inputs on both sides; `source` is None for all classes."""
+
+    perturbation: str
+    source: int | None
+    first: CoverageCounts | None
+    second: CoverageCounts | None
+
+    @property
+    def more_robust(self) -> str:
+        """`first` or `second` where more of its inputs are robust, for certain."""
+        ends = [_shares(counts) for counts in (self.first, self.second)]
+        if ends[0] is None or ends[1] is None:
+            return "unasked"
+        if ends[0][0] > ends[1][1]:
+            return "first"
+        return "second" if ends[1][0] > ends[0][1] else "open"
+
+
+def _shares(counts: CoverageCounts | None) -> tuple[float, float] | None:
+    """The share that is robust: at least, and at most."""
+    if counts is None or not counts.inputs:
+        return None
+    return counts.robust / counts.inputs, 1 - counts.attackable / counts.inputs
+
+
+@dataclass(frozen=True, eq=False)
+class ModelComparison:
+    """Two models, A and B. `pairs` holds one comparison for each perturbation that both have."""
+
+    first: Side
+    second: Side
+    pairs: tuple[Comparison, ...]
+    coverages: tuple[CoverageVerdict, ...]
+
+    @property
+    def lines(self) -> list[str]:
+        """The comparison in words."""
+        lines = [f"A: {self.first.name}", f"B: {self.second.name}"]
+        for pair in self.pairs:
+            lines.append(f"{pair.first.perturbation}: {pair.sentence}")
+            lines += [coverage_line(each) for each in self.coverage_of(pair) if each.source is None]
+        return lines
+
+    def coverage_of(self, pair: Comparison) -> list[CoverageVerdict]:
+        return [each for each in self.coverages if each.perturbation == pair.first.perturbation]
+
+    def count(self, what: str) -> int:
+        """How many pairs of classes are `first`, `second`, `open` or `unasked`, in all."""
+        return sum(pair.count(what) for pair in self.pairs)
+
+    @property
+    def worst(self) -> float:
+        """By how many percentage points B's bound can be larger than A's, at most."""
+        if self.first.fingerprint == self.second.fingerprint:
+            return 0.0
+        gaps = [
+            each.second_ends[1] - each.first_ends[0]
+            if each.first_ends is not None and each.second_ends is not None
+            else float("inf")
+            for pair in self.pairs
+            for each in pair.verdicts
+        ]
+        return max(gaps, default=float("inf"))
+
+    def to_dict(self) -> dict[str, Any]:
+        """In JSON's own types."""
+        return {
+            "first": {"name": self.first.name, "fingerprint": self.first.fingerprint},
+            "second": {"name": self.second.name, "fingerprint": self.second.fingerprint},
+            "pairs": [
+                {
+                    "perturbation": pair.first.perturbation,
+                    "counts": {
+                        name: pair.count(name) for name in ("first", "second", "open", "unasked")
+                    },
+                    "columns": list(pair.columns()),
+                    "rows": [list(row) for row in pair.rows()],
+                }
+                for pair in self.pairs
+            ],
+            "coverage": [
+                {**asdict(each), "more_robust": each.more_robust} for each in self.coverages
+            ],
+        }
+
+
+def coverage_line(verdict: CoverageVerdict) -> str:
+    """What is known of a data set, for both sides."""
+    sides = [
+        f"{name} {share(counts)} % proven robust, {counts.attackable} of {counts.inputs} attacked"
+        for name, counts in (("A", verdict.first), ("B", verdict.second))
+        if counts is not None
+    ]
+    proven = {"first": "; A is better, for certain", "second": "; B is better, for certain"}
+    return f"  data: {'; '.join(sides)}{proven.get(verdict.more_robust, '')}"
+
+
+def compare_sides(first: Side, second: Side) -> ModelComparison:
+    """Compare two networks under the perturbations that both were asked about."""
+    ours, theirs = first.groups(), second.groups()
+    shared = [key for key in ours if key in theirs]
+    if not shared:
+        raise InvalidInput(f"{first.name} and {second.name} have no perturbation in common")
+    coverages = []
+    for perturbation, clip in shared:
+        counts = [side.counts(str(perturbation), clip) for side in (first, second)]
+        for source in dict.fromkeys([*counts[0], *counts[1]]):
+            one, other = (own.get(source) for own in counts)
+            coverages.append(CoverageVerdict(str(perturbation), source, one, other))
+    pairs = [compared((first.study, ours[key]), (second.study, theirs[key])) for key in shared]
+    return ModelComparison(first, second, tuple(pairs), tuple(coverages))
+
+
+def compare(
+    first: StrPath,
+    second: StrPath,
+    *,
+    perturbations: Sequence[str] = (),
+    store: StrPath | None = None,
+    settings: Settings | None = None,
+    watch: AbstractSweepWatch | None = None,
+    **asked: Any,
+) -> ModelComparison:
+    """Compare two models, or the networks of two stores (`study.db`, or `study.db:name`).
+
+    Models are verified first, under the `perturbations`, with their maximal confidences; other
+    keyword arguments are fields of `Study`, such as `dataset` and `timeout`. The results are kept
+    in `store`, where one is given.
+    """
+    names = [os.fspath(first), os.fspath(second)]
+    stores = [_is_store(name.rpartition(":")[0]) or _is_store(name) for name in names]
+    if all(stores):
+        if perturbations or asked:
+            raise InvalidInput("stores hold their answers already: name two stores and no question")
+        return compare_sides(*(_stored(name) for name in names))
+    if any(stores):
+        raise InvalidInput("compare two models or two stores, not one of each")
+    given = {"confidence": True, **asked, "networks": names, "perturbations": list(perturbations)}
+    study = Study.from_plain(given)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "compare.db" if store is None else Path(store)
+        run_sweep(study, path, settings=settings, watch=watch).close()
+        data = read_store(path)
+    models = {model.path: model for model in load_models(study)}
+    sides = []
+    for name, place in zip(names, study.networks, strict=True):
+        # Two files of one network are one model.
+        model = models.get(place) or next(iter(models.values()))
+        sides.append(Side(Path(name).stem, model.fingerprint, data))
+    return compare_sides(*sides)
+
+
+def _is_store(name: str) -> bool:
+    path = Path(name)
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return file.read(len(_STORE)) == _STORE
+
+
+def _stored(name: str) -> Side:
+    """A network of a store: `study.db`, or `study.db:name` where it holds several."""
+    path, chosen = (name, None) if _is_store(name) else name.rsplit(":", 1)
+    study = read_store(path)
+    fitting = [facts for facts in study.networks if chosen in (None, facts.name)]
+    if len(fitting) != 1:
+        names = ", ".join(facts.name for facts in study.networks)
+        raise InvalidInput(f"choose one of the networks of {path}, as {path}:NAME; it has: {names}")
+    return Side(fitting[0].name, fitting[0].fingerprint, study)

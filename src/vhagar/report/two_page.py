@@ -1,0 +1,114 @@
+"""The page of two models side by side."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from vhagar.report.html import block, document, figure, key, paragraph, text
+from vhagar.report.two import CoverageVerdict, ModelComparison
+from vhagar.result import CoverageCounts
+from vhagar.result.serialize import write_bytes
+from vhagar.sweep.class_coverage import share
+
+_MEANING = key(
+    [
+        ("robust", "proven robust"),
+        ("unknown", "not known"),
+        ("attackable", "attacked with success"),
+    ]
+)
+_PROVEN = {"first": "A", "second": "B", "open": "overlap", "unasked": "not asked"}
+
+
+def write_two(found: ModelComparison, path: str | Path) -> None:
+    """Write the page."""
+    write_bytes(Path(path), two_page(found).encode())
+
+
+def two_page(found: ModelComparison) -> str:
+    """The page as text."""
+    name = f"{found.first.name} and {found.second.name}"
+    sections = [("data", "Data", _data(found)), ("pairs", "Pairs", _pairs(found))]
+    shown = [section for section in sections if section[2]]
+    return document(name, shown, _head(found, name))
+
+
+def _head(found: ModelComparison, name: str) -> str:
+    tiles = [
+        (str(found.count("first")), "pairs: A proven more robust"),
+        (str(found.count("second")), "pairs: B proven more robust"),
+        (str(found.count("open")), "pairs: intervals overlap"),
+        (str(found.count("unasked")), "pairs: not asked of both"),
+    ]
+    boxes = "".join(
+        f'<div class="tile"><b>{number}</b><span>{text(what)}</span></div>'
+        for number, what in tiles
+    )
+    return (
+        f'<header><h1>{text(name)}</h1><p class="lead">A is {text(found.first.name)}, B is '
+        f"{text(found.second.name)}. Bounds are compared in percent of the largest confidence that "
+        "each network can reach in a class, because scores have no common unit. A smaller bound "
+        f'is more robust.</p><div class="tiles">{boxes}</div></header>'
+    )
+
+
+def _data(found: ModelComparison) -> str:
+    if not found.coverages:
+        return ""
+    rows = "".join(map(_row, found.coverages))
+    head = "".join(
+        f"<th>{text(word)}</th>"
+        for word in ("perturbation", "class", "A", "", "B", "", "more robust")
+    )
+    return block(
+        "data",
+        "How much of the data is safe?",
+        paragraph(
+            "Of the inputs that each network puts into a class, the share that is proven robust. "
+            "One is better for certain where more is proven of it than can be true of the other."
+        ),
+        _MEANING,
+        f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>'
+        "</div>",
+    )
+
+
+def _row(verdict: CoverageVerdict) -> str:
+    label = "all" if verdict.source is None else str(verdict.source)
+    sides = "".join(_side(counts) for counts in (verdict.first, verdict.second))
+    return (
+        f"<tr><td>{text(verdict.perturbation)}</td><td>{label}</td>{sides}"
+        f"<td>{_PROVEN[verdict.more_robust]}</td></tr>"
+    )
+
+
+def _side(counts: CoverageCounts | None) -> str:
+    if counts is None or not counts.inputs:
+        return "<td>no input</td><td></td>"
+    return f'<td class="number">{share(counts)} %</td><td>{bar(counts)}</td>'
+
+
+def bar(counts: CoverageCounts) -> str:
+    """The three shares as a bar; the attacked ones at its right end."""
+    robust, attackable = (100 * n / counts.inputs for n in (counts.robust, counts.attackable))
+    what = f"{counts.robust} robust, {counts.unknown} not known, {counts.attackable} attacked"
+    return (
+        f'<span class="shares" title="{what}"><i style="width:{robust:.2f}%"></i>'
+        f'<i style="width:{attackable:.2f}%"></i></span>'
+    )
+
+
+def _pairs(found: ModelComparison) -> str:
+    parts = [
+        f"<article><h3>{text(pair.first.perturbation)}</h3>{paragraph(pair.sentence)}"
+        f'<div class="three">{figure(pair)}</div></article>'
+        for pair in found.pairs
+    ]
+    return block(
+        "pairs",
+        "Every pair of classes",
+        paragraph(
+            "A or B: that one is proven more robust. =: the intervals overlap. -: not asked."
+        ),
+        *parts,
+    )

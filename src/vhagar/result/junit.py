@@ -1,0 +1,35 @@
+"""Judgements as JUnit XML, which build servers read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from xml.etree import ElementTree
+
+from vhagar.result.requirement import Judged, Judgement
+
+
+def junit_xml(suite: str, cases: Sequence[Judged]) -> bytes:
+    """A file with one test case for each judgement.
+
+    What is violated is a failure. What is undecided is an error: the test could not tell.
+    """
+    counts = {
+        "tests": len(cases),
+        "failures": sum(case.judgement is Judgement.VIOLATED for case in cases),
+        "errors": sum(case.judgement is Judgement.UNDECIDED for case in cases),
+    }
+    numbers = {name: str(count) for name, count in counts.items()}
+    seconds = f"{sum(case.seconds for case in cases):.3f}"
+    root = ElementTree.Element("testsuites", {"name": "vhagar", **numbers})
+    found = ElementTree.SubElement(root, "testsuite", {"name": suite, **numbers, "time": seconds})
+    for case in cases:
+        about = {"classname": case.subject, "name": case.requirement, "time": f"{case.seconds:.3f}"}
+        element = ElementTree.SubElement(found, "testcase", about)
+        if case.judgement is not Judgement.MET:
+            violated = case.judgement is Judgement.VIOLATED
+            kind = {"type": case.judgement.value, "message": case.words}
+            detail = ElementTree.SubElement(element, "failure" if violated else "error", kind)
+            detail.text = f"{case.subject}: {case.words}"
+    ElementTree.indent(root)
+    content: bytes = ElementTree.tostring(root, encoding="utf-8", xml_declaration=True)
+    return content + b"\n"

@@ -1,0 +1,44 @@
+"""What a study's results amount to, requirement by requirement."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+from vhagar.result.requirement import Facts, Judged, Requirement
+from vhagar.sweep.class_coverage import total
+from vhagar.sweep.store import Store, question_of
+
+_CLOSED = ("closed", "robust")
+
+
+def judged_store(store: Store, requirements: Sequence[Requirement]) -> list[Judged]:
+    """Judge bounds problem by problem, and coverage for each network under each perturbation."""
+    found: list[Judged] = []
+    for requirement in requirements:
+        about_data = requirement.quantity == "coverage"
+        facts = _coverages(store) if about_data else _problems(store)
+        found += [requirement.judged(subject, own, spent) for subject, own, spent in facts]
+    return found
+
+
+def _problems(store: Store) -> Iterator[tuple[str, Facts, float]]:
+    names = {row["fingerprint"]: row["name"] for row in store.rows("networks")}
+    for row in store.rows("problems"):
+        question = question_of(row)
+        if question.perturbation is None:
+            continue
+        lower, upper = store.interval(row["id"])
+        facts = Facts(lower, math.inf if upper is None else upper, row["status"] in _CLOSED)
+        targets = ", ".join(map(str, question.targets))
+        about = f"{names[question.network]}, {question.perturbation}"
+        yield f"{about}, class {question.source} to {targets}", facts, row["seconds"]
+
+
+def _coverages(store: Store) -> Iterator[tuple[str, Facts, float]]:
+    coverage = store.coverage()
+    names = {row["fingerprint"]: row["name"] for row in store.rows("networks")}
+    groups = {} if coverage is None else coverage.groups()
+    for (network, perturbation, _), own in groups.items():
+        seconds = sum(each.coverage.seconds for each in own)
+        yield f"{names[network]}, {perturbation}", Facts(counts=total(own)), seconds

@@ -1,0 +1,151 @@
+"""Two models side by side: what is proven, what overlaps, and what was not asked."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import vhagar
+from vhagar import InvalidInput
+from vhagar.cli.main import main
+from vhagar.report.data import Entry, StudyData
+from vhagar.report.two import CoverageVerdict, Side, compare_sides
+from vhagar.report.two_page import two_page
+from vhagar.result import Coverage, CoverageCounts
+from vhagar.sweep.class_coverage import ClassCoverage, StudyCoverage
+
+from ..sweep.conftest import small_network
+from .conftest import PRINTS
+
+MakeEntry = Callable[..., Entry]
+MakeStudy = Callable[..., StudyData]
+
+
+def _covered(network: str, counts: CoverageCounts, source: int = 0) -> ClassCoverage:
+    found = Coverage(100, counts, None, 9.0, 0.1)
+    return ClassCoverage(PRINTS[network], "linf(0.1)", True, source, (1, 2), True, found)
+
+
+@pytest.fixture
+def sides(make_entry: MakeEntry, make_study: MakeStudy) -> tuple[Side, Side]:
+    """Of 20: network one has bounds of 2 to 3 and of 0 to 9, network two of 4 and nothing."""
+    study = make_study(
+        make_entry({1: (2.0, 3.0)}),
+        make_entry({2: (0.0, 9.0)}),
+        make_entry({1: (4.0, 4.001)}, network="two"),
+        make_entry({2: (1.0, 2.0)}, network="two"),
+        make_entry({0: (1.0, 2.0)}, source=1, network="two"),
+    )
+    classes = (
+        _covered("one", CoverageCounts(50, 40, 1)),
+        _covered("two", CoverageCounts(40, 4, 30)),
+        _covered("two", CoverageCounts(10, 9, 0), source=1),
+    )
+    study = replace(study, coverage=StudyCoverage("data.npz", classes))
+    return tuple(Side(name, PRINTS[name], study) for name in ("one", "two"))
+
+
+def test_proven_overlapping_and_not_asked_are_kept_apart(sides: tuple[Side, Side]) -> None:
+    found = compare_sides(*sides)
+    (pair,) = found.pairs
+    words = {(each.source, each.target): each.more_robust for each in pair.verdicts}
+    assert words == {(0, 1): "first", (0, 2): "open", (1, 0): "unasked"}
+    assert [found.count(what) for what in ("first", "second", "open", "unasked")] == [1, 0, 1, 1]
+    data = {each.source: each.more_robust for each in found.coverages}
+    # 80 % are proven of A's, and of B's at most 25 % can be robust; in all, at most 40 %.
+    assert data == {None: "first", 0: "first", 1: "unasked"}
+    assert "A is better, for certain" in "\n".join(found.lines)
+
+
+def test_the_other_way_round_is_the_mirror_image(sides: tuple[Side, Side]) -> None:
+    mirror = compare_sides(*reversed(sides))
+    assert [mirror.count(what) for what in ("first", "second", "open")] == [0, 1, 1]
+    assert {each.source: each.more_robust for each in mirror.coverages}[0] == "second"
+
+
+def test_shares_that_meet_prove_nothing() -> None:
+    half = CoverageCounts(10, 5, 5)
+    assert CoverageVerdict("p", 0, half, half).more_robust == "open"
+    assert CoverageVerdict("p", 0, half, CoverageCounts(10, 4, 4)).more_robust == "open"
+    assert CoverageVerdict("p", 0, half, CoverageCounts(0, 0, 0)).more_robust == "unasked"
+    assert CoverageVerdict("p", 0, None, half).more_robust == "unasked"
+
+
+def test_the_page_and_the_json_say_it(sides: tuple[Side, Side]) -> None:
+    found = compare_sides(*sides)
+    page = two_page(found)
+    assert "one and two" in page
+    assert "40 robust, 9 not known, 1 attacked" in page
+    assert page.count("<td>A</td>") == 2
+    stated = json.loads(json.dumps(found.to_dict()))
+    assert stated["pairs"][0]["counts"] == {"first": 1, "second": 0, "open": 1, "unasked": 1}
+    assert stated["coverage"][0]["first"] == {"inputs": 50, "robust": 40, "attackable": 1}
+    columns = stated["pairs"][0]["columns"]
+    assert all(len(row) == len(columns) for row in stated["pairs"][0]["rows"])
+
+
+@pytest.mark.subprocess
+def test_a_rescaled_copy_is_as_robust_as_before(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Scores that are ten times as large change no prediction and no robustness."""
+    network = small_network()
+    larger = network.layers[-1].mapped(lambda weight: 10 * weight)
+    vhagar.write_onnx(network, tmp_path / "old.onnx")
+    copy = replace(network, layers=(*network.layers[:-1], larger))
+    vhagar.write_onnx(copy, tmp_path / "new.onnx")
+    np.savez(tmp_path / "data.npz", x=np.random.default_rng(2).random((40, 1, 4, 4)))
+    words = [str(tmp_path / "old.onnx"), str(tmp_path / "new.onnx"), "--perturbation", "linf(0.05)"]
+    words += ["--dataset", str(tmp_path / "data.npz"), "--timeout", "30", "--source", "2"]
+    files = {name: str(tmp_path / name) for name in ("s.db", "c.html", "c.json", "j.xml")}
+    words += ["--store", files["s.db"], "-o", files["c.html"], "--json", files["c.json"]]
+    demands = ["--require", "not-worse", "--require", "coverage>=0.01", "--junit", files["j.xml"]]
+    assert main(["compare", *words, *demands]) == 0
+    assert "equal to within" in capsys.readouterr().out
+    assert "<failure" not in (tmp_path / "j.xml").read_text()
+    stated = json.loads((tmp_path / "c.json").read_text())
+    counts = stated["pairs"][0]["counts"]
+    assert (counts["first"], counts["second"], counts["unasked"]) == (0, 0, 0)
+    for each in stated["coverage"]:
+        assert each["first"]["robust"] == each["second"]["robust"] > 0
+    # The store says the same.
+    store = files["s.db"]
+    assert main(["compare", f"{store}:old", f"{store}:new", "--require", "not-worse"]) == 0
+    assert main(["compare", store, store]) == 2
+    assert "choose one of the networks" in capsys.readouterr().err
+    with pytest.raises(InvalidInput, match="not one of each"):
+        vhagar.compare(f"{store}:old", tmp_path / "new.onnx")
+
+
+@pytest.mark.parametrize(
+    ("pair", "code"), [(("one", "two"), 3), (("two", "one"), 4), (("one", "one"), 0)]
+)
+def test_not_worse_needs_a_proof_either_way(
+    pair: tuple[str, str],
+    code: int,
+    sides: tuple[Side, Side],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    by_name = {side.name: side for side in sides}
+    found = compare_sides(*(by_name[name] for name in pair))
+    monkeypatch.setattr("vhagar.report.two.compare", lambda *_, **__: found)
+    words = ["compare", "a", "b", "--require", "not-worse", "--junit", str(tmp_path / "j.xml")]
+    assert main(words) == code
+    text = (tmp_path / "j.xml").read_text()
+    assert ("<failure" in text) == (code == 3)
+    assert ("<error" in text) == (code == 4)
+
+
+def test_nothing_in_common_cannot_be_compared(make_entry: MakeEntry, make_study: MakeStudy) -> None:
+    study = make_study(
+        make_entry({1: (2.0, 3.0)}),
+        make_entry({1: (2.0, 3.0)}, network="two", perturbation="linf(0.2)"),
+    )
+    with pytest.raises(InvalidInput, match="no perturbation in common"):
+        compare_sides(*(Side(name, PRINTS[name], study) for name in ("one", "two")))
