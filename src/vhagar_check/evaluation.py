@@ -10,10 +10,19 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
+from vhagar_check.boxes import BoxProver, BoxRegion
 from vhagar_check.container import Block, split_json, unpack
 from vhagar_check.errors import Rejected
 from vhagar_check.layers import Floats
-from vhagar_check.proofs import CONTRADICTION, EMPTY, MULTIPLIERS, QUADRATIC, SPECTRAL, Prover
+from vhagar_check.proofs import (
+    BOXES,
+    CONTRADICTION,
+    EMPTY,
+    MULTIPLIERS,
+    QUADRATIC,
+    SPECTRAL,
+    Prover,
+)
 from vhagar_check.quadratic import QuadraticProver
 from vhagar_check.regions import Region, Regions
 from vhagar_check.spectral import SpectralRegion
@@ -52,7 +61,7 @@ def proof_groups(blocks: list[Block]) -> list[Task]:
     """Group blocks by region, with its refinements and proofs; drop regions without proofs."""
     groups: list[Task] = []
     for block in blocks[1:]:
-        if block.tag in ("REGN", "SPEC"):
+        if block.tag in ("REGN", "SPEC", "BOXS"):
             groups.append((block, [], []))
         elif block.tag == "REFN" and groups and groups[-1][0].tag == "REGN" and not groups[-1][2]:
             groups[-1][1].append(block)
@@ -111,6 +120,8 @@ class Evaluator:
         with self._statement.certificate.open("rb") as file, np.errstate(all="ignore"):
             if block.tag == "SPEC":
                 return self._spectral(file, block, proofs)
+            if block.tag == "BOXS":
+                return [self._by_boxes(unpack(file, block), unpack(file, part)) for part in proofs]
             if self._last is None or self._last[0] != block:
                 blocks = (unpack(file, part) for part in refined)
                 self._last = block, self._regions.read(unpack(file, block), blocks)
@@ -141,6 +152,22 @@ class Evaluator:
             answer.append((nodes, np.full(len(nodes), value)))
         return answer
 
+    def _by_boxes(self, raw: bytes, proof: bytes) -> tuple[NDArray[np.uint32], Floats]:
+        """What a BOXS block's proof comes to: one number, for the root of its tree."""
+        if self._statement.image is not None:
+            raise Rejected("a proof by boxes says nothing about one image")
+        region = BoxRegion.read(self._statement.form, raw)
+        about, data = split_json(proof)
+        tree, nodes, kinds = self._named(about, data, region.piece_number)
+        root = self._statement.tree.roots[tree]
+        if (kinds != BOXES).any() or len(data) != 5 * len(nodes) or nodes.tolist() != [tree]:
+            raise Rejected("a proof by boxes is followed by other proofs than its own")
+        if not root.boxes or root.target != region.target:
+            raise Rejected("a proof by boxes is for a tree that is about something else")
+        question = self._statement.question(root)
+        value = BoxProver(region, question.source, question.claim).upper()
+        return nodes, np.array([value])
+
     def _named(
         self, about: Any, data: bytes, piece: int | None
     ) -> tuple[int, NDArray[np.uint32], NDArray[np.uint8]]:
@@ -163,6 +190,8 @@ class Evaluator:
         last = QUADRATIC if self._statement.image is None else EMPTY
         if (kinds > last).any() or (root.slopes and self._statement.image is not None):
             raise Rejected("a proof is for a node that there is not, or of an unknown kind")
+        if root.boxes:
+            raise Rejected("a tree that boxes prove has a proof of another kind")
         if root.slopes and (kinds != QUADRATIC).any():
             raise Rejected("a node that is split by slopes has a proof about pairs of inputs")
         vectors, quadratic = self._vectors(region, root, kinds, data[5 * count :])

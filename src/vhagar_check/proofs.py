@@ -20,7 +20,7 @@ from vhagar_check.layers import HALF_ULP, Floats
 from vhagar_check.rational import exact_upper, rounded_up
 from vhagar_check.regions import EQUAL, PAIR, Region, from_tables
 
-QUICK, MULTIPLIERS, CONTRADICTION, EMPTY, QUADRATIC, SPECTRAL = range(6)
+QUICK, MULTIPLIERS, CONTRADICTION, EMPTY, QUADRATIC, SPECTRAL, BOXES = range(7)
 _BATCH = 256
 
 

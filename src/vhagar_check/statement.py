@@ -50,7 +50,9 @@ _KEYS = {
         )
     ),
 }
-_TREE_KEYS = frozenset(("target", "piece", "slopes"))
+_TREE_KEYS = frozenset(("target", "piece", "slopes", "boxes"))
+# Whether a tree is split by slopes, and whether boxes prove it.
+_KINDS = ((False, False), (True, False), (False, True))
 
 
 class Statement:
@@ -87,7 +89,12 @@ class Statement:
         self._read_claims(head["claims"])
         self.witnesses = head["witnesses"]
         roots = [
-            Root(_goal(item["target"]), _goal(item["piece"]), _flag(item.get("slopes", False)))
+            Root(
+                _goal(item["target"]),
+                _goal(item["piece"]),
+                _flag(item.get("slopes", False)),
+                _flag(item.get("boxes", False)),
+            )
             for item in head["trees"]
         ]
         self._check_roots(roots)
@@ -203,8 +210,10 @@ class Statement:
     def _check_roots(self, roots: list[Root]) -> None:
         for root in roots:
             attack = root.target in self.goals and root.piece in range(len(self.pieces))
-            alone = root == Root(None, None) and self.image is None
-            if not (alone or (attack and self.perturbation is not None)):
+            alone = (root.target, root.piece) == (None, None) and self.image is None
+            if (root.slopes and (root.boxes or alone)) or not (
+                alone or (attack and self.perturbation is not None)
+            ):
                 raise Rejected("a tree is about a target or a piece that the problem does not have")
         if len(set(roots)) != len(roots):
             raise Rejected("two trees are about the same target and piece")
@@ -228,12 +237,13 @@ class Statement:
         """The bound of each target: the largest of its pieces' bounds, at most the ceiling."""
         found = self.tree.combine(values)
         by_root = {root: float(found[k]) for k, root in enumerate(self.tree.roots)}
-        ceiling = min(by_root.get(Root(None, None), math.inf), ceiling)
+        alone = (Root(None, None, boxes=boxes) for boxes in (False, True))
+        ceiling = min(*(by_root.get(root, math.inf) for root in alone), ceiling)
         uppers: dict[int | None, float] = {}
         for goal in self.goals:
             numbers = [None] if goal is None else range(len(self.pieces))
             each = [
-                min(by_root.get(Root(goal, number, slopes), math.inf) for slopes in (False, True))
+                min(by_root.get(Root(goal, number, *kind), math.inf) for kind in _KINDS)
                 for number in numbers
             ]
             uppers[goal] = max(min(max(each), ceiling), 0.0)
@@ -244,7 +254,7 @@ class Statement:
 
 def _flag(value: Any) -> bool:
     if type(value) is not bool:
-        raise Rejected("a tree does not say plainly whether it is split by slopes")
+        raise Rejected("a tree does not say plainly whether it is split by slopes, or by boxes")
     return value
 
 

@@ -37,12 +37,14 @@ _DEEPEST = 4096
 class Root:
     """A whole piece and a target; without both, any input and the confidence alone.
 
-    With `slopes` the tree is split by slopes, and bounds the difference of the copies alone.
+    With `slopes` the tree is split by slopes, and bounds the difference of the copies alone. With
+    `boxes` it is a root alone, and a tree of boxes of inputs proves its bound.
     """
 
     target: int | None
     piece: int | None
     slopes: bool = False
+    boxes: bool = False
 
 
 class Tree:
@@ -57,6 +59,8 @@ class Tree:
         self._pieces = pieces
         self._check_pairs()
         self._check_steps(network)
+        if any(roots[k].boxes for k in records["parent"].tolist() if k < len(roots)):
+            raise Rejected("a tree that boxes prove has children")
 
     def _check_pairs(self) -> None:
         """Check that every node has no children, or exactly the two sides of one step."""

@@ -62,7 +62,7 @@ def no_ladder(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def alone(tmp_path: Path) -> dict[str, Any]:
     """Trees by signs; those by slopes are tested with the checker's quadratic proofs."""
-    options = {"engine": Bab(slopes=False), "workers": 1, "relative_gap": 0.3}
+    options = {"engine": Bab(slopes=False, inputs=False), "workers": 1, "relative_gap": 0.3}
     return {**options, "certificate": tmp_path / "proof.cert"}
 
 
@@ -171,7 +171,7 @@ def test_workers_and_their_loss(
 ) -> None:
     """What a lost worker did not report is in no tree, and what it did stays."""
     kill = Killer(killed, children_of)
-    options = dict(alone, engine=Bab(attack=False), workers=2, relative_gap=1e-4)
+    options = dict(alone, engine=Bab(attack=False, inputs=False), workers=2, relative_gap=1e-4)
     result = verify(problem, timeout=PATIENCE, on_progress=kill, **options)
     assert kill.left == 0
     assert result.status is (Status.EXHAUSTED if killed == 2 else Status.CLOSED)

@@ -251,6 +251,70 @@ SPECTRAL = {
         "tests/check/test_spectral.py::test_forgeries_are_refused",
     ),
 }
+_BOXES = "vhagar.relaxation.input_boxes"
+_BOXES_TESTS = "tests/relaxation/test_input_boxes.py"
+BOXES = {
+    "the function below taken for the one above": _tested(
+        _BOXES,
+        "        stacked = np.concatenate([self.above, self.below]).reshape(2 * entering, -1)",
+        "        stacked = np.concatenate([self.above, self.above]).reshape(2 * entering, -1)",
+        f"{_BOXES_TESTS}::test_functions_are_above_the_leads",
+    ),
+    "a chord that is too low": _tested(
+        _BOXES,
+        "np.maximum(np.maximum(-slope * low, (1 - slope) * high), 0.0)",
+        "np.maximum(np.minimum(-slope * low, 0.9 * (1 - slope) * high), 0.0)",
+        f"{_BOXES_TESTS}::test_functions_are_above_the_leads",
+    ),
+    "rounding of a stage forgotten": _tested(
+        _BOXES,
+        "        above[:, -1] += layer.bias[:, None] + error",
+        "        above[:, -1] += layer.bias[:, None]",
+        f"{_BOXES_TESTS}::test_functions_are_above_the_leads",
+    ),
+    "images that stay in the box": _tested(
+        "vhagar.search.input_search",
+        "    return Boxes(low, np.minimum(boxes.upper + limit + room, most))",
+        "    return Boxes(low, np.minimum(boxes.upper + room, most))",
+        "tests/search/test_input_search.py::test_the_bound_holds",
+    ),
+    "a target that may lose to one class": _tested(
+        "vhagar.search.input_search",
+        "        never = (ranges(behind)[1] < 0).any(axis=0)",
+        "        never = (ranges(behind)[0] < 0).any(axis=0)",
+        "tests/search/test_input_search.py::test_the_bound_holds",
+    ),
+    "boxes that are being halved forgotten": _tested(
+        "vhagar.search.input_search",
+        "self._closed, self._halving)",
+        "self._closed)",
+        "tests/search/test_input_search.py::test_an_interrupted_step_loses_no_box",
+    ),
+    "a checker that does not look whether boxes are left": _tested(
+        "vhagar_check.boxes",
+        "        if waiting:",
+        "        if not waiting:",
+        "tests/check/test_boxes.py::test_leaves_cover_the_inputs_whatever_the_tree",
+    ),
+    "a checker that lets images stay": _tested(
+        "vhagar_check.boxes",
+        "        low = np.maximum(boxes.low - limit - room, domain.low)",
+        "        low = np.maximum(boxes.low - room, domain.low)",
+        "tests/check/test_boxes.py::test_images_are_as_far_as_they_can_be",
+    ),
+    "a checker with a chord that is too low": _tested(
+        "vhagar_check.linear_bounds",
+        "    offset = np.maximum(-slope * low, (1 - slope) * high)",
+        "    offset = 0.9 * np.maximum(-slope * low, (1 - slope) * high)",
+        "tests/check/test_boxes.py::test_the_chord_holds_at_its_ends",
+    ),
+    "a checker that takes one target's boxes for another's": _tested(
+        "vhagar_check.evaluation",
+        "        if not root.boxes or root.target != region.target:",
+        "        if not root.boxes:",
+        "tests/check/test_boxes.py::test_forgeries_are_refused",
+    ),
+}
 PERTURBATIONS = {
     "clipped treated as unclipped": _one(
         "vhagar.perturbation.scalar",
@@ -943,8 +1007,8 @@ CHECKER = {
     ),
     "a checker that counts a missing tree as a bound of 0": _tested(
         "vhagar_check.statement",
-        "min(by_root.get(Root(goal, number, slopes), math.inf) for slopes in (False, True))",
-        "min(by_root.get(Root(goal, number, slopes), 0.0) for slopes in (False, True))",
+        "min(by_root.get(Root(goal, number, *kind), math.inf) for kind in _KINDS)",
+        "min(by_root.get(Root(goal, number, *kind), 0.0) for kind in _KINDS)",
         _VECTORS,
     ),
     "a checker that takes 0 for a contradiction": _tested(
@@ -1095,6 +1159,7 @@ FAULTS: dict[str, Fault] = {
     **LADDER,
     **DEFINITENESS,
     **SPECTRAL,
+    **BOXES,
     **QUADRATIC,
     **PERTURBATIONS,
     **SEARCH,

@@ -19,7 +19,13 @@ from vhagar_check import Rejected, check
 from vhagar_check.container import parse_json, scan, unpack
 
 # What a proof stands behind; others are the word of a solver or of another verifier.
-PROVEN = (BoundKind.INTERVAL, BoundKind.TWIN, BoundKind.SPECTRAL, BoundKind.QUADRATIC)
+PROVEN = (
+    BoundKind.INTERVAL,
+    BoundKind.TWIN,
+    BoundKind.SPECTRAL,
+    BoundKind.QUADRATIC,
+    BoundKind.BOXES,
+)
 
 
 @dataclass(frozen=True)

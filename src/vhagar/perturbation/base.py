@@ -27,7 +27,7 @@ from vhagar.perturbation.relaxed import (
     constants,
     picked,
 )
-from vhagar.perturbation.support import PixelCorners, Support, SupportCorners
+from vhagar.perturbation.support import Ball, PixelCorners, Support, SupportCorners
 from vhagar.runtime.devices import Tensor
 from vhagar.solver.linear_model import Columns, LinearModel
 
@@ -67,6 +67,8 @@ class AbstractPiece(ABC):
     map: AffineMap | None = None
     # The pixels that move freely inside the domain, each by a parameter of its own, in order.
     free_pixels: Columns | None = None
+    # The ball around `x` that the images fill, where the piece is nothing else.
+    ball: Ball | None = None
 
     @property
     @abstractmethod

@@ -16,7 +16,7 @@ from vhagar.perturbation.domain import Array, Domain, Mask
 from vhagar.perturbation.formula import Formula
 from vhagar.perturbation.maps import AffineMap
 from vhagar.perturbation.relaxed import Expression, ModelImage, RelaxedPair, picked
-from vhagar.perturbation.support import Support, SupportCorners
+from vhagar.perturbation.support import Ball, Support, SupportCorners
 from vhagar.solver.linear_model import Columns, LinearModel
 
 
@@ -45,6 +45,10 @@ class LinfBallPiece(AbstractPiece):
     @cached_property
     def free_pixels(self) -> Columns:  # type: ignore[override]
         return np.flatnonzero(self.mask)
+
+    @cached_property
+    def ball(self) -> Ball | None:  # type: ignore[override]
+        return Ball(self.limit, self.mask) if self._in_place else None
 
     @cached_property
     def _in_place(self) -> bool:

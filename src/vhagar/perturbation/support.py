@@ -71,3 +71,11 @@ class PixelCorners:
     x: Array
     x_p: Array
     side: NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Ball:
+    """Entries of `mask` move freely by up to `limit` inside the domain; all others stay."""
+
+    limit: float
+    mask: Mask

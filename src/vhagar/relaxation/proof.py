@@ -22,6 +22,7 @@ class ProofKind(IntEnum):
     EMPTY = 3  # the decisions leave a neuron no corner
     QUADRATIC = 4  # multipliers of quadratic facts about the difference of the copies
     SPECTRAL = 5  # scalings and norms, in a block of their own
+    BOXES = 6  # a tree of boxes of inputs, in a block of its own
 
 
 def _none() -> NDArray[np.float64]:

@@ -39,6 +39,7 @@ LARGEST = {
     b"REGN": 2**28,
     b"REFN": 2**28,
     b"SPEC": 2**28,
+    b"BOXS": 2**28,
     b"PROF": 2**24,
     b"END ": 32,
 }
@@ -73,17 +74,20 @@ class NodeKind(IntEnum):
 class Tree:
     """The search of one piece for one target; both None for the largest confidence.
 
-    With `slopes` it is split by the slopes of pairs instead of signs.
+    With `slopes` it is split by the slopes of pairs instead of signs; with `boxes` it is a root
+    alone, whose proof is a tree of boxes of inputs.
     """
 
     target: int | None
     piece: int | None
     slopes: bool = False
+    boxes: bool = False
 
     def plain(self) -> dict[str, Any]:
         """As certificates name it."""
         found: dict[str, Any] = {"target": self.target, "piece": self.piece}
-        return {**found, "slopes": True} if self.slopes else found
+        kinds = {"slopes": self.slopes, "boxes": self.boxes}
+        return {**found, **{name: True for name, is_so in kinds.items() if is_so}}
 
 
 @dataclass(frozen=True, eq=False)

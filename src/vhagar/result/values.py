@@ -29,6 +29,7 @@ class BoundKind(Enum):
     TWIN = "twin dual formula, rounded outward"
     SPECTRAL = "spectral norms of the network's layers, rounded outward"
     QUADRATIC = "quadratic facts about the difference of the copies, rounded outward"
+    BOXES = "linear bounds over boxes of inputs, rounded outward"
     SOLVER = "dual bound of the MIP solver, with its tolerances added outward"
     MARABOU = "Marabou's answer that there is nothing above, taken on trust"
 

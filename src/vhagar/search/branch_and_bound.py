@@ -28,12 +28,14 @@ class Bab(AbstractEngine):
     `attack` says whether the attack runs beside the search, where there are workers. `gpu` says
     whether thousands of nodes are also bounded at once by primal-dual steps on the device, beside
     the workers; by default they are where the device is a GPU. `slopes` says whether there is a
-    second search, which bounds the difference of the copies and branches on slopes.
+    second search, which bounds the difference of the copies and branches on slopes; `inputs`
+    whether there is one that halves boxes of inputs, where these have few entries.
     """
 
     attack: bool = True
     gpu: bool | None = None
     slopes: bool = True
+    inputs: bool = True
 
     name = "bab"
     uses = frozenset({"certificate", "dataset", "device", "workers"})
@@ -59,11 +61,11 @@ class Bab(AbstractEngine):
 
     def search(self, run: Run, deadline: Deadline) -> bool:
         if is_large(run.problem):
-            return SearchInRounds(run, self.attack, self.slopes).run(deadline)
+            return SearchInRounds(run, self.attack, self.slopes, self.inputs).run(deadline)
         if not programs_fit(run.problem, run.bounds, deadline):
-            SearchInRounds(run, self.attack, self.slopes).run(deadline)
+            SearchInRounds(run, self.attack, self.slopes, self.inputs).run(deadline)
             return True  # with more time there would be linear programs
-        search = Search(run, self.attack, self.slopes)
+        search = Search(run, self.attack, self.slopes, self.inputs)
         search.climb(Rung.DIFFERENCES, deadline)
         if len(run.problem.pieces) <= MOST_KEPT:  # with more, workers are quicker
             search.climb(Rung.QUICK, deadline)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from vhagar.network import AbstractLinear, Relu
+from vhagar.attack.sampling import confidence_slopes
 from vhagar.problem import Problem
 from vhagar.relaxation import Bounds, largest_confidence
 from vhagar.relaxation.rounding import forward_error, sure_confidences
@@ -55,7 +55,7 @@ def _uphill(problem: Problem, seed: int, starts: int = _STARTS) -> tuple[float, 
     x = rng.uniform(domain.lower, domain.upper, (starts, domain.size))
     best, found, step = -np.inf, x[0], 1.0
     for _ in range(_STEPS):
-        confidence, slope = _confidence(problem, x)
+        confidence, slope = confidence_slopes(problem.network, problem.source, x)
         row = int(confidence.argmax())
         if confidence[row] > best:
             best, found = float(confidence[row]), x[row]
@@ -64,23 +64,3 @@ def _uphill(problem: Problem, seed: int, starts: int = _STARTS) -> tuple[float, 
         x = np.clip(x + step * (corner - x), domain.lower, domain.upper)
         step *= _DECAY
     return best, found
-
-
-def _confidence(problem: Problem, x: Array) -> tuple[Array, Array]:
-    """The confidence of each input `(batch, size)`, and its gradient."""
-    network, every = problem.network, np.arange(len(x))
-    entering, scores = network.preactivations(x)
-    others = scores.copy()
-    others[:, problem.source] = -np.inf
-    rival = others.argmax(axis=1)
-    slope = np.zeros_like(scores)
-    slope[:, problem.source] = 1.0
-    slope[every, rival] = -1.0
-    for layer in reversed(network.layers):
-        if isinstance(layer, AbstractLinear):
-            slope = layer.pull(slope)
-        elif isinstance(layer, Relu):
-            active = entering.pop() > 0
-            slope = slope * (active if layer.linear is None else active | layer.linear)
-    with np.errstate(invalid="ignore"):  # scores beyond float64 have no difference: NaN
-        return scores[:, problem.source] - scores[every, rival], slope

@@ -94,6 +94,7 @@ class SearchKind(IntEnum):
     SIGNS = 0
     CEILING = 1  # for the largest confidence
     SLOPES = 2
+    BOXES = 3  # of inputs
 
 
 class ProofTree:
@@ -108,9 +109,11 @@ class ProofTree:
             for target in problem.goals
             for root in range(len(problem.pieces))
         ]
+        by_boxes = [replace(tree, boxes=True) for tree in self._trees]
         if attacks:
             by_slopes = [replace(tree, slopes=True) for tree in self._trees]
             self._trees += [Tree(None, None), *by_slopes]
+        self._trees += by_boxes
         self._searches = [_search_of(tree, attacks) for tree in self._trees]
         # In each of the searches, by name.
         self._roots: dict[SearchKind, dict[NodeName, int]] = {kind: {} for kind in SearchKind}
@@ -224,7 +227,7 @@ class ProofTree:
     def _kept(self, proves: Callable[[Tree, float], bool] = lambda *_: True) -> Mask:
         """Which nodes are written: all, but of a node that was branched twice only those below its
         better pair of children, or below neither if its own bound is better; and of the trees by
-        slopes only those that prove what is claimed."""
+        slopes and by boxes only those that prove what is claimed."""
         kept = np.ones(self._count, dtype=np.bool_)
         values = [math.inf if k == _NONE else self._upper[k] for k in self._proof[: self._count]]
         chosen: dict[int, int] = {}
@@ -234,7 +237,8 @@ class ProofTree:
             if value < values[parent]:
                 values[parent], chosen[parent] = value, first
         for number, tree in enumerate(self._trees):
-            kept[number] = not tree.slopes or proves(tree, values[number])
+            beside = tree.slopes or tree.boxes
+            kept[number] = not beside or proves(tree, values[number])
         for first in pairs:
             parent = self._parent[first]
             rejected = parent in self._branched_twice and chosen.get(parent) != first
@@ -283,4 +287,6 @@ class ProofTree:
 def _search_of(tree: Tree, attacks: bool) -> SearchKind:
     if tree.slopes:
         return SearchKind.SLOPES
+    if tree.boxes:
+        return SearchKind.BOXES
     return SearchKind.CEILING if attacks and tree.target is None else SearchKind.SIGNS

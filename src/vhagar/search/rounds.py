@@ -23,6 +23,8 @@ from vhagar.search.worker import SearchWorker
 # When the attack runs beside first-order steps, and for how many seconds its last messages are
 # waited for.
 _CLIMB, _LAST_WORDS = AttackSchedule(share=0.5, least=20.0), 1.0
+# Seconds of halving boxes of inputs between two looks at the messages.
+_BETWEEN_LOOKS = 0.1
 # Share of the time for bounds where the attack has no process of its own.
 _BOUNDS_SHARE = 0.7
 
@@ -54,8 +56,19 @@ class SearchInRounds(Search):
             self._bound_in_rounds(self._device(), deadline.sooner(share * deadline.left))
             if alone and not deadline.passed:
                 attack_here(run, climbing, _CLIMB.seconds(deadline.left), self._dataset)
+            self._go_on_with_inputs(deadline)
             self._attack.finish(ends, _LAST_WORDS)
         return deadline.passed and not run.interval.closed
+
+    def _go_on_with_inputs(self, deadline: Deadline) -> None:
+        """Once all rounds are over, boxes of inputs go on being halved."""
+        run = self._run
+        while (
+            not run.interval.closed and not deadline.passed and self._split_inputs(_BETWEEN_LOOKS)
+        ):
+            self._listen()
+            run.report()
+        self._last_boxes()
 
     def _device(self) -> Any:
         """Where first-order steps run; says so."""

@@ -28,6 +28,8 @@ from vhagar.search.bounders.gpu.tasks import GpuReport
 from vhagar.search.bounders.size import is_large
 from vhagar.search.confidence_probe import confidence_within_reach
 from vhagar.search.frontier import Frontier
+from vhagar.search.input_beside import InputsBeside, InputsReport
+from vhagar.search.input_search import splits_inputs
 from vhagar.search.node import Node, Region
 from vhagar.search.node_solver import Explored, Underway
 from vhagar.search.primal_heuristic import WitnessFound
@@ -46,12 +48,12 @@ from vhagar.search.worker import (
 
 # Nodes per report, where results must be reproducible.
 _QUANTUM_NODES = 10
-# Small problems (hidden neurons times pixels) begin in this process. Workers, each of which takes
-# most of a second to start, come after so many seconds of work, or, on a machine that is busy with
-# other things, after so many times as long; the attack, which needs a second of a core to import
-# torch, after so many seconds. Until all workers are ready, this process listens to them every so
-# many seconds.
-_SMALL, _ALONE, _BUSY, _WITHOUT_ATTACK, _LISTENING = 60_000, 2.0, 4, 5.0, 0.1
+# Small problems (hidden neurons, and those times pixels) begin in this process. Workers, each of
+# which takes most of a second to start, come after so many seconds of work, or, on a machine that
+# is busy with other things, after so many times as long; the attack, which needs a second of a core
+# to import torch, after so many seconds. Until all workers are ready, this process listens to them
+# every so many seconds.
+_FEW, _SMALL, _ALONE, _BUSY, _WITHOUT_ATTACK, _LISTENING = 150, 60_000, 2.0, 4, 5.0, 0.1
 # There, signs have a head start of so many seconds over slopes.
 _HEAD_START = 0.5
 # The number by which this process goes beside workers.
@@ -77,7 +79,8 @@ _GRACE = 0.5
 
 def _is_small(problem: Problem) -> bool:
     """Whether much can be done before a process has started."""
-    return problem.network.hidden_neurons * problem.domain.size <= _SMALL
+    neurons = problem.network.hidden_neurons
+    return neurons <= _FEW and neurons * problem.domain.size <= _SMALL
 
 
 class _Ceiling:
@@ -107,7 +110,7 @@ class _Ceiling:
 class Search:
     """The frontiers and their bookkeeping; the same whoever bounds the nodes, and wherever."""
 
-    def __init__(self, run: Run, attack: bool, slopes: bool = False) -> None:
+    def __init__(self, run: Run, attack: bool, slopes: bool = False, inputs: bool = False) -> None:
         self._run = run
         self._attacks = attack and run.problem.perturbation is not None
         self._tree = run.proof if isinstance(run.proof, ProofTree) else None
@@ -122,6 +125,8 @@ class Search:
         self._ceiling = _Ceiling(run.original, largest)
         later = _HEAD_START if _is_small(problem) else 0.0
         by_slopes = slopes and not is_large(problem)
+        by_inputs = inputs and problem is run.original and splits_inputs(problem)
+        self._inputs = InputsBeside(run, self._record_boxes) if by_inputs else None
         self._slopes = SlopeSearch(problem, by_slopes, self._known_upper, later)
         # When workers were given their tasks. Where results must repeat, every task counts as one.
         self._begun: dict[int, float] = {}
@@ -168,7 +173,8 @@ class Search:
         over = Deadline(deadline.at + _GRACE)
 
         def listen() -> None:
-            self._listen(_PATIENCE)
+            busy = self._split_inputs(_PATIENCE)
+            self._listen(0.0 if busy else _PATIENCE)
             self._run.report()
 
         done = in_background(
@@ -200,6 +206,9 @@ class Search:
             assert task is not None  # the frontier is not empty
             done = worker.work(task, _QUANTUM_NODES, deadline=deadline, on_bounds=self._tell_here)
             self._put_back(HERE, done)
+            if self._inputs is not None:
+                self._inputs.step()
+                self._announce()
             if gpu is not None and (nodes := gpu.take(self._frontier, _QUANTUM_NODES)):
                 done = gpu.explore(nodes, _QUANTUM_NODES, self._ceiling.upper, deadline)
                 self._take_report(gpu.name, GpuReport(done, {}))
@@ -231,6 +240,7 @@ class Search:
                 self._gpu = GpuBeside(run, count, self._pool, required)
             while not run.interval.closed:
                 if deadline.passed:
+                    self._last_boxes()
                     return True
                 if alone.passed:
                     workers.start(count)
@@ -248,6 +258,7 @@ class Search:
                 if workers.are_ready:
                     here = None
                 busy = here is not None and self._explore_here(here, count, deadline)
+                busy |= self._split_inputs(_LISTENING)
                 received = self._pool.next_message(deadline.at, 0.0 if busy else HEARTBEAT)
                 if received is None:
                     run.report()
@@ -384,6 +395,24 @@ class Search:
         if self._tree is not None:
             self._tree.add(explored.logged, kind)
 
+    def _split_inputs(self, seconds: float) -> bool:
+        """Halve boxes of inputs for a while, where that is wanted; whether it is."""
+        if self._inputs is None or self._inputs.is_done:
+            return False
+        self._inputs.work(seconds)
+        self._announce()
+        return True
+
+    def _last_boxes(self) -> None:
+        """Let boxes count whose bounds have not been told yet."""
+        if self._inputs is not None:
+            self._inputs.report()
+            self._announce()
+
+    def _record_boxes(self, report: InputsReport) -> None:
+        if self._tree is not None:
+            self._tree.add(report.logged, SearchKind.BOXES)
+
     def _announce(self, kind: BoundKind = BoundKind.TWIN) -> None:
         """Offer what is known by now; `kind` is that of the bounds that have become better."""
         uppers = self._frontier.uppers(self._run.problem.goals)
@@ -393,11 +422,17 @@ class Search:
             self._run.interval.offer_upper(target, known, kind)
         for target, upper in self._slopes.uppers().items():
             self._run.interval.offer_upper(target, restore.upper(upper), BoundKind.QUADRATIC)
+        for target, upper in self._by_inputs().items():
+            self._run.interval.offer_upper(target, upper, BoundKind.BOXES)
 
     def _known_upper(self, goal: int | None) -> float:
         """A goal's bound without the search by slopes."""
         found = self._frontier.uppers(self._run.problem.goals)[goal]
-        return min(found, self._ceiling.upper)
+        return min(found, self._ceiling.upper, self._by_inputs().get(goal, math.inf))
+
+    def _by_inputs(self) -> dict[int | None, float]:
+        """Each goal's bound by boxes of inputs, where there are any."""
+        return {} if self._inputs is None else self._inputs.uppers
 
     def _take_witness(self, found: WitnessFound) -> None:
         if found.target is None and self._run.problem.perturbation is not None:

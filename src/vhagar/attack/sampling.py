@@ -1,0 +1,114 @@
+"""Attacks by sampling, for inputs with few entries: random inputs, and ever smaller steps.
+
+Where regions of a class are thin, gradients from random inputs lead past them; many samples near
+the best ones so far do not. Nothing here needs torch, so it begins at once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vhagar.network import AbstractLinear, Network, Relu
+from vhagar.problem import Problem
+
+Array = NDArray[np.float64]
+
+# Samples of a round, and how many of the best ones they come from.
+_SAMPLES, _KEPT = 256, 32
+# Of each round's samples this share is anywhere.
+_ANYWHERE = 0.125
+# Steps are this share of the input range at first; each round's are shorter by this factor, down
+# to the least, and then long again.
+_FIRST, _SHORTER, _LEAST = 0.25, 0.8, 1e-5
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """An input of the source class, and parameters that lead it to the target."""
+
+    x: Array
+    parameters: Array
+    confidence: float
+
+
+class Sampler:
+    """Looks for pairs of one piece and one target, round after round."""
+
+    def __init__(self, problem: Problem, target: int, root: int, seed: int) -> None:
+        self._problem, self._target = problem, target
+        self._piece = problem.pieces[root]
+        self._rng = np.random.default_rng([seed, target, root])
+        size = problem.domain.size
+        self._x, self._merit = np.zeros((0, size)), np.zeros(0)
+        self._share = _FIRST
+        self.best: Sample | None = None
+
+    def round(self, given: Array | None = None) -> bool:
+        """Try samples, and `given` inputs beside them; whether a better pair was found."""
+        domain = self._problem.domain
+        anywhere = int(_ANYWHERE * _SAMPLES) if len(self._x) else _SAMPLES
+        fresh = self._rng.uniform(domain.lower, domain.upper, (anywhere, domain.size))
+        tried = [fresh] if given is None else [fresh, given]
+        if len(self._x):
+            chosen = self._x[self._rng.integers(len(self._x), size=_SAMPLES - anywhere)]
+            step = self._share * domain.width * self._rng.standard_normal(chosen.shape)
+            tried.append(np.clip(chosen + step, domain.lower, domain.upper))
+        self._share = self._share * _SHORTER if self._share > _LEAST else _FIRST
+        return self._keep(np.concatenate(tried))
+
+    def _keep(self, x: Array) -> bool:
+        confidence, margin, parameters = self._evaluated(x)
+        # Pairs count by their confidence, all others by what they lack.
+        lacking = np.minimum(confidence, 0.0) + np.minimum(margin, 0.0)
+        merit = np.where((margin > 0) & (confidence > 0), confidence, np.minimum(lacking, 0.0))
+        merit = np.where(np.isnan(merit), -np.inf, merit)
+        first = int(merit.argmax())
+        better = merit[first] > (0.0 if self.best is None else self.best.confidence)
+        if better:
+            self.best = Sample(x[first], parameters[first], float(merit[first]))
+        every, merits = np.concatenate([self._x, x]), np.concatenate([self._merit, merit])
+        order = np.argsort(-merits, kind="stable")[:_KEPT]
+        self._x, self._merit = every[order], merits[order]
+        return bool(better)
+
+    def _evaluated(self, x: Array) -> tuple[Array, Array, Array]:
+        """The confidence in the source, the best one in the target, and the parameters for it."""
+        network, piece = self._problem.network, self._piece
+        confidence, _ = confidence_slopes(network, self._problem.source, x)
+        low, high = piece.parameter_bounds
+        free = piece.free_pixels
+        assert free is not None  # that is what the search asks for
+        near, best = x, np.full(len(x), -np.inf)
+        chosen = np.zeros((len(x), len(low)))
+        for _ in range(3):
+            _, slope = confidence_slopes(network, self._target, near)
+            parameters = np.where(slope[:, free] > 0, high, low)
+            near = piece.apply(x, parameters)
+            margin, _ = confidence_slopes(network, self._target, near)
+            better = margin > best
+            best = np.where(better, margin, best)
+            chosen = np.where(better[:, None], parameters, chosen)
+        return confidence, best, chosen
+
+
+def confidence_slopes(network: Network, label: int, x: Array) -> tuple[Array, Array]:
+    """The confidence in a class of each input `(batch, size)`, and its gradient."""
+    every = np.arange(len(x))
+    entering, scores = network.preactivations(x)
+    others = scores.copy()
+    others[:, label] = -np.inf
+    rival = others.argmax(axis=1)
+    slope = np.zeros_like(scores)
+    slope[:, label] = 1.0
+    slope[every, rival] = -1.0
+    for layer in reversed(network.layers):
+        if isinstance(layer, AbstractLinear):
+            slope = layer.pull(slope)
+        elif isinstance(layer, Relu):
+            active = entering.pop() > 0
+            slope = slope * (active if layer.linear is None else active | layer.linear)
+    with np.errstate(invalid="ignore"):  # scores beyond float64 have no difference: NaN
+        return scores[:, label] - scores[every, rival], slope

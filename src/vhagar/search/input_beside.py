@@ -1,0 +1,171 @@
+"""The branching on inputs as the search sees it: in its own process, beside its workers.
+
+There is next to nothing to start, so that it begins at once. It reports bounds with what proves
+them, and pairs that sampling has found.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vhagar.attack.sampling import Sampler
+from vhagar.problem import Problem
+from vhagar.relaxation.input_boxes import ForwardBounds
+from vhagar.relaxation.proof import ProofKind
+from vhagar.result.certificate import with_json
+from vhagar.result.run import Run
+from vhagar.runtime.threads import one_blas_thread
+from vhagar.search.input_search import InputSearch
+from vhagar.search.primal_heuristic import WitnessFound
+from vhagar.search.proof_log import ProofEvents, Proven, RegionName
+
+Goal = int | None
+
+# Rounds of sampling before boxes are halved, and then one in so many steps.
+_FIRST_ROUNDS, _ROUND_EVERY = 8, 4
+# Seconds between two reports, or a share of all that have passed: each has the whole tree in it.
+_REPORT_EVERY, _REPORT_SHARE = 0.3, 0.05
+
+
+@dataclass(frozen=True, eq=False)
+class InputsReport:
+    """Bounds of goals, what proves them where a certificate is asked for, and pairs."""
+
+    uppers: dict[Goal, float]
+    boxes: int
+    logged: ProofEvents | None = None
+    found: list[WitnessFound] = field(default_factory=list)
+
+
+class InputSearches:
+    """The searches of all goals and pieces; the one with the largest bound goes on."""
+
+    def __init__(self, problem: Problem, seed: int, record: bool) -> None:
+        self._record = record
+        forward = ForwardBounds(problem.network)
+        roots = range(len(problem.pieces)) if problem.perturbation is not None else range(1)
+        self._searches = [
+            InputSearch(problem, forward, target, root)
+            for target in problem.goals
+            for root in roots
+        ]
+        self._samplers = {
+            (target, root): Sampler(problem, target, root, seed)
+            for target in problem.targets
+            for root in roots
+        }
+        self._found: list[WitnessFound] = []
+        self._steps, self._told = 0, 0
+        self._proved: dict[tuple[Goal, int], float] = {}
+
+    @property
+    def is_done(self) -> bool:
+        return all(search.is_done for search in self._searches)
+
+    def _sample(self, key: tuple[int, int], given: NDArray[np.float64] | None = None) -> None:
+        sampler = self._samplers[key]
+        if sampler.round(given) and sampler.best is not None:
+            best = sampler.best
+            self._found.append(WitnessFound(*key, best.x, best.parameters, best.confidence))
+
+    def step(self, lower: float = 0.0) -> None:
+        """Sample at first, then halve boxes of the goal with the largest bound."""
+        self._steps += 1
+        if self._steps <= _FIRST_ROUNDS:
+            for key in self._samplers:
+                self._sample(key)
+            return
+        going = [search for search in self._searches if not search.is_done]
+        if not going:
+            return
+        search = max(going, key=lambda one: one.upper)
+        search.step(lower)
+        if search.target is not None and self._steps % _ROUND_EVERY == 0:
+            self._sample((search.target, search.root), search.centres)
+
+    def report(self) -> InputsReport:
+        """What is known by now."""
+        uppers: dict[Goal, float] = {}
+        for search in self._searches:
+            uppers[search.target] = max(uppers.get(search.target, 0.0), search.upper)
+        boxes = sum(search.boxes for search in self._searches)
+        found, self._found = self._found, []
+        new, self._told = boxes - self._told, boxes
+        return InputsReport(uppers, new, self._log() if self._record else None, found)
+
+    def _log(self) -> ProofEvents:
+        """The trees that prove better bounds than they did."""
+        logged = ProofEvents()
+        for search in self._searches:
+            key = search.target, search.root
+            if not search.upper < self._proved.get(key, math.inf):
+                continue
+            self._proved[key] = search.upper
+            about, code = search.block()
+            piece = None if search.target is None else search.root
+            block = with_json({**about, "piece": piece, "span": None}, code)
+            name = RegionName(search.root, (), hashlib.sha256(block).digest(), b"BOXS")
+            logged.regions[name] = (block,)
+            logged.events.append(Proven(key, name, ProofKind.BOXES, b"", search.upper))
+        return logged
+
+
+class InputsBeside:
+    """The searches by inputs as the main search sees them: it has them go on now and then."""
+
+    def __init__(self, run: Run, note: Callable[[InputsReport], None]) -> None:
+        """`note` hears of every report before its bounds count."""
+        self._run, self._note = run, note
+        self.uppers: dict[Goal, float] = {}
+        self._record = run.options.certificate is not None
+        self._searches: InputSearches | None = None
+        self._begun = self._told = 0.0
+
+    @property
+    def is_done(self) -> bool:
+        """Whether there is nothing left to do."""
+        return self._searches is not None and self._searches.is_done
+
+    def step(self) -> None:
+        """Go on by one step, and report; always the same way."""
+        with one_blas_thread():
+            self._go_on()
+        self.report()
+
+    def work(self, seconds: float) -> None:
+        """Go on for about so long."""
+        begun = time.monotonic()
+        with one_blas_thread():
+            self._go_on()
+            while time.monotonic() - begun < seconds and not self.is_done:
+                self._go_on()
+        since = time.monotonic() - self._told
+        if not self._record or since >= max(_REPORT_EVERY, _REPORT_SHARE * (begun - self._begun)):
+            self.report()
+
+    def _go_on(self) -> None:
+        if self._searches is None:
+            self._begun = time.monotonic()
+            seed = self._run.options.seed
+            self._searches = InputSearches(self._run.problem, seed, self._record)
+        self._searches.step(self._run.interval.lower)
+
+    def report(self) -> None:
+        """Let what is known by now count."""
+        if self._searches is None:
+            return
+        self._told = time.monotonic()
+        report = self._searches.report()
+        self._note(report)
+        self._run.count_nodes(report.boxes)
+        for goal, upper in report.uppers.items():
+            self.uppers[goal] = min(upper, self.uppers.get(goal, math.inf))
+        for found in report.found:
+            self._run.interval.offer_witness(found.target, found.x, found.root, found.parameters)

@@ -1,0 +1,266 @@
+"""Proofs by boxes are derived again from the model, and forged ones are refused."""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from vhagar import Network, Problem, verify
+from vhagar.network import Affine, Relu, onnx_bytes, read_onnx
+from vhagar_check import Rejected, check
+from vhagar_check.boxes import LEAF, BoxProver, BoxRegion
+from vhagar_check.container import scan, split_json, unpack
+from vhagar_check.linear_bounds import Boxes, LinearBounds, extremes, largest_of_pairs
+from vhagar_check.model import read_model
+from vhagar_check.pieces import Domain, linf_ball
+from vhagar_check.regions import Form
+from vhagar_check.scores import Stated
+
+from ..oracle.exact import rational_forward
+from ..search.test_input_search import certified, changing, network
+from .test_verdict import Blocks, forged
+
+
+@pytest.fixture(scope="module")
+def honest(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    folder = tmp_path_factory.mktemp("honest")
+    result, proof, model = certified(folder, changing(2), 40)
+    assert check(proof, model=model).upper == result.upper
+    tags = [block.tag for block in scan(proof)]
+    assert tags == ["HEAD", "BOXS", "PROF"]
+    return proof, model
+
+
+def _boxs(blocks: Blocks) -> tuple[int, dict[str, Any], bytes]:
+    place = next(k for k, (tag, _) in enumerate(blocks) if tag == "BOXS")
+    about, code = split_json(blocks[place][1])
+    return place, about, bytes(code)
+
+
+def _edited(edit: Callable[[dict[str, Any], bytes], bytes]) -> Callable[[Blocks, Any], None]:
+    def change(blocks: Blocks, head: Any) -> None:
+        place, about, code = _boxs(blocks)
+        code = edit(about, code)
+        text = json.dumps(about).encode()
+        blocks[place] = "BOXS", struct.pack("<I", len(text)) + text + code
+
+    return change
+
+
+def _about(**keys: Any) -> Callable[[Blocks, Any], None]:
+    def edit(about: dict[str, Any], code: bytes) -> bytes:
+        about.update(keys)
+        return code
+
+    return _edited(edit)
+
+
+def _code(function: Callable[[bytes], bytes]) -> Callable[[Blocks, Any], None]:
+    return _edited(lambda _, code: function(code))
+
+
+def _claim(factor: float) -> Callable[[Blocks, Any], None]:
+    def change(blocks: Blocks, head: Any) -> None:
+        head["claims"]["upper"] *= factor
+        for each in head["claims"]["targets"].values():
+            each["upper"] *= factor
+
+    return change
+
+
+def _tree(**keys: Any) -> Callable[[Blocks, Any], None]:
+    def change(blocks: Blocks, head: Any) -> None:
+        tree = next(tree for tree in head["trees"] if tree.get("boxes"))
+        tree.update(keys)
+
+    return change
+
+
+def _kind(kind: int) -> Callable[[Blocks, Any], None]:
+    def change(blocks: Blocks, head: Any) -> None:
+        tag, raw = blocks[-1]
+        blocks[-1] = tag, raw[:-1] + bytes([kind])
+
+    return change
+
+
+FORGERIES: dict[str, tuple[Callable[[Blocks, Any], None], str]] = {
+    "a smaller claim": (_claim(0.9), "not proved"),
+    "no box is halved": (_code(lambda _: bytes([LEAF])), "not proved"),
+    "half of the inputs left out": (_code(lambda code: code[1:]), "behind its end|cut off|proved"),
+    "cut off": (_code(lambda code: code[:-1]), "cut off"),
+    "nothing at all": (_code(lambda _: b""), "cut off"),
+    "something behind the end": (_code(lambda code: code + bytes([LEAF])), "behind its end"),
+    "an entry that there is not": (_code(lambda code: bytes([3]) + code[1:]), "there is not"),
+    "another target": (_about(target=9), "something else"),
+    "no target": (_about(target=None), "half a question"),
+    "a piece that there is not": (_about(piece=4), "does not have"),
+    "the piece of nothing": (_about(piece=None, target=None), "another piece"),
+    "a part of a piece": (_about(span=[0.0, 0.1]), "part of a piece"),
+    "an unknown key": (_about(other=1), "other"),
+    "a proof of another kind": (_kind(5), "other proofs"),
+    "a tree of signs": (_tree(boxes=False), "something else|same target"),
+    "a tree of slopes too": (_tree(slopes=True), "does not have"),
+    "boxes that are no yes or no": (_tree(boxes=1), "plainly"),
+}
+
+
+@pytest.mark.parametrize("name", FORGERIES)
+def test_forgeries_are_refused(name: str, honest: tuple[Path, Path]) -> None:
+    change, why = FORGERIES[name]
+    with pytest.raises(Rejected, match=why):
+        check(forged(honest[0], change), model=honest[1])
+
+
+def test_a_middle_that_is_none_is_refused() -> None:
+    """Halving again and again ends where float64 has nothing in between."""
+    model = onnx_bytes(network(1))
+    domain = Domain((3,), 0.0, 1.0)
+    stated = read_model(model, Stated.of(None), (3,))
+    piece = linf_ball(domain, 0.1, np.ones(3, dtype=np.bool_))
+    form = Form(stated, [piece], stated, domain)
+    code = bytes([0] * 2000) + bytes([LEAF] * 2001)
+    text = json.dumps({"piece": 0, "span": None, "target": 1}).encode()
+    region = BoxRegion.read(form, struct.pack("<I", len(text)) + text + code)
+    with pytest.raises(Rejected, match="no middle"):
+        list(region.leaves())
+
+
+def test_leaves_cover_the_inputs_whatever_the_tree() -> None:
+    model = onnx_bytes(network(1))
+    domain = Domain((3,), -0.5, 1.0)
+    stated = read_model(model, Stated.of(None), (3,))
+    form = Form(stated, [linf_ball(domain, 0.1, np.ones(3, dtype=np.bool_))], stated, domain)
+    rng = np.random.default_rng(0)
+    code, waiting = bytearray(), 1
+    while waiting:
+        halved = rng.random() < 0.45 and len(code) < 400
+        code.append(int(rng.integers(3)) if halved else LEAF)
+        waiting += 1 if halved else -1
+    text = json.dumps({"piece": 0, "span": None, "target": 1}).encode()
+    region = BoxRegion.read(form, struct.pack("<I", len(text)) + text + bytes(code))
+    boxes = list(region.leaves())
+    volume = sum(
+        (
+            np.prod([Fraction(h) - Fraction(b) for b, h in zip(box.low, box.high, strict=True)])
+            for box in boxes
+        ),
+        Fraction(0),
+    )
+    assert volume == Fraction(3, 2) ** 3
+    for x in rng.uniform(-0.5, 1.0, (200, 3)):
+        assert any(
+            all(b <= v <= h for b, v, h in zip(box.low, x, box.high, strict=True)) for box in boxes
+        )
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_bounds_hold_in_exact_arithmetic(seed: int) -> None:
+    made = network(seed)
+    stated = read_model(onnx_bytes(made), Stated.of(None), (3,))
+    rng = np.random.default_rng(seed)
+    low = rng.uniform(-0.5, 0.8, (8, 3))
+    boxes = Boxes(low, low + 10.0 ** -rng.integers(0, 9, (8, 1)) * rng.uniform(0, 0.2, (8, 3)))
+    lead = np.array([[1.0, -1.0, 0.0]])
+    most = extremes(LinearBounds(stated).above(boxes, lead))[1][:, 0]
+    for k in range(8):
+        for place in (0.0, 0.5, 1.0):
+            x = np.clip(
+                boxes.low[k] + place * (boxes.high[k] - boxes.low[k]), boxes.low[k], boxes.high[k]
+            )
+            exact = rational_forward(made, x)
+            assert exact[0] - exact[1] <= Fraction(float(most[k]))
+
+
+def test_the_chord_holds_at_its_ends() -> None:
+    """The scores are relu(x) and 0: over [-1, 1] the bound is attained at the end."""
+    layers = (
+        Affine(np.ones((1, 1)), np.zeros(1), (1,), (1,)),
+        Relu((1,)),
+        Affine(np.array([[1.0], [0.0]]), np.zeros(2), (1,), (2,)),
+    )
+    stated = read_model(onnx_bytes(Network(layers, (1,))), Stated.of(None), (1,))
+    boxes = Boxes(np.array([[-1.0], [-1.0]]), np.array([[1.0], [3.0]]))
+    most = extremes(LinearBounds(stated).above(boxes, np.array([[1.0, -1.0]])))[1][:, 0]
+    assert (most >= [1.0, 3.0]).all()
+    np.testing.assert_allclose(most, [1.0, 3.0])
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_largest_of_pairs_is_above_all_of_them(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    low = rng.uniform(0, 0.7, (3, 2))
+    boxes, limit = Boxes(low, low + rng.uniform(0, 0.3, (3, 2))), np.array([0.1, 0.0])
+    images = Boxes(np.maximum(low - limit, 0.0), np.minimum(boxes.high + limit, 1.0))
+    first, second = rng.normal(size=(2, 3, 3))
+    found = largest_of_pairs(first, second, boxes, images, limit)
+    best = np.full(3, -np.inf)
+    for _ in range(3000):
+        picks = rng.integers(0, 5, (2, 3, 2)) / 4
+        x = boxes.low + picks[0] * (boxes.high - boxes.low)
+        lows, highs = np.maximum(x - limit, 0.0), np.minimum(x + limit, 1.0)
+        x_p = lows + picks[1] * (highs - lows)
+        u, w = (x - boxes.centre) / boxes.radius, (x_p - images.centre) / images.radius
+        value = (first[:, :-1] * u).sum(axis=1) + first[:, -1]
+        value = value + (second[:, :-1] * w).sum(axis=1) + second[:, -1]
+        best = np.maximum(best, value)
+    assert (best <= found + 1e-9).all()
+    assert (found <= best + 1e-3 + 0.05 * abs(first).sum()).all()
+
+
+def test_images_are_as_far_as_they_can_be() -> None:
+    model = onnx_bytes(network(1))
+    domain = Domain((3,), 0.0, 1.0)
+    stated = read_model(model, Stated.of(None), (3,))
+    mask = np.array([True, True, False])
+    form = Form(stated, [linf_ball(domain, 0.25, mask)], stated, domain)
+    text = json.dumps({"piece": 0, "span": None, "target": 1}).encode()
+    region = BoxRegion.read(form, struct.pack("<I", len(text)) + text + bytes([LEAF]))
+    boxes = Boxes(np.array([[0.5, 0.0, 0.5]]), np.array([[0.6, 0.9, 0.5]]))
+    images = BoxProver(region, 0, claim=0.0)._images(boxes)
+    assert (images.low[0] <= [0.25, 0.0, 0.5]).all()
+    assert (images.high[0] >= [0.85, 1.0, 0.5]).all()
+    np.testing.assert_allclose(images.low[0], [0.25, 0.0, 0.5])
+    np.testing.assert_allclose(images.high[0], [0.85, 1.0, 0.5])
+
+
+def test_an_ancestor_proves_what_a_leaf_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bounds need not fall from a box to its halves; the better one counts."""
+    model = onnx_bytes(network(1))
+    domain = Domain((3,), 0.0, 1.0)
+    stated = read_model(model, Stated.of(None), (3,))
+    form = Form(stated, [linf_ball(domain, 0.1, np.ones(3, dtype=np.bool_))], stated, domain)
+    text = json.dumps({"piece": 0, "span": None, "target": 1}).encode()
+    code = bytes([0, 1, LEAF, LEAF, LEAF])
+    region = BoxRegion.read(form, struct.pack("<I", len(text)) + text + code)
+    prover = BoxProver(region, 0, claim=5.0)
+    sizes = {0.5**2: 7.0, 0.5: 4.0, 1.0: 9.0}
+
+    def values(boxes: list[Any]) -> np.ndarray:
+        widths = [np.prod([h - b for b, h in zip(box.low, box.high, strict=True)]) for box in boxes]
+        return np.array([sizes[float(width)] for width in widths])
+
+    monkeypatch.setattr(prover, "_values", values)
+    assert prover.upper() == 4.0
+
+
+def test_a_certificate_with_signs_and_boxes(tmp_path: Path) -> None:
+    """Both kinds of trees may be there; each target has the better bound of its piece."""
+    model, proof = tmp_path / "model.onnx", tmp_path / "proof.cert"
+    problem = changing(4)
+    model.write_bytes(onnx_bytes(problem.network))
+    again = Problem(
+        read_onnx(model), perturbation="linf(0.1)", source=problem.source, targets=problem.targets
+    )
+    result = verify(again, workers=0, certificate=proof)
+    assert check(proof, model=model).upper == result.upper
+    with proof.open("rb") as file:
+        head = json.loads(unpack(file, scan(proof)[0]))
+    assert head["trees"]
