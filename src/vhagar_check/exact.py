@@ -27,8 +27,10 @@ class Exact:
 
     @classmethod
     def of(cls, values: Floats) -> Exact:
-        """Floats, exactly."""
+        """Floats, exactly; an OverflowError where one is infinite or no number, as of fractions."""
         values = np.asarray(values, dtype=np.float64)
+        if not np.isfinite(values).all():
+            raise OverflowError("an infinite number has no exact value")
         mantissas, exponents = np.frexp(values.reshape(-1))
         whole = (mantissas * 2.0**53).astype(np.int64).tolist()
         shifts = [e - 53 if m else 0 for m, e in zip(whole, exponents.tolist(), strict=True)]

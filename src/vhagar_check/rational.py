@@ -42,12 +42,13 @@ class ExactBounds(Bounds):
 
     def entering(self, k: int, boxes: list[Box]) -> list[Box]:
         layers = self.network.stages[k]
+        rows = [Exact.of(row) for row in np.eye(self.network.relu_sizes_and_classes[k])]
         found = []
         for known, (low, high) in zip(super().entering(k, boxes), boxes, strict=True):
-            ends = [
-                _range(layers, Exact.of(row), low, high)
-                for row in np.eye(self.network.relu_sizes_and_classes[k])
-            ]
+            if not (np.isfinite(low).all() and np.isfinite(high).all()):
+                found.append(known)
+                continue
+            ends = [_range(layers, row, low, high) for row in rows]
             least = np.array([-rounded_up(-bottom) for bottom, _ in ends])
             most = np.array([rounded_up(top) for _, top in ends])
             found.append((np.fmax(known[0], least), np.fmin(known[1], most)))

@@ -24,6 +24,12 @@ def test_large_floats_become_whole_numbers() -> None:
     assert Exact.of(np.array([2.0**60, -(2.0**70)])).fractions() == [2**60, -(2**70)]
 
 
+@pytest.mark.parametrize("value", [math.inf, -math.inf, math.nan])
+def test_what_is_not_finite_has_no_exact_value(value: float) -> None:
+    with np.errstate(all="ignore"), pytest.raises(OverflowError):
+        Exact.of(np.array([1.0, value]))
+
+
 def test_sums_and_products_are_exact() -> None:
     rng = np.random.default_rng(1)
     a, b = rng.normal(size=(2, 9)) * 10.0 ** rng.integers(-12, 12, (2, 9))

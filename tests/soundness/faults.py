@@ -226,6 +226,12 @@ SPECTRAL = {
         "            if doubtful.all() and not self._is_exact(",
         "tests/check/test_quadratic.py::test_states_that_are_not_proved_are_refused",
     ),
+    "a checker that counts with what is infinite": _tested(
+        "vhagar_check.exact",
+        "        if not np.isfinite(values).all():",
+        "        if np.isnan(values).all():",
+        "tests/check/test_numbers.py::test_what_is_not_finite_has_no_exact_value",
+    ),
     "a checker that takes nearly off for off": _tested(
         "vhagar_check.quadratic",
         "                if value is None or value > 0:",
