@@ -33,6 +33,7 @@ class AbstractEngine(ABC):
         """Complain about what the engine cannot do, and about options without effect."""
         for option, given in (
             ("certificate", options.certificate is not None),
+            ("checkpoint", options.checkpoint is not None),
             ("dataset", options.dataset is not None),
             ("device", options.device != Options.device),
             ("workers", options.workers not in (None, 0)),
@@ -52,6 +53,10 @@ class AbstractEngine(ABC):
         """Inside, what `run` proves is recorded; at the end, also on Ctrl-C, the certificate is
         written."""
         return nullcontext()
+
+    def resume(self, run: Run) -> None:
+        """Offer the run what the checkpoint holds that it goes on from, if there is one."""
+        return
 
     @abstractmethod
     def search(self, run: Run, deadline: Deadline) -> bool:

@@ -27,7 +27,9 @@ class Options:
     that share one search, all cores by default; with one, or 0, everything happens in the caller's
     process, and a search that closes gives the same result every time. `device` is where
     attacks and first-order steps run; attacks may start from the inputs in `dataset`, an .npz file
-    or a folder of images. `certificate` names a file to write that proves the interval.
+    or a folder of images. `certificate` names a file to write that proves the interval,
+    `checkpoint` one that keeps the search while it goes on, and `resume` one to go on from, which
+    is also written unless there is a `checkpoint`.
     """
 
     relative_gap: float = 1e-3
@@ -36,6 +38,8 @@ class Options:
     device: str = "auto"
     dataset: Path | None = None
     certificate: Path | None = None
+    checkpoint: Path | None = None
+    resume: Path | None = None
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.relative_gap) and 0 <= self.relative_gap < 1):
@@ -45,9 +49,11 @@ class Options:
         if not 0 <= self.seed < 2**31:
             raise InvalidInput(f"the seed must be from 0 to 2**31 - 1, not {self.seed}")
         check_device_name(self.device)
-        for name in ("dataset", "certificate"):
+        for name in ("dataset", "certificate", "checkpoint", "resume"):
             path = getattr(self, name)
             object.__setattr__(self, name, None if path is None else Path(path))
+        if self.checkpoint is None:
+            object.__setattr__(self, "checkpoint", self.resume)
 
     @property
     def processes(self) -> bool:

@@ -45,6 +45,8 @@ def verify(
     device: str = Options.device,
     dataset: StrPath | None = None,
     certificate: StrPath | None = None,
+    checkpoint: StrPath | None = None,
+    resume: StrPath | None = None,
     max_confidence: Interval | None = None,
     on_progress: OnProgress | None = None,
 ) -> Result:
@@ -69,6 +71,11 @@ def verify(
     `Bab` and `FirstOrder` can. Upper bounds are then stated a little larger than they were
     computed, by 1e-9 of themselves and of the first bound and by 1e-12 of the scores, which leaves
     room for the rounding of whoever checks.
+
+    `checkpoint` names a file in which the engines `Bab` and `FirstOrder` keep the search while it
+    goes on, at most 30 seconds old. Whatever ends the run, `resume` goes on from such a file of the
+    same question, with any number of workers, and keeps it up to date unless `checkpoint` names
+    another. A file that exists already is never overwritten without being resumed.
     """
     options = Options(
         relative_gap=relative_gap,
@@ -77,6 +84,8 @@ def verify(
         device=device,
         dataset=None if dataset is None else Path(dataset),
         certificate=None if certificate is None else Path(certificate),
+        checkpoint=None if checkpoint is None else Path(checkpoint),
+        resume=None if resume is None else Path(resume),
     )
     begun = time.monotonic()
     result = _watched(problem, engine or Bab(), options, search_time(options, timeout), on_progress)
@@ -208,6 +217,7 @@ def run_engine(
             with run.phase("bounds"):
                 _offer_trivial_bounds(run)
                 offer_known(run, known or Known())
+                engine.resume(run)
             with run.phase("search"):
                 # Without any time, and where all is known already, there is nothing to search for.
                 if deadline.passed or (not run.interval.closed and engine.search(run, deadline)):

@@ -24,6 +24,8 @@ from vhagar.relaxation.proof import ProofKind
 from vhagar.search import engine_named, proof_log, proof_tree, search, search_pool
 from vhagar.search.branch_and_bound import Bab
 from vhagar.search.node_solver import NodeSolver
+from vhagar.search.proof_scratch import Scratch
+from vhagar.search.tree_state import SearchKind
 from vhagar.solver.simplex import Simplex
 
 from ..marks import mostly_slow
@@ -484,19 +486,19 @@ def test_of_two_branchings_the_better_one_is_written(tmp_path: Path) -> None:
         return [proof_log.Branching(parent, children, decision), *proofs]
 
     with tempfile.TemporaryFile() as scratch:
-        tree = proof_tree.ProofTree(question, scratch)
+        tree = proof_tree.ProofTree(question, Scratch(scratch))
         events = [
             *branching((1, 0), 3, 0),  # the root: 9 and 8
             *branching(3, 7, 1),  # 5 and 6, by a worker that is lost
             *branching(7, 9, 2),
             *branching(3, 11, 3),  # 7 and 1, by another one
         ]
-        tree.add(proof_log.ProofEvents(events, {region: (b"block",)}), proof_tree.SearchKind.SIGNS)
+        tree.add(proof_log.ProofEvents(events, {region: (b"block",)}), SearchKind.SIGNS)
         kept = tree._kept()
         number = dict(zip(tree._number, kept.tolist(), strict=True))
         assert {name for name, is_kept in number.items() if not is_kept} == {11, 12}
         # What is proved of the node itself may be better than either pair.
         better = [proof_log.Proven(3, region, ProofKind.QUICK, b"", 4.0)]
-        tree.add(proof_log.ProofEvents(better), proof_tree.SearchKind.SIGNS)
+        tree.add(proof_log.ProofEvents(better), SearchKind.SIGNS)
         number = dict(zip(tree._number, tree._kept().tolist(), strict=True))
         assert {name for name, is_kept in number.items() if is_kept} == {-1, 3, 4}

@@ -452,8 +452,8 @@ SEARCH = {
     ),
     "closed with the incumbent for a bound": _one(
         _SOLVER,
-        "closed.add(node.region.target, min(node.upper, self.incumbent.ceiling))",
-        "closed.add(node.region.target, self.incumbent.lower)",
+        "upper = min(node.upper, self.incumbent.ceiling)",
+        "upper = self.incumbent.lower",
     ),
     "pruned too early": Fault(
         _SOLVER,
@@ -463,8 +463,8 @@ SEARCH = {
                 "        if self.incumbent.lower >= node.upper / 2:",
             ),
             (
-                "closed.add(node.region.target, min(node.upper, self.incumbent.ceiling))",
-                "closed.add(node.region.target, self.incumbent.lower)",
+                "upper = min(node.upper, self.incumbent.ceiling)",
+                "upper = self.incumbent.lower",
             ),
         ),
     ),

@@ -229,6 +229,18 @@ def add_engine(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="write a proof of the interval, for `vhagar check`",
     )
+    parser.add_argument(
+        "--checkpoint",
+        type=Path,
+        metavar="FILE",
+        help="keep the search in FILE while it goes on",
+    )
+    parser.add_argument(
+        "--resume",
+        type=Path,
+        metavar="FILE",
+        help="go on from the checkpoint FILE of the same question, and keep it up to date",
+    )
     add_engine_name(parser)
     add_without(parser, "--engine mip", ", ".join(MIP_PARTS))
     parser.add_argument(
@@ -372,4 +384,6 @@ def options(arguments: argparse.Namespace) -> Options:
         dataset=getattr(arguments, "dataset", None),
         device=getattr(arguments, "device", Options.device),
         certificate=getattr(arguments, "certificate", None),
+        checkpoint=getattr(arguments, "checkpoint", None),
+        resume=getattr(arguments, "resume", None),
     )

@@ -42,7 +42,7 @@ def run(arguments: argparse.Namespace) -> Outcome:
 
     engine, options = types.engine(arguments), types.options(arguments)
     outputs = Outputs(arguments.json, arguments.plot)
-    outputs.check(arguments.model, options.certificate)
+    outputs.check(arguments.model, options.certificate, options.checkpoint)
     network = read_onnx(arguments.model, **types.conventions(arguments))
     problem = Problem(
         network, perturbation=None, source=arguments.label, input_range=arguments.input_range

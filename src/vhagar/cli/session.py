@@ -34,10 +34,10 @@ class Outputs:
     json: Path | None = None
     plot: Path | None = None
 
-    def check(self, model: Path, certificate: Path | None = None) -> None:
+    def check(self, model: Path, *others: Path | None) -> None:
         """Fail before the search if a file cannot be written, or would overwrite another."""
         taken = {model.resolve()}
-        for path in (certificate, self.json, self.plot):
+        for path in (*others, self.json, self.plot):
             if path is not None:
                 check_writable(path, model)
                 if path.resolve() in taken:
@@ -124,8 +124,8 @@ def _search_with_percent(
     ends = (domain.lower, domain.upper)
     reference = Problem(problem.network, perturbation=None, source=problem.source, input_range=ends)
     left = None if timeout is None else max(begun + timeout - time.monotonic(), 0.0)
-    # Certificate and dataset are for the question, not for the maximal confidence.
-    own = replace(options, certificate=None, dataset=None)
+    # Certificate, checkpoint and dataset are for the question, not for the maximal confidence.
+    own = replace(options, certificate=None, dataset=None, checkpoint=None, resume=None)
     largest = _search(screen, reference, engine, own, left)
     status = Status.INTERRUPTED if largest.status is Status.INTERRUPTED else result.status
     notes = (*result.notes, *largest.notes)

@@ -63,7 +63,7 @@ def run(arguments: argparse.Namespace) -> Outcome:
     requirements = gate.requirements(arguments, OF_RESULTS, arguments.dataset)
     engine, options = types.engine(arguments), types.options(arguments)
     outputs = Outputs(arguments.json, arguments.plot)
-    outputs.check(arguments.model, options.certificate)
+    outputs.check(arguments.model, options.certificate, options.checkpoint)
     problem = types.problem(arguments)
     outcome = run_session(
         problem,

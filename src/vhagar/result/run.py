@@ -51,6 +51,8 @@ class Run:
         # What the engine records for the certificate that was asked for, and the file it wrote.
         self.proof: object = None
         self.certificate: Path | None = None
+        # What the engine has read from the checkpoint that the run goes on from.
+        self.resumed: object = None
         # What `on_progress` has raised; it has stopped the run.
         self.failure: Exception | None = None
         self._on_progress = on_progress
@@ -109,6 +111,11 @@ class Run:
         """Something the user should know about this run."""
         if text not in self._notes:
             self._notes.append(text)
+
+    @property
+    def nodes(self) -> int:
+        """How many nodes of a search tree were looked at."""
+        return self._nodes
 
     def count_nodes(self, more: int) -> None:
         """So many more nodes of a search tree were looked at."""

@@ -12,10 +12,12 @@ from vhagar.options import Options
 from vhagar.problem import Problem
 from vhagar.reduction import LINEAR_REDUCTIONS, REDUCTIONS, AbstractReduction
 from vhagar.result import Run
+from vhagar.result.serialize import check_writable
 from vhagar.runtime.deadline import Deadline
 from vhagar.runtime.devices import cuda_is_likely
 from vhagar.search.bounders.first_rungs import MOST_KEPT, Rung, programs_fit
 from vhagar.search.bounders.size import is_large
+from vhagar.search.checkpoint import Checkpoint, resumed
 from vhagar.search.proof_tree import recording
 from vhagar.search.rounds import SearchInRounds
 from vhagar.search.search import Search
@@ -38,11 +40,12 @@ class Bab(AbstractEngine):
     inputs: bool = True
 
     name = "bab"
-    uses = frozenset({"certificate", "dataset", "device", "workers"})
+    uses = frozenset({"certificate", "checkpoint", "dataset", "device", "workers"})
 
     def check(self, options: Options) -> None:
         super().check(options)
         _check_dataset(self.attack, options)
+        _check_checkpoint(options)
 
     def uses_gpu(self, options: Options) -> bool:
         """Whether nodes are also bounded in batches, on a GPU or, for tests, on a CPU."""
@@ -56,8 +59,11 @@ class Bab(AbstractEngine):
 
     @contextmanager
     def certifying(self, run: Run) -> Iterator[None]:
-        with recording(run) as run.proof:
+        with _recording(run):
             yield
+
+    def resume(self, run: Run) -> None:
+        _resume(run)
 
     def search(self, run: Run, deadline: Deadline) -> bool:
         if is_large(run.problem):
@@ -66,9 +72,14 @@ class Bab(AbstractEngine):
             SearchInRounds(run, self.attack, self.slopes, self.inputs).run(deadline)
             return True  # with more time there would be linear programs
         search = Search(run, self.attack, self.slopes, self.inputs)
-        search.climb(Rung.DIFFERENCES, deadline)
-        if len(run.problem.pieces) <= MOST_KEPT:  # with more, workers are quicker
-            search.climb(Rung.QUICK, deadline)
+        with search.kept():
+            return self._search(search, run, deadline)
+
+    def _search(self, search: Search, run: Run, deadline: Deadline) -> bool:
+        if run.resumed is None:
+            search.climb(Rung.DIFFERENCES, deadline)
+            if len(run.problem.pieces) <= MOST_KEPT:  # with more, workers are quicker
+                search.climb(Rung.QUICK, deadline)
         workers, gpu = run.options.worker_count, self.uses_gpu(run.options)
         asked = self.gpu is not None
         if workers > 1 and run.options.processes:
@@ -87,19 +98,46 @@ class FirstOrder(AbstractEngine):
     attack: bool = True
 
     name = "first-order"
-    uses = frozenset({"certificate", "dataset", "device"})
+    uses = frozenset({"certificate", "checkpoint", "dataset", "device"})
 
     def check(self, options: Options) -> None:
         super().check(options)
         _check_dataset(self.attack, options)
+        _check_checkpoint(options)
 
     @contextmanager
     def certifying(self, run: Run) -> Iterator[None]:
-        with recording(run) as run.proof:
+        with _recording(run):
             yield
+
+    def resume(self, run: Run) -> None:
+        _resume(run)
 
     def search(self, run: Run, deadline: Deadline) -> bool:
         return SearchInRounds(run, self.attack).run(deadline)
+
+
+@contextmanager
+def _recording(run: Run) -> Iterator[None]:
+    kept = run.resumed = resumed(run)
+    with recording(run, None if kept is None else kept.tree) as run.proof:
+        yield
+
+
+def _resume(run: Run) -> None:
+    if isinstance(run.resumed, Checkpoint):
+        run.resumed.offer(run)
+
+
+def _check_checkpoint(options: Options) -> None:
+    """Complain before the search about a file that cannot be written, or must not be."""
+    path = options.checkpoint
+    if path is None:
+        return
+    check_writable(path)
+    resumed_here = options.resume is not None and path.resolve() == options.resume.resolve()
+    if path.exists() and not resumed_here:
+        raise InvalidInput(f"{path} exists already; resume it, remove it, or choose another file")
 
 
 def _check_dataset(attack: bool, options: Options) -> None:

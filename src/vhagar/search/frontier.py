@@ -6,6 +6,7 @@ import heapq
 from collections.abc import Container, Iterable
 from dataclasses import dataclass, field
 
+from vhagar.search.cover import Cover
 from vhagar.search.node import Closed, Node, Region
 from vhagar.search.node_solver import Explored
 
@@ -23,9 +24,14 @@ class _Lent:
 
 
 class Frontier:
-    """No node is ever lost: it is open, in a worker's hands, or closed with its bound."""
+    """No node is ever lost: it is open, in a worker's hands, or closed with its bound.
 
-    def __init__(self, nodes: Iterable[Node]) -> None:
+    For a checkpoint it `keeps` the closed ones, too; a search that is resumed begins with some.
+    """
+
+    def __init__(
+        self, nodes: Iterable[Node], closed: Iterable[Node] = (), keeps: bool = False
+    ) -> None:
         # A heap for each goal: its bound is its best node's, however many there are.
         self._open: dict[Goal, list[Node]] = {}
         self._count = 0
@@ -34,6 +40,9 @@ class Frontier:
         self._in_flight: dict[int, list[Node]] = {}
         self._lent: dict[int, _Lent] = {}
         self._closed = Closed()
+        self._cover = Cover() if keeps else None
+        for node in closed:
+            self._close(node)
         self.explored = 0
 
     def __len__(self) -> int:
@@ -143,6 +152,8 @@ class Frontier:
             for node in explored.open:
                 self._push(node)
         self._closed.merge(explored.closed)
+        if self._cover is not None:
+            self._cover.add(explored.closed.nodes)
         self.explored += explored.nodes
 
     def close(self, goal: Goal) -> None:
@@ -150,7 +161,22 @@ class Frontier:
         nodes = self._open.pop(goal, [])
         self._count -= len(nodes)
         for node in nodes:
-            self._closed.add(goal, node.upper)
+            self._close(node)
+
+    def _close(self, node: Node) -> None:
+        self._closed.add(node.region.target, node.upper)
+        if self._cover is not None:
+            self._cover.add([node])
+
+    def kept(self) -> tuple[list[Node], list[Node]]:
+        """All nodes that are not closed, whoever has them, and the closed parts.
+
+        What a worker keeps for longer counts as it was lent.
+        """
+        heaps, taken = self._open.values(), self._in_flight.values()
+        lent = (held.nodes for held in self._lent.values())
+        found = [node for nodes in (*heaps, *taken, *lent) for node in nodes]
+        return found, [] if self._cover is None else list(self._cover.nodes())
 
     def abandon(self, worker: int) -> None:
         """A worker is gone: its nodes are open again, unexplored."""

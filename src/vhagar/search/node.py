@@ -56,7 +56,12 @@ class Node:
     @property
     def maker(self) -> int:
         """The worker that made the node."""
-        return (self.number >> _NUMBERS) - 1
+        return maker_of(self.number)
+
+
+def maker_of(number: int) -> int:
+    """The worker that made the node of that number; -1 for the search itself."""
+    return (number >> _NUMBERS) - 1
 
 
 # Each worker numbers its nodes from a start of its own, so that numbers never collide.
@@ -81,13 +86,21 @@ class Numbers:
 
 @dataclass(eq=False)
 class Closed:
-    """The largest bounds of the nodes that are done, for each target."""
+    """The largest bounds of the nodes that are done, for each target.
+
+    `nodes` are these nodes with their bounds, where a checkpoint asks for them.
+    """
 
     uppers: dict[int | None, float] = field(default_factory=dict)
+    nodes: list[Node] = field(default_factory=list)
 
     def add(self, target: int | None, upper: float) -> None:
         upper = math.inf if math.isnan(upper) else upper
         self.uppers[target] = max(self.uppers.get(target, 0.0), upper, 0.0)
+
+    def keep(self, node: Node, upper: float) -> None:
+        """Remember a node that is done, without what its children would need."""
+        self.nodes.append(Node(node.region, upper, node.number, node.decisions))
 
     def merge(self, other: Closed) -> None:
         for target, upper in other.uppers.items():

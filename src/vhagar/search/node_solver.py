@@ -51,8 +51,12 @@ OnBounds = Callable[[Explored], None]
 class NodeSolver:
     """Best-first search below some nodes with one bounder, until a quantum is used up."""
 
-    def __init__(self, bounder: AbstractBounder, incumbent: Incumbent, log: ProofLog) -> None:
+    def __init__(
+        self, bounder: AbstractBounder, incumbent: Incumbent, log: ProofLog, keeps: bool = False
+    ) -> None:
+        """`keeps` says whether closed nodes are reported one by one, for a checkpoint."""
         self.incumbent = incumbent
+        self._keeps = keeps
         self._bounder = bounder
         self._log = log
         self._closed = Closed()
@@ -78,7 +82,8 @@ class NodeSolver:
             nonlocal told
             if on_bounds is not None and time.monotonic() - told >= quiet:
                 open_nodes = heap.nodes() + self._left + bounded
-                on_bounds(Explored(open_nodes, self._closed, 0, logged=self._log.report()))
+                closed, self._closed = self._closed, Closed()
+                on_bounds(Explored(open_nodes, closed, 0, logged=self._log.report()))
                 told = time.monotonic()
 
         explored = self.work(heap, most_nodes, seconds, should_stop, tell)
@@ -162,10 +167,14 @@ class NodeSolver:
         return False
 
     def _close(self, node: Node) -> None:
-        self._closed.add(node.region.target, min(node.upper, self.incumbent.ceiling))
+        upper = min(node.upper, self.incumbent.ceiling)
+        self._closed.add(node.region.target, upper)
+        if self._keeps:
+            self._closed.keep(node, upper)
 
 
 def solver_with(bounder: AbstractBounder, problem: Problem, options: Options) -> NodeSolver:
     """A node solver of its own for a problem."""
     log = ProofLog(problem, wanted=options.certificate is not None)
-    return NodeSolver(bounder, Incumbent(problem, options), log)
+    keeps = options.checkpoint is not None
+    return NodeSolver(bounder, Incumbent(problem, options), log, keeps)

@@ -8,14 +8,10 @@ search ends.
 from __future__ import annotations
 
 import math
-import tempfile
 from array import array
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import replace
-from enum import IntEnum
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import IO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,24 +33,39 @@ from vhagar.result.certificate import (
 )
 from vhagar.result.serialize import check_writable
 from vhagar.search.proof_log import Branching, NodeName, ProofEvents, Proven, RegionName
+from vhagar.search.proof_scratch import Scratch, ScratchState, kept_scratch, scratch_beside
+from vhagar.search.tree_state import (
+    PROOF,
+    WITH_NUMBERS,
+    KeptRegion,
+    SearchKind,
+    TreeState,
+    search_of,
+    trees_of,
+)
 
 _NONE = -1
-_WITH_NUMBERS = (ProofKind.MULTIPLIERS, ProofKind.CONTRADICTION, ProofKind.QUADRATIC)
 Mask = NDArray[np.bool_]
 Indices = NDArray[np.int64]
 
 
 @contextmanager
-def recording(run: Run) -> Iterator[ProofTree | None]:
+def recording(run: Run, kept: TreeState | None = None) -> Iterator[ProofTree | None]:
     """A tree for the certificate, if one is asked for; it is written however the search ends.
 
-    A search that fails leaves nothing behind.
+    A search that fails leaves nothing behind, unless it is kept. `kept` is the tree of a search
+    that is resumed.
     """
     if run.options.certificate is None:
         yield None
         return
-    with _scratch_beside(Path(run.options.certificate)) as scratch:
-        tree = ProofTree(run.problem, scratch)
+    if run.options.resume is not None and kept is None:
+        raise InvalidInput(
+            f"{run.options.resume} holds no proofs, because its search was not to write a "
+            "certificate: resume it without one, or start anew"
+        )
+    with _scratch(run, kept) as scratch:
+        tree = ProofTree(run.problem, scratch, kept)
         try:
             yield tree
         except KeyboardInterrupt:
@@ -75,46 +86,25 @@ def _write(tree: ProofTree, run: Run) -> None:
         run.note(f"the certificate could not be written: {error}")
 
 
-@contextmanager
-def _scratch_beside(path: Path) -> Iterator[IO[bytes]]:
-    """A file without a name on the disk where the certificate will be: it is gone when closed."""
+def _scratch(run: Run, kept: TreeState | None) -> AbstractContextManager[Scratch]:
+    assert run.options.certificate is not None
+    path, checkpoint = Path(run.options.certificate), run.options.checkpoint
+    if checkpoint is None:
+        return scratch_beside(path)
     check_writable(path)
-    folder = path.resolve().parent if path.is_file() or not path.exists() else None
-    try:
-        scratch = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 (closed below)
-    except OSError as error:
-        raise InvalidInput(f"cannot write beside {path}: {error.strerror}") from error
-    with scratch:
-        yield scratch
-
-
-class SearchKind(IntEnum):
-    """The searches that go on side by side, each with trees of its own."""
-
-    SIGNS = 0
-    CEILING = 1  # for the largest confidence
-    SLOPES = 2
-    BOXES = 3  # of inputs
+    state = ScratchState() if kept is None else kept.scratch
+    return kept_scratch(checkpoint, run.options.resume, state)
 
 
 class ProofTree:
-    """All trees of a search, and those of the searches beside it."""
+    """All trees of a search, and those of the searches beside it; `kept` is where it goes on."""
 
-    def __init__(self, problem: Problem, scratch: IO[bytes]) -> None:
+    def __init__(self, problem: Problem, scratch: Scratch, kept: TreeState | None = None) -> None:
         self._scratch = scratch
         self._failure: str | None = None
         attacks = problem.perturbation is not None
-        self._trees = [
-            Tree(target, root if attacks else None)
-            for target in problem.goals
-            for root in range(len(problem.pieces))
-        ]
-        by_boxes = [replace(tree, boxes=True) for tree in self._trees]
-        if attacks:
-            by_slopes = [replace(tree, slopes=True) for tree in self._trees]
-            self._trees += [Tree(None, None), *by_slopes]
-        self._trees += by_boxes
-        self._searches = [_search_of(tree, attacks) for tree in self._trees]
+        self._trees = trees_of(problem)
+        self._searches = [search_of(tree, attacks) for tree in self._trees]
         # In each of the searches, by name.
         self._roots: dict[SearchKind, dict[NodeName, int]] = {kind: {} for kind in SearchKind}
         for number, (tree, kind) in enumerate(zip(self._trees, self._searches, strict=True)):
@@ -138,6 +128,83 @@ class ProofTree:
         self._tags: list[bytes] = []
         self._blocks: list[list[tuple[int, int]]] = []
         self._lengths: list[int] = []
+        if kept is not None:
+            self._restore(kept)
+
+    @property
+    def failed(self) -> bool:
+        """Whether a proof could not be written down, so that there will be no certificate."""
+        return self._failure is not None
+
+    def state(self) -> TreeState:
+        """All that is there, on the disk or to be written there."""
+        roots, count = len(self._trees), self._count
+        counts = len(self._region), len(self._kind), len(self._offset), len(self._upper)
+        whole_proofs = min(counts)
+        proofs = np.zeros(whole_proofs, PROOF)
+        proofs["region"] = self._region[:whole_proofs]
+        proofs["kind"] = self._kind[:whole_proofs]
+        proofs["offset"] = self._offset[:whole_proofs]
+        proofs["upper"] = self._upper[:whole_proofs]
+        regions = [
+            KeptRegion(kind, name, self._blocks[k], self._lengths[k])
+            for (kind, name), k in self._regions.items()
+        ]
+        whole = bytes(self._records[: NODE.size * (count - roots)])
+        return TreeState(
+            np.frombuffer(whole, NODE_FIELDS),
+            np.array(self._number[roots:count], dtype=np.int64),
+            np.array(self._proof[:count], dtype=np.int64),
+            proofs,
+            np.array(sorted(self._branched_twice), dtype=np.int64),
+            regions,
+            self._scratch.state(),
+        )
+
+    def _restore(self, kept: TreeState) -> None:
+        parents = kept.records["parent"].astype(np.int64)
+        self._records += kept.records.tobytes()
+        self._parent.extend(parents.tolist())
+        self._number.extend(kept.numbers.tolist())
+        self._proof = array("q", kept.best.tolist())
+        for parent in parents.tolist():
+            self._tree.append(self._tree[parent])
+        self._count = len(self._tree)
+        self._branched_twice = set(kept.twice.tolist())
+        self._region.extend(kept.proofs["region"].tolist())
+        self._kind.extend(kept.proofs["kind"].tolist())
+        self._offset.extend(kept.proofs["offset"].tolist())
+        self._upper.extend(kept.proofs["upper"].tolist())
+        for k, region in enumerate(kept.regions):
+            self._regions[region.search, region.name] = k
+            self._blocks.append(region.blocks)
+            self._lengths.append(region.length)
+            self._tags.append(region.name.tag)
+        branched = set(parents.tolist())
+        for leaves in self._leaves.values():
+            for name, node in list(leaves.items()):
+                if node in branched:
+                    del leaves[name]
+        for node in range(len(self._trees), self._count):
+            if node not in branched:
+                self._leaves[self._searches[self._tree[node]]][self._number[node]] = node
+
+    def has(self, name: NodeName, search: SearchKind) -> bool:
+        """Whether there is a node of that name."""
+        try:
+            self._node(name, search)
+        except ValueError:
+            return False
+        return True
+
+    def proven(self) -> dict[SearchKind, dict[int | None, float]]:
+        """What the trees of each search prove of each goal."""
+        values, _ = self._values()
+        found: dict[SearchKind, dict[int | None, float]] = {kind: {} for kind in SearchKind}
+        for number, tree in enumerate(self._trees):
+            of_goal = found[self._searches[number]]
+            of_goal[tree.target] = max(of_goal.get(tree.target, 0.0), values[number])
+        return found
 
     def add(self, logged: ProofEvents | None, search: SearchKind) -> None:
         """What a worker reports, and in which of the searches it happened."""
@@ -192,7 +259,10 @@ class ProofTree:
         self._region.append(region)
         self._kind.append(proven.kind)
         self._upper.append(proven.upper)
-        self._proof[self._node(proven.node, search)] = len(self._kind) - 1
+        # A search that was resumed may begin again with less than it had proved before.
+        before = self._proof[self._node(proven.node, search)]
+        if before == _NONE or proven.upper <= self._upper[before]:
+            self._proof[self._node(proven.node, search)] = len(self._kind) - 1
 
     def _node(self, name: NodeName, search: SearchKind) -> int:
         """A node by its name: a leaf, or one whose branching a worker has taken with it."""
@@ -204,9 +274,7 @@ class ProofTree:
         return int(found)
 
     def _keep(self, content: bytes) -> int:
-        offset = self._scratch.seek(0, 2)
-        self._scratch.write(content)
-        return offset
+        return self._scratch.keep(content)
 
     def write(self, path: Path, run: Run) -> None:
         """Write the certificate of what the run states now."""
@@ -229,13 +297,8 @@ class ProofTree:
         better pair of children, or below neither if its own bound is better; and of the trees by
         slopes and by boxes only those that prove what is claimed."""
         kept = np.ones(self._count, dtype=np.bool_)
-        values = [math.inf if k == _NONE else self._upper[k] for k in self._proof[: self._count]]
-        chosen: dict[int, int] = {}
+        values, chosen = self._values()
         pairs = range(len(self._trees), self._count, 2)
-        for first in reversed(pairs):  # children come after their parents
-            parent, value = self._parent[first], max(values[first : first + 2])
-            if value < values[parent]:
-                values[parent], chosen[parent] = value, first
         for number, tree in enumerate(self._trees):
             beside = tree.slopes or tree.boxes
             kept[number] = not beside or proves(tree, values[number])
@@ -244,6 +307,17 @@ class ProofTree:
             rejected = parent in self._branched_twice and chosen.get(parent) != first
             kept[first : first + 2] = kept[parent] and not rejected
         return kept
+
+    def _values(self) -> tuple[list[float], dict[int, int]]:
+        """What each node's proof or those below it prove; and the first child of the better pair,
+        where children prove more than their parent."""
+        values = [math.inf if k == _NONE else self._upper[k] for k in self._proof[: self._count]]
+        chosen: dict[int, int] = {}
+        for first in reversed(range(len(self._trees), self._count, 2)):  # children come later
+            parent, value = self._parent[first], max(values[first : first + 2])
+            if value < values[parent]:
+                values[parent], chosen[parent] = value, first
+        return values, chosen
 
     def _proven_regions(self, kept: Mask, place: Indices) -> Iterator[RegionProofs]:
         """The regions in which something was proven that a leaf rests on."""
@@ -258,7 +332,7 @@ class ProofTree:
         for node in sorted(nodes, key=lambda node: (self._tree[node], node)):
             proof = self._proof[node]
             kind = ProofKind(self._kind[proof])
-            has_numbers = kind in _WITH_NUMBERS
+            has_numbers = kind in WITH_NUMBERS
             length = self._lengths[self._region[proof]] if has_numbers else 0
             numbers = self._read(self._offset[proof], length)
             yield NodeProof(int(place[self._tree[node]]), int(place[node]), kind, numbers)
@@ -280,13 +354,4 @@ class ProofTree:
         return found[found >= 0]
 
     def _read(self, offset: int, length: int) -> bytes:
-        self._scratch.seek(offset)
-        return self._scratch.read(length)
-
-
-def _search_of(tree: Tree, attacks: bool) -> SearchKind:
-    if tree.slopes:
-        return SearchKind.SLOPES
-    if tree.boxes:
-        return SearchKind.BOXES
-    return SearchKind.CEILING if attacks and tree.target is None else SearchKind.SIGNS
+        return self._scratch.read(offset, length)

@@ -37,9 +37,14 @@ class SearchInRounds(Search):
 
         Without processes the attack comes last.
         """
-        run, options = self._run, self._run.options
         self._timed = True
-        self.climb(Rung.DIFFERENCES, deadline)
+        with self.kept():
+            return self._run_until(deadline)
+
+    def _run_until(self, deadline: Deadline) -> bool:
+        run, options = self._run, self._run.options
+        if self._resumed is None:
+            self.climb(Rung.DIFFERENCES, deadline)
         climbing = AttackOptions(
             polish=False, regions=False, seed=options.seed, device=options.device
         )
@@ -67,6 +72,7 @@ class SearchInRounds(Search):
             not run.interval.closed and not deadline.passed and self._split_inputs(_BETWEEN_LOOKS)
         ):
             self._listen()
+            self._keeper.save_when_due()
             run.report()
         self._last_boxes()
 
@@ -92,7 +98,7 @@ class SearchInRounds(Search):
         def bounds_of(region: Region) -> TwinBounds:
             return rung_bounds(run.problem, region.root, Rung.QUICK, run.bounds, threads, late)
 
-        return QuadraticBounder(run.problem, Numbers(), bounds_of, deadline)
+        return QuadraticBounder(run.problem, Numbers(self._first_number), bounds_of, deadline)
 
     def _bound_in_rounds(self, device: Any, deadline: Deadline) -> None:
         run = self._run

@@ -11,6 +11,7 @@ import math
 import threading
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any
 
 from vhagar.attack.concurrent import AttackSchedule, ConcurrentAttack
@@ -26,16 +27,18 @@ from vhagar.search.bounders.first_rungs import Rung, rung_bounders
 from vhagar.search.bounders.gpu.beside import GpuBeside, GpuHere
 from vhagar.search.bounders.gpu.tasks import GpuReport
 from vhagar.search.bounders.size import is_large
+from vhagar.search.checkpoint import Checkpoint, CheckpointKeeper, SearchState
 from vhagar.search.confidence_probe import confidence_within_reach
 from vhagar.search.frontier import Frontier
 from vhagar.search.input_beside import InputsBeside, InputsReport
 from vhagar.search.input_search import splits_inputs
-from vhagar.search.node import Node, Region
+from vhagar.search.node import Node, Region, first_number
 from vhagar.search.node_solver import Explored, Underway
 from vhagar.search.primal_heuristic import WitnessFound
-from vhagar.search.proof_tree import ProofTree, SearchKind
+from vhagar.search.proof_tree import ProofTree
 from vhagar.search.search_pool import SearchPool
 from vhagar.search.slope_search import SlopeSearch
+from vhagar.search.tree_state import SearchKind
 from vhagar.search.worker import (
     AnyTask,
     CeilingTask,
@@ -77,6 +80,10 @@ _PATIENCE = 0.05
 _GRACE = 0.5
 
 
+# Makes the frontier of one of the searches from its roots.
+FrontierMaker = Callable[[list[Node], SearchKind], Frontier]
+
+
 def _is_small(problem: Problem) -> bool:
     """Whether much can be done before a process has started."""
     neurons = problem.network.hidden_neurons
@@ -86,12 +93,13 @@ def _is_small(problem: Problem) -> bool:
 class _Ceiling:
     """How confident any input of the source class can be: an interval of its own."""
 
-    def __init__(self, problem: Problem, upper: float) -> None:
+    def __init__(self, problem: Problem, upper: float, frontier_of: FrontierMaker) -> None:
         # A search for the largest confidence is its own ceiling.
         wanted = problem.perturbation is not None
-        self.frontier = Frontier([Node(Region(None, 0), upper, 0)] if wanted else [])
+        roots = [Node(Region(None, 0), upper, 0)] if wanted else []
+        self.frontier = frontier_of(roots, SearchKind.CEILING)
         self.lower = 0.0
-        self.upper = upper
+        self.upper = min(upper, self.frontier.uppers([None])[None]) if wanted else upper
         self._problem = problem
 
     def probe(self, seed: int) -> None:
@@ -114,20 +122,24 @@ class Search:
         self._run = run
         self._attacks = attack and run.problem.perturbation is not None
         self._tree = run.proof if isinstance(run.proof, ProofTree) else None
+        self._resumed = run.resumed if isinstance(run.resumed, Checkpoint) else None
         problem = run.problem
-        self._frontier = Frontier(
+        roots = [
             Node(Region(target, root), run.interval.computed_upper(target), -k)
             for target in problem.goals
             for k, root in enumerate(range(len(problem.pieces)))
-        )
-        self._roots = len(self._frontier)
+        ]
+        self._frontier = self._frontier_of(roots, SearchKind.SIGNS)
+        self._roots = len(roots)
         largest = max(map(run.interval.computed_upper, problem.goals))
-        self._ceiling = _Ceiling(run.original, largest)
+        self._ceiling = _Ceiling(run.original, largest, self._frontier_of)
         later = _HEAD_START if _is_small(problem) else 0.0
         by_slopes = slopes and not is_large(problem)
         by_inputs = inputs and problem is run.original and splits_inputs(problem)
         self._inputs = InputsBeside(run, self._record_boxes) if by_inputs else None
-        self._slopes = SlopeSearch(problem, by_slopes, self._known_upper, later)
+        known, frontiers = self._known_upper, self._frontier_of
+        self._slopes = SlopeSearch(problem, by_slopes, known, later, frontiers)
+        self._keeper = CheckpointKeeper(run, self._states)
         # When workers were given their tasks. Where results must repeat, every task counts as one.
         self._begun: dict[int, float] = {}
         self._timed = False
@@ -137,6 +149,27 @@ class Search:
         self._attack: ConcurrentAttack | None = None
         self._gpu: GpuBeside | None = None
         self._stopped = threading.Event()
+
+    def _frontier_of(self, roots: list[Node], kind: SearchKind) -> Frontier:
+        """The frontier of a search: as it was kept, or from its roots; without any, empty."""
+        keeps = self._run.options.checkpoint is not None
+        state = None if self._resumed is None else self._resumed.searches.get(kind)
+        if state is None or not roots:
+            return Frontier(roots, keeps=keeps)
+        return Frontier(state.open, state.closed, keeps)
+
+    def _states(self) -> dict[SearchKind, SearchState]:
+        frontiers = {
+            SearchKind.SIGNS: self._frontier,
+            SearchKind.CEILING: self._ceiling.frontier,
+            SearchKind.SLOPES: self._slopes.frontier,
+        }
+        found = {kind: SearchState(*frontier.kept()) for kind, frontier in frontiers.items()}
+        return {kind: state for kind, state in found.items() if state.open or state.closed}
+
+    def kept(self) -> AbstractContextManager[None]:
+        """Inside, the search is kept on disk, if that is wanted, also when it ends."""
+        return self._keeper.to_the_end()
 
     def climb(self, rung: Rung, deadline: Deadline) -> None:
         """Bound the roots and the ceiling on a rung of the ladder, and announce what it gives."""
@@ -175,6 +208,7 @@ class Search:
         def listen() -> None:
             busy = self._split_inputs(_PATIENCE)
             self._listen(0.0 if busy else _PATIENCE)
+            self._keeper.save_when_due()
             self._run.report()
 
         done = in_background(
@@ -200,6 +234,7 @@ class Search:
         worker = self._worker_here(deadline)
         gpu = GpuHere(run) if batches else None
         while len(self._frontier) and not run.interval.closed:
+            self._keeper.save_when_due()
             if deadline.passed:
                 return True
             task = self._next_task(HERE, 1)
@@ -216,10 +251,21 @@ class Search:
         self._announce()
         return False
 
+    @property
+    def _first_worker(self) -> int:
+        """The number of the first worker: none is used again, also not by a search resumed."""
+        return 0 if self._resumed is None else self._resumed.last_maker + 2
+
+    @property
+    def _first_number(self) -> int:
+        """Where the numbers of nodes begin that are made in this process."""
+        return first_number(self._first_worker - 1)
+
     def _worker_here(self, deadline: Deadline) -> SearchWorker:
         run = self._run
-        bounders = lp_bounders(self._take_witness, bounds=run.bounds, deadline=deadline)
-        slopes = slope_bounder(run.problem, 0, run.bounds, deadline)
+        first = self._first_number
+        bounders = lp_bounders(self._take_witness, first, run.bounds, deadline)
+        slopes = slope_bounder(run.problem, first, run.bounds, deadline)
         return SearchWorker(run.reduced, run.options, bounders, slopes)
 
     def in_processes(self, count: int, deadline: Deadline, batches: bool, required: bool) -> bool:
@@ -233,12 +279,14 @@ class Search:
         self._timed = True
         with self._pool:
             self._attack = self._concurrent_attack(deadline)
-            workers = SearchPool(run, self._pool, count, deadline)
+            first = self._first_worker
+            workers = SearchPool(run, self._pool, count, deadline, first)
             here = self._worker_here(deadline) if _is_small(run.problem) else None
             alone = WorkLimit(_ALONE if here is not None else 0.0, _BUSY)
             if batches:
-                self._gpu = GpuBeside(run, count, self._pool, required)
+                self._gpu = GpuBeside(run, first + count, self._pool, required)
             while not run.interval.closed:
+                self._keeper.save_when_due()
                 if deadline.passed:
                     self._last_boxes()
                     return True

@@ -21,9 +21,12 @@ _MOST_REPLACED = 8
 class SearchPool:
     """Worker processes by their numbers. Every number is used once, because nodes carry it."""
 
-    def __init__(self, run: Run, pool: AbstractPool, count: int, deadline: Deadline) -> None:
+    def __init__(
+        self, run: Run, pool: AbstractPool, count: int, deadline: Deadline, first: int = 0
+    ) -> None:
         self._run, self._pool, self._deadline = run, pool, deadline
-        self._names: set[int] = set(range(count))
+        self._first = first
+        self._names: set[int] = set(range(first, first + count))
         self._starting: set[int] = set(self._names)
         self._started = 0
         self._idle: set[int] = set()
@@ -31,12 +34,12 @@ class SearchPool:
         self._heard: dict[int, tuple[float, bool]] = {}
         self._longest: float | None = None  # silence that ended in a report
         # The bounding in batches goes by the number after the first workers'.
-        self._next, self._replaced = count + 1, 0
+        self._next, self._replaced = first + count + 1, 0
 
     def start(self, count: int) -> None:
         """Start the first so many workers, unless that was done before."""
         for name in range(self._started, count):
-            self._start(name, plain=False)
+            self._start(self._first + name, plain=False)
         self._started = max(self._started, count)
 
     @property

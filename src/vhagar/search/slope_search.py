@@ -18,6 +18,7 @@ from vhagar.problem import Problem
 from vhagar.search.frontier import Frontier, Goal
 from vhagar.search.node import Node, Region
 from vhagar.search.node_solver import Explored
+from vhagar.search.tree_state import SearchKind
 from vhagar.search.worker import SlopeTask
 
 # Most nodes of a task.
@@ -77,15 +78,19 @@ class SlopeSearch:
         wanted: bool,
         known: Callable[[Goal], float],
         head_start: float = 0.0,
+        frontier_of: Callable[[list[Node], SearchKind], Frontier] = lambda nodes, _: Frontier(
+            nodes
+        ),
     ) -> None:
         self._known = known
         self._head_start = head_start
         self._goals = problem.targets if wanted else ()
-        self.frontier = Frontier(
+        roots = [
             Node(Region(target, root), known(target), -k)
             for target in self._goals
             for k, root in enumerate(range(len(problem.pieces)))
-        )
+        ]
+        self.frontier = frontier_of(roots, SearchKind.SLOPES)
         self._own, self._signs = Descent(), Descent()
         self._floors: dict[Goal, float] = {}
 

@@ -103,7 +103,7 @@ class QuadraticBounder(AbstractBounder):
         if not node.decisions and root.floor >= node.upper:
             return QuadraticBound(node.upper, floor=root.floor)
         known = root.known.settled({d.place[:2]: d.positive for d in node.decisions})
-        start = node.start if node.decisions else root.start
+        start = _start(root, known, node)
         if start is None:
             return QuadraticBound(node.upper, floor=np.inf)
         schedule = _NODE if node.decisions else _root_schedule(known)
@@ -167,6 +167,19 @@ class QuadraticBounder(AbstractBounder):
         ascent = ascend(known)
         start = starting_multipliers(known, ascent)
         return _Root(bounds, known, ascent.value, start)
+
+
+def _start(root: _Root, known: Differences, node: Node) -> Multipliers | None:
+    """The parent's multipliers; the root's where there are none that fit, as in a checkpoint that
+    was made with other bounds of the neurons."""
+    given = node.start if node.decisions else root.start
+    fitting = len(known.places), len(known.inputs)
+    if given is not None and (len(given.slopes), len(given.box)) == fitting:
+        return given
+    if root.start is None:
+        return None
+    slopes = dict(zip(root.known.places, root.start.slopes, strict=True))
+    return replace(root.start, slopes=np.array([slopes[place] for place in known.places]))
 
 
 def _root_schedule(known: Differences) -> Schedule:

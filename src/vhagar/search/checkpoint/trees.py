@@ -1,0 +1,94 @@
+"""The trees of a certificate in a checkpoint: arrays of numbers, checked before they are used."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vhagar.errors import InvalidInput
+from vhagar.relaxation.proof import ProofKind
+from vhagar.result.certificate import LARGEST, NODE_FIELDS, NodeKind
+from vhagar.search.proof_log import RegionName
+from vhagar.search.proof_scratch import ScratchState
+from vhagar.search.tree_state import PROOF, WITH_NUMBERS, KeptRegion, SearchKind, TreeState
+
+TREE_PARTS = {
+    "tree records": NODE_FIELDS,
+    "tree numbers": np.dtype("<i8"),
+    "tree best": np.dtype("<i8"),
+    "tree proofs": PROOF,
+    "tree twice": np.dtype("<i8"),
+}
+
+
+def packed_tree(state: TreeState) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    """JSON and arrays."""
+    regions = [
+        {
+            "search": int(kept.search),
+            "root": kept.name.root,
+            "path": list(kept.name.path),
+            "digest": kept.name.digest.hex(),
+            "tag": kept.name.tag.decode(),
+            "blocks": [list(block) for block in kept.blocks],
+            "length": kept.length,
+        }
+        for kept in state.regions
+    ]
+    arrays = {
+        "tree records": state.records,
+        "tree numbers": state.numbers,
+        "tree best": state.best,
+        "tree proofs": state.proofs,
+        "tree twice": state.twice,
+    }
+    return {"regions": regions, "scratch": asdict(state.scratch)}, arrays
+
+
+def unpacked_tree(about: dict[str, Any], arrays: dict[str, Any], roots: int) -> TreeState:
+    """The trees; `roots` is how many of them there are."""
+    scratch = ScratchState(int(about["scratch"]["length"]), str(about["scratch"]["sha256"]))
+    regions = [_region(entry, scratch.length) for entry in about["regions"]]
+    records, numbers, best, proofs, twice = (arrays[name] for name in TREE_PARTS)
+    count = roots + len(records)
+    _require(len(records) % 2 == 0, "a child has no sibling")
+    parents = records["parent"].astype(np.int64)
+    _require(bool((parents < np.arange(roots, count)).all()), "a child comes before its parent")
+    _require(bool((parents[::2] == parents[1::2]).all()), "siblings have different parents")
+    _require(bool(np.isin(records["kind"], list(NodeKind)).all()), "a node is of no kind")
+    _require(len(numbers) == len(records) and bool((numbers > 0).all()), "nodes have no numbers")
+    _require(len(best) == count, "nodes have no proofs")
+    _require(bool(((best >= -1) & (best < len(proofs))).all()), "a proof is missing")
+    _require(bool((proofs["region"] < len(regions)).all()), "a region is missing")
+    _require(bool(np.isin(proofs["kind"], list(ProofKind)).all()), "a proof is of no kind")
+    _require(not bool(np.isnan(proofs["upper"]).any()), "a bound is not a number")
+    _require(bool(((twice >= 0) & (twice < count)).all()), "there is no such node")
+    lengths = np.array([0, *(region.length for region in regions)])[proofs["region"] + 1]
+    ends = proofs["offset"] + np.isin(proofs["kind"], WITH_NUMBERS) * lengths
+    _require(
+        bool(((proofs["offset"] >= 0) & (ends <= scratch.length)).all()), "a proof is incomplete"
+    )
+    return TreeState(records, numbers, best, proofs, twice, regions, scratch)
+
+
+def _region(entry: dict[str, Any], size: int) -> KeptRegion:
+    tag = str(entry["tag"]).encode()
+    _require(tag in LARGEST, "a region is of no kind")
+    blocks = [(int(offset), int(length)) for offset, length in entry["blocks"]]
+    _require(
+        all(offset >= 0 and 0 <= length <= size - offset for offset, length in blocks),
+        "a region is incomplete",
+    )
+    length = int(entry["length"])
+    _require(0 <= length <= size, "a proof is too long")
+    path = tuple(map(int, entry["path"]))
+    name = RegionName(int(entry["root"]), path, bytes.fromhex(entry["digest"]), tag)
+    return KeptRegion(SearchKind(entry["search"]), name, blocks, length)
+
+
+def _require(holds: bool, otherwise: str) -> None:
+    if not holds:
+        raise InvalidInput(otherwise)

@@ -1,0 +1,80 @@
+"""The trees of a search for the certificate, as plain data: what a checkpoint keeps of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import IntEnum
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vhagar.problem import Problem
+from vhagar.relaxation.proof import ProofKind
+from vhagar.result.certificate import Tree
+from vhagar.search.proof_log import RegionName
+from vhagar.search.proof_scratch import ScratchState
+
+# Proofs that consist of numbers.
+WITH_NUMBERS = (ProofKind.MULTIPLIERS, ProofKind.CONTRADICTION, ProofKind.QUADRATIC)
+
+
+class SearchKind(IntEnum):
+    """The searches that go on side by side, each with trees of its own."""
+
+    SIGNS = 0
+    CEILING = 1  # for the largest confidence
+    SLOPES = 2
+    BOXES = 3  # of inputs
+
+
+PROOF = np.dtype([("region", "<u4"), ("kind", "u1"), ("offset", "<i8"), ("upper", "<f8")])
+
+
+@dataclass(frozen=True, eq=False)
+class KeptRegion:
+    """A region: where its blocks are, and how long the numbers of its proofs are."""
+
+    search: SearchKind
+    name: RegionName
+    blocks: list[tuple[int, int]]
+    length: int
+
+
+@dataclass(frozen=True, eq=False)
+class TreeState:
+    """All of a `ProofTree`: of each node but the roots its record and its number; the best proof of
+    each node; the proofs; the nodes that were branched twice."""
+
+    records: NDArray[Any]
+    numbers: NDArray[np.int64]
+    best: NDArray[np.int64]
+    proofs: NDArray[Any]
+    twice: NDArray[np.int64]
+    regions: list[KeptRegion]
+    scratch: ScratchState
+
+
+def trees_of(problem: Problem) -> list[Tree]:
+    """One for each target and piece, and as many by boxes; where something is attacked, also that
+    for the largest confidence, and as many by slopes."""
+    attacks = problem.perturbation is not None
+    found = [
+        Tree(target, root if attacks else None)
+        for target in problem.goals
+        for root in range(len(problem.pieces))
+    ]
+    by_boxes = [replace(tree, boxes=True) for tree in found]
+    if not attacks:
+        return [*found, *by_boxes]
+    by_slopes = [replace(tree, slopes=True) for tree in found]
+    return [*found, Tree(None, None), *by_slopes, *by_boxes]
+
+
+def search_of(tree: Tree, attacks: bool) -> SearchKind:
+    """The search that a tree belongs to."""
+    if tree.slopes:
+        return SearchKind.SLOPES
+    if tree.boxes:
+        return SearchKind.BOXES
+    return SearchKind.CEILING if attacks and tree.target is None else SearchKind.SIGNS

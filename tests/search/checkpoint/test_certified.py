@@ -1,0 +1,104 @@
+"""A search that is to write a certificate is kept with its proofs."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from vhagar import Problem, read_onnx, verify, write_onnx
+from vhagar.errors import InvalidInput
+from vhagar.search.branch_and_bound import Bab
+from vhagar.search.proof_scratch import proofs_beside
+from vhagar_check import Rejected, check
+
+from .conftest import Kept, small_problem
+from .test_forgeries import forged
+
+OPTIONS: dict[str, Any] = {"workers": 0, "relative_gap": 0.1}
+
+
+@pytest.fixture
+def problem(tmp_path: Path) -> Problem:
+    path = tmp_path / "model.onnx"
+    write_onnx(small_problem().network, path)
+    return Problem(read_onnx(path), perturbation="linf(0.3)", source=0, targets=(1, 2))
+
+
+def searched(
+    problem: Problem, folder: Path, engine: Bab, seconds: float, **options: Any
+) -> tuple[float, float]:
+    """The interval of a search; its certificate proves it."""
+    proof = folder / "proof.cert"
+    proof.unlink(missing_ok=True)
+    result = verify(
+        problem, engine=engine, certificate=proof, timeout=seconds, **OPTIONS, **options
+    )
+    verdict = check(proof, model=folder / "model.onnx")
+    assert (verdict.lower, verdict.upper) == (result.lower, result.upper)
+    return result.lower, result.upper
+
+
+@pytest.mark.parametrize(
+    "engine",
+    [
+        Bab(attack=False),
+        pytest.param(Bab(attack=False, slopes=False), marks=pytest.mark.slow),
+        pytest.param(Bab(attack=False, gpu=True), marks=pytest.mark.slow),
+    ],
+)
+def test_a_resumed_search_writes_a_certificate_of_all_it_knows(
+    problem: Problem, engine: Bab, tmp_path: Path, all_kept: Kept
+) -> None:
+    path = tmp_path / "checkpoint"
+    searched(problem, tmp_path, engine, 2.0, checkpoint=path)
+    rng = np.random.default_rng(0)
+    for early in [all_kept[k] for k in rng.permutation(len(all_kept))[:3]]:
+        # A kill leaves an earlier checkpoint beside more proofs.
+        shutil.copy(proofs_beside(path), proofs_beside(early))
+        lower, upper = searched(problem, tmp_path, engine, 0.0, resume=early)
+        more = searched(problem, tmp_path, engine, 1.0, resume=early)
+        assert lower <= more[0]
+        assert more[1] <= upper
+
+
+def test_proofs_that_are_not_the_checkpoints_are_refused(problem: Problem, tmp_path: Path) -> None:
+    path, proof = tmp_path / "checkpoint", tmp_path / "proof.cert"
+    verify(problem, certificate=proof, checkpoint=path, timeout=1.0, **OPTIONS)
+    proofs = proofs_beside(path)
+    content = bytearray(proofs.read_bytes())
+    content[len(content) // 2] ^= 1
+    proofs.write_bytes(content)
+    with pytest.raises(InvalidInput, match="does not hold the proofs"):
+        verify(problem, certificate=proof, resume=path, timeout=1.0, **OPTIONS)
+    proofs.unlink()
+    with pytest.raises(InvalidInput, match="cannot use"):
+        verify(problem, certificate=proof, resume=path, timeout=1.0, **OPTIONS)
+    # Without a certificate nobody needs them.
+    verify(problem, resume=path, timeout=0.0, **OPTIONS)
+
+
+def test_without_proofs_there_is_no_certificate(problem: Problem, tmp_path: Path) -> None:
+    path = tmp_path / "checkpoint"
+    verify(problem, checkpoint=path, timeout=1.0, **OPTIONS)
+    with pytest.raises(InvalidInput, match="holds no proofs"):
+        verify(problem, certificate=tmp_path / "proof", resume=path, timeout=1.0, **OPTIONS)
+
+
+def test_a_forged_bound_is_not_certified(problem: Problem, tmp_path: Path, all_kept: Kept) -> None:
+    """Whoever writes a checkpoint can make a run claim anything, but not prove it."""
+    path, proof = tmp_path / "checkpoint", tmp_path / "proof.cert"
+    honest = verify(problem, certificate=proof, checkpoint=path, timeout=1.0, **OPTIONS)
+
+    def halve(about: dict[str, Any], arrays: dict[str, Any]) -> None:
+        about["witnesses"] = []
+        arrays["tree proofs"]["upper"] *= 0.5
+
+    forged(path, halve)
+    result = verify(problem, certificate=proof, resume=path, timeout=0.0, **OPTIONS)
+    assert result.upper < honest.upper
+    with pytest.raises(Rejected):
+        check(proof, model=tmp_path / "model.onnx")
