@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from threading import Event
 
 import pytest
 
-from vhagar.runtime.threads import in_background
+from vhagar.runtime.threads import in_background, is_left_alone
 
 
 def test_work_in_the_background_returns_its_result() -> None:
@@ -52,3 +54,40 @@ def test_work_that_takes_too_long_is_left_to_itself() -> None:
     found = in_background(lambda: stopped.wait(60), lambda: None, stopped, lambda: next(looks))
     assert found is None
     assert stopped.is_set()
+
+
+def test_who_is_left_alone_is_known_until_it_ends() -> None:
+    begun, ended = Event(), Event()
+
+    def work() -> None:
+        begun.set()
+        ended.wait(60)
+
+    assert in_background(work, lambda: None, Event(), begun.is_set) is None
+    assert is_left_alone()
+    ended.set()
+    while is_left_alone():
+        pass
+
+
+_LEFT = """
+import atexit, sys, time
+from threading import Event
+from vhagar.cli.entry import main
+from vhagar.runtime.threads import in_background
+in_background(lambda: time.sleep(60), lambda: None, Event(), lambda: True)
+atexit.register(print, "the interpreter ended in its own way")
+sys.argv = ["vhagar", "inspect", "nothing.onnx"]
+sys.exit(main())
+"""
+
+
+@pytest.mark.subprocess
+def test_the_program_ends_without_those_that_are_left() -> None:
+    """Native code that is cut off by the interpreter's end would end it with a crash."""
+    done = subprocess.run(
+        [sys.executable, "-c", _LEFT], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2
+    assert "nothing.onnx" in done.stderr
+    assert not done.stdout

@@ -8,6 +8,7 @@ module. As long as nothing runs there is nothing to clean up: the process just e
 import _signal  # type: ignore[import-not-found]
 import gc
 import os
+import sys
 
 # The exit code of `cli.main`, which is not imported yet.
 _INTERRUPTED = 130
@@ -29,4 +30,11 @@ def main() -> int:
     _signal.signal(_signal.SIGTERM, _leave)
     from vhagar.cli.main import main as run
 
-    return run()
+    code = run()
+    threads = sys.modules.get("vhagar.runtime.threads")
+    if threads is not None and threads.is_left_alone():
+        # All is written: nobody waits for what is still being computed.
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    return code

@@ -14,6 +14,8 @@ from typing import Any, TypeVar
 import numpy as np
 
 Result = TypeVar("Result")
+# Threads whose work was left to itself.
+_left: list[Thread] = []
 
 
 def in_threads(work: Callable[[int], None], count: int, threads: int) -> None:
@@ -87,17 +89,29 @@ def in_background(
         except BaseException as error:  # whatever it is: the other thread waits for it
             outcome.put(error)
 
-    Thread(target=run, daemon=True).start()
+    thread = Thread(target=run, daemon=True)
+    thread.start()
     try:
         while outcome.empty() and not is_over():
             meanwhile()
     except BaseException:
         stopped.set()
+        _left.append(thread)
         raise
     if outcome.empty():
         stopped.set()
+        _left.append(thread)
         return None
     found = outcome.get()
     if isinstance(found, BaseException):
         raise found
     return found
+
+
+def is_left_alone() -> bool:
+    """Whether work that was left to itself is still going on.
+
+    An interpreter that ends meanwhile may crash: native code of such a thread is cut off in the
+    middle.
+    """
+    return any(thread.is_alive() for thread in _left)

@@ -63,6 +63,8 @@ _HEAD_START = 0.5
 HERE = -1
 # Most nodes of a task.
 _MOST_HANDED_OUT = 8
+# In rounds, others have so many before the ceiling can have all.
+_BEFORE_CEILING = 3
 # Share of all nodes for the ceiling's search while there is other work.
 _CEILING_SHARE = 0.2
 # The attack joins after so many seconds, and stays for so many seconds or a share of the remaining
@@ -402,7 +404,7 @@ class Search:
         # A fair share while there are few nodes, so that nobody starves.
         share = max(1, min(_MOST_HANDED_OUT, len(frontier) // workers))
         # In rounds the ceiling keeps up with the others: a round of it for each of theirs.
-        part = 1 / self._roots if whole_piece else _CEILING_SHARE
+        part = self._ceiling_part() if whole_piece else _CEILING_SHARE
         share_left = ceiling.frontier.explored < part * frontier.explored
         if (idle or share_left) and ceiling.is_wanted(self._run.interval.upper):
             return CeilingTask(ceiling.frontier.take(worker, _MOST_HANDED_OUT), ceiling.lower)
@@ -412,6 +414,13 @@ class Search:
             frontier.take_piece(worker) if whole_piece else frontier.take(worker, share, workers)
         )
         return Task(nodes, self._run.interval.lower, ceiling.upper)
+
+    def _ceiling_part(self) -> float:
+        """The ceiling's rounds for each of the others': all, once it is what bounds the answer."""
+        others = self._frontier.explored
+        if others >= _BEFORE_CEILING * self._roots and self._ceiling.upper < self._frontier.best():
+            return math.inf
+        return 1 / self._roots
 
     def _put_back(self, name: int, explored: Explored, keeps: bool = False) -> None:
         kind = self._search_of(name)
