@@ -10,6 +10,7 @@ from pathlib import Path
 from vhagar.drawing.figure import AbstractFigure, Cell
 from vhagar.errors import InvalidInput
 from vhagar.report.compare import comparisons
+from vhagar.report.coverage import coverage_bars, coverage_curves
 from vhagar.report.data import StudyData
 from vhagar.report.gallery import witness_figure
 from vhagar.report.pairs import pair_heatmaps
@@ -26,6 +27,8 @@ def figures(study: StudyData) -> Iterator[AbstractFigure]:
     yield from pair_heatmaps(study)
     yield from spatial_heatmaps(study)
     yield from comparisons(study)
+    yield from coverage_bars(study)
+    yield from coverage_curves(study)
     yield study_over_time(study)
     for entry in study.entries:
         yield bounds_over_time(entry)

@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 
 from vhagar.report.compare import MOST_COMPARISONS, comparisons
+from vhagar.report.coverage import coverage_bars, coverage_curves, coverage_sentences
 from vhagar.report.data import StudyData
 from vhagar.report.html import (
     block,
@@ -47,6 +48,16 @@ _MEANING = key(
 )
 
 
+_SHARES = key(
+    [
+        ("robust", "proven robust"),
+        ("unknown", "not known"),
+        ("attackable", "attacked with success"),
+    ]
+)
+_MOST_SENTENCES = 4
+
+
 def write_page(study: StudyData, path: str | Path) -> None:
     """Write the page of a study."""
     write_bytes(Path(path), page(study).encode())
@@ -55,6 +66,7 @@ def write_page(study: StudyData, path: str | Path) -> None:
 def page(study: StudyData) -> str:
     """The page as text."""
     sections = [
+        ("data", "Data", _data(study)),
         ("pairs", "Pairs", _pairs(study)),
         ("spatial", "Image", _spatial(study)),
         ("compare", "Compare", _compare(study)),
@@ -77,6 +89,29 @@ def _head(study: StudyData, name: str) -> str:
     return (
         f'<header><h1>{text(name)}</h1><p class="lead">{text(" ".join(summary(study)))}</p>'
         f'<div class="tiles">{numbers}</div></header>'
+    )
+
+
+def _data(study: StudyData) -> str:
+    bars = coverage_bars(study)
+    if not bars or study.coverage is None:
+        return ""
+    worst_first = sorted(bars, key=lambda each: each.total.robust / max(each.total.inputs, 1))
+    shown = [*map(figure, worst_first), *map(figure, coverage_curves(study))]
+    lines = coverage_sentences(study)
+    more = len(lines) - _MOST_SENTENCES
+    rest = [f"{more} more below."] if more > 0 else []
+    return block(
+        "data",
+        "How much of the data is safe?",
+        paragraph(
+            f"Of the inputs of {study.coverage.dataset}, by the class that the network gives them. "
+            "An input is proven robust where its confidence exceeds the bound of its class; the "
+            "others were attacked, as long as there was time."
+        ),
+        bullets([*lines[:_MOST_SENTENCES], *rest]),
+        _SHARES,
+        f'<div class="three">{"".join(shown)}</div>',
     )
 
 

@@ -19,6 +19,8 @@ MEASURES = {
     "gap": "what is not known: upper minus lower",
 }
 _CELL, _LEFT, _TOP = 46.0, 58.0, 62.0
+# Of a map's values, those that colours tell apart.
+_QUANTILE = 0.9
 
 
 @dataclass(frozen=True)
@@ -53,7 +55,7 @@ class PairHeatmap(AbstractFigure):
     sources: tuple[int, ...]
     targets: tuple[int, ...]
     cells: tuple[PairCell, ...]
-    largest: float  # the end of the scale, which the lower and the upper bounds share
+    largest: float  # the end of the scale, which the map's lower and upper bounds share
 
     @property
     def title(self) -> str:  # type: ignore[override]
@@ -113,8 +115,14 @@ class PairHeatmap(AbstractFigure):
             for j, target in enumerate(self.targets):
                 x, y = _LEFT + _CELL * j, _TOP + _CELL * i
                 shapes += self._cell(x, y, found.get((source, target)), source == target)
-        shapes += legend(_LEFT, bottom + 50, max(width - _LEFT - 8, 220), self.largest)
+        shapes += legend(
+            _LEFT, bottom + 50, max(width - _LEFT - 8, 220), self.largest, self._is_clipped
+        )
         return Drawing(max(width, 360), bottom + 92, self.title, shapes)
+
+    @property
+    def _is_clipped(self) -> bool:
+        return any(cell.value(self.measure) > self.largest for cell in self.cells)
 
     def _cell(self, x: float, y: float, cell: PairCell | None, diagonal: bool) -> list[Shape]:
         size = _CELL - 2
@@ -126,7 +134,7 @@ class PairHeatmap(AbstractFigure):
         if math.isnan(value):
             box = Rect(x, y, size, size, "empty", "grid", tip, link, 3)
             return [box, Text(x + size / 2, y + size / 2 + 4, "?", 13, "middle", "muted")]
-        fill = ramp(value / self.largest if self.largest > 0 else 0.0)
+        fill = ramp(min(value / self.largest, 1.0) if self.largest > 0 else 0.0)
         return [
             Rect(x, y, size, size, fill, None, tip, link, 3),
             Text(
@@ -196,16 +204,23 @@ def most_robust(cells: Sequence[PairCell]) -> list[PairCell]:
     return sorted(cells, key=lambda cell: (cell.upper, cell.lower))
 
 
+def scale_end(values: Sequence[float]) -> float:
+    """Where colours end: a few outliers must not make all others look alike."""
+    known = sorted(value for value in values if not math.isnan(value))
+    if not known:
+        return 0.0
+    return known[math.ceil(_QUANTILE * len(known)) - 1] or known[-1]
+
+
 def pair_heatmaps(study: StudyData) -> list[PairHeatmap]:
     """All of them: for each network and perturbation with at least two pairs, each measure."""
     cells = {group: pair_cells(study.of(group)) for group in study.groups}
     cells = {group: found for group, found in cells.items() if len(found) > 1}
-    uppers = [cell.value("upper") for found in cells.values() for cell in found]
-    largest = max((upper for upper in uppers if not math.isnan(upper)), default=0.0)
     heatmaps = []
     for group, found in cells.items():
         sources = tuple(sorted({cell.source for cell in found}))
         targets = tuple(sorted({cell.target for cell in found}))
+        largest = scale_end([cell.value("upper") for cell in found])
         for measure in MEASURES:
             heatmaps.append(PairHeatmap(group, measure, sources, targets, found, largest))
     return heatmaps

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-import statistics
 from collections import Counter
 from collections.abc import Sequence
 
 from vhagar.report.data import Entry, StudyData
 from vhagar.result.numbers import down, interval, span, up
+from vhagar.sweep.class_coverage import total
 
 _ANSWERED = ("closed", "robust")
 
@@ -86,18 +86,31 @@ def _strongest(entries: Sequence[Entry]) -> list[str]:
 
 def tiles(study: StudyData) -> list[tuple[str, str]]:
     """A few numbers at a glance: the number, and what it is."""
-    entries = study.entries
-    gaps = [entry.relative_gap for entry in entries]
-    median = 100 * statistics.median(gaps) if gaps else 0.0
-    witnesses = sum(entry.witness is not None for entry in entries)
-    work = sum(entry.seconds for entry in entries)
-    return [
-        (str(len(entries)), "questions"),
-        (str(len(answered(study))), "answered"),
-        (f"{math.ceil(10 * median) / 10:g} %", "median gap"),
-        (str(witnesses), "with a witness"),
+    closed, bounded, unknown = standing(study)
+    work = sum(entry.seconds for entry in study.entries)
+    found = [
+        (str(len(study.entries)), "questions"),
+        (str(closed), "closed: answered"),
+        (str(bounded), "bounded: an interval"),
+        (str(unknown), "nothing proven yet"),
         (_duration(work), "of search"),
     ]
+    known = study.coverage
+    if known is not None:
+        parts = [total(own) for own in known.groups().values()]
+        shares = [each.robust / each.inputs for each in parts if each.inputs]
+        if shares:
+            least, most = (math.floor(1000 * f(shares)) / 10 for f in (min, max))
+            text = f"{least:g} %" if least == most else f"{least:g} to {most:g} %"
+            found.insert(0, (text, "of the data proven robust"))
+    return found
+
+
+def standing(study: StudyData) -> tuple[int, int, int]:
+    """How many questions are closed, bounded but open, and without any upper bound."""
+    closed = len(answered(study))
+    unknown = sum(not math.isfinite(entry.upper) for entry in study.entries)
+    return closed, len(study.entries) - closed - unknown, unknown
 
 
 def _duration(seconds: float) -> str:

@@ -38,11 +38,11 @@ def table_rows(study: StudyData) -> list[list[Cell]]:
 
 
 def _percent(entry: Entry, study: StudyData) -> float | None:
-    """The upper end in percent of the maximal confidence, where that was asked."""
-    reference = study.confidence(entry)
-    if reference is None or reference.lower <= 0 or not math.isfinite(entry.upper):
+    """The upper end in percent of the maximal confidence, of which little need be known."""
+    largest = None if entry.group.perturbation is None else study.largest_of(entry)
+    if largest is None or largest[0] <= 0 or not math.isfinite(entry.upper):
         return None
-    return min(100 * entry.upper / reference.lower, 100.0)
+    return min(100 * entry.upper / largest[0], 100.0)
 
 
 def table_html(study: StudyData) -> str:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from vhagar.drawing.figure import AbstractFigure, Cell
 from vhagar.drawing.shapes import Drawing, Line, Shape, Text
 from vhagar.report.data import Entry, StudyData
+from vhagar.report.sentences import answered
 from vhagar.result.timeline import BoundsOverTime, Frame
 
 _WIDE = 720.0
@@ -25,7 +26,7 @@ class StudyOverTime(AbstractFigure):
     answered: tuple[float, ...]
     gaps: tuple[float, ...]
 
-    title = "the study over time: problems answered, and the mean gap"
+    title = "the study over time: intervals closed, and the mean gap"
     name = "study-over-time"
 
     def columns(self) -> Sequence[str]:
@@ -39,7 +40,7 @@ class StudyOverTime(AbstractFigure):
         frame = Frame(_WIDE, 220.0, end, 1.0)
         shapes: list[Shape] = [*frame.axes("seconds of work", "share", percent=True)]
         for values, colour, word in (
-            (self.answered, "robust", "answered"),
+            (self.answered, "robust", "closed"),
             (self.gaps, "attackable", "mean gap"),
         ):
             if not values:
@@ -67,6 +68,7 @@ def study_over_time(study: StudyData, points: int = 200) -> StudyOverTime:
     clock, last, moments = 0.0, None, []
     running = _running_spans(study)
     gaps = {entry.number: 1.0 for entry in study.entries}
+    closed = {entry.number for entry in answered(study)}
     done: set[int] = set()
     total = len(gaps) or 1
     gap_sum = float(len(gaps))
@@ -77,7 +79,7 @@ def study_over_time(study: StudyData, points: int = 200) -> StudyOverTime:
         new = _relative_gap(event.lower, event.upper)
         gap_sum += new - gaps.get(event.number, 1.0)
         gaps[event.number] = new
-        if event.what == "finished":
+        if event.what == "finished" and event.number in closed:
             done.add(event.number)
         moments.append((clock, len(done) / total, max(gap_sum, 0.0) / total))
     thin = moments[:: max(len(moments) // points, 1)]

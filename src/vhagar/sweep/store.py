@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from vhagar.errors import InvalidInput
-from vhagar.sweep import bounds_store
+from vhagar.result.serialize import write_bytes
+from vhagar.sweep import bounds_store, table
 from vhagar.sweep.claims import is_gone, machine, owner_name
 from vhagar.sweep.class_coverage import StudyCoverage
 from vhagar.sweep.database import Database
@@ -253,6 +254,18 @@ class Store:
     def intervals(self) -> dict[Question, tuple[float, float | None]]:
         """The interval of every problem; the upper end is None where nothing is proven."""
         return {question: self.interval(number) for number, question in self.problems()}
+
+    def table(self) -> list[dict[str, Any]]:
+        """All results as rows, one for each target of each problem (docs/sweeps.md)."""
+        return table.table_rows(self._db)
+
+    def to_csv(self, path: str | Path) -> None:
+        """Write all results as a CSV file."""
+        write_bytes(Path(path), table.csv_text(self.table()).encode())
+
+    def to_pandas(self) -> Any:
+        """All results as a table of pandas."""
+        return table.data_frame(self.table())
 
     def write_largest(self, found: Mapping[Question, tuple[float, float]]) -> None:
         """Write down intervals around maximal confidences, which were found in no time."""

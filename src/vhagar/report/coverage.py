@@ -1,0 +1,213 @@
+"""How much of a data set is safe: bars for each class, and a curve over the perturbation's size."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from vhagar.drawing.figure import AbstractFigure, Cell, slug
+from vhagar.drawing.shapes import Area, Drawing, Line, Rect, Shape, Text
+from vhagar.report.data import Group, StudyData
+from vhagar.result import CoverageCounts
+from vhagar.sweep.class_coverage import ClassCoverage, share, total
+
+_LEFT, _TOP, _WIDTH, _BAR, _STEP = 58.0, 44.0, 330.0, 18.0, 26.0
+_NUMBER = re.compile(r"(?<![\w.])\d+(?:\.\d+)?(?:e-?\d+)?")
+_PLOT = (420.0, 210.0)
+
+
+@dataclass(frozen=True)
+class CoverageBars(AbstractFigure):
+    """The data set under one perturbation of one network: a bar for each class, and for all."""
+
+    group: Group
+    classes: tuple[ClassCoverage, ...]
+
+    @property
+    def title(self) -> str:  # type: ignore[override]
+        return f"{self.group.label}: inputs of the data set that are proven robust"
+
+    @property
+    def name(self) -> str:
+        return slug("coverage", self.group.label, self.group.fingerprint[:6])
+
+    @property
+    def total(self) -> CoverageCounts:
+        return total(self.classes)
+
+    def columns(self) -> Sequence[str]:
+        return ("network", "perturbation", "class", "inputs", "robust", "attackable", "unknown")
+
+    def rows(self) -> Sequence[Sequence[Cell]]:
+        about = (self.group.network, self.group.perturbation)
+        return [
+            (*about, label, counts.inputs, counts.robust, counts.attackable, counts.unknown)
+            for label, counts in self._bars()
+        ]
+
+    def _bars(self) -> list[tuple[str, CoverageCounts]]:
+        own = [(str(each.source), each.coverage.classified) for each in self.classes]
+        return [("all", self.total), *own]
+
+    def draw(self) -> Drawing:
+        bars = self._bars()
+        shapes: list[Shape] = [
+            Text(_LEFT, 18, self.group.label, 14, bold=True),
+            Text(_LEFT, 34, "by class: proven robust, not known, attacked", 12, fill="muted"),
+        ]
+        for place, (label, counts) in enumerate(bars):
+            y = _TOP + _STEP * place + (8 if place else 0)
+            shapes.append(Text(_LEFT - 10, y + 14, label, 13, "end", "ink", bold=not place))
+            shapes += _bar(y, counts)
+        height = _TOP + _STEP * len(bars) + 16
+        return Drawing(_LEFT + _WIDTH + 74, height, self.title, shapes)
+
+
+def _bar(y: float, counts: CoverageCounts) -> list[Shape]:
+    tip = (
+        f"{counts.robust} proven robust, {counts.unknown} not known, {counts.attackable} attacked "
+        f"with success, of {counts.inputs}"
+    )
+    if not counts.inputs:
+        return [Text(_LEFT, y + 14, "no input", 12, fill="muted")]
+    shapes: list[Shape] = []
+    x = _LEFT
+    for number, fill in (
+        (counts.robust, "robust"),
+        (counts.unknown, "unknown"),
+        (counts.attackable, "attackable"),
+    ):
+        width = _WIDTH * number / counts.inputs
+        if number:
+            shapes.append(Rect(x, y, width, _BAR, fill, None, tip))
+        x += width
+    shapes.append(Text(_LEFT + _WIDTH + 8, y + 14, f"{share(counts)} %", 13))
+    return shapes
+
+
+@dataclass(frozen=True)
+class CoverageCurve(AbstractFigure):
+    """The share that is robust over the size of a perturbation: proven, and at most.
+
+    `points` are sizes with their counts, in order; `family` is the perturbation with its size as
+    `s`.
+    """
+
+    network: str
+    fingerprint: str
+    family: str
+    points: tuple[tuple[float, CoverageCounts], ...]
+
+    @property
+    def title(self) -> str:  # type: ignore[override]
+        return f"{self.network}: proven robust over the size s of {self.family}"
+
+    @property
+    def name(self) -> str:
+        return slug("curve", self.network, self.family, self.fingerprint[:6])
+
+    def columns(self) -> Sequence[str]:
+        return ("network", "perturbation", "s", "inputs", "robust", "attackable")
+
+    def rows(self) -> Sequence[Sequence[Cell]]:
+        return [
+            (self.network, self.family, size, counts.inputs, counts.robust, counts.attackable)
+            for size, counts in self.points
+        ]
+
+    def draw(self) -> Drawing:
+        width, height = _PLOT
+        left, top, bottom = 52.0, 44.0, height - 40
+        largest = self.points[-1][0] or 1.0
+
+        def place(size: float, part: float) -> tuple[float, float]:
+            return left + (width - left - 16) * size / largest, bottom - (bottom - top) * part
+
+        proven = [place(size, _part(counts.robust, counts)) for size, counts in self.points]
+        most = [place(size, 1 - _part(counts.attackable, counts)) for size, counts in self.points]
+        shapes: list[Shape] = [
+            Text(left, 18, f"{self.network}, {self.family}", 14, bold=True),
+            Text(left, 34, "share that is robust: proven, and at most", 12, fill="muted"),
+            Area((*most, *reversed(proven)), "unknown"),
+        ]
+        for part in (0.0, 0.5, 1.0):
+            (x, y), (end, _) = place(0.0, part), place(largest, part)
+            shapes.append(Line(((x, y), (end, y)), "grid", 1))
+            shapes.append(Text(left - 8, y + 4, f"{100 * part:.0f} %", 11, "end", "muted"))
+        shapes += [Line(tuple(proven), "robust", 2.5), Line(tuple(most), "attackable", 2.5)]
+        # Few enough labels that they do not meet.
+        step = max(len(self.points) // 5, 1)
+        for size, _ in [*self.points[:-1:step], self.points[-1]]:
+            x, _ = place(size, 0.0)
+            shapes.append(Text(x, bottom + 16, f"{size:g}", 11, "middle", "muted"))
+        shapes.append(Text((left + width) / 2, height - 6, "size s", 11, "middle", "muted"))
+        return Drawing(width, height, self.title, shapes)
+
+
+def _part(number: int, counts: CoverageCounts) -> float:
+    return number / counts.inputs if counts.inputs else 0.0
+
+
+def coverage_bars(study: StudyData) -> list[CoverageBars]:
+    """One for each network under each perturbation, where a data set was given."""
+    known = {} if study.coverage is None else study.coverage.groups()
+    groups = {(group.fingerprint, group.perturbation, group.clip): group for group in study.groups}
+    return [
+        CoverageBars(groups[key], tuple(sorted(own, key=lambda each: each.source)))
+        for key, own in known.items()
+        if key in groups
+    ]
+
+
+def coverage_curves(study: StudyData) -> list[CoverageCurve]:
+    """One for each network and kind of perturbation that was asked in two sizes or more."""
+    families: dict[tuple[str, str, bool], list[tuple[tuple[float, ...], CoverageBars]]] = {}
+    for bars in coverage_bars(study):
+        text = bars.group.perturbation or ""
+        numbers = tuple(map(float, _NUMBER.findall(text)))
+        key = (bars.group.fingerprint, _NUMBER.sub("#", text), bars.group.clip)
+        families.setdefault(key, []).append((numbers, bars))
+    found = []
+    for (fingerprint, skeleton, _), members in families.items():
+        columns = list(zip(*(numbers for numbers, _ in members), strict=True))
+        moving = [k for k, column in enumerate(columns) if len(set(column)) > 1]
+        if len(moving) != 1:
+            continue
+        (place,) = moving
+        points = sorted(((numbers[place], bars.total) for numbers, bars in members), key=_size)
+        family = skeleton
+        for k, word in enumerate(_NUMBER.findall(members[0][1].group.perturbation or "")):
+            family = family.replace("#", "s" if k == place else word, 1)
+        name = members[0][1].group.network
+        found.append(CoverageCurve(name, fingerprint, family, tuple(points)))
+    return found
+
+
+def _size(point: tuple[float, CoverageCounts]) -> float:
+    return point[0]
+
+
+def coverage_sentences(study: StudyData) -> list[str]:
+    """What the study means for the data set, the weakest first."""
+    if study.coverage is None:
+        return []
+    bars = sorted(coverage_bars(study), key=lambda each: _part(each.total.robust, each.total))
+    lines = []
+    for each in bars:
+        counts = each.total
+        worst = min(
+            (own for own in each.classes if own.coverage.classified.inputs),
+            key=lambda own: _part(own.coverage.classified.robust, own.coverage.classified),
+            default=None,
+        )
+        if worst is None:
+            continue
+        part = share(counts)
+        toward = "" if all(own.all_targets for own in each.classes) else " against its targets"
+        lines.append(
+            f"{each.group.label}: {part} % of {counts.inputs} inputs are proven robust{toward}, "
+            f"{counts.attackable} were attacked with success; the weakest class is {worst.source} "
+            f"with {share(worst.coverage.classified)} %."
+        )
+    return lines

@@ -1,0 +1,52 @@
+"""A store as one table: for CSV files, for pandas, for whatever reads rows."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from importlib import import_module
+from typing import Any
+
+from vhagar.errors import InvalidInput
+from vhagar.sweep.database import Database
+
+COLUMNS = (
+    *("problem", "network", "file", "perturbation", "clip", "source", "target"),
+    *("lower", "upper", "bound", "status", "seconds", "nodes", "engine", "certificate"),
+)
+_QUERY = """
+SELECT problems.id AS problem, networks.name AS network, networks.path AS file, perturbation, clip,
+    source, nullif(target, -1) AS target, goals.lower AS lower, goals.upper AS upper,
+    goals.kind AS bound, status, seconds, nodes, engine, certificate
+FROM problems JOIN networks ON networks.fingerprint = problems.network
+    JOIN goals ON goals.problem = problems.id
+ORDER BY place, target
+"""
+
+
+def table_rows(db: Database) -> list[dict[str, Any]]:
+    """One row for each target of each problem; None for what is not known."""
+    rows = [dict(row) for row in db.all(_QUERY)]
+    for row in rows:
+        row["clip"] = bool(row["clip"])
+    return rows
+
+
+def csv_text(rows: list[dict[str, Any]]) -> str:
+    """The rows as a CSV file, with all digits; what is not known is empty."""
+    target = io.StringIO()
+    writer = csv.DictWriter(target, COLUMNS, lineterminator="\n")
+    writer.writeheader()
+    for row in rows:
+        writer.writerow({k: json.dumps(v) if type(v) is float else v for k, v in row.items()})
+    return target.getvalue()
+
+
+def data_frame(rows: list[dict[str, Any]]) -> Any:
+    """The rows as a table of pandas, which must be installed."""
+    try:
+        pandas = import_module("pandas")
+    except ImportError:
+        raise InvalidInput("pandas is not installed: pip install pandas, or use to_csv") from None
+    return pandas.DataFrame(rows, columns=list(COLUMNS))

@@ -1,0 +1,167 @@
+"""Coverage on the page: bars, curves, and words; and a store as a table."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from vhagar import InvalidInput, Store
+from vhagar.cli.main import main
+from vhagar.drawing.shapes import Rect
+from vhagar.report.coverage import coverage_bars, coverage_curves, coverage_sentences
+from vhagar.report.data import Entry, StudyData
+from vhagar.report.export import figures
+from vhagar.report.page import page
+from vhagar.report.pairs import pair_heatmaps, scale_end
+from vhagar.report.sentences import standing, tiles
+from vhagar.result import BoundKind, Coverage, CoverageCounts
+from vhagar.sweep.class_coverage import ClassCoverage, StudyCoverage
+from vhagar.sweep.runner import open_study
+from vhagar.sweep.snapshot import GoalBounds, Snapshot
+from vhagar.sweep.study import Study
+
+from ..sweep.conftest import small_network
+from .conftest import PRINTS
+
+MakeEntry = Callable[..., Entry]
+MakeStudy = Callable[..., StudyData]
+
+
+def _covered(perturbation: str, source: int, counts: CoverageCounts) -> ClassCoverage:
+    found = Coverage(100, counts, None, 9.0, 0.1)
+    return ClassCoverage(PRINTS["one"], perturbation, True, source, (1, 2), True, found)
+
+
+@pytest.fixture
+def covered(make_entry: MakeEntry, make_study: MakeStudy) -> StudyData:
+    """linf in three sizes, and an occlusion."""
+    texts = ("linf(0.1)", "linf(0.05)", "linf(0.2)", "occlusion(1,1,2)")
+    study = make_study(*(make_entry({1: (1.0, 2.0)}, perturbation=text) for text in texts))
+    classes = [
+        _covered(text, source, CoverageCounts(inputs, robust, attacked))
+        for text, rows in (
+            ("linf(0.1)", ((60, 30, 10), (40, 10, 20))),
+            ("linf(0.05)", ((60, 50, 0), (40, 40, 0))),
+            ("linf(0.2)", ((60, 0, 60), (40, 1, 30))),
+            ("occlusion(1,1,2)", ((60, 60, 0), (0, 0, 0))),
+        )
+        for source, (inputs, robust, attacked) in enumerate(rows)
+    ]
+    return replace(study, coverage=StudyCoverage("data.npz", tuple(classes)))
+
+
+def test_bars_have_the_counts(covered: StudyData) -> None:
+    bars = coverage_bars(covered)
+    assert [each.group.perturbation for each in bars] == [
+        "linf(0.1)", "linf(0.05)", "linf(0.2)", "occlusion(1,1,2)",
+    ]  # fmt: skip
+    assert bars[0].total == CoverageCounts(100, 40, 30)
+    rows = bars[0].rows()
+    assert rows[0] == ("one", "linf(0.1)", "all", 100, 40, 30, 30)
+    assert rows[2] == ("one", "linf(0.1)", "1", 40, 10, 20, 10)
+    widths = [shape.width for shape in bars[0].draw().shapes if isinstance(shape, Rect)]
+    assert sum(widths[:3]) == pytest.approx(330)
+    assert widths[0] == pytest.approx(0.4 * 330)
+
+
+def test_a_curve_needs_two_sizes_of_one_perturbation(covered: StudyData) -> None:
+    (curve,) = coverage_curves(covered)
+    assert curve.family == "linf(s)"
+    assert [(size, counts.robust) for size, counts in curve.points] == [
+        (0.05, 90), (0.1, 40), (0.2, 1),
+    ]  # fmt: skip
+    assert curve.rows()[0] == ("one", "linf(s)", 0.05, 100, 90, 0)
+    curve.draw()
+
+
+def test_the_words_begin_with_the_weakest(covered: StudyData) -> None:
+    lines = coverage_sentences(covered)
+    assert lines[0] == (
+        "one, linf(0.2): 1 % of 100 inputs are proven robust, 90 were attacked with success; the "
+        "weakest class is 0 with 0 %."
+    )
+    assert "the weakest class is 0 with 100 %" in lines[-1]
+    assert coverage_sentences(replace(covered, coverage=None)) == []
+
+
+def test_the_page_begins_with_the_data(covered: StudyData) -> None:
+    text = page(covered)
+    assert text.index("How much of the data is safe?") < text.index('id="problems"')
+    assert "1 to 100 %" in text
+    assert "of the data proven robust" in text
+    names = {figure.name for figure in figures(covered)}
+    assert sum(name.startswith("coverage") for name in names) == 4
+    assert "How much of the data" not in page(replace(covered, coverage=None))
+
+
+def test_closed_bounded_and_unknown_add_up(study: StudyData) -> None:
+    closed, bounded, unknown = standing(study)
+    assert (closed, unknown) == (3, 1)
+    assert closed + bounded + unknown == len(study.entries)
+    words = {what: number for number, what in tiles(study)}
+    assert words["closed: answered"] == "3"
+    assert words["bounded: an interval"] == str(bounded)
+    assert words["nothing proven yet"] == "1"
+
+
+def test_a_few_outliers_do_not_use_up_the_colours() -> None:
+    assert scale_end([1.0] * 9 + [1000.0]) == 1.0
+    assert scale_end([2.0, math.nan, 3.0]) == 3.0
+    assert scale_end([]) == 0.0
+    assert scale_end([0.0] * 19 + [5.0]) == 5.0
+
+
+def test_a_clipped_scale_says_so(make_entry: MakeEntry, make_study: MakeStudy) -> None:
+    entries = [make_entry({t: (0.5, 1.0)}, source=s) for s in range(3) for t in range(3) if t != s]
+    entries += [make_entry({t: (0.5, 1.0)}, source=s) for s in (3, 4) for t in (0, 1)]
+    entries.append(make_entry({2: (0.5, 500.0)}, source=4))
+    upper = next(m for m in pair_heatmaps(make_study(*entries)) if m.measure == "upper")
+    assert upper.largest == 1.0
+    assert "1 or more" in upper.draw().svg()
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    import vhagar
+
+    vhagar.write_onnx(small_network(), tmp_path / "small.onnx")
+    study = Study((str(tmp_path / "small.onnx"),), ("linf(0.1)",), sources=(0,), confidence=True)
+    store, _, _ = open_study(study, tmp_path / "s.db")
+    store.begin_run({})
+    number = next(n for n, question in store.problems() if question.targets == (1,))
+    store.improve(number, Snapshot(1.0, {1: GoalBounds(0.0, 0.1 + 0.2, BoundKind.TWIN)}, {}))
+    return store
+
+
+def test_a_store_as_a_csv_file(store: Store, tmp_path: Path) -> None:
+    store.close()
+    words = ["report", str(tmp_path / "s.db"), "-o", str(tmp_path / "r.html")]
+    assert main([*words, "--csv", str(tmp_path / "r.csv")]) == 0
+    rows = list(csv.DictReader(io.StringIO((tmp_path / "r.csv").read_text())))
+    assert len(rows) == 3
+    known = next(row for row in rows if row["target"] == "1")
+    assert known["upper"] == "0.30000000000000004"
+    assert (known["network"], known["bound"], known["clip"]) == ("small", "twin", "True")
+    assert {row["target"] for row in rows} == {"", "1", "2"}
+    assert next(row for row in rows if row["target"] == "2")["upper"] == ""
+
+
+def test_a_store_as_a_table_of_pandas(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(InvalidInput, match="pip install pandas"):
+        store.to_pandas()
+    fake = ModuleType("pandas")
+    fake.DataFrame = lambda rows, columns: (len(rows), columns)  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "pandas", fake)
+    count, columns = store.to_pandas()
+    assert count == len(store.table()) == 3
+    assert columns == list(store.table()[0])
+    store.close()
