@@ -208,7 +208,8 @@ class Search:
         over = Deadline(deadline.at + _GRACE)
 
         def listen() -> None:
-            busy = self._split_inputs(_PATIENCE)
+            # By the clock, so not where results must repeat.
+            busy = self._timed and self._split_inputs(_PATIENCE)
             self._listen(0.0 if busy else _PATIENCE)
             self._keeper.save_when_due()
             self._run.report()
