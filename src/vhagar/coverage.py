@@ -98,7 +98,7 @@ def covered(problem: Problem, upper: float, data: SeenData, deadline: float) -> 
     """What a proven upper bound says of a data set; the rest is attacked until the deadline."""
     begun = time.monotonic()
     sure = data.sure(problem.source)
-    own = sure > 0
+    own = (sure > 0) & problem.domain.contains(data.inputs)
     robust = own & (sure > upper)
     rest = np.flatnonzero(own & ~robust)
     attackable = np.zeros_like(own)

@@ -15,6 +15,7 @@ from vhagar.network import Network
 from vhagar.network.given import as_network
 from vhagar.perturbation import AbstractPiece, Domain, Perturbation, parse
 from vhagar.perturbation.affine import identity_piece
+from vhagar.perturbation.domain_file import read_domain
 from vhagar.perturbation.maps import AffineMap, fingerprint
 
 if TYPE_CHECKING:
@@ -32,8 +33,10 @@ class Problem:
     `perturbation` is an object or its textual form. `targets` is one class, several, or None for
     all classes but the source. `clip` keeps perturbed pixels in the input range; without it
     brightness, contrast and user-defined maps may leave it (the other perturbations never do).
-    `input_range` is the interval of every input entry. `pieces` are those of the perturbation over
-    the network's inputs.
+    `input_range` is the interval of every input entry, 0 to 1 unless given. `domain` says which of
+    these inputs the question is about, if not all: a `Domain`, or the path of its file. Perturbed
+    inputs need not lie in the domain; they are clipped to the input range. `pieces` are those of
+    the perturbation over the domain.
 
     Without a perturbation the question is how confident the network can be at all in the source
     class; there are no targets then.
@@ -55,14 +58,15 @@ class Problem:
         source: int,
         targets: int | Sequence[int] | None = None,
         clip: bool = True,
-        input_range: tuple[float, float] = (0.0, 1.0),
+        input_range: tuple[float, float] | None = None,
         input_shape: Sequence[int] | None = None,
+        domain: Domain | str | os.PathLike[str] | None = None,
     ) -> None:
         network = as_network(network, input_shape)
         if isinstance(perturbation, str):
             perturbation = parse(perturbation)
         store = object.__setattr__
-        domain = Domain(network.input_shape, *input_range)
+        domain = domain_of(network, domain, input_range)
         if perturbation is not None:
             perturbation = perturbation.settled(domain)
         store(self, "network", network)
@@ -75,13 +79,7 @@ class Problem:
 
     def without_perturbation(self) -> Problem:
         """How confident the network can be in the source class at all."""
-        domain = self.domain
-        return Problem(
-            self.network,
-            perturbation=None,
-            source=self.source,
-            input_range=(domain.lower, domain.upper),
-        )
+        return Problem(self.network, perturbation=None, source=self.source, domain=self.domain)
 
     def rewritten(
         self, network: Network, pieces: tuple[AbstractPiece, ...], domain: Domain
@@ -134,12 +132,12 @@ class Problem:
 
     def __str__(self) -> str:
         """The question in a few words: `mnist_conv1, occlusion(14,14,3), class 2 to 3`."""
-        name = self.network.name
+        name, over = self.network.name, "" if self.domain.whole else f", over {self.domain}"
         if self.perturbation is None:
-            return f"{name}, maximal confidence in class {self.source}"
+            return f"{name}, maximal confidence in class {self.source}{over}"
         targets = "any other" if self.all_others else listed(self.targets, "or")
         unclipped = "" if self.clip else " unclipped"
-        return f"{name}, {self.perturbation}{unclipped}, class {self.source} to {targets}"
+        return f"{name}, {self.perturbation}{unclipped}, class {self.source} to {targets}{over}"
 
     def __repr__(self) -> str:
         return f"Problem({self})"
@@ -148,6 +146,29 @@ class Problem:
     def goals(self) -> tuple[int | None, ...]:
         """What is searched one by one: each target, or None where nothing is attacked."""
         return self.targets or (None,)
+
+
+def domain_of(
+    network: Network,
+    given: Domain | str | os.PathLike[str] | None,
+    input_range: tuple[float, float] | None,
+) -> Domain:
+    """The domain of a network's inputs that a user means."""
+    shape = network.input_shape
+    if given is None:
+        return Domain(shape, *(input_range or (0.0, 1.0)))
+    if not isinstance(given, Domain):
+        return read_domain(os.fspath(given), shape, input_range)
+    if given.shape != shape:
+        raise InvalidInput(
+            f"the domain is about inputs of shape {given.shape}, but the network's have shape "
+            f"{shape}"
+        )
+    if input_range not in (None, (given.lower, given.upper)):
+        raise InvalidInput(
+            f"the domain's range is [{given.lower:g},{given.upper:g}]; leave out input_range"
+        )
+    return given
 
 
 def listed(labels: Sequence[int], word: str) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from vhagar.errors import InvalidInput
 from vhagar.network import Network
-from vhagar.perturbation import Perturbation
+from vhagar.perturbation import Domain, Perturbation
 from vhagar.problem import Problem
 from vhagar.result import Result
 from vhagar.result.requirement import Judgement, Requirement
@@ -28,8 +28,9 @@ def assert_robust(
     coverage: float | None = None,
     dataset: str | os.PathLike[str] | None = None,
     timeout: float = 60.0,
-    input_range: tuple[float, float] = (0.0, 1.0),
+    input_range: tuple[float, float] | None = None,
     input_shape: Sequence[int] | None = None,
+    domain: Domain | str | os.PathLike[str] | None = None,
 ) -> Result:
     """Fail unless it is proven that the network is as robust as demanded; returns the result.
 
@@ -52,6 +53,7 @@ def assert_robust(
         targets=targets,
         input_range=input_range,
         input_shape=input_shape,
+        domain=domain,
     )
     result = verify(problem, timeout=timeout, dataset=dataset)
     failed = [demand for demand in demands if demand.judge(result) is not Judgement.MET]

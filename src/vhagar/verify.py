@@ -16,6 +16,7 @@ from vhagar.coverage import search_time, with_coverage
 from vhagar.errors import InvalidInput
 from vhagar.network import Network
 from vhagar.options import Options
+from vhagar.perturbation import Domain
 from vhagar.problem import Problem
 from vhagar.relaxation import Bounds, largest_confidence
 from vhagar.relaxation.bounds_cache import BoundsCache
@@ -113,8 +114,9 @@ def max_confidence(
     network: Network | str | os.PathLike[str] | Module,
     *,
     source: int,
-    input_range: tuple[float, float] = (0.0, 1.0),
+    input_range: tuple[float, float] | None = None,
     input_shape: Sequence[int] | None = None,
+    domain: Domain | str | os.PathLike[str] | None = None,
     engine: AbstractEngine | None = None,
     timeout: float | None = None,
     relative_gap: float = Options.relative_gap,
@@ -136,6 +138,7 @@ def max_confidence(
             source=source,
             input_range=input_range,
             input_shape=input_shape,
+            domain=domain,
         ),
         engine=engine,
         timeout=timeout,
@@ -236,7 +239,7 @@ def _offer_trivial_bounds(run: Run) -> None:
     """No attacked input is more confident than any input can be."""
     problem = run.original
     domain = problem.domain
-    box = Bounds(np.full(domain.size, domain.lower), np.full(domain.size, domain.upper))
+    box = Bounds(domain.low, domain.high)
     largest = largest_confidence(problem.network, box, problem.source)
     for goal in problem.goals:
         run.interval.offer_upper(goal, largest, BoundKind.INTERVAL)

@@ -119,6 +119,9 @@ class BoxAffine(Piece):
         best = best + np.maximum(pull * self.lower, pull * self.upper).sum(axis=1)
         return np.asarray(best + b @ self.offset)
 
+    def share(self, a: Floats, b: Floats) -> Floats:
+        return np.asarray(a + self.matrix.pulled(b))
+
     def rounding(self, a: Floats, b: Floats) -> Floats:
         """Bound the rounding of coefficients, which are sums, and of the sum that they enter."""
         size = max(abs(self.domain.low), abs(self.domain.high))
@@ -203,10 +206,17 @@ class ShiftedLinfBall(Piece):
         low, high = self.domain.ends
         return min(low + Fraction(self.limit), high)
 
-    def largest(self, a: Floats, b: Floats) -> Floats:
+    def _pulled(self, b: Floats) -> Floats:
         kept = self.source >= 0
         pulled = np.zeros_like(b)
         pulled[:, self.source[kept]] = b[:, kept]  # no pixel is the source of two
+        return pulled
+
+    def share(self, a: Floats, b: Floats) -> Floats:
+        return self._ball.share(a, self._pulled(b))
+
+    def largest(self, a: Floats, b: Floats) -> Floats:
+        kept, pulled = self.source >= 0, self._pulled(b)
         black = b[:, ~kept]
         low, high = self.domain.low, float(self._risen)
         best = np.maximum(black * low, black * high).sum(axis=1)

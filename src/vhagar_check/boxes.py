@@ -67,8 +67,8 @@ class BoxRegion:
         return cls(number, target, network, domain, limit, code)
 
     def leaves(self) -> Iterator[_Box]:
-        """The boxes that are not halved; together they are the whole range of inputs."""
-        low, high = (self.domain.low,) * self.domain.size, (self.domain.high,) * self.domain.size
+        """The boxes that are not halved; together they are all inputs of the domain."""
+        low, high = (tuple(ends.tolist()) for ends in self.domain.inputs)
         waiting = [_Box(low, high, None)]
         for entry in self.code:
             if not waiting:

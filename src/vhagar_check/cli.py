@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import hashlib
 import math
 import os
 import sys
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from vhagar_check.verdict import Verdict
 
 PROVED, REFUSED = 0, 1
+# Up to so many entries of a domain are listed one by one.
+_MOST_LISTED = 12
 
 HELP = "check a certificate, independently of the verifier"
 DESCRIPTION = """\
@@ -95,6 +98,7 @@ def in_words(verdict: Verdict) -> str:
         f"with SHA-256 {verdict.model}:",
         "",
         f"- Inputs x are {_inputs(verdict)}.",
+        *_domain(verdict),
     ]
     if verdict.convention:
         lines += [f"- The model takes an input x {verdict.convention}."]
@@ -167,6 +171,24 @@ def _inputs(verdict: Verdict) -> str:
     axes = {2: " (rows, columns)", 3: " (channels, rows, columns)"}.get(len(verdict.input_shape))
     what = f"images of {sizes} pixels{axes}" if axes else f"inputs of {sizes} entries"
     return f"{what}, each from {low!r} to {high!r}"
+
+
+def _domain(verdict: Verdict) -> list[str]:
+    """Say which of these inputs the statements are about, where it is not all of them."""
+    if verdict.box is None:
+        return []
+    (bottom, top), (low, high) = verdict.input_range, verdict.box
+    narrowed = [k for k in range(len(low)) if low[k] > bottom or high[k] < top]
+    numbers = b"".join((end + 0.0).astype("<f8").tobytes() for end in verdict.box)
+    lines = [
+        "- Of these, only inputs of a domain count; perturbed inputs may leave it. It narrows the",
+        f"  range of {len(narrowed)} of {len(low)} entries. The SHA-256 of all entries' lower and",
+        f"  then upper ends is {hashlib.sha256(numbers).hexdigest()},",
+        "  which `vhagar verify` prints for the same domain.",
+    ]
+    if len(narrowed) <= _MOST_LISTED:
+        lines += [f"  Entry {k} is from {float(low[k])!r} to {float(high[k])!r}." for k in narrowed]
+    return lines
 
 
 def _targets(verdict: Verdict) -> str:

@@ -16,7 +16,7 @@ import numpy as np
 
 from vhagar_check.exact import Exact
 from vhagar_check.layers import Conv, Floats, Indices, Linear, Network
-from vhagar_check.pieces import Domain, Piece
+from vhagar_check.pieces import Piece
 
 # Entries of the coefficients of a block: small enough for a cache.
 _MOST_ENTRIES = 2**17
@@ -126,10 +126,10 @@ class SeenPiece(Piece):
     """A piece of which only some pixels have coefficients; its support is the whole piece's."""
 
     def __init__(self, piece: Piece, pixels: Indices) -> None:
-        domain = piece.domain
-        self.domain = Domain((len(pixels),), domain.low, domain.high)
+        self.domain = piece.domain.part(pixels)
         self.ratio = piece.ratio
-        self.image = piece.image[0][pixels], piece.image[1][pixels]
+        low, high = piece.image_box
+        self.image = low[pixels], high[pixels]
         self.rises, self.falls = piece.rises[pixels], piece.falls[pixels]
         self._piece = piece
         self._pixels = pixels
@@ -148,6 +148,13 @@ class SeenPiece(Piece):
         found = np.zeros((len(coefficients), self._piece.domain.size))
         found[:, self._pixels] = coefficients
         return found
+
+    @property
+    def image_box(self) -> tuple[Floats, Floats]:
+        return self.image
+
+    def exact_within(self, a: Exact, b: Exact) -> Fraction | None:
+        return self._piece.exact_within(*map(self._exactly_spread, (a, b)))
 
     def exact_support(self, a: Exact, b: Exact) -> Fraction | None:
         return self._piece.exact_support(*map(self._exactly_spread, (a, b)))

@@ -241,7 +241,7 @@ def quick_bounds(network: Network, piece: Piece, kind: type[Bounds] = Bounds) ->
     Of a linear unit only its size and the sign of its gap matter: intervals and signs suffice.
     """
     bounds = kind(network, piece)
-    boxes = [piece.inputs, piece.image]
+    boxes = [piece.inputs, piece.image_box]
     rises, falls = piece.rises, piece.falls
     for k in range(len(network.stages) - 1):
         linear = network.linear_units(k)

@@ -102,7 +102,10 @@ class BiasPiece(Piece):
     """`(x, 1)` and `(x, h)`, with `h` in a range: the last input scales the biases."""
 
     def __init__(self, domain: Domain, scales: Span) -> None:
-        self.domain = Domain((domain.size + 1,), domain.low, domain.high)
+        box = domain.box
+        if box is not None:
+            box = np.append(box[0], domain.low), np.append(box[1], domain.high)
+        self.domain = Domain((domain.size + 1,), domain.low, domain.high, box)
         self._scales = scales
         low, high = everywhere(self.domain, domain.low, domain.high)
         low[-1], high[-1] = scales
@@ -115,6 +118,11 @@ class BiasPiece(Piece):
         least, most = self._scales
         best = np.maximum(joint * self.domain.low, joint * self.domain.high).sum(axis=1)
         return np.asarray(best + a[:, -1] + np.maximum(on_h * least, on_h * most))
+
+    def share(self, a: Floats, b: Floats) -> Floats:
+        joint = a + b
+        joint[:, -1] = 0.0
+        return joint
 
     def exact_support(self, a: Exact, b: Exact) -> Fraction:
         low, high = self.domain.ends

@@ -42,6 +42,12 @@ class Moved(Piece):
         best = np.maximum(joint * low, joint * high).sum(axis=1)
         return np.asarray(best + b[:, ~kept].sum(axis=1) * low)
 
+    def share(self, a: Floats, b: Floats) -> Floats:
+        kept = self.source >= 0
+        joint = a.copy()
+        joint[:, self.source[kept]] += b[:, kept]
+        return joint
+
     def exact_support(self, a: Exact, b: Exact) -> Fraction:
         joint, on_image = a.fractions(), b.fractions()
         low, high = self.domain.ends
@@ -83,6 +89,9 @@ class Turned(Piece):
         black = ~self.weights.any(axis=1)
         best = np.maximum(joint * low, joint * high).sum(axis=1)
         return np.asarray(best + b[:, black].sum(axis=1) * low)
+
+    def share(self, a: Floats, b: Floats) -> Floats:
+        return np.asarray(a + b @ self.weights)
 
     def exact_support(self, a: Exact, b: Exact) -> None:
         return None
@@ -156,6 +165,21 @@ class TurnedBetween(Piece):
                     joint[:, :, arc.source[starts]] += np.add.reduceat(parts, starts, axis=2)
                 best = np.maximum(best, np.maximum(joint, 0.0).sum(axis=(1, 2)) + white)
         return np.asarray(low * (a + b).sum(axis=1) + width * best)
+
+    def share(self, a: Floats, b: Floats) -> Floats:
+        """At the middle of the span."""
+        arc, on_image = self._whole, b.reshape(len(b), self.domain.image[0], -1)
+        found = a.reshape(on_image.shape).copy()
+        starts = np.flatnonzero(np.diff(arc.source, prepend=-1))
+        if len(starts):
+            parts = on_image[:, :, arc.pixel] * (0.5 * (arc.first + arc.last))
+            found[:, :, arc.source[starts]] += np.add.reduceat(parts, starts, axis=2)
+        return found.reshape(a.shape)
+
+    @cached_property
+    def _whole(self) -> Arc:
+        _, height, width = self.domain.image
+        return arc_between((height, width), *self.span)
 
     def rounding(self, a: Floats, b: Floats) -> Floats:
         """The bounds on the weights of a pixel sum to more than 1."""

@@ -13,13 +13,25 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from vhagar_check.domain_boxes import (
+    Box,
+    BoxCorners,
+    ball_share,
+    brightness_corners,
+    contrast_corners,
+    decided_part,
+    edge_slopes,
+    exact_box_support,
+    joined,
+)
 from vhagar_check.errors import Rejected
 from vhagar_check.exact import Exact
 from vhagar_check.layers import TINY, UNDERFLOW, Floats, Shape, gamma
@@ -28,14 +40,41 @@ Mask = NDArray[np.bool_]
 Corner = tuple[Fraction, Fraction]
 Span = tuple[float, float]
 
+# Images that are bounded at once.
+_IMAGES_AT_ONCE = 64
+
 
 @dataclass(frozen=True)
 class Domain:
-    """Every entry of the input lies in `[low, high]`; `low` is black."""
+    """Every entry of the input lies in `[low, high]`; `low` is black.
+
+    `box`, where there is one, narrows the range of the entries of `x`, each `(size,)`. Perturbed
+    inputs need not lie in it.
+    """
 
     shape: Shape
     low: float
     high: float
+    box: Box | None = field(default=None, compare=False)
+
+    def part(self, pixels: NDArray[np.int64]) -> Domain:
+        """Some of the entries, in a row."""
+        box = None if self.box is None else (self.box[0][pixels], self.box[1][pixels])
+        return Domain((len(pixels),), self.low, self.high, box)
+
+    @property
+    def inputs(self) -> Box:
+        """The ends of the range of every entry of `x`."""
+        if self.box is not None:
+            return self.box
+        return np.full(self.size, self.low), np.full(self.size, self.high)
+
+    def contains(self, x: Floats) -> bool:
+        """Whether an input `(size,)` is in the range and in the box."""
+        inside = ((x >= self.low) & (x <= self.high)).all()
+        if self.box is not None:
+            inside = inside and ((x >= self.box[0]) & (x <= self.box[1])).all()
+        return bool(inside)
 
     @property
     def size(self) -> int:
@@ -90,7 +129,23 @@ class Piece(ABC):
     @property
     def inputs(self) -> tuple[Floats, Floats]:
         """Bounds on the entries of x."""
-        return everywhere(self.domain, self.domain.low, self.domain.high)
+        return self.domain.inputs
+
+    @cached_property
+    def image_box(self) -> tuple[Floats, Floats]:
+        """Bounds on the entries of x_p, for x in the box: supports in their directions."""
+        if self.domain.box is None:
+            return self.image
+        size = self.domain.size
+        low, high = (side.copy() for side in self.image)
+        for begin in range(0, size, _IMAGES_AT_ONCE):
+            pixels = np.arange(begin, min(begin + _IMAGES_AT_ONCE, size))
+            unit = np.zeros((len(pixels), size))
+            unit[np.arange(len(pixels)), pixels] = 1.0
+            nothing = np.zeros_like(unit)
+            high[pixels] = np.fmin(high[pixels], self.support(nothing, unit))
+            low[pixels] = np.fmax(low[pixels], -self.support(nothing, -unit))
+        return low, high
 
     @property
     def magnitude(self) -> float:
@@ -99,8 +154,37 @@ class Piece(ABC):
         return float(max(abs(self.domain.low), abs(self.domain.high), *ends))
 
     def support(self, a: Floats, b: Floats) -> Floats:
-        """The support, rounded up."""
-        return np.asarray(self.largest(a, b) + self.rounding(a, b))
+        """The support over the inputs of the domain, or a bound on it, rounded up."""
+        found = np.asarray(self.largest(a, b) + self.rounding(a, b))
+        if self.domain.box is None:
+            return found
+        return np.asarray(np.fmin(found, self._inside(self.domain.box, a, b)))
+
+    def _inside(self, box: Box, a: Floats, b: Floats) -> Floats:
+        """A bound on the support over a box of inputs, rounded up: see `domain_boxes`."""
+        s = self.share(a, b)
+        left = a - s
+        rest = self.largest(left, b) + self.rounding(left, b)
+        return joined(box, rest, s, left, self.magnitude)
+
+    def share(self, a: Floats, b: Floats) -> Floats:
+        """The part of `a.x` that is bounded over the box, not over the range; any is valid."""
+        return a
+
+    def exact_within(self, a: Exact, b: Exact) -> Fraction | None:
+        """As `exact_support`, for the inputs of the domain."""
+        found, box = self.exact_support(a, b), self.domain.box
+        if found is None or box is None:
+            return found
+        rounded = [np.array([[float(v) for v in part.fractions()]]) for part in (a, b)]
+        with np.errstate(all="ignore"):
+            s = self.share(*rounded)[0]
+        if not np.isfinite(s).all():
+            return found
+        rest = self.exact_support(a + Exact.of(-s), b)
+        if rest is None:
+            return found
+        return min(found, rest + exact_box_support(box, Exact.of(s).fractions()))
 
     def rounding(self, a: Floats, b: Floats) -> Floats:
         """More than what rounding and underflow take from the support.
@@ -155,7 +239,47 @@ class Pixelwise(Piece):
         for pixel, side in sides.items():
             left = [corner for corner, part in self.clip_corners if part * side >= 0]
             values[:, pixel] = _best(a[:, [pixel]], b[:, [pixel]], left)[:, 0]
-        return np.asarray(np.minimum(whole, values.sum(axis=1) + self.rounding(a, b)))
+        found = np.minimum(whole, values.sum(axis=1) + self.rounding(a, b))
+        if self.domain.box is None or self.box_corners is None:
+            return np.asarray(found)
+        return np.asarray(np.fmin(found, self._decided_inside(self.domain.box, a, b, sides)))
+
+    def _decided_inside(self, box: Box, a: Floats, b: Floats, sides: dict[int, int]) -> Floats:
+        """As `decided`, over a box of inputs."""
+        free = tuple(corner for corner, _ in self.clip_corners)
+        slopes = edge_slopes(free)
+        values = decided_part(box, list(free), slopes, a, b)
+        for pixel, side in sides.items():
+            left = [corner for corner, part in self.clip_corners if part * side >= 0]
+            ends = box[0][[pixel]], box[1][[pixel]]
+            own = decided_part(ends, left, slopes, a[:, [pixel]], b[:, [pixel]])
+            values[:, pixel] = own[:, 0]
+        assert self.box_corners is not None
+        values = np.fmin(values, np.max(self.box_corners.each(a, b), axis=0))
+        steepest = max(slopes, default=0.0)
+        return np.asarray(values.sum(axis=1) + self.rounding(abs(a) + 2 * steepest * abs(b), b))
+
+    @cached_property
+    def box_corners(self) -> BoxCorners | None:
+        """The corners over the box, of brightness and contrast."""
+        box, span = self.domain.box, self.span
+        if box is None or span is None:
+            return None
+        if self.name == "brightness":
+            return brightness_corners(box, span, self.domain.ends if self.clip else None)
+        clips = self.clip and span[1] > 1
+        return contrast_corners(box, span, self.domain.low, self.domain.high, clips)
+
+    def _inside(self, box: Box, a: Floats, b: Floats) -> Floats:
+        if self.box_corners is None:
+            return super()._inside(box, a, b)
+        return np.asarray(self.box_corners.largest(a, b) + self.rounding(a, b))
+
+    def share(self, a: Floats, b: Floats) -> Floats:
+        if self.span is None and self.domain.box is not None:
+            (corners,) = self.scenarios
+            return np.where(self.mask, ball_share(self.domain.box, corners, a, b), a + b)
+        return a + b
 
     def exact_support(self, a: Exact, b: Exact) -> Fraction | None:
         pairs = list(zip(a.fractions(), b.fractions(), self.mask.tolist(), strict=True))

@@ -81,7 +81,7 @@ def _exact_upper(
             return float(-np.inf)
         a, b, paid = below
         constant += paid
-    support = bounds.piece.exact_support(a, b)
+    support = bounds.piece.exact_within(a, b)
     return None if support is None else constant + support
 
 

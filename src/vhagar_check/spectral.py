@@ -147,9 +147,7 @@ def change_box(piece: Piece, pixels: Indices) -> Box:
 def _check_status(network: Network, piece: Piece, status: Status) -> None:
     """A slope is taken for 1 or 0 only where it is: by the signs in both copies, or for a unit that
     receives the same in both."""
-    domain = piece.domain
-    plain = np.full(domain.size, domain.low), np.full(domain.size, domain.high)
-    boxes: list[Box] = [plain, piece.image]
+    boxes: list[Box] = [piece.inputs, piece.image_box]
     differs: Mask = piece.rises | piece.falls
     for k, layer in enumerate(status):
         if (layer > FREE).any():

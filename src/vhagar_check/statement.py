@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import hashlib
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from vhagar_check.affine import BoxAffine
+from vhagar_check.domain_boxes import Box
 from vhagar_check.clipping import behind_clip, clipped_pixels, require_clipped
 from vhagar_check.container import VERSION, Block, parse_json, require_keys, unpack
 from vhagar_check.convention import with_convention
@@ -46,6 +48,7 @@ _KEYS = {
             "source",
             "targets",
             "input_range",
+            "domain",
             "input_shape",
         )
     ),
@@ -121,6 +124,7 @@ class Statement:
         if shape != self.network.input_shape or not -math.inf < low < high < math.inf:
             raise Rejected("the certificate is about inputs of another shape or an empty range")
         self.domain = Domain(shape, low, high)
+        self.domain = replace(self.domain, box=self._read_box(problem.get("domain")))
         self.perturbation: str | None = problem["perturbation"]
         self.clip = bool(problem["clip"])
         self.recorded = None if maps is None else read_maps(maps, self.domain)
@@ -140,11 +144,28 @@ class Statement:
         if bool(targets) != (self.perturbation is not None):
             raise Rejected("the certificate has targets without a perturbation, or none with one")
 
+    def _read_box(self, given: Any) -> Box | None:
+        """The box of inputs that the question is about, where it is not about all of the range."""
+        if given is None:
+            return None
+        require_keys(given, frozenset(("lower", "upper")), "domain")
+        low, high = (np.array([float(end) for end in given[side]]) for side in ("lower", "upper"))
+        domain = self.domain
+        if low.shape != (domain.size,) or high.shape != (domain.size,):
+            raise Rejected("the domain does not have two ends for every entry of the input")
+        if not (low <= high).all():
+            raise Rejected("the domain is empty")
+        if not ((low >= domain.low) & (high <= domain.high)).all():
+            raise Rejected("the domain leaves the input range")
+        return low, high
+
     def _read_image(self, given: Any) -> Floats | None:
         """The one image that the certificate is about, where it is about one."""
         if given is None:
             return None
         x = np.array([float(value) for value in given])
+        if self.domain.box is not None:
+            raise Rejected("a certificate about one image is about no domain")
         inside = ((x >= self.domain.low) & (x <= self.domain.high)).all()
         if self.perturbation is None or x.shape != (self.domain.size,) or not inside:
             raise Rejected("the image is not in the input range, or nothing perturbs it")
@@ -226,7 +247,7 @@ class Statement:
 
     def ceiling(self, exact: bool = False) -> float:
         """An upper bound on the confidence of every input, by interval arithmetic."""
-        low, high = (np.full(self.domain.size, end) for end in (self.domain.low, self.domain.high))
+        low, high = self.domain.inputs
         if exact:
             return exact_ceiling(self.network, (low, high), self.source)
         with np.errstate(all="ignore"):

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
+from vhagar_check.domain_boxes import Box
 from vhagar_check.container import scan
 from vhagar_check.errors import Rejected
 from vhagar_check.evaluation import Task, evaluate, proof_groups
@@ -67,6 +68,8 @@ class Verdict:
     # SHA-256 of the one image that the statement is about: its entries as float64, little-endian.
     # `lowers` and `uppers` are then about the confidence in each target of all of its versions.
     image: str | None = None
+    # The box of inputs that the statement is about, where it is not about all of the input range.
+    box: Box | None = None
 
     def __str__(self) -> str:
         """What was proved, in words."""
@@ -121,6 +124,7 @@ def _check(certificate: Path, model: Path, workers: int) -> Verdict:
         input_shape=statement.domain.shape,
         scores=statement.scores,
         image=None if statement.image is None else _sha256(statement.image),
+        box=statement.domain.box,
     )
 
 

@@ -35,9 +35,8 @@ def _margin_of(
 ) -> Fraction | float:
     """The margin of a witness; refuse one that is not attacked or less confident than claimed."""
     x = np.array([float(value) for value in witness["x"]])
-    inside = ((x >= statement.domain.low) & (x <= statement.domain.high)).all()
-    if x.shape != (statement.domain.size,) or not inside:
-        raise Rejected(f"the witness{toward(goal)} is not in the input range")
+    if x.shape != (statement.domain.size,) or not statement.domain.contains(x):
+        raise Rejected(f"the witness{toward(goal)} is not in the input range or the domain")
     if _confidence(statement.network, Exact.of(x), statement.source) < Fraction(claim):
         raise Rejected(f"the witness{toward(goal)} is less confident than claimed")
     if goal is None:

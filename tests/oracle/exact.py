@@ -78,14 +78,13 @@ def with_network(problem: Problem, network: Network) -> Problem:
 
 
 def _changed(problem: Problem, network: Network, perturbation: Perturbation | None) -> Problem:
-    span = (problem.domain.lower, problem.domain.upper)
     return Problem(
         network,
         perturbation=perturbation,
         source=problem.source,
         targets=problem.targets,
         clip=problem.clip,
-        input_range=span,
+        domain=problem.domain,
     )
 
 
@@ -174,11 +173,15 @@ class _Question:
         return max(value for value in values if value is not None)
 
     def _inputs(self, model: RationalModel) -> list[Value]:
-        low, high = Fraction(self.problem.domain.lower), Fraction(self.problem.domain.upper)
+        domain = self.problem.domain
+        ends = [
+            (Fraction(low), Fraction(high))
+            for low, high in zip(domain.low.tolist(), domain.high.tolist(), strict=True)
+        ]
         if self.pixels is None:
-            return [model.variable(low, high) for _ in range(self.problem.domain.size)]
-        assert len(self.pixels) == self.problem.domain.size
-        assert all(low <= pixel <= high for pixel in self.pixels)
+            return [model.variable(low, high) for low, high in ends]
+        inside = zip(self.pixels, ends, strict=True)
+        assert all(low <= pixel <= high for pixel, (low, high) in inside)
         return [model.constant(pixel) for pixel in self.pixels]
 
 

@@ -221,7 +221,7 @@ def _moved(batch: Batch, state: State, steps: list[Tensor]) -> State:
     torch = require_torch()
     with torch.no_grad():
         steps = [step.nan_to_num(nan=0.0, posinf=0.0, neginf=0.0) for step in steps]
-        x = state.x + batch.problem.domain.width * steps[0]
+        x = state.x + batch.widths * steps[0]
         parts = zip(batch.pieces, state.parameters, steps[1:], strict=True)
         parameters = [old + (piece.upper - piece.lower) * step for piece, old, step in parts]
         return batch.projected(x, parameters)

@@ -49,6 +49,8 @@ class Batch:
         roots = {group.root for group in groups}
         pieces = {root: torch_piece(problem.pieces[root], model.tensor) for root in roots}
         self.pieces = tuple(pieces[group.root] for group in groups)
+        self.low, self.high = model.tensor(problem.domain.low), model.tensor(problem.domain.high)
+        self.widths = self.high - self.low
         device = model.device
         targets = [group.target for group in groups for _ in range(rows_per_group)]
         self._source = torch.full((len(targets),), problem.source, device=device)
@@ -93,7 +95,7 @@ class Batch:
             drawn = np.exp(rng.uniform(np.log(_NEAREST), np.log(_FARTHEST), (count, 1)))
             size = self.model.tensor(drawn)
             first = self.rows(k).start
-            x[first : first + count] = self._near(attack.x, size * self.problem.domain.width, rng)
+            x[first : first + count] = self._near(attack.x, size * self.widths, rng)
             if group.root == attack.root:
                 widths = piece.upper - piece.lower
                 parameters[k][:count] = self._near(attack.parameters, size * widths, rng)
@@ -123,7 +125,6 @@ class Batch:
 
     def projected(self, x: Tensor, parameters: list[Tensor]) -> State:
         """The nearest inputs in the domain, and the nearest parameters in their boxes."""
-        domain = self.problem.domain
-        x = x.clamp(domain.lower, domain.upper)
+        x = x.clamp(self.low, self.high)
         parts = zip(self.pieces, x.split(self.rows_per_group), parameters, strict=True)
         return State(x, tuple(piece.project(inputs, chosen) for piece, inputs, chosen in parts))

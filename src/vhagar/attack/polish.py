@@ -67,8 +67,8 @@ def polish(
 
 def proposed(context: RegionModel, primal: Array) -> tuple[Array, Array]:
     """The input of an LP solution, and parameters that go with it."""
-    inputs, domain = context.model.inputs, context.problem.domain
-    x = np.clip(inputs.x.value(primal), domain.lower, domain.upper)
+    inputs = context.model.inputs
+    x = context.problem.domain.project(inputs.x.value(primal))
     if inputs.parameters is not None:
         return x, context.piece.project(inputs.parameters.value(primal))
     assert inputs.x_p is not None  # one of the two is always there

@@ -50,12 +50,13 @@ class Sampler:
         """Try samples, and `given` inputs beside them; whether a better pair was found."""
         domain = self._problem.domain
         anywhere = int(_ANYWHERE * _SAMPLES) if len(self._x) else _SAMPLES
-        fresh = self._rng.uniform(domain.lower, domain.upper, (anywhere, domain.size))
+        fresh = self._rng.uniform(domain.low, domain.high, (anywhere, domain.size))
         tried = [fresh] if given is None else [fresh, given]
         if len(self._x):
             chosen = self._x[self._rng.integers(len(self._x), size=_SAMPLES - anywhere)]
-            step = self._share * domain.width * self._rng.standard_normal(chosen.shape)
-            tried.append(np.clip(chosen + step, domain.lower, domain.upper))
+            widths = domain.high - domain.low
+            step = self._share * widths * self._rng.standard_normal(chosen.shape)
+            tried.append(domain.project(chosen + step))
         self._share = self._share * _SHORTER if self._share > _LEAST else _FIRST
         return self._keep(np.concatenate(tried))
 

@@ -53,7 +53,7 @@ def checked_dataset(dataset: ArrayLike | None, domain: Domain) -> Array:
             f"the dataset must lie in the input range [{domain.lower:g},{domain.upper:g}]; "
             "are these bytes that should be divided by 255?"
         )
-    return flat
+    return domain.project(flat)
 
 
 def hyper_input(
@@ -66,7 +66,7 @@ def hyper_input(
     """
     domain = problem.domain
     number = max(len(dataset), count if len(dataset) else _CHOICE * count)
-    random = rng.uniform(domain.lower, domain.upper, (number, domain.size))
+    random = rng.uniform(domain.low, domain.high, (number, domain.size))
     if domain.size <= _FEW_ENTRIES:
         random = np.concatenate([random, _sampled(domain, rng)])
     inputs = np.concatenate([dataset, random])
@@ -82,8 +82,8 @@ def hyper_input(
 def _sampled(domain: Domain, rng: np.random.Generator) -> Array:
     """Many inputs, with entries at the ends of their range more often than by chance."""
     shape = _MANY_CANDIDATES, domain.size
-    inside = rng.uniform(domain.lower, domain.upper, shape)
-    ends = rng.choice([domain.lower, domain.upper], shape)
+    inside = rng.uniform(domain.low, domain.high, shape)
+    ends = np.where(rng.choice([False, True], shape), domain.high, domain.low)
     return np.where(rng.uniform(size=shape) < _AT_ENDS, ends, inside)
 
 
@@ -140,7 +140,8 @@ def grown(problem: Problem, model: TorchNetwork, count: int, rng: np.random.Gene
     domain = problem.domain
     strength = rng.uniform(size=(count, 1))
     noise = rng.uniform(size=(count, domain.size)) * strength
-    current = model.tensor(domain.lower + domain.width * noise)
+    low, high = model.tensor(domain.low), model.tensor(domain.high)
+    current = model.tensor(domain.low + (domain.high - domain.low) * noise)
     targets = problem.targets or (problem.source,)
     rivals = model.tensor([targets[k % len(targets)] for k in range(count)]).long()
     own = rivals * 0 + problem.source
@@ -151,8 +152,8 @@ def grown(problem: Problem, model: TorchNetwork, count: int, rng: np.random.Gene
             scores = model.leaky_scores(current, _LEAK * left)
             total = _joint_lead(scores, own, second).sum()
             (gradient,) = require_torch().autograd.grad(total, current)
-            size = _CLIMB_STEP * domain.width * left
-            current = (current.detach() + size * gradient.sign()).clamp(domain.lower, domain.upper)
+            size = _CLIMB_STEP * left * (high - low)
+            current = (current.detach() + size * gradient.sign()).clamp(low, high)
     result: Array = current.cpu().double().numpy()
     return result
 
@@ -173,12 +174,13 @@ def _climbed(problem: Problem, model: TorchNetwork, x: Array, labels: NDArray[np
     torch = require_torch()
     domain = problem.domain
     current, chosen = model.tensor(x), model.tensor(labels).long()
+    low, high = model.tensor(domain.low), model.tensor(domain.high)
     for k in range(_CLIMB_STEPS):
         current.requires_grad_(True)
         total = torch_confidence(model.scores(current), chosen).sum()
         (gradient,) = torch.autograd.grad(total, current)
-        size = _CLIMB_STEP * domain.width * (1 - k / _CLIMB_STEPS)
-        current = (current.detach() + size * gradient.sign()).clamp(domain.lower, domain.upper)
+        size = _CLIMB_STEP * (1 - k / _CLIMB_STEPS) * (high - low)
+        current = (current.detach() + size * gradient.sign()).clamp(low, high)
     result: Array = current.cpu().double().numpy()
     return result
 

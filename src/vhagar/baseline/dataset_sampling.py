@@ -26,6 +26,12 @@ class DatasetEngine(AbstractEngine):
             raise InvalidInput("dataset sampling needs a dataset; give it with --dataset")
         if not problem.targets:
             raise InvalidInput("dataset sampling needs a problem with a perturbation")
+        if not problem.domain.whole:
+            inside = problem.domain.contains(dataset)
+            run.note(
+                f"{int(inside.sum())} of {len(dataset)} inputs of the dataset are in the domain"
+            )
+            dataset = dataset[inside]
         local = LocalAttack(problem, deadline=deadline)
         sure = local.confidences(dataset)
         own = int((sure > 0).sum())

@@ -76,7 +76,7 @@ def delta_query(problem: Problem, piece: AbstractPiece, target: int, delta: floa
     """Can an input with confidence at least `delta` be pushed into the target by this piece?"""
     check_linear(piece)
     builder, domain = _Builder(), problem.domain
-    x = builder.model.add_columns(np.full(domain.size, domain.lower), domain.upper)
+    x = builder.model.add_columns(domain.low, domain.high)
     builder.inputs.append(x)
     image = _image(builder, piece, x)
     for inputs, label, least in ((x, problem.source, delta), (image.x_p, target, 0.0)):

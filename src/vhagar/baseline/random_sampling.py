@@ -120,12 +120,12 @@ class RandomEngine(AbstractEngine):
 
 def draw(domain: Domain, count: int, spread: float, rng: np.random.Generator) -> Array:
     """Independent inputs `(count, size)`."""
-    middle = domain.lower + domain.width / 2
-    drawn = rng.normal(middle, spread * domain.width, (count, domain.size))
-    return np.clip(drawn, domain.lower, domain.upper)
+    width = domain.high - domain.low
+    drawn = rng.normal(domain.low + width / 2, spread * width, (count, domain.size))
+    return domain.project(drawn)
 
 
 def _largest(run: Run) -> float:
     domain = run.problem.domain
-    box = Bounds(np.full(domain.size, domain.lower), np.full(domain.size, domain.upper))
+    box = Bounds(domain.low, domain.high)
     return largest_confidence(run.problem.network, box, run.problem.source)

@@ -87,8 +87,7 @@ def answer(reduced: Reduced, task: QueryTask) -> Answer:
     status = _STATUSES.get(word, QueryStatus.UNDECIDED)
     if status is not QueryStatus.INPUT_FOUND:
         return Answer(status, word=word)
-    domain = problem.domain
-    x = np.clip(values[query.x], domain.lower, domain.upper)
+    x = problem.domain.project(values[query.x])
     found = WitnessCandidate(x, piece.project(query.image.parameters.value(values)))
     checked = RestoredCheck(reduced)(task.target, found.x, task.root, found.parameters)
     if not isinstance(checked, Rejection):

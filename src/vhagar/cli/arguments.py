@@ -115,6 +115,7 @@ def problem(arguments: argparse.Namespace) -> Problem:
         targets=arguments.target,
         clip=arguments.clip,
         input_range=arguments.input_range,
+        domain=arguments.domain,
     )
 
 
@@ -353,15 +354,21 @@ def add_seed(parser: Any) -> None:
     )
 
 
-def add_input_range(parser: argparse.ArgumentParser) -> None:
-    """Add the interval of every input entry."""
+def add_input_range(parser: argparse.ArgumentParser, domain: bool = True) -> None:
+    """Add the interval of every input entry and, with `domain`, which of these inputs count."""
     parser.add_argument(
         "--input-range",
         type=span,
-        default=(0.0, 1.0),
         metavar="LO,HI",
         help="interval of every input entry (default: 0,1)",
     )
+    if domain:
+        parser.add_argument(
+            "--domain",
+            type=Path,
+            metavar="FILE",
+            help="the inputs that the question is about, if not all (TOML file; docs/domains.md)",
+        )
 
 
 def engine(arguments: argparse.Namespace) -> AbstractEngine:

@@ -45,7 +45,11 @@ def run(arguments: argparse.Namespace) -> Outcome:
     outputs.check(arguments.model, options.certificate, options.checkpoint)
     network = read_onnx(arguments.model, **types.conventions(arguments))
     problem = Problem(
-        network, perturbation=None, source=arguments.label, input_range=arguments.input_range
+        network,
+        perturbation=None,
+        source=arguments.label,
+        input_range=arguments.input_range,
+        domain=arguments.domain,
     )
     return run_session(
         problem,

@@ -110,8 +110,8 @@ def run(arguments: argparse.Namespace) -> int:
     from vhagar.local.result import LocalResult
     from vhagar.local.run import verify_local
     from vhagar.network import read_onnx
-    from vhagar.perturbation import Domain
     from vhagar.perturbation.loading import named
+    from vhagar.problem import domain_of
     from vhagar.result.requirement import OF_LOCAL
 
     if arguments.vnnlib is not None:
@@ -123,7 +123,7 @@ def run(arguments: argparse.Namespace) -> int:
     Outputs(arguments.json, arguments.plot).check(arguments.model, arguments.certificate)
     requirements = gate.requirements(arguments, OF_LOCAL)
     network = read_onnx(arguments.model, **types.conventions(arguments))
-    domain = Domain(network.input_shape, *arguments.input_range)
+    domain = domain_of(network, arguments.domain, arguments.input_range)
     problem = LocalProblem(
         network,
         perturbation=named(arguments.perturbation or f"linf({arguments.epsilon!r})"),
@@ -131,7 +131,7 @@ def run(arguments: argparse.Namespace) -> int:
         source=arguments.source,
         targets=arguments.target,
         clip=arguments.clip,
-        input_range=arguments.input_range,
+        domain=domain,
     )
     result = verify_local(
         problem,

@@ -120,9 +120,7 @@ def _search_with_percent(
     result = _search(screen, problem, engine, options, share)
     if result.status is Status.INTERRUPTED:
         return replace(result, notes=(*result.notes, "the maximal confidence was not computed"))
-    domain = problem.domain
-    ends = (domain.lower, domain.upper)
-    reference = Problem(problem.network, perturbation=None, source=problem.source, input_range=ends)
+    reference = problem.without_perturbation()
     left = None if timeout is None else max(begun + timeout - time.monotonic(), 0.0)
     # Certificate, checkpoint and dataset are for the question, not for the maximal confidence.
     own = replace(options, certificate=None, dataset=None, checkpoint=None, resume=None)

@@ -53,9 +53,9 @@ def ranges_of(network: Network, piece: AbstractPiece, bounds: ConcreteBounds | N
             f"the perturbation is over {piece.domain.size} input values but the network takes "
             f"{network.input_size}; build its pieces over the network's input shape"
         )
-    size, domain = piece.domain.size, piece.domain
-    box = Bounds(np.full(size, domain.lower), np.full(size, domain.upper))
-    image = Bounds(*piece.image_bounds())
+    domain = piece.domain
+    box = Bounds(domain.low, domain.high)
+    image = Bounds(*piece.image_box)
     if bounds is None:
         bounds = network_bounds(network, box), network_bounds(network, image)
     first, second = (

@@ -18,8 +18,8 @@ def largest_gaps(
     """
     rng = np.random.default_rng(seed)
     domain, (low, high) = piece.domain, piece.parameter_bounds
-    x = rng.uniform(domain.lower, domain.upper, (count, domain.size))
-    ends = rng.choice([domain.lower, domain.upper], x.shape)
+    x = rng.uniform(domain.low, domain.high, (count, domain.size))
+    ends = np.where(rng.choice([False, True], x.shape), domain.high, domain.low)
     x = np.where(rng.random(x.shape) < rng.random((count, 1)), ends, x)
     parameters = rng.uniform(low, high, (count, len(low)))
     corners = np.where(rng.random(parameters.shape) < 0.5, low, high)

@@ -34,8 +34,8 @@ def version_1(
     delta: float,
 ) -> str:
     """VNN-LIB 1.0 about the product network."""
-    low = np.concatenate([np.full(domain.size, domain.lower), formula.map.lower])
-    high = np.concatenate([np.full(domain.size, domain.upper), formula.map.upper])
+    low = np.concatenate([domain.low, formula.map.lower])
+    high = np.concatenate([domain.high, formula.map.upper])
     lines = [f"; {note}" for note in notes]
     lines += [f"(declare-const X_{k} Real)" for k in range(len(low))]
     lines += [f"(declare-const Y_{k} Real)" for k in range(2 * classes)]
@@ -80,8 +80,8 @@ def version_2(
     ]
     for k in range(domain.size):
         x = _entry("X", domain, k)
-        lines.append(f"(assert (>= {x} {number(domain.lower)}))")
-        lines.append(f"(assert (<= {x} {number(domain.upper)}))")
+        lines.append(f"(assert (>= {x} {number(float(domain.low[k]))}))")
+        lines.append(f"(assert (<= {x} {number(float(domain.high[k]))}))")
     lines += [f"(assert {condition})" for condition in _relation(domain, formula)]
     for k in range(classes):
         if k != source:

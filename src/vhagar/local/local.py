@@ -18,6 +18,7 @@ from vhagar.network import Network
 from vhagar.network.given import as_network
 from vhagar.options import Options
 from vhagar.perturbation import Domain, Perturbation
+from vhagar.problem import domain_of
 
 if TYPE_CHECKING:
     from torch.nn import Module
@@ -31,8 +32,9 @@ def local(
     source: int | None = None,
     targets: int | Sequence[int] | None = None,
     clip: bool = True,
-    input_range: tuple[float, float] = (0.0, 1.0),
+    input_range: tuple[float, float] | None = None,
     input_shape: Sequence[int] | None = None,
+    domain: Domain | str | os.PathLike[str] | None = None,
     engine: AbstractEngine | None = None,
     timeout: float | None = None,
     relative_gap: float | None = None,
@@ -48,7 +50,7 @@ def local(
     """
     network = as_network(network, input_shape)
     if isinstance(image, str | os.PathLike):
-        image = read_image(Path(image), Domain(network.input_shape, *input_range))
+        image = read_image(Path(image), domain_of(network, domain, input_range))
     problem = LocalProblem(
         network,
         perturbation=perturbation,
@@ -57,6 +59,7 @@ def local(
         targets=targets,
         clip=clip,
         input_range=input_range,
+        domain=domain,
     )
     return verify_local(
         problem,

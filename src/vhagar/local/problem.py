@@ -14,8 +14,8 @@ from vhagar.errors import InvalidInput
 from vhagar.network import Network
 from vhagar.network.given import as_network
 from vhagar.network.network import confidence
-from vhagar.perturbation import Perturbation
-from vhagar.problem import Problem
+from vhagar.perturbation import Domain, Perturbation
+from vhagar.problem import Problem, domain_of
 
 if TYPE_CHECKING:
     from torch.nn import Module
@@ -29,7 +29,8 @@ class LocalProblem:
 
     The image is rounded to float32, so that it is the same in every precision. `source` is its
     class, and may be given to be sure of it. The other arguments are those of `Problem`, which is
-    the same question about all inputs (`everywhere`).
+    the same question about all inputs (`everywhere`); a domain must contain the image, and does
+    not matter otherwise.
     """
 
     everywhere: Problem
@@ -44,8 +45,9 @@ class LocalProblem:
         source: int | None = None,
         targets: int | Sequence[int] | None = None,
         clip: bool = True,
-        input_range: tuple[float, float] = (0.0, 1.0),
+        input_range: tuple[float, float] | None = None,
         input_shape: Sequence[int] | None = None,
+        domain: Domain | str | os.PathLike[str] | None = None,
     ) -> None:
         network = as_network(network, input_shape)
         x = np.asarray(image, dtype=np.float32).astype(np.float64).reshape(-1)
@@ -54,6 +56,7 @@ class LocalProblem:
                 f"an image of {x.size} values does not fit the network's input "
                 f"{network.input_shape}, or is not finite"
             )
+        inputs = domain_of(network, domain, input_range)
         scores = network.forward(x[None])
         found = int(scores.argmax())
         if source is None:
@@ -64,7 +67,7 @@ class LocalProblem:
             source=source,
             targets=targets,
             clip=clip,
-            input_range=input_range,
+            domain=inputs.range_only,
         )
         x = np.clip(x, problem.domain.lower, problem.domain.upper)
         if abs(x - np.asarray(image, dtype=np.float64).reshape(-1)).max() > 1e-6 * max(
@@ -79,6 +82,8 @@ class LocalProblem:
                 f"the image is classified {found}, not {source}; leave the source class out, or "
                 "choose another image"
             )
+        if not inputs.contains(inputs.project(x)[None])[0] or (inputs.project(x) != x).any():
+            raise InvalidInput(f"the image is not in the domain {inputs}")
         object.__setattr__(self, "everywhere", problem)
         object.__setattr__(self, "image", x)
 

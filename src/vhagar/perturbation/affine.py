@@ -14,8 +14,8 @@ from functools import cached_property
 import numpy as np
 from scipy import sparse
 
-from vhagar.perturbation.base import UNDERFLOW, AbstractPiece
-from vhagar.perturbation.domain import Array, Domain, Mask
+from vhagar.perturbation.base import AbstractPiece
+from vhagar.perturbation.domain import UNDERFLOW, Array, Domain, Mask
 from vhagar.perturbation.formula import Formula, fixed_map
 from vhagar.perturbation.maps import AffineMap, extremes
 from vhagar.perturbation.ranges import Range
@@ -152,7 +152,7 @@ class AffinePiece(AbstractPiece):
             tuple(self.map.names[k] for k in moves),
             self.label,
         )
-        return replace(self, domain=self.domain.part(len(every)), map=part), every
+        return replace(self, domain=self.domain.part(every), map=part), every
 
     def _support(self, a: Array, b: Array) -> Support:
         joint = a + (self.map.matrix.T @ b.T).T
@@ -163,6 +163,11 @@ class AffinePiece(AbstractPiece):
         pull = (self.map.directions.T @ b.T).T
         parameters = np.where(pull > 0, self.map.upper, self.map.lower)
         return Support(value + (pull * parameters).sum(axis=1), x, parameters)
+
+    def _domain_share(self, a: Array, b: Array) -> Array:
+        """All that depends on the input."""
+        found: Array = a + (self.map.matrix.T @ b.T).T
+        return found
 
     def _rounding(self, a: Array, b: Array) -> Array:
         """Coefficients are summed over the pixels, then over pixels or parameters.
@@ -203,7 +208,7 @@ class AffinePiece(AbstractPiece):
 
 def relaxed_map(model: LinearModel, domain: Domain, map_: AffineMap) -> RelaxedPair:
     """The pairs of an affine map, exactly and without rows."""
-    x = model.add_columns(np.full(domain.size, domain.lower), domain.upper)
+    x = model.add_columns(domain.low, domain.high)
     e = model.add_columns(map_.lower, map_.upper)
     own, parameters = picked(x, model.column_count), picked(e, model.column_count)
     image = sparse.csr_array(map_.matrix @ own.matrix + map_.directions @ parameters.matrix)

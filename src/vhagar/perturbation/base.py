@@ -15,7 +15,8 @@ import numpy as np
 from scipy import sparse
 
 from vhagar.errors import InvalidInput
-from vhagar.perturbation.domain import Array, Domain, Mask
+from vhagar.perturbation.clipped_box import ClippedBox
+from vhagar.perturbation.domain import UNDERFLOW, Array, Domain, Mask
 from vhagar.perturbation.formula import Formula
 from vhagar.perturbation.maps import AffineMap
 from vhagar.perturbation.ranges import Range
@@ -24,10 +25,18 @@ from vhagar.perturbation.relaxed import (
     ModelImage,
     RelaxedInput,
     RelaxedPair,
+    add_domain_rows,
     constants,
     picked,
 )
-from vhagar.perturbation.support import Ball, PixelCorners, Support, SupportCorners
+from vhagar.perturbation.support import (
+    Ball,
+    PixelCorners,
+    Support,
+    SupportCorners,
+    decided_inside,
+    decided_sizes,
+)
 from vhagar.runtime.devices import Tensor
 from vhagar.solver.linear_model import Columns, LinearModel
 
@@ -36,14 +45,18 @@ TorchApply = Callable[[Tensor, Tensor], Tensor]
 
 # `apply` makes at most this relative error in float64 (a handful of operations per pixel).
 ROUNDING = 2.0**-49
-# More than what one product loses to underflow, also where subnormal numbers count as 0.
-UNDERFLOW = float(np.finfo(np.float64).tiny)
+# Pixels whose images are bounded at once.
+_PIXELS_AT_ONCE = 64
 # The search for the nearest parameter: how many values it tries, how often.
 _SEARCH_VALUES, _SEARCH_ROUNDS = 9, 3
 
 
 class AbstractPiece(ABC):
-    """One relation between `x` and `x_p`, with parameters in a box."""
+    """One relation between `x` and `x_p`, with parameters in a box.
+
+    Methods with an underscore are about all `x` of the input range; where the domain is smaller,
+    `support` and `relax_stage` see to it.
+    """
 
     domain: Domain
     label: str
@@ -65,6 +78,8 @@ class AbstractPiece(ABC):
     spread: float = 0.0
     # The affine map that the piece is, before any clip by the network; None where it is none.
     map: AffineMap | None = None
+    # What pixels of the domain contribute to the support, where the images are clipped.
+    inside: ClippedBox | None = None
     # The pixels that move freely inside the domain, each by a parameter of its own, in order.
     free_pixels: Columns | None = None
     # The ball around `x` that the images fill, where the piece is nothing else.
@@ -101,7 +116,7 @@ class AbstractPiece(ABC):
         The input must lie in the domain and the parameters in their box.
         """
         low, high = self.parameter_bounds
-        inside = ((x >= self.domain.lower) & (x <= self.domain.upper)).all(axis=1)
+        inside = self.domain.contains(x)
         inside &= ((parameters >= low) & (parameters <= high)).all(axis=1)
         close = abs(self.apply(x, parameters) - x_p) <= 2 * self.room
         return np.asarray(inside & close.all(axis=1))
@@ -167,11 +182,18 @@ class AbstractPiece(ABC):
         for x, x_p, mask in zip(corners.x, corners.x_p, allowed, strict=True):
             np.maximum(best, a * x + b * x_p + mask, out=best)
         decided = best.sum(axis=1) + self._rounding(a, b)
+        if not self.domain.whole:
+            with np.errstate(over="ignore", invalid="ignore"):
+                inside = decided_inside(self.domain, corners, a, b, allowed, best)
+                if self.inside is not None:
+                    inside = np.fmin(inside, self.inside.each(a, b))
+                inside = inside.sum(axis=1) + 4 * self._rounding(*decided_sizes(corners, a, b))
+            decided = np.fmin(decided, inside)
         return np.asarray(np.minimum(decided, self.support(a, b).value))
 
     def relax(self, model: LinearModel) -> RelaxedPair:
         """Columns and rows of a linear relaxation, with the pair as expressions in them."""
-        x = model.add_columns(np.full(self.domain.size, self.domain.lower), self.domain.upper)
+        x = model.add_columns(self.domain.low, self.domain.high)
         image = self.add_rows(model, x)
         width = model.column_count
         return RelaxedPair(picked(x, width), picked(image.x_p, width), image.parameters)
@@ -190,6 +212,7 @@ class AbstractPiece(ABC):
             pixels = _add_weights(model, self.domain.size, len(corners.x) - 1)
             x, x_p = (_combination(pixels, points) for points in (corners.x, corners.x_p))
             pair = RelaxedPair(x, x_p, self.fixed_parameters(model.column_count))
+            add_domain_rows(model, self.domain, x)
         width = model.column_count
         first, second = (part.then(matrix, bias, width) for part in (pair.x, pair.x_p))
         return RelaxedInput(pair.x, pair.x_p, pair.parameters, first, second, pixels)
@@ -226,12 +249,54 @@ class AbstractPiece(ABC):
         return self, np.arange(self.domain.size)
 
     def support(self, a: Array, b: Array) -> Support:
-        """The maximum of `a.x + b.x_p` for coefficients `(batch, size)`, never rounded down."""
+        """The maximum of `a.x + b.x_p` for coefficients `(batch, size)`, never rounded down.
+
+        Over a domain that is not all of the range: for every `s` it is at most the domain's
+        support of `s` plus the range's support of `(a - s, b)`.
+        """
         with np.errstate(over="ignore", invalid="ignore"):
-            found = self._support(a, b)
-            value = found.value + self._rounding(a, b)
+            found = self._rounded_support(a, b)
+            if self.domain.whole:
+                return found
+            s = self._domain_share(a, b)
+            rest = self._rounded_support(a - s, b)
+            own = self.domain.support(s)
+            # The difference and the sum are rounded.
+            sizes = abs(a - s).sum(axis=1) * self.domain.magnitude + abs(own) + abs(rest.value)
+            value = own + rest.value + 2.0**-51 * sizes
+        # Of no use where it is NaN.
+        better = value < found.value
+        x = np.where(better[:, None], np.where(s != 0, self.domain.farthest(s), rest.x), found.x)
+        parameters = np.where(better[:, None], rest.parameters, found.parameters)
+        return Support(np.where(better, value, found.value), self.domain.project(x), parameters)
+
+    def _rounded_support(self, a: Array, b: Array) -> Support:
+        """Over all inputs of the range, rounded up."""
+        found = self._support(a, b)
+        value = found.value + self._rounding(a, b)
         # Numbers beyond float64 bound nothing.
         return Support(np.where(np.isnan(value), np.inf, value), found.x, found.parameters)
+
+    def _domain_share(self, a: Array, b: Array) -> Array:
+        """The part `s` of `a.x` that the domain bounds, and not the range; any part is valid."""
+        return a
+
+    @cached_property
+    def image_box(self) -> tuple[Array, Array]:
+        """As `image_bounds`, for inputs in the domain: not farther than supports say."""
+        low, high = self.image_bounds()
+        if self.domain.whole:
+            return low, high
+        low, high = low.copy(), high.copy()
+        for begin in range(0, self.domain.size, _PIXELS_AT_ONCE):
+            pixels = np.arange(begin, min(begin + _PIXELS_AT_ONCE, self.domain.size))
+            part, columns = self.local(pixels)
+            unit = np.zeros((len(pixels), len(columns)))
+            unit[np.arange(len(pixels)), np.searchsorted(columns, pixels)] = 1.0
+            nothing = np.zeros_like(unit)
+            high[pixels] = np.minimum(high[pixels], part.support(nothing, unit).value)
+            low[pixels] = np.maximum(low[pixels], -part.support(nothing, -unit).value)
+        return low, high
 
     def _rounding(self, a: Array, b: Array) -> Array:
         """How far float64 can have rounded a support down."""

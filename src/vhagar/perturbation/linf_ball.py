@@ -15,7 +15,13 @@ from vhagar.perturbation.base import AbstractPiece
 from vhagar.perturbation.domain import Array, Domain, Mask
 from vhagar.perturbation.formula import Formula
 from vhagar.perturbation.maps import AffineMap
-from vhagar.perturbation.relaxed import Expression, ModelImage, RelaxedPair, picked
+from vhagar.perturbation.relaxed import (
+    Expression,
+    ModelImage,
+    RelaxedPair,
+    add_domain_rows,
+    picked,
+)
 from vhagar.perturbation.support import Ball, Support, SupportCorners
 from vhagar.solver.linear_model import Columns, LinearModel
 
@@ -108,12 +114,11 @@ class LinfBallPiece(AbstractPiece):
 
     def contains(self, x: Array, x_p: Array, parameters: Array) -> Mask:
         """In exact arithmetic, as every change within the limit is allowed."""
-        low, high = self.domain.lower, self.domain.upper
-        inside = (x >= low) & (x <= high) & (x_p >= low) & (x_p <= high)
+        inside = (x_p >= self.domain.lower) & (x_p <= self.domain.upper)
         start = self._start(x)
         close = np.where(self.mask, within(start, x_p, self.limit), x_p == start)
         known = (abs(parameters) <= self.limit).all(axis=1)
-        return np.asarray((inside & close).all(axis=1) & known)
+        return np.asarray((inside & close).all(axis=1) & known & self.domain.contains(x))
 
     def image_bounds(self) -> tuple[Array, Array]:
         low, size = self.domain.lower, self.domain.size
@@ -133,7 +138,7 @@ class LinfBallPiece(AbstractPiece):
         place[every] = np.arange(len(every))
         # A source that is not here belongs to an image that has no weight.
         moved, mask = place[self.source[every]], self.mask[every]
-        return replace(self, domain=self.domain.part(len(every)), mask=mask, source=moved), every
+        return replace(self, domain=self.domain.part(every), mask=mask, source=moved), every
 
     def support_corners(self) -> SupportCorners | None:
         return self._corners if self._in_place else None
@@ -155,15 +160,23 @@ class LinfBallPiece(AbstractPiece):
         if self._in_place:
             value, x, x_p, _ = self._corners.best(a, b)
             return Support(value, x, self.project((x_p - x)[:, self.mask]))
-        # Coefficients go back to where the pixels came from; what a black one becomes is free.
-        pulled = np.zeros_like(b)
-        pulled[:, self.source[self._kept]] = b[:, self._kept]
+        # What a black pixel becomes is free.
+        pulled = self._pulled(b)
         value, x, x_p, _ = self._corners.best(a, pulled)
         low, top = self.domain.lower, self._brightest_black
         becomes = np.where((b > 0) & self.mask, top, low)
         value = value + np.where(self._black, b * becomes, 0.0).sum(axis=1)
         changes = np.where(self._black, becomes - low, (x_p - x)[:, self.source])
         return Support(value, x, self.project(changes[:, self.mask]))
+
+    def _pulled(self, b: Array) -> Array:
+        """Coefficients go back to where the pixels came from."""
+        pulled = np.zeros_like(b)
+        pulled[:, self.source[self._kept]] = b[:, self._kept]
+        return pulled
+
+    def _domain_share(self, a: Array, b: Array) -> Array:
+        return self._corners.domain_share(self.domain, a, self._pulled(b))
 
     def add_rows(self, model: LinearModel, x: Columns) -> ModelImage:
         x_p = x[self.source]
@@ -205,6 +218,7 @@ class LinfBallPiece(AbstractPiece):
         image = near if self._in_place else self._moves @ near + own
         zero = np.zeros(size)
         pair = Expression(sparse.csr_array(x), zero), Expression(sparse.csr_array(image), zero)
+        add_domain_rows(model, self.domain, pair[0])
         return RelaxedPair(*pair, self._parameters(*pair))
 
     def describe(self, parameters: Array) -> dict[str, object]:

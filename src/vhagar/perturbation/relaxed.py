@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import sparse
 
-from vhagar.perturbation.domain import Array
-from vhagar.solver.linear_model import Columns
+from vhagar.perturbation.domain import Array, Domain
+from vhagar.solver.linear_model import Columns, LinearModel
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,6 +40,17 @@ def picked(columns: Columns, width: int) -> Expression:
 def constants(values: Array, width: int) -> Expression:
     """Numbers that do not depend on the columns."""
     return Expression(sparse.csr_array((len(values), width)), np.array(values))
+
+
+def add_domain_rows(model: LinearModel, domain: Domain, x: Expression) -> None:
+    """Keep the inputs of a model in the domain, where their columns only keep them in the range."""
+    rows = np.flatnonzero(domain.restricted)
+    if rows.size:
+        columns = np.arange(x.matrix.shape[1])
+        rest = x.constant[rows]
+        model.add_rows(
+            [(columns, x.matrix[rows])], domain.low[rows] - rest, domain.high[rows] - rest
+        )
 
 
 @dataclass(frozen=True, eq=False)

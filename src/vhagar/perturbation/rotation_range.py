@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from vhagar.perturbation.affine import AffinePiece
-from vhagar.perturbation.base import UNDERFLOW, AbstractPiece, TorchApply
-from vhagar.perturbation.domain import Array, Domain
+from vhagar.perturbation.base import AbstractPiece, TorchApply
+from vhagar.perturbation.domain import UNDERFLOW, Array, Domain
 from vhagar.perturbation.formula import fixed_map
 from vhagar.perturbation.interpolation import offsets, radius, rotation_matrix
 from vhagar.perturbation.maps import AffineMap
@@ -167,6 +167,15 @@ class RotationPiece(AbstractPiece):
         value = self.domain.lower * (a + b).sum(axis=1) + self.domain.width * best
         return Support(value + self._sum_rounding(a, b), x, angles)
 
+    def _domain_share(self, a: Array, b: Array) -> Array:
+        """What depends on the input, at the middle of the span."""
+        found: Array = a + (self._middle_planes.T @ b.T).T
+        return found
+
+    @cached_property
+    def _middle_planes(self) -> sparse.csr_array:
+        return self._planes(sparse.csr_array(self._whole.first + self._whole.last)) * 0.5
+
     def _sum_rounding(self, a: Array, b: Array) -> Array:
         """More than what rounding does to the sums above.
 
@@ -224,13 +233,12 @@ class RotationPiece(AbstractPiece):
 
     def relax(self, model: LinearModel) -> RelaxedPair:
         """No rows: the image is that of the middle, and something in a box besides."""
-        black, width, size = self.domain.lower, self.domain.width, self.domain.size
-        u = model.add_columns(np.zeros(size), width)
+        black, size = self.domain.lower, self.domain.size
+        u = model.add_columns(self.domain.low - black, self.domain.high - black)
         dark = np.full(size, black)
         beside = model.add_columns(*self._beside_the_middle())
         own, rest = (picked(part, model.column_count).matrix for part in (u, beside))
-        middle = self._planes(sparse.csr_array(self._whole.first + self._whole.last)) * 0.5
-        image = sparse.csr_array(middle @ own + rest)
+        image = sparse.csr_array(self._middle_planes @ own + rest)
         return RelaxedPair(Expression(own, dark), Expression(image, dark), None)
 
     def _beside_the_middle(self) -> tuple[Array, Array]:

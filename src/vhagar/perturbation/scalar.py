@@ -19,6 +19,7 @@ from scipy import sparse
 
 from vhagar.perturbation.affine import relaxed_map
 from vhagar.perturbation.base import ROUNDING, AbstractPiece
+from vhagar.perturbation.clipped_box import ClippedBox
 from vhagar.perturbation.domain import Array, Domain, Mask
 from vhagar.perturbation.formula import Formula
 from vhagar.perturbation.maps import AffineMap
@@ -109,7 +110,7 @@ class ScalarPiece(AbstractPiece):
         return replace(self, span=(value, value))
 
     def local(self, pixels: Columns) -> tuple[Self, Columns]:
-        return replace(self, domain=self.domain.part(len(pixels))), pixels
+        return replace(self, domain=self.domain.part(pixels)), pixels
 
     def describe(self, parameters: Array) -> dict[str, object]:
         return {self.label.split("(")[0]: float(parameters[0])}
@@ -157,7 +158,7 @@ class ScalarPiece(AbstractPiece):
     @cached_property
     def _support_corners(self) -> SupportCorners:
         low, high = self.domain.lower, self.domain.upper
-        part, _ = self.local(np.arange(1))
+        part = replace(self, domain=Domain((1,), low, high))
         x, x_p = [], []
         for e in self._best_ends:
             turns = [min(max(self._clip_begins(e), low), high)] if self.clips else []
@@ -173,6 +174,43 @@ class ScalarPiece(AbstractPiece):
         total = b.sum(axis=1)
         e = np.where(total > 0, self.span[1], self.span[0])
         return Support(((a + b) * x).sum(axis=1) + total * e, x, e[:, None])
+
+    def support(self, a: Array, b: Array) -> Support:
+        if self.domain.whole or not (self.clips or self.product):
+            return super().support(a, b)
+        if not self.clips:
+            if self.fixed:
+                return super().support(a, b)
+            # For each input the sum is linear in the factor, so its maximum is at an end.
+            return _larger(*(self.fixed_at(end).support(a, b) for end in self.span))
+        with np.errstate(over="ignore", invalid="ignore"):
+            found = self._rounded_support(a, b)
+            value, end, x = self.inside.best(a, b)
+            value = value + self._rounding(a, b)
+        better = value < found.value  # not where it is NaN
+        return Support(
+            np.where(better, value, found.value),
+            np.where(better[:, None], x, found.x),
+            np.where(better[:, None], np.array(self.span)[end][:, None], found.parameters),
+        )
+
+    @cached_property
+    def inside(self) -> ClippedBox:  # type: ignore[override]
+        """What pixels of the domain contribute to the support, with the clip."""
+        low, high, size = self.domain.low, self.domain.high, self.domain.size
+        turns = [self._clip_begins(e) for e in self.span]
+        xs = [np.stack([low, high, np.clip(np.full(size, t), low, high)]) for t in turns]
+        ps = [self.apply(x, np.full((3, 1), e)) for x, e in zip(xs, self.span, strict=True)]
+        if self.product:
+            return ClippedBox(np.stack(xs), np.stack(ps), np.ones(size, dtype=np.bool_), 0)
+        # One step outward, as the turns are rounded.
+        first, last = np.nextafter(min(turns), -np.inf), np.nextafter(max(turns), np.inf)
+        crossed = ((low > first) & (low < last)) | ((high > first) & (high < last))
+        return ClippedBox(np.stack(xs), np.stack(ps), crossed, 1 if self._brightens else -1)
+
+    def _domain_share(self, a: Array, b: Array) -> Array:
+        """All that depends on the input; only asked where nothing is clipped."""
+        return a + (self.span[0] if self.product else 1.0) * b
 
     def pixel_corners(self) -> PixelCorners | None:
         if not self.clips:
@@ -205,7 +243,7 @@ class ScalarPiece(AbstractPiece):
             return super().relax_stage(model, matrix, bias)
         size, black, width = self.domain.size, self.domain.lower, self.domain.width
         low, high = self.span
-        x = model.add_columns(np.full(size, black), np.full(size, self.domain.upper))
+        x = model.add_columns(self.domain.low, self.domain.high)
         e = model.add_columns(low, high)
         ends = [np.asarray(part.sum(axis=1)).reshape(-1) * width for part in _signed(matrix)]
         g = model.add_columns(ends[0], ends[1])
@@ -292,6 +330,16 @@ class ScalarPiece(AbstractPiece):
         model.add_rows([(y, 1.0), (x, -high)], -np.inf, shift_high)
         model.add_rows([(y, 1.0), (x, -high), (e, spread)], shift_high - high * width, np.inf)
         model.add_rows([(y, 1.0), (x, -low), (e, spread)], -np.inf, shift_low - low * width)
+
+
+def _larger(one: Support, other: Support) -> Support:
+    better = other.value > one.value
+    wide = better[:, None]
+    return Support(
+        np.where(better, other.value, one.value),
+        np.where(wide, other.x, one.x),
+        np.where(wide, other.parameters, one.parameters),
+    )
 
 
 def _signed(matrix: sparse.csr_array) -> tuple[sparse.csr_array, sparse.csr_array]:

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
 
-from vhagar.perturbation.domain import Array, Mask
+from vhagar.perturbation.domain import Array, Domain, Mask
+
+# Steeper edges are left out of account: what they gain would be lost to rounding.
+_STEEPEST = 64.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,6 +36,32 @@ class SupportCorners:
     x: Array
     x_p: Array
     moving: Mask | None = None
+
+    @cached_property
+    def _slopes(self) -> tuple[float, ...]:
+        found = [edge_slopes(xs, ps) for xs, ps in zip(self.x, self.x_p, strict=True)]
+        return tuple(dict.fromkeys(slope for slopes in found for slope in slopes))
+
+    def domain_share(self, domain: Domain, a: Array, b: Array) -> Array:
+        """The part `s` of `a.x` to be bounded by the domain, so that the bound is least.
+
+        Pixel by pixel, for corners of all alternatives: the bound is convex and piecewise linear
+        in `s`, with its least value at 0 or where an edge of the corners' hull is level.
+        """
+        xs, ps = self.x.reshape(-1), self.x_p.reshape(-1)
+        least = np.full(a.shape, -np.inf)
+        for x, x_p in zip(xs, ps, strict=True):
+            np.maximum(least, a * x + b * x_p, out=least)
+        share = np.zeros_like(a)
+        for slope in self._slopes:
+            ends = ps - slope * xs
+            own = a + slope * b
+            value = np.maximum(own * domain.low, own * domain.high)
+            value += np.maximum(b * ends.max(), b * ends.min())
+            better = value < least
+            np.copyto(least, value, where=better)
+            np.copyto(share, own, where=better)
+        return share if self.moving is None else np.where(self.moving, share, a + b)
 
     def best(self, a: Array, b: Array) -> tuple[Array, Array, Array, NDArray[np.int64]]:
         """For coefficients `(batch, size)`: value, `x`, `x_p`, and which alternative it is."""
@@ -79,3 +110,39 @@ class Ball:
 
     limit: float
     mask: Mask
+
+
+def edge_slopes(x: Array, x_p: Array) -> tuple[float, ...]:
+    """The slopes of the edges of the points' hull that rise or are level, but for steep ones."""
+    found = []
+    for one, other in combinations(range(len(x)), 2):
+        across, up = float(x[other] - x[one]), float(x_p[other] - x_p[one])
+        sides = across * (x_p - x_p[one]) - up * (x - x[one])
+        edge = (sides >= 0).all() or (sides <= 0).all()
+        if edge and across and 0 <= up / across <= _STEEPEST:
+            found.append(up / across)
+    return tuple(dict.fromkeys(found))
+
+
+def decided_inside(
+    domain: Domain, corners: PixelCorners, a: Array, b: Array, allowed: Array, best: Array
+) -> Array:
+    """What each pixel contributes at most `(batch, size)` if it lies in the domain.
+
+    `best` is what the corners that `allowed` leaves contribute; compare `domain_share`.
+    """
+    found = np.array(best)
+    for slope in edge_slopes(corners.x, corners.x_p):
+        own = a + slope * b
+        rest = np.full(a.shape, -np.inf)
+        for x, x_p, mask in zip(corners.x, corners.x_p, allowed, strict=True):
+            np.maximum(rest, b * (x_p - slope * x) + mask, out=rest)
+        value = np.maximum(own * domain.low, own * domain.high) + rest
+        np.fmin(found, value, out=found)
+    return found
+
+
+def decided_sizes(corners: PixelCorners, a: Array, b: Array) -> tuple[Array, Array]:
+    """How large the coefficients are that `decided_inside` computes with."""
+    steepest = max(edge_slopes(corners.x, corners.x_p), default=0.0)
+    return abs(a) + 2 * steepest * abs(b), abs(b)

@@ -76,9 +76,13 @@ class BiasPiece(AbstractPiece):
         value = (joint[:, :-1] * x[:, :-1]).sum(axis=1) + a[:, -1] + b[:, -1] * h[:, 0]
         return Support(value, x, h)
 
+    def _domain_share(self, a: Array, b: Array) -> Array:
+        share = a + b
+        share[:, -1] = 0.0
+        return share
+
     def _columns(self, model: LinearModel) -> tuple[Columns, Columns]:
-        size = self.domain.size
-        low, high = (np.full(size, end) for end in (self.domain.lower, self.domain.upper))
+        low, high = self.domain.low.copy(), self.domain.high.copy()
         low[-1] = high[-1] = 1.0
         return model.add_columns(low, high), model.add_columns(*self.h_range)
 
@@ -117,7 +121,7 @@ class Homogeneous(AbstractReduction):
     def apply(self, problem: Problem) -> Reduced | None:
         if not _applies(problem):
             return None
-        domain = problem.domain.part(problem.domain.size + 1)
+        domain = problem.domain.extended()
         pieces = tuple(_scaled(piece, domain) for piece in problem.pieces)
         network = homogeneous_network(problem.network)
         return Reduced(

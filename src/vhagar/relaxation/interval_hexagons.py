@@ -19,9 +19,9 @@ Mask = NDArray[np.bool_]
 def plain_hexagons(network: Network, piece: AbstractPiece) -> list[Hexagons]:
     """By interval arithmetic, each copy for itself: nothing is known of the gaps."""
     domain = piece.domain
-    box = Bounds(np.full(domain.size, domain.lower), np.full(domain.size, domain.upper))
+    box = Bounds(domain.low, domain.high)
     first = _entering(network, box)
-    second = _entering(network, Bounds(*piece.image_bounds()))
+    second = _entering(network, Bounds(*piece.image_box))
     relus = [layer for layer in network.layers if isinstance(layer, Relu)]
     return [
         _without_gap(one, other, piece.ratio, layer.linear)

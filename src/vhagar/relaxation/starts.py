@@ -84,8 +84,8 @@ def outward(value: Array, total: Array, score_size: float, classes: int) -> Arra
 def score_size(network: Network, piece: AbstractPiece) -> float:
     """How large a score can be in either copy."""
     domain = piece.domain
-    box = Bounds(np.full(domain.size, domain.lower), np.full(domain.size, domain.upper))
-    boxes = (box, Bounds(*piece.image_bounds()))
+    box = Bounds(domain.low, domain.high)
+    boxes = (box, Bounds(*piece.image_box))
     return max(float(network_bounds(network, b)[-1].magnitude.max()) for b in boxes)
 
 

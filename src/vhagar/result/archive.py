@@ -21,7 +21,7 @@ from vhagar.network import Network, onnx_bytes
 from vhagar.network.network import ModelFile
 from vhagar.network.onnx_reader import parse_model, read_model
 from vhagar.network.scores import Scores
-from vhagar.perturbation import AffineMap, Perturbation, parse
+from vhagar.perturbation import AffineMap, Domain, Perturbation, parse
 from vhagar.perturbation.user import RecordedMaps
 from vhagar.problem import Problem
 from vhagar.result.serialize import SCHEMA, open_in_one_step, to_json
@@ -69,15 +69,23 @@ def load_fields(path: Path) -> dict[str, Any]:
             "reads"
         )
     asked = values["problem"]
+    network = _network(model, asked)
     problem = Problem(
-        _network(model, asked),
+        network,
         perturbation=_perturbation(asked["perturbation"], maps),
         source=asked["source"],
         targets=asked["targets"] or None,
         clip=asked["clip"],
-        input_range=tuple(asked["input_range"]),
+        domain=_domain(network, asked),
     )
     return {"problem": problem, **_known(values), "witness": _witness(values["witness"], problem)}
+
+
+def _domain(network: Network, asked: dict[str, Any]) -> Domain:
+    span, box = tuple(asked["input_range"]), asked.get("domain")
+    if box is None:
+        return Domain(network.input_shape, *span)
+    return Domain(network.input_shape, box["lower"], box["upper"], range=span, name=box["name"])
 
 
 def _known(values: dict[str, Any]) -> dict[str, Any]:

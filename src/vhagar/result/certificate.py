@@ -225,7 +225,10 @@ def model_statement(problem: Problem) -> dict[str, Any]:
 
 def problem_statement(problem: Problem) -> dict[str, Any]:
     """The question."""
+    domain = problem.domain.plain()
+    narrowed = {} if domain is None else {"domain": {k: domain[k] for k in ("lower", "upper")}}
     return {
+        **narrowed,
         "perturbation": None if problem.perturbation is None else _text(problem),
         "clip": problem.clip,
         "clipped_pixels": None,

@@ -208,6 +208,6 @@ class IntervalKeeper:
 def _score_size(problem: Problem) -> float:
     """How large the scores of an input can be; 0 where that is unknown."""
     domain = problem.domain
-    box = Bounds(np.full(domain.size, domain.lower), np.full(domain.size, domain.upper))
+    box = Bounds(domain.low, domain.high)
     largest = float(network_bounds(problem.network, box)[-1].magnitude.max())
     return largest if math.isfinite(largest) else 0.0

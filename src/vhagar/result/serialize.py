@@ -170,6 +170,7 @@ def _problem(problem: Problem) -> dict[str, Any]:
         "targets": problem.targets,
         "clip": problem.clip,
         "input_range": (problem.domain.lower, problem.domain.upper),
+        "domain": problem.domain.plain(),
         "convention": _convention(problem),
         "scores": _scores(problem),
     }

@@ -117,7 +117,7 @@ class WitnessCheck:
         if x.shape[1] != self._problem.domain.size or not np.isfinite(x).all():
             return Rejection("the input has the wrong size or is not finite")
         # Rounding to float32 may step over an end of the domain that float32 cannot represent.
-        x = np.clip(x, self._problem.domain.lower, self._problem.domain.upper)
+        x = self._problem.domain.project(x)
         if target not in self._problem.goals:
             return Rejection(f"{target} is no target of the problem")
         if target is None:
@@ -134,6 +134,8 @@ class WitnessCheck:
 
     def _judge_confidence(self, x: Array) -> Witness | Rejection:
         source = self._problem.source
+        if not self._problem.domain.contains(x).all():
+            return Rejection("the input is not in the domain")
         found = self._confidence(Bounds(x[0], x[0]), x, source)
         # Two evaluations that share no code beyond the weights: the smaller counts.
         low = min(found.low, found.plain)

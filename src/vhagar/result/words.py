@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from decimal import ROUND_CEILING, Decimal
 
+from vhagar.perturbation import Domain
 from vhagar.problem import Problem, listed
 from vhagar.result.numbers import down, gap, interval, percent, seconds, span, up
 from vhagar.result.serialize import check_command
@@ -31,13 +32,20 @@ def final_sentence(result: AbstractResult) -> str:
     problem = result.problem
     if problem.perturbation is None:
         return _confidence_sentence(result)
-    subject, fate = f"no input classified {problem.source}", f"can be {_pushed(problem)}"
+    subject, fate = (
+        f"no input{_within(problem)} classified {problem.source}",
+        f"can be {_pushed(problem)}",
+    )
     if not math.isfinite(result.upper):
         return f"No bound was proven on the confidence of inputs that {fate}. {_found(result)}"
     if result.status is Status.ROBUST:
         return f"{_standing(result)} {subject} {fate}, whatever its confidence."
     _, high = _ends(result)
     return f"{_standing(result)} {subject} with confidence above {high} {fate}. {_found(result)}"
+
+
+def _within(problem: Problem) -> str:
+    return "" if problem.domain.whole else f" of the domain {problem.domain}"
 
 
 def _standing(result: AbstractResult) -> str:
@@ -74,14 +82,15 @@ def _found(result: AbstractResult) -> str:
 def _confidence_sentence(result: AbstractResult) -> str:
     label = result.problem.source
     low, high = _ends(result)
+    within = _within(result.problem)
     found = f"An input with confidence {low} was found."
     if result.witness is None:
         found = f"No input classified {label} was found."
     if not math.isfinite(result.upper):
         return f"No bound was proven on the confidence in class {label}. {found}"
     if result.status is Status.ROBUST:
-        return f"Proven: no input is classified {label} with any confidence."
-    return f"Proven: no input is classified {label} with confidence above {high}. {found}"
+        return f"Proven: no input{within} is classified {label} with any confidence."
+    return f"Proven: no input{within} is classified {label} with confidence above {high}. {found}"
 
 
 def summary(result: AbstractResult) -> str:
@@ -117,6 +126,8 @@ def details(result: AbstractResult) -> list[tuple[str, str]]:
             rows.append(("note", _uncovered_words(result.coverage, result.upper)))
     if result.witness is not None:
         rows.append(("witness", witness_words(result.witness, problem.source)))
+    if not problem.domain.whole:
+        rows.append(("domain", domain_words(problem.domain)))
     if problem.map_fingerprint is not None:
         rows.append(("map", f"its numbers have SHA-256 {problem.map_fingerprint}"))
     if result.certificate is not None:
@@ -128,6 +139,15 @@ def details(result: AbstractResult) -> list[tuple[str, str]]:
         rows.append(("mean", _estimate_words(result.estimate, problem.source)))
     rows += [("note", note) for note in result.notes]
     return rows
+
+
+def domain_words(domain: Domain) -> str:
+    """A domain in one sentence."""
+    narrowed = int(domain.restricted.sum())
+    return (
+        f"{domain}, which narrows the range of {narrowed} of {domain.size} entries; perturbed "
+        f"inputs may leave it; its numbers have SHA-256 {domain.fingerprint}"
+    )
 
 
 def sufficient_probability(upper: float) -> float:

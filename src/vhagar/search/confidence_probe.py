@@ -39,7 +39,7 @@ def largest_within_reach(problem: Problem, seed: int) -> Interval:
     Below, an input that was found; above, interval arithmetic. Both ends are proven.
     """
     domain, network, label = problem.domain, problem.network, problem.source
-    box = Bounds(np.full(domain.size, domain.lower), np.full(domain.size, domain.upper))
+    box = Bounds(domain.low, domain.high)
     starts = min(max(_MOST_UNITS // max(network.hidden_neurons, 1), 1), _STARTS)
     _, x = _uphill(problem, seed, starts)
     error = forward_error(network, box)
@@ -52,15 +52,15 @@ def _uphill(problem: Problem, seed: int, starts: int = _STARTS) -> tuple[float, 
     """The largest confidence that was found, and an input that has it."""
     domain = problem.domain
     rng = np.random.default_rng(seed)
-    x = rng.uniform(domain.lower, domain.upper, (starts, domain.size))
+    x = rng.uniform(domain.low, domain.high, (starts, domain.size))
     best, found, step = -np.inf, x[0], 1.0
     for _ in range(_STEPS):
         confidence, slope = confidence_slopes(problem.network, problem.source, x)
         row = int(confidence.argmax())
         if confidence[row] > best:
             best, found = float(confidence[row]), x[row]
-        corner = np.where(slope > 0, domain.upper, domain.lower)
+        corner = domain.farthest(slope)
         # Rounding must not lead out of the box.
-        x = np.clip(x + step * (corner - x), domain.lower, domain.upper)
+        x = domain.project(x + step * (corner - x))
         step *= _DECAY
     return best, found

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
 from vhagar.options import Options
 from vhagar.problem import Problem
 from vhagar.relaxation import Bounds, network_bounds
@@ -24,7 +22,7 @@ class Incumbent:
         self.lower = 0.0
         self.ceiling = math.inf
         domain = problem.domain
-        box = Bounds(np.full(domain.size, domain.lower), np.full(domain.size, domain.upper))
+        box = Bounds(domain.low, domain.high)
         # Below this an LP cannot tell a bound from 0.
         scores = network_bounds(problem.network, box)[-1]
         self._negligible = _RESOLUTION * float(scores.magnitude.max())

@@ -81,8 +81,8 @@ class InputSearch:
         ball = problem.pieces[root].ball if target is not None else None
         if ball is not None:
             self._limit[ball.mask] = ball.limit
-        self._lower = np.full((1, size), self._domain.lower)
-        self._upper = np.full((1, size), self._domain.upper)
+        self._lower = self._domain.low[None].copy()
+        self._upper = self._domain.high[None].copy()
         self._count = 1
         self._halved = np.full(1, LEAF, dtype=np.uint8)
         self._left = np.zeros(1, dtype=np.int64)  # the first of the two halves; they are adjacent

@@ -43,7 +43,9 @@ class Pixels:
 def support_of(piece: AbstractPiece, pixels: Pixels) -> Support:
     """The piece's support on the device."""
     corners = piece.support_corners()
-    if corners is not None:
+    if corners is not None and not piece.domain.whole:
+        found = _asked(piece, pixels)  # pixels no longer have the same corners
+    elif corners is not None:
         found = _by_corners(corners, pixels)
     elif piece.map is not None:
         found = _affine(piece.map, piece.domain, pixels) or _asked(piece, pixels)
@@ -126,10 +128,18 @@ def _affine(map_: AffineMap, domain: Domain, pixels: Pixels) -> Support | None:
     return _moved(map_, domain, pixels) if pixels.every else None
 
 
+def _ends(domain: Domain, pixels: Pixels) -> tuple[Any, Any]:
+    """The ends of the pixels' ranges: two numbers, or `(groups, 1, window)` each."""
+    if domain.whole:
+        return domain.lower, domain.upper
+    low, high = (pixels.of(end.astype(np.float32)) for end in (domain.low, domain.high))
+    return low, high
+
+
 def _kept(map_: AffineMap, domain: Domain, pixels: Pixels) -> Support:
     """Every pixel stays where it is, whatever becomes of it."""
     torch = require_torch()
-    low, high = domain.lower, domain.upper
+    low, high = _ends(domain, pixels)
     scale = pixels.of(map_.matrix.diagonal().astype(np.float32))
     shift = pixels.of(map_.offset.astype(np.float32))
     groups = len(pixels.index)
@@ -146,7 +156,7 @@ def _kept(map_: AffineMap, domain: Domain, pixels: Pixels) -> Support:
 
 def _moved(map_: AffineMap, domain: Domain, pixels: Pixels) -> Support:
     torch = require_torch()
-    low, high = domain.lower, domain.upper
+    low, high = (end if isinstance(end, float) else end[0] for end in _ends(domain, pixels))
     arrays = (map_.matrix.toarray(), map_.directions.toarray(), map_.offset, map_.lower, map_.upper)
     dense, moves, shift, least, most = (
         torch.tensor(part, dtype=torch.float32, device=pixels.device) for part in arrays

@@ -83,10 +83,9 @@ def layer_slopes(
 ) -> tuple[LayerSlopes, ...]:
     """What interval arithmetic knows of the slopes of every ReLU layer."""
     domain = piece.domain
-    box = Bounds(np.full(domain.size, domain.lower), np.full(domain.size, domain.upper))
+    box = Bounds(domain.low, domain.high)
     first, second = (
-        [inputs, *network_bounds(network, inputs)]
-        for inputs in (box, Bounds(*piece.image_bounds()))
+        [inputs, *network_bounds(network, inputs)] for inputs in (box, Bounds(*piece.image_box))
     )
     reached = change.magnitude > 0
     stages = iter(stages_of(network))

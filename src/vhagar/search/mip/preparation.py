@@ -71,9 +71,9 @@ class _Copies:
 
     def __init__(self, problem: Problem) -> None:
         self._network = problem.network
-        size, domain = problem.domain.size, problem.domain
-        box = Bounds(np.full(size, domain.lower), np.full(size, domain.upper))
-        images = [piece.image_bounds() for piece in problem.pieces]
+        domain = problem.domain
+        box = Bounds(domain.low, domain.high)
+        images = [piece.image_box for piece in problem.pieces]
         hull = Bounds(
             np.min([low for low, _ in images], axis=0), np.max([high for _, high in images], axis=0)
         )

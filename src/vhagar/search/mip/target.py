@@ -88,7 +88,7 @@ class TargetSearch:
         # The best confidence so far, for any target; smaller ones do not matter.
         self._lower = prepared.lower
         domain = problem.domain
-        box = Bounds(np.full(domain.size, domain.lower), np.full(domain.size, domain.upper))
+        box = Bounds(domain.low, domain.high)
         trivial = max(largest_confidence(problem.network, box, problem.source), 0.0)
         pieces: list[tuple[int | None, AbstractPiece | None]] = [(None, None)]
         if target is not None:
