@@ -11,6 +11,7 @@ import pytest
 from vhagar import Problem, Result, verify
 from vhagar.cli.main import main
 from vhagar.errors import InvalidInput
+from vhagar.guard.bounds import of_certificate, of_result
 from vhagar.local.problem import LocalProblem
 from vhagar.network import onnx_bytes, read_onnx
 
@@ -44,7 +45,7 @@ def test_a_bound_over_a_domain_with_its_certificate(
 @pytest.mark.parametrize(
     "words",
     [
-        ["attack", "MODEL", *ASKED, "--timeout", "2"],
+        pytest.param(["attack", "MODEL", *ASKED, "--timeout", "2"], marks=pytest.mark.subprocess),
         ["confidence", "MODEL", "--class", "0", "--timeout", "10", "-w", "1"],
         ["baseline", "random", "MODEL", *ASKED, "--timeout", "2"],
     ],
@@ -87,6 +88,14 @@ def test_a_saved_result_keeps_its_domain(model: Path) -> None:
     assert again.problem.domain == problem.domain
     assert again.problem.domain.name == "dim"
     assert str(again.problem) == str(problem)
+
+
+def test_a_guard_is_for_all_inputs(model: Path) -> None:
+    problem = Problem(str(model), perturbation="linf(0.1)", source=0, targets=1, domain="dim.toml")
+    result = verify(problem, timeout=20, workers=0, certificate="proof.cert")
+    for make, given in ((of_result, (result,)), (of_certificate, (Path("proof.cert"), model))):
+        with pytest.raises(InvalidInput, match="a guard needs"):
+            make(*given)
 
 
 def test_an_empty_domain_is_said_to_be_empty(

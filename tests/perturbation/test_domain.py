@@ -45,7 +45,7 @@ def sampled(piece, a: np.ndarray, b: np.ndarray, rng: np.random.Generator) -> np
     """The largest `a.x + b.x_p` among random pairs, with kinks and ends among the pixels."""
     domain, (low, high) = piece.domain, piece.parameter_bounds
     best = np.full(len(a), -np.inf)
-    for _ in range(300):
+    for _ in range(60):
         e = rng.uniform(low, high, (len(a), len(low)))
         e = np.where(rng.random(e.shape) < 0.7, np.where(rng.random(e.shape) < 0.5, low, high), e)
         x = rng.uniform(domain.low, domain.high, a.shape)

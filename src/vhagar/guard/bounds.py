@@ -93,6 +93,11 @@ def of_result(result: Result) -> list[Bound]:
     """What a result proves. Where it has a certificate, that is named."""
     if result.problem.perturbation is None:
         return []
+    if not result.problem.domain.whole:
+        raise InvalidInput(
+            f"the result is about the domain {result.problem.domain}; "
+            "a guard needs bounds over all inputs"
+        )
     path = result.certificate
     file = NamedFile.of(path) if path is not None and path.is_file() else None
     return _bounds(result.problem, result.targets, file)
@@ -106,6 +111,8 @@ def of_certificate(path: Path, model: Path) -> list[Bound]:
         raise InvalidInput(f"{path} proves nothing about {model}: {rejection}") from None
     if verdict.image is not None:
         raise InvalidInput(f"{path} is about one image; a guard needs proofs about all inputs")
+    if verdict.box is not None:
+        raise InvalidInput(f"{path} is about a domain; a guard needs proofs about all inputs")
     if verdict.perturbation is None:
         return []
     goals = {target: upper for target, upper in verdict.uppers.items() if target is not None}

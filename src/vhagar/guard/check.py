@@ -118,6 +118,7 @@ def _proves(verdict: Verdict, bound: Bound) -> bool:
     return (
         same
         and verdict.image is None
+        and verdict.box is None
         and all(
             verdict.uppers.get(target, float("inf")) <= upper
             for target, upper in zip(bound.targets, bound.uppers, strict=True)
