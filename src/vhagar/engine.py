@@ -36,6 +36,7 @@ class AbstractEngine(ABC):
             ("checkpoint", options.checkpoint is not None),
             ("dataset", options.dataset is not None),
             ("device", options.device != Options.device),
+            ("executor", options.executor != Options.executor),
             ("workers", options.workers not in (None, 0)),
         ):
             if given and option not in self.uses:

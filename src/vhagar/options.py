@@ -11,6 +11,8 @@ from vhagar.runtime.cores import available_cores
 
 # Where batches are computed; "auto" is a GPU where there is one.
 DEVICES = ("auto", "cpu", "cuda")
+# Where the workers of a search are: on this machine, or in a Ray cluster.
+EXECUTORS = ("local", "ray")
 # What can be left out of the engine `Mip`, and of the attack.
 MIP_PARTS = ("dependencies", "attack", "hints")
 ATTACK_PARTS = ("climb", "aim", "lagrangian", "regions", "polish")
@@ -29,7 +31,9 @@ class Options:
     attacks and first-order steps run; attacks may start from the inputs in `dataset`, an .npz file
     or a folder of images. `certificate` names a file to write that proves the interval,
     `checkpoint` one that keeps the search while it goes on, and `resume` one to go on from, which
-    is also written unless there is a `checkpoint`.
+    is also written unless there is a `checkpoint`; if both are the same file, which is not there
+    yet, the search begins. With the `executor` "ray" workers are in the Ray
+    cluster at `address`, or in a new local one, by default as many as it has cores.
     """
 
     relative_gap: float = 1e-3
@@ -40,6 +44,8 @@ class Options:
     certificate: Path | None = None
     checkpoint: Path | None = None
     resume: Path | None = None
+    executor: str = "local"
+    address: str | None = None
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.relative_gap) and 0 <= self.relative_gap < 1):
@@ -49,11 +55,19 @@ class Options:
         if not 0 <= self.seed < 2**31:
             raise InvalidInput(f"the seed must be from 0 to 2**31 - 1, not {self.seed}")
         check_device_name(self.device)
+        if self.executor not in EXECUTORS:
+            known = ", ".join(EXECUTORS)
+            raise InvalidInput(f"unknown executor {self.executor!r}; choose one of: {known}")
+        if self.address is not None and self.executor != "ray":
+            raise InvalidInput("an address is for the executor 'ray': leave it out")
         for name in ("dataset", "certificate", "checkpoint", "resume"):
             path = getattr(self, name)
             object.__setattr__(self, name, None if path is None else Path(path))
         if self.checkpoint is None:
             object.__setattr__(self, "checkpoint", self.resume)
+        elif self.resume == self.checkpoint and not self.checkpoint.exists():
+            # A job that names the same file for both begins, and goes on when it is started again.
+            object.__setattr__(self, "resume", None)
 
     @property
     def processes(self) -> bool:

@@ -48,6 +48,8 @@ def verify(
     certificate: StrPath | None = None,
     checkpoint: StrPath | None = None,
     resume: StrPath | None = None,
+    executor: str = Options.executor,
+    address: str | None = None,
     max_confidence: Interval | None = None,
     on_progress: OnProgress | None = None,
 ) -> Result:
@@ -77,6 +79,9 @@ def verify(
     goes on, at most 30 seconds old. Whatever ends the run, `resume` goes on from such a file of the
     same question, with any number of workers, and keeps it up to date unless `checkpoint` names
     another. A file that exists already is never overwritten without being resumed.
+
+    With the `executor` "ray" the engine `Bab` searches in the Ray cluster at `address`, or in a new
+    local one; `workers` is then how many of its cores take part, all of them by default.
     """
     options = Options(
         relative_gap=relative_gap,
@@ -87,6 +92,8 @@ def verify(
         certificate=None if certificate is None else Path(certificate),
         checkpoint=None if checkpoint is None else Path(checkpoint),
         resume=None if resume is None else Path(resume),
+        executor=executor,
+        address=address,
     )
     begun = time.monotonic()
     result = _watched(problem, engine or Bab(), options, search_time(options, timeout), on_progress)

@@ -178,6 +178,24 @@ def test_a_time_that_is_too_short_leaves_an_honest_interval() -> None:
     assert result.verdict is LocalVerdict.UNKNOWN or result.lower > 0 or result.witness is not None
 
 
+@pytest.mark.parametrize(("given", "expected"), [({}, 0), ({"workers": 2}, 2)])
+def test_the_engine_has_as_many_workers_as_it_is_given(
+    given: dict[str, int], expected: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[int | None] = []
+    honest = engine_search.EngineSearch.__init__
+
+    def init(self: Any, known: Any, engine: Any, options: Any, *others: Any) -> None:
+        seen.append(options.workers)
+        honest(self, known, engine, options, *others)
+
+    monkeypatch.setattr(engine_search.EngineSearch, "__init__", init)
+    monkeypatch.setattr(engine_search.EngineSearch, "run", lambda self: None)
+    problem = LocalProblem(network(0), perturbation="linf(0.02)", image=image(0))
+    verify_local(problem, relative_gap=1e-3, **given)
+    assert seen == [expected]
+
+
 def test_an_interruption_returns_what_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupt(*_: Any, **__: Any) -> Any:
         raise KeyboardInterrupt

@@ -265,6 +265,19 @@ def add_workers(parser: Any) -> None:
     )
 
 
+def add_executor(parser: Any) -> None:
+    """Add where the workers of a search are."""
+    parser.add_argument(
+        "--executor",
+        default=Options.executor,
+        metavar="E",
+        help="where workers are: local (default), or ray, in a Ray cluster",
+    )
+    parser.add_argument(
+        "--address", metavar="A", help="address of the Ray cluster (default: start a local one)"
+    )
+
+
 def workers(text: str) -> int:
     """A number of workers, from 1."""
     if not (text.isdecimal() and 0 < int(text) < 10_000):
@@ -393,4 +406,6 @@ def options(arguments: argparse.Namespace) -> Options:
         certificate=getattr(arguments, "certificate", None),
         checkpoint=getattr(arguments, "checkpoint", None),
         resume=getattr(arguments, "resume", None),
+        executor=getattr(arguments, "executor", Options.executor),
+        address=getattr(arguments, "address", None),
     )

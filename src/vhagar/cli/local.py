@@ -45,6 +45,7 @@ exit codes:
 # Options without effect on a specification.
 _OF_IMAGES = (
     "image", "index", "epsilon", "perturbation", "source", "target", "json", "plot", "gap",
+    "workers",
 )  # fmt: skip
 # Seconds between lines about a search, by how much is to be shown.
 _PAUSES = {-1: math.inf, 0: 1.0, 1: 0.0}
@@ -98,6 +99,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add("--plot", type=Path, metavar="FILE", help="plot image and witness (.png, .pdf or .svg)")
     gate.add_gate(parser, '"robust"')
+    add(
+        "-w",
+        "--workers",
+        type=types.workers,
+        metavar="N",
+        help="processes of the engine for what the first search leaves open (default: 1)",
+    )
     types.add_seed(parser)
     types.add_verbosity(parser)
 
@@ -138,6 +146,7 @@ def run(arguments: argparse.Namespace) -> int:
         engine=types.engine(arguments),
         timeout=arguments.timeout,
         relative_gap=arguments.gap,
+        workers=arguments.workers or 0,
         seed=arguments.seed,
         on_progress=_Lines(_PAUSES[types.verbosity(arguments)]),
         certificate=arguments.certificate,

@@ -52,6 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     gate.add_gate(parser, '"upper<=5", "coverage>=0.6" or "closed"')
     types.add_engine(parser)
+    types.add_executor(parser)
     types.add_common(parser)
 
 

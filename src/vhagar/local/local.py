@@ -38,6 +38,7 @@ def local(
     engine: AbstractEngine | None = None,
     timeout: float | None = None,
     relative_gap: float | None = None,
+    workers: int = 0,
     seed: int = Options.seed,
     certificate: str | os.PathLike[str] | None = None,
 ) -> LocalResult:
@@ -66,6 +67,7 @@ def local(
         engine=engine,
         timeout=timeout,
         relative_gap=relative_gap,
+        workers=workers,
         seed=seed,
         certificate=None if certificate is None else Path(certificate),
     )

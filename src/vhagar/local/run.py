@@ -31,6 +31,7 @@ def verify_local(
     engine: AbstractEngine | None = None,
     timeout: float | None = None,
     relative_gap: float | None = None,
+    workers: int = 0,
     seed: int = Options.seed,
     on_progress: OnProgress = lambda progress: None,
     certificate: Path | None = None,
@@ -39,8 +40,9 @@ def verify_local(
 
     It ends with the answer, when `timeout` seconds have passed, or on Ctrl-C, and what it says is
     valid whenever it ends. With a `relative_gap` it goes on until the margin's bounds are within
-    that of each other. Any other engine than `Bab` answers all by itself. `certificate` names a
-    file to write that proves the answer.
+    that of each other. Any other engine than `Bab` answers all by itself; `workers` is the number
+    of processes of an engine that is asked, which stays in this process with 0 or 1. `certificate`
+    names a file to write that proves the answer.
     """
     engine = engine or Bab()
     own = isinstance(engine, Bab)
@@ -50,7 +52,7 @@ def verify_local(
         # The search among inputs that the attack is has nothing to start from here.
         engine = replace(engine, attack=False)
     gap = Options.relative_gap if relative_gap is None else relative_gap
-    options = Options(relative_gap=gap, workers=0, seed=seed)
+    options = Options(relative_gap=gap, workers=workers, seed=seed)
     clock = Clock(math.inf)
     if timeout is not None:
         clock.deadline = clock.started + timeout

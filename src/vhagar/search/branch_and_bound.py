@@ -40,7 +40,7 @@ class Bab(AbstractEngine):
     inputs: bool = True
 
     name = "bab"
-    uses = frozenset({"certificate", "checkpoint", "dataset", "device", "workers"})
+    uses = frozenset({"certificate", "checkpoint", "dataset", "device", "executor", "workers"})
 
     def check(self, options: Options) -> None:
         super().check(options)
@@ -80,6 +80,8 @@ class Bab(AbstractEngine):
             search.climb(Rung.DIFFERENCES, deadline)
             if len(run.problem.pieces) <= MOST_KEPT:  # with more, workers are quicker
                 search.climb(Rung.QUICK, deadline)
+        if run.options.executor == "ray":
+            return search.in_cluster(deadline)
         workers, gpu = run.options.worker_count, self.uses_gpu(run.options)
         asked = self.gpu is not None
         if workers > 1 and run.options.processes:

@@ -20,7 +20,7 @@ from vhagar.dataset import named_dataset
 from vhagar.problem import Problem
 from vhagar.result import BoundKind, Run
 from vhagar.runtime.deadline import Deadline, WorkLimit
-from vhagar.runtime.pool import HEARTBEAT, Finished
+from vhagar.runtime.pool import HEARTBEAT, AbstractPool, Finished
 from vhagar.runtime.processes import ProcessPool
 from vhagar.runtime.threads import in_background
 from vhagar.search.bounders.first_rungs import Rung, rung_bounders
@@ -147,7 +147,7 @@ class Search:
         self._timed = False
         # Read at once: a wrong file is an error before the search, not in its midst.
         self._dataset = named_dataset(run.options, run.original.domain)
-        self._pool = ProcessPool()
+        self._pool: AbstractPool = ProcessPool()
         self._attack: ConcurrentAttack | None = None
         self._gpu: GpuBeside | None = None
         self._stopped = threading.Event()
@@ -270,6 +270,19 @@ class Search:
         bounders = lp_bounders(self._take_witness, first, run.bounds, deadline)
         slopes = slope_bounder(run.problem, first, run.bounds, deadline)
         return SearchWorker(run.reduced, run.options, bounders, slopes)
+
+    def in_cluster(self, deadline: Deadline) -> bool:
+        """LPs and the attack in the workers of a Ray cluster, which share this frontier.
+
+        Those that are lost with their machine leave their nodes to the others.
+        """
+        from vhagar.runtime.ray_pool import RayPool
+
+        options = self._run.options
+        self._pool = pool = RayPool(options.address)
+        # The attack has a core of its own.
+        count = options.workers or max(1, pool.capacity() - self._attacks)
+        return self.in_processes(count, deadline, batches=False, required=False)
 
     def in_processes(self, count: int, deadline: Deadline, batches: bool, required: bool) -> bool:
         """LPs in worker processes, the attack beside them, and batches where they are wanted.

@@ -168,6 +168,17 @@ def test_a_checkpoint_is_never_overwritten_unless_it_is_resumed(
     assert all_kept[0].read_bytes() == before
 
 
+def test_the_same_command_begins_and_goes_on(tmp_path: Path, all_kept: Kept) -> None:
+    problem, _ = truth_of(65)
+    path = tmp_path / "checkpoint"
+    first = verify(problem, checkpoint=path, resume=path, **ALONE)
+    assert not first.notes
+    path.write_bytes(all_kept[0].read_bytes())
+    again = verify(problem, checkpoint=path, resume=path, **ALONE)
+    assert any("resumed after" in note for note in again.notes)
+    assert again.status is first.status
+
+
 def test_engines_without_a_tree_of_nodes_keep_nothing(tmp_path: Path) -> None:
     problem, _ = truth_of(65)
     with pytest.raises(InvalidInput, match="'checkpoint'"):
