@@ -28,12 +28,13 @@ from vhagar_check.regions import Region, Regions
 from vhagar_check.spectral import SpectralRegion
 from vhagar_check.spectral_prover import SpectralProver
 from vhagar_check.statement import Statement
+from vhagar_check.tightenings import tightened
 from vhagar_check.tree import Root
 
 # Processes are started for more bytes of proofs than this, or for more neurons to bound in all
 # regions together: otherwise starting them takes longer than the proofs.
 _SMALL, _FEW = 2**20, 2000
-# A region's block, those of its refinements, and those of its proofs.
+# A region's block, those of its refinements and tightenings, and those of its proofs.
 Task = tuple[Block, list[Block], list[Block]]
 Answer = list[tuple[NDArray[np.uint32], Floats]]
 
@@ -63,13 +64,20 @@ def proof_groups(blocks: list[Block]) -> list[Task]:
     for block in blocks[1:]:
         if block.tag in ("REGN", "SPEC", "BOXS"):
             groups.append((block, [], []))
-        elif block.tag == "REFN" and groups and groups[-1][0].tag == "REGN" and not groups[-1][2]:
+        elif block.tag in ("REFN", "TIGH") and groups and _may_refine(block, groups[-1]):
             groups[-1][1].append(block)
         elif block.tag == "PROF" and groups:
             groups[-1][2].append(block)
         elif block.tag != "TREE" or groups:
             raise Rejected("the blocks of the certificate are not in order")
     return [group for group in groups if group[2]]
+
+
+def _may_refine(block: Block, group: Task) -> bool:
+    """Whether a block may come next: refinements, then tightenings, before any proof."""
+    region, before, proofs = group
+    late = block.tag == "REFN" and any(other.tag == "TIGH" for other in before)
+    return region.tag == "REGN" and not proofs and not late
 
 
 def _shared_out(groups: list[Task], workers: int) -> list[Task]:
@@ -123,9 +131,19 @@ class Evaluator:
             if block.tag == "BOXS":
                 return [self._by_boxes(unpack(file, block), unpack(file, part)) for part in proofs]
             if self._last is None or self._last[0] != block:
-                blocks = (unpack(file, part) for part in refined)
-                self._last = block, self._regions.read(unpack(file, block), blocks)
+                self._last = block, self._region(file, block, refined)
             return [self._proofs(self._last[1], unpack(file, part)) for part in proofs]
+
+    def _region(self, file: BinaryIO, block: Block, refined: list[Block]) -> Region:
+        """A region with its refinements and then its tightenings."""
+        blocks = (unpack(file, part) for part in refined if part.tag == "REFN")
+        region = self._regions.read(unpack(file, block), blocks)
+        for part in refined:
+            if part.tag == "TIGH":
+                if self._statement.image is not None or region.piece_number is None:
+                    raise Rejected("a tightening is about no pair of an input and its image")
+                region = tightened(region, unpack(file, part), self._statement.source)
+        return region
 
     def _spectral(self, file: BinaryIO, block: Block, proofs: list[Block]) -> Answer:
         """What a SPEC block's proofs come to: one number for each target, at any node."""
@@ -201,8 +219,14 @@ class Evaluator:
             if of_tree != tree or span != region.bounds.piece.span:
                 raise Rejected("a proof is for a node of another tree or another part of a piece")
             decisions.append(decided)
-        question = self._statement.question(root)
+        question, scope = self._statement.question(root), region.scope
+        if scope is not None and (kinds == QUADRATIC).any():
+            raise Rejected("a quadratic proof rests on bounds that hold for some pairs alone")
+        if scope is not None and not all(scope.covers(root.target, node) for node in decisions):
+            raise Rejected("a proof rests on bounds that hold for another part of the tree")
         found = Prover(region, question).values(kinds, vectors, decisions)
+        if scope is not None:  # pairs of less confidence may be anywhere
+            found = np.maximum(found, scope.level)
         if len(quadratic):
             if root.target is None:
                 raise Rejected("a quadratic proof is for a tree without a target")

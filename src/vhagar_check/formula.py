@@ -49,6 +49,15 @@ class Decisions:
     slopes: dict[tuple[int, int], bool] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, eq=False)
+class Added:
+    """A linear function of what enters a ReLU layer in both copies, one for each row."""
+
+    layer: int
+    on_s: Floats
+    on_t: Floats
+
+
 class Bounds:
     """A network over one piece, and the hexagons of its neurons as far as they are known."""
 
@@ -82,8 +91,21 @@ class Bounds:
         with np.errstate(all="ignore"):  # what overflows proves nothing
             return self._upper(stage, a, b, choose, decisions or [])
 
+    def upper_with(
+        self, added: Added, a: Floats, b: Floats, choose: Choose, decisions: list[Decisions]
+    ) -> Floats:
+        """Upper bounds on a function of the scores, as in `upper`, plus what is `added` to it."""
+        with np.errstate(all="ignore"):
+            return self._upper(len(self.network.stages) - 1, a, b, choose, decisions, added)[0]
+
     def _upper(
-        self, stage: int, a: Floats, b: Floats, choose: Choose, decisions: list[Decisions]
+        self,
+        stage: int,
+        a: Floats,
+        b: Floats,
+        choose: Choose,
+        decisions: list[Decisions],
+        added: Added | None = None,
     ) -> tuple[Floats, Floats]:
         constant, error = np.zeros(len(a)), np.zeros(len(a))
         empty = np.zeros(len(a), dtype=np.bool_)
@@ -102,6 +124,10 @@ class Bounds:
             constant = constant + offsets.sum(axis=1)
             error = error + gamma(2 * a.shape[1] + 48) * size + HALF_ULP * abs(constant)
             a, b = p, q
+            if added is not None and added.layer == k - 1:
+                size = (abs(p) + abs(q) + abs(added.on_s) + abs(added.on_t)) @ corners.magnitude
+                error = error + gamma(4) * size  # the sums are rounded
+                a, b = p + added.on_s, q + added.on_t
         a, b, constant, error = self._through_stage(0, a, b, constant, error)
         total = constant + self._support(a, b, decisions)
         room = 1.001 * error + 8 * HALF_ULP * (abs(constant) + abs(total)) + TINY

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from vhagar_check.errors import Rejected
 from vhagar_check.exact import Exact
 from vhagar_check.formula import (
+    Added,
     Choose,
     Decisions,
 )
@@ -94,9 +95,7 @@ class Prover:
         bounds = self._region.bounds
         with np.errstate(all="ignore"):
             value, width = bounds.upper(self._last, a, b, self._choice(tables), decisions)
-            # The sums in `_start` were rounded.
-            room = HALF_ULP * 2 * len(self._others) * bounds.score_size
-            room = room * (alpha.sum(axis=1) + mu.sum(axis=1))
+            room = self._start_room(alpha, mu)
             value, width = value + room, width + 2 * room
         found = np.empty(len(kinds))
         for k, kind in enumerate(kinds):
@@ -107,6 +106,30 @@ class Prover:
                 exact = self._exact(vectors[k], alpha[k], decisions[k])
                 if exact is not None:
                     found[k] = judge(exact, alpha[k])
+        return found
+
+    def sides(self, added: Added, vectors: Floats, case: Decisions, level: Fraction) -> Floats:
+        """Upper bounds on what is added, for attacked pairs of at least a confidence `level`.
+
+        For these, `sum of alpha_j (score_source - score_j - level)` is at least 0.
+        """
+        tables, alpha, mu = self._parts(vectors)
+        if (alpha < 0).any() or (mu < 0).any() or not np.isfinite(vectors).all():
+            raise Rejected("a tightening has a negative weight or a number that is not finite")
+        bounds, cases = self._region.bounds, [case] * len(vectors)
+        values = bounds.upper_with(added, *self._start(alpha, mu), self._choice(tables), cases)
+        found = np.full(len(vectors), np.inf)
+        with np.errstate(all="ignore"):
+            values = values + self._start_room(alpha, mu)
+        for k in np.flatnonzero(np.isfinite(values)):
+            total = sum((Fraction(float(part)) for part in alpha[k]), Fraction(0))
+            found[k] = rounded_up(Fraction(float(values[k])) - level * total)
+        return found
+
+    def _start_room(self, alpha: Floats, mu: Floats) -> Floats:
+        """What rounding the sums in `_start` can have cost."""
+        room = HALF_ULP * 2 * len(self._others) * self._region.bounds.score_size
+        found: Floats = room * (alpha.sum(axis=1) + mu.sum(axis=1))
         return found
 
     def _confidence(self, value: float | Fraction, alpha: Floats) -> float:

@@ -16,7 +16,14 @@ from numpy.typing import NDArray
 
 from vhagar_check.container import split_json
 from vhagar_check.errors import Rejected
-from vhagar_check.formula import Bounds, Choose, directions, from_sides, quick_bounds
+from vhagar_check.formula import (
+    Bounds,
+    Choose,
+    Decisions,
+    directions,
+    from_sides,
+    quick_bounds,
+)
 from vhagar_check.layers import Floats, Indices, Network
 from vhagar_check.moved import identity
 from vhagar_check.pieces import Domain, Piece, Span, part_of
@@ -46,12 +53,38 @@ class Form:
 
 
 @dataclass(frozen=True, eq=False)
+class Scope:
+    """The pairs that tightened bounds are about: those attacked toward one target that obey the
+    decisions and whose confidence is at least the level."""
+
+    target: int
+    level: float
+    decisions: Decisions
+
+    def covers(self, target: int | None, node: Decisions) -> bool:
+        """Whether all pairs of a node with at least that confidence are among them."""
+        return (
+            target == self.target
+            and all(node.sides.get(pixel) == side for pixel, side in self.decisions.sides.items())
+            and all(
+                node.signs.get(place, {}).get(copy) == sign
+                for place, signs in self.decisions.signs.items()
+                for copy, sign in signs.items()
+            )
+        )
+
+
+@dataclass(frozen=True, eq=False)
 class Region:
-    """A piece or a part of it, the bounds of its neurons, and which of them have multipliers."""
+    """A piece or a part of it, the bounds of its neurons, and which of them have multipliers.
+
+    With a `scope` the bounds hold for some pairs alone, and nothing below its level is proved.
+    """
 
     piece_number: int | None
     bounds: Bounds
     status: Status
+    scope: Scope | None = None
 
     def width(self, classes: int, has_target: bool) -> int:
         """The length of a proof's vector."""
@@ -80,12 +113,7 @@ class Regions:
         if about["layers"] != sizes:
             raise Rejected("a region has other layers than the network")
         reader = Numbers(data)
-        status = [reader.take(np.uint8, size) for size in sizes]
-        if any((layer > EQUAL).any() for layer in status):
-            raise Rejected("a region gives a neuron an unknown status")
-        for layer, linear in zip(status, network.linear, strict=False):
-            if linear is not None and (layer[linear] != ON).any():
-                raise Rejected("a region has a linear unit that is not on")
+        status = read_status(reader, network)
         bounds = self._bounds(number, network, piece)
         for entry in about["refined"]:
             _refine(bounds, status, entry, reader)
@@ -121,6 +149,17 @@ class Numbers:
     def finish(self) -> None:
         if self._place != len(self._data):
             raise Rejected("a block of the certificate has too many numbers")
+
+
+def read_status(reader: Numbers, network: Network) -> Status:
+    """What a block says of every unit of every ReLU layer."""
+    status = [reader.take(np.uint8, size) for size in network.relu_sizes_and_classes[:-1]]
+    if any((layer > EQUAL).any() for layer in status):
+        raise Rejected("a region gives a neuron an unknown status")
+    for layer, linear in zip(status, network.linear, strict=False):
+        if linear is not None and (layer[linear] != ON).any():
+            raise Rejected("a region has a linear unit that is not on")
+    return status
 
 
 def _refine(bounds: Bounds, status: Status, entry: Any, reader: Numbers) -> None:

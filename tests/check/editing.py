@@ -30,11 +30,13 @@ class Proof:
 
 @dataclass
 class Region:
-    """A region's description, the bytes behind it, its refinements, and its proofs by tree."""
+    """A region's description, the bytes behind it, the blocks that tighten it, and its proofs by
+    tree."""
 
     about: dict[str, Any]
     data: bytes
     refinements: list[bytes] = field(default_factory=list)
+    tightenings: list[bytes] = field(default_factory=list)
     proofs: list[tuple[int, list[Proof]]] = field(default_factory=list)
 
 
@@ -61,6 +63,8 @@ class Certificate:
                 found.regions.append(Region(*split_json(raw)))
             elif tag == "REFN":
                 found.regions[-1].refinements.append(raw)
+            elif tag == "TIGH":
+                found.regions[-1].tightenings.append(raw)
             else:
                 about, data = split_json(raw)
                 found.regions[-1].proofs.append((about["tree"], _proofs(about["count"], data)))
@@ -78,6 +82,7 @@ class Certificate:
         for region in self.regions:
             found.append((b"REGN", _with_json(region.about, region.data)))
             found += [(b"REFN", raw) for raw in region.refinements]
+            found += [(b"TIGH", raw) for raw in region.tightenings]
             found += [(b"PROF", _proof_block(tree, proofs)) for tree, proofs in region.proofs]
         return found
 

@@ -6,7 +6,7 @@ import hashlib
 import json
 import struct
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +36,15 @@ class StoredProof:
 
 
 @dataclass(frozen=True, eq=False)
+class StoredTightening:
+    """What it is about, the neurons' statuses after it, and the multipliers of its sides."""
+
+    head: dict[str, Any]
+    status: list[np.ndarray]
+    numbers: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
 class StoredRegion:
     """`status` and `refined` as they are stored, layer by layer."""
 
@@ -43,6 +52,12 @@ class StoredRegion:
     status: list[np.ndarray]
     refined: list[list[tuple[np.ndarray, np.ndarray]]]
     proofs: list[StoredProof]
+    tightenings: list[StoredTightening] = field(default_factory=list)
+
+    @property
+    def final(self) -> list[np.ndarray]:
+        """The statuses that the proofs are about."""
+        return self.tightenings[-1].status if self.tightenings else self.status
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,6 +108,9 @@ def read_certificate(path: Path, classes: int) -> Stored:
     for tag, raw in blocks[1:-1]:
         if tag == b"REGN":
             regions.append(_region(raw))
+        elif tag == b"TIGH":
+            assert not regions[-1].proofs
+            regions[-1].tightenings.append(_tightening(raw, regions[-1]))
         elif tag == b"PROF":
             regions[-1].proofs.extend(_proofs(raw, regions[-1], head, classes))
         else:
@@ -129,6 +147,16 @@ def _region(raw: bytes) -> StoredRegion:
     return StoredRegion(head, status, refined, [])
 
 
+def _tightening(raw: bytes, region: StoredRegion) -> StoredTightening:
+    text, rest = _with_json(raw)
+    head, status = json.loads(text), []
+    for layer in region.status:
+        status.append(np.frombuffer(rest[: len(layer)], np.uint8))
+        rest = rest[len(layer) :]
+    numbers = np.frombuffer(rest, "<f4").reshape(len(head["sides"]), -1)
+    return StoredTightening(head, status, numbers)
+
+
 def _proofs(
     raw: bytes, region: StoredRegion, stated: dict[str, Any], classes: int
 ) -> list[StoredProof]:
@@ -140,11 +168,11 @@ def _proofs(
     kinds = list(rest[4 * count : 5 * count])
     rest = rest[5 * count :]
     assert nodes == sorted(set(nodes))
-    rows = sum(2 * int((s == 2).sum()) + int((s == 3).sum()) for s in region.status)
+    rows = sum(2 * int((s == 2).sum()) + int((s == 3).sum()) for s in region.final)
     targets = 0 if trees[about["tree"]]["target"] is None else 1
     length = rows + (classes - 1) * (1 + targets)
     inputs = int(np.prod(stated["problem"]["input_shape"])) + ("form" in stated["problem"])
-    quadratic = sum(int((s == 2).sum()) for s in region.status) + inputs
+    quadratic = sum(int((s == 2).sum()) for s in region.final) + inputs
     found = []
     for node, kind in zip(nodes, kinds, strict=True):
         size = 8 * length if kind in WITH_NUMBERS else 0

@@ -78,8 +78,8 @@ def nodes(count: int) -> bytes:
 def test_what_is_written_comes_back(run: Run, tmp_path: Path) -> None:
     head = head_of(run, [Tree(1, 0), Tree(2, 0)], 10)
     given: list[RegionProofs] = [
-        RegionProofs((region(),), proofs(3)),
-        RegionProofs((region(),), proofs(1)),
+        RegionProofs(((b"REGN", region()),), proofs(3)),
+        RegionProofs(((b"REGN", region()),), proofs(1)),
     ]
     write_certificate(tmp_path / "a", head, nodes(8), given)
     stored = read_certificate(tmp_path / "a", CLASSES)
@@ -107,7 +107,9 @@ def test_nothing_at_all_is_a_certificate_too(run: Run, tmp_path: Path) -> None:
 def test_long_parts_are_divided(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(certificate, "_HANDY_BLOCK", 200)
     head = head_of(run, [Tree(1, 0), Tree(2, 0)], 42)
-    write_certificate(tmp_path / "a", head, nodes(40), [RegionProofs((region(),), proofs(20))])
+    write_certificate(
+        tmp_path / "a", head, nodes(40), [RegionProofs(((b"REGN", region()),), proofs(20))]
+    )
     stored = read_certificate(tmp_path / "a", CLASSES)
     assert len(stored.nodes) == 40
     assert len(stored.regions[0].proofs) == 40
@@ -127,7 +129,7 @@ def test_a_block_that_no_reader_takes_is_not_written(
             tmp_path / "a",
             head_of(run, [Tree(1, 0)], 1),
             b"",
-            [RegionProofs((region(),), proofs(1))],
+            [RegionProofs(((b"REGN", region()),), proofs(1))],
         )
     assert list(tmp_path.iterdir()) == []
 

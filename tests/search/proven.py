@@ -18,11 +18,19 @@ from vhagar.reduction.base import reduce_problem
 from vhagar.reduction.contrast import Homogeneous
 from vhagar.relaxation import Bounds, largest_confidence
 from vhagar.relaxation.hexagon import Hexagons
-from vhagar.relaxation.layerwise import TwinBounds, quick_bounds
+from vhagar.relaxation.layerwise import Tightening, TwinBounds, quick_bounds
+from vhagar.relaxation.lp.optimality_tightening import side_bounds
 from vhagar.relaxation.lp.region_model import Decision, RegionModel
 from vhagar.relaxation.quadratic import Multipliers, differences_of, proven_bound
+from vhagar.relaxation.starts import hexagons_of, maxima_of
 
-from ..result.certificates import Stored, StoredRegion, read_certificate
+from ..result.certificates import (
+    Stored,
+    StoredProof,
+    StoredRegion,
+    StoredTightening,
+    read_certificate,
+)
 
 Goal = int | None
 Span = tuple[float, float] | None
@@ -120,6 +128,13 @@ class Proven:
         if proof.kind == 4:
             return self._by_slopes(node, region, tree["target"], proof.numbers)
         context = self._context(region, tree["target"])
+        for part in region.tightenings:
+            assert part.head["target"] == tree["target"]
+            decided = {Decision(*step[:3], bool(step[3])) for step in part.head["decisions"]}
+            assert decided <= set(self._decisions[node])
+        return max(self._by_formula(node, proof, context), context.bounds.level)
+
+    def _by_formula(self, node: int, proof: StoredProof, context: RegionModel) -> float:
         allowed = context.allowed(self._decisions[node])
         if proof.kind == 0:
             return context.quick_upper()
@@ -157,9 +172,10 @@ class Proven:
                 assert piece.span is not None
                 piece = replace(piece, span=tuple(region.head["span"]))
             problem = self.searched if target is not None else self.problem.without_perturbation()
-            self._region_models[key] = RegionModel(
-                problem, stored_bounds(problem, piece, region), target
-            )
+            context = RegionModel(problem, stored_bounds(problem, piece, region), target)
+            for part in region.tightenings:
+                context = RegionModel(problem, _tightened(context, part), target)
+            self._region_models[key] = context
         return self._region_models[key]
 
 
@@ -168,10 +184,41 @@ def stored_bounds(problem: Problem, piece: AbstractPiece, region: StoredRegion) 
     bounds = quick_bounds(problem.network, piece)
     for entry, below in zip(region.head["refined"], region.refined, strict=True):
         _refine(bounds, entry["layer"], entry["neurons"], below)
-    for layer, status in zip(bounds.hexagons, region.status, strict=True):
+    _require_status(bounds, region.status)
+    return bounds
+
+
+def _require_status(bounds: TwinBounds, stored: list[np.ndarray]) -> None:
+    for layer, status in zip(bounds.hexagons, stored, strict=True):
         assert ((status == 0) == layer.off).all()
         assert ((status == 1) == layer.on).all()
         assert ((status == 3) == (layer.equal & ~layer.on & ~layer.off)).all()
+
+
+def _tightened(context: RegionModel, part: StoredTightening) -> TwinBounds:
+    """The bounds of a region with one tightening more."""
+    decisions = tuple(Decision(*step[:3], bool(step[3])) for step in part.head["decisions"])
+    allowed, level = context.allowed(decisions), part.head["level"]
+    assert allowed is not None
+    assert level >= max(context.bounds.level, 0.0)
+    rows = []
+    for numbers in part.numbers.astype(np.float64):
+        duals, alpha = duals_of(context, numbers)
+        duals[context.model.source_rows] = -alpha
+        rows.append(duals)
+    places = [(side[0], side[1], side[2]) for side in part.head["sides"]]
+    values = side_bounds(context, places, np.array(rows), level, allowed)
+    found = []
+    for layer, known in enumerate(context.bounds.hexagons):
+        sides = maxima_of(known)
+        for (own, neuron, direction), value in zip(places, values, strict=True):
+            if own == layer:
+                assert value < sides[direction, neuron]
+                sides[direction, neuron] = value
+        found.append(hexagons_of(sides, known.ratio).meet(known).tightened())
+    new = Tightening(b"", level, len(decisions), 1, tuple(found))
+    bounds = context.bounds.tightened(new)
+    _require_status(bounds, part.status)
     return bounds
 
 

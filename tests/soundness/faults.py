@@ -1155,7 +1155,49 @@ GUARD = {
         "tests/guard/test_check.py",
     ),
 }
+_TIGHTENING = "tests/relaxation/lp/test_optimality_tightening.py"
+_TIGHTENINGS = "tests/check/test_tightenings.py"
+
+TIGHTENINGS = {
+    "a tightening for more confidence than is asked for": _tested(
+        _BOUND,
+        "spared = level * classes.alpha.sum(axis=1)",
+        "spared = 1.5 * level * classes.alpha.sum(axis=1)",
+        _TIGHTENING,
+    ),
+    "a tightening that forgets what it bounds": _tested(
+        _TWIN,
+        "if added is not None and added.layer == k - 1:",
+        "if added is not None and added.layer == k:",
+        _TIGHTENING,
+    ),
+    "a subtree's bound that is also about pairs below the level": _tested(
+        _CONTEXT,
+        "upper=max(found.upper, self.bounds.level)",
+        "upper=min(found.upper, known)",
+        f"{_TIGHTENING}::test_a_node_is_bounded_by_the_level_at_least",
+    ),
+    "a checker that proves what is below the level": _tested(
+        "vhagar_check.evaluation",
+        "found = np.maximum(found, scope.level)",
+        "found = np.maximum(found, 0.0)",
+        _TIGHTENINGS,
+    ),
+    "a checker that takes a tightening for another target's": _tested(
+        "vhagar_check.regions",
+        "target == self.target",
+        "target is not None",
+        _TIGHTENINGS,
+    ),
+    "a checker that takes one side of a decision for the other": _tested(
+        "vhagar_check.regions",
+        "node.signs.get(place, {}).get(copy) == sign",
+        "node.signs.get(place, {}).get(copy) is not None",
+        _TIGHTENINGS,
+    ),
+}
 FAULTS: dict[str, Fault] = {
+    **TIGHTENINGS,
     **CHECKER,
     **GUARD,
     **LOCAL,

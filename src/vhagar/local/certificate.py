@@ -155,7 +155,8 @@ def _region(known: Known, region: _Region) -> RegionProofs:
         "refined": [],
     }
     statuses = b"".join(_STATUS[status].tobytes() for status in proof.status)
-    blocks = [with_json(head, statuses), *_refinements(known, region, proof)]
+    blocks = [(b"REGN", with_json(head, statuses))]
+    blocks += ((b"REFN", raw) for raw in _refinements(known, region, proof))
     return RegionProofs(blocks, sorted(region.proofs, key=lambda each: (each.tree, each.node)))
 
 

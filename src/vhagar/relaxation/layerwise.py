@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,8 +58,43 @@ class Refined:
     seen: list[NDArray[np.int64]] | None = None
 
 
+@dataclass(frozen=True)
+class Tightening:
+    """Hexagons of all layers that hold only where the search still has to look.
+
+    That is for attacked pairs that obey the first `decided` decisions of a node and whose
+    confidence is at least `level`. The `digest` tells tightenings apart; `depth` counts those that
+    this one builds on.
+    """
+
+    digest: bytes
+    level: float = field(compare=False)
+    decided: int = field(compare=False)
+    depth: int = field(compare=False)
+    hexagons: tuple[Hexagons, ...] = field(compare=False)
+
+
+@dataclass(frozen=True, eq=False)
+class SideProofs:
+    """What proves a tightening: the bounds it builds on, and the multipliers of each new side.
+
+    A row of `places` is a layer, a neuron and a direction (`hexagon_directions`); the same row of
+    `numbers` has the multipliers, in the order of certificates.
+    """
+
+    base: TwinBounds
+    target: int
+    decisions: tuple[tuple[int, int, int, bool], ...]  # layer, neuron, copy, whether positive
+    places: NDArray[np.int64]
+    numbers: NDArray[np.float32]
+
+
 class TwinBounds:
-    """The network's stages over one piece, and the hexagons known so far."""
+    """The network's stages over one piece, and the hexagons known so far.
+
+    With a `tightening` they are about some pairs alone, and all that is proven with them leaves
+    room for the others: no bound is below the `level`.
+    """
 
     def __init__(
         self,
@@ -77,6 +113,21 @@ class TwinBounds:
         self.hexagons: list[Hexagons] = []
         self.corners: list[Corners] = []
         self.refined: list[Refined] = []
+        self.tightening: Tightening | None = None
+        self.side_proofs: SideProofs | None = None  # where the tightening was found here
+
+    @property
+    def level(self) -> float:
+        """The confidence of pairs that these bounds may say nothing about."""
+        return -math.inf if self.tightening is None else self.tightening.level
+
+    def tightened(self, tightening: Tightening, proofs: SideProofs | None = None) -> TwinBounds:
+        """These bounds with the hexagons of a tightening in place of their own."""
+        found = self.copy()
+        for layer, hexagons in enumerate(tightening.hexagons):
+            found.replace(layer, hexagons)
+        found.tightening, found.side_proofs = tightening, proofs
+        return found
 
     def copy(self) -> TwinBounds:
         """The same, to be refined: whoever holds on to these bounds keeps them as they are."""

@@ -60,6 +60,23 @@ class Backward:
 
 
 @dataclass(frozen=True, eq=False)
+class Added:
+    """Coefficients `(rows, neurons)` that join those on a ReLU layer's pre-activations."""
+
+    layer: int
+    on_s: AnyArray
+    on_t: AnyArray
+
+    def to(self, state: Backward, size: AnyArray | None) -> Backward:
+        """The same function of both copies, plus that of these coefficients."""
+        error = state.error
+        if size is not None:  # each sum is rounded
+            weight = abs(state.a) + abs(state.b) + abs(self.on_s) + abs(self.on_t)
+            error = error + unit(4, state.a) * (weight @ size)
+        return Backward(state.a + self.on_s, state.b + self.on_t, state.constant, error)
+
+
+@dataclass(frozen=True, eq=False)
 class Allowed:
     """What decisions leave: 0 where a corner counts, minus infinity where it is cut off.
 
@@ -77,11 +94,12 @@ def backward(
     pay: Payment,
     magnitudes: Magnitudes | None = None,
     last: int = 0,
+    added: Added | None = None,
 ) -> Backward:
     """From coefficients on the output of the last stage to those on the input.
 
     The errors are kept where `magnitudes` are given. With `last` 1 the first stage is left out:
-    the coefficients are those on its output.
+    the coefficients are those on its output. What is `added` joins on the way.
     """
     state = Backward.begin(start)
     for k in range(len(stages) - 1, last - 1, -1):
@@ -89,7 +107,10 @@ def backward(
         state = through_stage(stages[k], state, sizes)
         if k:
             paid = pay(k - 1, state.a, state.b)
-            state = through_relu(state, paid, None if sizes is None else sizes[0])
+            size = None if sizes is None else sizes[0]
+            state = through_relu(state, paid, size)
+            if added is not None and added.layer == k - 1:
+                state = added.to(state, size)
     return state
 
 
@@ -206,9 +227,11 @@ def twin_bound(
     pay: Payment,
     magnitudes: Magnitudes,
     pixels: Array | None = None,
+    added: Added | None = None,
 ) -> Array:
     """The bound `(rows,)` on `start[0].y + start[1].y_p`, `y` the output of the last stage given.
 
-    It holds in exact arithmetic, whatever `pay` chooses.
+    It holds in exact arithmetic, whatever `pay` chooses. What is `added`, a linear function of a
+    layer's pre-activations, is bounded with it.
     """
-    return at_input(piece, backward(stages, start, pay, magnitudes), pixels)
+    return at_input(piece, backward(stages, start, pay, magnitudes, added=added), pixels)

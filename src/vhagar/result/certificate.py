@@ -38,6 +38,7 @@ LARGEST = {
     b"TREE": 2**24,
     b"REGN": 2**28,
     b"REFN": 2**28,
+    b"TIGH": 2**28,
     b"SPEC": 2**28,
     b"BOXS": 2**28,
     b"PROF": 2**24,
@@ -101,14 +102,10 @@ class NodeProof:
 
 
 class RegionProofs(NamedTuple):
-    """A region's block and those of its refinements, and its proofs, sorted by tree and node.
+    """A region's blocks with their kinds, and its proofs, sorted by tree and node."""
 
-    `tag` is the kind of the first block.
-    """
-
-    blocks: Iterable[bytes]
+    blocks: Iterable[tuple[bytes, bytes]]
     proofs: Iterable[NodeProof]
-    tag: bytes = b"REGN"
 
 
 def write_certificate(
@@ -131,8 +128,8 @@ def write_certificate(
         for begin in range(0, len(nodes), step):
             container.block(b"TREE", bytes(nodes[begin : begin + step]))
         for region in regions:
-            for k, raw in enumerate(region.blocks):
-                container.block(b"REFN" if k else region.tag, raw)
+            for tag, raw in region.blocks:
+                container.block(tag, raw)
             for raw in _proof_blocks(region.proofs):
                 container.block(b"PROF", raw)
         container.end()

@@ -124,7 +124,7 @@ class Frontier:
         taken: list[Node] = []
         left = best[:reserve]
         for node in best[reserve:]:
-            wanted = node.upper > above and node.region in suitable
+            wanted = node.upper > above and node.region.whole in suitable
             (taken if wanted else left).append(node)
         for node in left:
             self._push(node)

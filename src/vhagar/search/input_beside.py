@@ -24,7 +24,7 @@ from vhagar.result.run import Run
 from vhagar.runtime.threads import one_blas_thread
 from vhagar.search.input_search import InputSearch
 from vhagar.search.primal_heuristic import WitnessFound
-from vhagar.search.proof_log import ProofEvents, Proven, RegionName
+from vhagar.search.proof_log import ProofEvents, Proven, RegionBlocks, RegionName
 
 Goal = int | None
 
@@ -112,7 +112,7 @@ class InputSearches:
             piece = None if search.target is None else search.root
             block = with_json({**about, "piece": piece, "span": None}, code)
             name = RegionName(search.root, (), hashlib.sha256(block).digest(), b"BOXS")
-            logged.regions[name] = (block,)
+            logged.regions[name] = RegionBlocks((block,))
             logged.events.append(Proven(key, name, ProofKind.BOXES, b"", search.upper))
         return logged
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from vhagar.relaxation.layerwise import Tightening
 from vhagar.relaxation.lp.region_model import Decision
 from vhagar.relaxation.quadratic import Multipliers
 
@@ -16,12 +17,19 @@ SLOPE = 2
 class Region:
     """A target, a piece of the perturbation, and the path of splits that led to a part of it.
 
-    Without a target nothing is attacked: the largest confidence is looked for.
+    Without a target nothing is attacked: the largest confidence is looked for. In a subtree whose
+    bounds were tightened, `tightening` has them.
     """
 
     target: int | None
     root: int
     path: tuple[int, ...] = ()
+    tightening: Tightening | None = None
+
+    @property
+    def whole(self) -> Region:
+        """The same part with the bounds that hold for all of its pairs."""
+        return self if self.tightening is None else replace(self, tightening=None)
 
 
 @dataclass(frozen=True, eq=False)

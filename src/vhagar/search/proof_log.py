@@ -14,6 +14,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from vhagar.problem import Problem
+from vhagar.relaxation.hexagon import Hexagons
 from vhagar.relaxation.layerwise import Refined, TwinBounds
 from vhagar.relaxation.lp.region_model import Decision
 from vhagar.relaxation.proof import BlockProof, ProofKind
@@ -46,6 +47,14 @@ class RegionName:
 
 
 @dataclass(frozen=True, eq=False)
+class RegionBlocks:
+    """A region's blocks; those of a tightening come after the blocks of what it builds on."""
+
+    blocks: tuple[bytes, ...]
+    base: RegionName | None = None
+
+
+@dataclass(frozen=True, eq=False)
 class Branching:
     """A node has two children now, which differ in a decision or in their part of the span.
 
@@ -74,7 +83,7 @@ class ProofEvents:
     """What happened, in order, and the regions that are named for the first time."""
 
     events: list[Branching | Proven] = field(default_factory=list)
-    regions: dict[RegionName, tuple[bytes, ...]] = field(default_factory=dict)
+    regions: dict[RegionName, RegionBlocks] = field(default_factory=dict)
 
 
 class ProofLog:
@@ -122,24 +131,38 @@ class ProofLog:
         where = {"piece": region.root, "span": None if span is None else list(span)}
         block = with_json({**about, **where}, numbers)
         name = RegionName(region.root, (), hashlib.sha256(block).digest(), proof.tag)
-        self._tell(name, (block,))
+        self._tell(name, RegionBlocks((block,)))
         return name
 
-    def _tell(self, name: RegionName, blocks: tuple[bytes, ...]) -> None:
+    def _tell(self, name: RegionName, blocks: RegionBlocks) -> None:
         if name not in self._told:
             self._told.add(name)
             self._logged.regions[name] = blocks
 
     def _region(self, region: Region, bounds: TwinBounds) -> RegionName:
         if bounds not in self._names:
-            blocks = region_blocks(self._problem, region, bounds)
-            digest = hashlib.sha256()
-            for block in blocks:
-                digest.update(block)
-            name = RegionName(region.root, region.path, digest.digest())
-            self._names[bounds] = name
-            self._tell(name, blocks)
+            named = self._whole if bounds.tightening is None else self._tightened
+            self._names[bounds] = named(region, bounds)
         return self._names[bounds]
+
+    def _whole(self, region: Region, bounds: TwinBounds) -> RegionName:
+        blocks = region_blocks(self._problem, region, bounds)
+        digest = hashlib.sha256()
+        for block in blocks:
+            digest.update(block)
+        name = RegionName(region.root, region.path, digest.digest())
+        self._tell(name, RegionBlocks(blocks))
+        return name
+
+    def _tightened(self, region: Region, bounds: TwinBounds) -> RegionName:
+        """Whoever tightened bounds has told of them together with the first proof that uses them,
+        before anybody else could have a node of theirs."""
+        assert bounds.tightening is not None
+        name = RegionName(region.root, region.path, bounds.tightening.digest, b"TIGH")
+        if bounds.side_proofs is not None:
+            base = self._region(region, bounds.side_proofs.base)
+            self._tell(name, RegionBlocks((tightening_block(bounds),), base))
+        return name
 
 
 def region_blocks(problem: Problem, region: Region, bounds: TwinBounds) -> tuple[bytes, ...]:
@@ -156,16 +179,35 @@ def region_blocks(problem: Problem, region: Region, bounds: TwinBounds) -> tuple
         "layers": [len(layer) for layer in hexagons],
         "refined": [_about(refined) for refined in inside],
     }
-    states = [
-        np.where(layer.off, 0, np.where(layer.on, 1, np.where(layer.equal, 3, 2)))
-        for layer in hexagons
-    ]
     multipliers = [part for refined in inside for part in _multipliers(refined)]
-    own = with_json(head, *(state.astype(np.uint8).tobytes() for state in states), *multipliers)
+    own = with_json(head, *_states(hexagons), *multipliers)
     if inside or not bounds.refined:
         return (own,)
     rest = (with_json(_about(refined), *_multipliers(refined)) for refined in bounds.refined)
     return (own, *rest)
+
+
+def tightening_block(bounds: TwinBounds) -> bytes:
+    """A tightening as certificates have it: what it is about, which sides are new, and why."""
+    proofs, tightening = bounds.side_proofs, bounds.tightening
+    assert proofs is not None
+    assert tightening is not None
+    about = {
+        "target": proofs.target,
+        "level": tightening.level,
+        "decisions": [[*decision[:3], int(decision[3])] for decision in proofs.decisions],
+        "sides": proofs.places.tolist(),
+    }
+    return with_json(about, *_states(bounds.hexagons), proofs.numbers.astype("<f4").tobytes())
+
+
+def _states(hexagons: list[Hexagons]) -> list[bytes]:
+    """Which neurons of each layer are off, on, undecided or equal in both copies."""
+    states = (
+        np.where(layer.off, 0, np.where(layer.on, 1, np.where(layer.equal, 3, 2)))
+        for layer in hexagons
+    )
+    return [state.astype(np.uint8).tobytes() for state in states]
 
 
 def _about(refined: Refined) -> dict[str, Any]:

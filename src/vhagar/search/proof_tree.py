@@ -32,11 +32,19 @@ from vhagar.result.certificate import (
     write_certificate,
 )
 from vhagar.result.serialize import check_writable
-from vhagar.search.proof_log import Branching, NodeName, ProofEvents, Proven, RegionName
+from vhagar.search.proof_log import (
+    Branching,
+    NodeName,
+    ProofEvents,
+    Proven,
+    RegionBlocks,
+    RegionName,
+)
 from vhagar.search.proof_scratch import Scratch, ScratchState, kept_scratch, scratch_beside
 from vhagar.search.tree_state import (
     PROOF,
     WITH_NUMBERS,
+    KeptBlock,
     KeptRegion,
     SearchKind,
     TreeState,
@@ -125,8 +133,7 @@ class ProofTree:
         self._upper = array("d")
         # Of each region: where its blocks are, and how long the numbers of its proofs are.
         self._regions: dict[tuple[SearchKind, RegionName], int] = {}
-        self._tags: list[bytes] = []
-        self._blocks: list[list[tuple[int, int]]] = []
+        self._blocks: list[list[KeptBlock]] = []
         self._lengths: list[int] = []
         if kept is not None:
             self._restore(kept)
@@ -179,7 +186,6 @@ class ProofTree:
             self._regions[region.search, region.name] = k
             self._blocks.append(region.blocks)
             self._lengths.append(region.length)
-            self._tags.append(region.name.tag)
         branched = set(parents.tolist())
         for leaves in self._leaves.values():
             for name, node in list(leaves.items()):
@@ -212,7 +218,7 @@ class ProofTree:
             return
         try:
             for name, blocks in logged.regions.items():
-                self._add_region((search, name), blocks)
+                self._add_region(search, name, blocks)
             for event in logged.events:
                 if isinstance(event, Branching):
                     self._add_children(event, search)
@@ -221,12 +227,16 @@ class ProofTree:
         except OSError as error:
             self._failure = f"{error.strerror or error} while the search went on"
 
-    def _add_region(self, name: tuple[SearchKind, RegionName], blocks: tuple[bytes, ...]) -> None:
-        if name not in self._regions:
-            self._blocks.append([(self._keep(block), len(block)) for block in blocks])
+    def _add_region(self, search: SearchKind, name: RegionName, told: RegionBlocks) -> None:
+        if (search, name) not in self._regions:
+            own = [
+                KeptBlock(self._keep(block), len(block), b"REFN" if k else name.tag)
+                for k, block in enumerate(told.blocks)
+            ]
+            base = [] if told.base is None else self._blocks[self._regions[search, told.base]]
+            self._blocks.append(base + own)
             self._lengths.append(0)
-            self._tags.append(name[1].tag)
-            self._regions[name] = len(self._blocks) - 1
+            self._regions[search, name] = len(self._blocks) - 1
 
     def _add_children(self, branching: Branching, search: SearchKind) -> None:
         leaves = self._leaves[search]
@@ -324,9 +334,11 @@ class ProofTree:
         nodes = self._needed(kept)
         regions = np.array(self._region)[np.array(self._proof)[nodes]]
         for region in np.unique(regions).tolist():
-            blocks = (self._read(offset, length) for offset, length in self._blocks[region])
+            blocks = (
+                (kept.tag, self._read(kept.offset, kept.length)) for kept in self._blocks[region]
+            )
             own = nodes[regions == region].tolist()
-            yield RegionProofs(blocks, self._proofs(own, place), self._tags[region])
+            yield RegionProofs(blocks, self._proofs(own, place))
 
     def _proofs(self, nodes: list[int], place: Indices) -> Iterator[NodeProof]:
         for node in sorted(nodes, key=lambda node: (self._tree[node], node)):

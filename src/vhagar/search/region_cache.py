@@ -94,8 +94,16 @@ class Regions:
             piece = piece.split()[part]
         return piece
 
+    def adopt(self, region: Region, bounds: TwinBounds) -> RegionState:
+        """A region whose bounds were tightened here."""
+        found = RegionState(self._problem, bounds, region.target, self._deadline)
+        self._states[region] = found
+        return found
+
     def bounds_of(self, region: Region) -> TwinBounds:
-        """All targets share a piece's bounds, and all sources."""
+        """All targets share a piece's bounds, and all sources, unless they were tightened."""
+        if region.tightening is not None:
+            return self.bounds_of(region.whole).tightened(region.tightening)
 
         def compute() -> TwinBounds:
             network, check = self._problem.network, self._deadline.check

@@ -120,7 +120,15 @@ class _Ceiling:
 class Search:
     """The frontiers and their bookkeeping; the same whoever bounds the nodes, and wherever."""
 
-    def __init__(self, run: Run, attack: bool, slopes: bool = False, inputs: bool = False) -> None:
+    def __init__(
+        self,
+        run: Run,
+        attack: bool,
+        slopes: bool = False,
+        inputs: bool = False,
+        tightens: bool = False,
+    ) -> None:
+        self._tightens = tightens
         self._run = run
         self._attacks = attack and run.problem.perturbation is not None
         self._tree = run.proof if isinstance(run.proof, ProofTree) else None
@@ -267,7 +275,9 @@ class Search:
     def _worker_here(self, deadline: Deadline) -> SearchWorker:
         run = self._run
         first = self._first_number
-        bounders = lp_bounders(self._take_witness, first, run.bounds, deadline)
+        bounders = lp_bounders(
+            self._take_witness, first, run.bounds, deadline, tightens=self._tightens
+        )
         slopes = slope_bounder(run.problem, first, run.bounds, deadline)
         return SearchWorker(run.reduced, run.options, bounders, slopes)
 
@@ -296,7 +306,7 @@ class Search:
         with self._pool:
             self._attack = self._concurrent_attack(deadline)
             first = self._first_worker
-            workers = SearchPool(run, self._pool, count, deadline, first)
+            workers = SearchPool(run, self._pool, count, deadline, first, self._tightens)
             here = self._worker_here(deadline) if _is_small(run.problem) else None
             alone = WorkLimit(_ALONE if here is not None else 0.0, _BUSY)
             if batches:

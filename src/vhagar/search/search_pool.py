@@ -22,10 +22,16 @@ class SearchPool:
     """Worker processes by their numbers. Every number is used once, because nodes carry it."""
 
     def __init__(
-        self, run: Run, pool: AbstractPool, count: int, deadline: Deadline, first: int = 0
+        self,
+        run: Run,
+        pool: AbstractPool,
+        count: int,
+        deadline: Deadline,
+        first: int = 0,
+        tightens: bool = False,
     ) -> None:
         self._run, self._pool, self._deadline = run, pool, deadline
-        self._first = first
+        self._first, self._tightens = first, tightens
         self._names: set[int] = set(range(first, first + count))
         self._starting: set[int] = set(self._names)
         self._started = 0
@@ -54,7 +60,7 @@ class SearchPool:
 
     def _start(self, name: int, plain: bool) -> None:
         run = self._run
-        job = WorkerJob(run.reduced, run.options, name, self._deadline, plain)
+        job = WorkerJob(run.reduced, run.options, name, self._deadline, plain, self._tightens)
         self._pool.start(name, (explore, job))
         self._names.add(name)
         self._starting.add(name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from enum import IntEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,13 +31,21 @@ class SearchKind(IntEnum):
 PROOF = np.dtype([("region", "<u4"), ("kind", "u1"), ("offset", "<i8"), ("upper", "<f8")])
 
 
+class KeptBlock(NamedTuple):
+    """Where a block is in the scratch file, and what kind it is of."""
+
+    offset: int
+    length: int
+    tag: bytes
+
+
 @dataclass(frozen=True, eq=False)
 class KeptRegion:
     """A region: where its blocks are, and how long the numbers of its proofs are."""
 
     search: SearchKind
     name: RegionName
-    blocks: list[tuple[int, int]]
+    blocks: list[KeptBlock]
     length: int
 
 

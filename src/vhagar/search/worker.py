@@ -64,9 +64,12 @@ def lp_bounders(
     bounds: BoundsCache | None = None,
     deadline: Deadline = NEVER,
     plain: bool = False,
+    tightens: bool = False,
 ) -> BounderMaker:
     """Bounders by LPs. `send` hears of witnesses; numbers of new nodes begin after `first`."""
-    return lambda reduced: LpBounder(reduced, send, Numbers(first), bounds, deadline, plain)
+    return lambda reduced: LpBounder(
+        reduced, send, Numbers(first), bounds, deadline, plain, tightens
+    )
 
 
 def slope_bounder(
@@ -138,7 +141,8 @@ class SearchWorker:
 class WorkerJob:
     """What a worker needs to know before its first task; `number` is its own.
 
-    A `plain` one tries no heuristic: it takes over from one that did not return.
+    A `plain` one tries no heuristic: it takes over from one that did not return. One that
+    `tightens` has tighter hexagons in some subtrees.
     """
 
     reduced: Reduced
@@ -146,6 +150,7 @@ class WorkerJob:
     number: int
     deadline: Deadline = NEVER
     plain: bool = False
+    tightens: bool = False
 
 
 @dataclass(frozen=True)
@@ -161,7 +166,7 @@ def explore(job: WorkerJob, channel: Channel) -> None:
     """
     deadline, first = job.deadline.before(_LAST_WORDS), first_number(job.number)
     bounds = BoundsCache()
-    bounders = lp_bounders(channel.send, first, bounds, deadline, job.plain)
+    bounders = lp_bounders(channel.send, first, bounds, deadline, job.plain, job.tightens)
     slopes = slope_bounder(job.reduced.problem, first, bounds, deadline)
     worker = SearchWorker(job.reduced, job.options, bounders, slopes)
 

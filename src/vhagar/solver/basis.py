@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from vhagar.solver.simplex import Simplex
+
 Keys = NDArray[np.int64]
 
 
@@ -30,6 +32,11 @@ class Basis:
     solver: Any
     layout: Layout
     in_order: bool = True  # whether its rows are in the layout's order
+
+    @classmethod
+    def of(cls, simplex: Simplex, layout: Layout) -> Basis:
+        """The current basis of a simplex on a model of that layout."""
+        return cls(simplex.basis(), layout, simplex.has_rows_in_order)
 
     def fitted(self, layout: Layout) -> Any:
         """Adapt the basis to another layout; None if they have too little in common."""

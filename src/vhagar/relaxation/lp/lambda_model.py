@@ -60,6 +60,7 @@ class PairModel:
     def __init__(self, bounds: Relaxed, depth: int) -> None:
         self.model = LinearModel()
         self.rows: list[LayerRows] = []
+        self.entering: list[tuple[Expression, Expression]] = []  # what each ReLU layer receives
         self._weights: list[tuple[Columns, int, Columns, Array, Array]] = []
         self._column_keys: list[Columns] = []
         self._row_keys: list[Columns] = []
@@ -84,6 +85,7 @@ class PairModel:
         self, bounds: Relaxed, layer: int, first: Expression, second: Expression
     ) -> tuple[Expression, Expression]:
         """Rows and columns of a ReLU layer; returns its post-activations in both copies."""
+        self.entering.append((first, second))
         hexagons = bounds.hexagons[layer]
         undecided = ~hexagons.on & ~hexagons.off
         equal = np.flatnonzero(undecided & hexagons.equal)

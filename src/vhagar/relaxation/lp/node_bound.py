@@ -20,7 +20,7 @@ from vhagar.relaxation.lp.row_duals import LEAST_TOTAL, MOST_TOTAL, RowDuals
 from vhagar.relaxation.proof import Proof, ProofKind
 from vhagar.relaxation.stages import Magnitudes
 from vhagar.relaxation.starts import outward
-from vhagar.relaxation.twin_dual import Allowed, coefficients, paying, twin_bound
+from vhagar.relaxation.twin_dual import Added, Allowed, coefficients, paying, twin_bound
 
 Array = NDArray[np.float64]
 
@@ -113,14 +113,43 @@ class NodeBound:
         model = self._model
         alpha = np.maximum(-duals[:, model.source_rows], 0.0)
         if not empty:
-            duals = duals / alpha.sum(axis=1, keepdims=True)
-            alpha = np.maximum(-duals[:, model.source_rows], 0.0)
-        parts = []
+            return self.plain_numbers(duals / alpha.sum(axis=1, keepdims=True))
+        without = duals.copy()
+        without[:, model.source_rows] = 0.0
+        return self.plain_numbers(without)
+
+    def plain_numbers(self, duals: Array) -> Array:
+        """Duals `(rows, ...)` as they are, in the order of certificates."""
+        model, parts = self._model, []
         for rows in model.rows:
             places = (rows.pair_rows, rows.pair_rows_p, rows.equal_rows)
             parts += [-duals[:, place] for place in places]
+        alpha = np.maximum(-duals[:, model.source_rows], 0.0)
         mu = np.maximum(-duals[:, model.target_rows], 0.0)
-        return np.concatenate([*parts, np.zeros_like(alpha) if empty else alpha, mu], axis=1)
+        return np.concatenate([*parts, alpha, mu], axis=1)
+
+    def side_bounds(self, duals: Array, added: Added, level: float, allowed: Allowed) -> Array:
+        """Upper bounds `(rows,)` on what is added, for attacked pairs of at least some confidence.
+
+        For those, `sum of alpha_j (lead over j - level)` and the target's leads are at least 0, so
+        their multiples may be added to what is to be bounded.
+        """
+        classes = self._rows.classes(duals)
+        with np.errstate(over="ignore", invalid="ignore"):
+            value = twin_bound(
+                self._bounds.stages,
+                self._bounds.piece,
+                classes.start(self._source, self._target),
+                paying(self._bounds.corners, self._rows.choice(duals), allowed.layers),
+                self._magnitudes,
+                allowed.pixels,
+                added,
+            )
+            proven = outward(value, classes.total(), self._score_size, self._classes)
+            # At most the exact product: the sum of alpha is rounded, and so is the product.
+            spared = level * classes.alpha.sum(axis=1) * (1 - 2.0**-50 * (self._classes + 8))
+            found = np.nextafter(proven - np.nextafter(spared, -np.inf), np.inf)
+        return np.where(np.isfinite(spared) & np.isfinite(proven), found, np.inf)
 
     def _mu(self, duals: Array) -> Array:
         return np.maximum(-duals[self._model.target_rows], 0.0)

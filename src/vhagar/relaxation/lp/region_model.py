@@ -103,7 +103,7 @@ class RegionModel:
         size = score_size(problem.network, bounds.piece)
         self.model = LambdaModel(bounds, problem.source, target, size)
         self.lazy_rows = LazyRows(bounds, self.model) if lazily else None
-        self.simplex = self._simplex(self.model.arrays, self.model.delta, self._left_out)
+        self.simplex = self._simplex(self.model.arrays, self.model.delta, self.left_out)
         self.formula = NodeBound(bounds, self.model, problem.source, target, size)
 
     def _simplex(self, arrays: LinearArrays, goal: int, left_out: Columns = _NONE) -> Simplex:
@@ -138,7 +138,7 @@ class RegionModel:
         lower, upper = model.arrays.column_lower.copy(), model.arrays.column_upper.copy()
         lower[model.lead], upper[model.lead] = lower[model.delta], upper[model.delta]
         free = replace(model.arrays, column_lower=lower, column_upper=upper)
-        return self._simplex(free, model.lead, self._left_out)
+        return self._simplex(free, model.lead, self.left_out)
 
     def challenge(
         self, decisions: tuple[Decision, ...], confidence: float, basis: Any
@@ -164,7 +164,8 @@ class RegionModel:
         if self.target is None:
             return float("inf")
         start = lead_start(self.problem.network.classes, self.problem.source, self.target)
-        return float(self.bounds.bound(len(self.bounds.stages) - 1, *start)[0])
+        found = float(self.bounds.bound(len(self.bounds.stages) - 1, *start)[0])
+        return max(found, self.bounds.level)
 
     def evaluate(
         self,
@@ -177,7 +178,19 @@ class RegionModel:
         """Bound a node. `known` is a bound that is valid already.
 
         The LP may stop as soon as the bound is below `enough`, if that is a confidence at all.
+        Tightened bounds say nothing of pairs below their level, so no bound is below it.
         """
+        found = self._evaluate(decisions, known, iteration_limit, basis, enough)
+        return replace(found, upper=max(found.upper, self.bounds.level))
+
+    def _evaluate(
+        self,
+        decisions: tuple[Decision, ...],
+        known: float,
+        iteration_limit: int | None,
+        basis: Any,
+        enough: float,
+    ) -> Evaluation:
         allowed = self.allowed(decisions)
         if allowed is None:
             nothing = LpAnswer(LpStatus.INFEASIBLE, None, None, -np.inf, 0)
@@ -199,7 +212,8 @@ class RegionModel:
             return Evaluation(known, LpAnswer(LpStatus.DOUBTFUL, None, None, np.inf, 0))
 
     @property
-    def _left_out(self) -> Columns:
+    def left_out(self) -> Columns:
+        """Rows that the LPs of nodes do without."""
         return _NONE if self.lazy_rows is None else self.lazy_rows.rows
 
     def _add_rows(self, simplex: Simplex, decisions: tuple[Decision, ...] = ()) -> None:
@@ -207,7 +221,7 @@ class RegionModel:
         if self.lazy_rows is not None:
             # Without its row a decided neuron would be decided in vain.
             self.lazy_rows.restore_places({decision.place[:2] for decision in decisions})
-        simplex.add_all_but(self._left_out)
+        simplex.add_all_but(self.left_out)
 
     def _with_worthy_rows(self, evaluation: Evaluation, allowed: Allowed) -> Evaluation:
         """The bound with all rows for which it is worth the while."""

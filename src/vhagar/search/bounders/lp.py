@@ -9,15 +9,17 @@ from dataclasses import dataclass, replace
 from vhagar.perturbation import AbstractPiece
 from vhagar.reduction.base import Reduced
 from vhagar.relaxation.bounds_cache import BoundsCache
-from vhagar.relaxation.lp.region_model import Evaluation
+from vhagar.relaxation.lp.region_model import Evaluation, RegionModel
 from vhagar.relaxation.proof import ProofKind
 from vhagar.runtime.deadline import NEVER, Deadline
 from vhagar.search.bounders.base import AbstractBounder, Bound, Branched, Outcome
+from vhagar.search.bounders.subtrees import SubtreeTightener
 from vhagar.search.branch import Brancher
 from vhagar.search.incumbent import Incumbent
-from vhagar.search.node import Node
+from vhagar.search.node import Node, Region
 from vhagar.search.primal_heuristic import PrimalHeuristic, WitnessFound
 from vhagar.search.region_cache import Regions, RegionState
+from vhagar.solver.basis import Basis
 from vhagar.solver.simplex import LpAnswer, LpStatus
 
 # Below the first splits, a nonconvex piece is halved after so many decisions.
@@ -32,16 +34,17 @@ _CLOSED = Branched(Outcome.CLOSED)
 
 @dataclass(frozen=True, eq=False)
 class LpBound(Bound):
-    """A bound with the LP's answer, where one was solved."""
+    """A bound with the LP's answer, where one was solved, and the region that it was solved in."""
 
     evaluation: Evaluation | None = None
+    region: Region | None = None
 
 
 class LpBounder(AbstractBounder):
     """Solves the LPs of nodes one by one. Pseudocosts and bases stay with it.
 
     `send` hears of the witnesses that the LPs' inputs lead to. A `plain` one solves no other
-    LPs than those of nodes.
+    LPs than those of nodes; one that `tightens` has tighter hexagons in some subtrees.
     """
 
     def __init__(
@@ -52,11 +55,13 @@ class LpBounder(AbstractBounder):
         bounds: BoundsCache | None = None,
         deadline: Deadline = NEVER,
         plain: bool = False,
+        tightens: bool = False,
     ) -> None:
         self._problem = reduced.problem
         self._heuristic = PrimalHeuristic(reduced, send, deadline, plain)
         self._regions = Regions(self._problem, bounds or BoundsCache(), deadline)
         self._brancher = Brancher(next_number, trials=not plain)
+        self._tightener = SubtreeTightener() if tightens and not plain else None
         self._next_number = next_number
 
     def bound(self, nodes: list[Node], incumbent: Incumbent) -> list[Bound]:
@@ -75,11 +80,38 @@ class LpBounder(AbstractBounder):
         evaluation = context.evaluate(
             node.decisions, node.upper, basis=basis, enough=incumbent.lower
         )
+        self._count(evaluation, context)
+        self._brancher.learn(node, evaluation, incumbent.cutoff)
+        found = LpBound(evaluation.upper, evaluation.proof or quick, evaluation, node.region)
+        return self._in_subtree(node, found, context, incumbent)
+
+    def _in_subtree(
+        self, node: Node, found: LpBound, context: RegionModel, incumbent: Incumbent
+    ) -> LpBound:
+        """The node's bound with tighter hexagons, where its subtree is worth tightening."""
+        evaluation, tightener = found.evaluation, self._tightener
+        assert evaluation is not None
+        if tightener is None or not tightener.is_due(node, evaluation, incumbent):
+            return found
+        basis = Basis.of(context.simplex, context.model.layout)
+        tighter = tightener.tighten(context, node, evaluation, incumbent)
+        if tighter is None:
+            return found
+        region, bounds = tighter
+        state = self._regions.adopt(region, bounds)
+        start = basis.fitted(state.context.model.layout)
+        again = state.context.evaluate(node.decisions, found.upper, basis=start)
+        self._count(again, state.context)
+        if not again.proof or not tightener.is_worth(found.upper, again.upper, incumbent):
+            return found
+        return LpBound(again.upper, again.proof, again, region)
+
+    def _count(self, evaluation: Evaluation, context: RegionModel) -> None:
         work = float(evaluation.answer.iterations * context.entries)
         self._brancher.count(work)
         self._heuristic.count(work)
-        self._brancher.learn(node, evaluation, incumbent.cutoff)
-        return LpBound(evaluation.upper, evaluation.proof or quick, evaluation)
+        if self._tightener is not None:
+            self._tightener.count(work)
 
     def branch(self, bounded: list[tuple[Node, Bound]], incumbent: Incumbent) -> list[Branched]:
         return [self._branch(node, bound, incumbent) for node, bound in bounded]
@@ -88,6 +120,8 @@ class LpBounder(AbstractBounder):
         assert isinstance(bound, LpBound)
         evaluation = bound.evaluation
         assert evaluation is not None, "a settled node is not branched"
+        assert bound.region is not None
+        node = replace(node, region=bound.region)
         state = self._regions[node.region]
         if not evaluation.complete:
             return self._unfinished(state, node, evaluation, incumbent)
@@ -171,7 +205,7 @@ class LpBounder(AbstractBounder):
         children = tuple(
             replace(
                 node,
-                region=replace(node.region, path=(*node.region.path, k)),
+                region=replace(node.region.whole, path=(*node.region.path, k)),
                 number=self._next_number(),
                 basis=basis,
                 challenge=None,

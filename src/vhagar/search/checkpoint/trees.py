@@ -13,7 +13,14 @@ from vhagar.relaxation.proof import ProofKind
 from vhagar.result.certificate import LARGEST, NODE_FIELDS, NodeKind
 from vhagar.search.proof_log import RegionName
 from vhagar.search.proof_scratch import ScratchState
-from vhagar.search.tree_state import PROOF, WITH_NUMBERS, KeptRegion, SearchKind, TreeState
+from vhagar.search.tree_state import (
+    PROOF,
+    WITH_NUMBERS,
+    KeptBlock,
+    KeptRegion,
+    SearchKind,
+    TreeState,
+)
 
 TREE_PARTS = {
     "tree records": NODE_FIELDS,
@@ -33,7 +40,7 @@ def packed_tree(state: TreeState) -> tuple[dict[str, Any], dict[str, NDArray[Any
             "path": list(kept.name.path),
             "digest": kept.name.digest.hex(),
             "tag": kept.name.tag.decode(),
-            "blocks": [list(block) for block in kept.blocks],
+            "blocks": [[*block[:2], block.tag.decode()] for block in kept.blocks],
             "length": kept.length,
         }
         for kept in state.regions
@@ -77,11 +84,15 @@ def unpacked_tree(about: dict[str, Any], arrays: dict[str, Any], roots: int) -> 
 def _region(entry: dict[str, Any], size: int) -> KeptRegion:
     tag = str(entry["tag"]).encode()
     _require(tag in LARGEST, "a region is of no kind")
-    blocks = [(int(offset), int(length)) for offset, length in entry["blocks"]]
+    blocks = [
+        KeptBlock(int(offset), int(length), str(kind).encode())
+        for offset, length, kind in entry["blocks"]
+    ]
     _require(
-        all(offset >= 0 and 0 <= length <= size - offset for offset, length in blocks),
+        all(block.offset >= 0 and 0 <= block.length <= size - block.offset for block in blocks),
         "a region is incomplete",
     )
+    _require(all(block.tag in LARGEST for block in blocks), "a block is of no kind")
     length = int(entry["length"])
     _require(0 <= length <= size, "a proof is too long")
     path = tuple(map(int, entry["path"]))

@@ -107,11 +107,11 @@ class GpuBounder(AbstractBounder):
     def bound(self, nodes: list[Node], incumbent: Incumbent) -> list[Bound]:
         """Have the steps of nodes arrive at their bounds."""
         found: list[Bound] = [Bound(node.upper) for node in nodes]
-        for region in dict.fromkeys(node.region for node in nodes):
+        for region in dict.fromkeys(node.region.whole for node in nodes):
             place = self._place(region)
             if place is None:
                 continue
-            own = [k for k, node in enumerate(nodes) if node.region == region]
+            own = [k for k, node in enumerate(nodes) if node.region.whole == region]
 
             def arrive(begin: int, end: int, place: Place = place, own: list[int] = own) -> None:
                 part = own[begin:end]

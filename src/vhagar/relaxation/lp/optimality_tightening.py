@@ -1,0 +1,226 @@
+"""Tighter hexagons for a subtree of the search: what pairs that beat the incumbent can reach.
+
+A node's decisions, the class constraints and the confidence that is to be beaten make hexagons
+smaller (optimality-based bound tightening). Each new side is the optimum of an LP: the node's own,
+with the confidence at least the incumbent's, and a neuron's pre-activation as objective. Few sides
+matter. The node's solution tells which: where the weight of a hexagon's corners lies, and what
+moving them is worth at the LP's multipliers. As everywhere, the LPs propose multipliers and the
+formula decides.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vhagar.errors import SolverFailure
+from vhagar.relaxation.corners import Corners
+from vhagar.relaxation.hexagon import Hexagons
+from vhagar.relaxation.layerwise import SideProofs, Tightening, TwinBounds
+from vhagar.relaxation.lp.region_model import Decision, RegionModel
+from vhagar.relaxation.refinement import as_numbers
+from vhagar.relaxation.starts import hexagon_directions, hexagons_of, maxima_of
+from vhagar.relaxation.twin_dual import Added, Allowed
+from vhagar.solver.simplex import LpAnswer, Simplex
+
+Array = NDArray[np.float64]
+Index = NDArray[np.int64]
+# A layer, a neuron and a direction.
+Place = tuple[int, int, int]
+
+# Sides that are tightened at once.
+_MOST_SIDES = 25
+# By this part of the hexagon's width a side is moved to see what it is worth.
+_MOVED = 0.05
+# Of an equal pair, the sides of one copy say all.
+_OF_ONE_COPY = 2
+# Weights of corners below this are rounding.
+_NO_WEIGHT = 1e-9
+
+
+def tightened(
+    context: RegionModel, decisions: tuple[Decision, ...], answer: LpAnswer, level: float
+) -> tuple[TwinBounds | None, int]:
+    """Bounds for the pairs below a node whose confidence is at least `level`; None if no tighter.
+
+    `answer` is that of the node's LP, the last that was solved. Beside the bounds, the iterations.
+    """
+    allowed = context.allowed(decisions)
+    level = max(level, context.bounds.level)
+    places = important_sides(context, answer)[:_MOST_SIDES]
+    if allowed is None or not places or not 0 <= level < np.inf or context.target is None:
+        return None, 0
+    duals, iterations = _solve(context, decisions, places, level)
+    solved = [k for k, found in enumerate(duals) if found is not None]
+    if not solved:
+        return None, iterations
+    places = [places[k] for k in solved]
+    numbers = np.array([duals[k] for k in solved])
+    rounded = as_numbers(numbers, np.float32).astype(np.float64)
+    values = side_bounds(context, places, rounded, level, allowed)
+    return _with_sides(context, decisions, level, places, rounded, values), iterations
+
+
+def important_sides(context: RegionModel, answer: LpAnswer) -> list[Place]:
+    """Sides of undecided neurons whose tightening would lower the LP's optimum, the best first.
+
+    At the LP's optimum a side is worth what its corners' weights would lose, to first order.
+    """
+    if answer.primal is None or answer.duals is None:
+        return []
+    found: list[tuple[float, Place]] = []
+    layers = context.formula.coefficients(answer.duals).layers
+    for layer, (a, b) in enumerate(layers):
+        worth = _worth(context, answer.primal, answer.duals, layer, (a, b))
+        for k, neuron in np.argwhere(worth > 0).tolist():
+            found.append((worth[k, neuron], (layer, neuron, k)))
+    found.sort(key=lambda side: (-side[0], side[1]))
+    return [place for _, place in found]
+
+
+def _worth(
+    context: RegionModel, primal: Array, duals: Array, layer: int, on: tuple[Array, Array]
+) -> Array:
+    """What moving each side of a layer's hexagons is worth, `(6, neurons)`."""
+    weights, hexagons = context.model.weights, context.bounds.hexagons[layer]
+    used = np.flatnonzero((weights.layer == layer) & (primal[weights.column] > _NO_WEIGHT))
+    mass, neurons = primal[weights.column[used]], weights.neuron[used]
+    corners = context.bounds.corners[layer]
+    distance = abs(corners.s[:, neurons] - weights.s[used])
+    which = np.argmin(distance + abs(corners.t[:, neurons] - weights.t[used]), axis=0)
+    rows = context.model.rows[layer]
+    p, q = np.zeros((2, len(hexagons)))
+    p[rows.pairs], q[rows.pairs] = -duals[rows.pair_rows], -duals[rows.pair_rows_p]
+    p[rows.equal] = -duals[rows.equal_rows]
+    a, b, p, q = (part[neurons] for part in (*on, p, q))
+
+    def value(moved: Corners) -> Array:
+        s, t, z, z_p = (part[which, neurons] for part in (moved.s, moved.t, moved.z, moved.z_p))
+        return np.asarray(a * z + b * z_p - p * s - q * t)
+
+    known, sides = value(corners), maxima_of(hexagons)
+    found = np.zeros(sides.shape)
+    for k in range(len(sides)):
+        moved = sides.copy()
+        moved[k] -= _MOVED * (sides[k - k % 2] + sides[k - k % 2 + 1])
+        smaller = hexagons_of(moved, hexagons.ratio).meet(hexagons).tightened()
+        np.add.at(found[k], neurons, mass * (known - value(Corners.of(smaller))))
+    found[_OF_ONE_COPY:, hexagons.equal] = 0.0
+    return np.where(np.isfinite(found), found, 0.0)
+
+
+def _solve(
+    context: RegionModel, decisions: tuple[Decision, ...], places: list[Place], level: float
+) -> tuple[list[Array | None], int]:
+    """The duals of each side's LP, from the node's basis and then from each other's."""
+    model = context.model
+    simplex = Simplex(model.arrays, model.delta, context.left_out, context.deadline)
+    found: list[Array | None] = [None] * len(places)
+    iterations = 0
+    try:
+        simplex.switch_off(context.switched_off(decisions))
+        simplex.bound_column(model.delta, level, float(model.arrays.column_upper[model.delta]))
+        if context.simplex.has_rows_in_order:
+            simplex.restore(context.simplex.basis())
+        for k, place in enumerate(places):
+            if context.deadline.passed:
+                break
+            simplex.aim(_cost(context, place))
+            answer = simplex.solve(need_primal=False)
+            iterations += answer.iterations
+            if answer.duals is not None and np.isfinite(answer.duals).all():
+                found[k] = answer.duals
+    except SolverFailure:
+        pass  # what was solved before counts
+    return found, iterations
+
+
+def _cost(context: RegionModel, place: Place) -> Array:
+    """The columns' coefficients in a pre-activation of both copies, in one direction."""
+    layer, neuron, k = place
+    direction = hexagon_directions(context.bounds.piece.ratio)[k]
+    cost = np.zeros(context.model.model.column_count)
+    for factor, copy in zip(direction, context.model.entering[layer], strict=True):
+        row = copy.matrix[[neuron]]
+        cost[row.indices] += factor * row.data
+    return cost
+
+
+def side_bounds(
+    context: RegionModel, places: list[Place], duals: Array, level: float, allowed: Allowed
+) -> Array:
+    """What multipliers prove of sides, for attacked pairs of at least some confidence."""
+    directions = hexagon_directions(context.bounds.piece.ratio)
+    values = np.full(len(places), np.inf)
+    for layer, rows in _by_layer(places):
+        on_s, on_t = np.zeros((2, len(rows), len(context.bounds.hexagons[layer])))
+        for row, k in enumerate(rows):
+            _, neuron, direction = places[k]
+            on_s[row, neuron], on_t[row, neuron] = directions[direction]
+        added = Added(layer, on_s, on_t)
+        values[rows] = context.formula.side_bounds(duals[rows], added, level, allowed)
+    return values
+
+
+def _by_layer(places: list[Place]) -> Iterator[tuple[int, list[int]]]:
+    for layer in sorted({place[0] for place in places}):
+        yield layer, [k for k, place in enumerate(places) if place[0] == layer]
+
+
+def _with_sides(
+    context: RegionModel,
+    decisions: tuple[Decision, ...],
+    level: float,
+    places: list[Place],
+    duals: Array,
+    values: Array,
+) -> TwinBounds | None:
+    """The context's bounds with new sides, as far as these are tighter and leave a hexagon."""
+    base = context.bounds
+    sides = [maxima_of(hexagons) for hexagons in base.hexagons]
+    kept = []
+    for k, (layer, neuron, direction) in enumerate(places):
+        before = sides[layer][direction, neuron]
+        if not values[k] < before:
+            continue
+        sides[layer][direction, neuron] = values[k]
+        own = base.hexagons[layer].take(np.array([neuron]))
+        if _is_empty(_met(sides[layer][:, [neuron]], own)):
+            sides[layer][direction, neuron] = before
+            continue
+        kept.append(k)
+    if not kept:
+        return None
+    hexagons = tuple(_met(*both) for both in zip(sides, base.hexagons, strict=True))
+    assert context.target is not None
+    numbers = context.formula.plain_numbers(duals[kept]).astype(np.float32)
+    stated = tuple((d.layer, d.neuron, d.copy, d.positive) for d in decisions)
+    proofs = SideProofs(base, context.target, stated, np.array(places)[kept], numbers)
+    depth = 1 if base.tightening is None else base.tightening.depth + 1
+    digest = _digest(context, proofs, level, hexagons)
+    return base.tightened(Tightening(digest, level, len(decisions), depth, hexagons), proofs)
+
+
+def _met(sides: Array, known: Hexagons) -> Hexagons:
+    return hexagons_of(sides, known.ratio).meet(known).tightened()
+
+
+def _is_empty(hexagons: Hexagons) -> bool:
+    h = hexagons
+    ordered = (h.lower <= h.upper) & (h.lower_p <= h.upper_p) & (h.gap_lower <= h.gap_upper)
+    return not bool(ordered.all())
+
+
+def _digest(
+    context: RegionModel, proofs: SideProofs, level: float, hexagons: tuple[Hexagons, ...]
+) -> bytes:
+    found = hashlib.sha256(repr((context.piece.span, context.target, level)).encode())
+    found.update(repr(proofs.decisions).encode() + proofs.places.tobytes())
+    found.update(proofs.numbers.tobytes())
+    for layer in hexagons:
+        for side in layer.sides:
+            found.update(np.asarray(side).tobytes())
+    return found.digest()

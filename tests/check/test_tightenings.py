@@ -1,0 +1,154 @@
+"""Tightenings in certificates: genuine ones are accepted, and nothing else can be made of them."""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from vhagar import Network, Problem, verify
+from vhagar.network import Affine, Relu, onnx_bytes
+from vhagar.search.bounders import subtrees
+from vhagar.search.branch_and_bound import Bab
+from vhagar_check import Rejected, check
+from vhagar_check.container import split_json
+from vhagar_check.formula import Decisions
+from vhagar_check.regions import Scope
+
+from .editing import Certificate
+
+Edit = Callable[[dict[str, Any]], None]
+
+
+@pytest.fixture(scope="module")
+def certified(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A model, and a certificate with tightenings after each decision."""
+    rng, folder = np.random.default_rng(7), tmp_path_factory.mktemp("certified")
+    layers: list[Affine | Relu] = []
+    for into, out in ((12, 8), (8, 6), (6, 3)):
+        weight = (rng.normal(size=(out, into)) / np.sqrt(into)).astype(np.float32).astype(float)
+        bias = (0.1 * rng.normal(size=out)).astype(np.float32).astype(float)
+        shape = (1, 3, 4) if into == 12 else (into,)
+        layers += [Affine(weight, bias, shape, (out,)), Relu((out,))]
+    model, path = folder / "model.onnx", folder / "proof.cert"
+    model.write_bytes(onnx_bytes(Network(tuple(layers[:-1]), (1, 3, 4))))
+    problem = Problem(model, perturbation="linf(0.15)", source=0, targets=1)
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in (("_EVERY", 1), ("_WORK_AT_FIRST", 1e15), ("_WORTH", -1.0)):
+            patch.setattr(subtrees, name, value)
+        engine = Bab(attack=False, slopes=False, tightening=True)
+        verify(problem, engine=engine, workers=0, relative_gap=0.05, certificate=path)
+    return model, path
+
+
+def edited(raw: bytes, edit: Edit) -> bytes:
+    about, data = split_json(raw)
+    edit(about)
+    text = json.dumps(about).encode()
+    return struct.pack("<I", len(text)) + text + data
+
+
+def forged(certified: tuple[Path, Path], folder: Path, edit: Edit) -> Path:
+    """The certificate with each tightening's description changed."""
+    found = Certificate.read(certified[1])
+    for region in found.regions:
+        region.tightenings = [edited(raw, edit) for raw in region.tightenings]
+    return found.write(folder / "forged.cert")
+
+
+def test_a_certificate_with_tightenings_is_accepted(certified: tuple[Path, Path]) -> None:
+    model, path = certified
+    regions = Certificate.read(path).regions
+    assert any(len(region.tightenings) > 1 for region in regions)
+    assert check(path, model=model).upper < float("inf")
+
+
+FORGERIES: dict[str, tuple[str, Edit]] = {
+    "another target": ("another part of the tree", lambda about: about.update(target=2)),
+    "the source": ("target that there is not", lambda about: about.update(target=0)),
+    "a higher level": ("not proved", lambda about: about.update(level=1e6)),
+    "no number": ("no number", lambda about: about.update(level=None)),
+    "infinity": ("malformed|no number", lambda about: about.update(level=float("inf"))),
+    "another decision": (
+        "another part of the tree|not proved",
+        lambda about: about["decisions"].append([0, 0, 0, 1]),
+    ),
+    "the other sign": (
+        "another part of the tree",
+        lambda about: about["decisions"][0].__setitem__(3, 1 - about["decisions"][0][3]),
+    ),
+    "no decisions": ("not proved", lambda about: about.update(decisions=[])),
+    "a decision of one number": ("that is none", lambda about: about.update(decisions=[[0]])),
+    "a copy too many": ("that is none", lambda about: about.update(decisions=[[0, 0, 2, 1]])),
+    "a neuron too many": (
+        "neuron that there is not",
+        lambda about: about.update(decisions=[[0, 99, 0, 1]]),
+    ),
+    "no sides": ("no sides", lambda about: about.update(sides=[])),
+    "a direction too many": (
+        "side that there is not",
+        lambda about: about["sides"][0].__setitem__(2, 6),
+    ),
+    "a side of no neuron": (
+        "side that there is not",
+        lambda about: about["sides"][0].__setitem__(1, -1),
+    ),
+    "one side more": ("too few numbers", lambda about: about["sides"].append([0, 0, 0])),
+}
+
+
+@pytest.mark.parametrize("name", FORGERIES)
+def test_forgeries_are_refused(certified: tuple[Path, Path], tmp_path: Path, name: str) -> None:
+    why, edit = FORGERIES[name]
+    with pytest.raises(Rejected, match=why):
+        check(forged(certified, tmp_path, edit), model=certified[0])
+
+
+def test_a_proof_outside_the_subtree_is_refused(
+    certified: tuple[Path, Path], tmp_path: Path
+) -> None:
+    """The root's bound cannot rest on what holds below a decision."""
+    found = Certificate.read(certified[1])
+    region = next(region for region in found.regions if region.tightenings)
+    tree, proofs = region.proofs[0]
+    proofs[0].node = tree
+    region.proofs = [(tree, proofs[:1])]
+    found.regions = [region]
+    with pytest.raises(Rejected, match="another part of the tree"):
+        check(found.write(tmp_path / "forged.cert"), model=certified[0])
+
+
+def test_nothing_below_the_level_is_proved(certified: tuple[Path, Path], tmp_path: Path) -> None:
+    """However strong the multipliers, pairs below the level may be anywhere."""
+    found = Certificate.read(certified[1])
+    found.claim(0.9 * found.head["claims"]["lower"])
+    found.head["claims"]["lower"] = 0.0
+    found.head["claims"]["targets"]["1"]["lower"] = 0.0
+    found.head["witnesses"] = []
+    with pytest.raises(Rejected, match="not proved"):
+        check(found.write(tmp_path / "forged.cert"), model=certified[0])
+
+
+def test_tightenings_come_after_refinements(certified: tuple[Path, Path], tmp_path: Path) -> None:
+    found = Certificate.read(certified[1])
+    region = next(region for region in found.regions if region.tightenings)
+    region.refinements, region.tightenings = region.tightenings, []
+    with pytest.raises(Rejected):
+        check(found.write(tmp_path / "forged.cert"), model=certified[0])
+
+
+def test_a_scope_covers_nodes_with_all_of_its_decisions() -> None:
+    scope = Scope(1, 2.0, Decisions(signs={(0, 3): {1: -1}}, sides={5: 1}))
+    inside = Decisions(signs={(0, 3): {0: 1, 1: -1}, (1, 0): {0: 1}}, sides={5: 1, 6: -1})
+    assert scope.covers(1, inside)
+    assert not scope.covers(2, inside)
+    assert not scope.covers(None, inside)
+    assert not scope.covers(1, Decisions(signs=inside.signs))
+    assert not scope.covers(1, Decisions(signs={(0, 3): {1: 1}}, sides={5: 1}))
+    assert not scope.covers(1, Decisions(signs={(0, 3): {0: -1}}, sides={5: 1}))
+    assert not scope.covers(1, Decisions(sides={5: 1}))
