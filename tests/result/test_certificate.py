@@ -88,7 +88,7 @@ def test_what_is_written_comes_back(run: Run, tmp_path: Path) -> None:
     assert stored.nodes["layer"].tolist() == [-1, -1, 0, 0] * 2
     assert stored.nodes["neuron"].tolist() == [12345, 12345, 0, 0] * 2
     assert stored.nodes["at"].tolist() == [0.0, 0.0, 0.1, 0.1] * 2
-    for (_, written, _), read in zip(given, stored.regions, strict=True):
+    for (_, written), read in zip(given, stored.regions, strict=True):
         assert np.concatenate(read.status).tolist() == STATUS.tolist()
         ((p, q),) = read.refined[0]
         assert (p.shape, q.shape) == ((6, 1), (6, 1))
