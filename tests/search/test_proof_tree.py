@@ -493,7 +493,10 @@ def test_of_two_branchings_the_better_one_is_written(tmp_path: Path) -> None:
             *branching(7, 9, 2),
             *branching(3, 11, 3),  # 7 and 1, by another one
         ]
-        tree.add(proof_log.ProofEvents(events, {region: (b"block",)}), SearchKind.SIGNS)
+        tree.add(
+            proof_log.ProofEvents(events, {region: proof_log.RegionBlocks((b"block",))}),
+            SearchKind.SIGNS,
+        )
         kept = tree._kept()
         number = dict(zip(tree._number, kept.tolist(), strict=True))
         assert {name for name, is_kept in number.items() if not is_kept} == {11, 12}
