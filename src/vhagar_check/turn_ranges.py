@@ -101,6 +101,8 @@ def weight_ranges(
     arc: Turn, pixel: Index, row: Index, column: Index, first: Floats, last: Floats
 ) -> tuple[Floats, Floats]:
     """The range of each neighbour's weight off the line from `first` to `last`, along the arc."""
+    if not len(pixel):  # all pixels may turn black
+        return np.zeros(0), np.zeros(0)
     i, j = (part[pixel] for part in arc.offsets)
     radius = np.hypot(i, j)
     way = _ways(arc, i, j, row, column)

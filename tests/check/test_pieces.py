@@ -139,6 +139,18 @@ def test_decided_pixels_keep_what_they_allow(text: str) -> None:
     assert upper == pytest.approx(theirs.support_decided(a, b, allowed)[0], abs=1e-10)
 
 
+@pytest.mark.parametrize("shape", [(1, 2, 1), (1, 1, 2), (1, 2, 2), (2, 1, 3), (1, 1, 1)])
+@pytest.mark.parametrize("text", ["rotation([-180,-170])", "rotation([-5,8])", "rotation([40,50])"])
+def test_tiny_images_are_turned_though_all_pixels_may_turn_black(
+    text: str, shape: tuple[int, ...]
+) -> None:
+    ours = pieces(text, Domain(shape, 0.0, 1.0), True)
+    theirs = parse(text).pieces(TheirDomain(shape, 0.0, 1.0), True)
+    a, b = np.random.default_rng(12).normal(size=(2, 20, int(np.prod(shape))))
+    for mine, other in zip(ours, theirs, strict=True):
+        assert mine.support(a, b) == pytest.approx(other.support(a, b).value, abs=1e-10)
+
+
 def test_parts_of_a_span() -> None:
     (whole,) = pieces("brightness([0.1,0.5])", Domain(SHAPE, 0.0, 1.0), False)
     assert part_of(whole, (0.1, 0.5)) is whole
