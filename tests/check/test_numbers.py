@@ -41,6 +41,18 @@ def test_sums_and_products_are_exact() -> None:
     assert Exact.of(a).positive().fractions() == [max(x, 0) for x in left]
 
 
+def test_vectors_are_added_at_their_places() -> None:
+    third = Exact.of_fractions([Fraction(1, 3), Fraction(2, 3)])
+    half = Exact.of_fractions([Fraction(1, 2)])
+    found = Exact.summed(4, [(slice(1, 3), third), (slice(2, 3), half), (slice(1, 2), half)])
+    assert found.fractions() == [0, Fraction(5, 6), Fraction(7, 6), 0]
+    assert Exact.summed(2, []).fractions() == [0, 0]
+    assert third.part(slice(1, 2)).fractions() == [Fraction(2, 3)]
+    assert Exact.of(np.arange(4.0)).reshape(2, 2).numerators.shape == (2, 2)
+    kept = np.array([True, False, False])
+    assert Exact.of(np.array([-1.0, -2, 3])).positive(kept).fractions() == [-1, 0, 3]
+
+
 def _layers(rng: np.random.Generator) -> list[Linear]:
     shape = (4, 6, 5)
     convolutions = [

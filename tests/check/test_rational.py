@@ -219,3 +219,40 @@ def test_how_many_products_it_takes() -> None:
     bounds = 2 * 6 * (3 * 6 + 4 * (6 + 6 + 8))
     assert exact_work(net, 0, 0) == bounds
     assert exact_work(net, 2, 5) == 3 * bounds + 5 * 20
+
+
+def test_rounding_up() -> None:
+    third = Fraction(1, 3)
+    assert Fraction(rounded_up(third)) >= third > Fraction(np.nextafter(rounded_up(third), -1))
+    assert Fraction(rounded_up(-third)) >= -third
+    assert rounded_up(Fraction(1, 4)) == 0.25
+    assert rounded_up(Fraction(10) ** 400) == np.inf
+    assert rounded_up(-(Fraction(10) ** 400)) == -np.finfo(float).max
+    assert rounded_up(Fraction(1, 10**400)) == 2.0**-1074
+    assert rounded_up(-np.inf) == -np.inf
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_boxes_are_entered_up_to_the_last_bit(seed: int) -> None:
+    net = network(seed)
+    exact = ExactBounds(net, PIECE)
+    (layer,) = net.stages[0]
+    low, high = np.array([0.1, 0.2]), np.array([0.3, 0.7])
+    ((least, most),) = exact.entering(0, [(low, high)])
+    box = list(zip(*(map(Fraction, side.tolist()) for side in (low, high)), strict=True))
+    for k, bias in enumerate(layer.bias):
+        row = [Fraction(float(w)) for w in layer.weight[k]]  # type: ignore[attr-defined]
+        bottom, top = _ends(row, Fraction(float(bias)), box)
+        assert (least[k], most[k]) == (-rounded_up(-bottom), rounded_up(top))
+
+
+@pytest.mark.parametrize("place", [(0, 0), (0, 1), (1, 0), (1, 1)])
+def test_one_end_that_is_missing_is_enough(place: tuple[int, int]) -> None:
+    box = [np.zeros(2), np.ones(2)]
+    box[place[0]][place[1]] = INF if place[0] else -INF
+    net = network(3)
+    with np.errstate(all="ignore"):
+        (exact,) = ExactBounds(net, PIECE).entering(0, [(box[0], box[1])])
+        (plain,) = Bounds(net, PIECE).entering(0, [(box[0], box[1])])
+    for ours, theirs in zip(exact, plain, strict=True):
+        assert np.array_equal(ours, theirs, equal_nan=True)

@@ -19,7 +19,7 @@ from vhagar_check.layers import Network as TheirNetwork
 from vhagar_check.model import read_model
 from vhagar_check.perturbations import pieces
 from vhagar_check.pieces import Domain
-from vhagar_check.rational import ExactBounds, exact_ceiling, exact_work, rounded_up
+from vhagar_check.rational import ExactBounds, exact_ceiling, exact_work
 from vhagar_check.verdict import _missed_by_rounding
 
 from .graphs import SMALL_GRAPHS
@@ -175,17 +175,6 @@ def test_exact_hexagons_are_the_tightest_that_hold(number: int, text: str) -> No
                 assert h.low[n] <= u <= h.high[n]
                 assert h.low_p[n] <= v <= h.high_p[n]
                 assert h.gap_low[n] <= v - Fraction(h.ratio) * u <= h.gap_high[n]
-
-
-def test_rounding_up() -> None:
-    third = Fraction(1, 3)
-    assert Fraction(rounded_up(third)) >= third > Fraction(np.nextafter(rounded_up(third), -1))
-    assert Fraction(rounded_up(-third)) >= -third
-    assert rounded_up(Fraction(1, 4)) == 0.25
-    assert rounded_up(Fraction(10) ** 400) == np.inf
-    assert rounded_up(-(Fraction(10) ** 400)) == -np.finfo(float).max
-    assert rounded_up(Fraction(1, 10**400)) == 2.0**-1074
-    assert rounded_up(-np.inf) == -np.inf
 
 
 @pytest.mark.parametrize(
