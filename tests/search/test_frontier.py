@@ -123,3 +123,26 @@ def test_what_a_lost_keeper_had_is_open_again() -> None:
     frontier.abandon(5)
     assert not frontier.in_flight
     assert {node.number for node in frontier.take(0, 5)} == {node.number for node in given}
+
+
+def test_what_is_kept_is_all_there_is() -> None:
+    """Open, in a worker's hands, lent or closed: a frontier made of it has the same bounds."""
+    rng = np.random.default_rng(2)
+    given = nodes(40, rng)
+    frontier = Frontier(given, keeps=True)
+    taken = frontier.take(0, 6)
+    frontier.lend(7, 5, 2, 0.1, [Region(1, 0), Region(2, 0)])
+    closed = Closed()
+    for node in taken[:3]:
+        closed.add(node.region.target, node.upper)
+        closed.keep(node, node.upper)
+    frontier.put_back(0, Explored(taken[3:], closed, 1))
+    frontier.take(1, 4)
+    opened, parts = frontier.kept()
+    assert sorted(node.number for node in opened) == sorted(
+        node.number for node in given if node not in taken[:3]
+    )
+    again = Frontier(opened, parts, keeps=True)
+    assert again.uppers(TARGETS) == frontier.uppers(TARGETS)
+    assert len(again) == len(given) - 3
+    assert [node.upper for node in again.kept()[1]] == [node.upper for node in parts]

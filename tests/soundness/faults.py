@@ -533,6 +533,48 @@ SEARCH = {
         "lent.held, lent.unreported = dict.fromkeys(held, 0.0), []",
         "tests/search/test_frontier.py",
     ),
+    "a checkpoint without the nodes that workers have": _tested(
+        "vhagar.search.frontier",
+        "found = [node for nodes in (*heaps, *taken, *lent) for node in nodes]",
+        "found = [node for nodes in (*heaps, *lent) for node in nodes]",
+        "tests/search/test_frontier.py::test_what_is_kept_is_all_there_is",
+    ),
+    "a checkpoint without the nodes on disk": _tested(
+        "vhagar.search.frontier",
+        "return chain(self.in_memory, *self.on_disk)",
+        "return iter(self.in_memory)",
+        "tests/search/test_spill.py",
+    ),
+    "closed parts that are half of their parents": _tested(
+        "vhagar.search.cover",
+        "if merged is None:",
+        "if merged is None and not part[1]:",
+        "tests/search/checkpoint/test_cover.py",
+    ),
+    "a checkpoint whose nodes need not cover": _tested(
+        "vhagar.search.checkpoint.checkpoint",
+        "if not covers(roots_of(run, kind), chain(opened, closed)):",
+        "if not opened:",
+        "tests/search/checkpoint/test_forgeries.py",
+    ),
+    "a resumed search that forgets what was closed": _tested(
+        "vhagar.search.frontier",
+        "        for node in closed:\n            self._close(node)",
+        "        for node in ():\n            self._close(node)",
+        "tests/search/test_frontier.py::test_what_is_kept_is_all_there_is",
+    ),
+    "nodes on disk forgotten by the bound": _tested(
+        "vhagar.search.frontier",
+        "uppers[goal] = max(uppers[goal], spill.upper)",
+        "uppers[goal] = max(uppers[goal], 0.0 * spill.upper)",
+        "tests/search/test_spill.py",
+    ),
+    "a worse proof in place of a better one": _tested(
+        "vhagar.search.proof_tree",
+        "if before == _NONE or proven.upper <= self._upper[before]:",
+        "if before == _NONE or proven.upper >= self._upper[before]:",
+        "tests/search/test_proof_tree.py::test_of_two_branchings_the_better_one_is_written",
+    ),
     "a target forgotten": _one(
         "vhagar.search.search",
         "for target in problem.goals\n",

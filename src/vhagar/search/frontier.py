@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import chain
 
 from vhagar.search.cover import Cover
 from vhagar.search.node import Closed, Node, Region
 from vhagar.search.node_solver import Explored
+from vhagar.search.spill import Spill
 
 Goal = int | None
 
@@ -23,6 +25,30 @@ class _Lent:
     held: dict[Goal, float] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class InMemory:
+    """How many open nodes of a goal are in memory at most; each takes one to three kilobytes."""
+
+    nodes: int = 50_000
+
+
+IN_MEMORY = InMemory()
+
+
+@dataclass(frozen=True, eq=False)
+class OpenNodes:
+    """All open nodes of a frontier, also those on disk, which pass through memory one by one."""
+
+    in_memory: list[Node]
+    on_disk: tuple[Spill, ...] = ()
+
+    def __iter__(self) -> Iterator[Node]:
+        return chain(self.in_memory, *self.on_disk)
+
+    def __bool__(self) -> bool:
+        return bool(self.in_memory) or any(map(len, self.on_disk))
+
+
 class Frontier:
     """No node is ever lost: it is open, in a worker's hands, or closed with its bound.
 
@@ -34,6 +60,8 @@ class Frontier:
     ) -> None:
         # A heap for each goal: its bound is its best node's, however many there are.
         self._open: dict[Goal, list[Node]] = {}
+        # Beyond a limit, the nodes with the smallest bounds are on disk.
+        self._spilled: dict[Goal, Spill] = {}
         self._count = 0
         for node in nodes:
             self._push(node)
@@ -50,11 +78,31 @@ class Frontier:
         return self._count
 
     def _push(self, node: Node) -> None:
-        heapq.heappush(self._open.setdefault(node.region.target, []), node)
+        goal = node.region.target
+        heap = self._open.setdefault(goal, [])
+        heapq.heappush(heap, node)
         self._count += 1
+        if len(heap) > IN_MEMORY.nodes:
+            self._spill(goal, heap)
+
+    def _spill(self, goal: Goal, heap: list[Node]) -> None:
+        """Put the worse half of a goal's nodes on disk."""
+        heap.sort()
+        half = len(heap) // 2
+        if self._spilled.setdefault(goal, Spill()).store(heap[half:]):
+            del heap[half:]
+
+    def _refill(self, everything: bool = False) -> None:
+        """Read nodes from disk that are better than all in memory, or all there are."""
+        for goal, spill in self._spilled.items():
+            heap = self._open.setdefault(goal, [])
+            while len(spill) and (everything or not heap or spill.upper > heap[0].upper):
+                for node in spill.take_best():
+                    heapq.heappush(heap, node)
 
     def _pop(self) -> Node:
         """The best node of all; among equals that of the younger goal."""
+        self._refill()
         self._count -= 1
         heaps = [heap for heap in reversed(self._open.values()) if heap]
         return heapq.heappop(min(heaps, key=lambda heap: heap[0]))
@@ -82,6 +130,7 @@ class Frontier:
 
     def take_piece(self, worker: int) -> list[Node]:
         """The best node, and all others of its piece that were bounded as often."""
+        self._refill(everything=True)
         best = self._pop()
 
         def alike(node: Node) -> bool:
@@ -98,6 +147,7 @@ class Frontier:
 
     def take_root(self, worker: int, root: int) -> list[Node]:
         """All open nodes of a piece."""
+        self._refill(everything=True)
         taken: list[Node] = []
         for heap in self._open.values():
             taken += (node for node in heap if node.region.root == root)
@@ -110,7 +160,8 @@ class Frontier:
 
     def best(self) -> float:
         """The largest bound of an open node in nobody's hands."""
-        return max((heap[0].upper for heap in self._open.values() if heap), default=0.0)
+        in_memory = max((heap[0].upper for heap in self._open.values() if heap), default=0.0)
+        return max([in_memory, *(spill.upper for spill in self._spilled.values())])
 
     def lend(
         self, worker: int, count: int, reserve: int, above: float, suitable: Container[Region]
@@ -158,9 +209,9 @@ class Frontier:
 
     def close(self, goal: Goal) -> None:
         """The open nodes of a goal are done, with the bounds they have."""
-        nodes = self._open.pop(goal, [])
-        self._count -= len(nodes)
-        for node in nodes:
+        nodes, spill = self._open.pop(goal, []), self._spilled.pop(goal, Spill())
+        self._count -= len(nodes) + len(spill)
+        for node in chain(nodes, spill):
             self._close(node)
 
     def _close(self, node: Node) -> None:
@@ -168,7 +219,7 @@ class Frontier:
         if self._cover is not None:
             self._cover.add([node])
 
-    def kept(self) -> tuple[list[Node], list[Node]]:
+    def kept(self) -> tuple[OpenNodes, list[Node]]:
         """All nodes that are not closed, whoever has them, and the closed parts.
 
         What a worker keeps for longer counts as it was lent.
@@ -176,7 +227,8 @@ class Frontier:
         heaps, taken = self._open.values(), self._in_flight.values()
         lent = (held.nodes for held in self._lent.values())
         found = [node for nodes in (*heaps, *taken, *lent) for node in nodes]
-        return found, [] if self._cover is None else list(self._cover.nodes())
+        opened = OpenNodes(found, tuple(self._spilled.values()))
+        return opened, [] if self._cover is None else list(self._cover.nodes())
 
     def abandon(self, worker: int) -> None:
         """A worker is gone: its nodes are open again, unexplored."""
@@ -190,6 +242,8 @@ class Frontier:
         for goal, heap in self._open.items():
             if heap:
                 uppers[goal] = max(uppers[goal], heap[0].upper)
+        for goal, spill in self._spilled.items():
+            uppers[goal] = max(uppers[goal], spill.upper)
         for lent in self._lent.values():
             for goal, upper in lent.held.items():
                 uppers[goal] = max(uppers[goal], upper)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from vhagar.search.checkpoint.nodes import PARTS, NodeReader, pack
 from vhagar.search.checkpoint.question import question_of, require_same
 from vhagar.search.checkpoint.trees import TREE_PARTS, packed_tree, unpacked_tree
 from vhagar.search.cover import covers
+from vhagar.search.frontier import OpenNodes
 from vhagar.search.node import Node, Region, maker_of
 from vhagar.search.proof_log import name_of
 from vhagar.search.proof_tree import ProofTree
@@ -45,7 +47,7 @@ _DTYPES: dict[str, np.dtype[Any]] = TREE_PARTS | {
 class SearchState:
     """One of the searches: its open nodes, and its closed parts with their bounds, as nodes."""
 
-    open: list[Node]
+    open: OpenNodes
     closed: list[Node]
 
 
@@ -178,9 +180,9 @@ def _searches(run: Run, arrays: dict[str, NDArray[Any]]) -> dict[SearchKind, Sea
             reader.unpack({part: arrays[f"{kind.name} {state} {part}"] for part in PARTS})
             for state in ("open", "closed")
         )
-        if not covers(roots_of(run, kind), (*opened, *closed)):
+        if not covers(roots_of(run, kind), chain(opened, closed)):
             raise InvalidInput("its nodes do not cover all of the problem")
-        found[kind] = SearchState(opened, closed)
+        found[kind] = SearchState(OpenNodes(opened), closed)
     if SearchKind.SIGNS not in found:
         raise InvalidInput("it has no nodes")
     return found

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 from vhagar.errors import VhagarError
@@ -94,6 +95,6 @@ class CheckpointKeeper:
 
     def _is_whole(self, searches: dict[SearchKind, SearchState]) -> bool:
         return all(
-            covers(roots_of(self._run, kind), (*state.open, *state.closed))
+            covers(roots_of(self._run, kind), chain(state.open, state.closed))
             for kind, state in searches.items()
         )

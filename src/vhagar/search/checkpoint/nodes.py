@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -43,8 +44,22 @@ _NONE = -1
 Columns = dict[str, NDArray[Any]]
 
 
-def pack(nodes: Iterable[Node]) -> Columns:
-    """The nodes without what only a worker knows: the bases of their LPs."""
+def pack(nodes: Iterable[Node], at_once: int = 10_000) -> Columns:
+    """The nodes without what only a worker knows: the bases of their LPs.
+
+    So many of them are taken at once, because most may still be on disk.
+    """
+    left = iter(nodes)
+    found = [_pack([])]
+    while some := list(islice(left, at_once)):
+        columns, before = _pack(some), sum(len(each["starts"]) for each in found)
+        starts = columns["heads"]["start"]
+        starts[starts != _NONE] += before
+        found.append(columns)
+    return {name: np.concatenate([each[name] for each in found]) for name in PARTS}
+
+
+def _pack(nodes: list[Node]) -> Columns:
     heads, paths, decisions = [], list[int](), []
     starts: dict[int, tuple[int, Multipliers]] = {}  # siblings share theirs
     for node in nodes:
