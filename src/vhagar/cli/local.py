@@ -14,6 +14,7 @@ from vhagar.cli import arguments as types
 from vhagar.cli import gate
 from vhagar.cli.standard_output import shown
 from vhagar.errors import InvalidInput
+from vhagar.options import DEVICES
 
 if TYPE_CHECKING:
     from vhagar.local.known import LocalProgress
@@ -90,6 +91,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="S",
         help="stop after S seconds, or a time such as 90s or 5m",
     )
+    add(
+        "--device",
+        default="cpu",
+        choices=DEVICES,
+        help="where branch and bound runs: cpu (default), cuda, or auto for a GPU if there is one",
+    )
     add("--certificate", type=Path, metavar="FILE", help="write a proof for `vhagar check`")
     add(
         "--json",
@@ -150,6 +157,7 @@ def run(arguments: argparse.Namespace) -> int:
         seed=arguments.seed,
         on_progress=_Lines(_PAUSES[types.verbosity(arguments)]),
         certificate=arguments.certificate,
+        device=arguments.device,
     )
     failures = 0
     for path, write in ((arguments.json, _write_json), (arguments.plot, LocalResult.plot)):

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from vhagar.local.compact import Compact, upper_bounds
 from vhagar.local.dual import Dual, Evaluated, Nodes, Steps
+from vhagar.runtime.devices import cuda_is_likely, require_torch, torch_device
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
@@ -54,6 +55,24 @@ class Device:
 
 
 CPU = Device(lambda values: _narrow(np.asarray(values)), np.asarray)
+
+
+def device_named(name: str) -> Device:
+    """Where nodes are bounded: numpy on the CPU, or torch on a GPU (`auto`: where there is one)."""
+    if name == "cpu" or (name == "auto" and not cuda_is_likely()):
+        return CPU
+    where = torch_device(name)
+    return CPU if where.type == "cpu" else on_torch(where)
+
+
+def on_torch(where: Any) -> Device:
+    """Tensors of single precision on a device of torch."""
+    torch = require_torch()
+
+    def place(values: Any) -> Any:
+        return torch.as_tensor(_narrow(np.asarray(values)), device=where)
+
+    return Device(place, lambda values: values.cpu().numpy())
 
 
 def _narrow(values: Any) -> Any:

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vhagar.local.attack import attack
+from vhagar.local.branching import CPU, Device
 from vhagar.local.known import Case, Known, LocalProgress, OnProgress
 from vhagar.local.piece_search import PieceSearch
 from vhagar.local.versions import FixedMap
@@ -77,9 +78,10 @@ class Decision:
         seed: int,
         on_progress: OnProgress,
         record: bool = False,
+        device: Device = CPU,
     ) -> None:
         """With `record`, what proves the bounds is kept for a certificate."""
-        self._record = record
+        self._record, self._device = record, device
         self.known, self._clock, self._on_progress = known, clock, on_progress
         self._rng = np.random.default_rng(seed)
         self._problem = known.problem.everywhere
@@ -154,6 +156,7 @@ class Decision:
             rivals if self._problem.all_others else None,
             self._clock.is_over,
             self._record,
+            self._device,
         )
 
     def proved(self) -> list[PieceSearch]:

@@ -41,12 +41,14 @@ def local(
     workers: int = 0,
     seed: int = Options.seed,
     certificate: str | os.PathLike[str] | None = None,
+    device: str = "cpu",
 ) -> LocalResult:
     """Does every perturbed version of one image keep its class, and by which margin?
 
     `image` is an array of the network's input, or the path of an image or .npy file. `source` is
     its class, and may be given to be sure of it. The search ends with the answer; with a
-    `relative_gap` it goes on until the margin is known that precisely. The other arguments are
+    `relative_gap` it goes on until the margin is known that precisely. On the `device` cuda, or
+    auto where there is a GPU, branch and bound takes more nodes at once. The other arguments are
     those of `Problem` and of `verify`.
     """
     network = as_network(network, input_shape)
@@ -70,4 +72,5 @@ def local(
         workers=workers,
         seed=seed,
         certificate=None if certificate is None else Path(certificate),
+        device=device,
     )

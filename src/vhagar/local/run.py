@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from vhagar.errors import InvalidInput
+from vhagar.local.branching import device_named
 from vhagar.local.certificate import write_local_certificate
 from vhagar.local.decide import Clock, Decision
 from vhagar.local.engine_search import EngineSearch
@@ -35,6 +36,7 @@ def verify_local(
     seed: int = Options.seed,
     on_progress: OnProgress = lambda progress: None,
     certificate: Path | None = None,
+    device: str = "cpu",
 ) -> LocalResult:
     """Is every perturbed version of the image still of its class, and how large is the margin?
 
@@ -42,7 +44,8 @@ def verify_local(
     valid whenever it ends. With a `relative_gap` it goes on until the margin's bounds are within
     that of each other. Any other engine than `Bab` answers all by itself; `workers` is the number
     of processes of an engine that is asked, which stays in this process with 0 or 1. `certificate`
-    names a file to write that proves the answer.
+    names a file to write that proves the answer. `device` is where branch and bound proposes: what
+    counts is proved in float64 on the CPU.
     """
     engine = engine or Bab()
     own = isinstance(engine, Bab)
@@ -59,7 +62,8 @@ def verify_local(
     known = Known(problem)
     try:
         if own:
-            decision = Decision(known, clock, seed, on_progress, certificate is not None)
+            place = device_named(device)
+            decision = Decision(known, clock, seed, on_progress, certificate is not None, place)
             with one_blas_thread():
                 decision.run()
         small = not own or problem.everywhere.network.hidden_neurons <= _MOST_NEURONS
