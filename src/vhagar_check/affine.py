@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from vhagar_check.errors import Rejected
 from vhagar_check.exact import Exact
-from vhagar_check.layers import TINY, UNDERFLOW, Floats, gamma
+from vhagar_check.layers import HALF_ULP, TINY, UNDERFLOW, Floats, gamma
 from vhagar_check.pieces import Domain, Mask, Piece, everywhere, linf_ball
 from vhagar_check.sparse import Sparse
 
@@ -111,6 +111,15 @@ class BoxAffine(Piece):
             terms.append([weight * Fraction(float(side[k])) for side in (self.lower, self.upper)])
         shift = Fraction(float(self.offset[row]))
         return sum(map(min, terms), shift), sum(map(max, terms), shift)
+
+    def linear_change(self) -> tuple[Floats, Floats] | None:
+        if len(self.lower) or self.offset.any():
+            return None
+        weights = np.zeros(self.matrix.shape)
+        weights[self.matrix.row, self.matrix.column] = self.matrix.weight
+        whole = (weights == 0.0) | (weights == 1.0)
+        found = np.eye(len(weights)) - weights
+        return found, np.where(whole, 0.0, self.error + HALF_ULP * abs(found))
 
     def largest(self, a: Floats, b: Floats) -> Floats:
         joint, pull = a + self.matrix.pulled(b), self.directions.pulled(b)

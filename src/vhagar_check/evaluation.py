@@ -21,6 +21,7 @@ from vhagar_check.proofs import (
     MULTIPLIERS,
     QUADRATIC,
     SPECTRAL,
+    TIED,
     Prover,
 )
 from vhagar_check.quadratic import QuadraticProver
@@ -205,12 +206,15 @@ class Evaluator:
         about, data = split_json(raw)
         tree, nodes, kinds = self._named(about, data, region.piece_number)
         root, count = self._statement.tree.roots[tree], len(nodes)
-        last = QUADRATIC if self._statement.image is None else EMPTY
-        if (kinds > last).any() or (root.slopes and self._statement.image is not None):
+        known = np.isin(kinds, [*range(QUADRATIC + 1), TIED])
+        if self._statement.image is not None:
+            known &= kinds <= EMPTY
+        if not known.all() or (root.slopes and self._statement.image is not None):
             raise Rejected("a proof is for a node that there is not, or of an unknown kind")
         if root.boxes:
             raise Rejected("a tree that boxes prove has a proof of another kind")
-        if root.slopes and (kinds != QUADRATIC).any():
+        by_facts = (kinds == QUADRATIC) | (kinds == TIED)
+        if root.slopes and not by_facts.all():
             raise Rejected("a node that is split by slopes has a proof about pairs of inputs")
         vectors, quadratic = self._vectors(region, root, kinds, data[5 * count :])
         decisions = []
@@ -230,9 +234,14 @@ class Evaluator:
         if len(quadratic):
             if root.target is None:
                 raise Rejected("a quadratic proof is for a tree without a target")
-            judge = QuadraticProver(region, question.source, root.target, question.claim)
-            for k, vector in zip(np.flatnonzero(kinds == QUADRATIC), quadratic, strict=True):
-                found[k] = judge.value(vector, decisions[k])
+            judges = {
+                kind: QuadraticProver(
+                    region, question.source, root.target, question.claim, kind == TIED
+                )
+                for kind in {int(kind) for kind in kinds[by_facts]}
+            }
+            for k, vector in zip(np.flatnonzero(by_facts), quadratic, strict=True):
+                found[k] = judges[int(kinds[k])].value(vector, decisions[k])
         return nodes, found
 
     def _vectors(
@@ -242,7 +251,7 @@ class Evaluator:
         question = self._statement.question(root)
         plain = region.width(self._statement.network.classes, question.target is not None)
         other = QuadraticProver.width(region)
-        widths = {MULTIPLIERS: plain, CONTRADICTION: plain, QUADRATIC: other}
+        widths = {MULTIPLIERS: plain, CONTRADICTION: plain, QUADRATIC: other, TIED: other}
         lengths = [widths.get(kind, 0) for kind in kinds.tolist()]
         if len(data) != 8 * sum(lengths):
             raise Rejected("a block of proofs has the wrong length")
@@ -251,7 +260,7 @@ class Evaluator:
         quadratic: list[Floats] = []
         for kind, length in zip(kinds.tolist(), lengths, strict=True):
             if kind in widths:
-                found = quadratic if kind == QUADRATIC else vectors
+                found = quadratic if kind in (QUADRATIC, TIED) else vectors
                 found.append(numbers[place : place + length])
             place += length
         return (

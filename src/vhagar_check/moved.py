@@ -59,6 +59,14 @@ class Moved(Piece):
                 total += value * low
         return total + sum((max(value * low, value * high) for value in joint), Fraction(0))
 
+    def linear_change(self) -> tuple[Floats, Floats] | None:
+        black = self.source < 0
+        if black.any() and self.domain.low != 0:
+            return None
+        found = np.eye(len(self.source))
+        found[np.flatnonzero(~black), self.source[~black]] -= 1.0
+        return found, np.zeros_like(found)
+
     def exact_image(self, x: list[Fraction], parameters: list[float]) -> list[Fraction]:
         low = self.domain.ends[0]
         return [x[source] if source >= 0 else low for source in self.source.tolist()]
@@ -95,6 +103,13 @@ class Turned(Piece):
 
     def exact_support(self, a: Exact, b: Exact) -> None:
         return None
+
+    def linear_change(self) -> tuple[Floats, Floats] | None:
+        if (~self.weights.any(axis=1)).any() and self.domain.low != 0:
+            return None
+        # Weights of 0 and 1 are exact, and so is what 1 minus them is.
+        whole = (self.weights == 0.0) | (self.weights == 1.0)
+        return np.eye(len(self.weights)) - self.weights, np.where(whole, 0.0, 2.0**-49)
 
     def exact_image(self, x: list[Fraction], parameters: list[float]) -> None:
         return None

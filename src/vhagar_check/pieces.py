@@ -119,6 +119,10 @@ class Piece(ABC):
         """Bounds on the perturbed input where it is not rational."""
         raise Rejected("this perturbation's image is known exactly")
 
+    def linear_change(self) -> tuple[Floats, Floats] | None:
+        """`C` and the errors of its entries where `x - x_p = C x` for all pairs; else None."""
+        return None
+
     def with_span(self, span: Span) -> Piece:
         raise Rejected("a piece without a parameter was split")
 

@@ -14,13 +14,13 @@ from fractions import Fraction
 import numpy as np
 
 from vhagar_check.definite import Entries, is_above, is_semidefinite_exactly
+from vhagar_check.entering import Entering
 from vhagar_check.errors import Rejected
 from vhagar_check.exact import Exact
 from vhagar_check.formula import Decisions
 from vhagar_check.layers import HALF_ULP, UNDERFLOW, Floats, Indices, Mask, gamma
 from vhagar_check.rational import exact_upper
 from vhagar_check.regions import EQUAL, OFF, ON, PAIR, Region
-from vhagar_check.spectral import change_box
 
 # Multipliers beyond these prove nothing; within, no product loses more than the last to underflow.
 _SMALLEST, _LARGEST, _TINY = 2.0**-200, 2.0**200, 2.0**-600
@@ -62,18 +62,24 @@ class _Rows:
 
 
 class QuadraticProver:
-    """Judges quadratic proofs of one region for one target."""
+    """Judges quadratic proofs of one region for one target.
 
-    def __init__(self, region: Region, source: int, target: int, claim: float) -> None:
+    If they are `tied`, the unknowns are the inputs themselves, of which the change is a linear
+    function; else each entry of the change.
+    """
+
+    def __init__(
+        self, region: Region, source: int, target: int, claim: float, tied: bool = False
+    ) -> None:
         self._region = region
         self._network = region.bounds.network
         self._claim = claim
         self._lead = np.zeros(self._network.classes)
         self._lead[source], self._lead[target] = 1.0, -1.0
         piece = region.bounds.piece
-        self._inputs = np.flatnonzero(piece.rises | piece.falls)
-        low, high = change_box(piece, self._inputs)
-        self._low, self._high = low[self._inputs], high[self._inputs]
+        self._entering = Entering.of(piece, tied)
+        self._inputs = self._entering.inputs
+        self._low, self._high = self._entering.low, self._entering.high
         self._check_status()
 
     @staticmethod
@@ -130,8 +136,10 @@ class QuadraticProver:
         if _is_definite(matrix, radius):
             return self._claim
         few = len(rows.places) <= _FEW_PAIRS and len(self._inputs) <= _FEW_INPUTS
-        if few and is_semidefinite_exactly(self._exact_matrix(slopes, slope_facts, box_facts)):
-            return self._claim
+        if few and self._entering.matrix is None:
+            exact = self._exact_matrix(slopes, slope_facts, box_facts)
+            if is_semidefinite_exactly(exact):
+                return self._claim
         return float(np.inf)
 
     def _slopes(self, case: Decisions) -> _Slopes:
@@ -175,7 +183,6 @@ class QuadraticProver:
             unit = np.eye(len(free))[free]
             values, sizes = (np.concatenate([part * on, unit]) for part in (values, sizes))
         errors = gamma(terms) * sizes + lost
-        inputs = self._inputs
         pairs = sum(len(part) for part in places)
         wholes = np.zeros((3, 1 + pairs, pairs))
         column = 0
@@ -185,17 +192,8 @@ class QuadraticProver:
                 whole[:rows, column : column + width] = part
             column += width
         every = np.concatenate(places) if places else np.zeros(0, dtype=np.int64)
-        sized = (sizes + errors)[:, inputs]
-        on_pairs, pair_sizes, pair_errors = wholes
-        return _Rows(
-            values[:, inputs],
-            sized,
-            errors[:, inputs],
-            on_pairs,
-            pair_sizes,
-            pair_errors,
-            every,
-        )
+        on_inputs = self._entering.pulled(values, sizes + errors, errors)
+        return _Rows(*on_inputs, wholes[0], wholes[1], wholes[2], every)
 
     def _enclosed(self, rows: _Rows, slopes: Floats, box: Floats) -> tuple[Floats, Floats]:
         """The matrix that proves the claim, and how far from the exact one each entry can be."""

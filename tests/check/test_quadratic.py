@@ -6,14 +6,16 @@ import json
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from vhagar import Problem, verify
+from vhagar import Problem, UserPerturbation, verify
 from vhagar.network import onnx_bytes, read_onnx
+from vhagar.perturbation import Perturbation
 from vhagar.result.certificate import NODE, NodeKind
 from vhagar.search import search
 from vhagar.search.branch_and_bound import Bab
@@ -25,6 +27,7 @@ from vhagar_check.formula import Decisions, quick_bounds
 from vhagar_check.layers import Dense, Network
 from vhagar_check.perturbations import pieces
 from vhagar_check.pieces import Domain
+from vhagar_check.proofs import QUADRATIC, TIED
 from vhagar_check.quadratic import QuadraticProver
 from vhagar_check.regions import EQUAL, OFF, ON, Region, Regions
 from vhagar_check.statement import Statement
@@ -33,10 +36,12 @@ from .test_verdict import Blocks, Change, forged, network
 
 # Tasks of the search, of which all but the first are about slopes.
 TASKS = 7
+# Every pixel takes on a part of the next one.
+BLUR = 0.9 * np.eye(16) + 0.1 * np.roll(np.eye(16), 1, axis=1)
 
 
 def interrupted_search(
-    folder: Path, text: str, monkeypatch: pytest.MonkeyPatch
+    folder: Path, perturbation: str | Perturbation, monkeypatch: pytest.MonkeyPatch
 ) -> tuple[Path, Path]:
     """A certificate of a search that is nearly all about slopes, always the same."""
     monkeypatch.setattr(SlopeSearch, "_share", lambda self, lower: 1.0)
@@ -53,7 +58,7 @@ def interrupted_search(
     monkeypatch.setattr(NodeSolver, "work", watched)
     model, path = folder / "model.onnx", folder / "proof.cert"
     model.write_bytes(onnx_bytes(network()))
-    problem = Problem(read_onnx(model), perturbation=text, source=0)
+    problem = Problem(read_onnx(model), perturbation=perturbation, source=0)
     verify(problem, engine=Bab(attack=False), workers=0, certificate=path)
     return path, model
 
@@ -82,8 +87,18 @@ def proved(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return forged(path, only_slopes).rename(path.with_suffix(".slopes")), model
 
 
-def test_slopes_alone_prove_the_claim(proved: tuple[Path, Path]) -> None:
-    path, model = proved
+@pytest.fixture(scope="module")
+def tied(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """The same for a perturbation whose changes are linear in the input."""
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        blur = UserPerturbation(matrix=BLUR, name="blur")
+        path, model = interrupted_search(tmp_path_factory.mktemp("tied"), blur, monkeypatch)
+    return forged(path, only_slopes).rename(path.with_suffix(".slopes")), model
+
+
+@pytest.mark.parametrize("which", ["proved", "tied"])
+def test_slopes_alone_prove_the_claim(which: str, request: pytest.FixtureRequest) -> None:
+    path, model = request.getfixturevalue(which)
     head = heads(path)
     by_slopes = [tree["target"] for tree in head["trees"] if tree.get("slopes")]
     assert by_slopes == head["problem"]["targets"]
@@ -251,6 +266,88 @@ def test_forgeries_are_refused(change: Change, why: str, proved: tuple[Path, Pat
         check(forged(path, change), model=model)
 
 
+def _kinds(kind: int) -> Change:
+    """All proofs are said to be of a kind."""
+
+    def change(blocks: Blocks, head: dict[str, Any]) -> None:
+        for k, (tag, raw) in enumerate(blocks):
+            if tag == "PROF":
+                about, data = split_json(raw)
+                count = about["count"]
+                start = raw[: len(raw) - len(data)] + data[: 4 * count]
+                blocks[k] = tag, start + bytes([kind]) * count + data[5 * count :]
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (lowered(1e-4), "is not proved"),
+        (first_pair(-1.0), "multiplier"),
+        (first_input(-1.0), "multiplier"),
+        (first_input(math.nan), "multiplier"),
+        (times(100.0, 1.0), "is not proved"),
+        (times(1.0, 0.2), "is not proved"),
+        (times(1.0, 5.0), "is not proved"),
+        (_kinds(QUADRATIC), "is not proved|multiplier"),
+        (_kinds(TIED + 1), "unknown kind"),
+    ],
+)
+def test_forgeries_of_ties_are_refused(change: Change, why: str, tied: tuple[Path, Path]) -> None:
+    path, model = tied
+    with pytest.raises(Rejected, match=why):
+        check(forged(path, change), model=model)
+
+
+def test_free_changes_are_not_tied_to_the_input(proved: tuple[Path, Path]) -> None:
+    path, model = proved
+    with pytest.raises(Rejected, match="no linear function"):
+        check(forged(path, _kinds(TIED)), model=model)
+
+
+@pytest.mark.parametrize("text", ["rotation(20)", "translation(1,-1)", "occlusion(2,2,2)"])
+def test_the_change_is_the_linear_function_it_is_said_to_be(text: str) -> None:
+    rng = np.random.default_rng(4)
+    (piece,) = pieces(text, Domain((1, 4, 4), 0.0, 1.0), True)
+    linear = piece.linear_change()
+    assert linear is not None
+    matrix, slips = linear
+    x = rng.random((50, 16))
+    for image in x:
+        exact = piece.exact_image([Fraction(value) for value in image.tolist()], [])
+        if exact is None:
+            low, high = piece.image_interval(image, [])
+            assert (abs(matrix @ image - (image - (low + high) / 2)) <= 1e-12).all()
+        else:
+            assert (matrix @ image == image - np.array([float(value) for value in exact])).all()
+    assert (slips <= 2.0**-49).all()
+
+
+@pytest.mark.parametrize("text", ["translation(1,-1)", "occlusion(2,2,2)", "rotation(20)"])
+def test_nothing_is_linear_where_black_is_not_zero(text: str) -> None:
+    (piece,) = pieces(text, Domain((1, 4, 4), -1.0, 1.0), True)
+    assert piece.linear_change() is None
+
+
+def test_no_pair_of_inputs_exceeds_what_ties_prove(tied: tuple[Path, Path]) -> None:
+    path, model = tied
+    rng = np.random.default_rng(19)
+    x = rng.choice([0.0, 0.5, 1.0], (20_000, 16))
+    difference = network().forward(x) - network().forward(x @ BLUR.T)
+    largest = float((difference[:, 0] - difference[:, 2]).max())
+    region, numbers = _root_proof(path, model)
+    proofs = 0
+    for claim in largest * np.linspace(0.5, 6.0, 26):
+        prover = QuadraticProver(region, 0, 2, float(claim), tied=True)
+        for spread in (0.0, 0.02, 0.1):
+            given = numbers * np.exp(spread * rng.normal(size=len(numbers)))
+            if prover.value(given, Decisions()) <= claim:
+                proofs += 1
+                assert claim >= largest * (1 - 1e-9)
+    assert proofs > 2
+
+
 def _root_proof(path: Path, model: Path) -> tuple[Region, np.ndarray]:
     """The region of the last target's proofs, and the numbers of its root's proof."""
     blocks = scan(path)
@@ -263,8 +360,9 @@ def _root_proof(path: Path, model: Path) -> tuple[Region, np.ndarray]:
     assert root.slopes
     assert root.target == 2
     assert np.frombuffer(data, "<u4", 1)[0] == about["tree"]
-    numbers = np.frombuffer(data[5:], "<f8").copy()
-    return region, numbers
+    count = about["count"]
+    numbers = np.frombuffer(data[5 * count :], "<f8").reshape(count, -1)
+    return region, numbers[0].copy()
 
 
 def test_no_pair_of_inputs_exceeds_what_is_proved(proved: tuple[Path, Path]) -> None:

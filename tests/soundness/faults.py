@@ -238,6 +238,18 @@ SPECTRAL = {
         "                if value is None or value > 1e-12:",
         "tests/check/test_quadratic.py::test_a_state_that_is_wrong_by_less_than_rounding_is_refused",
     ),
+    "a checker that ties changes to darker inputs than there are": _tested(
+        "vhagar_check.entering",
+        "for end in (piece.domain.low, piece.domain.high))",
+        "for end in (piece.domain.low, 0.9 * piece.domain.high))",
+        "tests/check/test_quadratic.py::test_forgeries_of_ties_are_refused",
+    ),
+    "a checker that takes what is black for a linear function": _tested(
+        "vhagar_check.moved",
+        "        if black.any() and self.domain.low != 0:",
+        "        if black.all() and self.domain.low != 0:",
+        "tests/check/test_quadratic.py::test_nothing_is_linear_where_black_is_not_zero",
+    ),
     "a checker that mixes slopes with signs": _tested(
         "vhagar_check.tree",
         '            if (record["kind"] == _SLOPE) != self.roots[node].slopes:',
@@ -967,6 +979,12 @@ QUADRATIC = {
         "current = np.where(hexagons.on[:, None], current, 0.0)",
         "current = np.where(hexagons.on[:, None], 0.0, 0.0)",
         f"{_PAIRS_BOUNDED}::test_the_differences_are_linear_in_the_unknowns",
+    ),
+    "a change tied to the input as if nothing came from elsewhere": _tested(
+        f"{_QUADRATIC}.differences",
+        "np.eye(piece.domain.size) - formula.map.matrix.toarray()",
+        "np.eye(piece.domain.size) - 0.5 * formula.map.matrix.toarray()",
+        f"{_PAIRS_BOUNDED}::test_a_tie_tells_a_shift_from_any_change_of_all_pixels",
     ),
     "a quadratic bound below its proof": _tested(
         f"{_QUADRATIC}.proven",

@@ -23,6 +23,7 @@ class ProofKind(IntEnum):
     QUADRATIC = 4  # multipliers of quadratic facts about the difference of the copies
     SPECTRAL = 5  # scalings and norms, in a block of their own
     BOXES = 6  # a tree of boxes of inputs, in a block of its own
+    TIED = 7  # as QUADRATIC, with the input among the unknowns instead of its change
 
 
 def _none() -> NDArray[np.float64]:

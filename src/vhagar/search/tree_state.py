@@ -16,7 +16,12 @@ from vhagar.search.proof_log import RegionName
 from vhagar.search.proof_scratch import ScratchState
 
 # Proofs that consist of numbers.
-WITH_NUMBERS = (ProofKind.MULTIPLIERS, ProofKind.CONTRADICTION, ProofKind.QUADRATIC)
+WITH_NUMBERS = (
+    ProofKind.MULTIPLIERS,
+    ProofKind.CONTRADICTION,
+    ProofKind.QUADRATIC,
+    ProofKind.TIED,
+)
 
 
 class SearchKind(IntEnum):

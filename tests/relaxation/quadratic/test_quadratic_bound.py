@@ -91,7 +91,7 @@ def test_the_differences_are_linear_in_the_unknowns(build: str, text: str, clip:
         error = Fraction(known.error)
         for pair in pairs(piece, rng, 5):
             first, second = exact(pair.exact), exact(pair.exact_p)
-            u = (pair.exact - pair.exact_p)[known.inputs]
+            u = (pair.exact if known.tied else pair.exact - pair.exact_p)[known.inputs]
             assert (abs(u - _rationals(known.middle)) <= _rationals(known.radius)).all()
             s = [first.entering[layer][unit] for layer, unit in known.places]
             t = [second.entering[layer][unit] for layer, unit in known.places]
@@ -100,6 +100,35 @@ def test_the_differences_are_linear_in_the_unknowns(build: str, text: str, clip:
             shift = first.scores - second.scores
             truth = np.array([*(a - b for a, b in zip(s, t, strict=True)), shift[0] - shift[1]])
             assert (abs(rows @ v - truth) <= error * (sizes @ abs(v))).all()
+
+
+@pytest.mark.parametrize(
+    ("text", "clip", "tied"),
+    [
+        ("translation(1,-1)", True, True),
+        ("rotation(30)", True, True),
+        ("occlusion(1,1,2)", True, True),
+        ("brightness([0,0.3])", False, False),
+        ("rotation([20,40])", True, False),
+        ("linf(0.1)", True, False),
+    ],
+)
+def test_what_moves_pixels_is_tied_to_the_input(text: str, clip: bool, tied: bool) -> None:
+    rng = np.random.default_rng(8)
+    network = network_of("plain", rng)
+    for piece in pieces_of(text, clip, domain_of("plain")):
+        known = known_of(network, piece, 0, 1)
+        assert known.tied == tied
+        assert known.settled(dict.fromkeys(known.places[:1], True)).tied == tied
+
+
+def test_a_tie_tells_a_shift_from_any_change_of_all_pixels() -> None:
+    """A network that takes the mean of all pixels sees nothing of their exchange."""
+    mean = Affine(np.array([[0.25] * 4, [-0.25] * 4]), np.zeros(2), (1, 2, 2), (2,))
+    (piece,) = parse("rotation(90)").pieces(Domain((1, 2, 2)))
+    known = known_of(Network((mean,), (1, 2, 2), "mean"), piece, 0, 1)
+    assert known.tied
+    assert known.lead_on_inputs.tolist() == [0.0] * 4
 
 
 @every_build

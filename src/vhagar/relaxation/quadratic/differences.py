@@ -5,6 +5,9 @@ minus the target's. Every unit has a *slope* `theta` in [0,1] with `z - z_p = th
 where both copies are on, 0 where both are off or equal, and anything for a *free pair*. With
 `u = x - x_p` and `w_i = z_i - z_p_i` of the free pairs, all other differences are linear in
 `(u, w)`; biases cancel.
+
+Where a piece is a single linear map, `x_p = A x`, the change is tied to the input: `u = x - A x`.
+Then `u` stands for the input itself, in its range, and differences are linear in `(x, w)`.
 """
 
 from __future__ import annotations
@@ -15,9 +18,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from vhagar.perturbation import AbstractPiece
 from vhagar.relaxation.hexagon import Hexagons
 from vhagar.relaxation.layerwise import TwinBounds
-from vhagar.relaxation.spectral.slopes import input_change
+from vhagar.relaxation.spectral.slopes import InputChange, input_change
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
@@ -37,7 +41,8 @@ class Differences:
     Pairs are in the order of their layers, and depend on those of earlier layers alone. `sizes` are
     the same sums of products with absolute values: in exact arithmetic the rows differ from these
     by at most `error` times `sizes`. `u` is within `radius` of `middle`, exactly. `inputs` and
-    `places` say which inputs and which units the unknowns belong to.
+    `places` say which inputs and which units the unknowns belong to. If `tied`, `u` is the input
+    itself instead of its change.
     """
 
     rows: Array
@@ -47,6 +52,7 @@ class Differences:
     radius: Array
     inputs: Index
     places: tuple[Place, ...]
+    tied: bool = False
 
     @property
     def layers(self) -> Index:
@@ -87,6 +93,7 @@ class Differences:
             self.radius,
             self.inputs,
             tuple(self.places[k] for k in free),
+            self.tied,
         )
 
 
@@ -114,8 +121,8 @@ def free_pairs(hexagons: Hexagons) -> Mask:
 
 def differences_of(bounds: TwinBounds, source: int, target: int) -> Differences | None:
     """The differences over a piece, from what its bounds say of the units; None if too large."""
-    change = input_change(bounds.piece)
-    inputs = np.flatnonzero(np.logical_or(*bounds.piece.changes()))
+    entering = _entering(bounds.piece)
+    inputs = entering.inputs
     places = tuple(
         (layer, int(unit))
         for layer, hexagons in enumerate(bounds.hexagons)
@@ -125,24 +132,62 @@ def differences_of(bounds: TwinBounds, source: int, target: int) -> Differences 
     largest = max([size, *(stage.out_size for stage in bounds.stages)])
     if len(places) > _MOST_PAIRS or unknowns * largest > _MOST_ENTRIES:
         return None
-    start = np.zeros((size, unknowns))
-    start[inputs, np.arange(len(inputs))] = 1.0
+    terms = [layer.fan_in + 3 for stage in bounds.stages for layer in stage.layers]
+    error = 2 * (sum(terms) + 12) * _HALF_ULP
+    rest = np.zeros((size, len(places)))
+    starts = entering.changes, abs(entering.changes) + entering.error / error
     rows, sizes = (
-        _composed(bounds, start, len(inputs), absolute, source, target)
-        for absolute in (False, True)
+        _composed(bounds, np.hstack([start, rest]), len(inputs), absolute, source, target)
+        for start, absolute in zip(starts, (False, True), strict=True)
     )
     if not (np.isfinite(rows).all() and np.isfinite(sizes).all()):
         return None
-    terms = [layer.fan_in + 3 for stage in bounds.stages for layer in stage.layers]
-    return Differences(
-        rows,
-        sizes,
-        2 * (sum(terms) + 8) * _HALF_ULP,
-        change.middle[inputs],
-        change.radius[inputs],
-        inputs,
-        places,
-    )
+    middle, radius = entering.middle, entering.radius
+    return Differences(rows, sizes, error, middle, radius, inputs, places, entering.tied)
+
+
+@dataclass(frozen=True, eq=False)
+class _Entering:
+    """What the change of the input depends on: `u = changes @ y`, `y` within `radius` of `middle`.
+
+    `changes` is `(size, inputs)`; its entries are off by at most `error`, beside rounding.
+    """
+
+    inputs: Index
+    changes: Array
+    error: Array
+    middle: Array
+    radius: Array
+    tied: bool
+
+
+def _entering(piece: AbstractPiece) -> _Entering:
+    """The input, where its change is a linear function of it; else each pixel's change."""
+    linear = _linear_change(piece)
+    if linear is None:
+        change, inputs = input_change(piece), np.flatnonzero(np.logical_or(*piece.changes()))
+        ones = np.zeros((piece.domain.size, len(inputs)))
+        ones[inputs, np.arange(len(inputs))] = 1.0
+        middle, radius = change.middle[inputs], change.radius[inputs]
+        return _Entering(inputs, ones, np.zeros_like(ones), middle, radius, False)
+    inputs = np.flatnonzero(linear.any(axis=0))
+    linear = linear[:, inputs]
+    ends = piece.domain.lower, piece.domain.upper
+    domain = InputChange(*(np.full(len(inputs), end) for end in ends))
+    # Cosines are not exact, and neither are weights made of them.
+    error = np.where(linear == np.round(linear), 0.0, 128 * _HALF_ULP)
+    return _Entering(inputs, linear, error, domain.middle, domain.radius, True)
+
+
+def _linear_change(piece: AbstractPiece) -> Array | None:
+    """`I - A` where a piece is nothing but `x_p = A x`, and pixels that can change are few."""
+    formula = piece.formula
+    if formula is None or formula.clip or formula.product:
+        return None
+    if formula.map.count or formula.map.offset.any() or piece.domain.size**2 > _MOST_ENTRIES:
+        return None
+    found: Array = np.eye(piece.domain.size) - formula.map.matrix.toarray()
+    return found
 
 
 def _composed(

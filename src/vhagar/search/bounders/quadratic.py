@@ -4,7 +4,7 @@ Its nodes are split by the slope of a pair, 0 or 1, instead of a sign. As a boun
 that is exhaustive (`docs/engine.md`, "Slopes instead of signs"): the difference is affine in every
 single slope, so its maximum over all slopes is at a corner. A node says nothing about the inputs in
 it; so its bound uses the slopes, what is known of all units from the beginning, and the box of
-the input's change, and nothing else.
+the input's change (or of the input, where it determines its change), and nothing else.
 """
 
 from __future__ import annotations
@@ -118,7 +118,8 @@ class QuadraticBounder(AbstractBounder):
         if upper is None or upper >= node.upper:
             return QuadraticBound(node.upper, None, root.floor, multipliers, place)
         numbers = _numbers(root, known, multipliers)
-        proof = Proof(ProofKind.QUADRATIC, root.bounds, numbers)
+        kind = ProofKind.TIED if known.tied else ProofKind.QUADRATIC
+        proof = Proof(kind, root.bounds, numbers)
         return QuadraticBound(upper, proof, root.floor, multipliers, place)
 
     def branch(self, bounded: list[tuple[Node, Bound]], incumbent: Incumbent) -> list[Branched]:

@@ -1,0 +1,63 @@
+"""What the change of the input depends on: itself, or the input that determines it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from vhagar_check.errors import Rejected
+from vhagar_check.layers import UNDERFLOW, Floats, Indices, gamma
+from vhagar_check.pieces import Piece
+from vhagar_check.spectral import change_box
+
+# In a larger image, nothing is tied to the inputs.
+_MOST_TIED = 2**13
+
+
+@dataclass(frozen=True, eq=False)
+class Entering:
+    """Unknowns in boxes, `low` to `high`, one for each entry of `inputs`, and how the change of the
+    input depends on them.
+
+    Without a `matrix` they are the changes of those entries. With one, they are the inputs, and the
+    changes of the entries `changed` are `matrix` times the inputs, up to `slips` in each entry.
+    """
+
+    changed: Indices
+    inputs: Indices
+    low: Floats
+    high: Floats
+    matrix: Floats | None = None
+    slips: Floats | None = None
+
+    @classmethod
+    def of(cls, piece: Piece, tied: bool) -> Entering:
+        """The unknowns of a piece; `Rejected` where nothing ties its changes to the input."""
+        changed = np.flatnonzero(piece.rises | piece.falls)
+        if not tied:
+            low, high = change_box(piece, changed)
+            return cls(changed, changed, low[changed], high[changed])
+        linear = piece.linear_change() if piece.domain.size <= _MOST_TIED else None
+        if linear is None:
+            raise Rejected("a proof ties the change to the input where it is no linear function")
+        matrix, slips = linear[0][changed], linear[1][changed]
+        inputs = np.flatnonzero((matrix != 0).any(axis=0) | (slips != 0).any(axis=0))
+        low, high = (np.full(len(inputs), end) for end in (piece.domain.low, piece.domain.high))
+        return cls(changed, inputs, low, high, matrix[:, inputs], slips[:, inputs])
+
+    def pulled(
+        self, values: Floats, sizes: Floats, errors: Floats
+    ) -> tuple[Floats, Floats, Floats]:
+        """From coefficients on all changes to those on the unknowns, with what bounds them.
+
+        `sizes` are at least as large as coefficients can be, and `errors` as they can be off.
+        """
+        values, sizes, errors = (part[:, self.changed] for part in (values, sizes, errors))
+        if self.matrix is None or self.slips is None:
+            return values, sizes, errors
+        large = abs(self.matrix) + self.slips
+        whole, terms = sizes @ large, len(self.changed) + 8
+        off = errors @ large + sizes @ self.slips + gamma(terms) * whole
+        off = off * (1 + 1e-6) + UNDERFLOW * terms
+        return values @ self.matrix, (whole + off) * (1 + 1e-6), off
