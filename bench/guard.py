@@ -25,7 +25,7 @@ from vhagar.guard.onnx_file import metadata
 from vhagar.perturbation import Domain
 from vhagar.result import Witness, WitnessCheck
 
-_AT_ONCE = 128
+_AT_ONCE = 16
 
 
 def session(content: bytes) -> Any:
@@ -60,7 +60,7 @@ def attacked(guard: Path, model: Path, inputs: Any, seconds: float) -> tuple[int
     _, label, _, robust = session(guard.read_bytes()).run(
         None, {"image": inputs.astype(np.float32).reshape(-1, *network.input_shape)}
     )
-    deadline = time.monotonic() + seconds
+    share = seconds / (len(stated["perturbations"]) * network.classes)
     tried = broken = 0
     for column, each in enumerate(stated["perturbations"]):
         for source in range(network.classes):
@@ -72,6 +72,7 @@ def attacked(guard: Path, model: Path, inputs: Any, seconds: float) -> tuple[int
                 clip=not each["name"].endswith(" unclipped"),
                 input_range=tuple(stated["input_range"]),
             )
+            deadline = time.monotonic() + share
             local, check = LocalAttack(problem, "cpu"), WitnessCheck(problem)
             for start in range(0, len(rows), _AT_ONCE):
                 if time.monotonic() >= deadline:

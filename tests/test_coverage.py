@@ -12,7 +12,7 @@ import pytest
 import vhagar
 from vhagar import InvalidInput, Network, Problem, Result
 from vhagar.attack.local_attack import Found, LocalAttack
-from vhagar.coverage import lower_confidences
+from vhagar.coverage import _chunks, lower_confidences
 from vhagar.result import BoundKind, CoverageCounts, Status, Witness, WitnessCheck
 from vhagar.result.exact import exact_scores
 
@@ -171,3 +171,11 @@ def random_networks() -> Callable[[int, float], list[Network]]:
         ]
 
     return make
+
+
+def test_everybody_is_attacked_once_a_few_at_first() -> None:
+    for count in (0, 1, 8, 9, 300, 1000):
+        chunks = list(_chunks(np.arange(count)))
+        assert [row for chunk in chunks for row in chunk] == list(range(count))
+        assert all(len(chunk) <= 128 for chunk in chunks)
+        assert not chunks or len(chunks[0]) <= 8

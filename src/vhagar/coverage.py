@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -94,17 +95,22 @@ class SeenData:
         return sure_confidences(self.scores, self.error, label)
 
 
-def covered(problem: Problem, upper: float, data: SeenData, deadline: float) -> Coverage:
-    """What a proven upper bound says of a data set; the rest is attacked until the deadline."""
+def covered(
+    problem: Problem, upper: float, data: SeenData, deadline: float, always: bool = False
+) -> Coverage:
+    """What a proven upper bound says of a data set; the rest is attacked until the deadline.
+
+    `always` a few are attacked, even if the time is up.
+    """
     begun = time.monotonic()
     sure = data.sure(problem.source)
     own = (sure > 0) & problem.domain.contains(data.inputs)
     robust = own & (sure > upper)
     rest = np.flatnonzero(own & ~robust)
     attackable = np.zeros_like(own)
-    # The most confident first: it is for them that the bound had hopes.
-    order = rest[np.argsort(-sure[rest])]
-    attackable[_attacked(problem, data.inputs, order, deadline)] = True
+    # The least confident first: they are the easiest to attack, so that the time tells most apart.
+    order = rest[np.argsort(sure[rest])]
+    attackable[_attacked(problem, data.inputs, order, deadline, always)] = True
     right = data.labels == problem.source
     return Coverage(
         inputs=len(data.inputs),
@@ -144,22 +150,22 @@ def _as_float32(inputs: Array, domain: Domain) -> Array:
 
 
 def _attacked(
-    problem: Problem, inputs: Array, rows: NDArray[np.int64], deadline: float
+    problem: Problem, inputs: Array, rows: NDArray[np.int64], deadline: float, always: bool
 ) -> list[int]:
     """Those of the rows that were pushed into a target class, each by a checked witness.
 
-    Ctrl-C and the deadline end the attack; what was found until then counts.
+    Ctrl-C ends the attack, and the deadline does so between chunks; what was found counts.
     """
     attacked: list[int] = []
-    if not len(rows) or time.monotonic() >= deadline:
+    if not len(rows) or (time.monotonic() >= deadline and not always):
         return attacked
     local, check = LocalAttack(problem, "cpu"), WitnessCheck(problem)
     try:
-        for start in range(0, len(rows), _ATTACKED_AT_ONCE):
-            chunk = rows[start : start + _ATTACKED_AT_ONCE]
+        for number, chunk in enumerate(_chunks(rows)):
+            if time.monotonic() >= deadline and not (always and number == 0):
+                break
+            # What an attack has found counts, even if the time is up by then.
             for found in local.attacks(inputs[chunk]):
-                if time.monotonic() >= deadline:
-                    return attacked
                 row = int(chunk[found.row])
                 verdict = check(found.target, inputs[row], found.root, found.parameters)
                 if isinstance(verdict, Witness):
@@ -167,6 +173,14 @@ def _attacked(
     except KeyboardInterrupt:
         pass
     return attacked
+
+
+def _chunks(rows: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
+    """The rows in order, a few at first, so that little time is enough for some."""
+    start, size = 0, _ATTACKED_AT_ONCE // 16
+    while start < len(rows):
+        yield rows[start : start + size]
+        start, size = start + size, min(2 * size, _ATTACKED_AT_ONCE)
 
 
 def _counts(members: Mask, robust: Mask, attackable: Mask) -> CoverageCounts:

@@ -95,7 +95,9 @@ def test_the_words_begin_with_the_weakest(covered: StudyData) -> None:
 def test_the_page_begins_with_the_data(covered: StudyData) -> None:
     text = page(covered)
     assert text.index("How much of the data is safe?") < text.index('id="problems"')
-    assert "1 to 100 %" in text
+    assert "1 to 100\u00a0%" in text
+    assert "Weakest: one, linf(0.2): 1 % of 100 inputs" in text
+    assert "90 attacked" in text
     assert "of the data proven robust" in text
     names = {figure.name for figure in figures(covered)}
     assert sum(name.startswith("coverage") for name in names) == 4

@@ -36,6 +36,12 @@ class CoverageBars(AbstractFigure):
     def total(self) -> CoverageCounts:
         return total(self.classes)
 
+    @property
+    def weakest(self) -> ClassCoverage | None:
+        """The class with inputs of which the smallest share is proven robust."""
+        known = [each for each in self.classes if each.coverage.classified.inputs]
+        return min(known, key=lambda each: _robust(each.coverage.classified), default=None)
+
     def columns(self) -> Sequence[str]:
         return ("network", "perturbation", "class", "inputs", "robust", "attackable", "unknown")
 
@@ -149,6 +155,10 @@ def _part(number: int, counts: CoverageCounts) -> float:
     return number / counts.inputs if counts.inputs else 0.0
 
 
+def _robust(counts: CoverageCounts) -> float:
+    return _part(counts.robust, counts)
+
+
 def coverage_bars(study: StudyData) -> list[CoverageBars]:
     """One for each network under each perturbation, where a data set was given."""
     known = {} if study.coverage is None else study.coverage.groups()
@@ -192,15 +202,11 @@ def coverage_sentences(study: StudyData) -> list[str]:
     """What the study means for the data set, the weakest first."""
     if study.coverage is None:
         return []
-    bars = sorted(coverage_bars(study), key=lambda each: _part(each.total.robust, each.total))
+    bars = sorted(coverage_bars(study), key=lambda each: _robust(each.total))
     lines = []
     for each in bars:
         counts = each.total
-        worst = min(
-            (own for own in each.classes if own.coverage.classified.inputs),
-            key=lambda own: _part(own.coverage.classified.robust, own.coverage.classified),
-            default=None,
-        )
+        worst = each.weakest
         if worst is None:
             continue
         part = share(counts)

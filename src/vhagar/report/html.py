@@ -7,6 +7,7 @@ from html import escape
 from importlib import resources
 
 from vhagar.drawing.figure import AbstractFigure
+from vhagar.result import CoverageCounts
 
 
 def text(value: object) -> str:
@@ -83,4 +84,16 @@ def document(name: str, sections: Sequence[tuple[str, str, str]], head: str, foo
         f'<nav><strong>VHAGaR</strong>{links}<button id="theme" type="button">light/dark</button>'
         f"</nav><main>{head}{''.join(content for _, _, content in sections)}"
         f"{foot}</main><script>{script}</script></body></html>\n"
+    )
+
+
+def shares(counts: CoverageCounts) -> str:
+    """A bar of what is known of inputs: proven robust on the left, attacked on the right."""
+    robust, attackable = (
+        100 * number / max(counts.inputs, 1) for number in (counts.robust, counts.attackable)
+    )
+    what = f"{counts.robust} robust, {counts.unknown} not known, {counts.attackable} attacked"
+    return (
+        f'<span class="shares" title="{what}"><i style="width:{robust:.2f}%"></i>'
+        f'<i style="width:{attackable:.2f}%"></i></span>'
     )

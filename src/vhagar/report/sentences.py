@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 
+from vhagar.report.coverage import coverage_sentences
 from vhagar.report.data import Entry, StudyData
 from vhagar.result.numbers import down, interval, span, up
 from vhagar.sweep.class_coverage import total
@@ -23,7 +24,7 @@ def summary(study: StudyData) -> list[str]:
     total, done = len(study.entries), len(answered(study))
     subject = _subject(study)
     robust = [entry for entry in study.entries if entry.upper == 0]
-    sentences = [f"{_many(total, 'question')} about {subject}."]
+    sentences = [*_covered(study), f"{_many(total, 'question')} about {subject}."]
     if done:
         words = f"{done} of them {'is' if done == 1 else 'are'} answered: the interval is closed"
         if robust:
@@ -38,6 +39,12 @@ def summary(study: StudyData) -> list[str]:
     sentences += _weakest(attacks)
     sentences += _strongest(attacks)
     return sentences
+
+
+def _covered(study: StudyData) -> list[str]:
+    """What is worst for the data set, in one sentence."""
+    lines = coverage_sentences(study)
+    return [f"Weakest: {lines[0]}"] if lines else []
 
 
 def _subject(study: StudyData) -> str:
@@ -101,7 +108,7 @@ def tiles(study: StudyData) -> list[tuple[str, str]]:
         shares = [each.robust / each.inputs for each in parts if each.inputs]
         if shares:
             least, most = (math.floor(1000 * f(shares)) / 10 for f in (min, max))
-            text = f"{least:g} %" if least == most else f"{least:g} to {most:g} %"
+            text = f"{least:g}\u00a0%" if least == most else f"{least:g} to {most:g}\u00a0%"
             found.insert(0, (text, "of the data proven robust"))
     return found
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from vhagar.report.html import block, document, figure, key, paragraph, text
+from vhagar.report.html import block, document, figure, key, paragraph, shares, text
 from vhagar.report.two import CoverageVerdict, ModelComparison
 from vhagar.result import CoverageCounts
 from vhagar.result.serialize import write_bytes
@@ -85,17 +85,7 @@ def _row(verdict: CoverageVerdict) -> str:
 def _side(counts: CoverageCounts | None) -> str:
     if counts is None or not counts.inputs:
         return "<td>no input</td><td></td>"
-    return f'<td class="number">{share(counts)} %</td><td>{bar(counts)}</td>'
-
-
-def bar(counts: CoverageCounts) -> str:
-    """The three shares as a bar; the attacked ones at its right end."""
-    robust, attackable = (100 * n / counts.inputs for n in (counts.robust, counts.attackable))
-    what = f"{counts.robust} robust, {counts.unknown} not known, {counts.attackable} attacked"
-    return (
-        f'<span class="shares" title="{what}"><i style="width:{robust:.2f}%"></i>'
-        f'<i style="width:{attackable:.2f}%"></i></span>'
-    )
+    return f'<td class="number">{share(counts)} %</td><td>{shares(counts)}</td>'
 
 
 def _pairs(found: ModelComparison) -> str:

@@ -35,8 +35,8 @@ def store_coverage(
 ) -> StudyCoverage:
     """Count, for each class under each perturbation, the inputs that are proven robust.
 
-    The others are attacked for so many seconds in all, in fair shares. Without any, nobody is, and
-    nothing is known of them.
+    The others are attacked for so many seconds in all, in fair shares, but a few of each class at
+    least. Without any, nobody is, and nothing is known of them.
     """
     uppers = known_uppers(store)
     found: list[ClassCoverage] = []
@@ -60,7 +60,7 @@ def store_coverage(
                 question.source,
                 question.targets,
                 problem.all_others,
-                covered(problem, max(goals.values()), seen[place], share),
+                covered(problem, max(goals.values()), seen[place], share, seconds > 0),
             )
         )
     return StudyCoverage(dataset.name, tuple(found))
