@@ -10,7 +10,12 @@ import pytest
 from vhagar import Network, Problem
 from vhagar.network import Affine, Relu
 from vhagar.relaxation.layerwise import TwinBounds, quick_bounds
-from vhagar.relaxation.lp.optimality_tightening import important_sides, side_bounds, tightened
+from vhagar.relaxation.lp.optimality_tightening import (
+    _solve,
+    important_sides,
+    side_bounds,
+    tightened,
+)
 from vhagar.relaxation.lp.region_model import Decision, RegionModel
 from vhagar.relaxation.starts import hexagons_of, maxima_of
 
@@ -125,6 +130,31 @@ def test_any_multipliers_prove_sides_that_hold(seed: int) -> None:
         for (layer, neuron, k), value in zip(places, values, strict=True):
             own = ways[k][0] * s[layer][counts, neuron] + ways[k][1] * t[layer][counts, neuron]
             assert value >= own.max(initial=-np.inf) - 1e-12 * (1 + abs(value))
+
+
+def test_a_side_by_hand() -> None:
+    """One neuron `s = x - 1/4`, scores `relu(s)` and `1/10`: a confidence of 1/2 takes `s >= 0.6`.
+
+    The LP knows `relu(s) <= 3/4 (s + 1/4)`, and so `s >= 0.55`.
+    """
+    network = Network(
+        (
+            Affine(np.array([[1.0]]), np.array([-0.25]), (1, 1, 1), (1,)),
+            Relu((1,)),
+            Affine(np.array([[1.0], [0.0]]), np.array([0.0, 0.1]), (1,), (2,)),
+        ),
+        (1, 1, 1),
+    )
+    problem = Problem(network, perturbation="linf(1)", source=SOURCE, targets=TARGET)
+    context = context_of(problem)
+    context.evaluate((), np.inf)
+    (duals,), _ = _solve(context, (), [(0, 0, 0)], 0.5)
+    allowed = context.allowed(())
+    assert duals is not None
+    assert allowed is not None
+    (value,) = side_bounds(context, [(0, 0, 0)], duals[None], 0.5, allowed)
+    assert value >= -0.6
+    assert value == pytest.approx(-0.55)
 
 
 def test_a_node_is_bounded_by_the_level_at_least() -> None:
