@@ -59,7 +59,7 @@ def covers(roots: Iterable[Region], nodes: Iterable[Node]) -> bool:
 
 
 def _part(node: Node) -> _Part:
-    return node.region, node.decisions
+    return node.region.whole, node.decisions
 
 
 def _merged(part: _Part) -> Iterator[tuple[_Part, _Part]]:

@@ -108,7 +108,7 @@ class Closed:
 
     def keep(self, node: Node, upper: float) -> None:
         """Remember a node that is done, without what its children would need."""
-        self.nodes.append(Node(node.region, upper, node.number, node.decisions))
+        self.nodes.append(Node(node.region.whole, upper, node.number, node.decisions))
 
     def merge(self, other: Closed) -> None:
         for target, upper in other.uppers.items():

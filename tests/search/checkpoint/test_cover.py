@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from vhagar.relaxation.layerwise import Tightening
 from vhagar.relaxation.lp.region_model import Decision
 from vhagar.search.cover import Cover, covers
-from vhagar.search.node import Node, Region
+from vhagar.search.node import Closed, Node, Region
 
 ROOTS = (Region(1, 0), Region(1, 1), Region(2, 0))
 Rng = np.random.Generator
@@ -60,3 +63,20 @@ def test_what_is_covered_twice_does_no_harm() -> None:
     assert covers(ROOTS[:1], nodes + nodes[:7])
     assert covers(ROOTS[:1], [Node(ROOTS[0], 1.0, 0), *nodes[:7]])
     assert not covers(ROOTS[:1], nodes[:7] + nodes[:7])
+
+
+def test_a_subtree_with_tighter_bounds_is_a_part_like_others() -> None:
+    rng = np.random.default_rng(1)
+    tightening = Tightening(b"digest", 0.0, 1, 1, ())
+    nodes = [
+        replace(node, region=replace(node.region, tightening=tightening))
+        if node.decisions and node.decisions[0].positive
+        else node
+        for node in leaves(rng, ROOTS[0], 40)
+    ]
+    assert any(node.region.tightening for node in nodes)
+    assert covers(ROOTS[:1], nodes)
+    assert not covers(ROOTS[:1], nodes[1:])
+    closed = Closed()
+    closed.keep(nodes[0], 1.0)
+    assert closed.nodes[0].region.tightening is None

@@ -16,6 +16,7 @@ from vhagar import Problem, Result, Status, verify
 from vhagar.engine import AbstractEngine
 from vhagar.errors import InvalidInput
 from vhagar.result import Progress
+from vhagar.search.bounders import subtrees
 from vhagar.search.branch_and_bound import Bab, FirstOrder
 from vhagar.search.checkpoint import file
 
@@ -75,7 +76,7 @@ def test_killed_at_any_moment_a_search_goes_on(number: int, tmp_path: Path, all_
     "engine",
     [
         Bab(slopes=False),
-        Bab(gpu=True),
+        pytest.param(Bab(gpu=True), marks=pytest.mark.slow),
         pytest.param(FirstOrder(attack=False), marks=pytest.mark.slow),
     ],
 )
@@ -88,6 +89,20 @@ def test_so_do_other_ways_to_search(engine: AbstractEngine, tmp_path: Path, all_
         require_sound(result, 65)
         assert before.lower <= result.lower
         assert result.upper <= before.upper
+
+
+def test_subtrees_with_tighter_bounds_are_parts_like_others(
+    tmp_path: Path, all_kept: Kept, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in (("_EVERY", 1), ("_WORK_AT_FIRST", 1e15), ("_WORTH", -1.0)):
+        monkeypatch.setattr(subtrees, name, value)
+    engine = Bab(attack=False, slopes=False, tightening=True)
+    problem, _ = truth_of(46)
+    verify(problem, engine=engine, checkpoint=tmp_path / "checkpoint", **ALONE)
+    for path in all_kept[:: max(1, len(all_kept) // 4)]:
+        result = verify(problem, engine=engine, resume=path, **ALONE)
+        require_sound(result, 46)
+        assert result.status is Status.CLOSED
 
 
 def test_a_search_interrupted_again_and_again_ends(tmp_path: Path) -> None:
