@@ -86,6 +86,7 @@ class _Levels:
         diagonal = [np.zeros((len(members), len(members))) for members in sets]
         below = [np.zeros((len(b), len(a))) for a, b in itertools.pairwise(sets)]
         one, other = level[matrix.row], level[matrix.column]
+        assert (abs(one - other) < 2).all(), "an entry would be left out"
         for k, block in enumerate(diagonal):
             own = (one == k) & (other == k)
             i, j = place[matrix.row[own]], place[matrix.column[own]]

@@ -65,6 +65,7 @@ MEASURED = (
     "vhagar.sweep.store",
     "vhagar.result.witness",
     "vhagar_check.container",
+    "vhagar_check.definite",
     "vhagar_check.exact",
     "vhagar_check.hexagon",
     "vhagar_check.proofs",
