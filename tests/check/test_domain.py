@@ -170,3 +170,9 @@ def test_decided_sides_hold_the_pairs_on_them(text: str) -> None:
         bound = searched.support_decided(a, b, allowed)[0]
         assert value <= bound
         assert piece.decided(a, b, sides)[0] <= bound + 1e-9
+
+
+def test_the_maximum_over_a_span_may_lie_inside_of_it() -> None:
+    box = np.array([0.8, 0.1]), np.array([0.8, 0.1])
+    (piece,) = pieces("brightness([0,0.3])", CheckedDomain((2,), 0.0, 1.0, box), True)
+    assert piece.support(np.zeros((1, 2)), np.array([[2.0, -1.0]]))[0] >= 2.0 - 0.3

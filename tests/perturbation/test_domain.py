@@ -100,6 +100,14 @@ def test_supports_of_independent_pixels_are_exact(text: str) -> None:
     np.testing.assert_allclose(piece.support(a, b).value, best.sum(axis=1), rtol=1e-9)
 
 
+def test_the_maximum_over_a_span_may_lie_inside_of_it() -> None:
+    """One pixel brightens until it is clipped, at 0.2, and the other costs more from then on."""
+    domain = Domain((2,), [0.8, 0.1], [0.8, 0.1], range=(0.0, 1.0))
+    (piece,) = parse("brightness([0,0.3])").pieces(domain)
+    found = piece.support(np.zeros((1, 2)), np.array([[2.0, -1.0]]))
+    assert found.value[0] >= 2.0 - 0.3
+
+
 @pytest.mark.parametrize("text", TEXTS)
 def test_images_lie_in_the_image_box(text: str) -> None:
     rng, domain = np.random.default_rng(5), boxed(7)

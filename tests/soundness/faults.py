@@ -1256,6 +1256,64 @@ TIGHTENINGS = {
         _TIGHTENINGS,
     ),
 }
+
+_OF_DOMAINS = "tests/perturbation/test_domain.py"
+_CHECKED_DOMAINS = "tests/check/test_domain.py"
+_CROSSING = "test_the_maximum_over_a_span_may_lie_inside_of_it"
+_HOLDS = "test_no_pair_in_the_box_exceeds_the_support[ends0-"
+_CHECKED_HOLDS = "test_supports_hold_all_pairs_and_are_no_larger_than_the_search_s[ends0-"
+_ALTERED = "test_an_altered_domain_is_refused"
+DOMAINS = {
+    "a domain's lower ends forgotten": _tested(
+        "vhagar.perturbation.domain",
+        "return np.where(a > 0, self.high, self.low)",
+        "return np.where(a > 0, self.high, self.high)",
+        f"{_OF_DOMAINS}::{_HOLDS}occlusion(2,2,2)-True]",
+    ),
+    "a share for the domain, and the image forgotten": _tested(
+        "vhagar.perturbation.base",
+        "rest = self._rounded_support(a - s, b)",
+        "rest = self._rounded_support(a - s, 0 * b)",
+        f"{_OF_DOMAINS}::{_HOLDS}linf(0.3)-True]",
+    ),
+    "contributions taken for convex that are not": _tested(
+        "vhagar.perturbation.clipped_box",
+        "apart = self.crossed & ",
+        "apart = ~self.crossed & ",
+        f"{_OF_DOMAINS}::{_CROSSING}",
+    ),
+    "checker: contributions taken for convex that are not": _tested(
+        "vhagar_check.domain_boxes",
+        "apart = np.where(b > 0, self.apart_above, self.apart_below)",
+        "apart = np.where(b > 0, self.apart_below, self.apart_above)",
+        f"{_CHECKED_DOMAINS}::{_CROSSING}",
+    ),
+    "checker: the wrong end of a box": _tested(
+        "vhagar_check.domain_boxes",
+        "np.maximum(s * low, s * high).sum(axis=1)",
+        "np.minimum(s * low, s * high).sum(axis=1)",
+        f"{_CHECKED_DOMAINS}::{_CHECKED_HOLDS}occlusion(2,2,2)-True]",
+    ),
+    "checker: clipped contrast taken for convex": _tested(
+        "vhagar_check.domain_boxes",
+        "apart = np.full(len(low), clip)",
+        "apart = np.full(len(low), False)",
+        f"{_CHECKED_DOMAINS}::{_CHECKED_HOLDS}contrast([1,2])-True]",
+    ),
+    "checker: a witness above the domain": _tested(
+        "vhagar_check.pieces",
+        "inside = inside and ((x >= self.box[0]) & (x <= self.box[1])).all()",
+        "inside = inside and (x >= self.box[0]).all()",
+        f"{_CHECKED_DOMAINS}::{_ALTERED}[_narrower-not in the input range or the domain]",
+    ),
+    "checker: an empty domain": _tested(
+        "vhagar_check.statement",
+        "if not (low <= high).all():",
+        "if not (low <= high).any():",
+        f"{_CHECKED_DOMAINS}::{_ALTERED}[_empty-the domain is empty]",
+    ),
+}
+
 FAULTS: dict[str, Fault] = {
     **TIGHTENINGS,
     **CHECKER,
@@ -1268,6 +1326,7 @@ FAULTS: dict[str, Fault] = {
     **DEFINITENESS,
     **SPECTRAL,
     **BOXES,
+    **DOMAINS,
     **QUADRATIC,
     **PERTURBATIONS,
     **SEARCH,
