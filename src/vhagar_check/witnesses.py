@@ -36,7 +36,8 @@ def _margin_of(
     """The margin of a witness; refuse one that is not attacked or less confident than claimed."""
     x = np.array([float(value) for value in witness["x"]])
     if x.shape != (statement.domain.size,) or not statement.domain.contains(x):
-        raise Rejected(f"the witness{toward(goal)} is not in the input range or the domain")
+        where = "input range" if statement.domain.box is None else "domain"
+        raise Rejected(f"the witness{toward(goal)} is not in the {where}")
     if _confidence(statement.network, Exact.of(x), statement.source) < Fraction(claim):
         raise Rejected(f"the witness{toward(goal)} is less confident than claimed")
     if goal is None:

@@ -90,7 +90,7 @@ def _unordered(domain: dict) -> None:
     ("change", "complaint"),
     [
         (_wider, "is not proved"),
-        (_narrower, "not in the input range or the domain"),
+        (_narrower, "is not in the domain"),
         (_empty, "the domain is empty"),
         (_beyond, "leaves the input range"),
         (_short, "two ends for every entry"),

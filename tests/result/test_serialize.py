@@ -18,6 +18,7 @@ from vhagar.network import Affine, Network
 from vhagar.network.conventions import Convention
 from vhagar.network.network import ModelFile
 from vhagar.network.scores import Scores
+from vhagar.perturbation import Domain
 from vhagar.problem import Problem
 from vhagar.result import (
     BoundKind,
@@ -45,7 +46,8 @@ def problem() -> Problem:
     file = ModelFile(Path("tiny.onnx"), "00ff")
     scores = Scores("logits", argmin=True)
     network = Network(layers, (1, 2, 2), "tiny", file=file, convention=taken, scores=scores)
-    return Problem(network, perturbation="linf(0.1)", source=0)
+    domain = Domain((1, 2, 2), [0.0, 0.25, 0.0, 0.0], np.ones(4), name="dim")
+    return Problem(network, perturbation="linf(0.1)", source=0, domain=domain)
 
 
 @pytest.fixture
@@ -109,7 +111,7 @@ def test_the_documentation_lists_exactly_the_fields(result: Result, tmp_path: Pa
 def test_the_documented_example_has_exactly_the_fields() -> None:
     (example,) = re.findall(r"```json\n(.*?)```", DOCUMENT.read_text(), re.DOTALL)
     # No run has them all: estimates belong to random sampling, conventions to some models.
-    parts = ("estimate.", "problem.convention.", "problem.scores.")
+    parts = ("estimate.", "problem.convention.", "problem.scores.", "problem.domain.")
     elsewhere = {field for field in _documented() if field.startswith(parts)}
     assert elsewhere
     assert _fields(json.loads(example)) == _documented() - elsewhere
@@ -145,6 +147,12 @@ def test_numbers_and_arrays_come_back(result: Result) -> None:
         "targets": [1, 2],
         "clip": True,
         "input_range": [0.0, 1.0],
+        "domain": {
+            "name": "dim",
+            "sha256": result.problem.domain.fingerprint,
+            "lower": [0.0, 0.25, 0.0, 0.0],
+            "upper": [1.0, 1.0, 1.0, 1.0],
+        },
         "convention": {"layout": "chw", "model_shape": [4], "mean": [0.5], "std": [0.25]},
         "scores": {"output": "logits", "threshold": None, "argmin": True},
     }

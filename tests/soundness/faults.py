@@ -1304,7 +1304,7 @@ DOMAINS = {
         "vhagar_check.pieces",
         "inside = inside and ((x >= self.box[0]) & (x <= self.box[1])).all()",
         "inside = inside and (x >= self.box[0]).all()",
-        f"{_CHECKED_DOMAINS}::{_ALTERED}[_narrower-not in the input range or the domain]",
+        f"{_CHECKED_DOMAINS}::{_ALTERED}[_narrower-is not in the domain]",
     ),
     "checker: an empty domain": _tested(
         "vhagar_check.statement",
