@@ -30,6 +30,7 @@ _OF_CHECKER = {
     "container": "container",
     "crops": "crops",
     "definite": "definite",
+    "entering": "quadratic",
     "evaluation": "vectors verdict",
     "exact": "numbers",
     "formula": "upper formula crops",
