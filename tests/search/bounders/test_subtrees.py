@@ -28,7 +28,7 @@ PERTURBATIONS = [
     ("brightness([0,0.3])", False),
     ("brightness([0,0.3])", True),
     ("contrast([0.5,1.5])", False),
-    ("occlusion(1,1,2)", True),
+    ("occlusion([1,2],[1,2],2)", True),
     ("rotation(10)", True),
 ]
 
