@@ -7,12 +7,12 @@ import math
 import numpy as np
 import pytest
 
-from vhagar.relaxation.lp.region_model import Evaluation
+from vhagar.relaxation.lp.region_model import Evaluation, RegionModel
 from vhagar.solver import simplex
 from vhagar.solver.simplex import LpStatus
 
 from ..oracle.cases import KINDS
-from ..search.nodes import agreeing, every_kind, everything, exactly
+from ..search.nodes import Found, agreeing, every_kind, everything, exactly
 
 
 @every_kind
@@ -63,3 +63,42 @@ def test_what_is_stuck_goes_on_with_perturbed_costs(
             reached = context.evaluate(decisions, math.inf, basis=basis)
         size = 1e-6 * (1 + abs(expected.upper)) if math.isfinite(expected.upper) else 0.0
         assert reached.upper == pytest.approx(expected.upper, abs=size)
+
+
+def in_search(found: Found, slightly_off: bool = True) -> RegionModel:
+    """The region as the search has it; its LP has all rows."""
+    region = RegionModel(found.problem, found.context.bounds, found.target, lazily=True)
+    if region.lazy_rows is not None:
+        region.lazy_rows.restore_places(region.lazy_rows.places)
+    assert slightly_off or region.simplex.correct_costs()
+    return region
+
+
+@every_kind
+def test_bounds_hold_with_costs_that_are_slightly_off(kind: str) -> None:
+    rng = np.random.default_rng([23, len(kind)])
+    for found in everything(kind):
+        region, confidence = in_search(found), found.attacked.confidence
+        for share in (0.0, 0.3, 1.0):
+            decisions = agreeing(found, rng, share)
+            evaluation = region.evaluate(decisions, math.inf)
+            assert evaluation.upper == math.inf or exactly(evaluation.upper) >= confidence
+            assert region.simplex.slightly_off  # without a gap there is nothing to lose
+
+
+@every_kind
+def test_costs_are_corrected_where_the_gap_is_small(kind: str) -> None:
+    """The bound is then about the one that correct costs give from the beginning."""
+    for found in everything(kind):
+        correct = in_search(found, slightly_off=False)
+        best = correct.evaluate((), math.inf)
+        if not best.complete or best.upper <= 0:
+            continue
+        region = in_search(found)
+        # What is known already is no better, and what would be enough is hardly any lower.
+        reached = region.evaluate((), 1.001 * best.upper, enough=best.upper)
+        a_part_of_the_gap = 1e-3 * best.upper / 20
+        assert reached.upper <= best.upper + a_part_of_the_gap + 1e-9
+        assert exactly(reached.upper) >= found.attacked.confidence
+        assert region.simplex.correct_costs() or not region.simplex.slightly_off
+        assert not region.simplex.correct_costs()

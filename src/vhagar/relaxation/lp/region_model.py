@@ -34,7 +34,9 @@ _MANY_ROWS = 2500
 # Omitted rows are restored if they would lower the bound by this share, in so many rounds at most.
 _WORTH_THE_ROWS, _MOST_ROUNDS = 0.01, 8
 # An LP stops by this part below what is enough: the formula's bound is a little larger than its.
-_SURELY = 1e-6
+_SURELY = 1e-3
+# Part of the gap that costs which are slightly off may cost; beyond that, they are corrected.
+_WORTH_THE_COSTS = 0.02
 # The layer of decisions about pixels.
 PIXELS = -1
 
@@ -83,8 +85,8 @@ class Evaluation:
 class RegionModel:
     """One piece, one target.
 
-    For searching, `lazily`: the LP does without rows that hardly matter. No LP goes on beyond the
-    deadline.
+    For searching, `lazily`: the LP does without rows that hardly matter, and its costs are slightly
+    off until that matters. No LP goes on beyond the deadline.
     """
 
     def __init__(
@@ -103,11 +105,17 @@ class RegionModel:
         size = score_size(problem.network, bounds.piece)
         self.model = LambdaModel(bounds, problem.source, target, size)
         self.lazy_rows = LazyRows(bounds, self.model) if lazily else None
-        self.simplex = self._simplex(self.model.arrays, self.model.delta, self.left_out)
+        self.simplex = self._simplex(self.model.arrays, self.model.delta, self.left_out, lazily)
         self.formula = NodeBound(bounds, self.model, problem.source, target, size)
 
-    def _simplex(self, arrays: LinearArrays, goal: int, left_out: Columns = _NONE) -> Simplex:
-        return Simplex(arrays, goal, left_out, self.deadline)
+    def _simplex(
+        self,
+        arrays: LinearArrays,
+        goal: int,
+        left_out: Columns = _NONE,
+        slightly_off: bool = False,
+    ) -> Simplex:
+        return Simplex(arrays, goal, left_out, self.deadline, slightly_off)
 
     @property
     def piece(self) -> AbstractPiece:
@@ -204,12 +212,25 @@ class RegionModel:
             evaluation = self._judge(answer, allowed, known)
             if iteration_limit is not None or evaluation.upper <= enough:
                 return evaluation
-            if evaluation.doubtful:
+            if evaluation.doubtful and answer.status is not LpStatus.ENOUGH:
                 self.simplex.forget()
-                evaluation = self._judge(self.simplex.solve(), allowed, known)
+            if evaluation.doubtful or self._corrects_costs(evaluation, known - enough):
+                again = self._judge(self.simplex.solve(), allowed, evaluation.upper)
+                evaluation = replace(again, proof=again.proof or evaluation.proof)
             return self._with_worthy_rows(evaluation, allowed)
         except SolverFailure:  # what is known stays known
             return Evaluation(known, LpAnswer(LpStatus.DOUBTFUL, None, None, np.inf, 0))
+
+    def _corrects_costs(self, evaluation: Evaluation, gap: float) -> bool:
+        """Correct the solver's costs if they cost too much of a gap; whether they were corrected.
+
+        The solution is feasible, so its confidence is at most the best bound that there is.
+        """
+        primal = evaluation.answer.primal
+        if primal is None or not evaluation.complete or not self.simplex.slightly_off:
+            return False
+        lost = evaluation.upper - float(primal[self.model.delta])
+        return lost > _WORTH_THE_COSTS * gap and self.simplex.correct_costs()
 
     @property
     def left_out(self) -> Columns:

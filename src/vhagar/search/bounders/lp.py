@@ -182,7 +182,7 @@ class LpBounder(AbstractBounder):
     ) -> Branched:
         """Nothing is left to decide but what rows that were left out would bring up."""
         again = Branched(Outcome.AGAIN, (replace(node, predicted_gain=0.0),))
-        if state.context.restore_rows(answer):
+        if state.context.restore_rows(answer) or state.context.simplex.correct_costs():
             return again
         self._polish(state, node, answer, incumbent, thorough=True)
         if incumbent.settles(node.upper):
