@@ -215,8 +215,8 @@ class RegionModel:
             if evaluation.doubtful and answer.status is not LpStatus.ENOUGH:
                 self.simplex.forget()
             if evaluation.doubtful or self._corrects_costs(evaluation, known - enough):
-                again = self._judge(self.simplex.solve(), allowed, evaluation.upper)
-                evaluation = replace(again, proof=again.proof or evaluation.proof)
+                second = self._judge(self.simplex.solve(), allowed, evaluation.upper)
+                evaluation = replace(second, proof=second.proof or evaluation.proof)
             return self._with_worthy_rows(evaluation, allowed)
         except SolverFailure:  # what is known stays known
             return Evaluation(known, LpAnswer(LpStatus.DOUBTFUL, None, None, np.inf, 0))
