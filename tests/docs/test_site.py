@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+import json
+import os
 import re
 import subprocess
 import sys
@@ -21,9 +23,34 @@ def test_every_page_is_in_the_navigation_once() -> None:
 
 @pytest.mark.slow
 @pytest.mark.subprocess
-@pytest.mark.skipif(importlib.util.find_spec("material") is None, reason="needs the extra docs")
+@pytest.mark.skipif(
+    not all(map(importlib.util.find_spec, ("material", "mkdocs_jupyter"))),
+    reason="needs the extra docs",
+)
 def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path)]
     built = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert built.returncode == 0, built.stderr
     assert (tmp_path / "index.html").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.subprocess
+def test_the_tutorial_runs(tmp_path: Path) -> None:
+    """All of its cells, one after the other, with less time for each answer."""
+    cells = json.loads((ROOT / "docs" / "tutorial.ipynb").read_text())["cells"]
+    code = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
+    script = re.sub(r"timeout=\d+", "timeout=3", "\n".join(code))
+    environment = {**os.environ, "MPLBACKEND": "agg"}
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "PROVED" in done.stdout
+    assert "of all predictions are proven robust" in done.stdout
+    assert (tmp_path / "guard.onnx").exists()
