@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import zlib
 from collections.abc import Callable, Generator
 from typing import Any
 
@@ -39,6 +40,34 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default=1.0,
         help="how many times as many cases of the soundness campaign (default: %(default)s)",
     )
+
+    parser.addoption(
+        "--every-case",
+        action="store_true",
+        help="all cases of every test by default; otherwise of many a share runs",
+    )
+
+
+# Cases of one test that run by default.
+_SHARE = 8
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Of a test with many cases some run by default; the others belong to the campaign.
+
+    Which, a hash of their names decides: every k-th would meet the same value of a parameter again.
+    """
+    if config.getoption("--every-case"):
+        return
+    cases: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        if not any(item.get_closest_marker(mark) for mark in ("slow", "campaign")):
+            cases.setdefault(item.nodeid.split("[", maxsplit=1)[0], []).append(item)
+    for many in cases.values():
+        many.sort(key=lambda item: (zlib.crc32(item.nodeid.encode()), item.nodeid))
+        for item in many[_SHARE:]:
+            item.add_marker(pytest.mark.campaign)
 
 
 _interpreters_started: list[str] = []

@@ -41,6 +41,38 @@ def test_how_long_it_stays(schedule: AttackSchedule, left: float, seconds: float
     assert schedule.seconds(left) == pytest.approx(seconds)
 
 
+def test_without_a_witness_it_stays_longer() -> None:
+    schedule = AttackSchedule(share=0.2, patience=3.0)
+    assert schedule.longest(10.0) == pytest.approx(6.0)
+    assert AttackSchedule(share=0.5, patience=3.0).longest(10.0) == pytest.approx(9.0)
+    assert AttackSchedule(share=0.5).longest(10.0) == pytest.approx(5.0)
+
+
+def test_it_ends_in_time_once_there_is_a_witness(
+    corner: Problem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heard: list[Any] = []
+    pool = ScriptedPool(lambda job, message: heard.append(message))
+    schedule = AttackSchedule(share=0.5, most=10.0, patience=3.0)
+    run = Run(corner, Options())
+    attack = ConcurrentAttack(run, pool, OPTIONS, schedule, NEVER)
+    attack.join_when_due()
+    later = time.monotonic() + 11.0
+    monkeypatch.setattr(time, "monotonic", lambda: later)
+    attack.join_when_due()
+    assert heard == []
+    attack.handle(found(corner, 1.0))
+    attack.join_when_due()
+    assert heard == []  # it has half of its time to make something of it
+    monkeypatch.setattr(time, "monotonic", lambda: later + 5.1)
+    for _ in range(3):
+        attack.join_when_due()
+    assert heard == [StopAttack()]
+    attack.stop()
+    ((_, job),) = pool.stopped
+    assert job.timeout == 30.0
+
+
 def found(problem: Problem, pixel: float) -> AttackFound:
     """An attack by the words of its finder: of less confidence than it claims."""
     x = np.full(16, 0.4)

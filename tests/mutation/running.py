@@ -274,7 +274,16 @@ def run(
 ) -> Runner:
     """What comes of each mutant, by its key; `note` hears of each at once."""
     runner = Runner(mutants, processes, without_broken, note)
-    quiet = ["-q", "-n", "0", "--capture=sys", "-p", "no:cacheprovider", "--no-header"]
+    quiet = [
+        "-q",
+        "-n",
+        "0",
+        "--capture=sys",
+        "-p",
+        "no:cacheprovider",
+        "--no-header",
+        "--every-case",
+    ]
     with tempfile.TemporaryDirectory() as folder:
         pytest.main([*quiet, "-m", _SELECTION, f"--basetemp={folder}/base", *tests], [runner])
     return runner

@@ -34,6 +34,7 @@ class AttackSchedule:
     least: float = 0.0
     most: float = math.inf
     after: float = 0.0  # how long the search runs before the attack starts
+    patience: float = 1.0  # so many times as long while there is no witness
 
     def seconds(self, left: float) -> float:
         """How long the attack runs if `left` seconds (perhaps infinitely many) remain."""
@@ -41,6 +42,10 @@ class AttackSchedule:
             return self.most if self.most < math.inf else self.least
         wanted = min(max(self.share * left, self.least), self.most)
         return max(min(wanted, _LARGEST_SHARE * left), 0.0)
+
+    def longest(self, left: float) -> float:
+        """How long it runs if it finds nothing."""
+        return min(self.patience * self.seconds(left), max(_LARGEST_SHARE * left, 0.0))
 
 
 class ConcurrentAttack:
@@ -66,6 +71,8 @@ class ConcurrentAttack:
         self._options, self._schedule, self._deadline = options, schedule, deadline
         self._dataset, self._offers = dataset, offers
         self._joins: float | None = time.monotonic() + schedule.after
+        # When it has had its time. From the first witness on it has at least half of it.
+        self._ends, self._half = math.inf, 0.0
         self.hints: dict[int | None, Hints] = {}
 
     @property
@@ -73,13 +80,24 @@ class ConcurrentAttack:
         return self.name in self._pool
 
     def join_when_due(self) -> None:
-        """Start the attack once its time has come, so that short searches do without it."""
+        """Start the attack once its time has come, so that short searches do without it.
+
+        Call it again and again: it also ends an attack that has had its time and found something.
+        """
         now = time.monotonic()
+        if not self._run.interval.lower > 0:
+            self._ends = max(self._ends, now + self._half)
+        elif now >= self._ends:
+            self._ends = math.inf
+            if self.running:
+                self._pool.tell(self.name, StopAttack())
         if self._joins is None or now < self._joins:
             return
         self._joins = None
-        seconds = self._schedule.seconds(self._deadline.left)
-        job = AttackJob(self._run.original, self._options, seconds, self._dataset)
+        left = self._deadline.left
+        seconds, longest = self._schedule.seconds(left), self._schedule.longest(left)
+        self._ends, self._half = now + seconds, seconds / 2
+        job = AttackJob(self._run.original, self._options, longest, self._dataset)
         self._pool.start(self.name, (attack_in_worker, job))
 
     def suggest(self, target: int | None, root: int, x: Array, parameters: Array) -> None:
