@@ -57,7 +57,7 @@ def proofs(count: int, trees: int = 2) -> list[NodeProof]:
     found = []
     for tree in range(trees):
         for node in range(tree, trees * count, trees):
-            kind = ProofKind(node % len(ProofKind))
+            kind = ProofKind(node % 4)  # those of trees by signs
             has_numbers = kind in (ProofKind.MULTIPLIERS, ProofKind.CONTRADICTION)
             numbers = (node + np.arange(LENGTH)) / 7 if has_numbers else np.zeros(0)
             found.append(NodeProof(tree, node, kind, numbers.astype("<f8").tobytes()))
