@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -54,3 +55,16 @@ def test_the_tutorial_runs(tmp_path: Path) -> None:
     assert "PROVED" in done.stdout
     assert "of all predictions are proven robust" in done.stdout
     assert (tmp_path / "guard.onnx").exists()
+
+
+def test_links_of_notebooks_lead_to_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "bench"))
+    from site_links import on_page_content
+
+    def page(uri: str) -> SimpleNamespace:
+        return SimpleNamespace(file=SimpleNamespace(src_uri=uri))
+
+    text = '<a href="sweeps.md">a</a> <a href="coverage.md#a-gate">b</a>'
+    found = on_page_content(text, page("tutorial.ipynb"))
+    assert found == '<a href="../sweeps/">a</a> <a href="../coverage/#a-gate">b</a>'
+    assert on_page_content(text, page("python.md")) == text
