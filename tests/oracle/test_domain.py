@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from vhagar import Domain, Problem, verify
+from vhagar import Domain, Problem, Status, verify
 from vhagar.network.onnx_writer import onnx_bytes
 from vhagar.search.branch_and_bound import Bab
 from vhagar.search.mip.engine import Mip
@@ -18,7 +18,7 @@ from vhagar_check import check
 from ..marks import campaign_from
 from .cases import Case
 from .exact import Truth, exact_optimum, overall
-from .test_engines import RELATIVE_GAP, require_sound, score_size
+from .test_engines import RELATIVE_GAP, require_sound, require_tight
 
 ENGINES = {
     "bab": Bab(),
@@ -82,7 +82,7 @@ def test_the_interval_holds_the_optimum_over_the_box(
     result = verify(
         problem,
         engine=ENGINES[engine],
-        timeout=1.0 if case.of_ranges else 60.0,
+        timeout=1.0 if case.of_ranges else 20.0,
         relative_gap=RELATIVE_GAP,
         workers=0,
         device="cpu",
@@ -91,9 +91,9 @@ def test_the_interval_holds_the_optimum_over_the_box(
     require_sound(problem, truth_of(number), result)
     if result.witness is not None:
         assert problem.domain.contains(result.witness.x.reshape(1, -1)).all()
-    if not case.of_ranges:
-        allowed = max(RELATIVE_GAP * result.upper, 1e-6 * score_size(problem))
-        assert result.upper - result.lower <= allowed
+    # Over a box, a range of brightness may have its largest value inside and is split for long.
+    if not (case.kind == "brightness" and result.status is Status.TIMEOUT):
+        require_tight(case, problem, truth_of(number), result)
     if certificate is not None:
         (tmp_path / "model.onnx").write_bytes(onnx_bytes(problem.network))
         verdict = check(certificate, model=tmp_path / "model.onnx")

@@ -98,7 +98,7 @@ def run(case: Case, engine: str, processes: bool = False) -> Result:
 def test_the_interval_holds_the_optimum_and_closes(case: Case, engine: str) -> None:
     result = run(case, engine)
     require_sound(problem_of(case), truth_of(case), result)
-    require_tight(case, result)
+    require_tight(case, problem_of(case), truth_of(case), result)
 
 
 @pytest.mark.subprocess
@@ -108,7 +108,7 @@ def test_the_same_with_processes(number: int, engine: str) -> None:
     case = Case(number)
     result = run(case, engine, processes=True)
     require_sound(problem_of(case), truth_of(case), result)
-    require_tight(case, result)
+    require_tight(case, problem_of(case), truth_of(case), result)
 
 
 @pytest.mark.parametrize("engine", [*PLAIN, "mip, lambda"])
@@ -144,9 +144,11 @@ def require_sound(problem: Problem, truths: dict[int | None, Truth], result: Res
     assert not result.notes
 
 
-def require_tight(case: Case, result: Result) -> None:
+def require_tight(
+    case: Case, problem: Problem, truths: dict[int | None, Truth], result: Result
+) -> None:
     assert 0 <= result.lower <= result.upper
-    negligible = NEGLIGIBLE * score_size(problem_of(case))
+    negligible = NEGLIGIBLE * score_size(problem)
     allowed = max(RELATIVE_GAP * result.upper, negligible)
     if result.status is Status.CLOSED:
         assert result.upper - result.lower <= allowed
@@ -155,13 +157,12 @@ def require_tight(case: Case, result: Result) -> None:
     # Without a closed interval the bound is still tight, and the witness is as good as any whose
     # attack is no mere tie.
     assert result.status is Status.EXHAUSTED
-    assert float(overall(truth_of(case)).low) >= result.upper - allowed
-    assert result.lower >= solid_optimum(case) - allowed
+    assert float(overall(truths).low) >= result.upper - allowed
+    assert result.lower >= solid_optimum(problem) - allowed
 
 
-def solid_optimum(case: Case) -> float:
+def solid_optimum(problem: Problem) -> float:
     """The optimum of attacks that win by a margin: no tie, and nothing that rounding can undo."""
-    problem = problem_of(case)
     margin = Fraction(MARGIN * score_size(problem))
     return float(max(exact_optimum_with_margin(problem, t, margin) for t in problem.targets))
 

@@ -15,6 +15,7 @@ Array = NDArray[np.float64]
 
 # Solvers drop coefficients up to about 1e-9 with no more than a warning; SCIP takes them for 0.
 SMALLEST_COEFFICIENT = 2e-9
+_NEARLY_ZERO = 2.0**-1000
 
 
 class Scaled:
@@ -55,8 +56,11 @@ class Scaled:
 
 
 def powers_of_two(values: Array) -> Array:
-    """The smallest power of two that is at least each value; 1 for zeros."""
-    safe = np.where((values > 0) & np.isfinite(values), values, 1.0)
+    """The smallest power of two that is at least each value; 1 for zeros and what is nearly 0.
+
+    The inverse of the power of a subnormal number would be infinite.
+    """
+    safe = np.where((values > _NEARLY_ZERO) & np.isfinite(values), values, 1.0)
     mantissa, exponent = np.frexp(safe)
     exponent = np.where(mantissa == 0.5, exponent - 1, exponent)
     return np.ldexp(1.0, exponent)

@@ -19,7 +19,7 @@ from vhagar.search.region_cache import RegionState
 
 from ...oracle.cases import Case
 from ...oracle.exact import exact_optimum, overall
-from ...oracle.test_engines import require_tight
+from ...oracle.test_engines import problem_of, require_tight, truth_of
 from ...pooled import pooled_problem
 from ...search.nodes import agreeing, every_kind, everything, exactly
 
@@ -117,7 +117,8 @@ def test_the_search_ends_at_the_optimum(
     truth = overall(exact_optimum(problem))
     assert Fraction(result.lower) <= truth.high
     assert truth.low <= Fraction(result.upper)
-    require_tight(Case(number, branched), result)
+    case = Case(number, branched)
+    require_tight(case, problem_of(case), truth_of(case), result)
 
 
 def test_a_neuron_inside_its_triangle_is_not_settled() -> None:
