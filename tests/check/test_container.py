@@ -24,6 +24,8 @@ LIMITS = {
     b"REGN": 2**28,
     b"REFN": 2**28,
     b"SPEC": 2**28,
+    b"TIGH": 2**28,
+    b"BOXS": 2**28,
     b"PROF": 2**24,
     b"END ": 32,
 }

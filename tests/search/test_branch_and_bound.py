@@ -342,7 +342,7 @@ def test_an_end_for_lack_of_time_is_not_called_exhausted(
 ) -> None:
     """Where linear programs do not fit into the time, more time would tighten the interval."""
     monkeypatch.setattr(branch_and_bound, "programs_fit", lambda *_: False)
-    options = dict(ALONE, engine=Bab(attack=False))
+    options = dict(ALONE, engine=Bab(attack=False, inputs=False), relative_gap=1e-3)
     result = verify(problem, timeout=PATIENCE, **options)
     assert result.status is Status.TIMEOUT
     assert result.upper < result.history[0].upper
