@@ -246,7 +246,7 @@ class Search:
         run = self._run
         self._ceiling.probe(run.options.seed)
         worker = self._worker_here(deadline)
-        gpu = GpuHere(run) if batches else None
+        gpu = GpuHere(run, self._first_worker + 1) if batches else None
         while len(self._frontier) and not run.interval.closed:
             self._keeper.save_when_due()
             if deadline.passed:

@@ -92,17 +92,16 @@ class GpuBeside:
 class GpuHere:
     """The same in this process, a few nodes at a time, always in the same order."""
 
-    name = 1  # the search itself is 0
-
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: Run, name: int) -> None:
         from vhagar.runtime.devices import device_words, torch_device
         from vhagar.search.bounders.gpu.bounder import GpuBounder
 
+        self.name = name
         self._run = run
         self._suitable = Suitable(run.problem)
         device = torch_device(run.options.device)
         run.device = device_words(device)
-        numbers = Numbers(first_number(self.name))
+        numbers = Numbers(first_number(name))
         bounder = GpuBounder(run.problem, device, numbers, run.bounds)
         self._node_solver = solver_with(bounder, run.problem, run.options)
 
