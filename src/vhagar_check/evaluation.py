@@ -224,13 +224,11 @@ class Evaluator:
                 raise Rejected("a proof is for a node of another tree or another part of a piece")
             decisions.append(decided)
         question, scope = self._statement.question(root), region.scope
-        if scope is not None and (kinds == QUADRATIC).any():
+        if scope is not None and by_facts.any():
             raise Rejected("a quadratic proof rests on bounds that hold for some pairs alone")
         if scope is not None and not all(scope.covers(root.target, node) for node in decisions):
             raise Rejected("a proof rests on bounds that hold for another part of the tree")
         found = Prover(region, question).values(kinds, vectors, decisions)
-        if scope is not None:  # pairs of less confidence may be anywhere
-            found = np.maximum(found, scope.level)
         if len(quadratic):
             if root.target is None:
                 raise Rejected("a quadratic proof is for a tree without a target")
@@ -242,6 +240,8 @@ class Evaluator:
             }
             for k, vector in zip(np.flatnonzero(by_facts), quadratic, strict=True):
                 found[k] = judges[int(kinds[k])].value(vector, decisions[k])
+        if scope is not None:  # pairs of less confidence may be anywhere
+            found = np.maximum(found, scope.level)
         return nodes, found
 
     def _vectors(

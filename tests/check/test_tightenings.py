@@ -18,9 +18,11 @@ from vhagar.search.branch_and_bound import Bab
 from vhagar_check import Rejected, check
 from vhagar_check.container import split_json
 from vhagar_check.formula import Decisions
+from vhagar_check.proofs import TIED
 from vhagar_check.regions import Scope
 
-from .editing import Certificate
+from .editing import Certificate, Proof
+from .editing import Region as EditedRegion
 
 Edit = Callable[[dict[str, Any]], None]
 
@@ -149,3 +151,36 @@ def test_a_scope_covers_nodes_with_all_of_its_decisions() -> None:
     assert not scope.covers(1, Decisions(signs={(0, 3): {1: 1}}, sides={5: 1}))
     assert not scope.covers(1, Decisions(signs={(0, 3): {0: -1}}, sides={5: 1}))
     assert not scope.covers(1, Decisions(sides={5: 1}))
+
+
+def all_off(region: dict[str, Any], target: int, level: float) -> EditedRegion:
+    """A region of 8 and 6 neurons, and sides that put all of them off for a level never met."""
+    neurons = [(layer, k) for layer, size in enumerate(region["layers"]) for k in range(size)]
+    sides = [[*place, direction] for place in neurons for direction in (1, 3)]
+    text = json.dumps({"target": target, "level": level, "decisions": [], "sides": sides}).encode()
+    vector = np.zeros(2 * len(neurons) + 4, dtype="<f4")  # two for each pair, alpha and mu
+    vector[2 * len(neurons)] = 1.0
+    off, pairs = bytes(len(neurons)), bytes([2] * len(neurons))
+    raw = struct.pack("<I", len(text)) + text + off + vector.tobytes() * len(sides)
+    return EditedRegion(region, pairs, tightenings=[raw])
+
+
+def test_ties_are_not_proved_by_bounds_that_hold_for_some_pairs_alone(
+    certified: tuple[Path, Path], tmp_path: Path
+) -> None:
+    """No pair is as confident as the level: there every neuron is off, and nothing can change."""
+    model, path = certified[0], tmp_path / "proof.cert"
+    problem = Problem(model, perturbation="occlusion(2,2,2)", source=1, targets=0)
+    result = verify(problem, engine=Bab(slopes=False), workers=0, certificate=path)
+    claim = 0.2 * result.lower
+    assert claim > 0
+    found = Certificate.read(path)
+    found.head.update(trees=[{"target": 0, "piece": 0}], nodes=1, witnesses=[])
+    found.head["claims"] = {"lower": 0.0, "targets": {"0": {"lower": 0.0}}}
+    found.claim(claim)
+    found.nodes = []
+    region = {"piece": 0, "span": None, "layers": [8, 6], "refined": []}
+    found.regions = [all_off(region, 0, 1e6)]
+    found.regions[0].proofs = [(0, [Proof(0, TIED, np.full(12, 1e-9))])]
+    with pytest.raises(Rejected, match="some pairs alone"):
+        check(found.write(tmp_path / "forged.cert"), model=model)

@@ -1243,6 +1243,12 @@ TIGHTENINGS = {
         "found = np.maximum(found, 0.0)",
         _TIGHTENINGS,
     ),
+    "a checker that ties changes where only some pairs count": _tested(
+        "vhagar_check.evaluation",
+        "if scope is not None and by_facts.any():",
+        "if scope is not None and (kinds == QUADRATIC).any():",
+        _TIGHTENINGS,
+    ),
     "a checker that takes a tightening for another target's": _tested(
         "vhagar_check.regions",
         "target == self.target",
