@@ -247,12 +247,15 @@ class Statement:
 
     def ceiling(self, exact: bool = False) -> float:
         """An upper bound on the confidence of every input, by interval arithmetic."""
-        low, high = self.domain.inputs
         if exact:
-            return exact_ceiling(self.network, (low, high), self.source)
+            return exact_ceiling(self.network, self.domain.inputs, self.source)
+        return self.confidences()[1]
+
+    def confidences(self) -> tuple[float, float]:
+        """Bounds on the confidence of every input; infinity where nothing is known."""
         with np.errstate(all="ignore"):
-            found = confidence_interval(self.network, low, high, self.source)[1]
-        return math.inf if math.isnan(found) else found
+            low, high = confidence_interval(self.network, *self.domain.inputs, self.source)
+        return -math.inf if math.isnan(low) else low, math.inf if math.isnan(high) else high
 
     def upper_bounds(self, values: Floats, ceiling: float) -> dict[int | None, float]:
         """The bound of each target: the largest of its pieces' bounds, at most the ceiling."""

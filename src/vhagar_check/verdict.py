@@ -39,9 +39,9 @@ _DAMAGE = (
     struct.error,
 )
 
-# A claim that is missed by no more than this part of the largest confidence, or by this much, may
-# be missed by rounding alone. It is then decided in rational arithmetic, if that takes no more
-# products than this.
+# A claim that is missed by no more than this part of the largest confidence, in absolute value, or
+# by this much, may be missed by rounding alone. It is then decided in rational arithmetic, if that
+# takes no more products than this.
 _ROUNDING_SHARE, _ROUNDING_TINY, _MOST_EXACT_PRODUCTS = 1e-9, 2.0**-800, 2**22
 
 
@@ -132,10 +132,11 @@ def _upper_bounds(
     statement: Statement, values: Floats, groups: list[Task], count: int, workers: int
 ) -> dict[int | None, float]:
     """What the proofs prove of each target; in rationals where only rounding is in the way."""
-    ceiling = statement.ceiling()
+    low, ceiling = statement.confidences()
     uppers = statement.upper_bounds(values, ceiling)
     work = exact_work(statement.form.network, len(groups), count)
-    if not _missed_by_rounding(uppers, statement.claims, ceiling) or work > _MOST_EXACT_PRODUCTS:
+    largest = max(-low, ceiling)
+    if not _missed_by_rounding(uppers, statement.claims, largest) or work > _MOST_EXACT_PRODUCTS:
         return uppers
     exact, _ = evaluate(statement, groups, workers, exact=True)
     ceiling = min(ceiling, statement.ceiling(exact=True))
@@ -156,9 +157,9 @@ def _require_claims(statement: Statement, uppers: dict[int | None, float]) -> No
 
 
 def _missed_by_rounding(
-    uppers: dict[int | None, float], claims: dict[int | None, float], ceiling: float
+    uppers: dict[int | None, float], claims: dict[int | None, float], largest: float
 ) -> bool:
     """Whether claims are missed, but all by so little that rounding can explain it."""
     missed = [uppers[goal] - claim for goal, claim in claims.items() if not uppers[goal] <= claim]
-    room = _ROUNDING_SHARE * ceiling if math.isfinite(ceiling) else 0.0
+    room = _ROUNDING_SHARE * largest if math.isfinite(largest) else 0.0
     return bool(missed) and max(missed) <= room + _ROUNDING_TINY

@@ -77,6 +77,17 @@ def test_what_is_exactly_zero_is_proved_to_be(text: str | None, tmp_path: Path) 
     assert check(path, model=model).upper < 1e-200
 
 
+@pytest.mark.parametrize("text", ["brightness([-0.4,-0.1])", "occlusion(1,1,1)"])
+def test_a_source_that_never_wins_is_proved_not_to(text: str, tmp_path: Path) -> None:
+    """Its score is 0 and the other one's is never negative: the ceiling is rounding alone."""
+    weight = abs(np.random.default_rng(2).normal(size=(2, 9)))
+    layers = (Affine(_float32(np.diag([-1.0, 1.0]) @ weight), np.zeros(2), SHAPE, (2,)), Relu((2,)))
+    model = tmp_path / "model.onnx"
+    model.write_bytes(onnx_bytes(Network(layers, SHAPE)))
+    path = _with_claims(_certified(model, text), 0.0)
+    assert check(path, model=model).upper == 0.0
+
+
 @pytest.mark.parametrize("influence", [0.0, 1e-6])
 def test_a_pixel_without_influence_attacks_nothing(influence: float, tmp_path: Path) -> None:
     rng = np.random.default_rng(3)
