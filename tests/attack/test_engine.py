@@ -19,7 +19,7 @@ from vhagar.attack.engine import Attack, job_of_worker
 from vhagar.attack.worker import AttackJob
 from vhagar.errors import InvalidInput
 from vhagar.options import ATTACK_PARTS
-from vhagar.search import engine_named, search
+from vhagar.search import attack_beside, engine_named
 from vhagar.search.branch_and_bound import Bab
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -76,7 +76,7 @@ def test_a_wrong_dataset_is_an_error_before_anything_else(name: str, corner: Pro
 def test_it_joins_the_search_and_leaves_with_it(
     wanted: bool, children_of: Callable[[int], set[int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(search, "_ATTACK_AFTER", 0.0)
+    monkeypatch.setattr(attack_beside, "_AFTER", 0.0)
     hard = Problem(
         read_onnx(EXAMPLES / "mnist_conv1.onnx"), perturbation="linf(0.1)", source=2, targets=3
     )
@@ -98,7 +98,7 @@ def test_it_joins_the_search_and_leaves_with_it(
 @pytest.mark.subprocess
 def test_a_failing_attack_costs_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """The search goes on, and says so."""
-    monkeypatch.setattr(search, "_ATTACK_AFTER", 0.0)
+    monkeypatch.setattr(attack_beside, "_AFTER", 0.0)
     monkeypatch.setattr(AttackSchedule, "seconds", lambda schedule, left: math.nan)
     failed = threading.Event()
     handle = ConcurrentAttack.handle

@@ -17,7 +17,7 @@ from vhagar import Problem, UserPerturbation, verify
 from vhagar.network import onnx_bytes, read_onnx
 from vhagar.perturbation import Perturbation
 from vhagar.result.certificate import NODE, NodeKind
-from vhagar.search import search
+from vhagar.search import node_search
 from vhagar.search.branch_and_bound import Bab
 from vhagar.search.node_solver import Explored, NodeSolver
 from vhagar.search.slope_search import SlopeSearch
@@ -45,7 +45,7 @@ def interrupted_search(
 ) -> tuple[Path, Path]:
     """A certificate of a search that is nearly all about slopes, always the same."""
     monkeypatch.setattr(SlopeSearch, "_share", lambda self, lower: 1.0)
-    monkeypatch.setattr(search, "_QUANTUM_NODES", 4)
+    monkeypatch.setattr(node_search, "_QUANTUM_NODES", 4)
     tasks: list[int] = []
     work = NodeSolver.work
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from vhagar.search import search
+from vhagar.search.bounders import size
+from vhagar.search.frontiers import Frontiers
 
 
 @pytest.fixture
 def in_workers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Even a small problem is left to worker processes, and nothing is done beside them."""
-    monkeypatch.setattr(search, "_SMALL", 0)
-    monkeypatch.setattr(search.Search, "_split_inputs", lambda *_: False)
+    monkeypatch.setattr(size, "_SMALL_PRODUCT", 0)
+    monkeypatch.setattr(Frontiers, "split_inputs", lambda *_: False)

@@ -50,11 +50,11 @@ class OnlyBoxes(AbstractEngine):
 
     def search(self, run: Run, deadline: Deadline) -> bool:
         search = Search(run, attack=False, inputs=True)
-        inputs = search._inputs
+        inputs = search._frontiers.boxes
         assert inputs is not None
         for _ in range(self.steps):
             inputs.step()
-            search._announce()
+            search._frontiers.announce()
         return False
 
 

@@ -23,7 +23,7 @@ from vhagar.relaxation.layerwise import quick_bounds
 from vhagar.relaxation.lp import region_model
 from vhagar.relaxation.lp.region_model import Decision, RegionModel
 from vhagar.relaxation.proof import ProofKind
-from vhagar.search import engine_named, proof_log, proof_tree, search, search_pool
+from vhagar.search import engine_named, frontiers, proof_log, proof_tree, search, search_pool
 from vhagar.search.branch_and_bound import Bab
 from vhagar.search.node_solver import NodeSolver
 from vhagar.search.proof_scratch import Scratch
@@ -344,7 +344,7 @@ def test_an_error_leaves_no_file_behind(
     def fail(*_: Any) -> None:
         raise VhagarError("no more")
 
-    monkeypatch.setattr(search.Search, "_announce", fail)
+    monkeypatch.setattr(frontiers.Frontiers, "announce", fail)
     with pytest.raises(VhagarError, match="no more"):
         verify(problem, **alone)
     assert files(tmp_path) == []

@@ -481,7 +481,7 @@ SEARCH = {
         ),
     ),
     "the ceiling of half the searches": _one(
-        "vhagar.search.search",
+        "vhagar.search.ceiling",
         "self.upper = min(self.upper, self.frontier.uppers([None])[None])",
         "self.upper = 0.5 * min(self.upper, self.frontier.uppers([None])[None])",
         1,
@@ -588,7 +588,7 @@ SEARCH = {
         "tests/search/test_proof_tree.py::test_of_two_branchings_the_better_one_is_written",
     ),
     "a target forgotten": _one(
-        "vhagar.search.search",
+        "vhagar.search.frontiers",
         "for target in problem.goals\n",
         "for target in problem.goals[:1]\n",
         232,
@@ -596,7 +596,7 @@ SEARCH = {
         46,
     ),
     "a piece forgotten": _one(
-        "vhagar.search.search",
+        "vhagar.search.frontiers",
         "enumerate(range(len(problem.pieces)))",
         "enumerate(range(len(problem.pieces[:1])))",
         236,

@@ -18,9 +18,9 @@ from vhagar.runtime.devices import cuda_is_likely
 from vhagar.search.bounders.first_rungs import MOST_KEPT, Rung, programs_fit
 from vhagar.search.bounders.size import is_large
 from vhagar.search.checkpoint import Checkpoint, resumed
+from vhagar.search.node_search import NodeSearch
 from vhagar.search.proof_tree import recording
 from vhagar.search.rounds import SearchInRounds
-from vhagar.search.search import Search
 
 
 @dataclass(frozen=True)
@@ -75,11 +75,11 @@ class Bab(AbstractEngine):
         if not programs_fit(run.problem, run.bounds, deadline):
             SearchInRounds(run, self.attack, self.slopes, self.inputs).run(deadline)
             return True  # with more time there would be linear programs
-        search = Search(run, self.attack, self.slopes, self.inputs, self.tightening)
+        search = NodeSearch(run, self.attack, self.slopes, self.inputs, self.tightening)
         with search.kept():
             return self._search(search, run, deadline)
 
-    def _search(self, search: Search, run: Run, deadline: Deadline) -> bool:
+    def _search(self, search: NodeSearch, run: Run, deadline: Deadline) -> bool:
         if run.resumed is None:
             search.climb(Rung.DIFFERENCES, deadline)
             if len(run.problem.pieces) <= MOST_KEPT:  # with more, workers are quicker

@@ -14,6 +14,9 @@ from vhagar.search.spill import Spill
 
 Goal = int | None
 
+# Most nodes of a task.
+MOST_HANDED_OUT = 8
+
 
 @dataclass(eq=False)
 class _Lent:
@@ -127,6 +130,10 @@ class Frontier:
             self._push(node)
         self._in_flight[worker] = ordered[:count]
         return ordered[:count]
+
+    def take_share(self, worker: int, workers: int) -> list[Node]:
+        """The best nodes, and a fair share only while there are few, so that nobody starves."""
+        return self.take(worker, max(1, min(MOST_HANDED_OUT, len(self) // workers)), workers)
 
     def take_piece(self, worker: int) -> list[Node]:
         """The best node, and all others of its piece that were bounded as often."""

@@ -37,7 +37,7 @@ class SearchInRounds(Search):
 
         Without processes the attack comes last.
         """
-        self._timed = True
+        self._frontiers.timed = True
         with self.kept():
             return self._run_until(deadline)
 
@@ -69,12 +69,14 @@ class SearchInRounds(Search):
         """Once all rounds are over, boxes of inputs go on being halved."""
         run = self._run
         while (
-            not run.interval.closed and not deadline.passed and self._split_inputs(_BETWEEN_LOOKS)
+            not run.interval.closed
+            and not deadline.passed
+            and self._frontiers.split_inputs(_BETWEEN_LOOKS)
         ):
             self._listen()
             self._keeper.save_when_due()
             run.report()
-        self._last_boxes()
+        self._frontiers.last_boxes()
 
     def _device(self) -> Any:
         """Where first-order steps run; says so."""
@@ -118,7 +120,7 @@ class SearchInRounds(Search):
 
         worker = SearchWorker(run.reduced, run.options, bounder, self._slope_bounder(deadline))
         while not run.interval.closed and not deadline.passed:
-            task = self._next_task(HERE, 1, whole_piece=True)
+            task = self._frontiers.next_task(HERE, 1, whole_piece=True)
             if task is None:
                 break
             self._work(worker, task, deadline)

@@ -21,8 +21,6 @@ from vhagar.search.node_solver import Explored
 from vhagar.search.tree_state import SearchKind
 from vhagar.search.worker import SlopeTask
 
-# Most nodes of a task.
-_MOST_HANDED_OUT = 8
 # Of all effort: while this search is likely to lower the bound by more, and while it is not. Signs
 # keep a part in any case, because witnesses come from their LPs.
 _LEADING_SHARE, _TRAILING_SHARE = 0.5, 0.05
@@ -105,8 +103,7 @@ class SlopeSearch:
         self._give_up()
         if not len(self.frontier) or not (idle or self._is_next(lower)):
             return None
-        share = max(1, min(_MOST_HANDED_OUT, len(self.frontier) // workers))
-        nodes = self.frontier.take(worker, share, workers)
+        nodes = self.frontier.take_share(worker, workers)
         return SlopeTask([self._up_to_date(node) for node in nodes], lower)
 
     def _up_to_date(self, node: Node) -> Node:

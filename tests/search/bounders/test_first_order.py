@@ -66,8 +66,8 @@ def test_bounds_by_spectral_norms_are_called_so() -> None:
     assert not solver.explore([replace(first.open[0], upper=0.0)], 1).spectral
     run = Run(problem, Options())
     search = Search(run, attack=False)
-    search._frontier.take(HERE, 1)
-    search._put_back(HERE, first)
+    search._frontiers.signs.take(HERE, 1)
+    search._frontiers.put_back(HERE, first)
     assert run.interval.goal_upper(1) == pytest.approx(first.open[0].upper)
     assert run.interval.kind(1) is BoundKind.SPECTRAL
 

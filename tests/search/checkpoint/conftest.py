@@ -12,7 +12,7 @@ import pytest
 
 from vhagar import Network, Problem
 from vhagar.network import Affine, Relu
-from vhagar.search import search
+from vhagar.search import node_search
 from vhagar.search.checkpoint import keeper
 
 Kept = list[Path]
@@ -40,7 +40,7 @@ def all_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Kept:
 def keep_all(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Kept:
     """The list in which the copies will be."""
     monkeypatch.setattr(keeper, "PAUSES", keeper.Pauses(0.0, 0.0, 0.0, 0.0))
-    monkeypatch.setattr(search, "_QUANTUM_NODES", 1)
+    monkeypatch.setattr(node_search, "_QUANTUM_NODES", 1)
     kept: Kept = []
     save: Callable[..., None] = keeper.save_checkpoint
 

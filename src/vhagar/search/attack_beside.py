@@ -1,0 +1,43 @@
+"""When the attack joins the workers of a search, and how long it stays."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vhagar.attack.concurrent import AttackSchedule, ConcurrentAttack
+from vhagar.attack.options import AttackOptions
+from vhagar.result import Run
+from vhagar.runtime.deadline import Deadline
+from vhagar.runtime.pool import AbstractPool
+from vhagar.search.bounders.size import is_small
+
+# Seconds before the attack joins, on small problems and on others: it needs a second of a core to
+# import torch, and many small problems are solved before that pays.
+_AFTER_SMALL, _AFTER = 5.0, 1.5
+# How long the attack stays: a share of the remaining time, for every two workers and altogether,
+# and at least and at most so many seconds. It needs one or two seconds to start.
+_SHARE, _LARGEST_SHARE, _LEAST_SECONDS, _MOST_SECONDS = 0.15, 0.6, 5.0, 20.0
+# The factor by which it stays longer while there is no witness. Measured: cifar10_conv1
+# `brightness([0,0.1])`, 1 to 9, has none after 60 s without patience; alone, the attack finds one
+# after 4 s.
+_PATIENCE = 3.0
+
+
+def attack_beside(
+    run: Run, pool: AbstractPool, deadline: Deadline, dataset: NDArray[np.float64] | None
+) -> ConcurrentAttack:
+    """Return the attack as it runs beside the workers of a search."""
+    # Beside many workers, one more process takes little from them.
+    shares = max(1.0, run.options.worker_count / 2)
+    stay = AttackSchedule(
+        share=min(_SHARE * shares, _LARGEST_SHARE),
+        least=_LEAST_SECONDS,
+        most=shares * _MOST_SECONDS,
+        after=_AFTER_SMALL if is_small(run.problem) else _AFTER,
+        patience=_PATIENCE,
+    )
+    # Networks that linear programs can hold are too small for a GPU to be worth its start.
+    device = "cuda" if run.options.device == "cuda" else "cpu"
+    options = AttackOptions(seed=run.options.seed, device=device)
+    return ConcurrentAttack(run, pool, options, stay, deadline, dataset)

@@ -1,0 +1,197 @@
+"""The frontiers of the searches that go on side by side: which nodes come next, and what is known.
+
+The main search branches on signs of neurons. Beside it there are a search that branches on slopes,
+one for the ceiling, and one that halves boxes of inputs, each only where it can help.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+
+from vhagar.result import BoundKind, Run
+from vhagar.search.bounders.gpu.tasks import GpuReport
+from vhagar.search.bounders.size import is_large, is_small
+from vhagar.search.ceiling import Ceiling
+from vhagar.search.checkpoint import Checkpoint, SearchState
+from vhagar.search.frontier import MOST_HANDED_OUT, Frontier
+from vhagar.search.input_beside import InputsBeside, InputsReport
+from vhagar.search.input_search import splits_inputs
+from vhagar.search.node import Node, Region
+from vhagar.search.node_solver import Explored
+from vhagar.search.proof_tree import ProofTree
+from vhagar.search.slope_search import SlopeSearch
+from vhagar.search.tree_state import SearchKind
+from vhagar.search.worker import AnyTask, CeilingTask, Task
+
+# Head start of the search by signs over the one by slopes on small problems, in seconds.
+_HEAD_START = 0.5
+# Rounds of the other nodes, on average, before the ceiling may have all further rounds.
+_BEFORE_CEILING = 3
+# Share of all nodes for the ceiling's search while there is other work.
+_CEILING_SHARE = 0.2
+
+
+class Frontiers:
+    """The open nodes of all searches and the bounds of the closed ones, wherever nodes are bounded.
+
+    `slopes` and `inputs` say whether there may be searches by slopes and by boxes of inputs.
+    """
+
+    def __init__(self, run: Run, slopes: bool, inputs: bool) -> None:
+        self._run = run
+        self._tree = run.proof if isinstance(run.proof, ProofTree) else None
+        self._resumed = run.resumed if isinstance(run.resumed, Checkpoint) else None
+        problem = run.problem
+        roots = [
+            Node(Region(target, root), run.interval.computed_upper(target), -k)
+            for target in problem.goals
+            for k, root in enumerate(range(len(problem.pieces)))
+        ]
+        self.signs = self._frontier_of(roots, SearchKind.SIGNS)
+        self._roots = len(roots)
+        largest = max(map(run.interval.computed_upper, problem.goals))
+        self.ceiling = Ceiling(run.original, largest, self._frontier_of)
+        by_inputs = inputs and problem is run.original and splits_inputs(problem)
+        self.boxes = InputsBeside(run, self._record_boxes) if by_inputs else None
+        by_slopes = slopes and not is_large(problem)
+        later = _HEAD_START if is_small(problem) else 0.0
+        self._slopes = SlopeSearch(problem, by_slopes, self._known_upper, later, self._frontier_of)
+        # When workers were given their tasks. Where results must repeat, every task counts as one.
+        self._begun: dict[int, float] = {}
+        self.timed = False
+
+    def _frontier_of(self, roots: list[Node], kind: SearchKind) -> Frontier:
+        """The frontier of a search: as the checkpoint has it, or from its roots, if there are any.
+
+        A search without roots is not wanted, so that its frontier is empty.
+        """
+        keeps = self._run.options.checkpoint is not None
+        state = None if self._resumed is None else self._resumed.searches.get(kind)
+        if state is None or not roots:
+            return Frontier(roots, keeps=keeps)
+        return Frontier(state.open, state.closed, keeps)
+
+    def states(self) -> dict[SearchKind, SearchState]:
+        """Return what a checkpoint keeps of each search."""
+        frontiers = {
+            SearchKind.SIGNS: self.signs,
+            SearchKind.CEILING: self.ceiling.frontier,
+            SearchKind.SLOPES: self._slopes.frontier,
+        }
+        found = {kind: SearchState(*frontier.kept()) for kind, frontier in frontiers.items()}
+        return {kind: state for kind, state in found.items() if state.open or state.closed}
+
+    def next_task(self, worker: int, workers: int, whole_piece: bool = False) -> AnyTask | None:
+        """Return the nodes that a worker should explore next, or None if none is open."""
+        ceiling, frontier = self.ceiling, self.signs
+        idle = not len(frontier)
+        self._begun[worker] = time.monotonic()
+        slopes = self._slopes.next_task(worker, workers, self._run.interval.lower, idle)
+        if slopes is not None:
+            return slopes
+        # In rounds the ceiling keeps up with the others: a round of it for each of theirs.
+        part = self._ceiling_part() if whole_piece else _CEILING_SHARE
+        share_left = ceiling.frontier.explored < part * frontier.explored
+        if (idle or share_left) and ceiling.is_wanted(self._run.interval.upper):
+            return CeilingTask(ceiling.frontier.take(worker, MOST_HANDED_OUT), ceiling.lower)
+        if idle:
+            return None
+        take = frontier.take_piece if whole_piece else lambda w: frontier.take_share(w, workers)
+        return Task(take(worker), self._run.interval.lower, ceiling.upper)
+
+    def _ceiling_part(self) -> float:
+        """Rounds of the ceiling per round of the others: all, once it is what bounds the answer."""
+        others = self.signs.explored
+        if others >= _BEFORE_CEILING * self._roots and self.ceiling.upper < self.signs.best():
+            return math.inf
+        return 1 / self._roots
+
+    def put_back(self, name: int, explored: Explored, keeps: bool = False) -> None:
+        """Take a worker's report on its task; it may keep the nodes that are still open."""
+        kind = self._search_of(name)
+        self._record(explored, kind)
+        if kind is SearchKind.CEILING:
+            self.ceiling.frontier.put_back(name, explored, keeps)
+            self.ceiling.update()
+        elif kind is SearchKind.SLOPES:
+            self._slopes.put_back(name, explored, keeps)
+        else:
+            self.signs.put_back(name, explored, keeps)
+        if not keeps and kind is not SearchKind.CEILING:
+            begun = self._begun.get(name, math.inf)
+            effort = max(time.monotonic() - begun, 0.0) if self.timed else 1.0
+            self._slopes.spent(effort, kind is SearchKind.SLOPES)
+        self._run.count_nodes(explored.nodes)
+        if explored.trouble is not None:
+            self._run.note(f"a part of the search failed: {explored.trouble}")
+        self.announce(BoundKind.SPECTRAL if explored.spectral else BoundKind.TWIN)
+
+    def _search_of(self, name: int) -> SearchKind:
+        """The search whose nodes a worker has."""
+        if self.ceiling.frontier.has(name):
+            return SearchKind.CEILING
+        return SearchKind.SLOPES if self._slopes.frontier.has(name) else SearchKind.SIGNS
+
+    def take_batch(self, name: int, report: GpuReport) -> None:
+        """Take a report on nodes that are bounded in batches."""
+        self._record(report.explored, SearchKind.SIGNS)
+        self.signs.report(name, report.explored, report.held)
+        self._run.count_nodes(report.explored.nodes)
+        self.announce()
+
+    def abandon(self, name: int) -> None:
+        """Open the nodes of a lost worker again."""
+        self.signs.abandon(name)
+        self.ceiling.frontier.abandon(name)
+        self._slopes.frontier.abandon(name)
+
+    def _record(self, explored: Explored, kind: SearchKind) -> None:
+        """Before anything is announced: Ctrl-C in between must not leave a claim without proof."""
+        if self._tree is not None:
+            self._tree.add(explored.logged, kind)
+
+    def _record_boxes(self, report: InputsReport) -> None:
+        if self._tree is not None:
+            self._tree.add(report.logged, SearchKind.BOXES)
+
+    def split_inputs(self, seconds: float) -> bool:
+        """Halve boxes of inputs for about `seconds`; return whether there were any to halve."""
+        if self.boxes is None or self.boxes.is_done:
+            return False
+        self.boxes.work(seconds)
+        self.announce()
+        return True
+
+    def step_inputs(self) -> None:
+        """Halve boxes of inputs once, always in the same way."""
+        if self.boxes is not None:
+            self.boxes.step()
+            self.announce()
+
+    def last_boxes(self) -> None:
+        """Announce the bounds of boxes that have not been reported yet."""
+        if self.boxes is not None:
+            self.boxes.report()
+            self.announce()
+
+    def announce(self, kind: BoundKind = BoundKind.TWIN) -> None:
+        """Offer all bounds; `kind` is that of the bounds that have become better."""
+        uppers = self.signs.uppers(self._run.problem.goals)
+        restore = self._run.reduced.restore
+        for target, upper in uppers.items():
+            known = min(restore.upper(upper), self.ceiling.upper)
+            self._run.interval.offer_upper(target, known, kind)
+        for target, upper in self._slopes.uppers().items():
+            self._run.interval.offer_upper(target, restore.upper(upper), BoundKind.QUADRATIC)
+        for target, upper in self._by_inputs().items():
+            self._run.interval.offer_upper(target, upper, BoundKind.BOXES)
+
+    def _known_upper(self, goal: int | None) -> float:
+        """A goal's bound without the search by slopes."""
+        found = self.signs.uppers(self._run.problem.goals)[goal]
+        return min(found, self.ceiling.upper, self._by_inputs().get(goal, math.inf))
+
+    def _by_inputs(self) -> dict[int | None, float]:
+        """Each goal's bound by boxes of inputs, where there are any."""
+        return {} if self.boxes is None else self.boxes.uppers

@@ -1,0 +1,204 @@
+"""Branch and bound on single nodes: in this process, in worker processes, or in a cluster."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from vhagar.result import Run
+from vhagar.runtime.deadline import Deadline, WorkLimit
+from vhagar.runtime.pool import HEARTBEAT, Finished
+from vhagar.search.attack_beside import attack_beside
+from vhagar.search.bounders.gpu.beside import GpuBeside, GpuHere
+from vhagar.search.bounders.gpu.tasks import GpuReport
+from vhagar.search.bounders.size import is_small
+from vhagar.search.node_solver import Explored, Underway
+from vhagar.search.primal_heuristic import WitnessFound
+from vhagar.search.search import HERE, Search
+from vhagar.search.search_pool import SearchPool
+from vhagar.search.worker import Ready, SearchWorker, lp_bounders, slope_bounder
+
+# Nodes per report, where results must be reproducible.
+_QUANTUM_NODES = 10
+# Workers, each of which takes most of a second to start, are started on small problems only after
+# so many seconds of work here, or this many times as long on a machine that is busy otherwise.
+_ALONE, _BUSY = 2.0, 4
+# Seconds between two looks at the messages of workers while nodes are explored here.
+_LISTENING = 0.1
+
+
+class NodeSearch(Search):
+    """Explores the open nodes with the largest bounds, in one process or in many.
+
+    `tightens` says whether the hexagons of subtrees are tightened.
+    """
+
+    def __init__(
+        self,
+        run: Run,
+        attack: bool,
+        slopes: bool = False,
+        inputs: bool = False,
+        tightens: bool = False,
+    ) -> None:
+        super().__init__(run, attack, slopes, inputs)
+        self._tightens = tightens
+        self._gpu: GpuBeside | None = None
+
+    def in_this_process(self, deadline: Deadline, batches: bool) -> bool:
+        """LPs, and batches if wanted, in this process and always in the same order."""
+        run, frontiers = self._run, self._frontiers
+        frontiers.ceiling.probe(run.options.seed)
+        worker = self._worker_here(deadline)
+        gpu = GpuHere(run, self._first_worker + 1) if batches else None
+        while len(frontiers.signs) and not run.interval.closed:
+            self._keeper.save_when_due()
+            if deadline.passed:
+                return True
+            task = frontiers.next_task(HERE, 1)
+            assert task is not None  # the frontier is not empty
+            done = worker.work(task, _QUANTUM_NODES, deadline=deadline, on_bounds=self._tell_here)
+            frontiers.put_back(HERE, done)
+            frontiers.step_inputs()
+            if gpu is not None and (nodes := gpu.take(frontiers.signs, _QUANTUM_NODES)):
+                done = gpu.explore(nodes, _QUANTUM_NODES, frontiers.ceiling.upper, deadline)
+                frontiers.take_batch(gpu.name, GpuReport(done, {}))
+            run.report()
+        frontiers.announce()
+        return False
+
+    def _worker_here(self, deadline: Deadline) -> SearchWorker:
+        run = self._run
+        first = self._first_number
+        bounders = lp_bounders(
+            self._take_witness, first, run.bounds, deadline, tightens=self._tightens
+        )
+        slopes = slope_bounder(run.problem, first, run.bounds, deadline)
+        return SearchWorker(run.reduced, run.options, bounders, slopes)
+
+    def in_cluster(self, deadline: Deadline) -> bool:
+        """LPs and the attack in the workers of a Ray cluster, which share this frontier.
+
+        The nodes of workers that are lost with their machine go to the others.
+        """
+        from vhagar.runtime.ray_pool import RayPool
+
+        options = self._run.options
+        self._pool = pool = RayPool(options.address)
+        # The attack has a core of its own.
+        count = options.workers or max(1, pool.capacity() - self._attacks)
+        return self.in_processes(count, deadline, batches=False, required=False)
+
+    def in_processes(self, count: int, deadline: Deadline, batches: bool, required: bool) -> bool:
+        """LPs in worker processes, the attack beside them, and batches where they are wanted.
+
+        Small problems begin in this process, and many end there before any other has started.
+        Unless they are `required`, batches are given up where there is no GPU after all.
+        """
+        run, frontiers = self._run, self._frontiers
+        frontiers.ceiling.probe(run.options.seed)
+        frontiers.timed = True
+        with self._pool:
+            if self._attacks:
+                self._attack = attack_beside(run, self._pool, deadline, self._dataset)
+            first = self._first_worker
+            workers = SearchPool(run, self._pool, count, deadline, first, self._tightens)
+            here = self._worker_here(deadline) if is_small(run.problem) else None
+            alone = WorkLimit(_ALONE if here is not None else 0.0, _BUSY)
+            if batches:
+                self._gpu = GpuBeside(run, first + count, self._pool, required)
+            while not run.interval.closed:
+                self._keeper.save_when_due()
+                if deadline.passed:
+                    frontiers.last_boxes()
+                    return True
+                if alone.passed:
+                    workers.start(count)
+                if self._attack is not None:
+                    self._attack.join_when_due()
+                self._hand_out(workers)
+                if not frontiers.signs.in_flight and not len(frontiers.signs):
+                    break  # nothing left to do
+                if not len(workers):
+                    break  # nobody left to do it
+                for lost in workers.replace_silent():
+                    frontiers.abandon(lost)
+                if workers.are_ready:
+                    here = None
+                self._explore_and_listen(here, workers, count, deadline)
+            frontiers.announce()
+            return False
+
+    def _explore_and_listen(
+        self, here: SearchWorker | None, workers: SearchPool, count: int, deadline: Deadline
+    ) -> None:
+        """Explore a little in this process, where there is a worker here, and take a message."""
+        busy = here is not None and self._explore_here(here, count, deadline)
+        busy |= self._frontiers.split_inputs(_LISTENING)
+        received = self._pool.next_message(deadline.at, 0.0 if busy else HEARTBEAT)
+        if received is None:
+            self._run.report()
+        else:
+            self._handle(*received, workers)
+
+    def _explore_here(self, worker: SearchWorker, workers: int, deadline: Deadline) -> bool:
+        """Explore a little in this process; return whether there was anything to do."""
+        task = self._frontiers.next_task(HERE, workers)
+        if task is None:
+            return False
+        done = worker.work(task, 10**9, _LISTENING, deadline, self._tell_here, _LISTENING)
+        self._frontiers.put_back(HERE, done)
+        return True
+
+    def _tell_here(self, so_far: Explored) -> None:
+        """Announce bounds of nodes that are still being explored in this process."""
+        self._frontiers.put_back(HERE, so_far, keeps=True)
+        self._run.report()
+
+    def _hand_out(self, workers: SearchPool) -> None:
+        """Give all that are idle something to do."""
+        frontiers = self._frontiers
+        for name in workers.idle:
+            task = frontiers.next_task(name, len(workers))
+            if task is None:
+                break
+            workers.give(name, task)
+        if self._gpu is not None:
+            self._gpu.hand_out(frontiers.signs, frontiers.ceiling.upper, len(workers))
+
+    def _handle(self, name: Any, message: Any, workers: SearchPool) -> None:
+        if self._attack is not None and name == self._attack.name:
+            self._attack.handle(message)
+        elif self._gpu is not None and name == self._gpu.name:
+            self._handle_gpu(self._gpu, message)
+        elif isinstance(message, WitnessFound):
+            self._take_witness(message)
+        elif isinstance(message, Ready):
+            workers.is_ready(name)
+        elif isinstance(message, Underway):
+            self._frontiers.put_back(name, message.so_far, keeps=True)
+            workers.is_underway(name)
+        elif isinstance(message, Explored):
+            self._frontiers.put_back(name, message)
+            workers.is_done(name)
+        elif isinstance(message, Finished):
+            self._frontiers.abandon(name)
+            workers.is_gone(name)
+            self._run.note(f"a worker ended early: {message.error}")
+
+    def _handle_gpu(self, gpu: GpuBeside, message: Any) -> None:
+        if isinstance(message, GpuReport):
+            self._frontiers.take_batch(gpu.name, message)
+        if isinstance(message, Finished):
+            self._frontiers.signs.abandon(gpu.name)
+            self._gpu = None
+        gpu.handle(message)
+
+    def _take_witness(self, found: WitnessFound) -> None:
+        ceiling = self._frontiers.ceiling
+        if found.target is None and self._run.problem.perturbation is not None:
+            # No attack: it only says when the ceiling cannot come lower.
+            ceiling.lower = max(ceiling.lower, found.confidence)
+            return
+        self._run.interval.offer_witness(found.target, found.x, found.root, found.parameters)
+        if self._attack is not None:
+            self._attack.suggest(found.target, found.root, found.x, found.parameters)
