@@ -1,3 +1,3 @@
 """The version, where everything that records it can read it."""
 
-__version__ = "0.1.0"
+__version__ = "1.0.0"

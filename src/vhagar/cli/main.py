@@ -23,6 +23,7 @@ from vhagar.cli import (
     compare,
     completion,
     confidence,
+    config,
     export,
     guard,
     inspect,
@@ -96,7 +97,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             stream.reconfigure(errors="backslashreplace")  # file names may hold any bytes
     try:
         with _flushed():
-            arguments = _parser().parse_args(_joined(sys.argv[1:] if argv is None else argv))
+            arguments = config.parse(_parser(), _joined(sys.argv[1:] if argv is None else argv))
             from vhagar.cli.interrupts import interrupts
 
             _log(arguments)

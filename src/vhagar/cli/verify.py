@@ -6,7 +6,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from vhagar.cli import arguments as types
-from vhagar.cli import gate
+from vhagar.cli import config, gate
 
 if TYPE_CHECKING:
     from vhagar.cli.session import Outcome
@@ -37,6 +37,7 @@ examples:
   vhagar verify model.onnx --perturbation "linf(0.05)" --source 2 --target 3,5 --timeout 600
   vhagar verify model.onnx --perturbation "contrast([1,1.5])" --source 0 --no-clip --percent
   vhagar verify model.onnx --perturbation "patch([0,1],14,14,3)" --source 7 --plot witness.png
+  vhagar verify --config question.toml --timeout 5m
 """
 
 
@@ -54,6 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     types.add_engine(parser)
     types.add_executor(parser)
     types.add_common(parser)
+    config.add_config(parser)
 
 
 def run(arguments: argparse.Namespace) -> Outcome:

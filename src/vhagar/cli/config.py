@@ -1,0 +1,129 @@
+"""Questions in files: `vhagar verify --config question.toml`.
+
+The keys are the options of the command, without their dashes. What the command line says wins.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from vhagar.errors import InvalidInput
+
+# Not in a file: what names the file, and what describes the program itself.
+_NO_KEYS = ("config", "help")
+
+
+def add_config(parser: argparse.ArgumentParser) -> None:
+    """Add the option that names a file of options."""
+    parser.add_argument(
+        "--config",
+        type=Path,
+        metavar="FILE",
+        help="read options from a TOML file, such as source = 2; the command line wins",
+    )
+
+
+def parse(whole: argparse.ArgumentParser, words: Sequence[str]) -> argparse.Namespace:
+    """Parse the command line, with the options of its `--config` file where it has one."""
+    path, command = _named(whole, words)
+    if path is None or command is None:
+        return whole.parse_args(words)
+    given = _read(path, command)
+    for action, _ in given:
+        action.required = False
+        if not action.option_strings:
+            action.nargs = "?"  # the model may be in the file
+        if not isinstance(action, argparse._AppendAction):  # which would append to the marker
+            command.set_defaults(**{action.dest: given})  # a marker: "not on the command line"
+    arguments = whole.parse_args(words)
+    found = vars(arguments)
+    open_ = {
+        one.dest for one, _ in given if found[one.dest] is given or found[one.dest] in ([], None)
+    }
+    for action, value in given:
+        if action.dest in open_:
+            rivals = _rivals(command, action) - open_
+            overruled = any(found[rival] for rival in rivals)
+            setattr(arguments, action.dest, False if overruled else value)
+    return arguments
+
+
+def _named(
+    whole: argparse.ArgumentParser, words: Sequence[str]
+) -> tuple[Path | None, argparse.ArgumentParser | None]:
+    """The file that `--config` names, and the parser of the command that takes it."""
+    (commands,) = (one for one in whole._actions if isinstance(one, argparse._SubParsersAction))
+    command = commands.choices.get(words[0]) if words else None
+    if command is None or all(action.dest != "config" for action in command._actions):
+        return None, None
+    only_config = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
+    only_config.add_argument("--config", type=Path)
+    try:
+        known, _ = only_config.parse_known_args(list(words[1:]))
+    except argparse.ArgumentError:  # without a file: the command's own parser says so
+        return None, None
+    return known.config, command
+
+
+def _read(path: Path, command: argparse.ArgumentParser) -> list[tuple[argparse.Action, Any]]:
+    """The options in a file, each with its value."""
+    try:
+        values = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise InvalidInput(f"no file at {path}; check the path of --config") from None
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise InvalidInput(f"{path} is not a readable TOML file: {error}") from None
+    known = {action.dest: action for action in command._actions if action.dest not in _NO_KEYS}
+    found: dict[str, tuple[argparse.Action, Any]] = {}
+    for key, value in values.items():
+        name = key.replace("-", "_")
+        if name not in known:
+            choices = ", ".join(sorted(known))
+            raise InvalidInput(f"{path}: unknown key {key!r}; valid keys: {choices}")
+        if name in found:
+            raise InvalidInput(f"{path}: {key!r} is given twice")
+        try:
+            found[name] = (known[name], _value(known[name], value, path.parent))
+        except (argparse.ArgumentTypeError, TypeError, ValueError) as error:
+            reason = f": {error}" if isinstance(error, argparse.ArgumentTypeError) else ""
+            raise InvalidInput(f"{path}: {key} cannot be {value!r}{reason}") from None
+    return list(found.values())
+
+
+def _value(action: argparse.Action, value: Any, folder: Path) -> Any:
+    """A value as the command line would give it; files are relative to the folder of theirs."""
+    if action.nargs == 0:  # a flag
+        if not isinstance(value, bool):
+            raise argparse.ArgumentTypeError("write true or false")
+        return value
+    items = value if isinstance(value, list) else [value]
+    if action.type in (None, Path) and not all(isinstance(item, str) for item in items):
+        raise argparse.ArgumentTypeError("write a text in quotes")
+    if isinstance(action, argparse._ExtendAction):
+        return [label for item in items for label in _converted(action, item, folder)]
+    if isinstance(action, argparse._AppendAction):
+        return [_converted(action, item, folder) for item in items]
+    # Several numbers are written with commas on the command line: an interval, a shape.
+    return _converted(action, ",".join(map(str, items)), folder)
+
+
+def _converted(action: argparse.Action, item: Any, folder: Path) -> Any:
+    if action.type is Path:
+        return Path(item) if item == "-" else folder / item
+    if action.dest == "perturbation" and ".py:" in item:  # a file of the user's own
+        return str(folder / item)
+    converted = action.type(str(item)) if callable(action.type) else item
+    if action.choices is not None and converted not in action.choices:
+        choices = ", ".join(map(str, action.choices))
+        raise argparse.ArgumentTypeError(f"choose from {choices}")
+    return converted
+
+
+def _rivals(command: argparse.ArgumentParser, action: argparse.Action) -> set[str]:
+    """The options that exclude this one, such as --verbose and --quiet."""
+    groups = [group._group_actions for group in command._mutually_exclusive_groups]
+    return {other.dest for group in groups if action in group for other in group} - {action.dest}

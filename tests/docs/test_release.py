@@ -1,0 +1,42 @@
+"""Everything that names the version or the paper names the same."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+import vhagar
+
+ROOT = Path(__file__).parents[2]
+DOI = "10.1145/3649847"
+
+
+def test_one_version_everywhere() -> None:
+    headings = re.findall(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    cited = re.search(r"^version: (\S+)$", (ROOT / "CITATION.cff").read_text(), re.MULTILINE)
+    assert headings[0] == vhagar.__version__
+    assert cited is not None
+    assert cited[1] == vhagar.__version__
+    assert f'"vhagar": "{vhagar.__version__}"' in (ROOT / "docs" / "json.md").read_text()
+
+
+def test_one_reference_everywhere() -> None:
+    for name in ("CITATION.cff", "README.md", "docs/faq.md"):
+        assert DOI in (ROOT / name).read_text(), name
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert project["urls"]["Paper"] == f"https://doi.org/{DOI}"
+
+
+def test_extras_in_messages_exist() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = set(project["optional-dependencies"])
+    files = [*(ROOT / "src").rglob("*.py"), *(ROOT / "docs").glob("*.md"), ROOT / "README.md"]
+    named = {
+        (extra.strip(), str(path))
+        for path in files
+        for found in re.findall(r"vhagar\[([a-z, ]+)\]", path.read_text())
+        for extra in found.split(",")
+    }
+    assert named
+    assert {pair for pair in named if pair[0] not in extras} == set()
