@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from vhagar_check.errors import Rejected
 from vhagar_check.exact import Exact
 from vhagar_check.layers import HALF_ULP, TINY, UNDERFLOW, Floats, gamma
-from vhagar_check.pieces import Domain, Mask, Piece, everywhere, linf_ball
+from vhagar_check.pieces import Domain, Mask, Piece, everywhere
+from vhagar_check.pixelwise import linf_ball
 from vhagar_check.sparse import Sparse
 
 # Whether pixels rise or fall is found out exactly for rows of so many entries together.

@@ -10,7 +10,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from vhagar_check.boxes import BoxProver, BoxRegion
+from vhagar_check.box_proofs import BoxProver, BoxRegion
 from vhagar_check.container import Block, split_json, unpack
 from vhagar_check.errors import Rejected
 from vhagar_check.layers import Floats

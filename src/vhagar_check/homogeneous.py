@@ -20,7 +20,8 @@ import numpy as np
 from vhagar_check.errors import Rejected
 from vhagar_check.exact import Exact
 from vhagar_check.layers import Array, Floats, Linear, Network
-from vhagar_check.pieces import Domain, Piece, Pixelwise, Span, everywhere
+from vhagar_check.pieces import Domain, Piece, Span, everywhere
+from vhagar_check.pixelwise import Pixelwise
 
 
 @dataclass(eq=False)

@@ -21,7 +21,8 @@ from vhagar_check.errors import Rejected
 from vhagar_check.exact import Exact
 from vhagar_check.layers import TINY, Floats, gamma
 from vhagar_check.moved import Moved, Turned
-from vhagar_check.pieces import Domain, Piece, Pixelwise
+from vhagar_check.pieces import Domain, Piece
+from vhagar_check.pixelwise import Pixelwise
 from vhagar_check.rational import rounded_up
 
 Box = tuple[tuple[float, ...], tuple[float, ...]]

@@ -12,15 +12,8 @@ from vhagar_check.affine import BoxAffine, ShiftedLinfBall
 from vhagar_check.errors import Rejected
 from vhagar_check.maps import Recorded
 from vhagar_check.moved import Moved, Turned, TurnedBetween, identity, radius, turned
-from vhagar_check.pieces import (
-    Domain,
-    Mask,
-    Piece,
-    Span,
-    brightness_piece,
-    contrast_piece,
-    linf_ball,
-)
+from vhagar_check.pieces import Domain, Mask, Piece, Span
+from vhagar_check.pixelwise import brightness_piece, contrast_piece, linf_ball
 from vhagar_check.sparse import Sparse
 
 # A text this long is none that the verifier writes, and reading it could take for ever.

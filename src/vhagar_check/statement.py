@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from vhagar_check.affine import BoxAffine
+from vhagar_check.box_supports import Box
 from vhagar_check.clipping import behind_clip, clipped_pixels, require_clipped
 from vhagar_check.container import VERSION, Block, parse_json, require_keys, unpack
 from vhagar_check.convention import with_convention
-from vhagar_check.domain_boxes import Box
 from vhagar_check.errors import Rejected
 from vhagar_check.homogeneous import bias_pieces, homogeneous_network
 from vhagar_check.intervals import confidence_interval

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import numpy as np
 
+from vhagar_check.box_supports import Box
 from vhagar_check.container import scan
-from vhagar_check.domain_boxes import Box
 from vhagar_check.errors import Rejected
 from vhagar_check.evaluation import Task, evaluate, proof_groups
 from vhagar_check.layers import Floats

@@ -20,7 +20,8 @@ from vhagar_check import Rejected, check
 from vhagar_check.container import scan, unpack
 from vhagar_check.moved import TurnedBetween
 from vhagar_check.one_image import AtImage, Entry, OneImage, at_image, split_box
-from vhagar_check.pieces import Domain, brightness_piece
+from vhagar_check.pieces import Domain
+from vhagar_check.pixelwise import brightness_piece
 from vhagar_check.statement import Statement
 from vhagar_check.tree import RECORD, Root, Tree
 

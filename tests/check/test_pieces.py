@@ -14,7 +14,8 @@ from vhagar_check.errors import Rejected
 from vhagar_check.exact import Exact
 from vhagar_check.moved import identity
 from vhagar_check.perturbations import pieces
-from vhagar_check.pieces import Domain, Pixelwise, part_of
+from vhagar_check.pieces import Domain, part_of
+from vhagar_check.pixelwise import Pixelwise
 
 from ..marks import mostly_slow
 

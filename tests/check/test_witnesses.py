@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from types import SimpleNamespace
 from typing import Any
 
@@ -77,7 +78,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "too few parameters": ({"parameters": [-0.5]}, "number of parameters"),
     "too many parameters": ({"parameters": [-0.5, 0.5, 0.0]}, "number of parameters"),
     "not quite pushed": (
-        {"parameters": [-0.25, math.nextafter(0.25, 0)]},
+        {"parameters": [-0.25, 0.25 - 2.0**-54]},
         "not classified as the target",
     ),
 }
@@ -102,6 +103,24 @@ def test_changes_are_limited_to_the_ball_and_the_range() -> None:
     check_witnesses(stated(0.5, parameters=[-9.0, 9.0]))
     with pytest.raises(Rejected, match="not classified"):
         check_witnesses(stated(0.5, "linf(0.2)", parameters=[-9.0, 9.0]))
+
+
+def test_what_moves_freely_is_rounded_as_it_was_when_it_was_evaluated() -> None:
+    """`0.25 + change` lies halfway between two floats and becomes 0.5, a tie."""
+    change = math.nextafter(0.25, 0)
+    tie = {"x": [0.75, 0.25], "parameters": [-0.25, change]}
+    assert check_witnesses(stated(0.5, **tie)) == ({1: 0.5}, {1})
+
+
+def test_rounding_leads_neither_beyond_the_limit_nor_out_of_the_range() -> None:
+    limit = math.nextafter(0.25, 0)
+    with pytest.raises(Rejected, match="not classified"):
+        check_witnesses(stated(0.5, f"linf({limit!r})", parameters=[-limit, limit]))
+    (ball,) = pieces(f"linf({limit!r})", LINF, True)
+    image = ball.exact_image([Fraction(3, 4), Fraction(1, 4)], [-limit, limit])
+    assert image == [0.75 - 0.25 + 2.0**-53, 0.5 - 2.0**-54]
+    (ball,) = pieces("linf(0.15)", Domain((2,), 0.1, 0.3), True)
+    assert ball.exact_image([Fraction(0.2)] * 2, [-0.15, 0.15]) == [Fraction(0.1), Fraction(0.3)]
 
 
 @pytest.mark.parametrize(("ahead", "accepted"), [(1e-9, True), (0.0, False), (-1e-9, False)])

@@ -309,28 +309,28 @@ BOXES = {
         "tests/search/test_input_search.py::test_an_interrupted_step_loses_no_box",
     ),
     "a checker that does not look whether boxes are left": _tested(
-        "vhagar_check.boxes",
+        "vhagar_check.box_proofs",
         "        if waiting:",
         "        if not waiting:",
-        "tests/check/test_boxes.py::test_leaves_cover_the_inputs_whatever_the_tree",
+        "tests/check/test_box_proofs.py::test_leaves_cover_the_inputs_whatever_the_tree",
     ),
     "a checker that lets images stay": _tested(
-        "vhagar_check.boxes",
+        "vhagar_check.box_proofs",
         "        low = np.maximum(boxes.low - limit - room, domain.low)",
         "        low = np.maximum(boxes.low - room, domain.low)",
-        "tests/check/test_boxes.py::test_images_are_as_far_as_they_can_be",
+        "tests/check/test_box_proofs.py::test_images_are_as_far_as_they_can_be",
     ),
     "a checker with a chord that is too low": _tested(
         "vhagar_check.linear_bounds",
         "    offset = np.maximum(-slope * low, (1 - slope) * high)",
         "    offset = 0.9 * np.maximum(-slope * low, (1 - slope) * high)",
-        "tests/check/test_boxes.py::test_the_chord_holds_at_its_ends",
+        "tests/check/test_box_proofs.py::test_the_chord_holds_at_its_ends",
     ),
     "a checker that takes one target's boxes for another's": _tested(
         "vhagar_check.evaluation",
         "        if not root.boxes or root.target != region.target:",
         "        if not root.boxes:",
-        "tests/check/test_boxes.py::test_forgeries_are_refused",
+        "tests/check/test_box_proofs.py::test_forgeries_are_refused",
     ),
 }
 PERTURBATIONS = {
@@ -1289,19 +1289,19 @@ DOMAINS = {
         f"{_OF_DOMAINS}::{_CROSSING}",
     ),
     "checker: contributions taken for convex that are not": _tested(
-        "vhagar_check.domain_boxes",
+        "vhagar_check.box_supports",
         "apart = np.where(b > 0, self.apart_above, self.apart_below)",
         "apart = np.where(b > 0, self.apart_below, self.apart_above)",
         f"{_CHECKED_DOMAINS}::{_CROSSING}",
     ),
     "checker: the wrong end of a box": _tested(
-        "vhagar_check.domain_boxes",
+        "vhagar_check.box_supports",
         "np.maximum(s * low, s * high).sum(axis=1)",
         "np.minimum(s * low, s * high).sum(axis=1)",
         f"{_CHECKED_DOMAINS}::{_CHECKED_HOLDS}occlusion(2,2,2)-True]",
     ),
     "checker: clipped contrast taken for convex": _tested(
-        "vhagar_check.domain_boxes",
+        "vhagar_check.box_supports",
         "apart = np.full(len(low), clip)",
         "apart = np.full(len(low), False)",
         f"{_CHECKED_DOMAINS}::{_CHECKED_HOLDS}contrast([1,2])-True]",

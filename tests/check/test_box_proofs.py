@@ -15,11 +15,12 @@ import pytest
 from vhagar import Network, Problem, verify
 from vhagar.network import Affine, Relu, onnx_bytes, read_onnx
 from vhagar_check import Rejected, check
-from vhagar_check.boxes import LEAF, BoxProver, BoxRegion
+from vhagar_check.box_proofs import LEAF, BoxProver, BoxRegion
 from vhagar_check.container import scan, split_json, unpack
 from vhagar_check.linear_bounds import Boxes, LinearBounds, extremes, largest_of_pairs
 from vhagar_check.model import read_model
-from vhagar_check.pieces import Domain, linf_ball
+from vhagar_check.pieces import Domain
+from vhagar_check.pixelwise import linf_ball
 from vhagar_check.regions import Form
 from vhagar_check.scores import Stated
 

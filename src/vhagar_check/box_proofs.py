@@ -15,7 +15,8 @@ from vhagar_check.container import require_keys, split_json
 from vhagar_check.errors import Rejected
 from vhagar_check.layers import HALF_ULP, Floats, Network
 from vhagar_check.linear_bounds import Boxes, LinearBounds, extremes, largest_of_pairs
-from vhagar_check.pieces import Domain, Pixelwise
+from vhagar_check.pieces import Domain
+from vhagar_check.pixelwise import Pixelwise
 from vhagar_check.regions import Form
 
 LEAF = 255
