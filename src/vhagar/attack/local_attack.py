@@ -2,7 +2,8 @@
 
 The inputs are fixed; only the perturbation's parameters are chosen. A piece without parameters is
 simply evaluated, a single parameter is tried at many values, and several are found by gradient
-ascent, as in the attack. An attack may exist although none is found.
+ascent, as in the attack: first towards whichever target is nearest, then towards each of them. An
+attack may exist although none is found.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from vhagar.attack.model import TorchNetwork, torch_confidence
 from vhagar.attack.starts import CHUNK, confidences
 from vhagar.problem import Problem
 from vhagar.runtime.deadline import NEVER, Deadline
-from vhagar.runtime.devices import Tensor, require_torch, torch_device
+from vhagar.runtime.devices import Tensor, one_torch_thread, require_torch, torch_device
 
 Array = NDArray[np.float64]
 
@@ -67,19 +68,21 @@ class LocalAttack:
         Raises `OutOfTime` at the deadline: without all attacks, an input's bound is unknown.
         """
         found: list[Found] = []
-        for start in range(0, len(x), CHUNK):
-            part = self._model.tensor(x[start : start + CHUNK])
-            batch = _Batch(part, np.arange(start, start + len(part)))
-            for root, piece in enumerate(self._pieces):
-                self._attack(root, piece, batch)
-            found += batch.found
+        with one_torch_thread():
+            for start in range(0, len(x), CHUNK):
+                part = self._model.tensor(x[start : start + CHUNK])
+                batch = _Batch(part, np.arange(start, start + len(part)))
+                for root, piece in enumerate(self._pieces):
+                    self._attack(root, piece, batch)
+                found += batch.found
         return sorted(found, key=lambda attack: attack.row)
 
     def _attack(self, root: int, piece: TorchPiece, batch: _Batch) -> None:
         """Attack the remaining inputs with one piece."""
         if len(piece.lower) > 1:
-            for target in self._problem.targets:
-                self._ascend(root, piece, target, batch)
+            targets = self._problem.targets
+            for goals in [targets, *((target,) for target in targets if len(targets) > 1)]:
+                self._ascend(root, piece, goals, batch)
             return
         # Without a parameter there is only one image.
         for share in np.linspace(0.0, 1.0, _VALUES if len(piece.lower) else 1).tolist():
@@ -87,7 +90,9 @@ class LocalAttack:
             value = piece.lower + share * (piece.upper - piece.lower)
             self._try(root, piece, value.expand(len(batch.x), -1), batch)
 
-    def _ascend(self, root: int, piece: TorchPiece, target: int, batch: _Batch) -> None:
+    def _ascend(
+        self, root: int, piece: TorchPiece, goals: tuple[int, ...], batch: _Batch
+    ) -> None:
         """Signed gradient ascent, from no change (or the nearest that the piece allows)."""
         torch = require_torch()
         start = torch.zeros_like(piece.lower).expand(len(batch.x), -1)
@@ -98,7 +103,7 @@ class LocalAttack:
             if k == _STEPS or not len(batch.x):
                 return
             variables = parameters.detach().requires_grad_(True)
-            total = self._lead(piece.apply(batch.x, variables), target).sum()
+            total = self._lead(piece.apply(batch.x, variables), goals).sum()
             (slope,) = torch.autograd.grad(total, variables)
             step = _STEP * (1 - k / _STEPS) * (piece.upper - piece.lower)
             with torch.no_grad():
@@ -118,12 +123,13 @@ class LocalAttack:
         batch.x, batch.rows = batch.x[~attacked], batch.rows[(~attacked).cpu().numpy()]
         return ~attacked
 
-    def _lead(self, x: Tensor, label: int) -> Tensor:
-        return torch_confidence(self._model.scores(x), self._label(label, len(x)))
-
-    def _label(self, label: int, count: int) -> Tensor:
+    def _lead(self, x: Tensor, goals: tuple[int, ...]) -> Tensor:
+        """The lead of the best of some targets over all classes that are none of them."""
         torch = require_torch()
-        return torch.full((count,), label, device=self._model.tensor(0.0).device)
+        scores = self._model.scores(x)
+        chosen = torch.zeros(scores.shape[1], dtype=torch.bool, device=scores.device)
+        chosen[list(goals)] = True
+        return scores[:, chosen].amax(dim=1) - scores[:, ~chosen].amax(dim=1)
 
 
 def _numpy(tensor: Tensor) -> Array:

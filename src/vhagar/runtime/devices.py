@@ -44,6 +44,22 @@ def limit_threads(torch: Any, cores: int) -> None:
         torch.set_num_threads(cores)
 
 
+@contextmanager
+def one_torch_thread() -> Iterator[None]:
+    """Have torch compute on one thread.
+
+    Threads that share small operations mostly wait for each other, the more so where other
+    processes are busy.
+    """
+    torch = require_torch()
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
 def has_cuda() -> bool:
     """Whether there is a GPU that torch can use."""
     return bool(require_torch().cuda.is_available())
