@@ -151,6 +151,15 @@ CONV2 = partial(convolutional, filters=3, first_stride=1)
 
 RECIPES: dict[str, Recipe] = {
     "mnist_3x10": Recipe("mnist", GREY, partial(fully_connected, width=10), epochs=15),
+    "mnist_3x10_pgd": Recipe(
+        "mnist",
+        GREY,
+        partial(fully_connected, width=10),
+        epochs=8,
+        weight_decay=0.1,
+        sparsity=1e-4,
+        attack=PgdAttack(radius=0.05, steps=3),
+    ),
     "mnist_3x50_pgd": Recipe(
         "mnist",
         GREY,

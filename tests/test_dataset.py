@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from vhagar.dataset import read_dataset
+from vhagar.dataset import nearest, read_dataset
 from vhagar.errors import InvalidInput
 from vhagar.perturbation import Domain
 
@@ -106,3 +106,16 @@ def test_values_outside_are_not_clipped(tmp_path: Path, wrong: float) -> None:
     np.savez(tmp_path / "data.npz", images=images)
     with pytest.raises(InvalidInput, match="outside the input range"):
         read_dataset(tmp_path / "data.npz", GREY)
+
+
+def test_the_nearest_input_of_a_data_set() -> None:
+    domain = Domain((1, 1, 3), [0.0, 0.0, 0.5], [1.0, 0.1, 0.5], range=(0.0, 1.0))
+    data = np.array([[0.2, 0.0, 0.5], [0.9, 0.1, 0.5], [0.6, 0.05, 0.5]])
+    x = np.array([[0.3, 0.1, 0.5], [0.9, 0.1, 0.5]])
+    first, second = nearest(x, data, domain, np.array([7, 8, 9]))
+    # The second entry counts as much as the first, although its range is a tenth of it.
+    assert (first.row, first.label) == (2, 9)
+    assert first.distance == pytest.approx(np.sqrt((0.3**2 + 0.5**2) / 3))
+    assert (second.row, second.distance) == (1, 0.0)
+    np.testing.assert_array_equal(second.x, data[1])
+    assert nearest(x[:1], data[:1], domain)[0].label is None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import zipfile
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,37 @@ _IMAGES = (".png", ".jpg", ".jpeg", ".bmp")
 # Values this far outside of the input range, as a part of its width, come from rounding to float32.
 _ROUNDING = 1e-6
 _LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, eq=False)
+class Neighbour:
+    """The input of a data set that is nearest to a given one; `row` is its place, from 0.
+
+    `distance` is the root mean square difference of their entries, each as a part of its range in
+    the domain: 0 for the same input, and at most 1.
+    """
+
+    row: int
+    x: Array
+    label: int | None
+    distance: float
+
+
+def nearest(
+    x: Array, inputs: Array, domain: Domain, labels: NDArray[np.int64] | None = None
+) -> list[Neighbour]:
+    """For each input `(count, size)`, the nearest one of a data set that is not empty."""
+    width = domain.high - domain.low
+    scale = 1.0 / np.where(width > 0, width, 1.0)
+    given, data = (values.reshape(len(values), -1) * scale for values in (x, inputs))
+    # |a - b|^2 = |a|^2 - 2 a b + |b|^2, of which the first is the same for all b.
+    rows = ((data**2).sum(axis=1) - 2.0 * given @ data.T).argmin(axis=1)
+    found = []
+    for own, row in zip(given, rows.tolist(), strict=True):
+        distance = float(np.sqrt(np.mean((own - data[row]) ** 2)))
+        label = None if labels is None else int(labels[row])
+        found.append(Neighbour(row, inputs[row], label, distance))
+    return found
 
 
 def named_dataset(options: Options, domain: Domain) -> Array | None:

@@ -77,6 +77,32 @@ def test_local_demands_that_an_image_is_robust(
     assert _cases(tmp_path / "j.xml") == [("robust", what)]
 
 
+@pytest.mark.parametrize(
+    ("condition", "timeout", "code", "what"),
+    [
+        ("(<= Y_0 -1e6)", "20", 0, "met"),
+        ("(>= Y_0 -1e6)", "20", 3, "failure"),
+        ("(<= Y_0 -1e6)", "0", 4, "error"),
+    ],
+)
+def test_local_demands_that_nothing_satisfies_a_file(
+    condition: str, timeout: str, code: int, what: str, model: str, tmp_path: Path
+) -> None:
+    network = vhagar.read_onnx(model)
+    names = [f"X_{k}" for k in range(network.input_size)]
+    names += [f"Y_{k}" for k in range(network.classes)]
+    lines = [f"(declare-const {name} Real)" for name in names]
+    for name in names[: network.input_size]:
+        lines += [f"(assert (>= {name} 0))", f"(assert (<= {name} 1))"]
+    file = tmp_path / "property.vnnlib"
+    file.write_text("\n".join([*lines, f"(assert {condition})"]))
+    words = ["local", model, "--vnnlib", str(file), "--timeout", timeout]
+    junit = ["--require", "unsat", "--junit", str(tmp_path / "j.xml")]
+    assert main([*words, *junit]) == code
+    assert _cases(tmp_path / "j.xml") == [("unsat", what)]
+    assert main([*words, "--require", "robust"]) == 2
+
+
 @pytest.mark.subprocess
 def test_a_sweep_is_judged_problem_by_problem(
     model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -12,6 +12,7 @@ import onnxruntime
 import pytest
 
 from vhagar.network import read_onnx
+from vhagar.sweep.study import load_models, questions, read_study
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 CLASSES = 10
@@ -29,6 +30,7 @@ class Bundled:
 
 BUNDLED = (
     Bundled("mnist_3x10", "mnist_images", 20, 0.85),
+    Bundled("mnist_3x10_pgd", "mnist_images", 20, 0.85),
     Bundled("mnist_3x50_pgd", "mnist_images", 100, 0.85),
     Bundled("mnist_conv1", "mnist_images", 550, 0.85),
     Bundled("mnist_conv2", "mnist_images", 2077, 0.85),
@@ -124,3 +126,14 @@ def test_training_refuses_images_of_another_shape(striped_data: Path, tmp_path: 
     assert refused.returncode != 0
     assert "needs uint8 images of shape (3, 32, 32)" in refused.stderr
     assert not list(tmp_path.iterdir())
+
+
+def test_the_study_of_four_networks_asks_about_six_perturbations() -> None:
+    study = read_study(EXAMPLES / "four_networks.toml")
+    models = load_models(study)
+    assert len(models) == 4
+    assert len(study.perturbations) == 6
+    # On two cores, and with some time to spare for the start and the maximal confidences.
+    assert study.total is not None
+    assert study.total <= 1600
+    assert len(questions(study, models)) == 240

@@ -90,9 +90,7 @@ class LocalAttack:
             value = piece.lower + share * (piece.upper - piece.lower)
             self._try(root, piece, value.expand(len(batch.x), -1), batch)
 
-    def _ascend(
-        self, root: int, piece: TorchPiece, goals: tuple[int, ...], batch: _Batch
-    ) -> None:
+    def _ascend(self, root: int, piece: TorchPiece, goals: tuple[int, ...], batch: _Batch) -> None:
         """Signed gradient ascent, from no change (or the nearest that the piece allows)."""
         torch = require_torch()
         start = torch.zeros_like(piece.lower).expand(len(batch.x), -1)

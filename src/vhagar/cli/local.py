@@ -19,6 +19,7 @@ from vhagar.options import DEVICES
 if TYPE_CHECKING:
     from vhagar.local.known import LocalProgress
     from vhagar.local.result import LocalResult
+    from vhagar.local.specification import SpecificationResult
     from vhagar.result.requirement import Judged, Requirement
 
 HELP = "local robustness: does one image keep its class under the perturbation?"
@@ -37,7 +38,8 @@ examples:
 exit codes:
   0    answered, even if time ran out before anything was proven
   2    bad input, or a file that cannot be read or written
-  3    a requirement (--require robust) is violated: a version loses its class
+  3    a requirement (--require robust) is violated: a version loses its class, or with --vnnlib
+       (--require unsat) there is a counterexample
   4    a requirement is undecided
   130  interrupted (Ctrl-C or SIGTERM); the interval reached so far is printed
 """
@@ -105,7 +107,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="write the result as JSON, witness included; - for the standard output",
     )
     add("--plot", type=Path, metavar="FILE", help="plot image and witness (.png, .pdf or .svg)")
-    gate.add_gate(parser, '"robust"')
+    gate.add_gate(parser, '"robust", or "unsat" of a VNN-LIB file')
     add(
         "-w",
         "--workers",
@@ -194,6 +196,7 @@ def _answer(arguments: argparse.Namespace) -> int:
     from vhagar.local.specification import answer_specification
     from vhagar.local.vnnlib import read_vnnlib
     from vhagar.network import read_onnx
+    from vhagar.result.requirement import OF_SPECIFICATIONS
 
     # The file is about the model's own inputs and outputs.
     conventions = types.conventions(arguments)
@@ -202,11 +205,26 @@ def _answer(arguments: argparse.Namespace) -> int:
     if given:
         option = given[0].replace("_", "-")
         raise InvalidInput(f"--{option} has no effect with --vnnlib, which is a whole question")
+    requirements = gate.requirements(arguments, OF_SPECIFICATIONS)
     specification = read_vnnlib(arguments.vnnlib)
     network = read_onnx(arguments.model, layout="chw", **conventions)
     found = answer_specification(network, specification, arguments.timeout)
     print(found.text(), end="")
-    return 0
+    judged = _judged_answer(found, requirements, arguments.vnnlib.name)
+    return gate.conclude(judged, arguments)
+
+
+def _judged_answer(
+    result: SpecificationResult, requirements: Sequence[Requirement], about: str
+) -> list[Judged]:
+    """There is one thing to demand of a specification: that nothing satisfies it."""
+    from vhagar.local.specification import Answer
+    from vhagar.result.requirement import Judged, judgement
+
+    answer = result.answer
+    found = judgement(answer is Answer.NEVER, answer is Answer.SATISFIED)
+    words = f"unsat: {found.value} ({answer.value})"
+    return [Judged(about, str(each), found, words, result.seconds) for each in requirements]
 
 
 class _Lines:

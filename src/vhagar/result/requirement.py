@@ -19,6 +19,7 @@ from vhagar.result.values import AbstractResult, BoundKind, CoverageCounts, Stat
 # What can be demanded, by what is demanded of.
 OF_RESULTS = ("upper", "coverage", "closed")
 OF_LOCAL = ("robust",)
+OF_SPECIFICATIONS = ("unsat",)
 OF_COMPARISONS = ("coverage", "not-worse")
 _FORMS = {"upper": '"upper<=5"', "coverage": '"coverage>=0.6"'}
 _COMPARISONS = {"upper": "<=", "coverage": ">="}
