@@ -87,6 +87,7 @@ def add_questions(group: Any, network: bool = True) -> None:
         metavar="LO,HI",
         help="interval of every input entry (default: 0,1)",
     )
+    add("--domain", metavar="FILE", help="the inputs that all questions are about (TOML file)")
     add("--timeout", type=types.seconds, metavar="S", help="seconds for each problem")
     add("--total", type=types.seconds, metavar="S", help="seconds for all problems together")
     add(
@@ -194,6 +195,7 @@ def flags(arguments: argparse.Namespace) -> dict[str, Any]:
         "sources": arguments.source,
         "targets": _targets(arguments),
         "input_range": arguments.input_range,
+        "domain": arguments.domain,
         **types.conventions(arguments),
         "timeout": arguments.timeout,
         "total": arguments.total,

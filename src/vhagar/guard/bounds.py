@@ -14,7 +14,7 @@ from vhagar.problem import Problem
 from vhagar.result import BoundKind, Interval, Result
 from vhagar.result.certificate import problem_statement
 from vhagar.sweep.rows import goal_of
-from vhagar.sweep.store import Store, question_of
+from vhagar.sweep.store import Store
 from vhagar_check import Rejected, check
 from vhagar_check.container import parse_json, scan, unpack
 
@@ -139,9 +139,14 @@ def of_store(store: Store, fingerprint: str) -> list[Bound]:
     """
     found: list[Bound] = []
     for row in store.rows("problems"):
-        question = question_of(row)
+        question = store.question(row)
         if question.network != fingerprint or question.perturbation is None:
             continue
+        if question.domain is not None:
+            raise InvalidInput(
+                f"{store.path} is about the domain {question.domain}; a guard needs proofs about "
+                "all inputs"
+            )
         path = None if row["certificate"] is None else _placed(store.path, row["certificate"])
         file = None if path is None else NamedFile.of(path)
         goals = {

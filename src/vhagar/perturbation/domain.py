@@ -166,6 +166,13 @@ class Domain:
         ends = {"lower": self.low.tolist(), "upper": self.high.tolist()}
         return {"name": self.name, "sha256": self.fingerprint, **ends}
 
+    @classmethod
+    def from_plain(cls, shape: Shape, span: tuple[float, float], given: Any) -> Domain:
+        """The domain of inputs of a shape and range that `plain` has described."""
+        if given is None:
+            return cls(shape, *span)
+        return cls(shape, given["lower"], given["upper"], range=span, name=given["name"])
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Domain) and self._key == other._key
 

@@ -10,7 +10,7 @@ from vhagar.drawing.figure import AbstractFigure, Cell, slug
 from vhagar.drawing.shapes import Area, Drawing, Line, Rect, Shape, Text
 from vhagar.report.data import Group, StudyData
 from vhagar.result import CoverageCounts
-from vhagar.sweep.class_coverage import ClassCoverage, share, total
+from vhagar.sweep.class_coverage import ClassCoverage, over, share, total
 
 _LEFT, _TOP, _WIDTH, _BAR, _STEP = 58.0, 44.0, 330.0, 18.0, 26.0
 _NUMBER = re.compile(r"(?<![\w.])\d+(?:\.\d+)?(?:e-?\d+)?")
@@ -162,7 +162,10 @@ def _robust(counts: CoverageCounts) -> float:
 def coverage_bars(study: StudyData) -> list[CoverageBars]:
     """One for each network under each perturbation, where a data set was given."""
     known = {} if study.coverage is None else study.coverage.groups()
-    groups = {(group.fingerprint, group.perturbation, group.clip): group for group in study.groups}
+    groups = {
+        (group.fingerprint, group.perturbation, group.clip, group.over): group
+        for group in study.groups
+    }
     return [
         CoverageBars(groups[key], tuple(sorted(own, key=lambda each: each.source)))
         for key, own in known.items()
@@ -172,14 +175,15 @@ def coverage_bars(study: StudyData) -> list[CoverageBars]:
 
 def coverage_curves(study: StudyData) -> list[CoverageCurve]:
     """One for each network and kind of perturbation that was asked in two sizes or more."""
-    families: dict[tuple[str, str, bool], list[tuple[tuple[float, ...], CoverageBars]]] = {}
+    families: dict[tuple[str, str, bool, str], list[tuple[tuple[float, ...], CoverageBars]]] = {}
     for bars in coverage_bars(study):
         text = bars.group.perturbation or ""
         numbers = tuple(map(float, _NUMBER.findall(text)))
-        key = (bars.group.fingerprint, _NUMBER.sub("#", text), bars.group.clip)
+        kind = _NUMBER.sub("#", text)
+        key = (bars.group.fingerprint, kind, bars.group.clip, bars.group.over)
         families.setdefault(key, []).append((numbers, bars))
     found = []
-    for (fingerprint, skeleton, _), members in families.items():
+    for (fingerprint, skeleton, _, domain), members in families.items():
         columns = list(zip(*(numbers for numbers, _ in members), strict=True))
         moving = [k for k, column in enumerate(columns) if len(set(column)) > 1]
         if len(moving) != 1:
@@ -190,7 +194,7 @@ def coverage_curves(study: StudyData) -> list[CoverageCurve]:
         for k, word in enumerate(_NUMBER.findall(members[0][1].group.perturbation or "")):
             family = family.replace("#", "s" if k == place else word, 1)
         name = members[0][1].group.network
-        found.append(CoverageCurve(name, fingerprint, family, tuple(points)))
+        found.append(CoverageCurve(name, fingerprint, family + over(domain), tuple(points)))
     return found
 
 

@@ -11,28 +11,36 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from vhagar.perturbation import Domain
 from vhagar.result import BoundKind, Moment, Witness
-from vhagar.sweep.class_coverage import StudyCoverage
+from vhagar.sweep.class_coverage import StudyCoverage, over
 from vhagar.sweep.question import Question
 from vhagar.sweep.rows import goal_of, witness_of_row
-from vhagar.sweep.store import Store, question_of
+from vhagar.sweep.store import Store
 
 
 @dataclass(frozen=True)
 class Group:
-    """One network under one perturbation: what figures put side by side."""
+    """One network under one perturbation over one domain: what figures put side by side."""
 
     network: str
     fingerprint: str
     perturbation: str | None
     clip: bool = True
+    domain: Domain | None = None
+
+    @property
+    def over(self) -> str:
+        """The domain's name; empty for all inputs."""
+        return "" if self.domain is None else str(self.domain)
 
     @property
     def label(self) -> str:
         """`mnist_conv1, occlusion(14,14,5)`."""
         if self.perturbation is None:
-            return f"{self.network}, maximal confidence"
-        return f"{self.network}, {self.perturbation}{'' if self.clip else ' unclipped'}"
+            return f"{self.network}, maximal confidence{over(self.over)}"
+        unclipped = "" if self.clip else " unclipped"
+        return f"{self.network}, {self.perturbation}{unclipped}{over(self.over)}"
 
 
 @dataclass(frozen=True)
@@ -155,6 +163,8 @@ class StudyData:
     coverage: StudyCoverage | None = None
     # Intervals around maximal confidences, by the keys of their questions.
     largest: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    # The file of the domain, where all questions are about one.
+    domain_file: str | None = None
 
     @cached_property
     def groups(self) -> tuple[Group, ...]:
@@ -176,14 +186,14 @@ class StudyData:
                 and other.group.fingerprint == entry.group.fingerprint
                 and other.source == entry.source
                 and other.question.input_range == entry.question.input_range
+                and other.question.domain == entry.question.domain
             ):
                 return other
         return None
 
     def largest_of(self, entry: Entry) -> tuple[float, float] | None:
         """An interval around the maximal confidence in an entry's source class."""
-        asked = entry.question
-        key = Question(asked.network, None, asked.source, (), True, asked.input_range).key
+        key = entry.question.without_perturbation().key
         quick, searched = self.largest.get(key), self.confidence(entry)
         if searched is None:
             return quick
@@ -215,13 +225,19 @@ def _study(store: Store) -> StudyData:
     problems = sorted(store.rows("problems"), key=lambda row: int(row["place"]))
     entries = []
     for row in problems:
-        number = row["id"]
+        number, question = row["id"], store.question(row)
         facts = networks[row["network"]]
         entries.append(
             Entry(
                 number,
-                question_of(row),
-                Group(facts.name, facts.fingerprint, row["perturbation"], bool(row["clip"])),
+                question,
+                Group(
+                    facts.name,
+                    facts.fingerprint,
+                    question.perturbation,
+                    question.clip,
+                    question.domain,
+                ),
                 row["status"],
                 tuple(map(_goal, goals[number])),
                 _history(events[number]),
@@ -238,14 +254,16 @@ def _study(store: Store) -> StudyData:
                 sum(event["what"] == "transferred" for event in events[number]),
             )
         )
+    study = store.study()
     return StudyData(
-        store.study().name or Path(store.path).stem,
+        study.name or Path(store.path).stem,
         tuple(networks.values()),
         tuple(entries),
         tuple(_run(row) for row in runs.values()),
         tuple(_event(row) for row in store.rows("events")),
         store.coverage(),
         store.largest(),
+        None if study.domain is None else Path(study.domain).name,
     )
 
 

@@ -76,6 +76,8 @@ def reproduction(entry: Entry, study: StudyData) -> str:
             words.append("--no-clip")
     if question.input_range != (0.0, 1.0):
         words += ["--input-range", ",".join(map(exact, question.input_range))]
+    if question.domain is not None:
+        words += ["--domain", study.domain_file or f"{question.domain}.toml"]
     words += ["--timeout", f"{max(entry.seconds, 1):.0f}"]
     return shlex.join(words)
 

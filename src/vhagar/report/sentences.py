@@ -67,7 +67,7 @@ def _weakest(entries: Sequence[Entry]) -> list[str]:
         return []
     fate = "brought to a tie with" if worst.witness.tie else "pushed into"
     return [
-        f"The most confident input found that can be attacked is one of class {worst.source} with "
+        f"The most confident input found that can be attacked is one of {_class(worst)} with "
         f"confidence {down(worst.lower)}: {worst.question.perturbation} has it {fate} class "
         f"{worst.witness.target}."
     ]
@@ -82,11 +82,11 @@ def _strongest(entries: Sequence[Entry]) -> list[str]:
     goal = "its class" if best.target is None else f"clear of class {best.target}"
     if best.upper == 0:
         return [
-            f"Most robust: every input of class {best.source} keeps {goal} under "
+            f"Most robust: every input of {_class(best)} keeps {goal} under "
             f"{best.question.perturbation}, whatever its confidence."
         ]
     return [
-        f"Most robust: every input of class {best.source} with confidence above {up(best.upper)} "
+        f"Most robust: every input of {_class(best)} with confidence above {up(best.upper)} "
         f"keeps {goal} under {best.question.perturbation}."
     ]
 
@@ -129,24 +129,30 @@ def _duration(seconds: float) -> str:
 
 def answer(entry: Entry) -> str:
     """The answer to one question, as a sentence."""
-    question, source = entry.question, entry.source
+    question, source = entry.question, _class(entry)
     if question.perturbation is None:
-        return f"The maximal confidence in class {source} {_is_between(entry)}."
+        return f"The maximal confidence in {source} {_is_between(entry)}."
     keeps = "keeps its class" if entry.target is None else f"keeps clear of class {entry.target}"
     under = f"under {question.perturbation}{'' if question.clip else ' without clipping'}"
     if entry.upper == 0:
-        return f"Every input of class {source}, whatever its confidence, {keeps} {under}."
+        return f"Every input of {source}, whatever its confidence, {keeps} {under}."
     if not math.isfinite(entry.upper):
         found = (
             "" if entry.lower == 0 else f"; one with confidence {down(entry.lower)} can be attacked"
         )
-        return f"Nothing is proven yet about class {source} {under}{found}."
+        return f"Nothing is proven yet about {source} {under}{found}."
     low, high = interval(entry.lower, entry.upper)
-    proven = f"Every input of class {source} with confidence above {high} {keeps} {under}"
+    proven = f"Every input of {source} with confidence above {high} {keeps} {under}"
     if entry.witness is None:
         return f"{proven}. No input that can be attacked was found."
     fate = "is brought to a tie with" if entry.witness.tie else "is pushed into"
     return f"{proven}. One with confidence {low} {fate} class {entry.witness.target}."
+
+
+def _class(entry: Entry) -> str:
+    """`class 2`, or `class 2 in the domain NAME`."""
+    within = f" in the domain {entry.group.over}" if entry.group.over else ""
+    return f"class {entry.source}{within}"
 
 
 def _is_between(entry: Entry) -> str:

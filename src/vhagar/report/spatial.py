@@ -23,6 +23,7 @@ from vhagar.perturbation.patch import Patch
 from vhagar.report.data import Entry, StudyData
 from vhagar.report.pairs import MEASURES, measured
 from vhagar.result.numbers import down, up
+from vhagar.sweep.class_coverage import over
 
 _SIDE, _LEFT, _TOP = 252.0, 40.0, 62.0
 
@@ -155,7 +156,7 @@ def _maps(study: StudyData) -> Iterator[Map]:
         square = _square(entry)
         if square is not None:
             kind, row, column, width = square
-            key = (entry.group.fingerprint, kind, entry.source)
+            key = (entry.group.fingerprint, kind + over(entry.group.over), entry.source)
             kinds[key].append((entry, row, column, width))
     for (fingerprint, kind, source), found in kinds.items():
         if len({(row, column) for _, row, column, _ in found}) < 2:

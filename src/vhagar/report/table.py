@@ -11,8 +11,8 @@ from vhagar.report.html import text
 from vhagar.result.numbers import interval
 
 COLUMNS = (
-    *("problem", "network", "perturbation", "source", "target", "lower", "upper", "gap", "percent"),
-    *("status", "seconds", "nodes", "bound", "engine", "version", "certificate"),
+    *("problem", "network", "perturbation", "domain", "source", "target", "lower", "upper", "gap"),
+    *("percent", "status", "seconds", "nodes", "bound", "engine", "version", "certificate"),
 )
 
 
@@ -25,6 +25,7 @@ def table_rows(study: StudyData) -> list[list[Cell]]:
             rows.append(
                 [
                     *(entry.number, entry.group.network, entry.question.perturbation),
+                    entry.group.over or None,
                     *(entry.source, goal.target, goal.lower),
                     goal.upper if finite else None,
                     goal.gap if finite else None,
@@ -85,9 +86,10 @@ def _cells(
     low, high = interval(entry.lower, entry.upper)
     gap = 100 * entry.relative_gap
     target = entry.target if entry.question.targets else "none"
+    asked = entry.question.perturbation or "none: maximal confidence"
     found = [
         f"<td>{text(entry.group.network)}</td>",
-        f"<td>{text(entry.question.perturbation or 'none: maximal confidence')}</td>",
+        f"<td>{text(asked + entry.question.over)}</td>",
         _number(entry.source, str(entry.source)),
         _number(-1 if entry.target is None else entry.target, "any" if target is None else target),
         _number(entry.lower, f'<a href="#problem-{entry.number}">{text(low)}</a>', raw=True),

@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from vhagar.errors import InvalidInput
+from vhagar.perturbation import Domain
 from vhagar.report.compare import Comparison, compared
 from vhagar.report.data import Group, StudyData, read_store
 from vhagar.result import CoverageCounts
-from vhagar.sweep.class_coverage import share, total
+from vhagar.sweep.class_coverage import over, share, total
 from vhagar.sweep.runner import run_sweep
 from vhagar.sweep.settings import Settings
 from vhagar.sweep.study import Study, load_models
@@ -31,16 +32,17 @@ class Side:
     fingerprint: str
     study: StudyData
 
-    def groups(self) -> dict[tuple[str | None, bool], Group]:
-        """Its perturbations, clipped or not."""
+    def groups(self) -> dict[tuple[str | None, bool, Domain | None], Group]:
+        """Its perturbations, clipped or not, and the domains that they are asked over."""
         own = [group for group in self.study.groups if group.fingerprint == self.fingerprint]
-        return {(group.perturbation, group.clip): group for group in own}
+        return {(group.perturbation, group.clip, group.domain): group for group in own}
 
-    def counts(self, perturbation: str, clip: bool) -> dict[int | None, CoverageCounts]:
+    def counts(self, group: Group) -> dict[int | None, CoverageCounts]:
         """The coverage of each class under a perturbation, and of all under None."""
         known = self.study.coverage
         found = {} if known is None else known.groups()
-        own = found.get((self.fingerprint, perturbation, clip), [])
+        key = (self.fingerprint, str(group.perturbation), group.clip, group.over)
+        own = found.get(key, [])
         counts: dict[int | None, CoverageCounts] = {
             each.source: each.coverage.classified for each in own
         }
@@ -55,6 +57,7 @@ class CoverageVerdict:
     source: int | None
     first: CoverageCounts | None
     second: CoverageCounts | None
+    domain: str = ""
 
     @property
     def more_robust(self) -> str:
@@ -88,12 +91,14 @@ class ModelComparison:
         """The comparison in words."""
         lines = [f"A: {self.first.name}", f"B: {self.second.name}"]
         for pair in self.pairs:
-            lines.append(f"{pair.first.perturbation}: {pair.sentence}")
+            about = f"{pair.first.perturbation}{over(pair.first.over)}"
+            lines.append(f"{about}: {pair.sentence}")
             lines += [coverage_line(each) for each in self.coverage_of(pair) if each.source is None]
         return lines
 
     def coverage_of(self, pair: Comparison) -> list[CoverageVerdict]:
-        return [each for each in self.coverages if each.perturbation == pair.first.perturbation]
+        asked = (pair.first.perturbation, pair.first.over)
+        return [each for each in self.coverages if (each.perturbation, each.domain) == asked]
 
     def count(self, what: str) -> int:
         """How many pairs of classes are `first`, `second`, `open` or `unasked`, in all."""
@@ -121,6 +126,7 @@ class ModelComparison:
             "pairs": [
                 {
                     "perturbation": pair.first.perturbation,
+                    "domain": pair.first.over,
                     "counts": {
                         name: pair.count(name) for name in ("first", "second", "open", "unasked")
                     },
@@ -153,11 +159,12 @@ def compare_sides(first: Side, second: Side) -> ModelComparison:
     if not shared:
         raise InvalidInput(f"{first.name} and {second.name} have no perturbation in common")
     coverages = []
-    for perturbation, clip in shared:
-        counts = [side.counts(str(perturbation), clip) for side in (first, second)]
+    for key in shared:
+        counts = [first.counts(ours[key]), second.counts(theirs[key])]
         for source in dict.fromkeys([*counts[0], *counts[1]]):
             one, other = (own.get(source) for own in counts)
-            coverages.append(CoverageVerdict(str(perturbation), source, one, other))
+            about = str(ours[key].perturbation), source, one, other, ours[key].over
+            coverages.append(CoverageVerdict(*about))
     pairs = [compared((first.study, ours[key]), (second.study, theirs[key])) for key in shared]
     return ModelComparison(first, second, tuple(pairs), tuple(coverages))
 

@@ -8,7 +8,7 @@ from vhagar.report.html import block, document, figure, key, paragraph, shares, 
 from vhagar.report.two import CoverageVerdict, ModelComparison
 from vhagar.result import CoverageCounts
 from vhagar.result.serialize import write_bytes
-from vhagar.sweep.class_coverage import share
+from vhagar.sweep.class_coverage import over, share
 
 _MEANING = key(
     [
@@ -77,7 +77,7 @@ def _row(verdict: CoverageVerdict) -> str:
     label = "all" if verdict.source is None else str(verdict.source)
     sides = "".join(_side(counts) for counts in (verdict.first, verdict.second))
     return (
-        f"<tr><td>{text(verdict.perturbation)}</td><td>{label}</td>{sides}"
+        f"<tr><td>{text(verdict.perturbation + over(verdict.domain))}</td><td>{label}</td>{sides}"
         f"<td>{_PROVEN[verdict.more_robust]}</td></tr>"
     )
 
@@ -90,7 +90,7 @@ def _side(counts: CoverageCounts | None) -> str:
 
 def _pairs(found: ModelComparison) -> str:
     parts = [
-        f"<article><h3>{text(pair.first.perturbation)}</h3>{paragraph(pair.sentence)}"
+        f"<article><h3>{text(f'{pair.first.perturbation}{over(pair.first.over)}')}</h3>{paragraph(pair.sentence)}"
         f'<div class="three">{figure(pair)}</div></article>'
         for pair in found.pairs
     ]

@@ -76,16 +76,11 @@ def load_fields(path: Path) -> dict[str, Any]:
         source=asked["source"],
         targets=asked["targets"] or None,
         clip=asked["clip"],
-        domain=_domain(network, asked),
+        domain=Domain.from_plain(
+            network.input_shape, tuple(asked["input_range"]), asked.get("domain")
+        ),
     )
     return {"problem": problem, **_known(values), "witness": _witness(values["witness"], problem)}
-
-
-def _domain(network: Network, asked: dict[str, Any]) -> Domain:
-    span, box = tuple(asked["input_range"]), asked.get("domain")
-    if box is None:
-        return Domain(network.input_shape, *span)
-    return Domain(network.input_shape, box["lower"], box["upper"], range=span, name=box["name"])
 
 
 def _known(values: dict[str, Any]) -> dict[str, Any]:

@@ -15,7 +15,8 @@ class ClassCoverage:
     """One class of one network under one perturbation.
 
     Inputs count as robust where none of the `targets` can be reached; `all_targets` tells whether
-    these are all other classes. `network` is its fingerprint.
+    these are all other classes. `network` is its fingerprint, `domain` the name of the domain,
+    empty for all inputs.
     """
 
     network: str
@@ -25,6 +26,7 @@ class ClassCoverage:
     targets: tuple[int, ...]
     all_targets: bool
     coverage: Coverage
+    domain: str = ""
 
 
 @dataclass(frozen=True)
@@ -34,19 +36,20 @@ class StudyCoverage:
     dataset: str
     classes: tuple[ClassCoverage, ...]
 
-    def groups(self) -> dict[tuple[str, str, bool], list[ClassCoverage]]:
-        """The classes of each network under each perturbation, clipped or not."""
-        found: dict[tuple[str, str, bool], list[ClassCoverage]] = {}
+    def groups(self) -> dict[tuple[str, str, bool, str], list[ClassCoverage]]:
+        """The classes of each network under each perturbation, clipped or not, in each domain."""
+        found: dict[tuple[str, str, bool, str], list[ClassCoverage]] = {}
         for each in self.classes:
-            key = (each.network, each.perturbation, each.clip)
+            key = (each.network, each.perturbation, each.clip, each.domain)
             found.setdefault(key, []).append(each)
         return found
 
     def lines(self, names: Mapping[str, str]) -> list[str]:
         """In words; `names` are those of networks by their fingerprints."""
         return [
-            f"{names[network]}, {perturbation}{'' if clip else ' unclipped'}: {total_words(found)}"
-            for (network, perturbation, clip), found in self.groups().items()
+            f"{names[network]}, {perturbation}{'' if clip else ' unclipped'}{over(domain)}: "
+            f"{total_words(found)}"
+            for (network, perturbation, clip, domain), found in self.groups().items()
         ]
 
     def plain(self) -> dict[str, Any]:
@@ -56,6 +59,11 @@ class StudyCoverage:
     @classmethod
     def from_plain(cls, values: Mapping[str, Any]) -> StudyCoverage:
         return cls(values["dataset"], tuple(map(_class, values["classes"])))
+
+
+def over(domain: str) -> str:
+    """`, over NAME` for what is about a domain."""
+    return f", over {domain}" if domain else ""
 
 
 def _class(values: Mapping[str, Any]) -> ClassCoverage:

@@ -16,18 +16,15 @@ from vhagar.sweep.class_coverage import ClassCoverage, StudyCoverage
 from vhagar.sweep.question import Question
 from vhagar.sweep.rows import goal_of
 from vhagar.sweep.store import Store
-from vhagar.sweep.study import Model
+from vhagar.sweep.study import Model, Study
 
 # One class of one network under one perturbation.
-_Key = tuple[str, str, bool, int]
+_Key = tuple[str, str, bool, int, Domain | None]
 
 
-def read_data(path: Path, models: Sequence[Model], ends: tuple[float, float]) -> list[SeenData]:
+def read_data(path: Path, models: Sequence[Model], study: Study) -> list[SeenData]:
     """The data set for each model; an error where it does not fit one."""
-    return [
-        SeenData.read(path, model.network, Domain(model.network.input_shape, *ends))
-        for model in models
-    ]
+    return [SeenData.read(path, model.network, study.domain_for(model.network)) for model in models]
 
 
 def store_coverage(
@@ -61,6 +58,7 @@ def store_coverage(
                 question.targets,
                 problem.all_others,
                 covered(problem, max(goals.values()), seen[place], share, seconds > 0),
+                "" if question.domain is None else str(question.domain),
             )
         )
     return StudyCoverage(dataset.name, tuple(found))
@@ -76,7 +74,8 @@ def known_uppers(store: Store) -> dict[Question, dict[int, float]]:
     for number, question in store.problems():
         if question.perturbation is None:
             continue
-        key = (question.network, question.perturbation, question.clip, question.source)
+        asked = (question.network, question.perturbation, question.clip, question.source)
+        key = (*asked, question.domain)
         ranges.setdefault(key, question.input_range)
         for row in store.rows("goals", number):
             target = goal_of(row["target"])
@@ -85,19 +84,18 @@ def known_uppers(store: Store) -> dict[Question, dict[int, float]]:
                 upper = row["upper"] if trusted and row["upper"] is not None else math.inf
                 found[key][target] = min(found[key].get(target, math.inf), upper)
     return {
-        Question(network, perturbation, source, tuple(sorted(goals)), clip, ranges[key]): goals
+        Question(
+            network, perturbation, source, tuple(sorted(goals)), clip, ranges[key], domain
+        ): goals
         for key, goals in found.items()
-        for network, perturbation, clip, source in [key]
+        for network, perturbation, clip, source, domain in [key]
     }
 
 
 def quick_largest(store: Store, models: Sequence[Model]) -> dict[Question, tuple[float, float]]:
     """For every class that is asked about, an interval around its maximal confidence."""
     networks = {model.fingerprint: model.network for model in models}
-    asked = dict.fromkeys(
-        Question(question.network, None, question.source, (), True, question.input_range)
-        for _, question in store.problems()
-    )
+    asked = dict.fromkeys(question.without_perturbation() for _, question in store.problems())
     found = {}
     for question in asked:
         known = largest_within_reach(question.problem(networks[question.network]), seed=0)

@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterator, Sequence
 
 from vhagar.result.requirement import Facts, Judged, Requirement
-from vhagar.sweep.class_coverage import total
-from vhagar.sweep.store import Store, question_of
+from vhagar.sweep.class_coverage import over, total
+from vhagar.sweep.store import Store
 
 _CLOSED = ("closed", "robust")
 
@@ -25,20 +25,21 @@ def judged_store(store: Store, requirements: Sequence[Requirement]) -> list[Judg
 def _problems(store: Store) -> Iterator[tuple[str, Facts, float]]:
     names = {row["fingerprint"]: row["name"] for row in store.rows("networks")}
     for row in store.rows("problems"):
-        question = question_of(row)
+        question = store.question(row)
         if question.perturbation is None:
             continue
         lower, upper = store.interval(row["id"])
         facts = Facts(lower, math.inf if upper is None else upper, row["status"] in _CLOSED)
         targets = ", ".join(map(str, question.targets))
         about = f"{names[question.network]}, {question.perturbation}"
-        yield f"{about}, class {question.source} to {targets}", facts, row["seconds"]
+        asked = f"{about}, class {question.source} to {targets}{question.over}"
+        yield asked, facts, row["seconds"]
 
 
 def _coverages(store: Store) -> Iterator[tuple[str, Facts, float]]:
     coverage = store.coverage()
     names = {row["fingerprint"]: row["name"] for row in store.rows("networks")}
     groups = {} if coverage is None else coverage.groups()
-    for (network, perturbation, _), own in groups.items():
+    for (network, perturbation, _, domain), own in groups.items():
         seconds = sum(each.coverage.seconds for each in own)
-        yield f"{names[network]}, {perturbation}", Facts(counts=total(own)), seconds
+        yield f"{names[network]}, {perturbation}{over(domain)}", Facts(counts=total(own)), seconds

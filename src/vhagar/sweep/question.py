@@ -7,13 +7,15 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from vhagar.network import Network
-from vhagar.perturbation import Perturbation, parse
+from vhagar.perturbation import Domain, Perturbation, parse
 from vhagar.problem import Problem
 
 
 @dataclass(frozen=True)
 class Question:
     """What `Problem` is about: the network by its fingerprint, the rest as text and numbers.
+
+    `domain` is None for all inputs of the range.
 
     Without a perturbation, and so without targets, the question is how confident the network can be
     in the source class at all.
@@ -25,6 +27,7 @@ class Question:
     targets: tuple[int, ...]
     clip: bool = True
     input_range: tuple[float, float] = (0.0, 1.0)
+    domain: Domain | None = None
 
     @classmethod
     def of(cls, problem: Problem, network: str) -> Question:
@@ -37,21 +40,25 @@ class Question:
             problem.targets,
             problem.clip,
             (problem.domain.lower, problem.domain.upper),
+            None if problem.domain.whole else problem.domain,
         )
 
     @property
     def key(self) -> str:
         """The same text for the same question, and only then."""
-        return json.dumps(
-            [
-                self.network,
-                self.perturbation,
-                self.source,
-                self.targets,
-                self.clip,
-                self.input_range,
-            ]
-        )
+        parts = [self.network, self.perturbation, self.source, self.targets, self.clip]
+        over = [] if self.domain is None else [self.domain.fingerprint]
+        return json.dumps([*parts, self.input_range, *over])
+
+    @property
+    def over(self) -> str:
+        """`, over NAME` for a question about a domain."""
+        return "" if self.domain is None else f", over {self.domain}"
+
+    def without_perturbation(self) -> Question:
+        """How confident the network can be in the source class at all."""
+        asked = self.network, None, self.source, ()
+        return Question(*asked, input_range=self.input_range, domain=self.domain)
 
     @property
     def goals(self) -> tuple[int | None, ...]:
@@ -72,4 +79,11 @@ class Question:
             targets=targets,
             clip=self.clip,
             input_range=self.input_range,
+            domain=self.domain,
         )
+
+
+def domain_in(key: str) -> str | None:
+    """The fingerprint of the domain that a question with this key is about."""
+    _, _, _, _, _, _, *domain = json.loads(key)
+    return domain[0] if domain else None

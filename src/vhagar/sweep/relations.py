@@ -20,6 +20,8 @@ def contains(larger: Question, smaller: Question, domain: Domain) -> bool:
         return False
     if larger.input_range != smaller.input_range:
         return False
+    if larger.domain not in (None, smaller.domain):
+        return False
     if larger.perturbation is None:
         return True
     if larger.clip != smaller.clip:
@@ -35,9 +37,9 @@ def ordered(questions: Sequence[Question], domains: dict[str, Domain]) -> list[Q
     perturbation follow each other, so that they share its bounds. Networks take turns: whenever the
     time is up, the same is known of each.
     """
-    groups: dict[tuple[str, str | None, bool], list[Question]] = {}
+    groups: dict[tuple[str, str | None, bool, Domain | None], list[Question]] = {}
     for question in questions:
-        key = (question.network, question.perturbation, question.clip)
+        key = (question.network, question.perturbation, question.clip, question.domain)
         groups.setdefault(key, []).append(question)
     turns: list[list[Question]] = []
     for network in dict.fromkeys(key[0] for key in groups):

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from vhagar.errors import InvalidInput
-from vhagar.perturbation import Domain
 from vhagar.sweep.cover import quick_largest, read_data, store_coverage
 from vhagar.sweep.executor import Executor, executor_for
 from vhagar.sweep.messages import Completed, Failed, Improved, Lost, Task
@@ -60,14 +59,13 @@ def open_study(
         models = load_models(study)
         store.check_models(models)
         asked = _in_order(study, models)
+        store.check_domains(asked)
     store.write_study(study, models, asked)
     return store, study, models
 
 
 def _in_order(study: Study, models: Sequence[Model]) -> list[Question]:
-    domains = {
-        model.fingerprint: Domain(model.network.input_shape, *study.input_range) for model in models
-    }
+    domains = {model.fingerprint: study.domain_for(model.network).range_only for model in models}
     return ordered(questions(study, models), domains)
 
 
@@ -93,7 +91,7 @@ def run_sweep(
             ) from None
     store, study, models = open_study(study, path, resume)
     if study.dataset is not None:  # one that does not fit is noticed before the search
-        read_data(Path(study.dataset), models, study.input_range)
+        read_data(Path(study.dataset), models, study)
     watch = watch or Silent()
     begun = time.monotonic()
     _Sweep(store, study, models, settings, watch).run()

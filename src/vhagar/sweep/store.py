@@ -17,12 +17,13 @@ from pathlib import Path
 from typing import Any
 
 from vhagar.errors import InvalidInput
+from vhagar.perturbation import Domain
 from vhagar.result.serialize import write_bytes
 from vhagar.sweep import bounds_store, table
 from vhagar.sweep.claims import is_gone, machine, owner_name
 from vhagar.sweep.class_coverage import StudyCoverage
 from vhagar.sweep.database import Database
-from vhagar.sweep.question import Question
+from vhagar.sweep.question import Question, domain_in
 from vhagar.sweep.rows import target_of
 from vhagar.sweep.snapshot import Ending, Snapshot
 from vhagar.sweep.study import Model, Study
@@ -51,6 +52,7 @@ class Store:
         self.path = Path(path)
         self.owner = owner_name()
         self._run = 0
+        self._domains: dict[tuple[str, str], Domain] = {}
         self._db = Database(self.path, create)
 
     def close(self) -> None:
@@ -77,6 +79,9 @@ class Store:
                 )
             for place, question in enumerate(questions):
                 self._write_question(place, question)
+            for domain in {question.domain for question in questions}:
+                if domain is not None:
+                    self._db.set_fact(f"domain {domain.fingerprint}", json.dumps(domain.plain()))
 
     def _write_question(self, place: int, question: Question) -> None:
         columns = {
@@ -126,6 +131,18 @@ class Store:
                     f"{self.path} are not about it. Put the old file back, or start a new store"
                 )
 
+    def check_domains(self, questions: Sequence[Question]) -> None:
+        """An error where a domain is not the one of this name that the results are about."""
+        known = {str(question.domain): question.domain for _, question in self.problems()}
+        for question in questions:
+            domain = question.domain
+            if domain is not None and known.get(str(domain), domain) != domain:
+                raise InvalidInput(
+                    f"the domain {domain} has changed since the study began: the results in "
+                    f"{self.path} are not about it. Put the old file back, give the new one "
+                    "another name, or start a new store"
+                )
+
     def other_versions(self) -> list[str]:
         """Versions of vhagar, other than this one, that worked on the study."""
         return sorted({row["version"] for row in self.rows("runs")} - {__version__})
@@ -172,7 +189,7 @@ class Store:
                 )
                 spent = bounds_store.seconds_spent(self._db, number)
                 self._add_event(number, "started")
-                return Claimed(number, question_of(row), spent)
+                return Claimed(number, self.question(row), spent)
         return None
 
     def renew_claims(self) -> None:
@@ -301,21 +318,35 @@ class Store:
     def problems(self) -> list[tuple[int, Question]]:
         """All problems, in the order in which they are worked on."""
         rows = self._db.all("SELECT * FROM problems ORDER BY place")
-        return [(int(row["id"]), question_of(row)) for row in rows]
+        return [(int(row["id"]), self.question(row)) for row in rows]
 
     def counts(self) -> dict[str, int]:
         """How many problems there are of each status."""
         rows = self._db.all("SELECT status, count(*) AS many FROM problems GROUP BY status")
         return {row["status"]: row["many"] for row in rows}
 
+    def question(self, row: sqlite3.Row) -> Question:
+        """The question of a row of the table of problems."""
+        span = (row["input_low"], row["input_high"])
+        return Question(
+            row["network"],
+            row["perturbation"],
+            row["source"],
+            tuple(json.loads(row["targets"])),
+            bool(row["clip"]),
+            span,
+            self._domain(row["network"], span, domain_in(row["key"])),
+        )
 
-def question_of(row: sqlite3.Row) -> Question:
-    """The question of a row of the table of problems."""
-    return Question(
-        row["network"],
-        row["perturbation"],
-        row["source"],
-        tuple(json.loads(row["targets"])),
-        bool(row["clip"]),
-        (row["input_low"], row["input_high"]),
-    )
+    def _domain(
+        self, network: str, span: tuple[float, float], fingerprint: str | None
+    ) -> Domain | None:
+        """A domain that questions are about, each read once."""
+        if fingerprint is None:
+            return None
+        if (network, fingerprint) not in self._domains:
+            row = self._db.one("SELECT * FROM networks WHERE fingerprint = ?", network)
+            given = json.loads(self._db.fact(f"domain {fingerprint}") or "null")
+            shape = tuple(json.loads(row["input_shape"]))
+            self._domains[network, fingerprint] = Domain.from_plain(shape, span, given)
+        return self._domains[network, fingerprint]

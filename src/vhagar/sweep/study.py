@@ -14,7 +14,7 @@ from vhagar.network.fingerprint import fingerprint
 from vhagar.perturbation import Domain, Perturbation, parse
 from vhagar.perturbation.occlusion import Occlusion
 from vhagar.perturbation.patch import Patch
-from vhagar.problem import Problem
+from vhagar.problem import Problem, domain_of
 from vhagar.sweep.question import Question
 
 Labels = tuple[int, ...] | Literal["all"]
@@ -74,7 +74,9 @@ class Study:
     that holds all its targets, or the classes themselves (one problem for each of them).
     `confidence` adds the question how confident the network can be in each source class at all.
     `timeout` is for each problem and `total` for all of them together, in seconds. `dataset` is a
-    file of inputs, of which a sweep tells in the end how many are proven robust. `layout`,
+    file of inputs, of which a sweep tells in the end how many are proven robust. `domain` is the
+    file of the domain that all questions are about, if not all inputs; `input_range` is 0 to 1
+    unless given there or here. `layout`,
     `image_shape`, `mean` and `std` say how the networks take an image, and `output` and `threshold`
     how their output becomes scores, as for `read_onnx`.
     """
@@ -85,7 +87,7 @@ class Study:
     sources: Labels = "all"
     targets: Targets = "each"
     clip: bool = True
-    input_range: tuple[float, float] = (0.0, 1.0)
+    input_range: tuple[float, float] | None = None
     confidence: bool = False
     timeout: float | None = None
     total: float | None = None
@@ -97,6 +99,7 @@ class Study:
     std: tuple[float, ...] | None = None
     output: str | None = None
     threshold: float | None = None
+    domain: str | None = None
 
     def __post_init__(self) -> None:
         if not self.networks:
@@ -107,6 +110,10 @@ class Study:
             value = getattr(self, name)
             if value is not None and not value > 0:  # NaN is no time either
                 raise InvalidInput(f"{name} must be a number of seconds above 0, not {value}")
+
+    def domain_for(self, network: Network) -> Domain:
+        """The domain of a network's inputs that the questions are about."""
+        return domain_of(network, self.domain, self.input_range)
 
     def plain(self) -> dict[str, Any]:
         """The study in JSON's own types; `from_plain` reads it."""
@@ -123,16 +130,14 @@ class Study:
         given = dict(values)
         given["networks"] = tuple(_placed(path, folder) for path in _texts(given, "networks"))
         given["perturbations"] = _texts(given, "perturbations")
-        if given.get("dataset") is not None:
-            (name,) = _texts({"dataset": [given["dataset"]]}, "dataset")
-            given["dataset"] = _placed(name, folder)
+        for file in ("dataset", "domain"):
+            if given.get(file) is not None:
+                (name,) = _texts({file: [given[file]]}, file)
+                given[file] = _placed(name, folder)
         given["grids"] = tuple(_grid(entry) for entry in given.get("grids", ()))
         given["sources"] = _labels(given.get("sources", "all"), "sources", ("all",))
         given["targets"] = _labels(given.get("targets", "each"), "targets", ("each", "any"))
-        ends = given.get("input_range", (0.0, 1.0))
-        if not (isinstance(ends, Sequence) and len(ends) == 2 and all(map(_is_number, ends))):
-            raise InvalidInput(f"input_range must be two numbers, such as [0, 1], not {ends!r}")
-        given["input_range"] = (float(ends[0]), float(ends[1]))
+        given["input_range"] = _ends(given.get("input_range"))
         for name, kind in (
             ("clip", bool),
             ("confidence", bool),
@@ -209,12 +214,12 @@ def questions(study: Study, models: Sequence[Model]) -> list[Question]:
 def _problems(study: Study, network: Network) -> Iterator[Problem]:
     classes = range(network.classes)
     sources = classes if study.sources == "all" else study.sources
-    domain = Domain(network.input_shape, *study.input_range)
+    domain = study.domain_for(network)
     perturbations = [parse(text) for text in study.perturbations]
     for grid in study.grids:
         perturbations += grid.perturbations(domain)
     for source in sources if study.confidence else ():
-        yield Problem(network, perturbation=None, source=source, input_range=study.input_range)
+        yield Problem(network, perturbation=None, source=source, domain=domain)
     for perturbation in perturbations:
         for source in sources:
             for targets in _targets(study, network, source):
@@ -224,7 +229,7 @@ def _problems(study: Study, network: Network) -> Iterator[Problem]:
                     source=source,
                     targets=targets,
                     clip=study.clip,
-                    input_range=study.input_range,
+                    domain=domain,
                 )
 
 
@@ -252,6 +257,14 @@ def _numbers(given: Any, name: str) -> tuple[Any, ...] | None:
     if not values or not all(map(_is_number, values)):
         raise InvalidInput(f"{name} must be numbers, such as [0.5, 0.5, 0.5], not {given!r}")
     return values
+
+
+def _ends(given: Any) -> tuple[float, float] | None:
+    if given is None:
+        return None
+    if not (isinstance(given, Sequence) and len(given) == 2 and all(map(_is_number, given))):
+        raise InvalidInput(f"input_range must be two numbers, such as [0, 1], not {given!r}")
+    return float(given[0]), float(given[1])
 
 
 def _labels(given: Any, name: str, words: tuple[str, ...]) -> Any:

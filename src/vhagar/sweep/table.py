@@ -10,14 +10,15 @@ from typing import Any
 
 from vhagar.errors import InvalidInput
 from vhagar.sweep.database import Database
+from vhagar.sweep.question import domain_in
 
 COLUMNS = (
-    *("problem", "network", "file", "perturbation", "clip", "source", "target"),
+    *("problem", "network", "file", "perturbation", "clip", "domain", "source", "target"),
     *("lower", "upper", "bound", "status", "seconds", "nodes", "engine", "certificate"),
 )
 _QUERY = """
 SELECT problems.id AS problem, networks.name AS network, networks.path AS file, perturbation, clip,
-    source, nullif(target, -1) AS target, goals.lower AS lower, goals.upper AS upper,
+    key, source, nullif(target, -1) AS target, goals.lower AS lower, goals.upper AS upper,
     goals.kind AS bound, status, seconds, nodes, engine, certificate
 FROM problems JOIN networks ON networks.fingerprint = problems.network
     JOIN goals ON goals.problem = problems.id
@@ -30,7 +31,9 @@ def table_rows(db: Database) -> list[dict[str, Any]]:
     rows = [dict(row) for row in db.all(_QUERY)]
     for row in rows:
         row["clip"] = bool(row["clip"])
-    return rows
+        found = domain_in(row.pop("key"))
+        row["domain"] = found and json.loads(db.fact(f"domain {found}") or "{}").get("name")
+    return [{name: row[name] for name in COLUMNS} for row in rows]
 
 
 def csv_text(rows: list[dict[str, Any]]) -> str:

@@ -19,8 +19,9 @@ from typing import Any
 import numpy as np
 
 from vhagar.errors import InvalidInput
-from vhagar.perturbation import parse
+from vhagar.perturbation import Domain, parse
 from vhagar.result import BoundKind, Status
+from vhagar.sweep.question import domain_in
 from vhagar.sweep.schema import CHOICE, NO_TARGET, SCHEMA_VERSION, TABLES
 from vhagar.version import __version__
 
@@ -96,6 +97,14 @@ def _json_list(item: type) -> Check:
     return check
 
 
+def _is_key(value: Any) -> bool:
+    """The parts of a question; the last of seven is the domain's fingerprint."""
+    found = _from_json(value)
+    return isinstance(found, list) and (
+        len(found) == 6 or (len(found) == 7 and isinstance(found[6], str))
+    )
+
+
 def _is_object(value: Any) -> bool:
     return isinstance(_from_json(value), dict)
 
@@ -144,7 +153,7 @@ _COLUMNS: dict[str, dict[str, Check]] = {
     },
     "problems": {
         "id": _is_integer,
-        "key": _is_text,
+        "key": _is_key,
         "place": _is_integer,
         "network": _is_text,
         "perturbation": _optional(_is_perturbation),
@@ -297,10 +306,29 @@ def _require_relations(connection: sqlite3.Connection, path: Path) -> None:
             and row["source"] in labels
             and all(target in labels for target in targets if target != NO_TARGET)
             and row["input_low"] < row["input_high"]
+            and _is_domain(connection, row, network)
             and all(_fits(found, network) for found in witnesses.get(row["id"], []))
         )
         if not sound:
             raise InvalidInput(f"{path} is damaged: problem {row['id']} contradicts itself")
+
+
+def _is_domain(connection: sqlite3.Connection, problem: sqlite3.Row, network: sqlite3.Row) -> bool:
+    """Whether the domain of a problem is there, and is the one that the problem names."""
+    name = domain_in(problem["key"])
+    if name is None:
+        return True
+    query = "SELECT value FROM facts WHERE name = ?"
+    found = connection.execute(query, (f"domain {name}",)).fetchone()
+    given = None if found is None else _from_json(found["value"])
+    if not isinstance(given, dict) or not isinstance(given.get("name"), str):
+        return False
+    span = (problem["input_low"], problem["input_high"])
+    try:
+        shape = tuple(json.loads(network["input_shape"]))
+        return Domain.from_plain(shape, span, given).fingerprint == name
+    except (InvalidInput, KeyError):
+        return False
 
 
 def _fits(witness: sqlite3.Row, network: sqlite3.Row) -> bool:

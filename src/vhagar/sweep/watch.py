@@ -116,10 +116,10 @@ def words(question: Question, names: Mapping[str, str]) -> str:
     """A question in a few words: `mnist_conv1, occlusion(14,14,5), 2 to 3`."""
     name = names.get(question.network, question.network[:8])
     if question.perturbation is None:
-        return f"{name}, confidence in {question.source}"
+        return f"{name}, confidence in {question.source}{question.over}"
     targets = question.targets
     goal = str(targets[0]) if len(targets) == 1 else f"{len(targets)} classes"
-    return f"{name}, {question.perturbation}, {question.source} to {goal}"
+    return f"{name}, {question.perturbation}, {question.source} to {goal}{question.over}"
 
 
 def ending_words(state: State) -> str:
