@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from vhagar.cli.arguments import quotient, seconds
 from vhagar.cli.main import COMMANDS, main
+from vhagar.cli.types import quotient, seconds
 from vhagar.errors import InvalidInput
 from vhagar.network import Affine, Network, write_onnx
 from vhagar.perturbation import parse

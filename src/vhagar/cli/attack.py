@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from vhagar.cli import arguments as types
+from vhagar.cli import groups, parsed
 from vhagar.options import ATTACK_PARTS
 
 if TYPE_CHECKING:
@@ -27,8 +27,8 @@ example:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `vhagar attack`."""
     parser.set_defaults(command=run)
-    types.add_model(parser)
-    types.add_question(parser)
+    groups.add_model(parser)
+    groups.add_question(parser)
     parser.add_argument(
         "--paper",
         dest="engine",
@@ -37,23 +37,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="attack",
         help="run the paper's algorithm as published, without our additions",
     )
-    types.add_without(parser, "the attack", ", ".join(ATTACK_PARTS))
-    types.add_workers(parser)
-    types.add_common(parser, timeout=10.0)
+    groups.add_without(parser, "the attack", ", ".join(ATTACK_PARTS))
+    groups.add_workers(parser)
+    groups.add_common(parser, timeout=10.0)
 
 
 def run(arguments: argparse.Namespace) -> Outcome:
     """Attack, display, and write the requested files."""
     from vhagar.cli.session import Outputs, run_session
 
-    engine, options = types.engine(arguments), types.options(arguments)
+    engine, options = parsed.engine(arguments), parsed.options(arguments)
     outputs = Outputs(arguments.json, arguments.plot)
     outputs.check(arguments.model)
     return run_session(
-        types.problem(arguments),
+        parsed.problem(arguments),
         engine,
         options,
         arguments.timeout,
         outputs,
-        verbosity=types.verbosity(arguments),
+        verbosity=parsed.verbosity(arguments),
     )

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from vhagar.baseline.defaults import SAMPLES, SPREAD
-from vhagar.cli import arguments as types
+from vhagar.cli import groups, parsed, types
 
 if TYPE_CHECKING:
     from vhagar.cli.session import Outcome
@@ -68,8 +68,8 @@ def _add_marabou(parser: argparse.ArgumentParser) -> None:
         help="seconds per query, doubled when every query has timed out (default: a sixth of "
         "--timeout)",
     )
-    types.add_gap(parser)
-    types.add_workers(parser)
+    groups.add_gap(parser)
+    groups.add_workers(parser)
 
 
 def _add_dataset(parser: argparse.ArgumentParser) -> None:
@@ -108,9 +108,9 @@ def _add_shared(
     timeout: float | None,
 ) -> None:
     parser.set_defaults(command=_run, make_engine=make)
-    types.add_model(parser)
-    types.add_question(parser)
-    types.add_common(parser, timeout=timeout)
+    groups.add_model(parser)
+    groups.add_question(parser)
+    groups.add_common(parser, timeout=timeout)
 
 
 def _marabou(arguments: argparse.Namespace) -> AbstractEngine:
@@ -137,13 +137,13 @@ def _run(arguments: argparse.Namespace) -> Outcome:
     outputs = Outputs(arguments.json, arguments.plot)
     outputs.check(arguments.model)
     engine = arguments.make_engine(arguments)
-    problem = types.problem(arguments)
-    options = types.options(arguments)
+    problem = parsed.problem(arguments)
+    options = parsed.options(arguments)
     return run_session(
         problem,
         engine,
         options,
         arguments.timeout,
         outputs,
-        verbosity=types.verbosity(arguments),
+        verbosity=parsed.verbosity(arguments),
     )

@@ -7,8 +7,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vhagar.cli import arguments as types
-from vhagar.cli import gate, sweep
+from vhagar.cli import gate, groups, sweep
 from vhagar.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -50,9 +49,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--store", type=Path, metavar="FILE", help="keep what is computed about two models")
     gate.add_gate(parser, '"not-worse" or "coverage>=0.6", of B')
     sweep.add_questions(parser.add_argument_group("what is asked of two models"), network=False)
-    types.add_conventions(parser)
+    groups.add_conventions(parser)
     add("--jobs", type=int, metavar="N", help="problems at a time (default: one per core)")
-    types.add_seed(parser)
+    groups.add_seed(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:

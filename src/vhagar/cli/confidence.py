@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from vhagar.cli import arguments as types
+from vhagar.cli import groups, parsed
 
 if TYPE_CHECKING:
     from vhagar.cli.session import Outcome
@@ -26,12 +26,12 @@ example:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `vhagar confidence`."""
     parser.set_defaults(command=run)
-    types.add_model(parser)
+    groups.add_model(parser)
     parser.add_argument(
         "--class", dest="label", required=True, type=int, metavar="C", help="the class"
     )
-    types.add_engine(parser)
-    types.add_common(parser)
+    groups.add_engine(parser)
+    groups.add_common(parser)
 
 
 def run(arguments: argparse.Namespace) -> Outcome:
@@ -40,10 +40,10 @@ def run(arguments: argparse.Namespace) -> Outcome:
     from vhagar.network import read_onnx
     from vhagar.problem import Problem
 
-    engine, options = types.engine(arguments), types.options(arguments)
+    engine, options = parsed.engine(arguments), parsed.options(arguments)
     outputs = Outputs(arguments.json, arguments.plot)
     outputs.check(arguments.model, options.certificate, options.checkpoint)
-    network = read_onnx(arguments.model, **types.conventions(arguments))
+    network = read_onnx(arguments.model, **parsed.conventions(arguments))
     problem = Problem(
         network,
         perturbation=None,
@@ -57,5 +57,5 @@ def run(arguments: argparse.Namespace) -> Outcome:
         options,
         arguments.timeout,
         outputs,
-        verbosity=types.verbosity(arguments),
+        verbosity=parsed.verbosity(arguments),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from vhagar.cli import arguments as types
+from vhagar.cli import groups, parsed
 
 HELP = "write the question as VNN-LIB and ONNX files for other verifiers"
 
@@ -26,9 +26,9 @@ examples:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `vhagar export`."""
     parser.set_defaults(command=run)
-    types.add_model(parser)
-    types.add_classes(parser)
-    types.add_input_range(parser)
+    groups.add_model(parser)
+    groups.add_classes(parser)
+    groups.add_input_range(parser)
     add = parser.add_argument
     add("--delta", required=True, type=float, metavar="D", help="confidence that is asked about")
     add("--vnnlib", required=True, type=Path, metavar="FILE", help="output file for the question")
@@ -52,7 +52,7 @@ def run(arguments: argparse.Namespace) -> int:
     from vhagar.export.export import export
     from vhagar.result.numbers import exact
 
-    problem = types.problem(arguments)
+    problem = parsed.problem(arguments)
     found = export(problem, arguments.delta, arguments.vnnlib, arguments.onnx, arguments.format)
     for place in found:
         print(f"{place.vnnlib} about {place.onnx}")

@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from vhagar.cli import arguments as types
+from vhagar.cli import groups, parsed
 from vhagar.errors import InvalidInput
 
 HELP = "wrap a model so that it says which of its predictions are proven robust"
@@ -52,7 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FOLDER",
         help="where the certificates are, for --check (default: beside the guard); repeatable",
     )
-    types.add_conventions(parser)
+    groups.add_conventions(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -70,7 +70,7 @@ def run(arguments: argparse.Namespace) -> int:
     check_writable(arguments.file, *arguments.sources, arguments.model)
     network = arguments.network
     if arguments.model is not None:
-        network = read_onnx(arguments.model, **types.conventions(arguments))
+        network = read_onnx(arguments.model, **parsed.conventions(arguments))
     made = guard(*arguments.sources, network=network)
     made.save(arguments.file)
     print("\n".join(made.words))
@@ -84,7 +84,7 @@ def _check(arguments: argparse.Namespace) -> int:
 
     if arguments.model is None:
         raise InvalidInput("name the model that the guard is about with --model")
-    network = read_onnx(arguments.model, **types.conventions(arguments))
+    network = read_onnx(arguments.model, **parsed.conventions(arguments))
     found = check_guard(arguments.check, network, arguments.certificates)
     print(found, file=sys.stderr if found.problems else sys.stdout)
     return 1 if found.problems else 0

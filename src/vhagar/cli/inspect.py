@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from vhagar.cli import arguments as types
+from vhagar.cli import groups, parsed, types
 from vhagar.cli.standard_output import shown
 from vhagar.errors import InvalidInput
 
@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(command=run)
     add = parser.add_argument
     add("model", type=Path, metavar="MODEL", help="classifier (ONNX file)")
-    types.add_conventions(parser)
+    groups.add_conventions(parser)
     add(
         "--input-range",
         type=types.span,
@@ -74,7 +74,7 @@ def run(arguments: argparse.Namespace) -> int:
         check_writable(arguments.json, arguments.model)
         if arguments.json.resolve() == arguments.model.resolve():
             raise InvalidInput(f"{arguments.json} is the model file; choose another output file")
-    found = inspect(arguments.model, arguments.input_range, **types.conventions(arguments))
+    found = inspect(arguments.model, arguments.input_range, **parsed.conventions(arguments))
     if arguments.dataset is not None and not found.unsupported:
         found = replace(found, dataset=_dataset(arguments))
     print(text(found))
@@ -93,7 +93,7 @@ def _dataset(arguments: argparse.Namespace) -> DatasetFacts:
     from vhagar.network.inspection import DatasetFacts
     from vhagar.perturbation import Domain
 
-    network = read_onnx(arguments.model, **types.conventions(arguments))
+    network = read_onnx(arguments.model, **parsed.conventions(arguments))
     inputs, labels = read_test_set(
         arguments.dataset, Domain(network.input_shape, *arguments.input_range)
     )

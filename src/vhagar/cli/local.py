@@ -10,8 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from vhagar.cli import arguments as types
-from vhagar.cli import gate
+from vhagar.cli import gate, groups, parsed, types
 from vhagar.cli.standard_output import shown
 from vhagar.errors import InvalidInput
 from vhagar.options import DEVICES
@@ -57,7 +56,7 @@ _PAUSES = {-1: math.inf, 0: 1.0, 1: 0.0}
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `vhagar local`."""
     parser.set_defaults(command=run)
-    types.add_model(parser)
+    groups.add_model(parser)
     add = parser.add_argument
     add(
         "--vnnlib",
@@ -78,9 +77,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="E",
         help='short for --perturbation "linf(E)", such as 0.02 or 8/255',
     )
-    types.add_classes(parser, local=True)
-    types.add_input_range(parser)
-    types.add_engine_name(parser)
+    groups.add_classes(parser, local=True)
+    groups.add_input_range(parser)
+    groups.add_engine_name(parser)
     add(
         "--gap",
         type=float,
@@ -115,8 +114,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="processes of the engine for what the first search leaves open (default: 1)",
     )
-    types.add_seed(parser)
-    types.add_verbosity(parser)
+    groups.add_seed(parser)
+    groups.add_verbosity(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -139,7 +138,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise InvalidInput("give either --epsilon or --perturbation")
     Outputs(arguments.json, arguments.plot).check(arguments.model, arguments.certificate)
     requirements = gate.requirements(arguments, OF_LOCAL)
-    network = read_onnx(arguments.model, **types.conventions(arguments))
+    network = read_onnx(arguments.model, **parsed.conventions(arguments))
     domain = domain_of(network, arguments.domain, arguments.input_range)
     problem = LocalProblem(
         network,
@@ -152,12 +151,12 @@ def run(arguments: argparse.Namespace) -> int:
     )
     result = verify_local(
         problem,
-        engine=types.engine(arguments),
+        engine=parsed.engine(arguments),
         timeout=arguments.timeout,
         relative_gap=arguments.gap,
         workers=arguments.workers or 0,
         seed=arguments.seed,
-        on_progress=_Lines(_PAUSES[types.verbosity(arguments)]),
+        on_progress=_Lines(_PAUSES[parsed.verbosity(arguments)]),
         certificate=arguments.certificate,
         device=arguments.device,
     )
@@ -199,7 +198,7 @@ def _answer(arguments: argparse.Namespace) -> int:
     from vhagar.result.requirement import OF_SPECIFICATIONS
 
     # The file is about the model's own inputs and outputs.
-    conventions = types.conventions(arguments)
+    conventions = parsed.conventions(arguments)
     given = [name for name in _OF_IMAGES if getattr(arguments, name) is not None]
     given += [name for name in conventions if name != "output"]
     if given:

@@ -15,9 +15,6 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from vhagar.cli import (
-    arguments as types,
-)
-from vhagar.cli import (
     attack,
     baseline,
     compare,
@@ -25,6 +22,7 @@ from vhagar.cli import (
     confidence,
     config,
     export,
+    groups,
     guard,
     inspect,
     local,
@@ -196,7 +194,7 @@ def _joined(argv: Sequence[str]) -> list[str]:
     """Join `--input-range -1,1` with `=`: argparse would take `-1,1` for an option."""
     words: list[str] = []
     for word in argv:
-        if words and words[-1] in types.SIGNED:
+        if words and words[-1] in groups.SIGNED:
             words[-1] += f"={word}"
         else:
             words.append(word)

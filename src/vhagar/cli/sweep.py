@@ -7,8 +7,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vhagar.cli import arguments as types
-from vhagar.cli import gate
+from vhagar.cli import gate, groups, parsed, types
 from vhagar.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -43,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--store", type=Path, required=True, metavar="FILE", help="SQLite file for the results")
     add("--resume", action="store_true", help="continue an existing store, or join others on it")
     add_questions(parser.add_argument_group("the study, instead of or overriding the file"))
-    types.add_conventions(parser)
+    groups.add_conventions(parser)
     _add_work(parser.add_argument_group("how to run it"))
     gate.add_gate(parser, '"upper<=5" or "closed", of each problem; "coverage>=0.6", of a data set')
 
@@ -111,9 +110,9 @@ def _add_work(group: Any) -> None:
         metavar="FOLDER",
         help="write a proof of each problem for `vhagar check` and `vhagar guard`",
     )
-    types.add_engine_name(group)
-    types.add_gap(group, "an interval counts as closed")
-    types.add_seed(group)
+    groups.add_engine_name(group)
+    groups.add_gap(group, "an interval counts as closed")
+    groups.add_seed(group)
     add("--verbose", action="store_true", help="print every improvement, with all digits")
 
 
@@ -130,7 +129,7 @@ def run(arguments: argparse.Namespace) -> int:
         workers=arguments.workers,
         address=arguments.address,
         gpus=arguments.gpus,
-        engine=types.engine(arguments),
+        engine=parsed.engine(arguments),
         relative_gap=arguments.gap,
         seed=arguments.seed,
         certificates=arguments.certificates,
@@ -196,7 +195,7 @@ def flags(arguments: argparse.Namespace) -> dict[str, Any]:
         "targets": _targets(arguments),
         "input_range": arguments.input_range,
         "domain": arguments.domain,
-        **types.conventions(arguments),
+        **parsed.conventions(arguments),
         "timeout": arguments.timeout,
         "total": arguments.total,
         "dataset": arguments.dataset,

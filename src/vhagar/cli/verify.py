@@ -5,8 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from vhagar.cli import arguments as types
-from vhagar.cli import config, gate
+from vhagar.cli import config, gate, groups, parsed
 
 if TYPE_CHECKING:
     from vhagar.cli.session import Outcome
@@ -43,17 +42,17 @@ examples:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `vhagar verify`."""
     parser.set_defaults(command=run)
-    types.add_model(parser)
-    types.add_question(parser)
+    groups.add_model(parser)
+    groups.add_question(parser)
     parser.add_argument(
         "--percent",
         action="store_true",
         help="also search for the maximal confidence, so that the percentages of it are narrower",
     )
     gate.add_gate(parser, '"upper<=5", "coverage>=0.6" or "closed"')
-    types.add_engine(parser)
-    types.add_executor(parser)
-    types.add_common(parser)
+    groups.add_engine(parser)
+    groups.add_executor(parser)
+    groups.add_common(parser)
     config.add_config(parser)
 
 
@@ -63,10 +62,10 @@ def run(arguments: argparse.Namespace) -> Outcome:
     from vhagar.result.requirement import OF_RESULTS, Facts
 
     requirements = gate.requirements(arguments, OF_RESULTS, arguments.dataset)
-    engine, options = types.engine(arguments), types.options(arguments)
+    engine, options = parsed.engine(arguments), parsed.options(arguments)
     outputs = Outputs(arguments.json, arguments.plot)
     outputs.check(arguments.model, options.certificate, options.checkpoint)
-    problem = types.problem(arguments)
+    problem = parsed.problem(arguments)
     outcome = run_session(
         problem,
         engine,
@@ -76,7 +75,7 @@ def run(arguments: argparse.Namespace) -> Outcome:
         arguments.percent,
         covering=True,
         requirements=requirements,
-        verbosity=types.verbosity(arguments),
+        verbosity=parsed.verbosity(arguments),
     )
     result = outcome.result
     about, facts = str(result.problem), Facts.of(result)

@@ -1,4 +1,4 @@
-"""Argument types and groups that the commands share.
+"""The options that several commands have in common, in groups.
 
 Imports stay light, so that `--help` is instant.
 """
@@ -6,61 +6,16 @@ Imports stay light, so that `--help` is instant.
 from __future__ import annotations
 
 import argparse
-import math
-import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from vhagar.cli.types import labels, number, numbers, seconds, seed, sizes, span, workers
 from vhagar.options import DEVICES, MIP_PARTS, Options
-
-if TYPE_CHECKING:
-    from vhagar.engine import AbstractEngine
-    from vhagar.problem import Problem
 
 # Options whose values may begin with a minus sign, which argparse would take for an option.
 SIGNED = ("--input-range", "--mean", "--threshold")
-# Seconds; beyond it clocks and solvers overflow.
-_LONGEST = 1e9
 # The options that `add_conventions` adds.
 CONVENTIONS = ("layout", "image_shape", "mean", "std", "output", "threshold", "argmin")
-
-
-def labels(text: str) -> list[int]:
-    """`3` or `3,5`."""
-    try:
-        return [int(label) for label in text.split(",")]
-    except ValueError:
-        message = f"{text!r} is not a comma-separated list of classes, such as 3 or 3,5"
-        raise argparse.ArgumentTypeError(message) from None
-
-
-def sizes(text: str) -> tuple[int, ...]:
-    """`3,32,32` or `28,28`."""
-    try:
-        return tuple(int(size) for size in text.split(","))
-    except ValueError:
-        message = f"{text!r} is not a shape; write channels, rows and columns, such as 3,32,32"
-        raise argparse.ArgumentTypeError(message) from None
-
-
-def numbers(text: str) -> tuple[float, ...]:
-    """`0.5` or `0.49,0.48,0.45`."""
-    try:
-        return tuple(float(number) for number in text.split(","))
-    except ValueError:
-        message = f"{text!r} is not a comma-separated list of numbers, such as 0.5,0.4"
-        raise argparse.ArgumentTypeError(message) from None
-
-
-def number(text: str) -> float:
-    """A finite number."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not math.isfinite(value):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number, such as 0.5")
-    return value
 
 
 def add_conventions(parser: argparse.ArgumentParser) -> None:
@@ -94,75 +49,6 @@ def add_conventions(parser: argparse.ArgumentParser) -> None:
         default=None,
         help="the smallest output wins, not the largest (as for ACAS Xu)",
     )
-
-
-def conventions(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Return the convention options that were given, as keyword arguments of `read_onnx`."""
-    given = {name: getattr(arguments, name) for name in CONVENTIONS}
-    return {name: value for name, value in given.items() if value is not None}
-
-
-def problem(arguments: argparse.Namespace) -> Problem:
-    """Build the problem that the arguments describe."""
-    from vhagar.network import read_onnx
-    from vhagar.perturbation.loading import named
-    from vhagar.problem import Problem
-
-    return Problem(
-        read_onnx(arguments.model, **conventions(arguments)),
-        perturbation=named(arguments.perturbation),
-        source=arguments.source,
-        targets=arguments.target,
-        clip=arguments.clip,
-        input_range=arguments.input_range,
-        domain=arguments.domain,
-    )
-
-
-def quotient(text: str) -> float:
-    """A number such as `0.03`, or a quotient such as `8/255`."""
-    above, _, below = text.partition("/")
-    divisor = number(below) if below else 1.0
-    if not divisor:
-        raise argparse.ArgumentTypeError(f"{text!r} divides by zero")
-    return number(above) / divisor
-
-
-def seconds(text: str) -> float:
-    """A time from 0: `60`, `90s`, `1m`, `1m30s` or `2h`."""
-    parts = re.fullmatch(r"(?:([\d.]+)h)?(?:([\d.]+)m)?(?:([\d.]+)s?)?", text)
-    try:
-        given = parts.groups() if parts is not None and any(parts.groups()) else (text,)
-        units = (3600.0, 60.0, 1.0)[-len(given) :]
-        pairs = zip(given, units, strict=True)
-        value = sum(float(part) * unit for part, unit in pairs if part is not None)
-    except ValueError:
-        value = -1.0
-    if not value >= 0:  # NaN is no time either
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is not a number of seconds, or a time such as 90s, 5m or 1h30m"
-        )
-    if value > _LONGEST:
-        message = f"{value:g} seconds are more than a lifetime; leave the option out for no limit"
-        raise argparse.ArgumentTypeError(message)
-    return value
-
-
-def seed(text: str) -> int:
-    """A random seed, from 0 to 2**31 - 1."""
-    if not (text.isdecimal() and int(text) < 2**31):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 0 to 2**31 - 1")
-    return int(text)
-
-
-def span(text: str) -> tuple[float, float]:
-    """`0,1` or `[0,1]`."""
-    try:
-        low, high = (float(end) for end in text.strip("[]").split(","))
-    except ValueError:
-        message = f"{text!r} is not an interval; write two numbers, such as 0,1"
-        raise argparse.ArgumentTypeError(message) from None
-    return low, high
 
 
 def add_model(parser: argparse.ArgumentParser) -> None:
@@ -278,13 +164,6 @@ def add_executor(parser: Any) -> None:
     )
 
 
-def workers(text: str) -> int:
-    """A number of workers, from 1."""
-    if not (text.isdecimal() and 0 < int(text) < 10_000):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of processes, such as 4")
-    return int(text)
-
-
 def add_engine_name(parser: Any) -> None:
     """Add the engine by its name, and the solver of the engine that has one."""
     parser.add_argument(
@@ -352,11 +231,6 @@ def add_verbosity(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def verbosity(arguments: argparse.Namespace) -> int:
-    """-1 for the answer alone, 1 for everything, 0 otherwise."""
-    return int(arguments.verbose) - int(arguments.quiet)
-
-
 def add_seed(parser: Any) -> None:
     parser.add_argument(
         "--seed",
@@ -382,30 +256,3 @@ def add_input_range(parser: argparse.ArgumentParser, domain: bool = True) -> Non
             metavar="FILE",
             help="the inputs that the question is about, if not all (TOML file; docs/domains.md)",
         )
-
-
-def engine(arguments: argparse.Namespace) -> AbstractEngine:
-    """Make the engine that the arguments name, with those of its options that were given."""
-    from vhagar.search import engine_named
-
-    given = {name: getattr(arguments, name, None) for name in ("solver", "formulation", "without")}
-    own = {name: value for name, value in given.items() if value is not None}
-    if "without" in own:
-        own["without"] = tuple(own["without"])
-    return engine_named(arguments.engine, **own)
-
-
-def options(arguments: argparse.Namespace) -> Options:
-    """Collect the options that all engines have in common."""
-    return Options(
-        relative_gap=getattr(arguments, "gap", Options.relative_gap),
-        workers=getattr(arguments, "workers", None),
-        seed=arguments.seed,
-        dataset=getattr(arguments, "dataset", None),
-        device=getattr(arguments, "device", Options.device),
-        certificate=getattr(arguments, "certificate", None),
-        checkpoint=getattr(arguments, "checkpoint", None),
-        resume=getattr(arguments, "resume", None),
-        executor=getattr(arguments, "executor", Options.executor),
-        address=getattr(arguments, "address", None),
-    )

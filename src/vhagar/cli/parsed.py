@@ -1,0 +1,68 @@
+"""What the parsed arguments of a command describe: the problem, the engine and its options."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+from vhagar.cli.groups import CONVENTIONS
+from vhagar.options import Options
+
+if TYPE_CHECKING:
+    from vhagar.engine import AbstractEngine
+    from vhagar.problem import Problem
+
+
+def conventions(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Return the convention options that were given, as keyword arguments of `read_onnx`."""
+    given = {name: getattr(arguments, name) for name in CONVENTIONS}
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def problem(arguments: argparse.Namespace) -> Problem:
+    """Build the problem that the arguments describe."""
+    from vhagar.network import read_onnx
+    from vhagar.perturbation.loading import named
+    from vhagar.problem import Problem
+
+    return Problem(
+        read_onnx(arguments.model, **conventions(arguments)),
+        perturbation=named(arguments.perturbation),
+        source=arguments.source,
+        targets=arguments.target,
+        clip=arguments.clip,
+        input_range=arguments.input_range,
+        domain=arguments.domain,
+    )
+
+
+def verbosity(arguments: argparse.Namespace) -> int:
+    """-1 for the answer alone, 1 for everything, 0 otherwise."""
+    return int(arguments.verbose) - int(arguments.quiet)
+
+
+def engine(arguments: argparse.Namespace) -> AbstractEngine:
+    """Make the engine that the arguments name, with those of its options that were given."""
+    from vhagar.search import engine_named
+
+    given = {name: getattr(arguments, name, None) for name in ("solver", "formulation", "without")}
+    own = {name: value for name, value in given.items() if value is not None}
+    if "without" in own:
+        own["without"] = tuple(own["without"])
+    return engine_named(arguments.engine, **own)
+
+
+def options(arguments: argparse.Namespace) -> Options:
+    """Collect the options that all engines have in common."""
+    return Options(
+        relative_gap=getattr(arguments, "gap", Options.relative_gap),
+        workers=getattr(arguments, "workers", None),
+        seed=arguments.seed,
+        dataset=getattr(arguments, "dataset", None),
+        device=getattr(arguments, "device", Options.device),
+        certificate=getattr(arguments, "certificate", None),
+        checkpoint=getattr(arguments, "checkpoint", None),
+        resume=getattr(arguments, "resume", None),
+        executor=getattr(arguments, "executor", Options.executor),
+        address=getattr(arguments, "address", None),
+    )
