@@ -72,7 +72,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vhagar.perturbation.base import AbstractPiece, Perturbation
+from vhagar.perturbation.base import Perturbation
+from vhagar.perturbation.piece import AbstractPiece
 from vhagar.perturbation.domain import Domain
 from vhagar.perturbation.ranges import as_range, interval_text
 from vhagar.perturbation.relaxed import ModelImage, picked

@@ -10,9 +10,9 @@ import pytest
 
 from vhagar.errors import InvalidInput
 from vhagar.perturbation import Domain, parse
-from vhagar.perturbation.base import AbstractPiece
 from vhagar.perturbation.linf_ball import LinfBallPiece
 from vhagar.perturbation.parse import PERTURBATIONS
+from vhagar.perturbation.piece import AbstractPiece
 from vhagar.perturbation.subsumption import subsumes
 
 from ..pairs import related_by

@@ -1277,7 +1277,7 @@ DOMAINS = {
         f"{_OF_DOMAINS}::{_HOLDS}occlusion(2,2,2)-True]",
     ),
     "a share for the domain, and the image forgotten": _tested(
-        "vhagar.perturbation.base",
+        "vhagar.perturbation.piece",
         "rest = self._rounded_support(a - s, b)",
         "rest = self._rounded_support(a - s, 0 * b)",
         f"{_OF_DOMAINS}::{_HOLDS}linf(0.3)-True]",

@@ -15,8 +15,8 @@ import numpy as np
 from scipy import sparse
 
 from vhagar.perturbation import AbstractPiece
-from vhagar.perturbation.base import TorchApply
 from vhagar.perturbation.formula import Formula
+from vhagar.perturbation.piece import TorchApply
 from vhagar.runtime.devices import Tensor, require_torch
 
 MakeTensor = Callable[[Any], Tensor]

@@ -1,6 +1,6 @@
 """Perturbations: one file each, all with the same small set of abilities (see `base`)."""
 
-from vhagar.perturbation.base import AbstractPiece, Perturbation
+from vhagar.perturbation.base import Perturbation
 from vhagar.perturbation.brightness import Brightness
 from vhagar.perturbation.composition import Composition, compose
 from vhagar.perturbation.contrast import Contrast
@@ -11,6 +11,7 @@ from vhagar.perturbation.occlusion import Occlusion
 from vhagar.perturbation.parse import PERTURBATIONS, parse
 from vhagar.perturbation.parse import parse as parse_perturbation
 from vhagar.perturbation.patch import Patch
+from vhagar.perturbation.piece import AbstractPiece
 from vhagar.perturbation.rotation import Rotation
 from vhagar.perturbation.support import Support
 from vhagar.perturbation.translation import Translation

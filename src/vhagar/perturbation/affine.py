@@ -14,10 +14,10 @@ from functools import cached_property
 import numpy as np
 from scipy import sparse
 
-from vhagar.perturbation.base import AbstractPiece
 from vhagar.perturbation.domain import UNDERFLOW, Array, Domain, Mask
 from vhagar.perturbation.formula import Formula, fixed_map
 from vhagar.perturbation.maps import AffineMap, extremes
+from vhagar.perturbation.piece import AbstractPiece
 from vhagar.perturbation.ranges import Range
 from vhagar.perturbation.relaxed import Expression, ModelImage, RelaxedPair, picked
 from vhagar.perturbation.support import Support

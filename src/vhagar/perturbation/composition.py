@@ -13,12 +13,13 @@ from scipy import sparse
 
 from vhagar.errors import InvalidInput
 from vhagar.perturbation.affine import STAYS, AffinePiece
-from vhagar.perturbation.base import AbstractPiece, Perturbation
+from vhagar.perturbation.base import Perturbation
 from vhagar.perturbation.brightness import Brightness
 from vhagar.perturbation.domain import Domain
 from vhagar.perturbation.linf import Linf
 from vhagar.perturbation.linf_ball import LinfBallPiece
 from vhagar.perturbation.maps import AffineMap
+from vhagar.perturbation.piece import AbstractPiece
 from vhagar.solver.linear_model import Columns
 
 SECOND = (Brightness, Linf)

@@ -11,10 +11,10 @@ from functools import cached_property
 import numpy as np
 from scipy import sparse
 
-from vhagar.perturbation.base import AbstractPiece
 from vhagar.perturbation.domain import Array, Domain, Mask
 from vhagar.perturbation.formula import Formula
 from vhagar.perturbation.maps import AffineMap
+from vhagar.perturbation.piece import AbstractPiece
 from vhagar.perturbation.relaxed import (
     Expression,
     ModelImage,

@@ -87,3 +87,18 @@ class RelaxedInput:
     first: Expression
     second: Expression
     pixels: Columns | None = None
+
+
+def add_weights(model: LinearModel, size: int, rest: int) -> Columns:
+    """Weights of all corners but the first, which has what the others leave of 1."""
+    columns = model.add_columns(np.zeros(size * rest), 1.0)
+    per_pixel = sparse.csr_array(sparse.kron(sparse.eye_array(size), np.ones((1, rest))))
+    model.add_rows([(columns, per_pixel)], 0.0, 1.0)
+    return columns.reshape(size, rest)
+
+
+def combination(pixels: Columns, points: Array) -> Expression:
+    """Every pixel as a convex combination of the same few points."""
+    size, steps = len(pixels), points[1:] - points[0]
+    matrix = sparse.csr_array(sparse.kron(sparse.eye_array(size), steps[None]))
+    return Expression(matrix, np.full(size, points[0]))

@@ -14,9 +14,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vhagar.perturbation.base import AbstractPiece, Perturbation
+from vhagar.perturbation.base import Perturbation
 from vhagar.perturbation.domain import Domain
 from vhagar.perturbation.interpolation import radius
+from vhagar.perturbation.piece import AbstractPiece
 from vhagar.perturbation.ranges import GivenRange, as_range, require_within, span_text
 from vhagar.perturbation.rotation_range import RotationPiece, turn_by
 

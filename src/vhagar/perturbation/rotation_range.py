@@ -18,11 +18,11 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from vhagar.perturbation.affine import AffinePiece
-from vhagar.perturbation.base import AbstractPiece, TorchApply
 from vhagar.perturbation.domain import UNDERFLOW, Array, Domain
 from vhagar.perturbation.formula import fixed_map
 from vhagar.perturbation.interpolation import offsets, radius, rotation_matrix
 from vhagar.perturbation.maps import AffineMap
+from vhagar.perturbation.piece import AbstractPiece, TorchApply
 from vhagar.perturbation.ranges import Range
 from vhagar.perturbation.relaxed import Expression, ModelImage, RelaxedPair, constants, picked
 from vhagar.perturbation.rotation_torch import torch_rotation

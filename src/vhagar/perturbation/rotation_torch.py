@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from vhagar.perturbation.base import TorchApply
 from vhagar.perturbation.domain import Domain
 from vhagar.perturbation.interpolation import GRID_SNAP, offsets
+from vhagar.perturbation.piece import TorchApply
 from vhagar.perturbation.ranges import Range
 from vhagar.runtime.devices import Tensor, require_torch
 

@@ -18,11 +18,11 @@ import numpy as np
 from scipy import sparse
 
 from vhagar.perturbation.affine import relaxed_map
-from vhagar.perturbation.base import ROUNDING, AbstractPiece
 from vhagar.perturbation.clipped_box import ClippedBox
 from vhagar.perturbation.domain import Array, Domain, Mask
 from vhagar.perturbation.formula import Formula
 from vhagar.perturbation.maps import AffineMap
+from vhagar.perturbation.piece import ROUNDING, AbstractPiece
 from vhagar.perturbation.ranges import Range
 from vhagar.perturbation.relaxed import (
     Expression,

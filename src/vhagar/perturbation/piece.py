@@ -1,0 +1,331 @@
+"""What each piece of a perturbation provides.
+
+A piece is a relation between an input `x` and its perturbed image `x_p` with parameters in a box.
+Everything works on flat float64 batches `(batch, size)`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from functools import cached_property
+
+import numpy as np
+from scipy import sparse
+
+from vhagar.errors import InvalidInput
+from vhagar.perturbation.clipped_box import ClippedBox
+from vhagar.perturbation.domain import UNDERFLOW, Array, Domain, Mask
+from vhagar.perturbation.formula import Formula
+from vhagar.perturbation.maps import AffineMap
+from vhagar.perturbation.ranges import Range
+from vhagar.perturbation.relaxed import (
+    Expression,
+    ModelImage,
+    RelaxedInput,
+    RelaxedPair,
+    add_domain_rows,
+    add_weights,
+    combination,
+    constants,
+    picked,
+)
+from vhagar.perturbation.support import (
+    Ball,
+    PixelCorners,
+    Support,
+    SupportCorners,
+    decided_inside,
+    decided_sizes,
+)
+from vhagar.runtime.devices import Tensor
+from vhagar.solver.linear_model import Columns, LinearModel
+
+# `(x, parameters)` to `x_p`, all tensors.
+TorchApply = Callable[[Tensor, Tensor], Tensor]
+
+# `apply` makes at most this relative error in float64 (a handful of operations per pixel).
+ROUNDING = 2.0**-49
+# Pixels whose images are bounded at once.
+_PIXELS_AT_ONCE = 64
+# The search for the nearest parameter: how many values it tries, how often.
+_SEARCH_VALUES, _SEARCH_ROUNDS = 9, 3
+
+
+class AbstractPiece(ABC):
+    """One relation between `x` and `x_p`, with parameters in a box.
+
+    Methods with an underscore are about all `x` of the input range; where the domain is smaller,
+    `support` and `relax_stage` see to it.
+    """
+
+    domain: Domain
+    label: str
+    # Whether `support` is the exact maximum, or only an upper bound that `split` tightens.
+    exact_support: bool = True
+    # Whether the model rows describe exactly the piece, or a relaxation that `split` tightens.
+    exact_rows: bool = True
+    # Whether the model's products, where a solver knows them, make its rows exact.
+    exact_products: bool = False
+    # Whether `apply` needs no rounding: its result is, exactly, an image that the piece allows.
+    exact_apply: bool = False
+    # Whether the pairs `(x, x_p)` form a convex set, which `relax` then describes exactly.
+    convex: bool = False
+    # What `x_p` follows is this multiple of `x`: a hint for bounds on their difference.
+    ratio: float = 1.0
+    # The range of the one parameter that `split` halves; None where there is no such parameter.
+    span: Range | None = None
+    # How wide the span is, as a share of all values that the parameter can have.
+    spread: float = 0.0
+    # The affine map that the piece is, before any clip by the network; None where it is none.
+    map: AffineMap | None = None
+    # What pixels of the domain contribute to the support, where the images are clipped.
+    inside: ClippedBox | None = None
+    # The pixels that move freely inside the domain, each by a parameter of its own, in order.
+    free_pixels: Columns | None = None
+    # The ball around `x` that the images fill, where the piece is nothing else.
+    ball: Ball | None = None
+
+    @property
+    @abstractmethod
+    def parameter_bounds(self) -> tuple[Array, Array]:
+        """Lower and upper ends of the parameter box, each `(parameters,)`; may be empty."""
+
+    @abstractmethod
+    def apply(self, x: Array, parameters: Array) -> Array:
+        """The perturbed inputs `(batch, size)` of `x` `(batch, size)`."""
+
+    @abstractmethod
+    def image_bounds(self) -> tuple[Array, Array]:
+        """Bounds `(size,)` on every entry of `x_p`."""
+
+    @abstractmethod
+    def add_rows(self, model: LinearModel, x: Columns) -> ModelImage:
+        """Add to a mixed-integer model what ties `x_p` and the parameters to the columns `x`."""
+
+    @abstractmethod
+    def describe(self, parameters: Array) -> dict[str, object]:
+        """The parameters by name, for reports."""
+
+    @abstractmethod
+    def _support(self, a: Array, b: Array) -> Support:
+        """As `support`, without the outward rounding."""
+
+    def contains(self, x: Array, x_p: Array, parameters: Array) -> Mask:
+        """Whether these parameters take each `x` to its `x_p`, up to the rounding of `apply`.
+
+        The input must lie in the domain and the parameters in their box.
+        """
+        low, high = self.parameter_bounds
+        inside = self.domain.contains(x)
+        inside &= ((parameters >= low) & (parameters <= high)).all(axis=1)
+        close = abs(self.apply(x, parameters) - x_p) <= 2 * self.room
+        return np.asarray(inside & close.all(axis=1))
+
+    def changes(self) -> tuple[Mask, Mask]:
+        """Which entries `(size,)` can rise (`x_p > x`), and which can fall."""
+        every = np.ones(self.domain.size, dtype=np.bool_)
+        return every, every
+
+    def to_clip(self) -> tuple[Mask, Mask] | None:
+        """Which images are to be clipped from below and from above, by the network; None: none.
+
+        Everything else here is about the image before that clip.
+        """
+        return None
+
+    @property
+    def formula(self) -> Formula | None:
+        """The image as a formula, with the clip; None where there is no such formula."""
+        return None
+
+    def required_formula(self) -> Formula:
+        """The formula, without parameters that have a single value; an error if there is none."""
+        if self.formula is None:
+            raise InvalidInput(
+                f"{self.label} cannot be exported: how it moves pixels is not a formula that ONNX "
+                "or VNN-LIB can hold; a single value instead of a range can be"
+            )
+        return self.formula.simplified(self.domain)
+
+    def support_corners(self) -> SupportCorners | None:
+        """The corners that attain the support, where pixels are independent; None elsewhere."""
+        return None
+
+    def torch_apply(self) -> TorchApply | None:
+        """`apply` as a differentiable function of tensors, where no formula says what it is."""
+        return None
+
+    def fixed_at(self, value: float) -> AbstractPiece:
+        """The same with its one parameter fixed; itself where it has no `span`."""
+        return self
+
+    def middle(self) -> AbstractPiece | None:
+        """The piece at the middle of its span, where its support shows how much a split can gain.
+
+        None where that does not show, as neurons' bounds gain more.
+        """
+        return None
+
+    def pixel_corners(self) -> PixelCorners | None:
+        """The corners of a clipped pixel's two parts, the same for every pixel; None without."""
+        return None
+
+    def support_decided(self, a: Array, b: Array, allowed: Array) -> Array:
+        """As the value of `support`, where it is decided for some pixels whether they clip.
+
+        `allowed` `(corners, size)` is 0, or minus infinity for corners that a decision cut off.
+        """
+        corners = self.pixel_corners()
+        if corners is None:
+            return self.support(a, b).value
+        best = np.full(a.shape, -np.inf)
+        for x, x_p, mask in zip(corners.x, corners.x_p, allowed, strict=True):
+            np.maximum(best, a * x + b * x_p + mask, out=best)
+        decided = best.sum(axis=1) + self._rounding(a, b)
+        if not self.domain.whole:
+            with np.errstate(over="ignore", invalid="ignore"):
+                inside = decided_inside(self.domain, corners, a, b, allowed, best)
+                if self.inside is not None:
+                    inside = np.fmin(inside, self.inside.each(a, b))
+                inside = inside.sum(axis=1) + 4 * self._rounding(*decided_sizes(corners, a, b))
+            decided = np.fmin(decided, inside)
+        return np.asarray(np.minimum(decided, self.support(a, b).value))
+
+    def relax(self, model: LinearModel) -> RelaxedPair:
+        """Columns and rows of a linear relaxation, with the pair as expressions in them."""
+        x = model.add_columns(self.domain.low, self.domain.high)
+        image = self.add_rows(model, x)
+        width = model.column_count
+        return RelaxedPair(picked(x, width), picked(image.x_p, width), image.parameters)
+
+    def relax_stage(
+        self, model: LinearModel, matrix: sparse.csr_array, bias: Array
+    ) -> RelaxedInput:
+        """The relaxation together with the network's first linear stage, `matrix @ x + bias`.
+
+        Engines only take proposals from it: their bounds come from `support`.
+        """
+        corners, pixels = self.pixel_corners(), None
+        if corners is None:
+            pair = self.relax(model)
+        else:
+            pixels = add_weights(model, self.domain.size, len(corners.x) - 1)
+            x, x_p = (combination(pixels, points) for points in (corners.x, corners.x_p))
+            pair = RelaxedPair(x, x_p, self.fixed_parameters(model.column_count))
+            add_domain_rows(model, self.domain, x)
+        width = model.column_count
+        first, second = (part.then(matrix, bias, width) for part in (pair.x, pair.x_p))
+        return RelaxedInput(pair.x, pair.x_p, pair.parameters, first, second, pixels)
+
+    def fixed_parameters(self, width: int) -> Expression | None:
+        """The parameters in a model of so many columns, where each has a single value."""
+        low, high = self.parameter_bounds
+        return constants(low, width) if (low == high).all() else None
+
+    def nearest_parameters(self, x: Array, x_p: Array) -> Array:
+        """The value of the one parameter whose image of `x` `(size,)` is about nearest to `x_p`.
+
+        For points of relaxations that do without the parameter.
+        """
+        assert self.span is not None  # all other relaxations have the parameters
+        low, high = self.span
+        for _ in range(_SEARCH_ROUNDS):
+            values = np.linspace(low, high, _SEARCH_VALUES)
+            images = self.apply(np.tile(x, (len(values), 1)), values[:, None])
+            best = int(abs(images - x_p).sum(axis=1).argmin())
+            low, high = values[max(best - 1, 0)], values[min(best + 1, len(values) - 1)]
+        return values[[best]]
+
+    def split(self) -> tuple[AbstractPiece, ...]:
+        """Smaller pieces that together cover this one; empty where nothing is to be gained."""
+        return ()
+
+    def local(self, pixels: Columns) -> tuple[AbstractPiece, Columns]:
+        """A piece on few pixels whose support is this one's wherever only `pixels` have weight.
+
+        `pixels` are in ascending order. Returns the piece and the pixels `(its size,)` it is about,
+        in ascending order and at least those; here, all of them.
+        """
+        return self, np.arange(self.domain.size)
+
+    def support(self, a: Array, b: Array) -> Support:
+        """The maximum of `a.x + b.x_p` for coefficients `(batch, size)`, never rounded down.
+
+        Over a domain that is not all of the range: for every `s` it is at most the domain's
+        support of `s` plus the range's support of `(a - s, b)`.
+        """
+        with np.errstate(over="ignore", invalid="ignore"):
+            found = self._rounded_support(a, b)
+            if self.domain.whole:
+                return found
+            s = self._domain_share(a, b)
+            rest = self._rounded_support(a - s, b)
+            own = self.domain.support(s)
+            # The difference and the sum are rounded.
+            sizes = abs(a - s).sum(axis=1) * self.domain.magnitude + abs(own) + abs(rest.value)
+            value = own + rest.value + 2.0**-51 * sizes
+        # Of no use where it is NaN.
+        better = value < found.value
+        x = np.where(better[:, None], np.where(s != 0, self.domain.farthest(s), rest.x), found.x)
+        parameters = np.where(better[:, None], rest.parameters, found.parameters)
+        return Support(np.where(better, value, found.value), self.domain.project(x), parameters)
+
+    def _rounded_support(self, a: Array, b: Array) -> Support:
+        """Over all inputs of the range, rounded up."""
+        found = self._support(a, b)
+        value = found.value + self._rounding(a, b)
+        # Numbers beyond float64 bound nothing.
+        return Support(np.where(np.isnan(value), np.inf, value), found.x, found.parameters)
+
+    def _domain_share(self, a: Array, b: Array) -> Array:
+        """The part `s` of `a.x` that the domain bounds, and not the range; any part is valid."""
+        return a
+
+    @cached_property
+    def image_box(self) -> tuple[Array, Array]:
+        """As `image_bounds`, for inputs in the domain: not farther than supports say."""
+        low, high = self.image_bounds()
+        if self.domain.whole:
+            return low, high
+        low, high = low.copy(), high.copy()
+        for begin in range(0, self.domain.size, _PIXELS_AT_ONCE):
+            pixels = np.arange(begin, min(begin + _PIXELS_AT_ONCE, self.domain.size))
+            part, columns = self.local(pixels)
+            unit = np.zeros((len(pixels), len(columns)))
+            unit[np.arange(len(pixels)), np.searchsorted(columns, pixels)] = 1.0
+            nothing = np.zeros_like(unit)
+            high[pixels] = np.minimum(high[pixels], part.support(nothing, unit).value)
+            low[pixels] = np.maximum(low[pixels], -part.support(nothing, -unit).value)
+        return low, high
+
+    def _rounding(self, a: Array, b: Array) -> Array:
+        """How far float64 can have rounded a support down."""
+        low, high = self.image_bounds()
+        reach = abs(a) @ np.full(self.domain.size, self.domain.magnitude)
+        reach = reach + abs(b) @ np.maximum(abs(low), abs(high))
+        # Each of the <= size + 8 additions errs by half an ulp of the sum of absolute values. A
+        # product can underflow, and so can a corner that is then multiplied by a coefficient.
+        lost = UNDERFLOW * (8 * self.domain.size + 64 + (abs(a) + abs(b)).sum(axis=1))
+        slack: Array = (2.0**-51 * (2 * self.domain.size + 16)) * reach + lost
+        return slack
+
+    def project(self, parameters: Array) -> Array:
+        """The nearest parameters inside the box."""
+        low, high = self.parameter_bounds
+        return np.clip(parameters, low, high)
+
+    def enclosure(self, x: Array, parameters: Array) -> tuple[Array, Array]:
+        """An interval around the exact real-arithmetic image of `x`."""
+        image = self.apply(x, parameters)
+        return image - self.room, image + self.room
+
+    @cached_property
+    def room(self) -> Array:
+        """More than what rounding does to each entry of `apply`."""
+        if self.exact_apply:
+            return np.zeros(self.domain.size)
+        low, high = self.image_bounds()
+        largest = max(self.domain.magnitude, float(np.maximum(abs(low), abs(high)).max()))
+        room = ROUNDING * 2.0 * (largest + self.domain.width) + 8 * UNDERFLOW
+        return np.full(self.domain.size, room)
