@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+# Of nodes that are refused for the same reason, so many are named.
+_NAMED = 3
+
 
 class VhagarError(Exception):
     """Root of every error that vhagar raises on purpose."""
@@ -43,9 +46,23 @@ class UnsupportedOperator(InvalidNetwork):
         if len(self.refusals) == 1:
             text = f"{self.refusals[0]}. "
         else:
-            lines = "".join(f"\n  {refusal}" for refusal in self.refusals)
+            lines = "".join(f"\n  {line}" for line in _grouped(self.refusals))
             text = f"{len(self.refusals)} nodes cannot be translated:{lines}\n"
         super().__init__(f"{text}Supported operators: {', '.join(supported)}.")
+
+
+def _grouped(refusals: Sequence[Refusal]) -> list[str]:
+    """One line for all nodes with the same reason, with the first of their names."""
+    groups: dict[tuple[str, str], list[Refusal]] = {}
+    for refusal in refusals:
+        groups.setdefault((refusal.operator, refusal.reason), []).append(refusal)
+    lines = []
+    for (operator, reason), same in groups.items():
+        names = ", ".join(repr(refusal.node) for refusal in same[:_NAMED])
+        more = f" and {len(same) - _NAMED} more" if len(same) > _NAMED else ""
+        nodes = "node" if len(same) == 1 else "nodes"
+        lines.append(f"operator {operator} at {nodes} {names}{more}: {reason}")
+    return lines
 
 
 class SolverFailure(VhagarError):

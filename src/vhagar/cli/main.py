@@ -21,6 +21,7 @@ from vhagar.cli import (
     completion,
     confidence,
     config,
+    convert,
     export,
     groups,
     guard,
@@ -84,6 +85,7 @@ COMMANDS: dict[str, Any] = {
     "baseline": baseline,
     "local": local,
     "export": export,
+    "convert": convert,
     "completion": completion,
 }
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 _TO_ONNX = "export the model with torch.onnx.export"
 _PT2 = (
-    "a program of torch.export (.pt2); loading one can run code from the file, so load it yourself "
-    "and pass it on: vhagar.from_torch(torch.export.load(path))"
+    "a program of torch.export (.pt2); loading one can run code from the file. If you trust it: "
+    "vhagar convert FILE -o model.onnx --trust, or vhagar.from_torch(torch.export.load(path))"
 )
 _TORCHSCRIPT = (
     "a TorchScript archive; load it with torch.jit.load in the code that you trust, and "
@@ -39,6 +39,11 @@ _KINDS = (
     (b"\x80\x05", _PICKLE),
     (b"\x93NUMPY", "an array of NumPy, not a model"),
 )
+
+
+def is_program(content: bytes) -> bool:
+    """Whether a file is a program of torch.export."""
+    return foreign(content) == _PT2
 
 
 def foreign(content: bytes) -> str | None:

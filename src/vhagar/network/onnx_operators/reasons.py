@@ -16,6 +16,11 @@ _QUANTISED = (
     f"belongs to a quantised network, which rounds between its layers, and {_ONLY}; "
     "export the model before its quantisation"
 )
+_ROUNDS = (
+    f"belongs to a quantised network: it rounds between the layers, and {_ONLY}; "
+    "`vhagar convert FILE -o real.onnx` writes the network without that rounding, or export it "
+    "before its quantisation"
+)
 _RECURRENT = f"is recurrent: its gates multiply values that depend on the input, and {_ONLY}"
 _CONTROL = "chooses which part of the model to run; export the model without control flow"
 
@@ -31,9 +36,10 @@ REASONS: dict[str, str] = {
     ),
     **dict.fromkeys(("Ceil", "Floor", "Mod", "Round", "Sign", "Shrink"), _JUMPS),
     **dict.fromkeys(
-        ("ConvInteger", "DequantizeLinear", "DynamicQuantizeLinear", "MatMulInteger", "QLinearAdd",
-         "QLinearConv", "QLinearMatMul", "QuantizeLinear"), _QUANTISED,
+        ("ConvInteger", "DynamicQuantizeLinear", "MatMulInteger", "QLinearAdd", "QLinearConv",
+         "QLinearMatMul"), _QUANTISED,
     ),
+    **dict.fromkeys(("DequantizeLinear", "QuantizeLinear"), _ROUNDS),
     **dict.fromkeys(("GRU", "LSTM", "RNN"), _RECURRENT),
     **dict.fromkeys(("If", "Loop", "Scan"), _CONTROL),
     "ArgMax": "gives a label, not scores; choose the scores with --output NAME",
