@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[1]
 DOCUMENT = ROOT / "docs" / "reference.md"
 # Every public name has its place here, in the order in which a reader needs it.
 SECTIONS: dict[str, tuple[str, ...]] = {
-    "Questions": ("Problem", "Domain"),
+    "Questions": ("Problem", "Domain", "Zonotope", "linear_rows"),
     "Answers": (
         "verify", "attack", "max_confidence", "local", "coverage", "guard", "check", "compare",
         "sweep",

@@ -29,8 +29,10 @@ from vhagar.perturbation import Perturbation as Perturbation
 from vhagar.perturbation import Rotation as Rotation
 from vhagar.perturbation import Translation as Translation
 from vhagar.perturbation import UserPerturbation as UserPerturbation
+from vhagar.perturbation import Zonotope as Zonotope
 from vhagar.perturbation import affine_map as affine_map
 from vhagar.perturbation import compose as compose
+from vhagar.perturbation import linear_rows as linear_rows
 from vhagar.perturbation import parse_perturbation as parse_perturbation
 from vhagar.problem import Problem as Problem
 from vhagar.report.two import compare as compare

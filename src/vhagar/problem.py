@@ -154,6 +154,20 @@ def domain_of(
     input_range: tuple[float, float] | None,
 ) -> Domain:
     """The domain of a network's inputs that a user means."""
+    found = _domain_of(network, given, input_range)
+    if found.constrained or found.perturbed_inside:
+        raise InvalidInput(
+            f"the domain {found} has conditions beside the ranges of entries, which cannot be "
+            "verified yet; Domain.box is the domain without them, which contains it"
+        )
+    return found
+
+
+def _domain_of(
+    network: Network,
+    given: Domain | str | os.PathLike[str] | None,
+    input_range: tuple[float, float] | None,
+) -> Domain:
     shape = network.input_shape
     if given is None:
         return Domain(shape, *(input_range or (0.0, 1.0)))

@@ -5,6 +5,7 @@ from vhagar.perturbation.brightness import Brightness
 from vhagar.perturbation.composition import Composition, compose
 from vhagar.perturbation.contrast import Contrast
 from vhagar.perturbation.domain import Domain
+from vhagar.perturbation.linear_rows import LinearRows, linear_rows
 from vhagar.perturbation.linf import Linf
 from vhagar.perturbation.maps import AffineMap, affine_map
 from vhagar.perturbation.occlusion import Occlusion
@@ -16,6 +17,7 @@ from vhagar.perturbation.rotation import Rotation
 from vhagar.perturbation.support import Support
 from vhagar.perturbation.translation import Translation
 from vhagar.perturbation.user import AffinePerturbation, UserPerturbation
+from vhagar.perturbation.zonotope import Zonotope
 
 __all__ = [
     "PERTURBATIONS",
@@ -26,6 +28,7 @@ __all__ = [
     "Composition",
     "Contrast",
     "Domain",
+    "LinearRows",
     "Linf",
     "Occlusion",
     "Patch",
@@ -34,8 +37,10 @@ __all__ = [
     "Support",
     "Translation",
     "UserPerturbation",
+    "Zonotope",
     "affine_map",
     "compose",
+    "linear_rows",
     "parse",
     "parse_perturbation",
 ]

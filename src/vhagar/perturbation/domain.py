@@ -1,9 +1,14 @@
-"""The inputs that a problem is about: all those of a range, or a box inside it."""
+"""The inputs that a problem is about: all those of a range, or some of them.
+
+A domain is a box with, where they are given, linear rows, a zonotope, and groups of entries that
+are whole numbers, one-hot or in ascending order.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -12,6 +17,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from vhagar.errors import InvalidInput
+from vhagar.perturbation.domain_groups import Groups, per_entry
+from vhagar.perturbation.domain_projection import projected
+from vhagar.perturbation.linear_rows import LinearRows, joined_rows, rows_of_plain
+from vhagar.perturbation.zonotope import Zonotope
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -19,6 +28,8 @@ Shape = tuple[int, ...]
 
 # More than what one product loses to underflow, also where subnormal numbers count as 0.
 UNDERFLOW = float(np.finfo(np.float64).tiny)
+# Conditions that are plain numbers.
+_OPTIONAL = ("integer", "one_hot", "ordered", "perturbed_inside")
 
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)
@@ -30,8 +41,19 @@ class Domain:
     input can have, 0 to 1 unless given; it is what perturbed inputs are clipped to, as they need
     not lie in the box. `name` is what the domain is called in results.
 
+    More conditions, all optional. Entries are named by their flat number:
+
+    - `fixed`: entries that have one value, `{entry: value}`;
+    - `integer`: entries that are whole numbers;
+    - `one_hot`: groups of entries of which one is 1 and the others are 0;
+    - `ordered`: groups of entries whose values do not descend;
+    - `rows`: linear rows, made by `linear_rows`;
+    - `zonotope`: a `Zonotope` that inputs lie in as well;
+    - `perturbed_inside`: perturbed inputs must lie in the domain, too.
+
     In a domain, `lower` and `upper` are the ends of the range (`lower` is black), `low` and `high`
-    `(size,)` those of every entry of `x`.
+    `(size,)` those of every entry of `x`, as far as all conditions narrow it. `own_rows` are the
+    rows that were given; `rows` has the sums and orders of groups, too.
     """
 
     shape: Shape
@@ -40,6 +62,11 @@ class Domain:
     low: Array = field()
     high: Array = field()
     name: str = ""
+    groups: Groups = field(default_factory=Groups)
+    own_rows: LinearRows | None = None
+    rows: LinearRows | None = None
+    zonotope: Zonotope | None = None
+    perturbed_inside: bool = False
 
     def __init__(
         self,
@@ -49,6 +76,13 @@ class Domain:
         *,
         range: tuple[float, float] | None = None,
         name: str = "",
+        fixed: Mapping[int, float] | None = None,
+        integer: Sequence[int] = (),
+        one_hot: Sequence[Sequence[int]] = (),
+        ordered: Sequence[Sequence[int]] = (),
+        rows: LinearRows | Sequence[LinearRows] = (),
+        zonotope: Zonotope | None = None,
+        perturbed_inside: bool = False,
     ) -> None:
         store, numbers = object.__setattr__, np.ndim(lower) == np.ndim(upper) == 0
         if range is None:
@@ -57,10 +91,44 @@ class Domain:
         for end, value in zip(("lower", "upper"), range, strict=True):
             store(self, end, float(value))
         self._check_range()
-        store(self, "low", _per_entry(lower, self.shape, "lower"))
-        store(self, "high", _per_entry(upper, self.shape, "upper"))
-        self._check_box()
+        low = per_entry(lower, self.shape, "lower")
+        high = per_entry(upper, self.shape, "upper")
+        self._check_box(low, high)
+        groups = Groups.of(self.size, integer, one_hot, ordered)
+        own = joined_rows([rows] if isinstance(rows, LinearRows) else list(rows))
+        store(self, "groups", groups)
+        store(self, "own_rows", own)
+        store(self, "rows", joined_rows([part for part in (own, groups.rows(self.size)) if part]))
+        store(self, "zonotope", zonotope)
+        store(self, "perturbed_inside", bool(perturbed_inside))
         store(self, "name", name)
+        self._check_sizes()
+        low, high = self._narrowed(low, high, dict(fixed or {}))
+        self._check_box(low, high)
+        for end, ends in (("low", low), ("high", high)):
+            ends.setflags(write=False)
+            store(self, end, ends)
+
+    def _check_sizes(self) -> None:
+        for part, what in ((self.own_rows, "rows"), (self.zonotope, "zonotope")):
+            if part is not None and part.size != self.size:
+                raise InvalidInput(
+                    f"the {what} of the domain are about {part.size} entries, but inputs have "
+                    f"{self.size}"
+                )
+
+    def _narrowed(self, low: Array, high: Array, fixed: dict[int, float]) -> tuple[Array, Array]:
+        """The ends of all entries, as far as fixed entries, groups and the zonotope say."""
+        low, high = low.copy(), high.copy()
+        for k, value in fixed.items():
+            if not 0 <= k < self.size or not math.isfinite(value):
+                raise InvalidInput(f"fixed names entry {k} of {self.size}, or gives it no number")
+            low[k], high[k] = max(low[k], value), min(high[k], value)
+        low, high = self.groups.narrowed(low, high)
+        if self.zonotope is not None:
+            least, most = self.zonotope.box
+            low, high = np.maximum(low, least), np.minimum(high, most)
+        return low, high
 
     def _check_range(self) -> None:
         if not (math.isfinite(self.lower) and math.isfinite(self.upper - self.lower)):
@@ -70,20 +138,20 @@ class Domain:
                 f"the input range needs lower < upper, not {self.lower},{self.upper}"
             )
 
-    def _check_box(self) -> None:
-        empty = np.flatnonzero(self.low > self.high)
+    def _check_box(self, low: Array, high: Array) -> None:
+        empty = np.flatnonzero(low > high)
         if len(empty):
             k = int(empty[0])
             raise InvalidInput(
-                f"the domain is empty: no number is at least {self.low[k]:g} and at most "
-                f"{self.high[k]:g}, as entry {self._place(k)} would have to be"
+                f"the domain is empty: no number is at least {low[k]:g} and at most "
+                f"{high[k]:g}, as entry {self._place(k)} would have to be"
             )
-        beyond = np.flatnonzero((self.low < self.lower) | (self.high > self.upper))
+        beyond = np.flatnonzero((low < self.lower) | (high > self.upper))
         if len(beyond):
             k = int(beyond[0])
             raise InvalidInput(
                 f"the domain leaves the input range [{self.lower:g},{self.upper:g}]: entry "
-                f"{self._place(k)} is from {self.low[k]:g} to {self.high[k]:g}; give the range of "
+                f"{self._place(k)} is from {low[k]:g} to {high[k]:g}; give the range of "
                 "all inputs with --input-range (range = [LOW, HIGH] in the domain's file)"
             )
 
@@ -93,7 +161,21 @@ class Domain:
     @cached_property
     def whole(self) -> bool:
         """Whether every input of the range belongs to the domain."""
-        return bool((self.low == self.lower).all() and (self.high == self.upper).all())
+        box = bool((self.low == self.lower).all() and (self.high == self.upper).all())
+        return box and not self.constrained and not self.perturbed_inside
+
+    @property
+    def constrained(self) -> bool:
+        """Whether inputs have to satisfy more than their ranges."""
+        return self.groups.any or self.rows is not None or self.zonotope is not None
+
+    @property
+    def box(self) -> Domain:
+        """The box of the domain without any other condition."""
+        if not self.constrained and not self.perturbed_inside:
+            return self
+        ends = self.low, self.high
+        return Domain(self.shape, *ends, range=(self.lower, self.upper), name=self.name)
 
     @cached_property
     def restricted(self) -> Mask:
@@ -129,12 +211,29 @@ class Domain:
         return Domain((self.size + 1,), *ends, range=(self.lower, self.upper))
 
     def contains(self, x: Array) -> Mask:
-        """Which inputs `(batch, size)` belong to the domain."""
-        return np.asarray(((x >= self.low) & (x <= self.high)).all(axis=1))
+        """Which inputs `(batch, size)` belong to the domain, for certain."""
+        inside = np.asarray(((x >= self.low) & (x <= self.high)).all(axis=1))
+        if self.constrained and inside.any():
+            inside[inside] = self._satisfies(x[inside])
+        return inside
+
+    def _satisfies(self, x: Array) -> Mask:
+        found = self.groups.contains(x)
+        if self.rows is not None and found.any():
+            found[found] = self.rows.contains(x[found])
+        if self.zonotope is not None and found.any():
+            found[found] = self.zonotope.witnesses(x[found])[1]
+        return found
 
     def project(self, x: Array) -> Array:
-        """The nearest inputs `(..., size)` in the domain."""
-        return np.clip(x, self.low, self.high)
+        """The nearest inputs `(..., size)` in the domain.
+
+        Where there are more conditions than ranges: inputs nearby that often satisfy them.
+        """
+        found = np.clip(x, self.low, self.high)
+        if not self.constrained:
+            return found
+        return projected(found, (self.low, self.high), self.groups, self.rows, self.zonotope)
 
     def farthest(self, a: Array) -> Array:
         """Inputs `(batch, size)` in the domain at which `a.x` is largest."""
@@ -149,29 +248,51 @@ class Domain:
 
     @cached_property
     def fingerprint(self) -> str | None:
-        """The SHA-256 of the ends of all entries, as float64, little-endian; None if all are whole.
+        """The SHA-256 of the domain's numbers; None if it is all of the range.
 
-        Certificates and results name the domain by it.
+        Certificates and results name the domain by it. The numbers are the ends of all entries, as
+        float64, little-endian, and behind them those of every other condition.
         """
         return None if self.whole else hashlib.sha256(self._numbers).hexdigest()
 
     @property
     def _numbers(self) -> bytes:
-        return b"".join((ends + 0.0).astype("<f8").tobytes() for ends in (self.low, self.high))
+        ends = b"".join((ends + 0.0).astype("<f8").tobytes() for ends in (self.low, self.high))
+        found = [ends, self.groups.numbers]
+        for tag, part in ((b"rows", self.own_rows), (b"zonotope", self.zonotope)):
+            found += [] if part is None else [tag, part.numbers]
+        return b"".join([*found, b"perturbed" if self.perturbed_inside else b""])
 
     def plain(self) -> dict[str, Any] | None:
         """The domain in JSON's own types; None if it is all of the range."""
         if self.whole:
             return None
         ends = {"lower": self.low.tolist(), "upper": self.high.tolist()}
-        return {"name": self.name, "sha256": self.fingerprint, **ends}
+        found = {"name": self.name, "sha256": self.fingerprint, **ends, **self.groups.plain()}
+        if self.own_rows is not None:
+            found["rows"] = self.own_rows.plain()
+        if self.zonotope is not None:
+            found["zonotope"] = self.zonotope.plain()
+        if self.perturbed_inside:
+            found["perturbed_inside"] = True
+        return found
 
     @classmethod
     def from_plain(cls, shape: Shape, span: tuple[float, float], given: Any) -> Domain:
         """The domain of inputs of a shape and range that `plain` has described."""
         if given is None:
             return cls(shape, *span)
-        return cls(shape, given["lower"], given["upper"], range=span, name=given["name"])
+        zonotope = given.get("zonotope")
+        return cls(
+            shape,
+            given["lower"],
+            given["upper"],
+            range=span,
+            name=given["name"],
+            rows=rows_of_plain(given.get("rows", ()), math.prod(shape)),
+            zonotope=None if zonotope is None else Zonotope(**zonotope),
+            **{key: given[key] for key in _OPTIONAL if key in given},
+        )
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Domain) and self._key == other._key
@@ -203,24 +324,3 @@ class Domain:
             f"has shape {self.shape}; if it is an image, give its shape with --image-shape C,H,W "
             "(image_shape=...), else use linf, brightness or contrast"
         )
-
-
-def _per_entry(given: Any, shape: Shape, what: str) -> Array:
-    """One number for all entries, one per channel, or one for each entry, as `(size,)`."""
-    try:
-        values = np.array(given, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InvalidInput(f"{what} of the domain is not made of numbers: {error}") from error
-    size = math.prod(shape)
-    if values.ndim == 1 and len(shape) == 3 and len(values) == shape[0] != size:
-        values = np.broadcast_to(values[:, None, None], shape)
-    if values.ndim and values.shape not in (shape, (size,)):
-        raise InvalidInput(
-            f"{what} of the domain has shape {values.shape}; it must be one number, one per "
-            f"channel, or an array of the input's shape {shape}"
-        )
-    found = np.array(np.broadcast_to(values.reshape(-1), (size,)))
-    if not np.isfinite(found).all():
-        raise InvalidInput(f"{what} of the domain holds a number that is not finite")
-    found.setflags(write=False)
-    return found

@@ -3,10 +3,24 @@
 range = [0.0, 1.0]             # of all inputs; 0 to 1 unless given
 lower = 0.1                    # a number, one per channel, or one for each entry
 upper = "twos.npz:upper"       # an array of an .npz file, relative to this file
+fixed = {3 = 0.5}              # entries with one value, by flat number
+integer = [0, 7]               # entries that are whole numbers
+one_hot = [[4, 5, 6]]          # groups of which one entry is 1, the others 0
+ordered = [[1, 2]]             # groups whose values do not descend
+perturbed_inside = false       # whether perturbed inputs must lie in the domain, too
+[[rows]]                       # linear rows: of entries by number, a list, or a matrix (rows, size)
+coefficients = {1 = 1.0, 2 = -2.0}
+at_most = 0.25                 # at_least, at_most, or equal
+[zonotope]                     # mean + z components + r with |z| <= ranges, |r| <= residual
+mean = "twos.npz:mean"
+components = "twos.npz:components"
+ranges = "twos.npz:ranges"
+residual = 0.05
 """
 
 from __future__ import annotations
 
+import math
 import tomllib
 import zipfile
 from pathlib import Path
@@ -16,8 +30,29 @@ import numpy as np
 
 from vhagar.errors import InvalidInput
 from vhagar.perturbation.domain import Domain, Shape
+from vhagar.perturbation.linear_rows import LinearRows, linear_rows
+from vhagar.perturbation.zonotope import Zonotope
 
-_KEYS = frozenset(("range", "lower", "upper", "name"))
+_ROW_ENDS = ("at_least", "at_most", "equal")
+_KEYS = {
+    "domain": frozenset(
+        (
+            "range",
+            "lower",
+            "upper",
+            "name",
+            "fixed",
+            "integer",
+            "one_hot",
+            "ordered",
+            "perturbed_inside",
+            "rows",
+            "zonotope",
+        )
+    ),
+    "row": frozenset(("coefficients", *_ROW_ENDS)),
+    "zonotope": frozenset(("mean", "components", "ranges", "residual")),
+}
 
 
 def read_domain(
@@ -41,8 +76,10 @@ def read_domain(
     if not isinstance(name, str) or not name.isprintable() or not name:
         raise InvalidInput(f"the name of the domain in {path} is not a line of text")
     try:
-        return Domain(shape, *ends, range=span, name=name)
+        return Domain(shape, *ends, range=span, name=name, **_conditions(given, shape, path))
     except InvalidInput as error:
+        if str(path) in str(error):
+            raise
         raise InvalidInput(f"{path}: {error}") from error
 
 
@@ -56,13 +93,88 @@ def _toml(path: Path) -> dict[str, Any]:
         raise InvalidInput(f"cannot read the domain {path}: {error.strerror}") from error
     except ValueError as error:  # TOML's own error is one
         raise InvalidInput(f"the domain {path} is not a TOML file: {error}") from error
-    unknown = sorted(set(given) - _KEYS)
+    _require_keys(given, "domain", path)
+    return given
+
+
+def _require_keys(given: Any, what: str, path: Path) -> None:
+    if not isinstance(given, dict):
+        raise InvalidInput(f"a {what} in {path} is a table, not {given!r}")
+    unknown = sorted(set(given) - _KEYS[what])
     if unknown:
         raise InvalidInput(
-            f"{path} has unknown entries: {', '.join(unknown)}; a domain has "
-            f"{', '.join(sorted(_KEYS))}"
+            f"{path} has unknown entries: {', '.join(unknown)}; a {what} has "
+            f"{', '.join(sorted(_KEYS[what]))}"
         )
+
+
+def _conditions(given: dict[str, Any], shape: Shape, path: Path) -> dict[str, Any]:
+    """The conditions beside the box, as `Domain` takes them."""
+    inside = given.get("perturbed_inside", False)
+    if not isinstance(inside, bool):
+        raise InvalidInput(f"perturbed_inside in {path} must be true or false, not {inside!r}")
+    zonotope = given.get("zonotope")
+    return {
+        "fixed": _by_entry(given.get("fixed", {}), "fixed", path),
+        "integer": _whole(given.get("integer", []), "integer", path),
+        "one_hot": _groups(given.get("one_hot", []), "one_hot", path),
+        "ordered": _groups(given.get("ordered", []), "ordered", path),
+        "perturbed_inside": inside,
+        "rows": [_row(row, math.prod(shape), path) for row in _list(given, "rows", path)],
+        "zonotope": None if zonotope is None else _zonotope(zonotope, path),
+    }
+
+
+def _list(given: dict[str, Any], key: str, path: Path) -> list[Any]:
+    found = given.get(key, [])
+    if not isinstance(found, list):
+        raise InvalidInput(f"{key} in {path} must be a list of tables, [[{key}]]")
+    return found
+
+
+def _by_entry(given: Any, key: str, path: Path) -> dict[int, float]:
+    numbers = isinstance(given, dict) and all(type(v) in (int, float) for v in given.values())
+    if not numbers or not all(k.isdecimal() for k in given):
+        raise InvalidInput(
+            f"{key} in {path} must be numbers by flat numbers of entries, such as {{3 = 0.5}}"
+        )
+    return {int(k): float(value) for k, value in given.items()}
+
+
+def _whole(given: Any, key: str, path: Path) -> list[int]:
+    if not isinstance(given, list) or any(type(k) is not int for k in given):
+        raise InvalidInput(f"{key} in {path} must be flat numbers of entries, such as [0, 7]")
     return given
+
+
+def _groups(given: Any, key: str, path: Path) -> list[list[int]]:
+    """A list of groups; one group may be given without the outer brackets."""
+    if isinstance(given, list) and given and all(type(k) is int for k in given):
+        return [given]
+    if not isinstance(given, list):
+        raise InvalidInput(f"{key} in {path} must be groups of entries, such as [[3, 4, 5]]")
+    return [_whole(group, key, path) for group in given]
+
+
+def _row(given: Any, size: int, path: Path) -> LinearRows:
+    _require_keys(given, "row", path)
+    weights = given.get("coefficients")
+    if isinstance(weights, dict):
+        weights = _by_entry(weights, "coefficients", path)
+    elif weights is None:
+        raise InvalidInput(f"a row in {path} needs coefficients")
+    else:
+        weights = _numbers(weights, "coefficients", path)
+    ends = {key: _numbers(given[key], key, path) for key in _ROW_ENDS if key in given}
+    return linear_rows(weights, size, **ends)
+
+
+def _zonotope(given: Any, path: Path) -> Zonotope:
+    _require_keys(given, "zonotope", path)
+    lacking = sorted(_KEYS["zonotope"] - set(given))
+    if lacking:
+        raise InvalidInput(f"the zonotope in {path} lacks {', '.join(lacking)}")
+    return Zonotope(**{key: _numbers(value, key, path) for key, value in given.items()})
 
 
 def _range(given: Any, path: Path) -> tuple[float, float] | None:

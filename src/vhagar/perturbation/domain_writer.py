@@ -1,0 +1,58 @@
+"""Writes domains as files that `read_domain` reads: TOML, with long arrays in an .npz beside it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vhagar.perturbation.domain import Domain
+
+Array = NDArray[np.float64]
+
+
+def write_domain(domain: Domain, path: str | Path) -> list[Path]:
+    """Write a domain; returns the files, the .npz only where there are long arrays."""
+    path = Path(path)
+    arrays: dict[str, Array] = {}
+    lines = [f"name = {json.dumps(domain.name or path.stem, ensure_ascii=False)}"]
+    lines.append(f"range = {[domain.lower, domain.upper]}")
+    for key, ends in (("lower", domain.low), ("upper", domain.high)):
+        lines.append(f"{key} = {_named(arrays, path, key, ends.reshape(domain.shape))}")
+    lines += [f"{key} = {value}" for key, value in domain.groups.plain().items()]
+    if domain.perturbed_inside:
+        lines.append("perturbed_inside = true")
+    lines += _row_lines(domain)
+    if domain.zonotope is not None:
+        lines.append("[zonotope]")
+        for key in ("mean", "components", "ranges", "residual"):
+            lines.append(f"{key} = {_named(arrays, path, key, getattr(domain.zonotope, key))}")
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    if not arrays:
+        return [path]
+    beside = path.with_suffix(".npz")
+    np.savez_compressed(beside, **arrays)  # type: ignore[arg-type]
+    return [path, beside]
+
+
+def _row_lines(domain: Domain) -> list[str]:
+    lines = []
+    for row in [] if domain.own_rows is None else domain.own_rows.plain():
+        pairs = zip(row["entries"], row["weights"], strict=True)
+        weights = ", ".join(f"{entry} = {weight!r}" for entry, weight in pairs)
+        lines += ["[[rows]]", f"coefficients = {{{weights}}}"]
+        lines += [
+            f"{key} = {row[key]!r}" for key in ("at_least", "at_most") if row[key] is not None
+        ]
+    return lines
+
+
+def _named(arrays: dict[str, Array], path: Path, key: str, values: Array) -> Any:
+    """One number as it is, and the name of an array of several."""
+    if values.size and (values == values.flat[0]).all() and key not in ("mean", "components"):
+        return repr(float(values.flat[0]))
+    arrays[key] = values
+    return json.dumps(f"{path.stem}.npz:{key}")

@@ -1,0 +1,177 @@
+"""Linear conditions on inputs: `low <= C x <= high`, one for each row of `C`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+
+from vhagar.errors import InvalidInput
+
+Array = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class LinearRows:
+    """The inputs `x` with `low <= C x <= high`. `matrix` is `C`; an end may be infinite."""
+
+    matrix: sparse.csr_array = field()
+    low: Array = field()
+    high: Array = field()
+
+    @property
+    def count(self) -> int:
+        return len(self.low)
+
+    @property
+    def size(self) -> int:
+        """How many entries inputs have."""
+        return int(self.matrix.shape[1])
+
+    def contains(self, x: Array) -> Mask:
+        """Which inputs `(batch, size)` satisfy every row, without any tolerance."""
+        value: Array = (self.matrix @ x.T).T
+        terms = np.diff(self.matrix.indptr)
+        room: Array = (abs(self.matrix) @ abs(x).T).T * (2.0**-51 * (terms + 8)) + 1e-300
+        inside = (value - room >= self.low) & (value + room <= self.high)
+        outside = (value + room < self.low) | (value - room > self.high)
+        for case, row in zip(*np.nonzero(~inside & ~outside), strict=True):
+            inside[case, row] = self._holds(int(row), x[case])
+        return np.asarray(inside.all(axis=1))
+
+    def _holds(self, row: int, x: Array) -> bool:
+        """Whether a row holds, in rational arithmetic."""
+        value = self.exact_value(row, x)
+        low, high = float(self.low[row]), float(self.high[row])
+        above = low == -np.inf or value >= Fraction(low)
+        return above and (high == np.inf or value <= Fraction(high))
+
+    def exact_value(self, row: int, x: Array) -> Fraction:
+        """`C x` of one row for one input `(size,)`, without rounding."""
+        entries = self.entries(row)
+        return sum((Fraction(w) * Fraction(float(x[k])) for k, w in entries.items()), Fraction(0))
+
+    def entries(self, row: int) -> dict[int, float]:
+        """The coefficients of a row by entry."""
+        part = slice(self.matrix.indptr[row], self.matrix.indptr[row + 1])
+        indices, weights = self.matrix.indices[part].tolist(), self.matrix.data[part].tolist()
+        return dict(zip(indices, weights, strict=True))
+
+    def plain(self) -> list[dict[str, Any]]:
+        """The rows in JSON's own types; an end that is not there is None."""
+        return [
+            {
+                "entries": list(entries),
+                "weights": list(entries.values()),
+                "at_least": None if low == -np.inf else low,
+                "at_most": None if high == np.inf else high,
+            }
+            for entries, low, high in zip(
+                map(self.entries, range(self.count)),
+                self.low.tolist(),
+                self.high.tolist(),
+                strict=True,
+            )
+        ]
+
+    @property
+    def numbers(self) -> bytes:
+        """All numbers, for the domain's fingerprint."""
+        found = []
+        for row in range(self.count):
+            entries = self.entries(row)
+            found.append(np.array([len(entries), *entries], dtype="<i8").tobytes())
+            ends = self.low[row] + 0.0, self.high[row] + 0.0
+            found.append(np.array([*entries.values(), *ends], dtype="<f8").tobytes())
+        return b"".join(found)
+
+
+def linear_rows(
+    coefficients: ArrayLike | Mapping[int, float],
+    size: int,
+    at_least: ArrayLike | None = None,
+    at_most: ArrayLike | None = None,
+    equal: ArrayLike | None = None,
+) -> LinearRows:
+    """Rows of a matrix `(rows, size)`, or one row given as a vector or by its entries."""
+    if equal is not None:
+        if at_least is not None or at_most is not None:
+            raise InvalidInput("a row of a domain has either equal, or at_least and at_most")
+        at_least = at_most = equal
+    if at_least is None and at_most is None:
+        raise InvalidInput("a row of a domain needs at_least, at_most or equal")
+    matrix = _matrix(coefficients, size)
+    low = _ends(-np.inf if at_least is None else at_least, matrix.shape[0])
+    high = _ends(np.inf if at_most is None else at_most, matrix.shape[0])
+    if not np.isfinite(matrix.data).all() or (low == np.inf).any() or (high == -np.inf).any():
+        raise InvalidInput("a row of the domain holds a number that is not finite")
+    crossed = np.flatnonzero(low > high)
+    if len(crossed):
+        k = int(crossed[0])
+        raise InvalidInput(
+            f"the domain is empty: nothing is at least {low[k]:g} and at most {high[k]:g}, as one "
+            "of its rows would have to be"
+        )
+    return LinearRows(matrix, low, high)
+
+
+def rows_of_plain(given: Sequence[Mapping[str, Any]], size: int) -> list[LinearRows]:
+    """The rows that `LinearRows.plain` has described."""
+    return [
+        linear_rows(
+            dict(zip(row["entries"], row["weights"], strict=True)),
+            size,
+            row["at_least"],
+            row["at_most"],
+        )
+        for row in given
+    ]
+
+
+def joined_rows(parts: Sequence[LinearRows]) -> LinearRows | None:
+    """All rows of several; None without any."""
+    if not sum(part.count for part in parts):
+        return None
+    matrix = sparse.csr_array(sparse.vstack([part.matrix for part in parts], format="csr"))
+    low, high = (np.concatenate([getattr(p, end) for p in parts]) for end in ("low", "high"))
+    return LinearRows(matrix, low, high)
+
+
+def _matrix(given: Any, size: int) -> sparse.csr_array:
+    if isinstance(given, Mapping):
+        row = np.zeros((1, size))
+        for k, weight in given.items():
+            if not 0 <= k < size:
+                raise InvalidInput(f"a row of the domain names entry {k} of {size}")
+            row[0, k] = weight
+        given = row
+    try:
+        values = np.atleast_2d(np.asarray(given, dtype=np.float64))
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(f"the rows of the domain are not made of numbers: {error}") from error
+    values = values.reshape(len(values), -1)
+    if values.shape[1] != size:
+        raise InvalidInput(
+            f"the rows of the domain have {values.shape[1]} coefficients, but inputs have {size} "
+            "entries"
+        )
+    found = sparse.csr_array(values)
+    found.sort_indices()
+    return found
+
+
+def _ends(given: Any, count: int) -> Array:
+    try:
+        values = np.asarray(given, dtype=np.float64).reshape(-1)
+        found = np.array(np.broadcast_to(values, (count,)))
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(f"the ends of the domain's rows do not fit: {error}") from error
+    if np.isnan(found).any():
+        raise InvalidInput("an end of the domain's rows is not a number")
+    return found

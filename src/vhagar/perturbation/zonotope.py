@@ -1,0 +1,160 @@
+"""Zonotopes of inputs, such as the principal components of a data set give."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from vhagar.errors import InvalidInput
+
+Array = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+# Linear programs that one membership test may solve, for inputs that least squares leaves open.
+_MOST_PROGRAMS = 256
+# Points found for an input stay inside of the residuals by this part.
+_INSIDE = 1e-6
+
+
+@dataclass(frozen=True, eq=False, init=False)
+class Zonotope:
+    """The inputs `x = mean + components' z + r` with `|z_k| <= ranges_k` and `|r_i| <= residual_i`.
+
+    `components` has one row per component. Entries that the components move need a residual: no
+    float64 number would lie in the zonotope otherwise.
+    """
+
+    mean: Array = field()
+    components: Array = field()
+    ranges: Array = field()
+    residual: Array = field()
+
+    def __init__(
+        self, mean: ArrayLike, components: ArrayLike, ranges: ArrayLike, residual: ArrayLike
+    ) -> None:
+        flat = _numbers(mean, "mean").reshape(-1)
+        size = len(flat)
+        rows = _numbers(components, "components")
+        count = len(rows) if rows.ndim else 0
+        if not count or rows.size != count * size:
+            raise InvalidInput(
+                f"the components of the zonotope have shape {rows.shape}; they must be one input "
+                f"of {size} entries each"
+            )
+        rows = rows.reshape(count, size)
+        ends = []
+        for given, what, length in ((ranges, "ranges", count), (residual, "residual", size)):
+            values = _numbers(given, what).reshape(-1)
+            if values.size not in (1, length) or (values < 0).any():
+                raise InvalidInput(
+                    f"{what} of the zonotope must be {length} numbers, or one, and none negative"
+                )
+            ends.append(np.array(np.broadcast_to(values, (length,))))
+        stuck = np.flatnonzero((rows != 0).any(axis=0) & (ends[1] == 0))
+        if len(stuck):
+            raise InvalidInput(
+                f"the zonotope has no residual at entry {int(stuck[0])}, which its components "
+                "move: hardly any number of float64 would lie in it; give it a small one"
+            )
+        named = ("mean", "components", "ranges", "residual")
+        for name, value in zip(named, (flat, rows, *ends), strict=True):
+            value.setflags(write=False)
+            object.__setattr__(self, name, value)
+
+    @property
+    def size(self) -> int:
+        return len(self.mean)
+
+    @property
+    def count(self) -> int:
+        return len(self.components)
+
+    @cached_property
+    def box(self) -> tuple[Array, Array]:
+        """The ends `(size,)` of the range of every entry, rounded outward."""
+        reach = self.ranges @ abs(self.components) + self.residual
+        room = (self.count + 8) * 2.0**-51 * (reach + abs(self.mean)) + 1e-300
+        return self.mean - reach - room, self.mean + reach + room
+
+    def coordinates(self, x: Array) -> Array:
+        """The components' coordinates `(batch, count)` nearest to inputs, within their ranges."""
+        found: Array = (x - self.mean) @ self._inverse
+        return np.clip(found, -self.ranges, self.ranges)
+
+    @cached_property
+    def _inverse(self) -> Array:
+        return np.asarray(np.linalg.pinv(self.components), dtype=np.float64)
+
+    def at(self, z: Array) -> Array:
+        """The inputs without residual for coordinates `(batch, count)`."""
+        found: Array = self.mean + z @ self.components
+        return found
+
+    def admits(self, x: Array, z: Array) -> Mask:
+        """Whether inputs lie in the zonotope for certain, with these coordinates."""
+        reach = abs(self.mean) + abs(x) + abs(z) @ abs(self.components)
+        room = (self.count + 8) * 2.0**-51 * reach + 1e-300
+        close = abs(x - self.at(z)) + room <= self.residual
+        # An entry that no component moves needs no arithmetic beyond one difference.
+        still = ~(self.components != 0).any(axis=0)
+        close |= still & (abs(x - self.mean) * (1 + 2.0**-50) <= self.residual)
+        return np.asarray(close.all(axis=1) & (abs(z) <= self.ranges).all(axis=1))
+
+    def witnesses(self, x: Array) -> tuple[Array, Mask]:
+        """Coordinates of inputs `(batch, size)`, and which inputs they show to be inside.
+
+        An input at the very border may not be found to be inside.
+        """
+        z = self.coordinates(x)
+        inside = self.admits(x, z)
+        low, high = self.box
+        open_ = np.flatnonzero(~inside & ((x >= low) & (x <= high)).all(axis=1))
+        for case in open_[:_MOST_PROGRAMS]:
+            found = self._program(x[case])
+            if found is not None:
+                z[case], inside[case] = found, bool(self.admits(x[[case]], found[None])[0])
+        return z, inside
+
+    def _program(self, x: Array) -> Array | None:
+        """Coordinates whose largest relative distance to an input is least."""
+        from scipy.optimize import linprog
+
+        gap, moved = x - self.mean, np.flatnonzero((self.components != 0).any(axis=0))
+        rows, limit = self.components[:, moved].T, self.residual[moved][:, None]
+        matrix = np.block([[rows, -limit], [-rows, -limit]])
+        ends = [(-end, end) for end in self.ranges.tolist()]
+        cost = np.append(np.zeros(self.count), 1.0)
+        bound = np.concatenate([gap[moved], -gap[moved]])
+        found = linprog(cost, matrix, bound, bounds=[*ends, (0.0, None)], method="highs")
+        return None if found.x is None else np.clip(found.x[:-1], -self.ranges, self.ranges)
+
+    def nearest(self, x: Array) -> Array:
+        """Inputs `(batch, size)` in the zonotope, near to the given ones."""
+        centre, room = self.at(self.coordinates(x)), self.residual * (1 - _INSIDE)
+        return np.clip(x, centre - room, centre + room)
+
+    def plain(self) -> dict[str, Any]:
+        """The zonotope in JSON's own types."""
+        names = ("mean", "components", "ranges", "residual")
+        return {name: getattr(self, name).tolist() for name in names}
+
+    @property
+    def numbers(self) -> bytes:
+        """All numbers, for the domain's fingerprint."""
+        parts = (self.mean, self.components, self.ranges, self.residual)
+        head = np.array([self.count, self.size], dtype="<i8").tobytes()
+        return head + b"".join((part + 0.0).astype("<f8").tobytes() for part in parts)
+
+
+def _numbers(given: Any, what: str) -> Array:
+    try:
+        values = np.array(given, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(f"{what} of the zonotope is not made of numbers: {error}") from error
+    if not np.isfinite(values).all():
+        raise InvalidInput(f"{what} of the zonotope holds a number that is not finite")
+    return values

@@ -1,0 +1,225 @@
+"""Domains with more conditions than ranges: rows, zonotopes, groups; membership and files."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from vhagar.errors import InvalidInput
+from vhagar.perturbation import Domain, Zonotope, linear_rows
+from vhagar.perturbation.domain_file import read_domain
+from vhagar.perturbation.domain_writer import write_domain
+
+SIZE = 6
+
+
+def zonotope(seed: int = 0, size: int = SIZE, count: int = 2) -> Zonotope:
+    rng = np.random.default_rng(seed)
+    parts = rng.normal(size=(count, size)) / 3
+    return Zonotope(np.full(size, 0.5), parts, rng.uniform(0.1, 0.5, count), 0.05)
+
+
+def everything() -> Domain:
+    return Domain(
+        (8,),
+        0.0,
+        1.0,
+        range=(0.0, 4.0),
+        fixed={7: 0.25},
+        integer=[0],
+        one_hot=[[1, 2, 3]],
+        ordered=[[4, 5]],
+        rows=[linear_rows({4: 1.0, 6: 2.0}, 8, at_most=1.0)],
+        zonotope=zonotope(1, 8).__class__(np.full(8, 0.5), np.eye(2, 8, 4), [0.5, 0.5], 0.5),
+        perturbed_inside=True,
+        name="all",
+    )
+
+
+def test_fixed_entries_and_groups_narrow_the_box() -> None:
+    domain = Domain((4,), -0.5, 2.5, range=(-1, 3), fixed={0: 0.5}, integer=[1], one_hot=[[2, 3]])
+    assert domain.low.tolist() == [0.5, 0.0, 0.0, 0.0]
+    assert domain.high.tolist() == [0.5, 2.0, 1.0, 1.0]
+    assert not domain.whole
+    assert domain.constrained
+    assert domain.box.low.tolist() == domain.low.tolist()
+    assert not domain.box.constrained
+    assert Domain((4,), fixed={2: 0.5}, range=(0, 1)).box.fingerprint is not None
+
+
+def test_membership_is_exact() -> None:
+    domain = Domain((3,), rows=[linear_rows([0.1, 0.2, 0.0], 3, at_most=0.3)])
+    x = np.array([[1.0, 1.0, 0.0], [1.0, 1 - 2.0**-52, 0.0]])
+    # In float64 0.1 + 0.2 is larger than 0.3, and so it is for the numbers that they stand for.
+    assert Fraction(0.1) + Fraction(0.2) > Fraction(0.3)
+    assert domain.contains(x).tolist() == [False, True]
+    whole = Domain((2,), 0, 3, integer=[0])
+    assert whole.contains(np.array([[2.0, 0.5], [1.5, 0.5]])).tolist() == [True, False]
+    hot = Domain((3,), one_hot=[[0, 1, 2]])
+    points = np.array([[1, 0, 0], [1, 1, 0], [0, 0, 0], [0.5, 0.5, 0]])
+    assert hot.contains(points).tolist() == [True, False, False, False]
+    order = Domain((2,), ordered=[[1, 0]])
+    assert order.contains(np.array([[0.5, 0.5], [0.4, 0.5]])).tolist() == [True, False]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_points_of_a_zonotope_are_found_inside(seed: int) -> None:
+    own, rng = zonotope(seed), np.random.default_rng(seed)
+    z = rng.uniform(-own.ranges, own.ranges, (30, own.count))
+    # Close to the border, where least squares alone often fails.
+    r = rng.choice([-1.0, 1.0], (30, SIZE)) * own.residual * 0.999
+    x = own.at(z) + r
+    domain = Domain((SIZE,), -3, 3, zonotope=own)
+    assert domain.contains(x).all()
+    far = own.at(z) + 1.1 * own.residual + own.ranges @ abs(own.components)
+    assert not domain.contains(far).any()
+    low, high = own.box
+    assert (x >= low).all()
+    assert (x <= high).all()
+
+
+def test_every_point_found_inside_a_zonotope_has_exact_coordinates() -> None:
+    own, rng = zonotope(3), np.random.default_rng(3)
+    x = own.at(rng.uniform(-own.ranges, own.ranges, (50, own.count)))
+    x += rng.uniform(-1.5, 1.5, x.shape) * own.residual
+    z, inside = own.witnesses(x)
+    assert 0 < inside.sum() < len(x)
+    for point, place in zip(x[inside], z[inside], strict=True):
+        for i in range(SIZE):
+            total = Fraction(float(own.mean[i]))
+            for k in range(own.count):
+                total += Fraction(float(place[k])) * Fraction(float(own.components[k, i]))
+            assert abs(Fraction(float(point[i])) - total) <= Fraction(float(own.residual[i]))
+
+
+def random_domain(seed: int) -> Domain:
+    """Integers, a one-hot group, an order, rows and a zonotope around a point inside of them."""
+    rng = np.random.default_rng(seed)
+    size = 9
+    inside = rng.uniform(0, 3, size)
+    inside[:2] = np.rint(inside[:2])
+    inside[2:5] = 0, 1, 0
+    inside[5:7] = np.sort(inside[5:7])
+    rows = rng.normal(size=(2, size))
+    value = rows @ inside
+    parts = rng.normal(size=(3, size))
+    return Domain(
+        (size,),
+        0,
+        3,
+        integer=[0, 1],
+        one_hot=[[2, 3, 4]],
+        ordered=[[5, 6]],
+        rows=[
+            linear_rows(rows, size, at_most=value + 0.3),
+            linear_rows({7: 1.0, 8: 1.0}, size, equal=float(np.rint(inside[7] + inside[8]))),
+        ],
+        zonotope=Zonotope(inside, parts, 2.0, 1.5) if seed % 2 else None,
+    )
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_projections_are_mostly_inside(seed: int) -> None:
+    domain, rng = random_domain(seed), np.random.default_rng(seed)
+    x = rng.uniform(-0.5, 3.5, (60, domain.size)).astype(np.float32).astype(np.float64)
+    found = domain.project(x)
+    assert domain.contains(found).mean() > 0.5
+    assert (found[:, 2:5].sum(axis=1) == 1).all()
+    again = domain.project(found)
+    assert (again[domain.contains(found)] == found[domain.contains(found)]).all()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_files_and_plain_data_keep_everything(tmp_path: Path, seed: int) -> None:
+    for domain in (everything(), random_domain(seed)):
+        path = tmp_path / "own.toml"
+        write_domain(domain, path)
+        found = read_domain(path, domain.shape)
+        assert found == domain
+        assert found.fingerprint == domain.fingerprint
+        assert found.perturbed_inside == domain.perturbed_inside
+        span = domain.lower, domain.upper
+        assert Domain.from_plain(domain.shape, span, domain.plain()) == domain
+
+
+def test_every_condition_is_part_of_the_fingerprint() -> None:
+    given = {
+        "integer": [0],
+        "one_hot": [[1, 2]],
+        "ordered": [[3, 4]],
+        "rows": [linear_rows({5: 1.0}, SIZE, at_most=0.5)],
+        "zonotope": zonotope(),
+        "perturbed_inside": True,
+    }
+    found = {Domain((SIZE,), -3, 3, **{key: value}).fingerprint for key, value in given.items()}
+    found |= {Domain((SIZE,), -3, 3, rows=[linear_rows({5: 1.0}, SIZE, at_least=0.5)]).fingerprint}
+    assert len(found) == 7
+    assert None not in found
+
+
+@pytest.mark.parametrize(
+    ("given", "complaint"),
+    [
+        ({"fixed": {9: 0.5}}, "entry 9"),
+        ({"fixed": {0: 2.0}}, "empty"),
+        ({"integer": [9]}, "not among 0 to 5"),
+        ({"integer": [1, 1]}, "different entries"),
+        ({"one_hot": [[0, 1], [1, 2]]}, "two one_hot groups"),
+        ({"ordered": [[0]]}, "at least two"),
+        ({"rows": [linear_rows({0: 1.0}, 4, at_most=1.0)]}, "4 entries"),
+        ({"zonotope": zonotope(0, 4)}, "4 entries"),
+        ({"lower": 0.2, "upper": 0.8, "integer": [0], "range": (0, 1)}, "empty"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(given: dict[str, object], complaint: str) -> None:
+    with pytest.raises(InvalidInput, match=complaint):
+        Domain((SIZE,), **given)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("ends", "complaint"),
+    [
+        ({}, "needs at_least"),
+        ({"equal": 1.0, "at_most": 2.0}, "either equal"),
+        ({"at_least": 2.0, "at_most": 1.0}, "empty"),
+        ({"at_most": float("nan")}, "not a number"),
+        ({"at_least": [1.0, 2.0]}, "do not fit"),
+    ],
+)
+def test_rows_that_make_no_sense_are_refused(ends: dict[str, object], complaint: str) -> None:
+    with pytest.raises(InvalidInput, match=complaint):
+        linear_rows([1.0, 2.0], 2, **ends)  # type: ignore[arg-type]
+
+
+def test_zonotopes_that_make_no_sense_are_refused() -> None:
+    with pytest.raises(InvalidInput, match="no residual at entry 1"):
+        Zonotope(np.zeros(2), [[0.0, 1.0]], 1.0, 0.0)
+    with pytest.raises(InvalidInput, match="none negative"):
+        Zonotope(np.zeros(2), [[0.0, 1.0]], -1.0, 0.1)
+    with pytest.raises(InvalidInput, match="components"):
+        Zonotope(np.zeros(2), [[0.0, 1.0, 2.0]], 1.0, 0.1)
+    with pytest.raises(InvalidInput, match="not finite"):
+        Zonotope([np.nan, 0.0], [[0.0, 1.0]], 1.0, 0.1)
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("integer = 3", "integer in .* must be flat numbers"),
+        ("one_hot = 3", "groups of entries"),
+        ("fixed = [3]", "by flat numbers"),
+        ("perturbed_inside = 1", "true or false"),
+        ("[rows]\nat_most = 1", "list of tables"),
+        ("[[rows]]\nat_most = 1", "needs coefficients"),
+        ("[[rows]]\ncoefficients = {0 = 1}\nbelow = 1", "unknown entries: below"),
+        ("[zonotope]\nmean = 0.5", "lacks components"),
+    ],
+)
+def test_files_that_make_no_sense_are_refused(tmp_path: Path, text: str, complaint: str) -> None:
+    path = tmp_path / "own.toml"
+    path.write_text(text)
+    with pytest.raises(InvalidInput, match=complaint):
+        read_domain(path, (SIZE,))
