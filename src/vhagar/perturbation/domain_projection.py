@@ -1,8 +1,8 @@
 """Inputs near to given ones that satisfy a domain's conditions, as far as a few steps find them.
 
 The conditions are met one after another, for some rounds: the box, the zonotope, the rows. Then
-whole numbers are rounded, and the other entries follow. In the end rows that must hold with equality
-are solved exactly for one of their entries. Whoever needs to be certain asks `Domain.contains`.
+whole numbers are rounded, and the other entries follow. In the end rows that must hold with
+equality are solved exactly for one of their entries. Whoever needs to be certain asks `Domain.contains`.
 """
 
 from __future__ import annotations
