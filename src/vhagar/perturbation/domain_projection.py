@@ -2,7 +2,8 @@
 
 The conditions are met one after another, for some rounds: the box, the zonotope, the rows. Then
 whole numbers are rounded, and the other entries follow. In the end rows that must hold with
-equality are solved exactly for one of their entries. Whoever needs to be certain asks `Domain.contains`.
+equality are solved exactly for one of their entries. Whoever needs to be certain asks
+`Domain.contains`.
 """
 
 from __future__ import annotations
