@@ -18,6 +18,7 @@ _KEPT = {
         "tests/relaxation/test_one_dual.py",
     ],
     "vhagar.relaxation.pair_hulls": ["tests/relaxation/test_pair_hulls.py"],
+    "vhagar.search.proof_store": ["tests/search/test_proof_tree.py"],
     "vhagar.search.proof_tree": ["tests/search/test_proof_tree.py"],
     "vhagar.sweep.store": ["tests/sweep/test_store.py", "tests/sweep/test_cover.py"],
 }

@@ -21,7 +21,7 @@ from vhagar.runtime.deadline import Deadline
 from vhagar.search import input_search
 from vhagar.search.branch_and_bound import Bab
 from vhagar.search.input_search import LEAF, InputSearch, splits_inputs
-from vhagar.search.proof_tree import recording
+from vhagar.search.proof_recording import recording
 from vhagar.search.search import Search
 from vhagar_check import check
 

@@ -23,7 +23,15 @@ from vhagar.relaxation.layerwise import quick_bounds
 from vhagar.relaxation.lp import region_model
 from vhagar.relaxation.lp.region_model import Decision, RegionModel
 from vhagar.relaxation.proof import ProofKind
-from vhagar.search import engine_named, frontiers, proof_log, proof_tree, search, search_pool
+from vhagar.search import (
+    engine_named,
+    frontiers,
+    proof_log,
+    proof_store,
+    proof_tree,
+    search,
+    search_pool,
+)
 from vhagar.search.branch_and_bound import Bab
 from vhagar.search.node_solver import NodeSolver
 from vhagar.search.proof_scratch import Scratch
@@ -285,9 +293,10 @@ def test_ctrl_c_while_a_report_is_taken_in(
     problem: Problem, alone: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Wherever it strikes, the tree has both children of a node or none, and proves its claim."""
-    for place in ("_add_proof", "_add_children", "_keep"):
+    tree, store = proof_tree.ProofTree, proof_store.ProofStore
+    for owner, place in ((tree, "_add_proof"), (tree, "_add_children"), (store, "_keep")):
         for calls in (3, 12):
-            honest, left = getattr(proof_tree.ProofTree, place), calls
+            honest, left = getattr(owner, place), calls
 
             def strike(self: Any, *arguments: Any, honest: Any = honest) -> Any:
                 nonlocal left
@@ -297,7 +306,7 @@ def test_ctrl_c_while_a_report_is_taken_in(
                 return honest(self, *arguments)
 
             with monkeypatch.context() as struck:
-                struck.setattr(proof_tree.ProofTree, place, strike)
+                struck.setattr(owner, place, strike)
                 result = verify(problem, timeout=PATIENCE, **dict(alone, relative_gap=0.05))
             assert left == 0
             assert result.status is Status.INTERRUPTED
@@ -356,7 +365,7 @@ def test_ctrl_c_while_it_is_written_leaves_no_file_behind(
     def interrupt(*_: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(proof_tree.ProofTree, "_proofs", interrupt)
+    monkeypatch.setattr(proof_tree.ProofTree, "_node_proofs", interrupt)
     result = verify(problem, timeout=PATIENCE, **alone)
     assert result.status is Status.CLOSED
     assert result.certificate is None
@@ -374,7 +383,7 @@ def test_a_full_disk_costs_the_certificate_and_not_the_answer(
     def full(*_: Any) -> None:
         raise OSError(errno.ENOSPC, "no space left on device")
 
-    monkeypatch.setattr(proof_tree.ProofTree, name, full)
+    monkeypatch.setattr(proof_store.ProofStore, name, full)
     result = verify(problem, timeout=PATIENCE, **alone)
     assert result.status is Status.CLOSED
     assert result.certificate is None

@@ -583,8 +583,8 @@ SEARCH = {
     ),
     "a worse proof in place of a better one": _tested(
         "vhagar.search.proof_tree",
-        "if before == _NONE or proven.upper <= self._upper[before]:",
-        "if before == _NONE or proven.upper >= self._upper[before]:",
+        "if before == _NONE or proven.upper <= self._proofs.upper(before):",
+        "if before == _NONE or proven.upper >= self._proofs.upper(before):",
         "tests/search/test_proof_tree.py::test_of_two_branchings_the_better_one_is_written",
     ),
     "a target forgotten": _one(
@@ -650,8 +650,8 @@ RESULT = {
     ),
     "a certificate with the proof of another node": _one(
         "vhagar.search.proof_tree",
-        "self._proof[self._node(proven.node, search)] = len(self._kind) - 1",
-        "self._proof[self._node(proven.node, search)] = max(len(self._kind) - 2, 0)",
+        "            self._best[node] = proof\n",
+        "            self._best[node] = max(proof - 1, 0)\n",
     ),
 }
 MIP = {

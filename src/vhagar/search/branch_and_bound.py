@@ -19,7 +19,7 @@ from vhagar.search.bounders.first_rungs import MOST_KEPT, Rung, programs_fit
 from vhagar.search.bounders.size import is_large
 from vhagar.search.checkpoint import Checkpoint, resumed
 from vhagar.search.node_search import NodeSearch
-from vhagar.search.proof_tree import recording
+from vhagar.search.proof_recording import recording
 from vhagar.search.rounds import SearchInRounds
 
 

@@ -10,15 +10,13 @@ from __future__ import annotations
 import math
 from array import array
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from vhagar.errors import InvalidInput, VhagarError
+from vhagar.errors import VhagarError
 from vhagar.problem import Problem
-from vhagar.relaxation.proof import ProofKind
 from vhagar.result import Run
 from vhagar.result.certificate import (
     NODE,
@@ -31,84 +29,21 @@ from vhagar.result.certificate import (
     maps_of,
     write_certificate,
 )
-from vhagar.result.serialize import check_writable
-from vhagar.search.proof_log import (
-    Branching,
-    NodeName,
-    ProofEvents,
-    Proven,
-    RegionBlocks,
-    RegionName,
-)
-from vhagar.search.proof_scratch import Scratch, ScratchState, kept_scratch, scratch_beside
-from vhagar.search.tree_state import (
-    PROOF,
-    WITH_NUMBERS,
-    KeptBlock,
-    KeptRegion,
-    SearchKind,
-    TreeState,
-    search_of,
-    trees_of,
-)
+from vhagar.search.proof_log import Branching, NodeName, ProofEvents, Proven
+from vhagar.search.proof_scratch import Scratch
+from vhagar.search.proof_store import ProofStore
+from vhagar.search.tree_state import SearchKind, TreeState, search_of, trees_of
 
 _NONE = -1
 Mask = NDArray[np.bool_]
 Indices = NDArray[np.int64]
 
 
-@contextmanager
-def recording(run: Run, kept: TreeState | None = None) -> Iterator[ProofTree | None]:
-    """A tree for the certificate, if one is asked for; it is written however the search ends.
-
-    A search that fails leaves nothing behind, unless it is kept. `kept` is the tree of a search
-    that is resumed.
-    """
-    if run.options.certificate is None:
-        yield None
-        return
-    if run.options.resume is not None and kept is None:
-        raise InvalidInput(
-            f"{run.options.resume} holds no proofs, because its search was not to write a "
-            "certificate: resume it without one, or start anew"
-        )
-    with _scratch(run, kept) as scratch:
-        tree = ProofTree(run.problem, scratch, kept)
-        try:
-            yield tree
-        except KeyboardInterrupt:
-            _write(tree, run)
-            raise
-        _write(tree, run)
-
-
-def _write(tree: ProofTree, run: Run) -> None:
-    """Nothing that goes wrong here may cost the answer."""
-    assert run.options.certificate is not None
-    path = Path(run.options.certificate)
-    try:
-        with run.phase("certificate"):
-            tree.write(path, run)
-        run.certificate = path
-    except (OSError, VhagarError) as error:
-        run.note(f"the certificate could not be written: {error}")
-
-
-def _scratch(run: Run, kept: TreeState | None) -> AbstractContextManager[Scratch]:
-    assert run.options.certificate is not None
-    path, checkpoint = Path(run.options.certificate), run.options.checkpoint
-    if checkpoint is None:
-        return scratch_beside(path)
-    check_writable(path)
-    state = ScratchState() if kept is None else kept.scratch
-    return kept_scratch(checkpoint, run.options.resume, state)
-
-
 class ProofTree:
     """All trees of a search, and those of the searches beside it; `kept` is where it goes on."""
 
     def __init__(self, problem: Problem, scratch: Scratch, kept: TreeState | None = None) -> None:
-        self._scratch = scratch
+        self._proofs = ProofStore(scratch)
         self._failure: str | None = None
         attacks = problem.perturbation is not None
         self._trees = trees_of(problem)
@@ -123,18 +58,11 @@ class ProofTree:
         self._tree = array("I", range(count))
         self._parent = array("q", [_NONE] * count)
         self._number = array("q", [_NONE] * count)
-        self._proof = array("q", [_NONE] * count)  # each node's best
+        self._best = array("q", [_NONE] * count)  # each node's best proof
         # Nodes that a worker branched and lost, and that were then branched again.
         self._branched_twice: set[int] = set()
         # Ctrl-C may come at any time: a node counts when all of it and of its sibling is there.
         self._count = count
-        # Of each proof: its region, its kind, its bound, and where its numbers are.
-        self._region, self._kind, self._offset = array("I"), array("B"), array("q")
-        self._upper = array("d")
-        # Of each region: where its blocks are, and how long the numbers of its proofs are.
-        self._regions: dict[tuple[SearchKind, RegionName], int] = {}
-        self._blocks: list[list[KeptBlock]] = []
-        self._lengths: list[int] = []
         if kept is not None:
             self._restore(kept)
 
@@ -146,26 +74,15 @@ class ProofTree:
     def state(self) -> TreeState:
         """All that is there, on the disk or to be written there."""
         roots, count = len(self._trees), self._count
-        counts = len(self._region), len(self._kind), len(self._offset), len(self._upper)
-        whole_proofs = min(counts)
-        proofs = np.zeros(whole_proofs, PROOF)
-        proofs["region"] = self._region[:whole_proofs]
-        proofs["kind"] = self._kind[:whole_proofs]
-        proofs["offset"] = self._offset[:whole_proofs]
-        proofs["upper"] = self._upper[:whole_proofs]
-        regions = [
-            KeptRegion(kind, name, self._blocks[k], self._lengths[k])
-            for (kind, name), k in self._regions.items()
-        ]
         whole = bytes(self._records[: NODE.size * (count - roots)])
         return TreeState(
             np.frombuffer(whole, NODE_FIELDS),
             np.array(self._number[roots:count], dtype=np.int64),
-            np.array(self._proof[:count], dtype=np.int64),
-            proofs,
+            np.array(self._best[:count], dtype=np.int64),
+            self._proofs.proofs(),
             np.array(sorted(self._branched_twice), dtype=np.int64),
-            regions,
-            self._scratch.state(),
+            self._proofs.regions(),
+            self._proofs.scratch.state(),
         )
 
     def _restore(self, kept: TreeState) -> None:
@@ -173,19 +90,12 @@ class ProofTree:
         self._records += kept.records.tobytes()
         self._parent.extend(parents.tolist())
         self._number.extend(kept.numbers.tolist())
-        self._proof = array("q", kept.best.tolist())
+        self._best = array("q", kept.best.tolist())
         for parent in parents.tolist():
             self._tree.append(self._tree[parent])
         self._count = len(self._tree)
         self._branched_twice = set(kept.twice.tolist())
-        self._region.extend(kept.proofs["region"].tolist())
-        self._kind.extend(kept.proofs["kind"].tolist())
-        self._offset.extend(kept.proofs["offset"].tolist())
-        self._upper.extend(kept.proofs["upper"].tolist())
-        for k, region in enumerate(kept.regions):
-            self._regions[region.search, region.name] = k
-            self._blocks.append(region.blocks)
-            self._lengths.append(region.length)
+        self._proofs.restore(kept)
         branched = set(parents.tolist())
         for leaves in self._leaves.values():
             for name, node in list(leaves.items()):
@@ -218,7 +128,7 @@ class ProofTree:
             return
         try:
             for name, blocks in logged.regions.items():
-                self._add_region(search, name, blocks)
+                self._proofs.add_region(search, name, blocks)
             for event in logged.events:
                 if isinstance(event, Branching):
                     self._add_children(event, search)
@@ -226,17 +136,6 @@ class ProofTree:
                     self._add_proof(event, search)
         except OSError as error:
             self._failure = f"{error.strerror or error} while the search went on"
-
-    def _add_region(self, search: SearchKind, name: RegionName, told: RegionBlocks) -> None:
-        if (search, name) not in self._regions:
-            own = [
-                KeptBlock(self._keep(block), len(block), b"REFN" if k else name.tag)
-                for k, block in enumerate(told.blocks)
-            ]
-            base = [] if told.base is None else self._blocks[self._regions[search, told.base]]
-            self._blocks.append(base + own)
-            self._lengths.append(0)
-            self._regions[search, name] = len(self._blocks) - 1
 
     def _add_children(self, branching: Branching, search: SearchKind) -> None:
         leaves = self._leaves[search]
@@ -257,22 +156,17 @@ class ProofTree:
             self._parent.append(parent)
             assert isinstance(name, int), "only roots have names that are no numbers"
             self._number.append(name)
-            self._proof.append(_NONE)
+            self._best.append(_NONE)
             self._tree.append(self._tree[parent])
         self._count += 2
 
     def _add_proof(self, proven: Proven, search: SearchKind) -> None:
-        region = self._regions[search, proven.region]
-        if proven.numbers:
-            self._lengths[region] = len(proven.numbers)
-        self._offset.append(self._keep(proven.numbers))
-        self._region.append(region)
-        self._kind.append(proven.kind)
-        self._upper.append(proven.upper)
+        proof = self._proofs.add(search, proven)
+        node = self._node(proven.node, search)
         # A search that was resumed may begin again with less than it had proved before.
-        before = self._proof[self._node(proven.node, search)]
-        if before == _NONE or proven.upper <= self._upper[before]:
-            self._proof[self._node(proven.node, search)] = len(self._kind) - 1
+        before = self._best[node]
+        if before == _NONE or proven.upper <= self._proofs.upper(before):
+            self._best[node] = proof
 
     def _node(self, name: NodeName, search: SearchKind) -> int:
         """A node by its name: a leaf, or one whose branching a worker has taken with it."""
@@ -282,9 +176,6 @@ class ProofTree:
         same = np.flatnonzero(np.frombuffer(self._number, np.int64) == name).tolist()
         (found,) = [node for node in same if self._searches[self._tree[node]] is search]
         return int(found)
-
-    def _keep(self, content: bytes) -> int:
-        return self._scratch.keep(content)
 
     def write(self, path: Path, run: Run) -> None:
         """Write the certificate of what the run states now."""
@@ -321,7 +212,8 @@ class ProofTree:
     def _values(self) -> tuple[list[float], dict[int, int]]:
         """What each node's proof or those below it prove; and the first child of the better pair,
         where children prove more than their parent."""
-        values = [math.inf if k == _NONE else self._upper[k] for k in self._proof[: self._count]]
+        best = self._best[: self._count]
+        values = [math.inf if k == _NONE else self._proofs.upper(k) for k in best]
         chosen: dict[int, int] = {}
         for first in reversed(range(len(self._trees), self._count, 2)):  # children come later
             parent, value = self._parent[first], max(values[first : first + 2])
@@ -332,21 +224,14 @@ class ProofTree:
     def _proven_regions(self, kept: Mask, place: Indices) -> Iterator[RegionProofs]:
         """The regions in which something was proven that a leaf rests on."""
         nodes = self._needed(kept)
-        regions = np.array(self._region)[np.array(self._proof)[nodes]]
+        regions = self._proofs.regions_of(np.array(self._best)[nodes])
         for region in np.unique(regions).tolist():
-            blocks = (
-                (kept.tag, self._read(kept.offset, kept.length)) for kept in self._blocks[region]
-            )
             own = nodes[regions == region].tolist()
-            yield RegionProofs(blocks, self._proofs(own, place))
+            yield RegionProofs(self._proofs.blocks(region), self._node_proofs(own, place))
 
-    def _proofs(self, nodes: list[int], place: Indices) -> Iterator[NodeProof]:
+    def _node_proofs(self, nodes: list[int], place: Indices) -> Iterator[NodeProof]:
         for node in sorted(nodes, key=lambda node: (self._tree[node], node)):
-            proof = self._proof[node]
-            kind = ProofKind(self._kind[proof])
-            has_numbers = kind in WITH_NUMBERS
-            length = self._lengths[self._region[proof]] if has_numbers else 0
-            numbers = self._read(self._offset[proof], length)
+            kind, numbers = self._proofs.read(self._best[node])
             yield NodeProof(int(place[self._tree[node]]), int(place[node]), kind, numbers)
 
     def _needed(self, kept: Mask) -> Indices:
@@ -361,9 +246,6 @@ class ProofTree:
         for node in range(self._count):
             parent = self._parent[node]
             inherited = _NONE if parent == _NONE else nearest[parent]
-            nearest.append(inherited if self._proof[node] == _NONE else node)
+            nearest.append(inherited if self._best[node] == _NONE else node)
         found: NDArray[np.int64] = np.unique(np.array(nearest, dtype=np.int64)[leaves])
         return found[found >= 0]
-
-    def _read(self, offset: int, length: int) -> bytes:
-        return self._scratch.read(offset, length)

@@ -18,7 +18,7 @@ from vhagar.result import Run
 from vhagar.runtime.deadline import NEVER, Deadline
 from vhagar.search.bounders import first_rungs
 from vhagar.search.bounders.first_rungs import Rung, programs_fit, rung_bounds
-from vhagar.search.proof_tree import recording
+from vhagar.search.proof_recording import recording
 from vhagar.search.search import Search
 from vhagar_check import check
 
