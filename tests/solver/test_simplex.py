@@ -102,3 +102,45 @@ def test_costs_are_corrected_where_the_gap_is_small(kind: str) -> None:
         assert exactly(reached.upper) >= found.attacked.confidence
         assert region.simplex.correct_costs() or not region.simplex.slightly_off
         assert not region.simplex.correct_costs()
+
+
+@every_kind
+def test_bounds_hold_however_much_the_objective_is_emphasised(kind: str) -> None:
+    """The same LP with larger costs has the same optimum, also from the basis before."""
+    rng = np.random.default_rng([24, len(kind)])
+    for found in everything(kind):
+        region, confidence = in_search(found), found.attacked.confidence
+        decisions = agreeing(found, rng, 0.3)
+        before = region.evaluate(decisions, math.inf)
+        for times in (3.0, 1000.0):
+            assert region.simplex.emphasise(times)
+            after = region.evaluate(decisions, math.inf)
+            assert after.upper == math.inf or exactly(after.upper) >= confidence
+            if before.complete:
+                assert after.upper <= before.upper + 1e-6 * (1 + abs(before.upper))
+                objective = after.answer.objective
+                assert objective == pytest.approx(before.answer.objective, rel=1e-4, abs=1e-4)
+
+
+def test_the_emphasis_has_an_end() -> None:
+    found = next(iter(everything("occlusion")))
+    simplex_ = in_search(found).simplex
+    assert not simplex_.emphasise(1.0)
+    assert simplex_.emphasise(1e30)
+    assert not simplex_.emphasise(1e30)
+
+
+def test_a_bound_of_zero_is_reached_in_a_model_of_large_numbers() -> None:
+    """The solver's tolerance is one of scaled numbers: by itself it would leave much of the gap."""
+    reached = []
+    for found in everything("occlusion"):
+        region = in_search(found)
+        best = region.evaluate((), math.inf)
+        if not best.complete or best.upper <= 0:
+            continue
+        optimum = best.answer.objective
+        gap = 1e-7 * best.upper
+        closer = region.evaluate((), best.upper, enough=best.upper - gap)
+        assert exactly(closer.upper) >= found.attacked.confidence
+        reached.append(closer.upper - optimum <= max(gap, 1e-9 * abs(optimum)))
+    assert any(reached)

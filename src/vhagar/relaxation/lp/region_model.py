@@ -35,8 +35,10 @@ _MANY_ROWS = 2500
 _WORTH_THE_ROWS, _MOST_ROUNDS = 0.01, 8
 # An LP stops by this part below what is enough: the formula's bound is a little larger than its.
 _SURELY = 1e-3
-# Part of the gap that costs which are slightly off may cost; beyond that, they are corrected.
-_WORTH_THE_COSTS = 0.02
+# Part of the gap that may be lost by costs which are slightly off and by the solver's tolerance;
+# beyond that, the objective is emphasised, so many times more than that takes, in so many rounds
+# at most. Measured: PERFORMANCE.md, "the objective emphasised".
+_WORTH_THE_COSTS, _AMPLY, _MOST_SHARPENED = 0.02, 8.0, 3
 # The layer of decisions about pixels.
 PIXELS = -1
 
@@ -214,23 +216,32 @@ class RegionModel:
                 return evaluation
             if evaluation.doubtful and answer.status is not LpStatus.ENOUGH:
                 self.simplex.forget()
-            if evaluation.doubtful or self._corrects_costs(evaluation, known - enough):
-                second = self._judge(self.simplex.solve(), allowed, evaluation.upper)
-                evaluation = replace(second, proof=second.proof or evaluation.proof)
+            if evaluation.doubtful:
+                evaluation = self._again(evaluation, allowed)
+            for _ in range(_MOST_SHARPENED):
+                if not self._sharpens(evaluation, known - enough):
+                    break
+                evaluation = self._again(evaluation, allowed)
             return self._with_worthy_rows(evaluation, allowed)
         except SolverFailure:  # what is known stays known
             return Evaluation(known, LpAnswer(LpStatus.DOUBTFUL, None, None, np.inf, 0))
 
-    def _corrects_costs(self, evaluation: Evaluation, gap: float) -> bool:
-        """Correct the solver's costs if they cost too much of a gap; whether they were corrected.
+    def _again(self, evaluation: Evaluation, allowed: Allowed) -> Evaluation:
+        """Solve the LP once more."""
+        second = self._judge(self.simplex.solve(), allowed, evaluation.upper)
+        return replace(second, proof=second.proof or evaluation.proof)
+
+    def _sharpens(self, evaluation: Evaluation, gap: float) -> bool:
+        """Let the objective matter more to the solver if its multipliers lose too much of a gap;
+        whether it now does.
 
         The solution is feasible, so its confidence is at most the best bound that there is.
         """
         primal = evaluation.answer.primal
-        if primal is None or not evaluation.complete or not self.simplex.slightly_off:
+        if primal is None or not evaluation.complete or not gap > 0:
             return False
-        lost = evaluation.upper - float(primal[self.model.delta])
-        return lost > _WORTH_THE_COSTS * gap and self.simplex.correct_costs()
+        lost = (evaluation.upper - float(primal[self.model.delta])) / (_WORTH_THE_COSTS * gap)
+        return lost > 1 and (self.simplex.emphasise(_AMPLY * lost) or self.simplex.correct_costs())
 
     @property
     def left_out(self) -> Columns:
