@@ -98,8 +98,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         with _flushed():
             arguments = config.parse(_parser(), _joined(sys.argv[1:] if argv is None else argv))
+            from vhagar.cli.files import check_files
             from vhagar.cli.interrupts import interrupts
 
+            check_files(arguments)
             _log(arguments)
             with interrupts(), json_to_standard_output(arguments):
                 return _exit_code(arguments.command(arguments))

@@ -1,0 +1,97 @@
+"""Keeps a command from writing over one of its inputs, or two files to one place.
+
+Inputs are the files that its arguments name, and those that such a file names: a study or a domain
+in TOML, the file of a user's perturbation.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import tomllib
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from vhagar.errors import InvalidInput
+
+# The arguments that name files to write, of all commands but those that read such a file.
+WRITTEN = frozenset(
+    [
+        "certificate",
+        "checkpoint",
+        "csv",
+        "file",
+        "json",
+        "junit",
+        "onnx",
+        "output",
+        "page",
+        "plot",
+        "store",
+        "vnnlib",
+    ]
+)
+READ_BY = {
+    "vhagar.cli.local": {"vnnlib"},
+    "vhagar.cli.report": {"store"},
+    "vhagar_check.cli": {"certificate"},
+}
+
+
+def check_files(arguments: argparse.Namespace) -> None:
+    """Raise `InvalidInput` before anything is read if an output is an input or named twice."""
+    given = vars(arguments)
+    written = WRITTEN - READ_BY.get(arguments.command.__module__, set())
+    outputs = [(name, given[name]) for name in sorted(written) if isinstance(given.get(name), Path)]
+    if not outputs:
+        return
+    inputs = {name: list(_files(value)) for name, value in given.items() if name not in written}
+    if given.get("config") is not None:  # what it says is among the arguments, outputs included
+        inputs["config"] = [given["config"]]
+    for name, path in outputs:
+        # A checkpoint may take the place of the one that is resumed.
+        mine = (files for each, files in inputs.items() if (name, each) != ("checkpoint", "resume"))
+        if any(_is_same(path, file) for files in mine for file in files):
+            raise InvalidInput(f"{path} is an input and would be overwritten; choose another file")
+    for k, (_, path) in enumerate(outputs):
+        if any(_is_same(path, other) for _, other in outputs[:k]):
+            raise InvalidInput(f"{path} is named twice; choose different files")
+
+
+def _files(value: Any) -> Iterator[Path]:
+    """The files that an argument names; text may be one's path, perhaps with `:NAME` behind it."""
+    if isinstance(value, list | tuple):
+        for each in value:
+            yield from _files(each)
+    elif isinstance(value, str | os.PathLike):
+        path = Path(value)
+        yield path
+        yield Path(str(path).rpartition(":")[0])
+        if path.suffix == ".toml":
+            yield from _named_in(path)
+
+
+def _named_in(path: Path) -> Iterator[Path]:
+    """The files that a TOML file names, relative to its folder; none where it is no such file."""
+    with suppress(OSError, ValueError):
+        waiting: list[Any] = [tomllib.loads(path.read_text(encoding="utf-8"))]
+        while waiting:
+            value = waiting.pop()
+            if isinstance(value, dict):
+                waiting += value.values()
+            elif isinstance(value, list):
+                waiting += value
+            elif isinstance(value, str):
+                yield path.parent / value
+                yield path.parent / value.rpartition(":")[0]
+
+
+def _is_same(path: Path, other: Path) -> bool:
+    """Whether both are one file, also by a link, or would be; devices and pipes do not count."""
+    with suppress(OSError, ValueError):  # names that no file can have
+        if path.exists() and other.exists():
+            return path.is_file() and path.samefile(other)
+        return os.path.realpath(path) == os.path.realpath(other)
+    return False
