@@ -26,6 +26,7 @@ WRITTEN = frozenset(
         "json",
         "junit",
         "onnx",
+        "out",
         "output",
         "page",
         "plot",

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+import struct
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,7 +17,12 @@ from vhagar import Problem, Result, verify
 from vhagar.errors import InvalidInput
 from vhagar.result import Progress
 from vhagar.search.checkpoint import checkpoint as parts
-from vhagar.search.checkpoint.file import read_checkpoint_file, write_checkpoint
+from vhagar.search.checkpoint.file import (
+    FORMAT,
+    MAGIC,
+    read_checkpoint_file,
+    write_checkpoint,
+)
 
 from .conftest import keep_all, small_problem
 
@@ -109,6 +118,15 @@ def test_damaged_files_are_refused(path: Path, content: bytes) -> None:
         path.write_bytes(changed)
         with pytest.raises(InvalidInput, match="no whole checkpoint"):
             resumed(path)
+    for arrays in (None, [], 3.0):
+        text = json.dumps({"arrays": arrays}).encode()
+        packed = struct.pack("<Q", len(text) + 4) + zlib.compress(
+            struct.pack("<I", len(text)) + text
+        )
+        digest = hashlib.sha256(packed).digest()
+        path.write_bytes(MAGIC + struct.pack("<I", FORMAT) + digest + packed)
+        with pytest.raises(InvalidInput, match=r"no whole checkpoint.*how long"):
+            resumed(path)
     path.write_bytes(content + b"more")
     with pytest.raises(InvalidInput, match="no whole checkpoint"):
         resumed(path)
@@ -136,6 +154,15 @@ def _turned(about: dict[str, Any], arrays: dict[str, Any]) -> None:
     decisions["positive"][-1] ^= 1
 
 
+def _begun_anew(about: dict[str, Any], arrays: dict[str, Any]) -> None:
+    """Nothing is decided yet, and a gain is predicted all the same."""
+    for name in arrays:
+        if name.startswith("SIGNS"):
+            arrays[name] = arrays[name][: 1 if name == "SIGNS open heads" else 0]
+    head = arrays["SIGNS open heads"]
+    head["number"], head["decisions"], head["start"], head["gain"] = 0, 0, -1, 0.5
+
+
 def _with(name: str, field: str, value: float) -> Callable[..., None]:
     def change(about: dict[str, Any], arrays: dict[str, Any]) -> None:
         arrays[name][field][0] = value
@@ -147,6 +174,7 @@ def _with(name: str, field: str, value: float) -> Callable[..., None]:
     ("change", "words"),
     [
         (_without_a_node, "do not cover"),
+        (_begun_anew, "of no decision"),
         (_without_closed, "do not cover"),
         (_turned, "do not cover"),
         (_with("SIGNS open heads", "upper", np.nan), "not a number"),

@@ -97,8 +97,10 @@ def _parsed(
     (size,) = _JSON_LENGTH.unpack_from(content)
     at = _JSON_LENGTH.size + size
     about = json.loads(content[_JSON_LENGTH.size : at])
-    arrays = {}
-    for name, count in about.pop("arrays").items():
+    arrays, lengths = {}, about.pop("arrays")
+    if not isinstance(lengths, dict):
+        raise ValueError("it does not say how long its arrays are")
+    for name, count in lengths.items():
         if (
             not isinstance(count, int)
             or not 0 <= count * dtypes[name].itemsize <= len(content) - at

@@ -107,6 +107,7 @@ class NodeReader:
             region = known(target, root, tuple(paths[at_path : at_path + path]))
             own = tuple(decisions[at_decision : at_decision + count])
             _require((number > 0) == bool(own or region.path), "a node has a wrong number")
+            _require(gain == 0 or bool(own), "a gain is predicted of no decision")
             multipliers = None if start == _NONE else starts[start]
             found = Node(region, upper, number, own, None, None, gain, rounds, multipliers)
             nodes.append(found)
