@@ -6,14 +6,16 @@ import json
 import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from vhagar.dataset import Neighbour
 from vhagar.perturbation import Domain
 from vhagar.result import BoundKind, Moment, Witness
 from vhagar.sweep.class_coverage import StudyCoverage, over
+from vhagar.sweep.neighbours import read_neighbours
 from vhagar.sweep.question import Question
 from vhagar.sweep.rows import goal_of, witness_of_row
 from vhagar.sweep.store import Store
@@ -75,6 +77,7 @@ class Entry:
     notes: tuple[str, ...] = ()
     certificate: str | None = None
     transferred: int = 0
+    neighbour: Neighbour | None = None
 
     @property
     def source(self) -> int:
@@ -255,10 +258,11 @@ def _study(store: Store) -> StudyData:
             )
         )
     study = store.study()
+    neighbours = read_neighbours(store, {entry.number: entry.witness for entry in entries})
     return StudyData(
         study.name or Path(store.path).stem,
         tuple(networks.values()),
-        tuple(entries),
+        tuple(replace(entry, neighbour=neighbours.get(entry.number)) for entry in entries),
         tuple(_run(row) for row in runs.values()),
         tuple(_event(row) for row in store.rows("events")),
         store.coverage(),

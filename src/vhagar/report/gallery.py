@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from vhagar.dataset import Neighbour
 from vhagar.drawing.colours import diverging_pixels
 from vhagar.drawing.figure import AbstractFigure, Cell, slug
 from vhagar.drawing.shapes import Drawing, Line, Picture, Rect, Shape, Text
@@ -22,7 +23,10 @@ _SIDE, _SPACE, _TOP = 118.0, 14.0, 40.0
 
 @dataclass(frozen=True, eq=False)
 class WitnessFigure(AbstractFigure):
-    """One witness. Images `(rows, columns)` or `(rows, columns, 3)`; other inputs `(1, size)`."""
+    """One witness, and beside it the nearest input of the data set, where there is one.
+
+    Images `(rows, columns)` or `(rows, columns, 3)`; other inputs `(1, size)`.
+    """
 
     number: int
     label: str
@@ -30,6 +34,7 @@ class WitnessFigure(AbstractFigure):
     witness: Witness
     low: float
     high: float
+    neighbour: Neighbour | None = None
 
     @property
     def title(self) -> str:  # type: ignore[override]
@@ -56,6 +61,8 @@ class WitnessFigure(AbstractFigure):
             change = self.change()
             reach = float(abs(change).max())
             found.append(("difference", diverging_pixels(change, reach)))
+        if self.neighbour is not None:
+            found.append(("nearest data", self._shades(self.neighbour.x)))
         return found
 
     def change(self) -> Array:
@@ -95,7 +102,15 @@ class WitnessFigure(AbstractFigure):
             return f"class {self.source}", f"confidence {down(witness.confidence)}"
         if heading == "perturbed":
             return f"class {witness.target}", "an exact tie" if witness.tie else ""
+        if heading == "nearest data":
+            return self._neighbour_captions()
         return "", f"largest {abs(self.change()).max():.3g}"
+
+    def _neighbour_captions(self) -> tuple[str, str]:
+        assert self.neighbour is not None
+        near = self.neighbour
+        label = "" if near.label is None else f", label {near.label}"
+        return f"input {near.row}{label}", f"distance {near.distance:.2g}"
 
     def _scores(self, left: float, width: float) -> list[Shape]:
         """Both copies' scores, class by class, as bars."""
@@ -141,4 +156,4 @@ def witness_figure(entry: Entry) -> WitnessFigure | None:
     low = min(low, *(float(array.min()) for array in shown))
     high = max(high, *(float(array.max()) for array in shown))
     label = f"{entry.group.label}, {entry.pair}"
-    return WitnessFigure(entry.number, label, entry.source, witness, low, high)
+    return WitnessFigure(entry.number, label, entry.source, witness, low, high, entry.neighbour)

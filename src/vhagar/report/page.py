@@ -247,13 +247,16 @@ def _gallery(study: StudyData) -> str:
     if not entries:
         return ""
     confident = sorted(entries, key=lambda entry: -entry.lower)[:MOST_CARDS]
+    nearest = ""
+    if any(entry.neighbour is not None for entry in entries):
+        nearest = ", beside the nearest input of the data set"
     shown = "" if len(entries) <= MOST_CARDS else f" The {MOST_CARDS} most confident are shown."
     return block(
         "gallery",
         "Witnesses",
         paragraph(
             "Inputs that are attacked, most confident first: the input, and what the perturbation "
-            f"makes of it. Choose one to see it closely.{shown}"
+            f"makes of it{nearest}. Choose one to see it closely.{shown}"
         ),
         f'<div class="cards">{"".join(card_html(entry) for entry in confident)}</div>',
         f'<p><button type="button" id="more-cards">show all {len(confident)}</button></p>'

@@ -87,9 +87,10 @@ def card_html(entry: Entry) -> str:
     found = witness_figure(entry)
     if found is None:
         return ""
+    shown = [each for each in found.pictures() if each[0] != "difference"]
     images = "".join(
-        f'<img alt="{text(heading)}" src="{data_uri(pixels)}">'
-        for heading, pixels in found.pictures()[:2]
+        f'<img alt="{text(heading)}" title="{text(heading)}" src="{data_uri(pixels)}">'
+        for heading, pixels in shown
     )
     goal = "" if found.witness.target is None else f" to {found.witness.target}"
     return (

@@ -12,6 +12,7 @@ from vhagar.errors import InvalidInput
 from vhagar.sweep.cover import quick_largest, read_data, store_coverage
 from vhagar.sweep.executor import Executor, executor_for
 from vhagar.sweep.messages import Completed, Failed, Improved, Lost, Task
+from vhagar.sweep.neighbours import write_neighbours
 from vhagar.sweep.question import Question
 from vhagar.sweep.relations import ordered
 from vhagar.sweep.settings import Settings
@@ -100,6 +101,7 @@ def run_sweep(
         watch.note(f"attacks on inputs of {Path(study.dataset).name} that are not proven robust")
         seconds = _ATTACK_SHARE / _SEARCH_SHARE * (time.monotonic() - begun)
         store.write_coverage(store_coverage(store, models, Path(study.dataset), seconds))
+        write_neighbours(store, models, Path(study.dataset))
     return store
 
 

@@ -305,6 +305,16 @@ class Store:
         text = self._db.fact("coverage")
         return None if text is None else StudyCoverage.from_plain(json.loads(text))
 
+    def write_plain(self, name: str, value: Any) -> None:
+        """Write down something in JSON's own types, instead of what was there under that name."""
+        with self._db.transaction():
+            self._db.set_fact(name, json.dumps(value))
+
+    def plain(self, name: str) -> Any:
+        """What was written down under a name; None where there is nothing."""
+        text = self._db.fact(name)
+        return None if text is None else json.loads(text)
+
     def __repr__(self) -> str:
         return f"<Store {self.path}>"
 
