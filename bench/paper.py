@@ -2,17 +2,20 @@
 
     python bench/paper.py run tables.csv networks/ --out results/paper.csv --methods vhagar,dataset
     python bench/paper.py report tables.csv results/paper.csv --out docs/benchmarks.md
+    python bench/paper.py all tables.csv networks/ --out results/paper.csv --page docs/benchmarks.md
 
 `run` goes through the rows of the paper's tables that are chosen, with pairs of classes that are
 named or drawn. Every run is one line of the results, written when it ends; a line that is there is
 not computed again, so the same command goes on where it was stopped, and parts of the work can be
-done one after the other or side by side. `report` makes the page from the lines.
+done one after the other or side by side. `report` makes the page from the lines. `all` does both:
+every row with three random pairs, and a page that names the commits of the runs.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -170,7 +173,23 @@ def parser() -> argparse.ArgumentParser:
     )
     commands = arguments.add_subparsers(dest="command", required=True)
     run = commands.add_parser("run", help="run what is not in the results yet")
-    add = run.add_argument
+    _add_run(run)
+    report = commands.add_parser("report", help="make the page and the figures from the results")
+    add = report.add_argument
+    add("tables", type=Path, help="CSV file with the rows of the paper's tables")
+    add("results", type=Path, help="CSV file that `run` wrote")
+    add("--out", type=Path, required=True, help="the page, .md; figures go to a folder beside it")
+    _add_words(report)
+    both = commands.add_parser("all", help="run everything, then make the page")
+    _add_run(both)
+    add = both.add_argument
+    add("--page", type=Path, required=True, help="the page, .md; figures go to a folder beside it")
+    _add_words(both)
+    return arguments
+
+
+def _add_run(command: argparse.ArgumentParser) -> None:
+    add = command.add_argument
     add("tables", type=Path, help="CSV file with the rows of the paper's tables")
     add("networks", type=Path, help="folder with the ONNX files")
     add("--data", type=Path, help="folder with the datasets (default: that of the networks)")
@@ -178,7 +197,7 @@ def parser() -> argparse.ArgumentParser:
     add("--methods", default=OURS, help=f"of {', '.join(METHODS)} (default: {OURS})")
     add("--only", help='rows with one of these texts: "conv1 occlusion;linf" (default: all)')
     add("--part", help="2/4: the second of four parts of the rows")
-    add("--pairs", default="2", help="2:3,0:1, or how many random ones for each row (default: 2)")
+    add("--pairs", default="3", help="2:3,0:1, or how many random ones for each row (default: 3)")
     add("--timeout", type=float, default=60.0, help="seconds for each run (default: 60)")
     add("--stop-after", type=float, metavar="MINUTES", help="start nothing new after so long")
     add("--workers", type=int, default=available_cores())
@@ -186,18 +205,17 @@ def parser() -> argparse.ArgumentParser:
     add("--samples", type=int, default=70_000, help="of random sampling (default: 70000)")
     add("--clip", action="store_true", help="clip brightness and contrast (the paper did not)")
     add("--confidence-timeout", type=float, default=60.0, help="for each maximal confidence")
-    report = commands.add_parser("report", help="make the page and the figures from the results")
-    add = report.add_argument
-    add("tables", type=Path, help="CSV file with the rows of the paper's tables")
-    add("results", type=Path, help="CSV file that `run` wrote")
-    add("--out", type=Path, required=True, help="the page, .md; figures go to a folder beside it")
+
+
+def _add_words(command: argparse.ArgumentParser) -> None:
+    add = command.add_argument
     add("--machine", default="two x86-64 cores", help="what it ran on, in words")
-    add("--networks", default="the paper's networks", help="which networks, in words")
+    add("--networks", dest="which", default="the paper's networks", help="which, in words")
     add("--sampled", default="all of the dataset, 70,000 random inputs", help="what, in words")
     add("--note", help="a sentence to begin the page with")
     add("--same-networks", action="store_true", help="the networks are the paper's own")
     add("--problem", help='draw this one: "mnist_conv1 occlusion(14,14,3) 2:3" (default: one)')
-    return arguments
+    add("--commit", default="", help="what was run (`all`: the commits of its runs)")
 
 
 def _run(arguments: argparse.Namespace) -> int:
@@ -231,11 +249,41 @@ def _run(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _all(arguments: argparse.Namespace) -> int:
+    """Run everything that is missing, and write the page from what is there."""
+    check_writable(arguments.page)
+    code = _run(arguments)
+    if code or not RecordFile(arguments.out).records():
+        return code
+    arguments.commit = arguments.commit or ", ".join(_commits(arguments.out))
+    arguments.results, arguments.out = arguments.out, arguments.page
+    write_report(arguments)
+    print(f"# wrote {arguments.page}", flush=True)
+    return 0
+
+
+def _commits(results: Path) -> list[str]:
+    """The commits that the runs of a file were made with, this one among them."""
+    place = results.with_suffix(".commits")
+    known = place.read_text().split() if place.exists() else []
+    here = Path(__file__).parent
+    try:
+        command = ["git", "-C", str(here), "rev-parse", "--short", "HEAD"]
+        found = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+    except (OSError, subprocess.CalledProcessError):  # no git, or no repository
+        found = [f"version {vhagar.__version__}"]
+    known += [commit for commit in found if commit not in known]
+    place.write_text("\n".join(known) + "\n")
+    return known
+
+
 def main(given: Sequence[str] | None = None) -> int:
     arguments = parser().parse_args(given)
     try:
         if arguments.command == "run":
             return _run(arguments)
+        if arguments.command == "all":
+            return _all(arguments)
         write_report(arguments)
     except (VhagarError, ValueError) as error:
         print(f"paper.py: error: {error}", file=sys.stderr)

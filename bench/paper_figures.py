@@ -13,11 +13,13 @@ from typing import Any
 import numpy as np
 from paper_records import Record
 
+from vhagar.drawing.colours import NAMED
 from vhagar.result.serialize import write_bytes
 
 # As in the program's own figures: what is attackable, what is not known, what is robust.
-_ATTACKABLE, _UNKNOWN, _ROBUST = "#b23a2e", "#f2e2b5", "#2f7d55"
-_COLOURS = ("#2f7d55", "#b23a2e", "#5b6b7a", "#c08a2d", "#3b6ea5", "#7b4f9d")
+_ATTACKABLE, _UNKNOWN, _ROBUST = (NAMED[name] for name in ("attackable", "unknown", "robust"))
+# Okabe and Ito's.
+_COLOURS = ("#0072b2", "#d55e00", "#5b6b7a", "#e69f00", "#56b4e9", "#cc79a7")
 # Curves that lie on each other must both be seen.
 _DASHES = ("-", "-", "--", ":")
 # Phases are neither good nor bad.
@@ -146,7 +148,7 @@ def draw_approaches(
         ax.text(end, place, f"  [{one.lower:.4g}, {one.upper:.4g}]", va="center", fontsize=8)
     ax.set_yticks(range(len(data)), [one.name for one in data])
     ax.invert_yaxis()
-    ax.set_xlim(0.0, end)
+    ax.set_xlim(0.0, end or 1.0)
     ax.set_xlabel("confidence: attackable, unknown, robust")
     ax.set_title(title, loc="left")
     save(figure, path)

@@ -55,13 +55,13 @@ _OTHERS = "\n## Networks that others made\n"
 _AGAIN = """\
 ## How to run it again
 
-    python bench/paper.py run tables.csv networks/ --out results.csv \\
+    python bench/paper.py all tables.csv networks/ --out results.csv --page docs/benchmarks.md \\
         --methods {methods} --timeout {timeout}
-    python bench/paper.py report tables.csv results.csv --out docs/benchmarks.md
 
-`tables.csv` holds the paper's rows, `networks/` the ONNX files; `examples/` has bundled ones. If
-`run` is stopped and started again, it resumes where it was; `--part 1/4` runs a quarter of the
-rows, `--only` selects rows by name, `--stop-after` limits the time. See `bench/README.md`.
+runs every row with three random pairs of classes and writes this page. `tables.csv` holds the
+paper's rows, `networks/` the ONNX files; `examples/` has bundled ones. If it is stopped and started
+again, it resumes where it was; `--part 1/4` runs a quarter of the rows, `--only` selects rows by
+name, `--stop-after` limits the time. See `bench/README.md`.
 """
 
 
@@ -130,10 +130,11 @@ def _what_was_run(
 ) -> str:
     pairs = {(r.row, r.pair) for r in records}
     first = records[0]
+    commit = f", commit {words.commit}" if words.commit else ""
     return (
         f"Run here: {len(comparisons)} rows, {len(pairs)} pairs of classes in all, on "
-        f"{words.networks}; {first.timeout:g} seconds for each run, {first.workers} worker "
-        f"process(es), {words.machine}, seed {first.seed}. Sampled: {words.sampled}.\n"
+        f"{words.which}; {first.timeout:g} seconds for each run, {first.workers} worker "
+        f"process(es), {words.machine}, seed {first.seed}{commit}. Sampled: {words.sampled}.\n"
     )
 
 

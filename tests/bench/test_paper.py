@@ -352,6 +352,18 @@ def report(folder: Path, *arguments: str) -> int:
     return paper.main(["report", *given, *arguments])
 
 
+def test_everything_at_once_is_resumed_and_names_its_commits(folder: Path) -> None:
+    given = [str(folder / "tables.csv"), str(folder), "--out", str(folder / "all.csv")]
+    settings = ["--timeout", "5", "--confidence-timeout", "5", "--workers", "1", "--pairs", "1"]
+    page = folder / "page.md"
+    for _ in range(2):
+        assert paper.main(["all", *given, *settings, "--page", str(page)]) == 0
+    text = page.read_text()
+    (commit,) = (folder / "all.commits").read_text().splitlines()
+    assert f"seed 0, commit {commit}." in text
+    assert "on the paper's networks" in text
+
+
 def test_the_page(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert report(folder) == 2
     assert "does not exist" in capsys.readouterr().err

@@ -66,7 +66,7 @@ def test_the_bar_shows_what_is_proven(make_problem: Make, make_progress: Make) -
     watch(make_progress(3.75, 15.0, initial_upper=60.0))
     text = _drawn(console, watch)
     # 72 cells for 60, with square roots: a quarter, a quarter, a half; each in its own colour.
-    assert f"\x1b[31m{'█' * 18}\x1b[0m\x1b[33m{'▒' * 18}\x1b[0m\x1b[32m{'━' * 36}\x1b[0m" in text
+    assert f"\x1b[31m{'█' * 18}\x1b[0m\x1b[33m{'▒' * 18}\x1b[0m\x1b[94m{'━' * 36}\x1b[0m" in text
 
 
 def test_no_color(make_problem: Make, make_progress: Make, monkeypatch: pytest.MonkeyPatch) -> None:

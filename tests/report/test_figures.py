@@ -22,7 +22,7 @@ from vhagar.drawing.shapes import Rect, Text
 from vhagar.errors import InvalidInput
 from vhagar.report.compare import comparisons, percentages
 from vhagar.report.data import Entry, StudyData
-from vhagar.report.export import csv_text, export, figures
+from vhagar.report.export import KINDS, OF_STUDIES, csv_text, export, figures
 from vhagar.report.gallery import witness_figure
 from vhagar.report.pairs import PairCell, measured, pair_cells, pair_heatmaps, short
 from vhagar.report.spatial import spatial_heatmaps
@@ -242,6 +242,19 @@ def test_every_figure_is_written_in_every_format(study: StudyData, tmp_path: Pat
 def test_a_table_keeps_all_digits() -> None:
     text = csv_text(("a", "b"), [(0.1 + 0.2, None), ("x,y", 3)])
     assert text == 'a,b\n0.30000000000000004,\n"x,y",3\n'
+
+
+def test_only_the_kinds_that_are_asked_for_are_written(study: StudyData, tmp_path: Path) -> None:
+    witnesses = {figure.name for figure in figures(study, ["witnesses"])}
+    written = export(study, tmp_path, ["csv"], ["witnesses"])
+    assert {path.stem for path in written} == {"results", *witnesses}
+    parts = [figure.name for kind in KINDS for figure in figures(study, [kind])]
+    assert sorted(parts) == sorted(figure.name for figure in figures(study))
+    of_studies = {figure.name for figure in figures(study, OF_STUDIES)}
+    assert of_studies
+    assert not of_studies & witnesses
+    with pytest.raises(InvalidInput, match="choose from: pairs, spatial"):
+        export(study, tmp_path, ["csv"], ["pears"])
 
 
 def test_a_format_that_is_unknown(study: StudyData, tmp_path: Path) -> None:

@@ -28,25 +28,34 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("store", type=Path, metavar="STORE", help="store of a sweep")
     add("-o", "--output", type=Path, metavar="FILE", help="output page (default: STORE as .html)")
     add("--csv", type=Path, metavar="FILE", help="also write all results as one CSV file")
-    add("--figures", type=Path, metavar="FOLDER", help="also write every figure into FOLDER")
+    add("--figures", type=Path, metavar="FOLDER", help="also write figures into FOLDER")
     add(
         "--formats",
         type=lambda text: text.split(","),
         metavar="F,...",
         help="formats of the figures: csv, svg, png (default: all)",
     )
+    add(
+        "--kinds",
+        type=lambda text: text.split(","),
+        metavar="K,...",
+        help="kinds of figures: pairs, spatial, comparison, coverage, study (default: these), and "
+        "one for each problem: bounds, witnesses; or all",
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Write the page and the figures and return the exit code."""
     from vhagar.report.data import read_store
-    from vhagar.report.export import FORMATS, export
+    from vhagar.report.export import FORMATS, KINDS, OF_STUDIES, export
     from vhagar.report.page import write_page
     from vhagar.result.serialize import check_writable
     from vhagar.sweep.store import Store
 
-    if arguments.formats is not None and arguments.figures is None:
-        raise InvalidInput("--formats is for the figures: name their folder with --figures")
+    for option in ("formats", "kinds"):
+        if vars(arguments)[option] is not None and arguments.figures is None:
+            raise InvalidInput(f"--{option} is for the figures: name their folder with --figures")
+    kinds = KINDS if arguments.kinds == ["all"] else arguments.kinds or OF_STUDIES
     output = arguments.output or arguments.store.with_suffix(".html")
     study = read_store(arguments.store)
     check_writable(output, arguments.store)
@@ -59,6 +68,6 @@ def run(arguments: argparse.Namespace) -> int:
             store.to_csv(arguments.csv)
         print(f"wrote {arguments.csv}")
     if arguments.figures is not None:
-        written = export(study, arguments.figures, arguments.formats or FORMATS)
+        written = export(study, arguments.figures, arguments.formats or FORMATS, kinds)
         print(f"wrote {len(written)} files to {arguments.figures}")
     return 0

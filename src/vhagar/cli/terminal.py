@@ -35,9 +35,10 @@ class _Part:
     style: str
 
 
+# Red, yellow and blue: everybody can tell them apart, unlike red and green.
 _BELOW = _Part("█", "red")
 _UNKNOWN = _Part("▒", "yellow")
-_ABOVE = _Part("━", "green")
+_ABOVE = _Part("━", "bright_blue")
 _ASCII = {"█": "#", "▒": "?", "━": "-"}
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from vhagar.drawing.figure import AbstractFigure, Cell
@@ -21,24 +21,40 @@ from vhagar.result.serialize import write_bytes
 
 FORMATS = ("csv", "svg", "png")
 
+# A new figure is one more line here and one on the page.
+_KINDS: dict[str, Callable[[StudyData], Iterable[AbstractFigure]]] = {
+    "pairs": pair_heatmaps,
+    "spatial": spatial_heatmaps,
+    "comparison": comparisons,
+    "coverage": lambda study: (*coverage_bars(study), *coverage_curves(study)),
+    "study": lambda study: [study_over_time(study)],
+    "bounds": lambda study: map(bounds_over_time, study.entries),
+    "witnesses": lambda study: filter(None, map(witness_figure, study.entries)),
+}
+KINDS = tuple(_KINDS)
+# One figure for each problem of a study: only if asked for.
+OF_PROBLEMS = ("bounds", "witnesses")
+OF_STUDIES = tuple(kind for kind in KINDS if kind not in OF_PROBLEMS)
 
-def figures(study: StudyData) -> Iterator[AbstractFigure]:
-    """Every figure of a study. A new one is one more line here and one on the page."""
-    yield from pair_heatmaps(study)
-    yield from spatial_heatmaps(study)
-    yield from comparisons(study)
-    yield from coverage_bars(study)
-    yield from coverage_curves(study)
-    yield study_over_time(study)
-    for entry in study.entries:
-        yield bounds_over_time(entry)
-        witness = witness_figure(entry)
-        if witness is not None:
-            yield witness
+
+def figures(study: StudyData, kinds: Sequence[str] = KINDS) -> Iterator[AbstractFigure]:
+    """The figures of a study, of the kinds that are asked for."""
+    for kind in kinds:
+        yield from _KINDS[kind](study)
 
 
-def export(study: StudyData, folder: str | Path, formats: Sequence[str] = FORMATS) -> list[Path]:
-    """Write every figure in every format, and the table of all results; the files written."""
+def export(
+    study: StudyData,
+    folder: str | Path,
+    formats: Sequence[str] = FORMATS,
+    kinds: Sequence[str] = KINDS,
+) -> list[Path]:
+    """Write figures in every format, and the table of all results; the files written."""
+    unknown = [kind for kind in kinds if kind not in KINDS]
+    if unknown:
+        raise InvalidInput(
+            f"unknown kind of figure {unknown[0]!r}; choose from: {', '.join(KINDS)}"
+        )
     folder = Path(folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -46,7 +62,7 @@ def export(study: StudyData, folder: str | Path, formats: Sequence[str] = FORMAT
         raise InvalidInput(f"cannot write figures to {folder}: {error.strerror}") from None
     written = [folder / "results.csv"]
     write_bytes(written[0], csv_text(COLUMNS, table_rows(study)).encode())
-    for figure in figures(study):
+    for figure in figures(study, kinds):
         for kind in formats:
             path = folder / f"{figure.name}.{kind}"
             write_bytes(path, _content(figure, kind))

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from vhagar.drawing.colours import NAMED
 from vhagar.errors import InvalidInput
 from vhagar.problem import Problem
 from vhagar.result.numbers import down, interval, span, up
@@ -161,7 +162,7 @@ _STYLE = {
     "ytick.major.width": 0.6,
 }
 # As in the terminal: what is attackable, what is not known, what is robust.
-_ATTACKABLE, _UNKNOWN, _ROBUST = "#b23a2e", "#f2e2b5", "#2f7d55"
+_ATTACKABLE, _UNKNOWN, _ROBUST = (NAMED[name] for name in ("attackable", "unknown", "robust"))
 _SLATE = "#5b6b7a"
 _MOST_BARS = 64
 
