@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import math
 import struct
 from collections.abc import Callable
 from fractions import Fraction
@@ -14,11 +16,14 @@ import pytest
 
 from vhagar import Network, Problem, verify
 from vhagar.network import Affine, Relu, onnx_bytes, read_onnx
-from vhagar_check import Rejected, check
+from vhagar_check import Rejected, box_proofs, check
 from vhagar_check.box_proofs import LEAF, BoxProver, BoxRegion
 from vhagar_check.container import scan, split_json, unpack
+from vhagar_check.layers import Dense
+from vhagar_check.layers import Network as TheirNetwork
 from vhagar_check.linear_bounds import Boxes, LinearBounds, extremes, largest_of_pairs
 from vhagar_check.model import read_model
+from vhagar_check.perturbations import pieces
 from vhagar_check.pieces import Domain
 from vhagar_check.pixelwise import linf_ball
 from vhagar_check.regions import Form
@@ -265,3 +270,172 @@ def test_a_certificate_with_signs_and_boxes(tmp_path: Path) -> None:
     with proof.open("rb") as file:
         head = json.loads(unpack(file, scan(proof)[0]))
     assert head["trees"]
+
+
+def region_of(
+    piece: Any, domain: Domain, code: bytes = bytes([LEAF]), number: int | None = 0
+) -> BoxRegion:
+    """A tree of boxes about a piece, or about the confidence alone."""
+    size = domain.size
+    layer = Dense(np.eye(2, size), np.array([0.5, 0.0]))
+    stated = TheirNetwork(((layer,),), domain.shape)
+    form = Form(stated, [piece], stated, domain)
+    target = None if number is None else 1
+    text = json.dumps({"piece": number, "span": None, "target": target}).encode()
+    return BoxRegion.read(form, struct.pack("<I", len(text)) + text + code)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "brightness([0,0.1])",
+        "contrast([1,2])",
+        "translation(1,0)",
+        "rotation(10)",
+        "occlusion(1,1,1)+linf(0.1)",
+    ],
+)
+def test_boxes_prove_nothing_about_other_perturbations(text: str) -> None:
+    domain = Domain((1, 2, 2), 0.0, 1.0)
+    (piece,) = pieces(text, domain, True)
+    with pytest.raises(Rejected, match="other than linf or patch"):
+        region_of(piece, domain)
+
+
+@pytest.mark.parametrize(("size", "many"), [(254, False), (255, True)])
+def test_entries_are_counted_by_a_byte(size: int, many: bool) -> None:
+    domain = Domain((size,), 0.0, 1.0)
+    piece = linf_ball(domain, 0.1, np.ones(size, dtype=np.bool_))
+    if many:
+        with pytest.raises(Rejected, match="too many entries"):
+            region_of(piece, domain)
+    else:
+        assert len(list(region_of(piece, domain).leaves())) == 1
+
+
+def test_a_box_over_a_domain_of_inputs_begins_with_it() -> None:
+    box = np.array([0.25, 0.0]), np.array([0.5, 1.0])
+    domain = Domain((2,), 0.0, 1.0, box)
+    region = region_of(linf_ball(domain, 0.1, np.ones(2, dtype=np.bool_)), domain)
+    (leaf,) = region.leaves()
+    assert (leaf.low, leaf.high) == ((0.25, 0.0), (0.5, 1.0))
+
+
+@pytest.mark.parametrize("low", [1.0, math.nextafter(1.0, 2)])
+def test_neighbouring_floats_have_no_middle(low: float) -> None:
+    """Their middle is rounded to the lower one or to the upper one."""
+    domain = Domain((1,), low, math.nextafter(low, 2))
+    piece = linf_ball(domain, 2.0**-54, np.ones(1, dtype=np.bool_))
+    with pytest.raises(Rejected, match="no middle"):
+        list(region_of(piece, domain, bytes([0, LEAF, LEAF])).leaves())
+
+
+def test_images_hold_all_that_a_box_becomes() -> None:
+    """In exact arithmetic: `low - limit` may be rounded inward."""
+    rng = np.random.default_rng(3)
+    domain, limit = Domain((4,), -1.0, 1.0), 0.1
+    region = region_of(linf_ball(domain, limit, np.array([True, True, True, False])), domain)
+    low = rng.uniform(-0.8, 0.5, (200, 4))
+    boxes = Boxes(low, low + rng.uniform(0, 0.3, (200, 4)))
+    images = BoxProver(region, 0, claim=0.0)._images(boxes)
+    for k in range(200):
+        for j, step in enumerate([limit, limit, limit, 0.0]):
+            least = Fraction(boxes.low[k, j]) - Fraction(step)
+            most = Fraction(boxes.high[k, j]) + Fraction(step)
+            assert Fraction(images.low[k, j]) <= least
+            assert Fraction(images.high[k, j]) >= most
+    assert (images.low[:, 3] == boxes.low[:, 3]).all()
+    np.testing.assert_allclose(images.low[:, :3], boxes.low[:, :3] - limit)
+
+
+def test_the_largest_leaf_counts_whichever_batch_it_is_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(box_proofs, "_BATCH", 2)
+    domain = Domain((1,), 0.0, 1.0)
+    code = bytes([0] * 4 + [LEAF] * 5)
+    for largest in range(5):
+        region = region_of(linf_ball(domain, 0.1, np.ones(1, dtype=np.bool_)), domain, code)
+        leaves = [leaf.low for leaf in region.leaves()]
+        prover = BoxProver(region, 0, claim=9.0)
+        values = {low: 3.0 if k == largest else 1.0 for k, low in enumerate(leaves)}
+        monkeypatch.setattr(
+            prover, "_values", lambda boxes, known=values: np.array([known[b.low] for b in boxes])
+        )
+        assert prover.upper() == 3.0
+
+
+def test_confidence_alone_has_no_images() -> None:
+    """The leads are `x_0 + 0.5 - x_1`, at most 1.5 over all inputs, and 1.5 over a half."""
+    domain = Domain((2,), 0.0, 1.0)
+    piece = linf_ball(domain, 0.1, np.ones(2, dtype=np.bool_))
+    region = region_of(piece, domain, bytes([0, LEAF, LEAF]), number=None)
+    assert 1.5 <= BoxProver(region, 0, claim=0.0).upper() <= 1.5 + 1e-12
+
+
+@pytest.mark.parametrize(("limit", "expected"), [(0.1, 0.2), (0.25, 0.5)])
+def test_images_bound_how_far_the_lead_can_fall(limit: float, expected: float) -> None:
+    """It falls by `2 limit` at most, so more confident inputs are not attacked."""
+    domain = Domain((2,), 0.0, 1.0)
+    region = region_of(linf_ball(domain, limit, np.ones(2, dtype=np.bool_)), domain)
+    assert expected <= BoxProver(region, 0, claim=0.0).upper() <= expected + 1e-12
+
+
+def test_boxes_in_which_the_target_never_wins_are_closed() -> None:
+    domain = Domain((2,), 0.0, 1.0, (np.array([0.9, 0.0]), np.array([1.0, 0.1])))
+    region = region_of(linf_ball(domain, 0.1, np.ones(2, dtype=np.bool_)), domain)
+    assert BoxProver(region, 0, claim=0.0).upper() == 0.0
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_no_rounding_is_lost_at_a_point(seed: int) -> None:
+    """Over a box of one point the functions are the lead itself, up to what rounding can do."""
+    rng = np.random.default_rng(seed)
+    scale = 10.0 ** rng.integers(-4, 5)
+    sizes = [4, 7, 6, 3]
+    layers: list[Affine | Relu] = []
+    for into, out in itertools.pairwise(sizes):
+        weight = (scale * rng.normal(size=(out, into))).astype(np.float32).astype(float)
+        bias = rng.normal(size=out).astype(np.float32).astype(float)
+        layers += [Affine(weight, bias, (into,), (out,)), Relu((out,))]
+    made = Network(tuple(layers[:-1]), (4,))
+    stated = read_model(onnx_bytes(made), Stated.of(None), (4,))
+    points = rng.uniform(0, 1, (12, 4))
+    leads = np.array([[1.0, -1.0, 0.0], [-1.0, 1.0, 0.0], [0.3, 0.6, -0.9]])
+    functions = LinearBounds(stated).above(Boxes(points, points), leads)
+    for k, x in enumerate(points):
+        exact = rational_forward(made, x)
+        for j, lead in enumerate(leads):
+            value = sum(Fraction(w) * score for w, score in zip(lead.tolist(), exact, strict=True))
+            least, most = (float(end[k, j]) for end in extremes(functions))
+            assert Fraction(most) >= value
+            assert Fraction(least) <= Fraction(most)
+            size = sum(
+                abs(Fraction(w) * score) for w, score in zip(lead.tolist(), exact, strict=True)
+            )
+            assert Fraction(most) - value <= Fraction(1e-9) * (size + Fraction(float(scale)))
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_pairs_in_exact_arithmetic(seed: int) -> None:
+    """Corners of the set of pairs, where the bound is attained but for its rounding."""
+    rng = np.random.default_rng(seed)
+    low = rng.uniform(-1.0, 1.0, (1, 3))
+    boxes, limit = Boxes(low, low + 0.25), np.array([0.125, 0.0, 0.25])
+    images = Boxes(boxes.low - limit, boxes.high + limit)
+    first, second = 10.0 ** rng.integers(-3, 4) * rng.normal(size=(2, 1, 4))
+    found = Fraction(float(largest_of_pairs(first, second, boxes, images, limit)[0]))
+    r, s = (
+        Fraction(1) * np.array(list(map(Fraction, each.radius[0].tolist())))
+        for each in (boxes, images)
+    )
+    best = Fraction(float(first[0, -1])) + Fraction(float(second[0, -1]))
+    for k in range(3):
+        a, b = Fraction(float(first[0, k])) / r[k], Fraction(float(second[0, k])) / s[k]
+        centre, other = Fraction(float(boxes.centre[0, k])), Fraction(float(images.centre[0, k]))
+        ends = [Fraction(float(end[0, k])) for end in (boxes.low, boxes.high)]
+        step = Fraction(float(limit[k]))
+        sums = [a * (x - centre) + b * (x + e - other) for x in ends for e in (-step, step)]
+        best += max(sums)
+    assert best <= found
+    assert found - best <= Fraction(1e-9) * (
+        1 + abs(best) + Fraction(float(abs(first).sum() + abs(second).sum()))
+    )
