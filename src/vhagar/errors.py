@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-# Of nodes that are refused for the same reason, so many are named.
+# Most nodes that are named of all that are refused for the same reason.
 _NAMED = 3
 
 

@@ -34,7 +34,7 @@ class AttackSchedule:
     least: float = 0.0
     most: float = math.inf
     after: float = 0.0  # how long the search runs before the attack starts
-    patience: float = 1.0  # so many times as long while there is no witness
+    patience: float = 1.0  # the factor by which it runs longer while there is no witness
 
     def seconds(self, left: float) -> float:
         """How long the attack runs if `left` seconds (perhaps infinitely many) remain."""

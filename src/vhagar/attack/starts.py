@@ -16,8 +16,8 @@ Array = NDArray[np.float64]
 
 # Random candidates per start, if there is no dataset.
 _CHOICE = 4
-# With at most so many entries, starts are sampled: so many candidates, this share of whose entries
-# is at an end of the range.
+# Most entries of an input whose starts are sampled, the number of candidates, and the share of
+# their entries that is at an end of the range.
 # Measured: an ACAS Xu network, five entries: 2 of 300,000 inputs are in class 0, all at ends.
 _FEW_ENTRIES, _MANY_CANDIDATES, _AT_ENDS = 10, 200_000, 0.3
 # Inputs per forward pass, which bounds the memory.

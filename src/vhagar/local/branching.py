@@ -38,7 +38,7 @@ _BETTER_CHILD = 0.3
 # Nodes that are split at once: at first, and at most; in between, as many as take about this many
 # seconds.
 _FIRST_BATCH, _MOST_AT_ONCE, _SECONDS = 8, 512, 0.25
-# Of the last nodes so many are looked at for counterexamples.
+# Nodes of the last batch that are examined for counterexamples.
 _LOOKED_AT = 8
 # Memory for the open nodes, in numbers.
 _MOST_OPEN = 40_000_000

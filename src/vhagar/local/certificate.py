@@ -37,7 +37,7 @@ from vhagar.result.certificate import (
 from vhagar.version import __version__
 
 Array = NDArray[np.float64]
-# Of a proven bound below 0 so much is claimed: room for the checker's own rounding.
+# Share of a proven bound below 0 that is claimed: room for the checker's own rounding.
 _CLAIMED = 0.999
 # What the statuses of neurons are called in certificates: off, on, and equal in both copies.
 _STATUS = np.array([0, 1, 3], dtype=np.uint8)

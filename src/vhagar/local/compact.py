@@ -143,7 +143,7 @@ def upper_bounds(
     a, constant, error, weight = _backward(compact, rows, start, choose or _crown(compact), signs)
     total = constant + compact.versions.support(a)
     terms = start.shape[1] + sum(len(block.neurons) + 1 for block in compact.blocks)
-    # Each coefficient and each constant is a sum of so many terms, in some order.
+    # Each coefficient and each constant is a sum of `terms` terms, in some order.
     room = unit(2 * terms + 64) * (weight + abs(constant))
     room = room + UNDERFLOW * terms * (1 + compact.magnitude.sum())
     found = np.nextafter(total + 1.01 * (room + error) + 8 * HALF_ULP * abs(total), np.inf)

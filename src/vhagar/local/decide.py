@@ -21,8 +21,7 @@ from vhagar.local.versions import FixedMap
 
 Array = NDArray[np.float64]
 
-# While the search goes on, the attack tries other starts after so many seconds, and then after
-# twice as many again.
+# Seconds until the attack tries other starts while the search goes on; the pause then doubles.
 _NEXT_ATTACK = 2.0
 
 

@@ -21,7 +21,7 @@ from vhagar.network import Network
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
 
-# Boxes of at most so many parameters are split, each after so many nodes of its own.
+# Most parameters of a box that is split, and nodes of its own before it is.
 _FEW_PARAMETERS, _NODES_PER_BOX = 10, 24
 # Boxes of one piece; their proofs take memory.
 _MOST_BOXES = 50_000

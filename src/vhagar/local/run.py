@@ -21,8 +21,8 @@ from vhagar.search.branch_and_bound import Bab, FirstOrder
 
 # Seconds beyond the timeout for what a certificate needs besides the search.
 _TO_PROVE = 5.0
-# The engine is asked about what the search leaves open only of networks with at most so many
-# neurons: its LPs need memory.
+# Most neurons of a network for which the engine takes over what the search leaves open: its LPs
+# need memory.
 _MOST_NEURONS = 2_000
 
 

@@ -15,11 +15,11 @@ class Perturbation(ABC):
     name: ClassVar[str]
     # Whether every piece is an affine map, on top of which another perturbation can come.
     affine: bool = False
-    # Whether the textual form says it all; a certificate keeps the maps of those that it does not.
+    # Whether the textual form defines it; otherwise a certificate contains the maps.
     by_text: bool = True
 
     def settled(self, domain: Domain) -> Perturbation:
-        """The same over a domain, with whatever a user's code has to say asked for once."""
+        """The same perturbation over a domain; a user's code is called once, here."""
         return self
 
     @abstractmethod

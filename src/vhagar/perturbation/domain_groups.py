@@ -40,7 +40,7 @@ class Groups:
         one_hot: Sequence[Sequence[int]],
         ordered: Sequence[Sequence[int]],
     ) -> Groups:
-        """The groups that a user has given for inputs of so many entries."""
+        """The groups that a user has given for inputs of `size` entries."""
         hot = tuple(_group(group, size, "one_hot", 1) for group in one_hot)
         every = [k for group in hot for k in group]
         if len(set(every)) != len(every):

@@ -145,10 +145,10 @@ def affine_map(
     """The map over a domain that does this to chosen pixels and leaves the others as they are.
 
     `pixels` are flat numbers from 0 or a mask of the domain's shape (default: all); k of them.
-    `matrix` says what they keep of `x`: None for themselves, a number or `(k,)` numbers for so much
-    of themselves, or `(k, size)` for mixtures of pixels. `directions` `(k, parameters)` say how the
-    parameters move them, whose `ranges` are pairs or single numbers; `offset` is a number or `(k,)`
-    numbers that are added.
+    `matrix` says what they keep of `x`: None for all of themselves, a number or `(k,)` numbers for
+    a multiple of themselves, or `(k, size)` for mixtures of pixels. `directions` `(k, parameters)`
+    say how the parameters move them; the `ranges` of these are pairs or single numbers. `offset` is
+    a number or `(k,)` numbers that are added.
     """
     size, chosen = domain.size, _chosen(pixels, domain)
     spans = [as_range(span, f"a range of {label!r}") for span in _as_list(ranges, label)]

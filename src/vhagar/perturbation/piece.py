@@ -71,7 +71,7 @@ class AbstractPiece(ABC):
     exact_apply: bool = False
     # Whether the pairs `(x, x_p)` form a convex set, which `relax` then describes exactly.
     convex: bool = False
-    # What `x_p` follows is this multiple of `x`: a hint for bounds on their difference.
+    # `x_p` is about this multiple of `x`: a hint for bounds on their difference.
     ratio: float = 1.0
     # The range of the one parameter that `split` halves; None where there is no such parameter.
     span: Range | None = None
@@ -128,9 +128,9 @@ class AbstractPiece(ABC):
         return every, every
 
     def to_clip(self) -> tuple[Mask, Mask] | None:
-        """Which images are to be clipped from below and from above, by the network; None: none.
+        """Which entries the network clips from below and from above; None if it clips none.
 
-        Everything else here is about the image before that clip.
+        All other methods are about the image before that clip.
         """
         return None
 
@@ -157,22 +157,22 @@ class AbstractPiece(ABC):
         return None
 
     def fixed_at(self, value: float) -> AbstractPiece:
-        """The same with its one parameter fixed; itself where it has no `span`."""
+        """The piece with its one parameter fixed; the piece itself where it has no `span`."""
         return self
 
     def middle(self) -> AbstractPiece | None:
-        """The piece at the middle of its span, where its support shows how much a split can gain.
+        """The piece at the middle of its span, if its support shows how much a split can gain.
 
-        None where that does not show, as neurons' bounds gain more.
+        None otherwise, where neurons' bounds gain more than the support.
         """
         return None
 
     def pixel_corners(self) -> PixelCorners | None:
-        """The corners of a clipped pixel's two parts, the same for every pixel; None without."""
+        """The corners of a clipped pixel's two parts, the same for every pixel; or None."""
         return None
 
     def support_decided(self, a: Array, b: Array, allowed: Array) -> Array:
-        """As the value of `support`, where it is decided for some pixels whether they clip.
+        """The value of `support` where it is decided for some pixels whether they are clipped.
 
         `allowed` `(corners, size)` is 0, or minus infinity for corners that a decision cut off.
         """
@@ -219,7 +219,7 @@ class AbstractPiece(ABC):
         return RelaxedInput(pair.x, pair.x_p, pair.parameters, first, second, pixels)
 
     def fixed_parameters(self, width: int) -> Expression | None:
-        """The parameters in a model of so many columns, where each has a single value."""
+        """The parameters in a model of `width` columns, where each has a single value."""
         low, high = self.parameter_bounds
         return constants(low, width) if (low == high).all() else None
 
@@ -272,7 +272,7 @@ class AbstractPiece(ABC):
         return Support(np.where(better, value, found.value), self.domain.project(x), parameters)
 
     def _rounded_support(self, a: Array, b: Array) -> Support:
-        """Over all inputs of the range, rounded up."""
+        """The support over all inputs of the range, rounded up."""
         found = self._support(a, b)
         value = found.value + self._rounding(a, b)
         # Numbers beyond float64 bound nothing.
@@ -284,7 +284,7 @@ class AbstractPiece(ABC):
 
     @cached_property
     def image_box(self) -> tuple[Array, Array]:
-        """As `image_bounds`, for inputs in the domain: not farther than supports say."""
+        """As `image_bounds`, for inputs in the domain, and no wider than supports prove."""
         low, high = self.image_bounds()
         if self.domain.whole:
             return low, high
@@ -300,7 +300,7 @@ class AbstractPiece(ABC):
         return low, high
 
     def _rounding(self, a: Array, b: Array) -> Array:
-        """How far float64 can have rounded a support down."""
+        """The most by which float64 can have rounded a support down."""
         low, high = self.image_bounds()
         reach = abs(a) @ np.full(self.domain.size, self.domain.magnitude)
         reach = reach + abs(b) @ np.maximum(abs(low), abs(high))
@@ -322,7 +322,7 @@ class AbstractPiece(ABC):
 
     @cached_property
     def room(self) -> Array:
-        """More than what rounding does to each entry of `apply`."""
+        """A bound on the rounding error of each entry of `apply`."""
         if self.exact_apply:
             return np.zeros(self.domain.size)
         low, high = self.image_bounds()

@@ -19,7 +19,7 @@ MEASURES = {
     "gap": "what is not known: upper minus lower",
 }
 _CELL, _LEFT, _TOP = 46.0, 58.0, 62.0
-# Of a map's values, those that colours tell apart.
+# The share of a map's values that colours tell apart.
 _QUANTILE = 0.9
 
 

@@ -13,7 +13,7 @@ from vhagar.report.sentences import answer
 from vhagar.report.timeline import bounds_over_time
 from vhagar.result.numbers import down, exact
 
-# A page holds the details of so many problems and no more: it should open at once on a phone.
+# Most problems whose details a page contains: it should open at once on a phone.
 MOST_PROBLEMS = 400
 MOST_CARDS = 120
 

@@ -24,10 +24,10 @@ from vhagar.result.witness import Rejection, Witness, WitnessCheck
 _NEGLIGIBLE = 1e-6
 # So does one this small beside the scores: it is what rounding leaves of 0.
 _ROUNDING = 1e-12
-# Where a certificate is asked for, bounds are stated larger by this part of themselves and of the
-# first bound, and by rounding: whoever checks them rounds otherwise, and must come to no more.
+# Where a certificate is asked for, stated bounds are larger by this share of themselves and of the
+# first bound, and by rounding: the checker rounds otherwise, and must arrive at no larger bound.
 _ROOM = 1e-9
-# Bounds that hang on the word of others: a witness may prove them wrong.
+# Bounds that rely on another program: a witness may refute them.
 _ON_TRUST = (BoundKind.SOLVER, BoundKind.MARABOU)
 
 
@@ -81,7 +81,7 @@ class IntervalKeeper:
         return min(self._uppers[goal].values(), default=math.inf)
 
     def computed_upper(self, goal: int | None) -> float:
-        """A goal's upper bound as it was computed, without the room for whoever checks it."""
+        """A goal's upper bound as it was computed, without the room for the checker's rounding."""
         return min(self._computed[goal].values(), default=math.inf)
 
     def settled(self, goal: int | None) -> bool:

@@ -75,7 +75,7 @@ class Estimate:
 
 @dataclass(frozen=True)
 class CoverageCounts:
-    """Of so many inputs: how many are proven robust, and how many have a checked witness."""
+    """How many of some inputs are proven robust, and how many have a checked witness."""
 
     inputs: int
     robust: int
@@ -83,7 +83,7 @@ class CoverageCounts:
 
     @property
     def unknown(self) -> int:
-        """Those that are neither: no proof, and no attack was found."""
+        """Inputs with neither a proof nor a witness."""
         return self.inputs - self.robust - self.attackable
 
 

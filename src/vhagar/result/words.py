@@ -22,7 +22,7 @@ from vhagar.result.witness import Witness
 
 # From here on exp(-upper) is too small to be told from 0.
 _CERTAIN = 30.0
-# Above 1 by so much: no input is known to be more confident than a bound by 1 %.
+# A bound says little unless an input is known whose confidence exceeds it by this factor.
 _NEARLY = 1.01
 _PRINTED = Decimal("1.000000")
 

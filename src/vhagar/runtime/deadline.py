@@ -41,11 +41,11 @@ class Deadline:
         return max(self.at - time.monotonic(), 0.0)
 
     def sooner(self, seconds: float) -> Deadline:
-        """This deadline or so many seconds from now, whichever comes first."""
+        """This deadline or `seconds` from now, whichever comes first."""
         return Deadline(min(self.at, time.monotonic() + seconds))
 
     def before(self, seconds: float) -> Deadline:
-        """So many seconds earlier, so that the last words still arrive."""
+        """The deadline `seconds` earlier, so that last messages still arrive."""
         return Deadline(self.at - seconds)
 
     def check(self) -> bool:
@@ -59,7 +59,7 @@ class Deadline:
 
 
 class WorkLimit:
-    """So many seconds of this process's work; or, whatever it does, so many times as long."""
+    """A limit of `seconds` of this process's CPU time, or of `times` as much wall-clock time."""
 
     def __init__(self, seconds: float, times: float) -> None:
         self._work = time.process_time() + seconds

@@ -1,9 +1,9 @@
 """Branches a node: chooses a sign to decide, and makes the two children.
 
-Where the bound makes no use of the target's constraints, it is a bound on the confidence alone: the
-relaxation of the second copy lets the target win for free. Deciding what lowers the bound most
-would then only find the largest confidence there is. What brings such a node closer to its end is
-decided by a challenge: how far could the target lead if the source led by so much?
+Where the bound does not depend on the target's constraints, it bounds the confidence alone: the
+relaxation of the second copy lets the target win for free. The decision that lowers the bound most
+would then only help to find the largest confidence there is. At such a node, decisions are compared
+by a challenge instead: how far could the target lead if the source led by a given confidence?
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Brancher:
         return None if known is None else known.fitted(context.model.layout)
 
     def count(self, work: float) -> None:
-        """The LP of a node took so much work, of which strong branching may take a share."""
+        """Add the work of a node's LP, of which strong branching may take a share."""
         self._work += work
 
     def learn(self, node: Node, evaluation: Evaluation, cutoff: float) -> None:

@@ -1,4 +1,4 @@
-"""The open nodes of a search, those that workers have, and the bounds of those that are done."""
+"""The nodes of a search: open ones, those that workers explore, and the bounds of closed ones."""
 
 from __future__ import annotations
 
@@ -20,8 +20,11 @@ MOST_HANDED_OUT = 8
 
 @dataclass(eq=False)
 class _Lent:
-    """All nodes that a worker was lent, should it be lost; those among them that it has not
-    reported on; and its bounds for the others' descendants that it still has."""
+    """What a worker was lent.
+
+    `nodes` are all of them, in case the worker is lost; `unreported` are those that it has not
+    reported on yet; `held` bounds the descendants of the others that it still has.
+    """
 
     nodes: list[Node] = field(default_factory=list)
     unreported: list[Node] = field(default_factory=list)
@@ -77,7 +80,7 @@ class Frontier:
         self.explored = 0
 
     def __len__(self) -> int:
-        """How many nodes are open and in nobody's hands."""
+        """How many nodes are open and with no worker."""
         return self._count
 
     def _push(self, node: Node) -> None:
@@ -119,8 +122,11 @@ class Frontier:
         return worker in self._in_flight
 
     def take(self, worker: int, count: int, workers: int = 1) -> list[Node]:
-        """The best nodes; among as many as all workers take, or twice as many, those first whose
-        bases the worker has."""
+        """Take the best nodes.
+
+        Among as many nodes as all workers take, or twice as many, those come first whose bases the
+        worker has.
+        """
         among = count * max(2, workers)
         best = [self._pop() for _ in range(min(among, len(self)))]
         own = [node for node in best[1:] if node.maker == worker]
@@ -136,7 +142,7 @@ class Frontier:
         return self.take(worker, max(1, min(MOST_HANDED_OUT, len(self) // workers)), workers)
 
     def take_piece(self, worker: int) -> list[Node]:
-        """The best node, and all others of its piece that were bounded as often."""
+        """Take the best node, and all others of its piece that were bounded in as many rounds."""
         self._refill(everything=True)
         best = self._pop()
 
@@ -166,17 +172,17 @@ class Frontier:
         return taken
 
     def best(self) -> float:
-        """The largest bound of an open node in nobody's hands."""
+        """The largest bound of an open node that no worker has."""
         in_memory = max((heap[0].upper for heap in self._open.values() if heap), default=0.0)
         return max([in_memory, *(spill.upper for spill in self._spilled.values())])
 
     def lend(
         self, worker: int, count: int, reserve: int, above: float, suitable: Container[Region]
     ) -> list[Node]:
-        """Nodes for a worker that keeps them and their children until it says otherwise.
+        """Lend nodes to a worker, which keeps them and their children until it reports.
 
-        They are the best ones of suitable regions with a bound above one, after the very best,
-        which stay for others.
+        The `reserve` best nodes stay for others. Of the next `count`, those of suitable regions
+        with a bound larger than `above` are lent.
         """
         best = [self._pop() for _ in range(min(count + reserve, len(self)))]
         taken: list[Node] = []
@@ -193,8 +199,10 @@ class Frontier:
         return taken
 
     def report(self, worker: int, explored: Explored, held: dict[Goal, float]) -> None:
-        """What a worker made of all that it was lent: nodes that come back are open again, and
-        `held` bounds those that stay with it."""
+        """Take a worker's report on all nodes that it was lent.
+
+        Nodes that come back are open again; `held` bounds those that stay with the worker.
+        """
         lent = self._lent.setdefault(worker, _Lent())
         lent.held, lent.unreported = held, []
         if not held:
@@ -202,7 +210,7 @@ class Frontier:
         self.put_back(worker, explored)
 
     def put_back(self, worker: int, explored: Explored, keeps: bool = False) -> None:
-        """What a worker made of its nodes. Those that are open may stay with it."""
+        """Take a worker's report on its nodes; open ones stay with it if it `keeps` them."""
         self._in_flight.pop(worker, None)
         if keeps:
             self._in_flight[worker] = explored.open
@@ -215,7 +223,7 @@ class Frontier:
         self.explored += explored.nodes
 
     def close(self, goal: Goal) -> None:
-        """The open nodes of a goal are done, with the bounds they have."""
+        """Close all open nodes of a goal with the bounds they have."""
         nodes, spill = self._open.pop(goal, []), self._spilled.pop(goal, Spill())
         self._count -= len(nodes) + len(spill)
         for node in chain(nodes, spill):
@@ -227,9 +235,9 @@ class Frontier:
             self._cover.add([node])
 
     def kept(self) -> tuple[OpenNodes, list[Node]]:
-        """All nodes that are not closed, whoever has them, and the closed parts.
+        """Return all nodes that are not closed, wherever they are, and the closed parts.
 
-        What a worker keeps for longer counts as it was lent.
+        Nodes that a worker was lent count as they were when it got them.
         """
         heaps, taken = self._open.values(), self._in_flight.values()
         lent = (held.nodes for held in self._lent.values())
@@ -238,7 +246,7 @@ class Frontier:
         return opened, [] if self._cover is None else list(self._cover.nodes())
 
     def abandon(self, worker: int) -> None:
-        """A worker is gone: its nodes are open again, unexplored."""
+        """Open the nodes of a lost worker again, unexplored."""
         lent = self._lent.pop(worker, _Lent())
         for node in self._in_flight.pop(worker, []) + lent.nodes:
             self._push(node)

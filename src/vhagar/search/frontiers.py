@@ -147,7 +147,7 @@ class Frontiers:
         self._slopes.frontier.abandon(name)
 
     def _record(self, explored: Explored, kind: SearchKind) -> None:
-        """Before anything is announced: Ctrl-C in between must not leave a claim without proof."""
+        """Record proofs before bounds are announced, so that Ctrl-C leaves no claim unproven."""
         if self._tree is not None:
             self._tree.add(explored.logged, kind)
 

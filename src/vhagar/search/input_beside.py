@@ -28,9 +28,9 @@ from vhagar.search.proof_log import ProofEvents, Proven, RegionBlocks, RegionNam
 
 Goal = int | None
 
-# Rounds of sampling before boxes are halved, and then one in so many steps.
+# Rounds of sampling before boxes are halved, and then steps for each further round.
 _FIRST_ROUNDS, _ROUND_EVERY = 8, 4
-# Seconds between two reports, or a share of all that have passed: each has the whole tree in it.
+# Seconds between two reports, or a share of all that have passed: each contains the whole tree.
 _REPORT_EVERY, _REPORT_SHARE = 0.3, 0.05
 
 
@@ -91,7 +91,7 @@ class InputSearches:
             self._sample((search.target, search.root), search.centres)
 
     def report(self) -> InputsReport:
-        """What is known by now."""
+        """Return each goal's bound, and what is new since the last report."""
         uppers: dict[Goal, float] = {}
         for search in self._searches:
             uppers[search.target] = max(uppers.get(search.target, 0.0), search.upper)
@@ -140,7 +140,7 @@ class InputsBeside:
         self.report()
 
     def work(self, seconds: float) -> None:
-        """Go on for about so long."""
+        """Halve boxes for about `seconds`."""
         begun = time.monotonic()
         with one_blas_thread():
             self._go_on()
@@ -158,7 +158,7 @@ class InputsBeside:
         self._searches.step(self._run.interval.lower)
 
     def report(self) -> None:
-        """Let what is known by now count."""
+        """Take over the bounds and witnesses found since the last report."""
         if self._searches is None:
             return
         self._told = time.monotonic()

@@ -26,8 +26,8 @@ FEW_INPUTS = 10
 # Boxes that are halved at once, and in all.
 # Measured: acasxu_1_9 in 6 s, 64 at once 22,000 boxes, 256 at once 20,000.
 _AT_ONCE, MOST_BOXES = 64, 2_000_000
-# The images of boxes are bounded, too, where that has closed this share of them lately; else in one
-# of so many batches, to see.
+# The images of boxes are bounded, too, while that closes this share of the boxes; otherwise only in
+# one batch of this many, to see whether it would.
 _WORTHWHILE, _NOW_AND_THEN = 0.05, 8
 # In a tree's code, in place of the number of an entry.
 LEAF = 255

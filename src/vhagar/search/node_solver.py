@@ -72,7 +72,7 @@ class NodeSolver:
         on_bounds: OnBounds | None = None,
         quiet: float = 0.0,
     ) -> Explored:
-        """The best of the given nodes and of their children, until enough is done.
+        """Explore the best of the given nodes and their children until the quantum is used up.
 
         `on_bounds` hears of bounds that took `quiet` seconds, before their nodes are branched.
         """
@@ -97,7 +97,7 @@ class NodeSolver:
         should_stop: Callable[[], bool] = lambda: False,
         on_bounded: Callable[[list[Node]], None] = lambda nodes: None,
     ) -> Explored:
-        """The same with nodes that stay in a heap; open are only those that are left to others.
+        """Explore nodes of a heap, in which open ones stay; return only those left to others.
 
         `on_bounded` hears of nodes with their new bounds before they are branched.
         """
@@ -128,7 +128,7 @@ class NodeSolver:
         return Explored(self._left, self._closed, done, trouble, logged, spectral=self._spectral)
 
     def _bounded(self, nodes: list[Node]) -> list[tuple[Node, Bound]]:
-        """Nodes with their new bounds, without those that are closed by them."""
+        """Bound nodes, and return those that stay open, with their new bounds."""
         bounds = self._bounder.bound(nodes, self.incumbent)
         bounded = []
         for given, bound in zip(nodes, bounds, strict=True):

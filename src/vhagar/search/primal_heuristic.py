@@ -21,8 +21,8 @@ from vhagar.search.region_cache import RecentlyUsed
 
 Array = NDArray[np.float64]
 
-# The heuristic runs at the first nodes of a region, at fewer where it has found nothing yet, and
-# then at every so many.
+# The heuristic runs at the first nodes of a region, at fewer while it has found nothing, and then
+# at one node in this many.
 _ALWAYS, _ALWAYS_IN_VAIN, _EVERY = 8, 3, 10
 # The same for large LPs, where one polish takes as long as many nodes.
 _ALWAYS_LARGE, _EVERY_LARGE = 1, 25
@@ -72,7 +72,7 @@ class PrimalHeuristic:
         self._spent = self._nodes_work = 0.0
 
     def count(self, work: float) -> None:
-        """The LP of a node took so much work, of which this heuristic may take a share."""
+        """Add the work of a node's LP, of which this heuristic may take a share."""
         self._nodes_work += work
 
     @property

@@ -1,8 +1,7 @@
 """The search tree and its proofs, kept for the certificate while the search goes on.
 
-Proofs go to a scratch file at once; in memory each node takes a few dozen bytes. What is added is
-in order: parents before their children. So the tree is a certificate's as it stands, whenever the
-search ends.
+Proofs go to a scratch file at once; in memory each node takes a few dozen bytes. Parents are added
+before their children, so that the tree can be written as a certificate whenever the search ends.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ Indices = NDArray[np.int64]
 
 
 class ProofTree:
-    """All trees of a search, and those of the searches beside it; `kept` is where it goes on."""
+    """The trees of all searches of a run; `kept` is the state of the checkpoint to resume."""
 
     def __init__(self, problem: Problem, scratch: Scratch, kept: TreeState | None = None) -> None:
         self._proofs = ProofStore(scratch)
@@ -72,7 +71,7 @@ class ProofTree:
         return self._failure is not None
 
     def state(self) -> TreeState:
-        """All that is there, on the disk or to be written there."""
+        """Return everything that a checkpoint keeps of the trees."""
         roots, count = len(self._trees), self._count
         whole = bytes(self._records[: NODE.size * (count - roots)])
         return TreeState(
@@ -123,7 +122,7 @@ class ProofTree:
         return found
 
     def add(self, logged: ProofEvents | None, search: SearchKind) -> None:
-        """What a worker reports, and in which of the searches it happened."""
+        """Add what a worker of one of the searches reports."""
         if logged is None or self._failure is not None:
             return
         try:
@@ -194,9 +193,12 @@ class ProofTree:
         write_certificate(path, head, records.tobytes(), regions, maps)
 
     def _kept(self, proves: Callable[[Tree, float], bool] = lambda *_: True) -> Mask:
-        """Which nodes are written: all, but of a node that was branched twice only those below its
-        better pair of children, or below neither if its own bound is better; and of the trees by
-        slopes and by boxes only those that prove what is claimed."""
+        """Return which nodes are written.
+
+        Below a node that was branched twice, only the better pair of children is, or neither if the
+        node's own bound is better. Trees by slopes and by boxes are written only if they prove what
+        is claimed.
+        """
         kept = np.ones(self._count, dtype=np.bool_)
         values, chosen = self._values()
         pairs = range(len(self._trees), self._count, 2)
@@ -210,8 +212,10 @@ class ProofTree:
         return kept
 
     def _values(self) -> tuple[list[float], dict[int, int]]:
-        """What each node's proof or those below it prove; and the first child of the better pair,
-        where children prove more than their parent."""
+        """Return the bound that the proofs at or below each node give.
+
+        Where children prove more than their parent, also the first child of the better pair.
+        """
         best = self._best[: self._count]
         values = [math.inf if k == _NONE else self._proofs.upper(k) for k in best]
         chosen: dict[int, int] = {}

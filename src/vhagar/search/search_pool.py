@@ -10,9 +10,9 @@ from vhagar.runtime.deadline import Deadline
 from vhagar.runtime.pool import AbstractPool
 from vhagar.search.worker import WorkerJob, explore
 
-# While others wait, a worker may be silent for so many seconds after it has told the bounds of its
-# nodes, when only heuristics and branching are left. Before, the first report of all may take so
-# many seconds, and a later one so many times as long as any that came.
+# How long a worker may be silent while others wait, in seconds: after it has reported the bounds of
+# its nodes, when only heuristics and branching are left; before the first report of any worker; and
+# before a later one, as a multiple of the longest silence that ended in a report.
 _PATIENCE, _PATIENCE_AT_FIRST, _TIMES_THE_LONGEST = 10.0, 60.0, 10.0
 # Workers that are replaced at most: what never returns in one will not return in the next either.
 _MOST_REPLACED = 8
@@ -43,7 +43,7 @@ class SearchPool:
         self._next, self._replaced = first + count + 1, 0
 
     def start(self, count: int) -> None:
-        """Start the first so many workers, unless that was done before."""
+        """Start the first `count` workers that are not started yet."""
         for name in range(self._started, count):
             self._start(self._first + name, plain=False)
         self._started = max(self._started, count)

@@ -21,23 +21,23 @@ from vhagar.search.node_solver import Explored
 from vhagar.search.tree_state import SearchKind
 from vhagar.search.worker import SlopeTask
 
-# Of all effort: while this search is likely to lower the bound by more, and while it is not. Signs
-# keep a part in any case, because witnesses come from their LPs.
+# Share of all effort while this search is likely to lower the bound by more, and while it is not.
+# The search by signs always keeps a part, because witnesses come from its LPs.
 _LEADING_SHARE, _TRAILING_SHARE = 0.5, 0.05
-# Of all effort while too little is known: with the lower bound, and without it.
+# Share of all effort at first: while this search has the smaller upper bound, and while it has not.
 _FIRST_SHARES = (0.6, 0.2)
-# Tasks of a search after which its descent says something.
+# Tasks of each search before their descents are compared.
 _FEW_TASKS = 4
 # A search with a bound larger by this factor that does not fall faster is given up.
 _FAR = 1.3
-# Slopes that can take off no more than this part of the gap do not lead.
+# Where slopes can close no more than this share of the gap, they get the smaller share.
 _LITTLE = 0.02
-# There is no use in bounds that can come below the known one by less than this part.
+# A goal is given up where slopes can improve the known bound by no more than this share of it.
 _USE = 1e-3
 
 
 class Descent:
-    """How a bound has fallen with the effort that was spent on it, after its first value."""
+    """How a bound has decreased with the effort spent on it, after its first value."""
 
     def __init__(self) -> None:
         self.total = 0.0
@@ -46,7 +46,7 @@ class Descent:
         self._uppers: list[float] = []
 
     def add(self, effort: float, upper: float) -> None:
-        """A task took so much effort, and left that bound."""
+        """Record the effort of a task and the bound after it."""
         self.total += effort
         self.tasks += 1
         self._efforts.append(self.total)
@@ -54,7 +54,7 @@ class Descent:
 
     @property
     def rate(self) -> float:
-        """The descent for each unit of effort, over the last half of it."""
+        """The decrease per unit of effort, over the last half of the effort."""
         if len(self._efforts) < 2:
             return 0.0
         first = min(bisect_left(self._efforts, self.total / 2), len(self._efforts) - 2)
@@ -134,7 +134,7 @@ class SlopeSearch:
         return _LEADING_SHARE if by_slopes < by_signs else _TRAILING_SHARE
 
     def spent(self, effort: float, by_slopes: bool) -> None:
-        """A task of one of the two searches has taken so much effort."""
+        """Record the effort that a task of one of the two searches took."""
         if self._goals:
             if by_slopes:
                 self._own.add(effort, max(self.uppers().values()))
@@ -142,13 +142,13 @@ class SlopeSearch:
                 self._signs.add(effort, max(map(self._known, self._goals)))
 
     def _give_up(self) -> None:
-        """Close goals that others have bounded as well as slopes ever can."""
+        """Close goals whose known bounds are as good as slopes can ever prove."""
         for goal, floor in self._floors.items():
             if floor >= (1 - _USE) * self._known(goal):
                 self.frontier.close(goal)
 
     def put_back(self, worker: int, explored: Explored, keeps: bool) -> None:
-        """What a worker made of its nodes."""
+        """Take a worker's report on its nodes."""
         self.frontier.put_back(worker, explored, keeps)
         for goal, floor in explored.floors.items():
             self._floors[goal] = max(self._floors.get(goal, floor), floor)

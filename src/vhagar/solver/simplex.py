@@ -19,8 +19,8 @@ Array = NDArray[np.float64]
 _NO_ROWS = np.zeros(0, dtype=np.int64)
 # Iterations of one solve, for each row and column: many times what the simplex method takes.
 _ITERATIONS_EACH = 10
-# A solve from a basis that takes more iterations than so many for each row is stuck in degenerate
-# steps: then costs are perturbed. Measured: PERFORMANCE.md, "perturbed costs, late".
+# Iterations per row after which a solve from a basis counts as stuck in degenerate steps, and costs
+# are perturbed. Measured: PERFORMANCE.md, "perturbed costs, late".
 _STUCK = 4
 # Cost of a column that is taken from one end of its range to the other, where costs are slightly
 # off; the objective's own is 1, and more where it is emphasised. Measured: PERFORMANCE.md, "costs
@@ -31,7 +31,7 @@ _MOST_EMPHASIS = 2.0**16
 # Iterations of the interior point method, which usually takes 20 to 40, and seconds: occasionally
 # it takes a hundred times as long as usual.
 _INTERIOR_ITERATIONS, _PATIENCE = 100, 3.0
-# One of them takes as long as about so many of the simplex method.
+# Iterations of the simplex method that take about as long as one of the interior point method.
 _WORK_OF_INTERIOR = 50
 
 

@@ -32,8 +32,8 @@ def store_coverage(
 ) -> StudyCoverage:
     """Count, for each class under each perturbation, the inputs that are proven robust.
 
-    The others are attacked for so many seconds in all, in fair shares, but a few of each class at
-    least. Without any, nobody is, and nothing is known of them.
+    The others are attacked for `seconds` in all, shared fairly, but at least a few of each class
+    are. With 0 seconds none is attacked, and nothing is known of them.
     """
     uppers = known_uppers(store)
     found: list[ClassCoverage] = []

@@ -34,7 +34,7 @@ class Executor:
         self._workers.submit(task.number, task)
 
     def next_message(self, seconds: float) -> Message | None:
-        """The next message about a task; None if there is none for so many seconds."""
+        """The next message about a task; None if there is none within `seconds`."""
         while (received := self._pool.next_message(math.inf, seconds)) is not None:
             message, number = received[1], self._workers.handle(*received)
             if not isinstance(message, Finished):

@@ -28,10 +28,10 @@ _FLUSH_EVERY = 0.25
 _RENEW_EVERY = 3.0
 # Seconds between two checks whether another process still works on the last problems.
 _LOOK_EVERY = 0.5
-# A worker ends by itself when its time is up. Beyond so many seconds, or this share of the timeout,
-# it counts as stuck.
+# A worker ends by itself when its time is up. It counts as stuck once it has exceeded its timeout
+# by this share and these seconds.
 _PATIENCE_SECONDS, _PATIENCE_SHARE = 30.0, 0.5
-# Of the time of a sweep with a data set; the rest is for attacks on its inputs.
+# Share of the time that a sweep with a data set searches; the rest is for attacks on its inputs.
 _SEARCH_SHARE = 0.9
 _ATTACK_SHARE = 1 - _SEARCH_SHARE
 

@@ -31,7 +31,7 @@ from vhagar.version import __version__
 
 # Seconds that a claim holds without being renewed.
 LEASE = 15.0
-# A problem whose worker is lost so often is not tried again.
+# Lost workers after which a problem is not tried again.
 _MOST_LOSSES = 3
 _TABLES = ("networks", "runs", "problems", "goals", "witnesses", "events")
 

@@ -82,7 +82,7 @@ class Hulls:
         return self._corners.mapped(lambda values: values[..., some, :, :])
 
     def stable(self, rows: slice, count: int) -> AnyArray:
-        """Where neurons of those rows, of so many, are linear: on, or off, in both copies."""
+        """Which neurons of some of `count` rows are linear: on, or off, in both copies."""
         if self.codes is not None:
             h = self.of_rows(rows)
             return (h.on | h.off)[0]

@@ -60,7 +60,7 @@ class ScalingSearch:
         self._taken = 0
 
     def steps(self, count: int, should_stop: Callable[[], bool] = lambda: False) -> None:
-        """Take so many steps of decreasing size."""
+        """Take steps of decreasing size."""
         self._moments, self._taken = None, 0
         for k in range(count):
             if should_stop():

@@ -105,7 +105,7 @@ def layer_slopes(
 
 
 def _clearly_on(bounds: Bounds) -> Mask:
-    """So far above 0 that whoever checks it comes to the same, with other roundings."""
+    """Whether it is so far above 0 that the checker, which rounds otherwise, agrees."""
     return bounds.lower > _CLEAR * bounds.magnitude
 
 

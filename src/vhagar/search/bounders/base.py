@@ -53,7 +53,7 @@ class AbstractBounder(ABC):
     """One way to bound nodes."""
 
     def at_once(self, open_nodes: int) -> int:
-        """How many of so many open nodes are best bounded together."""
+        """How many nodes to bound together when `open_nodes` are open."""
         return 1
 
     @abstractmethod

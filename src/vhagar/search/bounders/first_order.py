@@ -34,7 +34,7 @@ Array = NDArray[np.float64]
 _QUICK_SHARE = 0.6
 # Share of the remaining time for the steps of spectral bounds.
 _STEPS_SHARE = 0.25
-# Bounds of so many pieces stay in memory for the second round.
+# Pieces whose bounds stay in memory for the second round.
 _MOST_KEPT = 4
 
 
@@ -48,7 +48,7 @@ class Plan:
     spectral: int = 0  # steps for the scalings of spectral bounds
 
     def of_layer(self, layer: int, layers: int) -> Steps | None:
-        """What a hidden layer is worth, of so many."""
+        """The steps for one hidden layer of `layers`."""
         return self.last if layer == layers - 1 else self.inner
 
 

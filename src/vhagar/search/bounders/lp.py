@@ -22,11 +22,11 @@ from vhagar.search.region_cache import Regions, RegionState
 from vhagar.solver.basis import Basis
 from vhagar.solver.simplex import LpAnswer, LpStatus
 
-# Below the first splits, a nonconvex piece is halved after so many decisions.
+# Decisions between two halvings of a nonconvex piece, below its first ones.
 _SPLIT_EVERY = 3
-# Or where at the middle of its span the bound would be better by this part of the gap.
+# It is also halved where the bound at the middle of its span is better by this share of the gap.
 _COSTLY = 0.3
-# A piece whose parameter varies by less than this part is not split before neurons are.
+# A piece whose parameter varies by less than this share is not split before neurons are decided.
 _NARROW = 0.01
 
 _CLOSED = Branched(Outcome.CLOSED)

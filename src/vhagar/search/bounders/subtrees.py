@@ -29,7 +29,7 @@ class SubtreeTightener:
         self._count, self._closed = 1, 0.5  # tightenings, and parts of gaps that they closed
 
     def count(self, work: float) -> None:
-        """The LP of a node took so much work."""
+        """Add the work of a node's LP."""
         self._nodes_work += work
 
     def is_due(self, node: Node, evaluation: Evaluation, incumbent: Incumbent) -> bool:
@@ -60,7 +60,7 @@ class SubtreeTightener:
         return replace(node.region, tightening=bounds.tightening), bounds
 
     def is_worth(self, before: float, after: float, incumbent: Incumbent) -> bool:
-        """Whether the node's bound has become so much better that its subtree will profit."""
+        """Whether a node's bound has improved by enough to keep the tightening for its subtree."""
         closed = (before - after) / (before - incumbent.lower)
         self._count += 1
         self._closed += min(closed, 1.0)

@@ -27,8 +27,11 @@ from vhagar.search.tree_state import SearchKind
 
 @dataclass(frozen=True)
 class Pauses:
-    """Seconds until the first checkpoint, and between two of them: the usual pause, or so many
-    times as long as one took to write, but never longer than what users are promised."""
+    """Seconds before the first checkpoint, and between two of them.
+
+    The pause is the usual one or, if a checkpoint takes long to write, `times` as long as that; but
+    never longer than what the documentation promises.
+    """
 
     first: float = 1.0
     usual: float = 10.0
@@ -36,7 +39,7 @@ class Pauses:
     longest: float = 25.0
 
     def after(self, seconds: float) -> float:
-        """The pause after a checkpoint that took so long."""
+        """The pause after a checkpoint that took `seconds` to write."""
         return min(max(self.usual, self.times * seconds), self.longest)
 
 

@@ -26,9 +26,9 @@ from vhagar.search.mip.tasks import AbstractRunner, BoundNeuron, Related, Relate
 if TYPE_CHECKING:
     from vhagar.attack.hints import Hints
 
-# Time for concrete bounds: a share of the remaining time, and at most so many seconds.
+# Time for neuron bounds: a share of the remaining time, and the most seconds.
 _BOUNDS_SHARE, _BOUNDS_SECONDS = 0.3, 120.0
-# Time for dependencies: a share of the remaining time, and at most so many seconds.
+# Time for dependencies: a share of the remaining time, and the most seconds.
 _RELATIONS_SHARE, _RELATIONS_SECONDS = 0.1, 20.0
 # Most seconds for one neuron.
 _NEURON_SECONDS = 10.0

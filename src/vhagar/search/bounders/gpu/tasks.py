@@ -44,8 +44,11 @@ class GpuReady:
 
 @dataclass(frozen=True, eq=False)
 class GpuReport:
-    """What became of all nodes that were given so far: those that come back, and the largest bound
-    of each goal among those that stay. `explored.open` are those that come back."""
+    """What became of all nodes given so far.
+
+    The nodes of `explored.open` come back; `held` has each goal's largest bound among the nodes
+    that stay.
+    """
 
     explored: Explored
     held: dict[int | None, float]
