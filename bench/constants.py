@@ -54,7 +54,6 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         "*_ENTRIES",
         "*_FEW",
         "*_MOST_KEPT",
-        "*_MOST_CONTEXTS",
         "*_MOST_MODELS",
         "*_MOST_REGIONS",
         "*_MOST_BASES",

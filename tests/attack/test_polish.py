@@ -15,7 +15,7 @@ from ..pooled import pooled_problem
 def test_decisions_settle_what_is_nearly_zero() -> None:
     problem = pooled_problem(0)
     bounds = quick_bounds(problem.network, problem.pieces[0])
-    context = RegionModel(problem, bounds, 1)
+    region_model = RegionModel(problem, bounds, 1)
     x = np.full((1, problem.domain.size), 0.5)
     first, _ = problem.network.preactivations(x)
     second = [layer.copy() for layer in first]
@@ -24,10 +24,10 @@ def test_decisions_settle_what_is_nearly_zero() -> None:
     offset = len(bounds.hexagons[0])
     for neuron in (pair, equal):
         first[1][0, neuron] = second[1][0, neuron] = 0.0
-    plain = next(_neighbourhood(context, first, second, False, ()))
+    plain = next(_neighbourhood(region_model, first, second, False, ()))
     assert not any(state[offset + k] for state in plain for k in (pair, equal))
     decisions = (Decision(1, pair, 1, positive=True), Decision(1, equal, 0, positive=True))
-    s, t = next(_neighbourhood(context, first, second, False, decisions))
+    s, t = next(_neighbourhood(region_model, first, second, False, decisions))
     assert not s[offset + pair]
     assert t[offset + pair]
     assert s[offset + equal]
@@ -35,15 +35,15 @@ def test_decisions_settle_what_is_nearly_zero() -> None:
     # What has a sign of its own keeps it.
     own = int(np.argmax(abs(first[0][0])))
     against = (Decision(0, own, 0, positive=not first[0][0, own] > 0),)
-    s, _ = next(_neighbourhood(context, first, second, False, against))
+    s, _ = next(_neighbourhood(region_model, first, second, False, against))
     assert s[own] == (first[0][0, own] > 0)
 
 
 def test_large_models_are_spared_single_flips(monkeypatch: pytest.MonkeyPatch) -> None:
     problem = pooled_problem(0)
-    context = RegionModel(problem, quick_bounds(problem.network, problem.pieces[0]), 1)
+    region_model = RegionModel(problem, quick_bounds(problem.network, problem.pieces[0]), 1)
     first, _ = problem.network.preactivations(np.zeros((1, problem.domain.size)))
     first[0][0, :3] = 0.0
-    few = len(list(_neighbourhood(context, first, first, True, ())))
+    few = len(list(_neighbourhood(region_model, first, first, True, ())))
     monkeypatch.setattr("vhagar.relaxation.lp.region_model._MANY_ROWS", 0)
-    assert len(list(_neighbourhood(context, first, first, True, ()))) == 3 < few
+    assert len(list(_neighbourhood(region_model, first, first, True, ()))) == 3 < few

@@ -18,9 +18,9 @@ def test_few_rows_and_many_have_the_same_offsets(monkeypatch: pytest.MonkeyPatch
         a, b, p, q = rng.normal(size=(4, 7, known.s.shape[1]))
         allowed = np.where(rng.random(known.s.shape) < 0.2, -np.inf, 0.0)
         few = known.offset(a, b, p, q), known.offset(a, b, p, q, allowed)
-        with monkeypatch.context() as context:
-            context.setattr("vhagar.relaxation.corners._FEW", 0)
-            context.setattr("vhagar.relaxation.arrays._BLOCK_ENTRIES", 20)
+        with monkeypatch.context() as region_model:
+            region_model.setattr("vhagar.relaxation.corners._FEW", 0)
+            region_model.setattr("vhagar.relaxation.arrays._BLOCK_ENTRIES", 20)
             many = known.offset(a, b, p, q), known.offset(a, b, p, q, allowed)
         for one, other in zip(few, many, strict=True):
             np.testing.assert_array_equal(one, other)

@@ -26,11 +26,11 @@ _PER_KIND = 3
 
 @dataclass(frozen=True, eq=False)
 class Found:
-    """A problem, one of its targets, and an attacked input in the context of its piece."""
+    """A problem, one of its targets, and an attacked input with the model of its piece."""
 
     problem: Problem
     target: int
-    context: RegionModel
+    region_model: RegionModel
     attacked: Attacked
 
 
@@ -70,7 +70,7 @@ def everything(kind: str) -> Iterator[Found]:
 def agreeing(found: Found, rng: Rng, share: float = 0.5) -> tuple[Decision, ...]:
     """Random decisions, in random order, that all hold for the attacked input."""
     attacked = found.attacked
-    decisions = _pixels(found.context.piece, attacked.pair, rng, share)
+    decisions = _pixels(found.region_model.piece, attacked.pair, rng, share)
     for copy, values in enumerate((attacked.first, attacked.second)):
         for layer, entering in enumerate(values.entering):
             for neuron, value in enumerate(entering):

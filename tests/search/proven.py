@@ -127,23 +127,23 @@ class Proven:
         assert (proof.kind == 4) == tree.get("slopes", False)
         if proof.kind == 4:
             return self._by_slopes(node, region, tree["target"], proof.numbers)
-        context = self._context(region, tree["target"])
+        region_model = self._region_model(region, tree["target"])
         for part in region.tightenings:
             assert part.head["target"] == tree["target"]
             decided = {Decision(*step[:3], bool(step[3])) for step in part.head["decisions"]}
             assert decided <= set(self._decisions[node])
-        return max(self._by_formula(node, proof, context), context.bounds.level)
+        return max(self._by_formula(node, proof, region_model), region_model.bounds.level)
 
-    def _by_formula(self, node: int, proof: StoredProof, context: RegionModel) -> float:
-        allowed = context.allowed(self._decisions[node])
+    def _by_formula(self, node: int, proof: StoredProof, region_model: RegionModel) -> float:
+        allowed = region_model.allowed(self._decisions[node])
         if proof.kind == 0:
-            return context.quick_upper()
+            return region_model.quick_upper()
         if proof.kind == 3:
             assert allowed is None
             return -math.inf
         assert allowed is not None
-        duals, alpha = duals_of(context, proof.numbers)
-        value = context.formula._evaluate(duals, alpha, allowed)
+        duals, alpha = duals_of(region_model, proof.numbers)
+        value = region_model.formula._evaluate(duals, alpha, allowed)
         if proof.kind == 1:
             assert abs(alpha.sum() - 1) < 1e-12
             return value
@@ -164,7 +164,7 @@ class Proven:
         found = proven_bound(known, multipliers)
         return math.inf if found is None else found
 
-    def _context(self, region: StoredRegion, target: Goal) -> RegionModel:
+    def _region_model(self, region: StoredRegion, target: Goal) -> RegionModel:
         key = (id(region), target)
         if key not in self._region_models:
             piece = self._piece(region.head["piece"])
@@ -172,10 +172,10 @@ class Proven:
                 assert piece.span is not None
                 piece = replace(piece, span=tuple(region.head["span"]))
             problem = self.searched if target is not None else self.problem.without_perturbation()
-            context = RegionModel(problem, stored_bounds(problem, piece, region), target)
+            region_model = RegionModel(problem, stored_bounds(problem, piece, region), target)
             for part in region.tightenings:
-                context = RegionModel(problem, _tightened(context, part), target)
-            self._region_models[key] = context
+                region_model = RegionModel(problem, _tightened(region_model, part), target)
+            self._region_models[key] = region_model
         return self._region_models[key]
 
 
@@ -195,21 +195,21 @@ def _require_status(bounds: TwinBounds, stored: list[np.ndarray]) -> None:
         assert ((status == 3) == (layer.equal & ~layer.on & ~layer.off)).all()
 
 
-def _tightened(context: RegionModel, part: StoredTightening) -> TwinBounds:
+def _tightened(region_model: RegionModel, part: StoredTightening) -> TwinBounds:
     """The bounds of a region with one tightening more."""
     decisions = tuple(Decision(*step[:3], bool(step[3])) for step in part.head["decisions"])
-    allowed, level = context.allowed(decisions), part.head["level"]
+    allowed, level = region_model.allowed(decisions), part.head["level"]
     assert allowed is not None
-    assert level >= max(context.bounds.level, 0.0)
+    assert level >= max(region_model.bounds.level, 0.0)
     rows = []
     for numbers in part.numbers.astype(np.float64):
-        duals, alpha = duals_of(context, numbers)
-        duals[context.model.source_rows] = -alpha
+        duals, alpha = duals_of(region_model, numbers)
+        duals[region_model.model.source_rows] = -alpha
         rows.append(duals)
     places = [(side[0], side[1], side[2]) for side in part.head["sides"]]
-    values = side_bounds(context, places, np.array(rows), level, allowed)
+    values = side_bounds(region_model, places, np.array(rows), level, allowed)
     found = []
-    for layer, known in enumerate(context.bounds.hexagons):
+    for layer, known in enumerate(region_model.bounds.hexagons):
         sides = maxima_of(known)
         for (own, neuron, direction), value in zip(places, values, strict=True):
             if own == layer:
@@ -217,7 +217,7 @@ def _tightened(context: RegionModel, part: StoredTightening) -> TwinBounds:
                 sides[direction, neuron] = value
         found.append(hexagons_of(sides, known.ratio).meet(known).tightened())
     new = Tightening(b"", level, len(decisions), 1, tuple(found))
-    bounds = context.bounds.tightened(new)
+    bounds = region_model.bounds.tightened(new)
     _require_status(bounds, part.status)
     return bounds
 
@@ -248,9 +248,9 @@ def _refine(
     bounds.replace(layer, new.meet(old).tightened())
 
 
-def duals_of(context: RegionModel, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def duals_of(region_model: RegionModel, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Row duals that hold exactly the stored numbers, and alpha."""
-    model = context.model
+    model = region_model.model
     duals = np.zeros(len(model.arrays.row_lower))
     rest = numbers
     for rows in model.rows:

@@ -8,7 +8,7 @@ import pytest
 
 from vhagar import Status, verify
 from vhagar.relaxation import refinement
-from vhagar.relaxation.lp import region_model as context
+from vhagar.relaxation.lp import region_model
 from vhagar.search.branch_and_bound import Bab
 
 from ..oracle.cases import Case
@@ -20,7 +20,7 @@ from ..oracle.exact import exact_optimum, overall
 def test_interior_points_and_few_steps(
     monkeypatch: pytest.MonkeyPatch, number: int, branched: bool
 ) -> None:
-    monkeypatch.setattr(context, "_MANY_ROWS", 0)  # every LP is polished by interior points
+    monkeypatch.setattr(region_model, "_MANY_ROWS", 0)  # every LP is polished by interior points
     monkeypatch.setattr(refinement, "_MOST_STEPPED", 1)  # and no layer has more than one step
     problem = Case(number, branched).problem()
     result = verify(problem, timeout=60, engine=Bab(attack=False), workers=0)

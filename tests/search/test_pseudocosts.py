@@ -88,13 +88,13 @@ def test_a_newcomer_is_judged_by_its_layer() -> None:
 def test_coefficients_are_those_of_the_bound(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """What branching goes by is what the formula multiplies each neuron's value with."""
     for found in everything(kind):
-        context = found.context
-        duals = context.evaluate((), np.inf).answer.duals
+        region_model = found.region_model
+        duals = region_model.evaluate((), np.inf).answer.duals
         if duals is None:
             continue
         seen = _seen_by_the_formula(found, duals, monkeypatch)
-        coefficients = context.formula.coefficients(duals)
-        total = np.maximum(-duals[context.model.source_rows], 0.0).sum()
+        coefficients = region_model.formula.coefficients(duals)
+        total = np.maximum(-duals[region_model.model.source_rows], 0.0).sum()
         for layer, (a, b) in enumerate(coefficients.layers):
             for ours, theirs in ((a, seen[layer][0]), (b, seen[layer][1])):
                 size = 1e-9 * (1 + abs(theirs).max(initial=0.0))
@@ -115,9 +115,9 @@ def _seen_by_the_formula(
 
     with monkeypatch.context() as patch:
         patch.setattr(bound, "paying", spy)
-        allowed = found.context.allowed(())
+        allowed = found.region_model.allowed(())
         assert allowed is not None
-        found.context.formula.upper(duals, allowed)
+        found.region_model.formula.upper(duals, allowed)
     return seen
 
 
@@ -128,7 +128,7 @@ def test_a_challenge_leaves_room_for_every_attacked_input(kind: str) -> None:
         attacked = found.attacked
         confidence = float(attacked.confidence)
         for goal in (0.5 * confidence, 0.999 * confidence):
-            answer = found.context.challenge((), goal, None)
+            answer = found.region_model.challenge((), goal, None)
             assert answer is not None
             scores = np.array([float(score) for score in attacked.second.scores])
             lead = scores[found.target] - np.delete(scores, found.target).max()

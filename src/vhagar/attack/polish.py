@@ -35,7 +35,7 @@ Judge = Callable[[Array, Array], float | None]
 
 
 def polish(
-    context: RegionModel,
+    region_model: RegionModel,
     x: Array,
     parameters: Array,
     judge: Judge,
@@ -45,38 +45,38 @@ def polish(
 ) -> float:
     """Look for a witness near an input; returns the best confidence found, or 0.
 
-    The context's piece must be convex once its pixels' sides are decided: then all that is left to
-    choose is in its LP. Of neurons that are nearly 0 at the input, `decisions` say on which side to
-    look; a thorough polish also tries their other sides. After `most_work` iterations no other
+    The piece must be convex once the sides of its pixels are decided: then everything that is left
+    to choose is in its LP. Where neurons are nearly 0 at the input, `decisions` say on which side
+    to look; a thorough polish also tries the other side. After `most_work` iterations no other
     region is visited.
     """
     best = judge(x, parameters) or 0.0
-    most = context.polish_work + most_work
+    most = region_model.polish_work + most_work
     for _ in range(_MOST_ROUNDS):
-        found = _best_of_regions(context, x, parameters, judge, thorough, decisions, most)
+        found = _best_of_regions(region_model, x, parameters, judge, thorough, decisions, most)
         if found is None:
             break
         confidence, x, parameters = found
         if confidence <= best * (1 + 1e-6):
             break
         best = confidence
-        if context.polish_work >= most or context.deadline.passed:
+        if region_model.polish_work >= most or region_model.deadline.passed:
             break
     return best
 
 
-def proposed(context: RegionModel, primal: Array) -> tuple[Array, Array]:
+def proposed(region_model: RegionModel, primal: Array) -> tuple[Array, Array]:
     """The input of an LP solution, and parameters that go with it."""
-    inputs = context.model.inputs
-    x = context.problem.domain.project(inputs.x.value(primal))
+    inputs = region_model.model.inputs
+    x = region_model.problem.domain.project(inputs.x.value(primal))
     if inputs.parameters is not None:
-        return x, context.piece.project(inputs.parameters.value(primal))
+        return x, region_model.piece.project(inputs.parameters.value(primal))
     assert inputs.x_p is not None  # one of the two is always there
-    return x, context.piece.nearest_parameters(x, inputs.x_p.value(primal))
+    return x, region_model.piece.nearest_parameters(x, inputs.x_p.value(primal))
 
 
 def _best_of_regions(
-    context: RegionModel,
+    region_model: RegionModel,
     x: Array,
     parameters: Array,
     judge: Judge,
@@ -84,25 +84,25 @@ def _best_of_regions(
     decisions: tuple[Decision, ...],
     most: float,
 ) -> tuple[float, Array, Array] | None:
-    piece, network = context.piece, context.problem.network
+    piece, network = region_model.piece, region_model.problem.network
     x_p = piece.apply(x[None], parameters[None])
     first, scores = network.preactivations(x[None])
     second, _ = network.preactivations(x_p)
     size = max(float(abs(scores).max()), 1e-30)
-    parts = _other_parts(context, x_p[0])
+    parts = _other_parts(region_model, x_p[0])
     best: tuple[float, Array, Array] | None = None
-    for states in _neighbourhood(context, first, second, thorough, decisions):
-        cut = np.concatenate([_outside_region(context, states), parts])
-        found = _best_of_region(context, np.unique(cut), size, judge)
+    for states in _neighbourhood(region_model, first, second, thorough, decisions):
+        cut = np.concatenate([_outside_region(region_model, states), parts])
+        found = _best_of_region(region_model, np.unique(cut), size, judge)
         if found is not None and (best is None or found[0] > best[0]):
             best = found
-        if context.polish_work >= most or context.deadline.passed:
+        if region_model.polish_work >= most or region_model.deadline.passed:
             break
     return best
 
 
 def _neighbourhood(
-    context: RegionModel,
+    region_model: RegionModel,
     first: list[Array],
     second: list[Array],
     thorough: bool,
@@ -111,9 +111,9 @@ def _neighbourhood(
     """Activation patterns of both copies: that of the input, then those around it."""
     none = np.zeros(0)
     s, t = (np.concatenate([none, *(layer[0] for layer in copy)]) for copy in (first, second))
-    sizes = np.concatenate([none, *(h.magnitude for h in context.bounds.hexagons)])
+    sizes = np.concatenate([none, *(h.magnitude for h in region_model.bounds.hexagons)])
     near_s, near_t = (abs(values) <= _NEARLY_ZERO * sizes for values in (s, t))
-    decided = _as_decided(context, decisions, (s > 0, t > 0), (near_s, near_t))
+    decided = _as_decided(region_model, decisions, (s > 0, t > 0), (near_s, near_t))
     yield decided
     if not thorough:
         return
@@ -122,7 +122,7 @@ def _neighbourhood(
     if near_s.any() or near_t.any():
         yield (s > 0) | near_s, (t > 0) | near_t
         yield (s > 0) & ~near_s, (t > 0) & ~near_t
-    flips = 0 if context.is_large else _MOST_FLIPS  # each would take as long as many nodes
+    flips = 0 if region_model.is_large else _MOST_FLIPS  # each would take as long as many nodes
     for k in np.flatnonzero(near_s | near_t)[:flips]:
         for active_s, active_t in ((True, True), (True, False), (False, True), (False, False)):
             states = (s > 0).copy(), (t > 0).copy()
@@ -132,18 +132,18 @@ def _neighbourhood(
 
 
 def _as_decided(
-    context: RegionModel,
+    region_model: RegionModel,
     decisions: tuple[Decision, ...],
     states: tuple[Mask, Mask],
     near: tuple[Mask, Mask],
 ) -> tuple[Mask, Mask]:
     """The pattern in which neurons that are nearly 0 have the signs that were decided."""
-    offsets = np.cumsum([0, *(len(hexagons) for hexagons in context.bounds.hexagons)])
+    offsets = np.cumsum([0, *(len(hexagons) for hexagons in region_model.bounds.hexagons)])
     for decision in decisions:
         if decision.layer == PIXELS:
             continue
         k = int(offsets[decision.layer]) + decision.neuron
-        equal = context.bounds.hexagons[decision.layer].equal[decision.neuron]
+        equal = region_model.bounds.hexagons[decision.layer].equal[decision.neuron]
         for copy in (0, 1) if equal else (decision.copy,):
             if near[copy][k]:
                 states[copy][k] = decision.positive
@@ -151,43 +151,43 @@ def _as_decided(
 
 
 def _best_of_region(
-    context: RegionModel, cut: NDArray[np.int64], size: float, judge: Judge
+    region_model: RegionModel, cut: NDArray[np.int64], size: float, judge: Judge
 ) -> tuple[float, Array, Array] | None:
-    context.polisher.switch_off(cut)
+    region_model.polisher.switch_off(cut)
     for margin in _MARGINS:
-        answer = _solve_with_margin(context, context.polisher, margin * size)
+        answer = _solve_with_margin(region_model, region_model.polisher, margin * size)
         if answer is None:
             break
         confidence = judge(*answer)
         if confidence is not None:
             return confidence, *answer
     # Where no margin is to be had, a tie may be.
-    answer = _solve_with_margin(context, context.polisher, 0.0)
+    answer = _solve_with_margin(region_model, region_model.polisher, 0.0)
     confidence = None if answer is None else judge(*answer)
     return None if answer is None or confidence is None else (confidence, *answer)
 
 
 def _solve_with_margin(
-    context: RegionModel, simplex: Simplex, margin: float
+    region_model: RegionModel, simplex: Simplex, margin: float
 ) -> tuple[Array, Array] | None:
-    rows = context.model.target_rows
-    simplex.require_rows(rows, context.model.arrays.row_lower[rows] + margin)
-    limit = _ITERATIONS_PER_ROW * context.model.model.row_count + _LEAST_ITERATIONS
+    rows = region_model.model.target_rows
+    simplex.require_rows(rows, region_model.model.arrays.row_lower[rows] + margin)
+    limit = _ITERATIONS_PER_ROW * region_model.model.model.row_count + _LEAST_ITERATIONS
     answer = simplex.solve(limit)
-    context.polish_work += answer.iterations
+    region_model.polish_work += answer.iterations
     if answer.status in (LpStatus.LIMIT, LpStatus.DOUBTFUL) and not simplex.by_interior_point:
         simplex.use_interior_point()  # for good: other regions of this model will be no easier
         answer = simplex.solve()
-        context.polish_work += answer.iterations
+        region_model.polish_work += answer.iterations
     if answer.status is not LpStatus.OPTIMAL or answer.primal is None:
         return None
-    return proposed(context, answer.primal)
+    return proposed(region_model, answer.primal)
 
 
-def _outside_region(context: RegionModel, states: tuple[Mask, Mask]) -> NDArray[np.int64]:
+def _outside_region(region_model: RegionModel, states: tuple[Mask, Mask]) -> NDArray[np.int64]:
     """The lambda columns of corners on the other side of some neuron's sign."""
-    weights = context.model.weights
-    sizes = [len(hexagons) for hexagons in context.bounds.hexagons]
+    weights = region_model.model.weights
+    sizes = [len(hexagons) for hexagons in region_model.bounds.hexagons]
     offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
     place = offsets[weights.layer] + weights.neuron
     cut = np.zeros(len(weights.column), dtype=np.bool_)
@@ -196,9 +196,9 @@ def _outside_region(context: RegionModel, states: tuple[Mask, Mask]) -> NDArray[
     return weights.column[cut]
 
 
-def _other_parts(context: RegionModel, x_p: Array) -> NDArray[np.int64]:
+def _other_parts(region_model: RegionModel, x_p: Array) -> NDArray[np.int64]:
     """The columns of corners on the other side of some pixel's clip."""
-    corners, columns = context.piece.pixel_corners(), context.model.inputs.pixels
+    corners, columns = region_model.piece.pixel_corners(), region_model.model.inputs.pixels
     if corners is None or columns is None:
         return np.zeros(0, dtype=np.int64)
     clipped = x_p == corners.x_p[0]

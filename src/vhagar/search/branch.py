@@ -48,20 +48,20 @@ class Brancher:
         self._pseudocosts: dict[int | None, Pseudocosts] = {}
         self._work = self._trial_work = 0.0
 
-    def basis_of(self, node: Node, context: RegionModel) -> Any:
+    def basis_of(self, node: Node, region_model: RegionModel) -> Any:
         """Where the node's LP may start."""
-        return self._start(node.basis, context)
+        return self._start(node.basis, region_model)
 
-    def keep(self, basis: Any, context: RegionModel) -> int:
+    def keep(self, basis: Any, region_model: RegionModel) -> int:
         """Remember a basis; returns the number it goes by."""
         number = self._next_number()
-        in_order = context.simplex.has_rows_in_order
-        self._bases[number] = Basis(basis, context.model.layout, in_order)
+        in_order = region_model.simplex.has_rows_in_order
+        self._bases[number] = Basis(basis, region_model.model.layout, in_order)
         return number
 
-    def _start(self, number: int | None, context: RegionModel) -> Any:
+    def _start(self, number: int | None, region_model: RegionModel) -> Any:
         known: Basis | None = self._bases.get(number)
-        return None if known is None else known.fitted(context.model.layout)
+        return None if known is None else known.fitted(region_model.model.layout)
 
     def count(self, work: float) -> None:
         """Add the work of a node's LP, of which strong branching may take a share."""
@@ -84,13 +84,13 @@ class Brancher:
         incumbent: Incumbent,
     ) -> Branched:
         """The children of the best candidate."""
-        context = state.context
-        basis = context.simplex.basis()
+        region_model = state.region_model
+        basis = region_model.simplex.basis()
         challenged = self._challenged(state, node, evaluation, candidates, incumbent)
         if challenged is not None:
             # The bound will hardly move: pseudocosts have nothing to learn from that.
-            challenge = self.keep(context.challenger.basis(), context)
-            decided = self.decided(node, challenged, self.keep(basis, context))
+            challenge = self.keep(region_model.challenger.basis(), region_model)
+            decided = self.decided(node, challenged, self.keep(basis, region_model))
             children = tuple(
                 replace(child, predicted_gain=0.0, challenge=challenge) for child in decided
             )
@@ -98,13 +98,13 @@ class Brancher:
         chosen = self._choose(state, node, candidates, incumbent, basis)
         solved = chosen.children
         if solved is None:
-            decided = self.decided(node, chosen.candidate, self.keep(basis, context))
+            decided = self.decided(node, chosen.candidate, self.keep(basis, region_model))
             return Branched(Outcome.CHILDREN, decided)
         children = tuple(
             replace(
                 child,
                 upper=min(node.upper, answer.upper),
-                basis=self.keep(answer.basis, context),
+                basis=self.keep(answer.basis, region_model),
                 predicted_gain=0.0,
             )
             for child, answer in zip(self.decided(node, chosen.candidate), solved, strict=True)
@@ -135,18 +135,18 @@ class Brancher:
         incumbent: Incumbent,
         basis: Any,
     ) -> Chosen:
-        context = state.context
+        region_model = state.region_model
         lower, cutoff = incumbent.lower, incumbent.cutoff
-        limit = min(_TRIAL_ITERATIONS, context.simplex.steps_from_basis)
+        limit = min(_TRIAL_ITERATIONS, region_model.simplex.steps_from_basis)
 
         def trial(candidate: Candidate) -> tuple[Child, Child] | None:
             if not self._trials or self._trial_work > _TRIALS_AT_FIRST + _TRIALS_LATER * self._work:
                 return None
             found = []
             for child in self.decided(node, candidate):
-                tried = context.evaluate(child.decisions, node.upper, limit, basis, lower)
-                self._trial_work += tried.answer.iterations * context.entries
-                found.append(Child(tried.upper, context.simplex.basis(), tried.proof))
+                tried = region_model.evaluate(child.decisions, node.upper, limit, basis, lower)
+                self._trial_work += tried.answer.iterations * region_model.entries
+                found.append(Child(tried.upper, region_model.simplex.basis(), tried.proof))
             return found[0], found[1]
 
         return choose(candidates, self._pseudocosts_of(node.region), node.upper, cutoff, trial)
@@ -160,8 +160,8 @@ class Brancher:
         incumbent: Incumbent,
     ) -> Candidate | None:
         """What a challenge would decide, where that is better than lowering the bound."""
-        context = state.context
-        if not context.formula.ignores_target(evaluation.answer.duals):
+        region_model = state.region_model
+        if not region_model.formula.ignores_target(evaluation.answer.duals):
             return None
         gap, pseudocosts = node.upper - incumbent.cutoff, self._pseudocosts_of(node.region)
         progress = max(min(pseudocosts.estimate(c, gap)) for c in candidates) / gap
@@ -169,10 +169,12 @@ class Brancher:
             return None
         lower = incumbent.lower
         goal = lower + _GOAL * (min(node.upper, incumbent.ceiling) - lower)
-        answer = context.challenge(node.decisions, goal, self._start(node.challenge, context))
+        answer = region_model.challenge(
+            node.decisions, goal, self._start(node.challenge, region_model)
+        )
         if answer is None:
             return None
-        self._work += answer.iterations * context.entries
+        self._work += answer.iterations * region_model.entries
         found = state.candidates(answer)
         if not found or min(found[0].gains) < _BETTER * progress * answer.objective:
             return None

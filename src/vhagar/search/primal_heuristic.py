@@ -81,21 +81,21 @@ class PrimalHeuristic:
         merit = 1 + 2 * (self._successes + 1) / (self._calls + 1)
         return _WORK_AT_FIRST + _WORK_SHARE * merit * self._nodes_work - self._spent
 
-    def is_due(self, context: RegionModel, region: Region) -> bool:
+    def is_due(self, region_model: RegionModel, region: Region) -> bool:
         """The first nodes of a piece are polished each, later ones now and then, while that takes
         its share of the work only."""
         key = (region.target, region.root)
         visits = self._visits[key] = self._visits.get(key, 0) + 1
         if self._left <= 0:
             return False
-        if context.is_large:
+        if region_model.is_large:
             return visits <= _ALWAYS_LARGE or visits % _EVERY_LARGE == 0
         always = _ALWAYS if self._successes else _ALWAYS_IN_VAIN
         return visits <= always or visits % _EVERY == 0
 
     def look(
         self,
-        context: RegionModel,
+        region_model: RegionModel,
         region: Region,
         primal: Array,
         known: float,
@@ -116,13 +116,13 @@ class PrimalHeuristic:
                 self._send(WitnessFound(region.target, root, x, parameters, best))
             return verdict.confidence
 
-        x, parameters = proposed(context, primal)
+        x, parameters = proposed(region_model, primal)
         if self._plain:
             judge(x, parameters)
             return best
         self._calls += 1
         with contextlib.suppress(SolverFailure):  # then there is no witness to be had here
-            convex = self._convex_context(context, region, parameters, thorough)
+            convex = self._convex_model(region_model, region, parameters, thorough)
             entries, before = convex.entries, convex.polish_work
             most = max(self._left, 0.0) / entries
             inside = convex.piece.project(parameters)
@@ -131,17 +131,17 @@ class PrimalHeuristic:
         self._successes += best > known
         return best
 
-    def _convex_context(
-        self, context: RegionModel, region: Region, parameters: Array, exactly: bool
+    def _convex_model(
+        self, region_model: RegionModel, region: Region, parameters: Array, exactly: bool
     ) -> RegionModel:
         """Where a parameter makes a piece nonconvex, the same piece with that parameter fixed.
 
         Exactly as given, or at the nearer end of its span: the best attack is often there, and the
         neighbouring parts share it.
         """
-        piece = context.piece
+        piece = region_model.piece
         if piece.convex or piece.span is None:
-            return context
+            return region_model
         value = float(parameters[0])
         if not exactly:
             value = min(piece.span, key=lambda end: abs(end - value))

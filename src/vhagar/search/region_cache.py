@@ -21,7 +21,7 @@ from vhagar.solver.simplex import LpAnswer
 # Most pieces of a problem whose roots are refined, and the first-order steps for it.
 _MOST_REFINED, _REFINING_STEPS = 4, 60
 # Region models that are kept.
-_MOST_CONTEXTS = 256
+_MOST_MODELS = 256
 
 
 class RecentlyUsed(OrderedDict[Any, Any]):
@@ -48,8 +48,8 @@ class RegionState:
         target: int | None,
         deadline: Deadline = NEVER,
     ) -> None:
-        self.context = RegionModel(problem, bounds, target, target is not None, deadline)
-        model = self.context.model
+        self.region_model = RegionModel(problem, bounds, target, target is not None, deadline)
+        model = self.region_model.model
         self._candidates = Candidates(bounds, model.weights, model.inputs.pixels)
         self.visits = 0
 
@@ -57,11 +57,11 @@ class RegionState:
         """The signs that an LP's solution leaves undecided."""
         assert answer.primal is not None
         assert answer.duals is not None
-        coefficients = self.context.formula.coefficients(answer.duals)
+        coefficients = self.region_model.formula.coefficients(answer.duals)
         found = self._candidates.of(answer.primal, coefficients)
-        if not self.context.lazy_rows:
+        if not self.region_model.lazy_rows:
             return found
-        left_out = self.context.lazy_rows.places
+        left_out = self.region_model.lazy_rows.places
         return [candidate for candidate in found if candidate.place[:2] not in left_out]
 
     def any_candidate(self, decided: set[tuple[int, int, int]]) -> Candidate | None:
@@ -75,7 +75,7 @@ class Regions:
     def __init__(self, problem: Problem, bounds: BoundsCache, deadline: Deadline = NEVER) -> None:
         self._problem = problem
         self._deadline = deadline
-        self._states = RecentlyUsed(_MOST_CONTEXTS)
+        self._states = RecentlyUsed(_MOST_MODELS)
         self._bounds = bounds
 
     def __getitem__(self, region: Region) -> RegionState:

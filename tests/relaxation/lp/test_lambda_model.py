@@ -30,7 +30,7 @@ def test_attacked_inputs_are_in_the_lp_of_their_nodes(kind: str) -> None:
         confidence = float(found.attacked.confidence)
         size = float(max(abs(score) for score in found.attacked.first.scores))
         for share in (0.0, 0.5, 1.0):
-            evaluation = found.context.evaluate(agreeing(found, rng, share), math.inf)
+            evaluation = found.region_model.evaluate(agreeing(found, rng, share), math.inf)
             assert evaluation.answer.status is LpStatus.OPTIMAL
             assert evaluation.answer.objective >= confidence - TOLERANCE * size
 
@@ -39,7 +39,7 @@ def test_attacked_inputs_are_in_the_lp_of_their_nodes(kind: str) -> None:
 def test_the_formula_loses_nothing_against_the_lp(kind: str) -> None:
     """The tight side: from optimal duals the formula gives the LP's own bound."""
     for found in everything(kind):
-        evaluation = found.context.evaluate((), math.inf)
+        evaluation = found.region_model.evaluate((), math.inf)
         size = float(max(abs(score) for score in found.attacked.first.scores))
         assert evaluation.upper <= evaluation.answer.objective + TOLERANCE * size
 
@@ -63,14 +63,14 @@ def test_neurons_that_reach_zero_by_rounding_cut_nothing_off(seed: int, scale: f
     network = network_without_biases(seed, scale)
     problem = Problem(network, perturbation=None, source=0)
     (piece,) = problem.pieces
-    context = RegionModel(problem, quick_bounds(network, piece), None)
-    (hexagons, *_) = context.bounds.hexagons
+    region_model = RegionModel(problem, quick_bounds(network, piece), None)
+    (hexagons, *_) = region_model.bounds.hexagons
     assert (hexagons.upper[:3] >= 0).all()
     assert (hexagons.upper[:3] <= 1e-12 * scale).all()
     x = np.random.default_rng(seed).uniform(size=(200, 4))
     scores = network.forward(x)
     best = float((scores[:, 0] - scores[:, 1:].max(axis=1)).max())
-    answer = context.evaluate((), math.inf).answer
+    answer = region_model.evaluate((), math.inf).answer
     assert answer.status is LpStatus.OPTIMAL
     assert answer.objective >= best - TOLERANCE * abs(scores).max()
 
@@ -105,8 +105,8 @@ def test_no_decision_cuts_off_a_corner_that_misses_an_axis_by_rounding(
     bounds = quick_bounds(problem.network, problem.pieces[0])
     sides = np.array([-miss, 2.5 + miss, -miss, 2.5 + miss, -3.0, 3.0])
     bounds.replace(0, Hexagons(*sides[:, None]))
-    context = RegionModel(problem, bounds, 1)
-    evaluation = context.evaluate((Decision(0, 0, 1, positive),), math.inf)
+    region_model = RegionModel(problem, bounds, 1)
+    evaluation = region_model.evaluate((Decision(0, 0, 1, positive),), math.inf)
     assert evaluation.answer.status is LpStatus.OPTIMAL
     assert evaluation.answer.objective == pytest.approx(2.0, abs=1e-6)
     assert evaluation.upper >= 2.0
@@ -117,10 +117,10 @@ def test_the_largest_confidence_is_inside_deltas_column() -> None:
     weight = np.array([[1.0, 0.0], [-1.0, 0.0], [-1.0, 0.5]])
     network = Network((Affine(weight, np.zeros(3), (2,), (3,)),), (2,))
     problem = Problem(network, perturbation=None, source=0)
-    context = RegionModel(problem, quick_bounds(network, problem.pieces[0]), None)
-    found = context.evaluate((), math.inf)
-    column = context.model.delta
+    region_model = RegionModel(problem, quick_bounds(network, problem.pieces[0]), None)
+    found = region_model.evaluate((), math.inf)
+    column = region_model.model.delta
     assert found.answer.objective == pytest.approx(2.0)
-    assert context.model.arrays.column_upper[column] > 2.0
-    assert context.model.arrays.column_lower[column] < -2.0
+    assert region_model.model.arrays.column_upper[column] > 2.0
+    assert region_model.model.arrays.column_lower[column] < -2.0
     assert 2.0 <= found.upper <= 2.0 + TOLERANCE

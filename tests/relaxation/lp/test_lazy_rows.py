@@ -43,10 +43,10 @@ def contexts(seed: int) -> tuple[RegionModel, RegionModel]:
 def test_bounds_hold_without_rows(kind: str) -> None:
     rng = np.random.default_rng([51, len(kind)])
     for found in everything(kind):
-        full = found.context
-        context = RegionModel(full.problem, full.bounds, full.target, lazily=True)
+        full = found.region_model
+        region_model = RegionModel(full.problem, full.bounds, full.target, lazily=True)
         for share in (0.0, 0.3, 1.0):
-            upper = context.evaluate(agreeing(found, rng, share), math.inf).upper
+            upper = region_model.evaluate(agreeing(found, rng, share), math.inf).upper
             assert upper == math.inf or exactly(upper) >= found.attacked.confidence
 
 
@@ -97,11 +97,11 @@ def test_an_old_basis_still_serves_with_more_rows() -> None:
 def test_nothing_is_decided_about_neurons_without_rows() -> None:
     problem = pooled_problem(2)
     state = RegionState(problem, quick_bounds(problem.network, problem.pieces[0]), 1)
-    found = state.context.evaluate((), math.inf)
-    assert state.context.lazy_rows
+    found = state.region_model.evaluate((), math.inf)
+    assert state.region_model.lazy_rows
     candidates = {candidate.place[:2] for candidate in state.candidates(found.answer)}
     assert candidates
-    assert not candidates & state.context.lazy_rows.places
+    assert not candidates & state.region_model.lazy_rows.places
 
 
 @pytest.mark.usefixtures("every_row")

@@ -34,7 +34,7 @@ def tightened(bounds: TwinBounds) -> TwinBounds:
 @every_kind
 def test_inputs_stay_inside(kind: str) -> None:
     for found in everything(kind):
-        bounds, attacked = tightened(found.context.bounds), found.attacked
+        bounds, attacked = tightened(found.region_model.bounds), found.attacked
         for layer, hexagons in enumerate(bounds.hexagons):
             first, second = attacked.first.entering[layer], attacked.second.entering[layer]
             require_inside(hexagons, first, second)
@@ -88,7 +88,7 @@ def test_lies_lose_no_input(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Simplex, "solve", lie)
     for kind in KINDS:
         for found in everything(kind):
-            bounds, attacked = tightened(found.context.bounds), found.attacked
+            bounds, attacked = tightened(found.region_model.bounds), found.attacked
             for layer, hexagons in enumerate(bounds.hexagons):
                 first, second = attacked.first.entering[layer], attacked.second.entering[layer]
                 require_inside(hexagons, first, second)

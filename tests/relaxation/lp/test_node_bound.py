@@ -18,7 +18,7 @@ from ..samples import Rng
 
 def duals_of(found: Found, rng: Rng, honest: np.ndarray | None) -> list[np.ndarray]:
     """Duals out of nowhere, and those of a simplex method, bent a little or a lot."""
-    rows = len(found.context.model.arrays.row_lower)
+    rows = len(found.region_model.model.arrays.row_lower)
     given = [rng.normal(size=rows), np.zeros(rows), -np.ones(rows)]
     given.append(10.0 ** rng.integers(-6, 7, rows) * rng.normal(size=rows))
     if honest is not None and np.isfinite(honest).all():
@@ -37,16 +37,16 @@ def duals_of(found: Found, rng: Rng, honest: np.ndarray | None) -> list[np.ndarr
 def test_bounds_hold_for_any_duals(kind: str) -> None:
     rng = np.random.default_rng([13, len(kind)])
     for found in everything(kind):
-        context, confidence = found.context, found.attacked.confidence
-        assert exactly(context.quick_upper()) >= confidence
+        region_model, confidence = found.region_model, found.attacked.confidence
+        assert exactly(region_model.quick_upper()) >= confidence
         for share in (0.0, 0.3, 1.0):
             decisions = agreeing(found, rng, share)
-            evaluation = context.evaluate(decisions, math.inf)
+            evaluation = region_model.evaluate(decisions, math.inf)
             assert evaluation.upper == math.inf or exactly(evaluation.upper) >= confidence
-            allowed = context.allowed(decisions)
+            allowed = region_model.allowed(decisions)
             assert allowed is not None
             for duals in duals_of(found, rng, evaluation.answer.duals):
-                upper = context.formula.upper(duals, allowed)
+                upper = region_model.formula.upper(duals, allowed)
                 assert upper == math.inf or exactly(upper) >= confidence
 
 
@@ -56,19 +56,19 @@ def test_a_proof_holds_exactly_the_numbers_of_its_bound(kind: str) -> None:
     rng = np.random.default_rng([16, len(kind)])
     seen = 0
     for found in everything(kind):
-        context = found.context
+        region_model = found.region_model
         decisions = agreeing(found, rng, 0.3)
-        allowed = context.allowed(decisions)
+        allowed = region_model.allowed(decisions)
         assert allowed is not None
-        honest = context.evaluate(decisions, math.inf).answer.duals
+        honest = region_model.evaluate(decisions, math.inf).answer.duals
         for duals in duals_of(found, rng, honest):
-            upper = context.formula.upper(duals, allowed)
+            upper = region_model.formula.upper(duals, allowed)
             if upper == math.inf:
                 continue
-            numbers = context.formula.proof(ProofKind.MULTIPLIERS, duals).numbers()
-            stored, alpha = rows_of(context, numbers)
+            numbers = region_model.formula.proof(ProofKind.MULTIPLIERS, duals).numbers()
+            stored, alpha = rows_of(region_model, numbers)
             assert abs(alpha.sum() - 1) < 1e-12
-            assert context.formula._evaluate(stored, alpha, allowed) == upper
+            assert region_model.formula._evaluate(stored, alpha, allowed) == upper
             seen += 1
     assert seen
 
@@ -77,20 +77,20 @@ def test_a_proof_holds_exactly_the_numbers_of_its_bound(kind: str) -> None:
 def test_a_contradiction_holds_exactly_its_numbers(kind: str) -> None:
     rng = np.random.default_rng([17, len(kind)])
     for found in everything(kind):
-        context = found.context
+        region_model = found.region_model
         for share in (0.3, 1.0):
             decisions = with_one_reversed(agreeing(found, rng, share), rng)
-            evaluation = context.evaluate(decisions, math.inf)
+            evaluation = region_model.evaluate(decisions, math.inf)
             if evaluation.proof is None or evaluation.proof.kind is not ProofKind.CONTRADICTION:
                 continue
-            stored, alpha = rows_of(context, evaluation.proof.numbers())
+            stored, alpha = rows_of(region_model, evaluation.proof.numbers())
             assert not alpha.any()
-            allowed = context.allowed(decisions)
+            allowed = region_model.allowed(decisions)
             assert allowed is not None
-            ray = context.formula.contradiction(evaluation.answer.duals, allowed)
+            ray = region_model.formula.contradiction(evaluation.answer.duals, allowed)
             assert ray is not None
             assert abs(ray).max() == 1.0
-            for rows in context.model.rows:
+            for rows in region_model.model.rows:
                 for own in (rows.pair_rows, rows.pair_rows_p, rows.equal_rows):
                     np.testing.assert_array_equal(stored[own], ray[own])
 
@@ -99,32 +99,32 @@ def test_a_contradiction_holds_exactly_its_numbers(kind: str) -> None:
 def test_no_ray_empties_a_node_that_holds_an_attacked_input(kind: str) -> None:
     rng = np.random.default_rng([14, len(kind)])
     for found in everything(kind):
-        context = found.context
+        region_model = found.region_model
         for share in (0.3, 1.0):
             decisions = agreeing(found, rng, share)
-            allowed = context.allowed(decisions)
+            allowed = region_model.allowed(decisions)
             assert allowed is not None
             # A ray that proves a neighbour empty is the most convincing lie.
-            evaluation = context.evaluate(with_one_reversed(decisions, rng), math.inf)
+            evaluation = region_model.evaluate(with_one_reversed(decisions, rng), math.inf)
             for ray in duals_of(found, rng, evaluation.answer.duals):
-                assert not context.formula.infeasible(ray, allowed)
+                assert not region_model.formula.infeasible(ray, allowed)
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, 1e300, -1e300, 1e-300])
 def test_numbers_that_are_none_prove_nothing(value: float) -> None:
     rng = np.random.default_rng(15)
     for found in (found for kind in KINDS for found in everything(kind)):
-        context = found.context
-        allowed = context.allowed(agreeing(found, rng, 0.5))
+        region_model = found.region_model
+        allowed = region_model.allowed(agreeing(found, rng, 0.5))
         assert allowed is not None
-        rows = len(context.model.arrays.row_lower)
+        rows = len(region_model.model.arrays.row_lower)
         for share in (0.1, 1.0):
             duals = np.where(rng.random(rows) < share, value, rng.normal(size=rows))
-            upper = context.formula.upper(duals, allowed)
+            upper = region_model.formula.upper(duals, allowed)
             assert upper == math.inf or exactly(upper) >= found.attacked.confidence
-            assert not context.formula.infeasible(duals, allowed)
-        assert context.formula.upper(None, allowed) == math.inf
-        assert not context.formula.infeasible(None, allowed)
+            assert not region_model.formula.infeasible(duals, allowed)
+        assert region_model.formula.upper(None, allowed) == math.inf
+        assert not region_model.formula.infeasible(None, allowed)
 
 
 def test_an_empty_node_is_proved_empty() -> None:
@@ -134,7 +134,7 @@ def test_an_empty_node_is_proved_empty() -> None:
     for found in (found for kind in KINDS for found in everything(kind)):
         decisions = agreeing(found, rng, 1.0)
         for _ in range(3):
-            evaluation = found.context.evaluate(with_one_reversed(decisions, rng), math.inf)
+            evaluation = found.region_model.evaluate(with_one_reversed(decisions, rng), math.inf)
             claimed += evaluation.answer.status is LpStatus.INFEASIBLE
             proved += evaluation.upper == -math.inf
     assert claimed > 0

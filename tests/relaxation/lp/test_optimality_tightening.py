@@ -88,15 +88,15 @@ def require_inside(bounds: TwinBounds, s: list[np.ndarray], t: list[np.ndarray])
 def test_no_pair_that_counts_is_cut_off(seed: int, text: str) -> None:
     problem = problem_of(seed, text)
     s, t, (lead,) = pairs(problem)
-    context = context_of(problem)
+    region_model = context_of(problem)
     decisions: tuple[Decision, ...] = ()
     level = float(np.quantile(lead, 0.5))
     for neuron in range(3):  # one tightening after the other, each below one decision more
-        evaluation = context.evaluate(decisions, np.inf)
+        evaluation = region_model.evaluate(decisions, np.inf)
         if not evaluation.complete:  # nothing is left there
             assert decisions
             break
-        bounds, _ = tightened(context, decisions, evaluation.answer, level)
+        bounds, _ = tightened(region_model, decisions, evaluation.answer, level)
         if bounds is None:
             assert decisions
             break
@@ -105,8 +105,8 @@ def test_no_pair_that_counts_is_cut_off(seed: int, text: str) -> None:
             copy = (s, t)[decision.copy][decision.layer][:, decision.neuron]
             counts &= (copy >= 0) == decision.positive
         require_inside(bounds, [part[counts] for part in s], [part[counts] for part in t])
-        context = RegionModel(problem, bounds, TARGET)
-        again = context.evaluate(decisions, np.inf)
+        region_model = RegionModel(problem, bounds, TARGET)
+        again = region_model.evaluate(decisions, np.inf)
         assert again.upper >= max(level, float(lead[counts].max(initial=0.0)))
         assert again.upper <= evaluation.upper + 1e-6
         decisions += (Decision(1, neuron, neuron % 2, neuron != 1),)
@@ -116,16 +116,16 @@ def test_no_pair_that_counts_is_cut_off(seed: int, text: str) -> None:
 def test_any_multipliers_prove_sides_that_hold(seed: int) -> None:
     problem, rng = problem_of(seed, "brightness([0,0.6])"), np.random.default_rng(seed)
     s, t, (lead,) = pairs(problem)
-    context = context_of(problem)
-    allowed = context.allowed(())
+    region_model = context_of(problem)
+    allowed = region_model.allowed(())
     assert allowed is not None
     level = float(np.quantile(lead, 0.3))
     counts = lead >= level
     places = [(layer, neuron, k) for layer in (0, 1) for neuron in range(5) for k in range(6)]
-    rows = len(context.model.arrays.row_lower)
+    rows = len(region_model.model.arrays.row_lower)
     for scale in (0.0, 0.1, 3.0):
         duals = scale * rng.normal(size=(len(places), rows))
-        values = side_bounds(context, places, duals, level, allowed)
+        values = side_bounds(region_model, places, duals, level, allowed)
         ways = ((-1, 0), (1, 0), (0, -1), (0, 1), (1, -1), (-1, 1))
         for (layer, neuron, k), value in zip(places, values, strict=True):
             own = ways[k][0] * s[layer][counts, neuron] + ways[k][1] * t[layer][counts, neuron]
@@ -146,40 +146,40 @@ def test_a_side_by_hand() -> None:
         (1, 1, 1),
     )
     problem = Problem(network, perturbation="linf(1)", source=SOURCE, targets=TARGET)
-    context = context_of(problem)
-    context.evaluate((), np.inf)
-    (duals,), _ = _solve(context, (), [(0, 0, 0)], 0.5)
-    allowed = context.allowed(())
+    region_model = context_of(problem)
+    region_model.evaluate((), np.inf)
+    (duals,), _ = _solve(region_model, (), [(0, 0, 0)], 0.5)
+    allowed = region_model.allowed(())
     assert duals is not None
     assert allowed is not None
-    (value,) = side_bounds(context, [(0, 0, 0)], duals[None], 0.5, allowed)
+    (value,) = side_bounds(region_model, [(0, 0, 0)], duals[None], 0.5, allowed)
     assert value >= -0.6
     assert value == pytest.approx(-0.55)
 
 
 def test_a_node_is_bounded_by_the_level_at_least() -> None:
     problem = problem_of(0, "linf(0.4)")
-    context = context_of(problem)
-    evaluation = context.evaluate((), np.inf)
-    bounds, iterations = tightened(context, (), evaluation.answer, 0.9 * evaluation.upper)
+    region_model = context_of(problem)
+    evaluation = region_model.evaluate((), np.inf)
+    bounds, iterations = tightened(region_model, (), evaluation.answer, 0.9 * evaluation.upper)
     assert bounds is not None
     assert iterations > 0
     assert bounds.level == 0.9 * evaluation.upper
     assert RegionModel(problem, bounds, TARGET).evaluate((), np.inf).upper >= bounds.level
     assert RegionModel(problem, bounds, TARGET).quick_upper() >= bounds.level
     # What was there before stays as it was.
-    assert context.bounds.tightening is None
+    assert region_model.bounds.tightening is None
 
 
 def test_important_sides_lower_the_bound_most() -> None:
     problem = problem_of(2, "brightness([0,0.6])")
-    context = context_of(problem)
-    evaluation = context.evaluate((), np.inf)
-    places = important_sides(context, evaluation.answer)
+    region_model = context_of(problem)
+    evaluation = region_model.evaluate((), np.inf)
+    places = important_sides(region_model, evaluation.answer)
     assert places
     uppers = []
     for layer, neuron, k in (places[0], places[-1]):
-        bounds = context.bounds.copy()
+        bounds = region_model.bounds.copy()
         sides = maxima_of(bounds.hexagons[layer])
         pair = slice(k - k % 2, k - k % 2 + 2)
         sides[k, neuron] -= 0.05 * sides[pair, neuron].sum()

@@ -56,13 +56,15 @@ CPU = torch.device("cpu")
 SOLVER = 1e-6
 
 
-def sizes_of(context: RegionModel) -> list[int]:
-    return [len(hexagons) for hexagons in context.bounds.hexagons]
+def sizes_of(region_model: RegionModel) -> list[int]:
+    return [len(hexagons) for hexagons in region_model.bounds.hexagons]
 
 
 def bound_of(found: Found, threads: int = 1) -> BatchBound:
-    context = found.context
-    return BatchBound(context, score_size(found.problem.network, context.piece), CPU, threads)
+    region_model = found.region_model
+    return BatchBound(
+        region_model, score_size(found.problem.network, region_model.piece), CPU, threads
+    )
 
 
 def suitable(kind: str) -> Iterator[Found]:
@@ -76,19 +78,19 @@ def suitable(kind: str) -> Iterator[Found]:
 def test_bounds_hold_for_any_duals_and_are_those_of_one_node(kind: str) -> None:
     rng = np.random.default_rng([71, len(kind)])
     for found in suitable(kind):
-        context, confidence = found.context, found.attacked.confidence
+        region_model, confidence = found.region_model, found.attacked.confidence
         formula = bound_of(found)
         for share in (0.0, 0.3, 1.0):
             decisions = agreeing(found, rng, share)
-            answer = context.evaluate(decisions, math.inf).answer
+            answer = region_model.evaluate(decisions, math.inf).answer
             duals = np.stack(duals_of(found, rng, answer.duals))
-            codes = torch.as_tensor(coded(sizes_of(context), [decisions] * len(duals)))
+            codes = torch.as_tensor(coded(sizes_of(region_model), [decisions] * len(duals)))
             uppers = formula.uppers(torch.as_tensor(duals), codes)
-            allowed = context.allowed(decisions)
+            allowed = region_model.allowed(decisions)
             assert allowed is not None
             for upper, one in zip(uppers, duals, strict=True):
                 assert upper == math.inf or exactly(upper) >= confidence
-                alone = context.formula.upper(one, allowed)
+                alone = region_model.formula.upper(one, allowed)
                 assert upper == pytest.approx(alone, rel=1e-6, abs=1e-6)
 
 
@@ -97,16 +99,16 @@ def test_rounding_is_bounded_as_for_one_node(kind: str) -> None:
     """Step by step: the same constants, and the same bounds on their errors."""
     rng = np.random.default_rng([76, len(kind)])
     for found in list(suitable(kind))[:3]:
-        context, formula = found.context, bound_of(found)
-        bounds = context.bounds
+        region_model, formula = found.region_model, bound_of(found)
+        bounds = region_model.bounds
         decisions = agreeing(found, rng, 0.3)
-        allowed = context.allowed(decisions)
+        allowed = region_model.allowed(decisions)
         assert allowed is not None
-        duals = rng.normal(size=len(context.model.arrays.row_lower))
-        codes = torch.as_tensor(coded(sizes_of(context), [decisions]))
+        duals = rng.normal(size=len(region_model.model.arrays.row_lower))
+        codes = torch.as_tensor(coded(sizes_of(region_model), [decisions]))
         ours, weight = formula.backward(torch.as_tensor(duals)[None], codes)
-        classes = context.formula._rows.classes(duals[None])
-        choose = context.formula._rows.choice(duals[None])
+        classes = region_model.formula._rows.classes(duals[None])
+        choose = region_model.formula._rows.choice(duals[None])
         state = backward(
             bounds.stages,
             classes.start(found.problem.source, found.target),
@@ -121,8 +123,8 @@ def test_rounding_is_bounded_as_for_one_node(kind: str) -> None:
 
 def test_what_is_no_number_proves_nothing() -> None:
     for found in suitable("linf"):
-        rows = len(found.context.model.arrays.row_lower)
-        codes = torch.as_tensor(coded(sizes_of(found.context), [()] * 3))
+        rows = len(found.region_model.model.arrays.row_lower)
+        codes = torch.as_tensor(coded(sizes_of(found.region_model), [()] * 3))
         duals = -np.ones((3, rows))
         duals[0, 0], duals[1, -1], duals[2] = np.nan, np.inf, 0.0
         assert (bound_of(found).uppers(torch.as_tensor(duals), codes) == math.inf).all()
@@ -134,22 +136,22 @@ def test_each_node_has_its_own_decisions_and_contradictions_are_seen(kind: str) 
     rng = np.random.default_rng([72, len(kind)])
     contradictions = 0
     for found in suitable(kind):
-        context = found.context
+        region_model = found.region_model
         nodes = [agreeing(found, rng, share) for share in rng.random(150)]
         nodes += [with_one_reversed(decisions, rng) for decisions in nodes]
-        duals = context.evaluate((), math.inf).answer.duals
+        duals = region_model.evaluate((), math.inf).answer.duals
         if duals is None:
             continue
-        codes = torch.as_tensor(coded(sizes_of(context), nodes))
+        codes = torch.as_tensor(coded(sizes_of(region_model), nodes))
         many = torch.as_tensor(duals).repeat(len(nodes), 1)
         uppers = bound_of(found, threads=3).uppers(many, codes)
         for decisions, upper in zip(nodes, uppers, strict=True):
-            allowed = context.allowed(decisions)
+            allowed = region_model.allowed(decisions)
             if allowed is None:
                 contradictions += 1
                 assert upper == -math.inf
             else:
-                alone = context.formula.upper(duals, allowed)
+                alone = region_model.formula.upper(duals, allowed)
                 assert upper == pytest.approx(alone, rel=1e-6, abs=1e-6)
         for upper in uppers[: len(nodes) // 2]:
             assert exactly(upper) >= found.attacked.confidence
@@ -161,9 +163,9 @@ def test_each_node_has_its_own_decisions_and_contradictions_are_seen(kind: str) 
 def test_steps_come_close_to_the_linear_program_and_never_below(kind: str) -> None:
     rng = np.random.default_rng([73, len(kind)])
     for found in list(suitable(kind))[:2]:
-        context = found.context
-        size = score_size(found.problem.network, context.piece)
-        region = GpuRegion(context, size, CPU, 1)
+        region_model = found.region_model
+        size = score_size(found.problem.network, region_model.piece)
+        region = GpuRegion(region_model, size, CPU, 1)
         start = region.start()
         if start is None:
             continue
@@ -172,7 +174,7 @@ def test_steps_come_close_to_the_linear_program_and_never_below(kind: str) -> No
         _, mean = region.steps.run(start, region.upper(codes), 3000)
         (upper,) = region.formula.uppers(region.steps.duals(mean, torch.float64), codes)
         assert exactly(upper) >= found.attacked.confidence
-        answer = context.evaluate(decisions, math.inf).answer
+        answer = region_model.evaluate(decisions, math.inf).answer
         if answer.status is LpStatus.OPTIMAL:
             assert upper >= answer.objective - SOLVER * size
             assert upper <= answer.objective + 0.02 * size
@@ -224,8 +226,8 @@ def hard_case() -> Found:
     """The problem whose root leaves most of its bound to branching."""
 
     def left(found: Found) -> float:
-        upper = found.context.evaluate((), math.inf).upper
-        size = score_size(found.problem.network, found.context.piece)
+        upper = found.region_model.evaluate((), math.inf).upper
+        size = score_size(found.problem.network, found.region_model.piece)
         return (upper - float(found.attacked.confidence)) / size if math.isfinite(upper) else 0.0
 
     return max((found for kind in ("linf", "patch") for found in suitable(kind)), key=left)
@@ -243,8 +245,8 @@ def test_branching_gains_something() -> None:
         Network(tuple(layers[:-1]), (1, 3, 4)), perturbation="linf(0.2)", source=0, targets=1
     )
     solver = solver_with(GpuBounder(problem, CPU, Numbers(1 << 40)), problem, Options())
-    context = RegionModel(problem, quick_bounds(problem.network, problem.pieces[0]), 1)
-    root = context.evaluate((), math.inf).upper
+    region_model = RegionModel(problem, quick_bounds(problem.network, problem.pieces[0]), 1)
+    root = region_model.evaluate((), math.inf).upper
     explored = solver.explore([Node(Region(1, 0), root, 0)], 60)
     upper = max([node.upper for node in explored.open] + list(explored.closed.uppers.values()))
     assert explored.nodes == 60
@@ -305,11 +307,11 @@ def test_arrivals_end_near_the_bounds_of_linear_programs() -> None:
     """As near as they say they are, whichever balance was taken."""
     rng = np.random.default_rng(75)
     for found in list(suitable("linf"))[:3]:
-        context = found.context
+        region_model = found.region_model
         nodes = []
         for number, share in enumerate((0.1, 0.3, 0.5)):
             decisions = agreeing(found, rng, share)
-            upper = context.evaluate(decisions, math.inf).upper
+            upper = region_model.evaluate(decisions, math.inf).upper
             region = Region(found.target, found.attacked.root)
             nodes.append(Node(region, upper, number, decisions))
         place = bounder_of(found)._place(nodes[0].region)
@@ -317,7 +319,7 @@ def test_arrivals_end_near_the_bounds_of_linear_programs() -> None:
         _, codes, distance = place.arrivals(nodes, 0.0)
         assert np.isfinite(distance).all()
         assert np.median(distance) <= 0.2
-        expected = coded(sizes_of(context), [node.decisions for node in nodes])
+        expected = coded(sizes_of(region_model), [node.decisions for node in nodes])
         np.testing.assert_array_equal(codes, expected)
 
 
@@ -326,7 +328,7 @@ def test_nodes_that_cannot_be_taken_stay_as_they_are() -> None:
         found
         for kind in KINDS
         for found in everything(kind)
-        if found.context.piece.pixel_corners() is not None
+        if found.region_model.piece.pixel_corners() is not None
     )
     node = Node(Region(clipped.target, clipped.attacked.root), 5.0, 0)
     assert node.region not in Suitable(clipped.problem)

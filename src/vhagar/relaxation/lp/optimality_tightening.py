@@ -42,29 +42,29 @@ _NO_WEIGHT = 1e-9
 
 
 def tightened(
-    context: RegionModel, decisions: tuple[Decision, ...], answer: LpAnswer, level: float
+    region_model: RegionModel, decisions: tuple[Decision, ...], answer: LpAnswer, level: float
 ) -> tuple[TwinBounds | None, int]:
     """Bounds for the pairs below a node whose confidence is at least `level`; None if no tighter.
 
     `answer` is that of the node's LP, the last that was solved. Beside the bounds, the iterations.
     """
-    allowed = context.allowed(decisions)
-    level = max(level, context.bounds.level)
-    places = important_sides(context, answer)[:_MOST_SIDES]
-    if allowed is None or not places or not 0 <= level < np.inf or context.target is None:
+    allowed = region_model.allowed(decisions)
+    level = max(level, region_model.bounds.level)
+    places = important_sides(region_model, answer)[:_MOST_SIDES]
+    if allowed is None or not places or not 0 <= level < np.inf or region_model.target is None:
         return None, 0
-    duals, iterations = _solve(context, decisions, places, level)
+    duals, iterations = _solve(region_model, decisions, places, level)
     solved = [k for k, found in enumerate(duals) if found is not None]
     if not solved:
         return None, iterations
     places = [places[k] for k in solved]
     numbers = np.array([duals[k] for k in solved])
     rounded = as_numbers(numbers, np.float32).astype(np.float64)
-    values = side_bounds(context, places, rounded, level, allowed)
-    return _with_sides(context, decisions, level, places, rounded, values), iterations
+    values = side_bounds(region_model, places, rounded, level, allowed)
+    return _with_sides(region_model, decisions, level, places, rounded, values), iterations
 
 
-def important_sides(context: RegionModel, answer: LpAnswer) -> list[Place]:
+def important_sides(region_model: RegionModel, answer: LpAnswer) -> list[Place]:
     """Sides of undecided neurons whose tightening would lower the LP's optimum, the best first.
 
     At the LP's optimum a side is worth what its corners' weights would lose, to first order.
@@ -72,9 +72,9 @@ def important_sides(context: RegionModel, answer: LpAnswer) -> list[Place]:
     if answer.primal is None or answer.duals is None:
         return []
     found: list[tuple[float, Place]] = []
-    layers = context.formula.coefficients(answer.duals).layers
+    layers = region_model.formula.coefficients(answer.duals).layers
     for layer, (a, b) in enumerate(layers):
-        worth = _worth(context, answer.primal, answer.duals, layer, (a, b))
+        worth = _worth(region_model, answer.primal, answer.duals, layer, (a, b))
         for k, neuron in np.argwhere(worth > 0).tolist():
             found.append((worth[k, neuron], (layer, neuron, k)))
     found.sort(key=lambda side: (-side[0], side[1]))
@@ -82,16 +82,16 @@ def important_sides(context: RegionModel, answer: LpAnswer) -> list[Place]:
 
 
 def _worth(
-    context: RegionModel, primal: Array, duals: Array, layer: int, on: tuple[Array, Array]
+    region_model: RegionModel, primal: Array, duals: Array, layer: int, on: tuple[Array, Array]
 ) -> Array:
     """What moving each side of a layer's hexagons is worth, `(6, neurons)`."""
-    weights, hexagons = context.model.weights, context.bounds.hexagons[layer]
+    weights, hexagons = region_model.model.weights, region_model.bounds.hexagons[layer]
     used = np.flatnonzero((weights.layer == layer) & (primal[weights.column] > _NO_WEIGHT))
     mass, neurons = primal[weights.column[used]], weights.neuron[used]
-    corners = context.bounds.corners[layer]
+    corners = region_model.bounds.corners[layer]
     distance = abs(corners.s[:, neurons] - weights.s[used])
     which = np.argmin(distance + abs(corners.t[:, neurons] - weights.t[used]), axis=0)
-    rows = context.model.rows[layer]
+    rows = region_model.model.rows[layer]
     p, q = np.zeros((2, len(hexagons)))
     p[rows.pairs], q[rows.pairs] = -duals[rows.pair_rows], -duals[rows.pair_rows_p]
     p[rows.equal] = -duals[rows.equal_rows]
@@ -113,22 +113,22 @@ def _worth(
 
 
 def _solve(
-    context: RegionModel, decisions: tuple[Decision, ...], places: list[Place], level: float
+    region_model: RegionModel, decisions: tuple[Decision, ...], places: list[Place], level: float
 ) -> tuple[list[Array | None], int]:
     """The duals of each side's LP, from the node's basis and then from each other's."""
-    model = context.model
-    simplex = Simplex(model.arrays, model.delta, context.left_out, context.deadline)
+    model = region_model.model
+    simplex = Simplex(model.arrays, model.delta, region_model.left_out, region_model.deadline)
     found: list[Array | None] = [None] * len(places)
     iterations = 0
     try:
-        simplex.switch_off(context.switched_off(decisions))
+        simplex.switch_off(region_model.switched_off(decisions))
         simplex.bound_column(model.delta, level, float(model.arrays.column_upper[model.delta]))
-        if context.simplex.has_rows_in_order:
-            simplex.restore(context.simplex.basis())
+        if region_model.simplex.has_rows_in_order:
+            simplex.restore(region_model.simplex.basis())
         for k, place in enumerate(places):
-            if context.deadline.passed:
+            if region_model.deadline.passed:
                 break
-            simplex.aim(_cost(context, place))
+            simplex.aim(_cost(region_model, place))
             answer = simplex.solve(need_primal=False)
             iterations += answer.iterations
             if answer.duals is not None and np.isfinite(answer.duals).all():
@@ -138,30 +138,30 @@ def _solve(
     return found, iterations
 
 
-def _cost(context: RegionModel, place: Place) -> Array:
+def _cost(region_model: RegionModel, place: Place) -> Array:
     """The columns' coefficients in a pre-activation of both copies, in one direction."""
     layer, neuron, k = place
-    direction = hexagon_directions(context.bounds.piece.ratio)[k]
-    cost = np.zeros(context.model.model.column_count)
-    for factor, copy in zip(direction, context.model.entering[layer], strict=True):
+    direction = hexagon_directions(region_model.bounds.piece.ratio)[k]
+    cost = np.zeros(region_model.model.model.column_count)
+    for factor, copy in zip(direction, region_model.model.entering[layer], strict=True):
         row = copy.matrix[[neuron]]
         cost[row.indices] += factor * row.data
     return cost
 
 
 def side_bounds(
-    context: RegionModel, places: list[Place], duals: Array, level: float, allowed: Allowed
+    region_model: RegionModel, places: list[Place], duals: Array, level: float, allowed: Allowed
 ) -> Array:
     """What multipliers prove of sides, for attacked pairs of at least some confidence."""
-    directions = hexagon_directions(context.bounds.piece.ratio)
+    directions = hexagon_directions(region_model.bounds.piece.ratio)
     values = np.full(len(places), np.inf)
     for layer, rows in _by_layer(places):
-        on_s, on_t = np.zeros((2, len(rows), len(context.bounds.hexagons[layer])))
+        on_s, on_t = np.zeros((2, len(rows), len(region_model.bounds.hexagons[layer])))
         for row, k in enumerate(rows):
             _, neuron, direction = places[k]
             on_s[row, neuron], on_t[row, neuron] = directions[direction]
         added = Added(layer, on_s, on_t)
-        values[rows] = context.formula.side_bounds(duals[rows], added, level, allowed)
+        values[rows] = region_model.formula.side_bounds(duals[rows], added, level, allowed)
     return values
 
 
@@ -171,15 +171,15 @@ def _by_layer(places: list[Place]) -> Iterator[tuple[int, list[int]]]:
 
 
 def _with_sides(
-    context: RegionModel,
+    region_model: RegionModel,
     decisions: tuple[Decision, ...],
     level: float,
     places: list[Place],
     duals: Array,
     values: Array,
 ) -> TwinBounds | None:
-    """The context's bounds with new sides, as far as these are tighter and leave a hexagon."""
-    base = context.bounds
+    """The bounds of a region with new sides, as far as these are tighter and leave a hexagon."""
+    base = region_model.bounds
     sides = [maxima_of(hexagons) for hexagons in base.hexagons]
     kept = []
     for k, (layer, neuron, direction) in enumerate(places):
@@ -195,12 +195,12 @@ def _with_sides(
     if not kept:
         return None
     hexagons = tuple(_met(*both) for both in zip(sides, base.hexagons, strict=True))
-    assert context.target is not None
-    numbers = context.formula.plain_numbers(duals[kept]).astype(np.float32)
+    assert region_model.target is not None
+    numbers = region_model.formula.plain_numbers(duals[kept]).astype(np.float32)
     stated = tuple((d.layer, d.neuron, d.copy, d.positive) for d in decisions)
-    proofs = SideProofs(base, context.target, stated, np.array(places)[kept], numbers)
+    proofs = SideProofs(base, region_model.target, stated, np.array(places)[kept], numbers)
     depth = 1 if base.tightening is None else base.tightening.depth + 1
-    digest = _digest(context, proofs, level, hexagons)
+    digest = _digest(region_model, proofs, level, hexagons)
     return base.tightened(Tightening(digest, level, len(decisions), depth, hexagons), proofs)
 
 
@@ -215,9 +215,9 @@ def _is_empty(hexagons: Hexagons) -> bool:
 
 
 def _digest(
-    context: RegionModel, proofs: SideProofs, level: float, hexagons: tuple[Hexagons, ...]
+    region_model: RegionModel, proofs: SideProofs, level: float, hexagons: tuple[Hexagons, ...]
 ) -> bytes:
-    found = hashlib.sha256(repr((context.piece.span, context.target, level)).encode())
+    found = hashlib.sha256(repr((region_model.piece.span, region_model.target, level)).encode())
     found.update(repr(proofs.decisions).encode() + proofs.places.tobytes())
     found.update(proofs.numbers.tobytes())
     for layer in hexagons:

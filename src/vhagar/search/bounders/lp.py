@@ -70,44 +70,44 @@ class LpBounder(AbstractBounder):
     def _bound(self, node: Node, incumbent: Incumbent) -> LpBound:
         state = self._regions[node.region]
         state.visits += 1
-        context, quick = state.context, None
-        if state.visits == 1 and (upper := context.quick_upper()) < node.upper:
-            quick = context.formula.proof(ProofKind.QUICK)
+        region_model, quick = state.region_model, None
+        if state.visits == 1 and (upper := region_model.quick_upper()) < node.upper:
+            quick = region_model.formula.proof(ProofKind.QUICK)
             node = replace(node, upper=upper)
             if incumbent.settles(upper):
                 return LpBound(upper, quick)
-        basis = self._brancher.basis_of(node, context)
-        evaluation = context.evaluate(
+        basis = self._brancher.basis_of(node, region_model)
+        evaluation = region_model.evaluate(
             node.decisions, node.upper, basis=basis, enough=incumbent.lower
         )
-        self._count(evaluation, context)
+        self._count(evaluation, region_model)
         self._brancher.learn(node, evaluation, incumbent.cutoff)
         found = LpBound(evaluation.upper, evaluation.proof or quick, evaluation, node.region)
-        return self._in_subtree(node, found, context, incumbent)
+        return self._in_subtree(node, found, region_model, incumbent)
 
     def _in_subtree(
-        self, node: Node, found: LpBound, context: RegionModel, incumbent: Incumbent
+        self, node: Node, found: LpBound, region_model: RegionModel, incumbent: Incumbent
     ) -> LpBound:
         """The node's bound with tighter hexagons, where its subtree is worth tightening."""
         evaluation, tightener = found.evaluation, self._tightener
         assert evaluation is not None
         if tightener is None or not tightener.is_due(node, evaluation, incumbent):
             return found
-        basis = Basis.of(context.simplex, context.model.layout)
-        tighter = tightener.tighten(context, node, evaluation, incumbent)
+        basis = Basis.of(region_model.simplex, region_model.model.layout)
+        tighter = tightener.tighten(region_model, node, evaluation, incumbent)
         if tighter is None:
             return found
         region, bounds = tighter
         state = self._regions.adopt(region, bounds)
-        start = basis.fitted(state.context.model.layout)
-        again = state.context.evaluate(node.decisions, found.upper, basis=start)
-        self._count(again, state.context)
+        start = basis.fitted(state.region_model.model.layout)
+        again = state.region_model.evaluate(node.decisions, found.upper, basis=start)
+        self._count(again, state.region_model)
         if not again.proof or not tightener.is_worth(found.upper, again.upper, incumbent):
             return found
         return LpBound(again.upper, again.proof, again, region)
 
-    def _count(self, evaluation: Evaluation, context: RegionModel) -> None:
-        work = float(evaluation.answer.iterations * context.entries)
+    def _count(self, evaluation: Evaluation, region_model: RegionModel) -> None:
+        work = float(evaluation.answer.iterations * region_model.entries)
         self._brancher.count(work)
         self._heuristic.count(work)
         if self._tightener is not None:
@@ -125,7 +125,7 @@ class LpBounder(AbstractBounder):
         state = self._regions[node.region]
         if not evaluation.complete:
             return self._unfinished(state, node, evaluation, incumbent)
-        if self._heuristic.is_due(state.context, node.region):
+        if self._heuristic.is_due(state.region_model, node.region):
             self._polish(state, node, evaluation.answer, incumbent, thorough=False)
         if self._split_is_due(state, node, evaluation, incumbent):
             split = self._split(node)
@@ -145,10 +145,10 @@ class LpBounder(AbstractBounder):
         its relaxation is what is loose, not the neurons'; the limit is the cost of new bounds for
         every part.
         """
-        piece = state.context.piece
+        piece = state.region_model.piece
         if piece.convex or piece.span is None:
             return False
-        cost = state.context.cost_of_span(node.decisions, evaluation.answer.duals)
+        cost = state.region_model.cost_of_span(node.decisions, evaluation.answer.duals)
         if cost is not None:
             return cost > _COSTLY * (node.upper - incumbent.lower)
         affordable = int(math.log2(20_000 / max(self._problem.network.hidden_neurons, 1)))
@@ -182,7 +182,7 @@ class LpBounder(AbstractBounder):
     ) -> Branched:
         """Nothing is left to decide but what rows that were left out would bring up."""
         again = Branched(Outcome.AGAIN, (replace(node, predicted_gain=0.0),))
-        if state.context.restore_rows(answer) or state.context.simplex.correct_costs():
+        if state.region_model.restore_rows(answer) or state.region_model.simplex.correct_costs():
             return again
         self._polish(state, node, answer, incumbent, thorough=True)
         if incumbent.settles(node.upper):
@@ -190,7 +190,7 @@ class LpBounder(AbstractBounder):
         split = self._split(node)
         if split is not None:
             return split
-        if state.context.restore_rows(answer, exactly=True):
+        if state.region_model.restore_rows(answer, exactly=True):
             return again
         return _CLOSED  # the LP is exact here: what is missing is a witness, not a bound
 
@@ -200,8 +200,8 @@ class LpBounder(AbstractBounder):
         at = _split_point(parts)
         if at is None:
             return None
-        context = self._regions[node.region].context
-        basis = self._brancher.keep(context.simplex.basis(), context)
+        region_model = self._regions[node.region].region_model
+        basis = self._brancher.keep(region_model.simplex.basis(), region_model)
         children = tuple(
             replace(
                 node,
@@ -225,7 +225,12 @@ class LpBounder(AbstractBounder):
     ) -> None:
         assert answer.primal is not None
         incumbent.lower = self._heuristic.look(
-            state.context, node.region, answer.primal, incumbent.lower, thorough, node.decisions
+            state.region_model,
+            node.region,
+            answer.primal,
+            incumbent.lower,
+            thorough,
+            node.decisions,
         )
 
 

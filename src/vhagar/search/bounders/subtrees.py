@@ -50,11 +50,13 @@ class SubtreeTightener:
         return _WORK_SHARE * (self._closed / self._count) ** 2
 
     def tighten(
-        self, context: RegionModel, node: Node, evaluation: Evaluation, incumbent: Incumbent
+        self, region_model: RegionModel, node: Node, evaluation: Evaluation, incumbent: Incumbent
     ) -> tuple[Region, TwinBounds] | None:
         """The region of a node's subtree with its own bounds."""
-        bounds, iterations = tightened(context, node.decisions, evaluation.answer, incumbent.lower)
-        self._spent += iterations * context.entries
+        bounds, iterations = tightened(
+            region_model, node.decisions, evaluation.answer, incumbent.lower
+        )
+        self._spent += iterations * region_model.entries
         if bounds is None:
             return None
         return replace(node.region, tightening=bounds.tightening), bounds

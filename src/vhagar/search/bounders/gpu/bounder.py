@@ -143,9 +143,9 @@ class GpuBounder(AbstractBounder):
         if region not in self._suitable:
             return None
         if region not in self._places:
-            context = self._regions[region].context
-            size = score_size(self._problem.network, context.piece)
-            own = GpuRegion(context, size, self._device, self._threads)
+            region_model = self._regions[region].region_model
+            size = score_size(self._problem.network, region_model.piece)
+            own = GpuRegion(region_model, size, self._device, self._threads)
             root = own.start()
             steps = self._effort.first_steps
             self._places[region] = (
@@ -214,7 +214,7 @@ class GpuBounder(AbstractBounder):
         parents = [nodes[k] for k in chosen.tolist()]
         known = np.array([node.upper for node in parents] * 2)
         proven = region.formula.uppers(duals, decided)
-        bounds = _bounds(region.context.formula, duals, proven, known)
+        bounds = _bounds(region.region_model.formula, duals, proven, known)
         reached = np.maximum([bound.upper for bound in bounds], cutoff)
         gained = torch.as_tensor(known - reached, dtype=torch.float32, device=self._device)
         region.learn(at, branching.gains[chosen], gained.clamp(min=0).reshape(2, -1).T)

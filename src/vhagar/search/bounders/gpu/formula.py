@@ -49,16 +49,16 @@ class BatchBound:
     """Bounds on `delta` over nodes of one piece and one target, many at once."""
 
     def __init__(
-        self, context: RegionModel, score_size: float, device: Any, threads: int = 1
+        self, region_model: RegionModel, score_size: float, device: Any, threads: int = 1
     ) -> None:
         torch = require_torch()
-        bounds, model = context.bounds, context.model
+        bounds, model = region_model.bounds, region_model.model
 
         def tensor(values: Any) -> Tensor:
             return torch.tensor(values, device=device)
 
         self._piece = bounds.piece
-        self._source, self._target = context.problem.source, context.target
+        self._source, self._target = region_model.problem.source, region_model.target
         self._source_rows = model.source_rows
         self._score_size = score_size
         self._threads = threads

@@ -42,15 +42,17 @@ class Branching:
 class GpuRegion:
     """The model, the formula and the choice of signs for nodes of one region."""
 
-    def __init__(self, context: RegionModel, score_size: float, device: Any, threads: int) -> None:
+    def __init__(
+        self, region_model: RegionModel, score_size: float, device: Any, threads: int
+    ) -> None:
         torch = require_torch()
-        self.context = context
+        self.region_model = region_model
         self._device = device
-        bounds, model = context.bounds, context.model
+        bounds, model = region_model.bounds, region_model.model
         self._sizes = [len(hexagons) for hexagons in bounds.hexagons]
         self.neurons = sum(self._sizes)
         self.steps = PrimalDual(model.arrays, model.delta, device)
-        self.formula = BatchBound(context, score_size, device, threads)
+        self.formula = BatchBound(region_model, score_size, device, threads)
         weights = model.weights
         starts = np.concatenate([[0], np.cumsum(self._sizes)]).astype(np.int64)
         self._starts = starts
@@ -78,7 +80,7 @@ class GpuRegion:
     def start(self) -> Iterates | None:
         """Where the undecided root's LP ends; None where it ends nowhere."""
         try:
-            answer = self.context.evaluate((), np.inf).answer
+            answer = self.region_model.evaluate((), np.inf).answer
         except SolverFailure:
             return None
         if not answer.optimal or answer.primal is None or answer.duals is None:
@@ -168,8 +170,8 @@ class GpuRegion:
     def _worth(self, duals: Tensor) -> Tensor:
         """How much the bound rises with each neuron's value, `(nodes, both copies' neurons)`."""
         torch = require_torch()
-        classes, problem = self._rows.classes(duals), self.context.problem
-        start = classes.start(problem.source, self.context.target)
+        classes, problem = self._rows.classes(duals), self.region_model.problem
+        start = classes.start(problem.source, self.region_model.target)
         with full_precision():
             found = coefficients(self._stages, start, self._rows.choice(duals), last=1)
         a, b = (torch.cat([part[copy] for part in reversed(found)], dim=1) for copy in (0, 1))
