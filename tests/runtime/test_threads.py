@@ -8,7 +8,8 @@ from threading import Event
 
 import pytest
 
-from vhagar.runtime.threads import in_background, is_left_alone
+from vhagar.runtime import threads
+from vhagar.runtime.threads import blas_threads, in_background, is_left_alone, one_blas_thread
 
 
 def test_work_in_the_background_returns_its_result() -> None:
@@ -91,3 +92,27 @@ def test_the_program_ends_without_those_that_are_left() -> None:
     assert done.returncode == 2
     assert "nothing.onnx" in done.stderr
     assert not done.stdout
+
+
+def test_matrix_products_have_as_many_threads_as_they_are_left(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    counts = [8, 1]  # of two libraries
+
+    def library(k: int) -> tuple[object, object]:
+        return lambda: counts[k], lambda count: counts.__setitem__(k, count)
+
+    monkeypatch.setattr(threads, "_openblas", lambda: [library(0), library(1)])
+    with blas_threads(3):
+        assert counts == [3, 1]
+        with one_blas_thread():
+            assert counts == [1, 1]
+        assert counts == [3, 1]
+    assert counts == [8, 1]
+
+
+def test_the_libraries_at_hand_can_be_told_and_are_put_back() -> None:
+    before = [get() for get, _ in threads._openblas()]
+    with one_blas_thread():
+        assert all(get() == 1 for get, _ in threads._openblas())
+    assert [get() for get, _ in threads._openblas()] == before

@@ -2,13 +2,33 @@
 
 from __future__ import annotations
 
+import itertools
+from fractions import Fraction
+
 import numpy as np
 import pytest
 
-from vhagar import Problem, verify
+from vhagar import Bab, Problem, verify
+from vhagar.network import Affine, Network, Relu
+from vhagar.result import BoundKind
 from vhagar.search.branch_and_bound import FirstOrder
+from vhagar.search.rounds import SearchInRounds
 
+from ..oracle.cases import Case
+from ..oracle.exact import exact_optimum
 from ..relaxation.samples import network_of
+
+
+def dense_network() -> Network:
+    """Two dense layers with both signs everywhere: nothing is decided."""
+    rng = np.random.default_rng(3)
+    sizes = (9, 12, 12, 2)
+    steps = [
+        Affine(rng.normal(size=(out, size)), rng.normal(size=out), (size,), (out,))
+        for size, out in itertools.pairwise(sizes)
+    ]
+    first, second, last = steps
+    return Network((first, Relu((12,)), second, Relu((12,)), last), (9,))
 
 
 @pytest.mark.parametrize("build", ["plain", "residual"])
@@ -20,3 +40,29 @@ def test_the_bound_is_never_above_that_of_the_confidence(build: str, text: str) 
     options = {"engine": FirstOrder(attack=False), "workers": 0, "device": "cpu"}
     alone = verify(problem.without_perturbation(), **options)
     assert verify(problem, **options).upper <= alone.upper
+
+
+@pytest.mark.parametrize("number", range(4))
+def test_bounds_by_slopes_hold_before_all_rounds(
+    number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Networks whose linear programs take too long have them before all other bounds."""
+    problem = Case(number).problem()
+    monkeypatch.setattr("vhagar.search.branch_and_bound.programs_fit", lambda *_: False)
+    monkeypatch.setattr(SearchInRounds, "_bound_in_rounds", lambda *_: None)
+    plain = {"workers": 0, "device": "cpu"}
+    found = verify(problem, engine=Bab(attack=False, inputs=False), **plain)
+    without = verify(problem, engine=Bab(attack=False, inputs=False, slopes=False), **plain)
+    truth = max(optimum.low for optimum in exact_optimum(problem).values())
+    assert truth <= Fraction(found.upper)
+    assert found.upper <= without.upper
+
+
+def test_bounds_by_slopes_come_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = Problem(dense_network(), perturbation="linf(0.02)", source=0, targets=[1])
+    monkeypatch.setattr("vhagar.search.branch_and_bound.programs_fit", lambda *_: False)
+    monkeypatch.setattr(SearchInRounds, "_bound_in_rounds", lambda *_: None)
+    found = verify(
+        problem, engine=Bab(attack=False, inputs=False), workers=0, device="cpu", timeout=60
+    )
+    assert found.kind is BoundKind.QUADRATIC

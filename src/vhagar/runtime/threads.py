@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from queue import SimpleQueue
 from threading import Event, Thread
@@ -33,17 +33,22 @@ def in_threads(work: Callable[[int], None], count: int, threads: int) -> None:
             raise
 
 
-@contextmanager
-def one_blas_thread() -> Iterator[None]:
-    """Have numpy's matrix products computed by one thread, as far as its library can be told.
+def one_blas_thread() -> AbstractContextManager[None]:
+    """Inside, matrix products and factorisations are computed by one thread."""
+    return blas_threads(1)
 
-    Threads that share small products mostly wait for each other; where other processes are busy,
-    they wait for those.
+
+@contextmanager
+def blas_threads(most: int) -> Iterator[None]:
+    """Have matrix products and factorisations computed by at most so many threads.
+
+    As far as the libraries of numpy and scipy can be told. Threads that share small products mostly
+    wait for each other; where other processes are busy, they wait for those.
     """
     libraries = _openblas()
     before = [get() for get, _ in libraries]
-    for _, put in libraries:
-        put(1)
+    for (_, put), count in zip(libraries, before, strict=True):
+        put(min(most, count))
     try:
         yield
     finally:
@@ -52,20 +57,20 @@ def one_blas_thread() -> Iterator[None]:
 
 
 def _openblas() -> list[tuple[Any, Any]]:
-    """Functions that get and set the number of threads of the OpenBLAS that came with numpy."""
-    found = []
-    folder = Path(np.__file__).parent.parent / "numpy.libs"
-    for file in sorted(folder.glob("libscipy_openblas*")):
-        try:
-            library = ctypes.CDLL(str(file))
-            found.append(
-                (
-                    library.scipy_openblas_get_num_threads64_,
-                    library.scipy_openblas_set_num_threads64_,
-                )
-            )
-        except (OSError, AttributeError):
-            continue  # another build of it: it keeps its threads
+    """Functions that get and set the number of threads of each OpenBLAS.
+
+    The packages of numpy and scipy bring one each, with names of its own.
+    """
+    found, packages = [], Path(np.__file__).parent.parent
+    for folder, ending in (("numpy.libs", "64_"), ("scipy.libs", "")):
+        for file in sorted((packages / folder).glob("libscipy_openblas*")):
+            try:
+                library = ctypes.CDLL(str(file))
+                names = (f"scipy_openblas_{verb}_num_threads{ending}" for verb in ("get", "set"))
+                get, put = (getattr(library, name) for name in names)
+            except (OSError, AttributeError):
+                continue  # another build of it: it keeps its threads
+            found.append((get, put))
     return found
 
 

@@ -100,6 +100,11 @@ class Frontiers:
         take = frontier.take_piece if whole_piece else lambda w: frontier.take_share(w, workers)
         return Task(take(worker), self._run.interval.lower, ceiling.upper)
 
+    def next_slope_task(self, worker: int) -> AnyTask | None:
+        """Return the best node of the search by slopes alone, or None if it has none."""
+        self._begun[worker] = time.monotonic()
+        return self._slopes.next_task(worker, 1, self._run.interval.lower, idle=True, most=1)
+
     def _ceiling_part(self) -> float:
         """Rounds of the ceiling per round of the others: all, once it is what bounds the answer."""
         others = self.signs.explored

@@ -12,8 +12,9 @@ from vhagar.reduction.base import Reduced
 from vhagar.relaxation.layerwise import TwinBounds
 from vhagar.runtime.deadline import Deadline
 from vhagar.runtime.devices import device_words, limit_threads, require_torch, torch_device
+from vhagar.runtime.threads import blas_threads
 from vhagar.search.bounders.first_order import FirstOrderBounder
-from vhagar.search.bounders.first_rungs import Rung, rung_bounds
+from vhagar.search.bounders.first_rungs import Rung, rung_bounders, rung_bounds
 from vhagar.search.bounders.quadratic import QuadraticBounder
 from vhagar.search.bounders.size import is_large
 from vhagar.search.node import Numbers, Region
@@ -27,6 +28,12 @@ _CLIMB, _LAST_WORDS = AttackSchedule(share=0.5, least=20.0), 1.0
 _BETWEEN_LOOKS = 0.1
 # Share of the time for bounds where the attack has no process of its own.
 _BOUNDS_SHARE = 0.7
+# Shares of the remaining time: for the roots' bounds by slopes, each in two rounds, to begin, and
+# for the bounds of neurons that they start from. Neurons without such bounds have those of
+# intervals, which decide nearly as many pairs.
+_SLOPES_SHARE, _ROUNDS, _NEURONS_SHARE = 0.25, 2, 0.1
+# Seconds before the deadline at which bounds by slopes are to be proved as they are.
+_PROOF_SECONDS = 0.5
 
 
 class SearchInRounds(Search):
@@ -53,17 +60,30 @@ class SearchInRounds(Search):
                 run, self._pool, climbing, _CLIMB, deadline, self._dataset
             )
             ends = time.monotonic() + _CLIMB.seconds(deadline.left)
-            if self._attacks and options.processes:
+            beside = self._attacks and options.processes
+            if beside:
                 self._attack.join_when_due()  # before torch is imported here, too
-            self.climb_ceiling(Rung.QUICK, deadline)
-            alone = self._attacks and not options.processes
-            share = _BOUNDS_SHARE if alone and deadline.left < math.inf else math.inf
-            self._bound_in_rounds(self._device(), deadline.sooner(share * deadline.left))
-            if alone and not deadline.passed:
+            # The attack needs a core of its own.
+            with blas_threads(max(1, options.worker_count - beside)):
+                self._bound(deadline)
+            if self._attacks and not beside and not deadline.passed:
                 attack_here(run, climbing, _CLIMB.seconds(deadline.left), self._dataset)
             self._go_on_with_inputs(deadline)
             self._attack.finish(ends, _LAST_WORDS)
         return deadline.passed and not run.interval.closed
+
+    def _bound(self, deadline: Deadline) -> None:
+        """Bounds of all kinds, those that are quick to compute first."""
+        options = self._run.options
+        slopes = self._slope_bounder(deadline)
+        self._climb_slopes(slopes, deadline)
+        self.climb_ceiling(Rung.QUICK, deadline)
+        if deadline.passed or self._run.interval.closed:
+            return  # torch takes seconds to import
+        alone = self._attacks and not options.processes
+        share = _BOUNDS_SHARE if alone and deadline.left < math.inf else math.inf
+        last = deadline.sooner(share * deadline.left)
+        self._bound_in_rounds(self._device(), slopes, last)
 
     def _go_on_with_inputs(self, deadline: Deadline) -> None:
         """Once all rounds are over, boxes of inputs go on being halved."""
@@ -96,13 +116,35 @@ class SearchInRounds(Search):
     def _slope_bounder(self, deadline: Deadline) -> QuadraticBounder:
         """Bounds nodes of the search by slopes from the same bounds of neurons."""
         run, threads, late = self._run, self._run.options.worker_count, self._is_late(deadline)
+        share = _NEURONS_SHARE / len(run.problem.pieces)
 
         def bounds_of(region: Region) -> TwinBounds:
-            return rung_bounds(run.problem, region.root, Rung.QUICK, run.bounds, threads, late)
+            limit = deadline.sooner(share * deadline.left)
+            problem, root = run.problem, region.root
+            return rung_bounds(problem, root, Rung.QUICK, run.bounds, threads, late, limit)
 
-        return QuadraticBounder(run.problem, Numbers(self._first_number), bounds_of, deadline)
+        numbers, last = Numbers(self._first_number), deadline.before(_PROOF_SECONDS)
+        return QuadraticBounder(run.problem, numbers, bounds_of, last)
 
-    def _bound_in_rounds(self, device: Any, deadline: Deadline) -> None:
+    def _climb_slopes(self, slopes: QuadraticBounder, deadline: Deadline) -> None:
+        """The first bounds by slopes: on networks of a few dense layers, the best for long.
+
+        Before first-order steps, whose library takes as long to import as a root takes here.
+        """
+        run = self._run
+        bounders = rung_bounders(Rung.DIFFERENCES, run, self._is_late(deadline))
+        worker = SearchWorker(run.reduced, run.options, bounders, slopes)
+        last = deadline.sooner(_SLOPES_SHARE * deadline.left)
+        roots = len(run.problem.targets) * len(run.problem.pieces)
+        for _ in range(_ROUNDS * roots):
+            task = self._frontiers.next_slope_task(HERE)
+            if task is None or run.interval.closed:
+                break
+            self._work(worker, task, deadline)
+            if last.passed:
+                break
+
+    def _bound_in_rounds(self, device: Any, slopes: QuadraticBounder, deadline: Deadline) -> None:
         run = self._run
         record = run.options.certificate is not None
 
@@ -118,7 +160,7 @@ class SearchInRounds(Search):
                 run.bounds,
             )
 
-        worker = SearchWorker(run.reduced, run.options, bounder, self._slope_bounder(deadline))
+        worker = SearchWorker(run.reduced, run.options, bounder, slopes)
         while not run.interval.closed and not deadline.passed:
             task = self._frontiers.next_task(HERE, 1, whole_piece=True)
             if task is None:

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from vhagar.problem import Problem
-from vhagar.search.frontier import Frontier, Goal
+from vhagar.search.frontier import MOST_HANDED_OUT, Frontier, Goal
 from vhagar.search.node import Node, Region
 from vhagar.search.node_solver import Explored
 from vhagar.search.tree_state import SearchKind
@@ -97,13 +97,19 @@ class SlopeSearch:
         return self.frontier.uppers(self._goals)
 
     def next_task(
-        self, worker: int, workers: int, lower: float, idle: bool = False
+        self,
+        worker: int,
+        workers: int,
+        lower: float,
+        idle: bool = False,
+        most: int = MOST_HANDED_OUT,
     ) -> SlopeTask | None:
         """Nodes for a worker, if it is this search's turn; `idle` if there is nothing else."""
         self._give_up()
         if not len(self.frontier) or not (idle or self._is_next(lower)):
             return None
-        nodes = self.frontier.take_share(worker, workers)
+        share = max(1, min(most, len(self.frontier) // workers))
+        nodes = self.frontier.take(worker, share, workers)
         return SlopeTask([self._up_to_date(node) for node in nodes], lower)
 
     def _up_to_date(self, node: Node) -> Node:

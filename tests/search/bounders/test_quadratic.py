@@ -216,3 +216,24 @@ def test_the_two_searches_together_are_no_worse_than_the_slopes() -> None:
     ]
     assert result.upper <= max(uppers) * (1 + 1e-3) + 1e-9
     assert np.isfinite(result.upper)
+
+
+def test_a_root_that_takes_long_has_its_first_bound_before_any_step(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("vhagar.search.bounders.quadratic._ROOT_WORK", 1.0)
+    problem = Case(8).problem()
+    (target, *_) = problem.targets
+    bounder = slope_bounder(problem, 0, BoundsCache(), NEVER)
+    incumbent = Incumbent(problem, Options())
+    node = Node(Region(target, 0), math.inf, 0)
+    (first,) = bounder.bound([node], incumbent)
+    assert first.proof is not None
+    (branched,) = bounder.branch([(replace(node, upper=first.upper), first)], incumbent)
+    assert branched.outcome is Outcome.AGAIN
+    (again,) = branched.children
+    assert (again.number, again.decisions, again.upper) == (node.number, (), first.upper)
+    (second,) = bounder.bound([again], incumbent)
+    assert second.upper <= first.upper
+    (branched,) = bounder.branch([(replace(again, upper=second.upper), second)], incumbent)
+    assert branched.outcome is not Outcome.AGAIN

@@ -1,4 +1,4 @@
-"""Good multipliers: where the ascent ends, and Adam's steps on their logarithms from there."""
+"""Good multipliers: where the ascent ends, its layers scaled, and Adam's steps from there."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from vhagar.relaxation.quadratic.ascent import Ascent
 from vhagar.relaxation.quadratic.differences import Differences
 from vhagar.relaxation.quadratic.dual import Evaluation, Multipliers, evaluate
+from vhagar.relaxation.quadratic.layer_scales import with_scaled_layers
 
 Array = NDArray[np.float64]
 
@@ -50,14 +51,18 @@ def _between(first: float, last: float, done: float) -> float:
     return float(first * (last / first) ** done)
 
 
-def starting_multipliers(known: Differences, ascent: Ascent) -> Multipliers | None:
+def starting_multipliers(
+    known: Differences, ascent: Ascent, should_stop: Callable[[], bool] = lambda: False
+) -> Multipliers | None:
     """Multipliers for which complementarity nearly holds at the ascent's end.
 
     There `T_i = |derivative by w_i| / |s_i|` and `D_k = |derivative by u_k| / (2 radius_k)`, which
-    are smoothed, by as much as is best. None where no such matrix is positive definite.
+    are smoothed, by as much as is best; then layers are scaled. None where no such matrix is
+    positive definite.
     """
     found = [start for share in _SMOOTHING if (start := _start(known, ascent, share)) is not None]
-    return min(found, key=lambda start: start[1], default=(None, 0.0))[0]
+    best = min(found, key=lambda start: start[1], default=(None, 0.0))[0]
+    return None if best is None else with_scaled_layers(known, best, should_stop)
 
 
 def _start(known: Differences, ascent: Ascent, share: float) -> tuple[Multipliers, float] | None:

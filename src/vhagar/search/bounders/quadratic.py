@@ -106,7 +106,7 @@ class QuadraticBounder(AbstractBounder):
         start = _start(root, known, node)
         if start is None:
             return QuadraticBound(node.upper, floor=np.inf)
-        schedule = _NODE if node.decisions else _root_schedule(known)
+        schedule = _NODE if node.decisions else _root_schedule(known, node.rounds)
         found = improve(known, start, schedule, lambda: self._deadline.passed)
         if found is None:
             return QuadraticBound(node.upper, floor=np.inf)
@@ -134,6 +134,8 @@ class QuadraticBounder(AbstractBounder):
             return _CLOSED
         root = self._root(node.region)
         assert root is not None, "it was bounded"
+        if not node.decisions and not node.rounds and _takes_long(root.known):
+            return Branched(Outcome.AGAIN, (replace(node, rounds=1),))
         taken = {decision.place[:2] for decision in node.decisions}
         free = [known for known in root.known.places if known not in taken]
         start = replace(multipliers, slopes=np.delete(multipliers.slopes, free.index(place)))
@@ -166,7 +168,7 @@ class QuadraticBounder(AbstractBounder):
         if known is None:
             return None
         ascent = ascend(known)
-        start = starting_multipliers(known, ascent)
+        start = starting_multipliers(known, ascent, lambda: self._deadline.passed)
         return _Root(bounds, known, ascent.value, start)
 
 
@@ -183,11 +185,22 @@ def _start(root: _Root, known: Differences, node: Node) -> Multipliers | None:
     return replace(root.start, slopes=np.array([slopes[place] for place in known.places]))
 
 
-def _root_schedule(known: Differences) -> Schedule:
+def _root_schedule(known: Differences, rounds: int) -> Schedule:
+    """The steps at a root; where they take long, the start's bound is proved in a first round."""
+    if not rounds and _takes_long(known):
+        return replace(_ROOT, steps=0)
+    return replace(_ROOT, steps=int(min(_ROOT.steps, max(_FEWEST_STEPS, _affordable(known)))))
+
+
+def _takes_long(known: Differences) -> bool:
+    return _affordable(known) < _ROOT.steps
+
+
+def _affordable(known: Differences) -> float:
+    """The steps for which there is time at a root."""
     pairs = len(known.places)
     work = pairs**2 * (len(known.inputs) + pairs)
-    steps = int(min(_ROOT.steps, max(_FEWEST_STEPS, _ROOT_WORK / max(work, 1))))
-    return replace(_ROOT, steps=steps)
+    return _ROOT_WORK / max(work, 1)
 
 
 def _numbers(root: _Root, known: Differences, multipliers: Multipliers) -> Callable[[], Array]:
