@@ -28,7 +28,8 @@ _LEAST_RADIUS, _MOST_TURNS = 10.0, 180
 
 # Perturbations whose first argument limits a change: `e` stands for `[0,e]`.
 _LIMITED = ("linf", "patch")
-_NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
+# ASCII alone: digits of other scripts read as something else.
+_NUMBER = r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?"
 _ARGUMENT = re.compile(rf"(?:({_NUMBER})|\[({_NUMBER}),({_NUMBER})\])(?:,(?!$)|$)")
 
 

@@ -250,3 +250,12 @@ def test_the_corners_of_clipped_contrast_are_measured_from_black() -> None:
     parts = dict(piece.clip_corners)
     turn = Fraction(3, 5)
     assert parts == {(0, 1): 0, (turn, 1): 0, (-1, -1): -1, (1, 1): 1}
+
+
+@pytest.mark.parametrize("text", ["linf(\u0660.1)", "patch([0,0.1],\uff11,1,1)", "linf(0.\u0660)"])
+def test_digits_of_other_scripts_are_none(text: str) -> None:
+    """They would be repeated in the verdict, where a reader takes them for something else."""
+    with pytest.raises(Rejected, match="cannot read"):
+        pieces(text, Domain((1, 4, 4), 0.0, 1.0), True)
+    with pytest.raises(InvalidInput):
+        parse(text)

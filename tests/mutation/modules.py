@@ -33,7 +33,7 @@ _OF_CHECKER = {
     "container": "container",
     "crops": "crops",
     "definite": "definite",
-    "entering": "quadratic",
+    "entering": "entering",
     "evaluation": "vectors verdict tightenings quadratic",
     "exact": "numbers",
     "formula": "upper formula crops",

@@ -27,7 +27,7 @@ PERTURBATIONS: dict[type[Perturbation], str] = {
     Rotation: "rotation(theta)",
 }
 
-_PLAIN = r"(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
+_PLAIN = r"(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?"
 # A number, or a quotient of two, such as 8/255.
 _NUMBER = rf"[-+]?{_PLAIN}(?:\s*/\s*{_PLAIN})?"
 _ARGUMENT = re.compile(rf"\s*(?:({_NUMBER})|\[\s*({_NUMBER})\s*,\s*({_NUMBER})\s*\])\s*(?:,|$)")

@@ -1,0 +1,142 @@
+"""What enters a quadratic proof: the box of the change, or the inputs that determine it."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from vhagar_check import entering
+from vhagar_check.entering import Entering
+from vhagar_check.errors import Rejected
+from vhagar_check.layers import UNDERFLOW
+from vhagar_check.perturbations import pieces
+from vhagar_check.pieces import Domain
+
+IMAGE = Domain((1, 3, 3), 0.0, 1.0)
+
+
+def test_free_changes_have_boxes_of_their_own() -> None:
+    """Brightness by 0.25 to 0.5 without a clip, and a patch of one pixel."""
+    (piece,) = pieces("brightness([0.25,0.5])", IMAGE, False)
+    found = Entering.of(piece, tied=False)
+    assert found.changed.tolist() == found.inputs.tolist() == list(range(9))
+    assert (found.low <= -0.5).all()
+    assert (found.high >= -0.25).all()
+    np.testing.assert_allclose(found.low, -0.5)
+    np.testing.assert_allclose(found.high, -0.25)
+    (piece,) = pieces("patch([0,0.125],2,2,1)", IMAGE, True)
+    found = Entering.of(piece, tied=False)
+    assert found.inputs.tolist() == [4]
+    np.testing.assert_allclose([*found.low, *found.high], [-0.125, 0.125])
+    values = np.arange(9.0)[None]
+    for part, same in zip(found.pulled(values, 2 * values, 3 * values), (1, 2, 3), strict=True):
+        assert part.tolist() == [[4.0 * same]]
+
+
+def test_tied_changes_are_those_of_the_inputs_they_come_from() -> None:
+    """What is occluded falls to 0; a column that moves right takes the place of the next one."""
+    (piece,) = pieces("occlusion(1,1,2)", IMAGE, True)
+    found = Entering.of(piece, tied=True)
+    assert found.changed.tolist() == found.inputs.tolist() == [0, 1, 3, 4]
+    assert (found.low.tolist(), found.high.tolist()) == ([0.0] * 4, [1.0] * 4)
+    assert found.matrix is not None
+    assert found.matrix.tolist() == np.eye(4).tolist()
+    (piece,) = pieces("translation(0,1)", IMAGE, True)
+    found = Entering.of(piece, tied=True)
+    assert found.matrix is not None
+    x = np.random.default_rng(0).random(9)
+    moved = np.concatenate([np.zeros((3, 1)), x.reshape(3, 3)[:, :-1]], axis=1).reshape(-1)
+    np.testing.assert_array_equal(found.matrix @ x[found.inputs], (x - moved)[found.changed])
+
+
+def test_weights_of_a_rotation_are_right_up_to_their_slips() -> None:
+    (piece,) = pieces("rotation(30)", IMAGE, True)
+    found = Entering.of(piece, tied=True)
+    assert found.matrix is not None
+    assert found.slips is not None
+    assert found.slips.shape == found.matrix.shape
+    whole = (found.matrix == 0.0) | (found.matrix == 1.0)
+    assert (found.slips == np.where(whole, 0.0, 2.0**-49)).all()
+    assert not whole.all()
+
+
+def test_tied_inputs_range_over_all_of_the_input_range() -> None:
+    """Also where the domain is smaller: that only adds inputs."""
+    domain = Domain((1, 3, 3), 0.0, 2.0, (np.full(9, 0.5), np.full(9, 0.75)))
+    (piece,) = pieces("occlusion(1,1,1)", domain, True)
+    found = Entering.of(piece, tied=True)
+    assert (found.low.tolist(), found.high.tolist()) == ([0.0], [2.0])
+
+
+def test_nothing_is_tied_that_is_no_linear_function_or_too_large(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for text, domain in (
+        ("linf(0.1)", IMAGE),
+        ("brightness([0,0.1])", IMAGE),
+        ("occlusion(1,1,1)", Domain((1, 3, 3), -1.0, 1.0)),
+    ):
+        (piece,) = pieces(text, domain, True)
+        with pytest.raises(Rejected, match="no linear function"):
+            Entering.of(piece, tied=True)
+    (piece,) = pieces("occlusion(1,1,1)", IMAGE, True)
+    monkeypatch.setattr(entering, "_MOST_TIED", 9)
+    Entering.of(piece, tied=True)
+    monkeypatch.setattr(entering, "_MOST_TIED", 8)
+    with pytest.raises(Rejected, match="no linear function"):
+        Entering.of(piece, tied=True)
+
+
+def _exact(array: np.ndarray) -> list[list[Fraction]]:
+    return [[Fraction(value) for value in row] for row in array.tolist()]
+
+
+@pytest.mark.parametrize("slip", [0.0, 2.0**-49, 0.01])
+@pytest.mark.parametrize("error", [0.0, 1e-12, 0.1])
+@pytest.mark.parametrize("seed", range(3))
+def test_coefficients_are_pulled_with_all_that_can_be_wrong(
+    seed: int, error: float, slip: float
+) -> None:
+    """The worst true coefficients and the worst true matrix, in exact arithmetic."""
+    rng = np.random.default_rng(seed)
+    changed, inputs = np.array([0, 2, 3, 5, 6]), np.array([1, 2, 4])
+    matrix = rng.normal(size=(5, 3))
+    slips = slip * rng.random((5, 3))
+    found = Entering(changed, inputs, np.zeros(3), np.ones(3), matrix, slips)
+    values, errors = rng.normal(size=(4, 7)), error * rng.random((4, 7))
+    sizes = abs(values) + errors
+    pulled, large, off = (_exact(part) for part in found.pulled(values, sizes, errors))
+    own, wrong = _exact(values[:, changed]), _exact(errors[:, changed])
+    weights, slack = _exact(matrix), _exact(slips)
+    for k in range(4):
+        for j in range(3):
+            truth = worst = Fraction(0)
+            for i in range(5):
+                v, e, w, s = own[k][i], wrong[k][i], weights[i][j], slack[i][j]
+                truth += v * w
+                worst += e * (abs(w) + s) + abs(v) * s
+            assert abs(pulled[k][j] - truth) + worst <= off[k][j]
+            assert abs(truth) + worst <= large[k][j]
+            room = Fraction(1e-12) + (Fraction(error) + Fraction(slip)) * 60
+            assert off[k][j] <= room
+
+
+def test_what_underflows_is_allowed_for() -> None:
+    """Products that are 0 in float64 are multiplied by large inputs later."""
+    least = 2.0**-600
+    found = Entering(
+        np.arange(2),
+        np.arange(1),
+        np.zeros(1),
+        np.ones(1),
+        np.full((2, 1), least),
+        np.zeros((2, 1)),
+    )
+    tiny = np.full((1, 2), least)
+    pulled, large, off = found.pulled(tiny, tiny, np.zeros((1, 2)))
+    assert pulled[0, 0] == 0.0
+    assert off[0, 0] >= UNDERFLOW
+    assert Fraction(float(off[0, 0])) >= 2 * Fraction(least) ** 2
+    assert large[0, 0] >= off[0, 0]
