@@ -11,8 +11,9 @@ import pytest
 
 from vhagar.cli.main import main
 from vhagar.errors import InvalidInput
-from vhagar.local.specification import Answer, answer_specification
+from vhagar.local.specification import Answer, answer_specification, side_by_side
 from vhagar.local.vnnlib import Specification, read_vnnlib
+from vhagar.local.vnnlib_2 import Second
 from vhagar.network import AbstractLayer, Affine, Network, Relu, read_onnx, write_onnx
 from vhagar.network.onnx_graph import OnnxGraph
 
@@ -73,6 +74,10 @@ SECOND = """(vnnlib-version <2.0>) ; a comment
 """
 
 
+TWO = SECOND + "(declare-network M (declare-input Z Real [2]) (declare-output W Real [2]))"
+SAME = "(assert (and (== images[0,0] Z[0]) (== Z[1] images[0,1])))"
+
+
 def read_second(tmp_path: Path, text: str, declared: str = SECOND) -> Specification:
     path = tmp_path / "second.vnnlib"
     path.write_text(declared + text)
@@ -101,7 +106,18 @@ def test_version_2_means_the_same_in_other_words(tmp_path: Path) -> None:
         (SECOND, "(assert (<= scores[0,0] 0))", "not an entry"),
         (SECOND, "(assert (<= others[0] 0))", "neither a number"),
         (SECOND, "(assert (< scores[0,0,0] 0))", "'<'"),
-        (SECOND + "(declare-network M (equal-to N))", "", "2 networks"),
+        (SECOND + "(declare-network M (equal-to N))", "", "an input and an output"),
+        (SECOND, "(assert (<= Y_0 0))", "neither a number"),
+        (TWO, "", "must get the same input"),
+        (TWO, "(assert (== images[0,0] Z[0]))", "must get the same input"),
+        (TWO.replace("Z Real [2]", "Z Real [3]"), SAME, "not an entry|same input"),
+        (TWO.replace("Z Real", "images Real"), SAME, "declared twice"),
+        (
+            TWO.replace("(declare-network M ", "(declare-network M (equal-to K)"),
+            SAME,
+            "first network",
+        ),
+        (TWO + "(declare-network L (declare-input V Real [2]))", SAME, "3 networks"),
         (SECOND.replace("2.0", "3.0"), "", "version"),
         (SECOND.replace("[1, 2]", "[1, 0]"), "", "no entries"),
         (SECOND.replace("Real", "String"), "", "type"),
@@ -253,3 +269,74 @@ def test_outputs_behind_a_softmax_are_refused(tmp_path: Path) -> None:
         answer_specification(read_onnx(tmp_path / "model.onnx"), specification)
     scores = read_onnx(tmp_path / "model.onnx", output="gemm0")
     assert answer_specification(scores, specification).answer is Answer.SATISFIED
+
+
+IN_BOX = """(assert (and (<= images[0,0] 0.5) (>= Z[0] -0.5)))
+(assert (<= images[0,1] 1)) (assert (>= images[0,1] 0))
+"""
+
+
+def test_two_networks_share_their_inputs(tmp_path: Path) -> None:
+    found = read_second(tmp_path, SAME + IN_BOX + "(assert (>= W[1] scores[0,0,1]))", TWO)
+    assert (found.inputs, found.outputs, found.second) == (2, 4, Second.OTHER)
+    (case,) = found.cases
+    assert case.lower == (Fraction(-1, 2), 0)
+    assert case.upper == (Fraction(1, 2), 1)
+    assert case.conditions == ({"Y_1": 1, "Y_3": -1},)
+    again = TWO.replace("(declare-network M ", "(declare-network M (equal-to N) ")
+    assert read_second(tmp_path, SAME + IN_BOX, again).second is Second.EQUAL
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("distance", ["0.01", "1.5", "50"])
+def test_equivalence_is_decided_as_a_grid_says(tmp_path: Path, seed: int, distance: str) -> None:
+    """Can the first scores of two networks differ by more than a distance?"""
+    first, second = network(seed), network(seed + 100)
+    close = f"(assert (or (>= (- W[0] scores[0,0,0]) {distance})"
+    close += f"(>= (- scores[0,0,0] W[0]) {distance})))"
+    specification = read_second(tmp_path, SAME + IN_BOX + close, TWO)
+    result = answer_specification(first, specification, 60.0, second)
+    grid = np.stack(np.meshgrid(np.linspace(-0.5, 0.5, 41), np.linspace(0, 1, 41)), -1)
+    points = grid.reshape(-1, 2)
+    largest = abs(first.forward(points)[:, 0] - second.forward(points)[:, 0]).max()
+    if largest >= float(distance):
+        assert result.answer is Answer.SATISFIED
+    elif largest < 0.8 * float(distance):
+        assert result.answer is Answer.NEVER
+    if result.x is not None:
+        assert result.y is not None
+        wanted = [scores.forward(result.x[None])[0] for scores in (first, second)]
+        assert np.allclose(result.y, np.concatenate(wanted), atol=1e-5)
+        assert abs(result.y[0] - result.y[2]) >= float(distance) - 1e-6
+
+
+def test_a_network_is_equivalent_to_itself(tmp_path: Path) -> None:
+    again = TWO.replace("(declare-network M ", "(declare-network M (equal-to N) ")
+    different = "(assert (>= (- W[0] scores[0,0,0]) 0.001))"
+    specification = read_second(tmp_path, SAME + IN_BOX + different, again)
+    assert answer_specification(network(3), specification, 60.0).answer is Answer.NEVER
+    with pytest.raises(InvalidInput, match="leave --second out"):
+        answer_specification(network(3), specification, 60.0, network(4))
+    other = read_second(tmp_path, SAME + IN_BOX + different, TWO)
+    with pytest.raises(InvalidInput, match="given with --second"):
+        answer_specification(network(3), other, 60.0)
+
+
+def test_networks_that_do_not_fit_are_refused() -> None:
+    wide = Network((Affine(np.ones((2, 3)), np.zeros(2), (3,), (2,)),), (3,))
+    with pytest.raises(InvalidInput, match="2 and 3 inputs"):
+        side_by_side(network(0), wide)
+
+
+def test_two_networks_on_the_command_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for k in (0, 1):
+        write_onnx(network(k), tmp_path / f"{k}.onnx")
+    (tmp_path / "p.vnnlib").write_text(
+        TWO + SAME + IN_BOX + "(assert (>= (- W[0] scores[0,0,0]) 99))"
+    )
+    words = ["local", str(tmp_path / "0.onnx"), "--second", str(tmp_path / "1.onnx")]
+    assert main([*words, "--vnnlib", str(tmp_path / "p.vnnlib"), "--timeout", "60"]) == 0
+    assert capsys.readouterr().out == "unsat\n"
+    assert main([*words, "--image", "x.npy"]) == 2

@@ -65,6 +65,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="answer a VNN-LIB file instead: sat (with a counterexample), unsat or unknown",
     )
     add(
+        "--second",
+        type=Path,
+        metavar="MODEL",
+        help="the second network of a VNN-LIB file about two, such as whether they are equivalent",
+    )
+    add(
         "--image",
         type=Path,
         metavar="FILE",
@@ -132,6 +138,8 @@ def run(arguments: argparse.Namespace) -> int:
 
     if arguments.vnnlib is not None:
         return _answer(arguments)
+    if arguments.second is not None:
+        raise InvalidInput("--second is for a VNN-LIB file: give one with --vnnlib")
     if arguments.image is None:
         raise InvalidInput("give the input with --image, or a specification with --vnnlib")
     if (arguments.epsilon is None) == (arguments.perturbation is None):
@@ -207,7 +215,10 @@ def _answer(arguments: argparse.Namespace) -> int:
     requirements = gate.requirements(arguments, OF_SPECIFICATIONS)
     specification = read_vnnlib(arguments.vnnlib)
     network = read_onnx(arguments.model, layout="chw", **conventions)
-    found = answer_specification(network, specification, arguments.timeout)
+    second = None
+    if arguments.second is not None:
+        second = read_onnx(arguments.second, layout="chw", **conventions)
+    found = answer_specification(network, specification, arguments.timeout, second)
     print(found.text(), end="")
     judged = _judged_answer(found, requirements, arguments.vnnlib.name)
     return gate.conclude(judged, arguments)

@@ -15,6 +15,7 @@ from enum import Enum
 from fractions import Fraction
 
 import numpy as np
+import onnx
 import onnxruntime
 from scipy import sparse
 
@@ -23,6 +24,7 @@ from vhagar.local.problem import Array, LocalProblem
 from vhagar.local.result import LocalVerdict
 from vhagar.local.run import verify_local
 from vhagar.local.vnnlib import Case, Form, Specification
+from vhagar.local.vnnlib_2 import Second
 from vhagar.network import Network
 from vhagar.network.onnx_copy import INPUT, OUTPUT, copied, graph_around, standalone
 from vhagar.network.onnx_reader import read_model
@@ -65,23 +67,34 @@ class SpecificationResult:
 
 
 def answer_specification(
-    network: Network, specification: Specification, timeout: float | None = None
+    network: Network,
+    specification: Specification,
+    timeout: float | None = None,
+    second: Network | None = None,
 ) -> SpecificationResult:
-    """Decide every case of a specification, one box after the other."""
+    """Decide every case of a specification, one box after the other.
+
+    `second` is the network of a specification about two that have a file each.
+    """
     begun = time.monotonic()
+    _check_outputs(network)
+    if (second is not None) != (specification.second is Second.OTHER):
+        raise InvalidInput(
+            "the specification is about a second network, which is to be given with --second"
+            if second is None
+            else "the specification has no use for a second network: leave --second out"
+        )
+    if specification.second is Second.EQUAL:
+        second = network
+    if second is not None:
+        _check_outputs(second)
+        network = side_by_side(network, second)
     outputs = network.classes - _first(network)
     if (specification.inputs, specification.outputs) != (network.input_size, outputs):
         raise InvalidInput(
             f"the specification is about {specification.inputs} inputs and "
             f"{specification.outputs} outputs, but the network has {network.input_size} and "
             f"{outputs}"
-        )
-    if network.scores is not None and (network.scores.argmin or network.scores.threshold):
-        raise InvalidInput("a specification is about the outputs: leave argmin and threshold out")
-    if any("at the end is ignored" in note for note in network.notes):
-        raise InvalidInput(
-            "the specification is about the outputs of a smooth function, which is ignored: "
-            "choose the scores before it with --output NAME, if these are meant"
         )
     boxes: dict[tuple[tuple[Fraction, ...], tuple[Fraction, ...]], list[Case]] = {}
     for case in specification.cases:
@@ -100,6 +113,41 @@ def answer_specification(
         answers.add(answer)
     worst = max(answers, key=[Answer.NEVER, Answer.UNKNOWN, Answer.TIMEOUT].index)
     return SpecificationResult(worst, time.monotonic() - begun)
+
+
+def _check_outputs(network: Network) -> None:
+    """A specification is about what the model gives, not about scores that are made of it."""
+    if network.scores is not None and (network.scores.argmin or network.scores.threshold):
+        raise InvalidInput("a specification is about the outputs: leave argmin and threshold out")
+    if any("at the end is ignored" in note for note in network.notes):
+        raise InvalidInput(
+            "the specification is about the outputs of a smooth function, which is ignored: "
+            "choose the scores before it with --output NAME, if these are meant"
+        )
+
+
+def side_by_side(first: Network, second: Network) -> Network:
+    """One network with the input of both, and the outputs of the second after the first's."""
+    if first.input_size != second.input_size:
+        sizes = f"{first.input_size} and {second.input_size}"
+        raise InvalidInput(f"the two networks take {sizes} inputs; they must take the same")
+    one, other = standalone(first), onnx.compose.add_prefix(standalone(second), "second_")
+    graph, beside = graph_around(one), graph_around(other)
+    if (graph.dtype, graph.opset) != (beside.dtype, beside.opset):
+        raise InvalidInput(
+            "the two networks have different operator sets or precisions; export both alike"
+        )
+    graph.tensors += beside.tensors
+    parts = []
+    for model, network, name in ((one, first, "one_"), (other, second, "other_")):
+        image = graph.reshape(INPUT, (1, *network.input_shape))
+        flat = graph.reshape(copied(graph, model, image, name), (1, network.classes))
+        parts.append(graph.slice(flat, 1, _first(network), network.classes))
+    graph.add("Concat", *parts, axis=1, output=OUTPUT)
+    outputs = sum(network.classes - _first(network) for network in (first, second))
+    ends = (INPUT, (1, *first.input_shape)), (OUTPUT, (1, outputs))
+    name = f"{first.name} and {second.name}"
+    return read_model(graph.model(name, *ends, one), name, "chw")
 
 
 class _Box:

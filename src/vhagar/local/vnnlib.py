@@ -1,4 +1,4 @@
-"""Reads VNN-LIB 1.0 and 2.0: conditions on the inputs X and the outputs Y of one network.
+"""Reads VNN-LIB 1.0 and 2.0: conditions on the inputs X and the outputs Y of a network, or of two.
 
 Version 2.0 declares tensors, whose entries are numbered here as version 1.0 numbers them. A file
 asks whether some input satisfies all its assertions, of which most say what must never happen. They
@@ -9,17 +9,17 @@ conditions on the outputs. Numbers are exact fractions, as they are written.
 from __future__ import annotations
 
 import gzip
-import math
 import re
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 from vhagar.errors import InvalidInput
+from vhagar.local.vnnlib_2 import Second, Unreadable, as_version_1, head_of
 
 # A linear form: the coefficient of every variable, and the constant under "".
 Form = dict[str, Fraction]
@@ -28,8 +28,6 @@ _TOKEN = re.compile(r"\s+|;[^\n]*|([()]|[^\s();]+)")
 _INDEX = re.compile(r"\s*\[([^][()]*)\]")
 # Most cases that a file may have.
 _MOST_CASES = 100_000
-# Most entries that a tensor may have.
-_MOST_ENTRIES = 10_000_000
 
 
 @dataclass(frozen=True)
@@ -43,15 +41,20 @@ class Case:
 
 @dataclass(frozen=True)
 class Specification:
-    """The cases of a file: it is satisfiable if one of them is."""
+    """The cases of a file: it is satisfiable if one of them is.
+
+    If it is about two networks, they share their inputs, and the outputs of the `second` follow
+    those of the first.
+    """
 
     inputs: int
     outputs: int
     cases: tuple[Case, ...]
+    second: Second = Second.NONE
 
 
 def read_vnnlib(path: Path) -> Specification:
-    """Read a VNN-LIB file about one network, which may be compressed with gzip."""
+    """Read a VNN-LIB file, which may be compressed with gzip."""
     try:
         content = path.read_bytes()
         content = gzip.decompress(content) if content.startswith(b"\x1f\x8b") else content
@@ -60,15 +63,12 @@ def read_vnnlib(path: Path) -> Specification:
         raise InvalidInput(f"cannot read {path}: {error}") from None
     try:
         expressions = list(_expressions(text))
-        if expressions and _head(expressions[0]) == "vnnlib-version":
-            expressions = _as_version_1(expressions)
-        return _specification(expressions)
-    except _Unreadable as error:
+        second = Second.NONE
+        if expressions and head_of(expressions[0]) == "vnnlib-version":
+            expressions, second = as_version_1(expressions)
+        return replace(_specification(expressions), second=second)
+    except Unreadable as error:
         raise InvalidInput(f"{path} is not a VNN-LIB file that can be read: {error}") from None
-
-
-class _Unreadable(Exception):
-    """What cannot be read, in words."""
 
 
 def _expressions(text: str) -> Iterator[Any]:
@@ -80,98 +80,40 @@ def _expressions(text: str) -> Iterator[Any]:
     while place < len(text):
         match = _TOKEN.match(text, place)
         if match is None:
-            raise _Unreadable(f"{text[place : place + 20]!r}")
+            raise Unreadable(f"{text[place : place + 20]!r}")
         place, word = match.end(), match[1]
         if word == "(":
             stack.append([])
         elif word == ")":
             if len(stack) == 1:
-                raise _Unreadable("a bracket is closed that was not opened")
+                raise Unreadable("a bracket is closed that was not opened")
             done = stack.pop()
             stack[-1].append(done)
         elif word:
             stack[-1].append(word)
     if len(stack) != 1:
-        raise _Unreadable("a bracket is not closed")
+        raise Unreadable("a bracket is not closed")
     yield from stack[0]
-
-
-def _head(expression: Any) -> Any:
-    """The first word of a command."""
-    return expression[0] if isinstance(expression, list) and expression else expression
-
-
-def _as_version_1(expressions: list[Any]) -> list[Any]:
-    """The same in the words of version 1.0: entries of the tensors as X_0, X_1, ... and Y_0, ..."""
-    version, *rest = expressions
-    if version[1:] != ["<2.0>"]:
-        raise _Unreadable(f"its version is {' '.join(map(str, version[1:]))}, not <2.0>")
-    networks = [each for each in rest if _head(each) == "declare-network"]
-    if len(networks) != 1:
-        raise _Unreadable(f"it is about {len(networks)} networks; one is supported")
-    tensors: dict[str, tuple[str, tuple[int, ...]]] = {}
-    for declaration in networks[0][2:]:
-        kind = {"declare-input": "X", "declare-output": "Y"}.get(str(_head(declaration)))
-        if kind is None or len(declaration) != 3:
-            raise _Unreadable(f"the declaration {_head(declaration)!r} is not supported")
-        if kind in {known for known, _ in tensors.values()} or declaration[1] in tensors:
-            raise _Unreadable("the network has several inputs or outputs; one of each is supported")
-        match = re.fullmatch(r"(?i)(?:real|float\d+)\[((?:\d+(?:,\d+)*)?)\]", str(declaration[2]))
-        if match is None:
-            raise _Unreadable(f"the type {declaration[2]!r} is not known")
-        tensors[declaration[1]] = kind, tuple(map(int, match[1].split(","))) if match[1] else ()
-    declared = [
-        ["declare-const", f"{kind}_{k}", "Real"]
-        for kind, shape in tensors.values()
-        for k in range(_size(shape))
-    ]
-    return declared + [_renamed(each, tensors) for each in rest if each is not networks[0]]
-
-
-def _size(shape: tuple[int, ...]) -> int:
-    size = math.prod(shape)
-    if not 0 < size <= _MOST_ENTRIES:
-        raise _Unreadable(f"a tensor of shape {list(shape)} has no entries, or too many")
-    return size
-
-
-def _renamed(term: Any, tensors: dict[str, tuple[str, tuple[int, ...]]]) -> Any:
-    """A term with entries of tensors, such as `Y[0,3]`, by the names of version 1.0."""
-    if isinstance(term, list):
-        return [_renamed(part, tensors) for part in term]
-    match = re.fullmatch(r"([A-Za-z]\w*)(?:\[((?:\d+(?:,\d+)*)?)\])?", str(term))
-    if match is None or match[1] not in tensors:
-        return term
-    kind, shape = tensors[match[1]]
-    index = tuple(map(int, match[2].split(","))) if match[2] else ()
-    if not shape and index in ((), (0,)):
-        return f"{kind}_0"
-    if len(index) != len(shape) or any(k >= size for k, size in zip(index, shape, strict=True)):
-        raise _Unreadable(f"{term} is not an entry of a tensor of shape {list(shape)}")
-    flat = 0
-    for k, size in zip(index, shape, strict=True):
-        flat = flat * size + k
-    return f"{kind}_{flat}"
 
 
 def _specification(expressions: list[Any]) -> Specification:
     declared: dict[str, int] = {"X": 0, "Y": 0}
     formulas = []
     for expression in expressions:
-        head = _head(expression)
+        head = head_of(expression)
         if head in ("vnnlib-version", "declare-network"):
-            raise _Unreadable("a file of version 2.0 begins with (vnnlib-version <2.0>)")
+            raise Unreadable("a file of version 2.0 begins with (vnnlib-version <2.0>)")
         if head == "declare-const" and len(expression) == 3:
             match = re.fullmatch(r"([XY])_(\d+)", str(expression[1]))
             if match is None or int(match[2]) != declared[match[1]] or expression[2] != "Real":
-                raise _Unreadable(f"the declaration {expression[1:]} is not X_0, X_1, ... or Y_0")
+                raise Unreadable(f"the declaration {expression[1:]} is not X_0, X_1, ... or Y_0")
             declared[match[1]] += 1
         elif head == "assert" and len(expression) == 2:
             formulas.append(_cases_of(expression[1]))
         else:
-            raise _Unreadable(f"the command {head!r} is not known")
+            raise Unreadable(f"the command {head!r} is not known")
     if not declared["X"] or not declared["Y"]:
-        raise _Unreadable("it declares no inputs or no outputs")
+        raise Unreadable("it declares no inputs or no outputs")
     joined = _all(formulas)
     return Specification(
         declared["X"],
@@ -183,7 +125,7 @@ def _specification(expressions: list[Any]) -> Specification:
 def _cases_of(formula: Any) -> list[list[Form]]:
     """A formula in disjunctive normal form, each condition as a form that is at most 0."""
     if not isinstance(formula, list) or not formula:
-        raise _Unreadable(f"{formula!r} is not a condition")
+        raise Unreadable(f"{formula!r} is not a condition")
     head, *rest = formula
     if head == "and":
         return _all([_cases_of(part) for part in rest])
@@ -196,7 +138,7 @@ def _cases_of(formula: Any) -> list[list[Form]]:
     if head == "==" and len(rest) == 2:
         left, right = (_form(part) for part in rest)
         return [[_sum(left, right, -1), _sum(right, left, -1)]]
-    raise _Unreadable(f"the operator {head!r} is not known")
+    raise Unreadable(f"the operator {head!r} is not known")
 
 
 def _all(parts: list[list[list[Form]]]) -> list[list[Form]]:
@@ -204,13 +146,13 @@ def _all(parts: list[list[list[Form]]]) -> list[list[Form]]:
     for part in parts:
         count *= max(len(part), 1)
         if count > _MOST_CASES:
-            raise _Unreadable(f"it has more than {_MOST_CASES} cases")
+            raise Unreadable(f"it has more than {_MOST_CASES} cases")
     return [[form for chosen in each for form in chosen] for each in product(*parts)]
 
 
 def _limited(cases: list[list[Form]]) -> list[list[Form]]:
     if len(cases) > _MOST_CASES:
-        raise _Unreadable(f"it has more than {_MOST_CASES} cases")
+        raise Unreadable(f"it has more than {_MOST_CASES} cases")
     return cases
 
 
@@ -220,7 +162,7 @@ def _form(term: Any) -> Form:
             return {term: Fraction(1)}
         return {"": _number(term)}
     if not term:
-        raise _Unreadable("an empty term")
+        raise Unreadable("an empty term")
     head, *rest = term
     forms = [_form(part) for part in rest]
     if head == "+" and forms:
@@ -236,14 +178,14 @@ def _form(term: Any) -> Form:
         for factor, form in (forms, forms[::-1]):
             if set(factor) <= {""}:
                 return _sum({}, form, factor.get("", Fraction(0)))
-    raise _Unreadable(f"the term {head!r} is not linear")
+    raise Unreadable(f"the term {head!r} is not linear")
 
 
 def _number(text: str) -> Fraction:
     try:
         return Fraction(text)
     except (ValueError, ZeroDivisionError):
-        raise _Unreadable(f"{text!r} is neither a number nor a variable") from None
+        raise Unreadable(f"{text!r} is neither a number nor a variable") from None
 
 
 def _sum(left: Form, right: Form, factor: Fraction | int) -> Form:
@@ -262,18 +204,18 @@ def _case(forms: list[Form], inputs: int, outputs: int) -> Case:
         variables = [name for name in form if name]
         for name in variables:
             if int(name[2:]) >= (inputs if name[0] == "X" else outputs):
-                raise _Unreadable(f"{name} is not declared")
+                raise Unreadable(f"{name} is not declared")
         if not any(name[0] == "X" for name in variables):
             conditions.append(form)
             continue
         if len(variables) != 1:
-            raise _Unreadable("a condition joins several inputs, or inputs and outputs")
+            raise Unreadable("a condition joins several inputs, or inputs and outputs")
         (name,), place = variables, int(variables[0][2:])
         limit = -form.get("", Fraction(0)) / form[name]
         ends, best = (upper, min) if form[name] > 0 else (lower, max)
         known = ends[place]
         ends[place] = limit if known is None else best(known, limit)
     if None in (*lower, *upper):
-        raise _Unreadable("an input is not bounded on both sides")
+        raise Unreadable("an input is not bounded on both sides")
     least, most = (tuple(end for end in ends if end is not None) for ends in (lower, upper))
     return Case(least, most, tuple(conditions))
