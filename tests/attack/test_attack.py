@@ -251,12 +251,32 @@ def test_later_ascents_start_near_the_best_attack(
 
     monkeypatch.setattr(running, "ascend", watching)
     offered = [[(1, 0, good, np.zeros(0))], []]
-    options = replace(_SMALL, rounds=2, polish=False, regions=False)
+    # Without starts that were moved by other means, which may come near by themselves.
+    options = replace(_SMALL, rounds=2, polish=False, regions=False, climb=False)
     attack(corner, options=options, suggestions=lambda: offered.pop() if offered else ())
     first, second = distances
     assert first.min() > 0.1
     assert 1e-4 < second[:16].min() < 0.02
     assert second[16:].min() > 0.1
+
+
+def test_starts_are_dimmed_until_there_is_an_attack(
+    corner: Problem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    good = np.full(16, 0.4)
+    good[0] = 1.0
+    dimmed: list[int] = []
+
+    def watching(starts: np.ndarray, *_: Any) -> np.ndarray:
+        dimmed.append(len(starts))
+        return starts
+
+    monkeypatch.setattr(running, "ascend", lambda batch, state, *_: _fruitless(batch, state))
+    monkeypatch.setattr(running, "dimmed", watching)
+    options = replace(_SMALL, rounds=3, polish=False, regions=False)
+    offered = [[(1, 0, good, np.zeros(0))], [], []]
+    attack(corner, options=options, suggestions=lambda: offered.pop() if offered else ())
+    assert len(dimmed) == 2  # not in the third round
 
 
 def test_a_batch_that_does_not_fit_is_halved(

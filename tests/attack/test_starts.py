@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from vhagar import Network, Problem
 from vhagar.attack.model import TorchNetwork
-from vhagar.attack.starts import checked_dataset, grown, hyper_input, more_starts
+from vhagar.attack.starts import checked_dataset, dimmed, grown, hyper_input, more_starts
 from vhagar.errors import InvalidInput
 from vhagar.network import confidence
 from vhagar.runtime.devices import torch_device
@@ -96,3 +96,15 @@ def test_grown_inputs_are_between_source_and_target(corner: Problem) -> None:
         return float(np.median(abs(scores[:, corner.source] - scores[:, corner.targets[0]])))
 
     assert difference(found) < difference(noise)
+
+
+def test_every_other_start_is_dimmed(random_network: Network) -> None:
+    problem = Problem(random_network, perturbation="linf(0.1)", source=1)
+    starts = np.random.default_rng(0).uniform(size=(9, 40))
+    found = dimmed(starts, problem.domain, np.random.default_rng(1))
+    assert (found[1::2] == starts[1::2]).all()
+    assert (found[::2] < starts[::2]).all()
+    assert (found >= 0).all()
+    factors = found[::2] / starts[::2]
+    assert abs(factors - factors[:, :1]).max() < 1e-12
+    assert len(np.unique(factors[:, 0])) == 5

@@ -27,7 +27,7 @@ from vhagar.attack.multi_start import (
 )
 from vhagar.attack.options import AttackOptions
 from vhagar.attack.region_search import RegionSearch
-from vhagar.attack.starts import checked_dataset, grown, hyper_input, more_starts
+from vhagar.attack.starts import checked_dataset, dimmed, grown, hyper_input, more_starts
 from vhagar.errors import InvalidInput, VhagarError
 from vhagar.problem import Problem
 from vhagar.reduction import REDUCTIONS, Reduced, reduce_problem
@@ -207,6 +207,8 @@ class _Rounds:
         if self._options.climb:
             self._deadline.check()
             starts = more_starts(self._problem, batch.model, starts, self._dataset, rng)
+        if self._options.climb and not self._incumbents.best:
+            starts = dimmed(starts, self._problem.domain, rng)
         # Deal the sorted starts so that every group gets all levels of confidence.
         dealt = starts.reshape(batch.rows_per_group, len(batch.groups), -1).swapaxes(0, 1)
         state = batch.start(dealt.reshape(starts.shape), rng)
