@@ -8,7 +8,7 @@ from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
 from numbers import Integral
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from vhagar.errors import InvalidInput
 from vhagar.network import Network
@@ -16,6 +16,7 @@ from vhagar.network.given import as_network
 from vhagar.perturbation import AbstractPiece, Domain, Perturbation, parse
 from vhagar.perturbation.affine import identity_piece
 from vhagar.perturbation.domain_file import read_domain
+from vhagar.perturbation.domain_names import number_of
 from vhagar.perturbation.maps import AffineMap, fingerprint
 
 if TYPE_CHECKING:
@@ -31,12 +32,12 @@ class Problem:
     to subtract) is said to `read_onnx` or `from_torch`.
 
     `perturbation` is an object or its textual form. `targets` is one class, several, or None for
-    all classes but the source. `clip` keeps perturbed pixels in the input range; without it
-    brightness, contrast and user-defined maps may leave it (the other perturbations never do).
-    `input_range` is the interval of every input entry, 0 to 1 unless given. `domain` says which of
-    these inputs the question is about, if not all: a `Domain`, or the path of its file. Perturbed
-    inputs need not lie in the domain; they are clipped to the input range. `pieces` are those of
-    the perturbation over the domain.
+    all classes but the source; a class is a number, or a name that the domain has for it. `clip`
+    keeps perturbed pixels in the input range; without it brightness, contrast and user-defined maps
+    may leave it (the other perturbations never do). `input_range` is the interval of every input
+    entry, 0 to 1 unless given. `domain` says which of these inputs the question is about, if not
+    all: a `Domain`, or the path of its file. Perturbed inputs need not lie in the domain; they are
+    clipped to the input range. `pieces` are those of the perturbation over the domain.
 
     Without a perturbation the question is how confident the network can be at all in the source
     class; there are no targets then.
@@ -55,8 +56,8 @@ class Problem:
         network: Network | str | os.PathLike[str] | Module,
         *,
         perturbation: Perturbation | str | None,
-        source: int,
-        targets: int | Sequence[int] | None = None,
+        source: int | str,
+        targets: int | str | Sequence[int | str] | None = None,
         clip: bool = True,
         input_range: tuple[float, float] | None = None,
         input_shape: Sequence[int] | None = None,
@@ -71,7 +72,7 @@ class Problem:
             perturbation = perturbation.settled(domain)
         store(self, "network", network)
         store(self, "perturbation", perturbation)
-        store(self, "source", _class(network, source, "source"))
+        store(self, "source", _class(network, domain, source, "source"))
         store(self, "clip", clip)
         store(self, "domain", domain)
         store(self, "targets", self._checked_targets(targets))
@@ -90,15 +91,17 @@ class Problem:
             object.__setattr__(changed, name, value)
         return changed
 
-    def _checked_targets(self, targets: int | Sequence[int] | None) -> tuple[int, ...]:
+    def _checked_targets(self, targets: int | str | Sequence[int | str] | None) -> tuple[int, ...]:
         if self.perturbation is None:
             if targets is not None:
                 raise InvalidInput("targets make sense only with a perturbation")
             return ()
         if targets is None:
             return tuple(k for k in range(self.network.classes) if k != self.source)
-        given = list(targets) if isinstance(targets, Iterable) else [targets]
-        checked = sorted({_class(self.network, target, "target") for target in given})
+        several = isinstance(targets, Iterable) and not isinstance(targets, str)
+        given: list[Any] = list(targets) if several else [targets]  # type: ignore[arg-type]
+        own = self.network, self.domain
+        checked = sorted({_class(*own, target, "target") for target in given})
         if not checked:
             raise InvalidInput("give at least one target class, or None for all others")
         if self.source in checked:
@@ -130,14 +133,28 @@ class Problem:
         """Whether every class but the source is a target."""
         return len(self.targets) == self.network.classes - 1
 
+    def class_name(self, label: int | None) -> str:
+        """What a class is called: the domain's name for it, or its number."""
+        return "none" if label is None else self.domain.class_name(label)
+
+    @property
+    def source_name(self) -> str:
+        return self.class_name(self.source)
+
+    @property
+    def target_names(self) -> str:
+        """The target classes, as `3 or 5`."""
+        return listed([self.class_name(target) for target in self.targets], "or")
+
     def __str__(self) -> str:
         """The question in a few words: `mnist_conv1, occlusion(14,14,3), class 2 to 3`."""
         name, over = self.network.name, "" if self.domain.whole else f", over {self.domain}"
         if self.perturbation is None:
-            return f"{name}, maximal confidence in class {self.source}{over}"
-        targets = "any other" if self.all_others else listed(self.targets, "or")
+            return f"{name}, maximal confidence in class {self.source_name}{over}"
+        targets = "any other" if self.all_others else self.target_names
         unclipped = "" if self.clip else " unclipped"
-        return f"{name}, {self.perturbation}{unclipped}, class {self.source} to {targets}{over}"
+        asked = f"{self.perturbation}{unclipped}, class {self.source_name} to {targets}"
+        return f"{name}, {asked}{over}"
 
     def __repr__(self) -> str:
         return f"Problem({self})"
@@ -172,7 +189,11 @@ def _domain_of(
     if given is None:
         return Domain(shape, *(input_range or (0.0, 1.0)))
     if not isinstance(given, Domain):
-        return read_domain(os.fspath(given), shape, input_range)
+        given, input_range = read_domain(os.fspath(given), shape, input_range), None
+    if len(given.classes) not in (0, network.classes):
+        raise InvalidInput(
+            f"the domain names {len(given.classes)} classes, but the network has {network.classes}"
+        )
     if given.shape != shape:
         raise InvalidInput(
             f"the domain is about inputs of shape {given.shape}, but the network's have shape "
@@ -185,14 +206,16 @@ def _domain_of(
     return given
 
 
-def listed(labels: Sequence[int], word: str) -> str:
+def listed(labels: Sequence[int | str], word: str) -> str:
     """`3`, `3 or 5`, `3, 5 or 7`."""
     if len(labels) == 1:
         return str(labels[0])
     return f"{', '.join(map(str, labels[:-1]))} {word} {labels[-1]}"
 
 
-def _class(network: Network, label: int, what: str) -> int:
+def _class(network: Network, domain: Domain, label: int | str, what: str) -> int:
+    if isinstance(label, str):
+        return number_of(label, domain.classes, network.classes, f"{what} class")
     if isinstance(label, bool) or not isinstance(label, Integral):
         raise InvalidInput(f"the {what} class must be a whole number, not {label!r}")
     if not 0 <= label < network.classes:

@@ -39,8 +39,7 @@ class BoxAffine(Piece):
     error: float = 0.0
 
     def __post_init__(self) -> None:
-        low, high = everywhere(self.domain, self.domain.low, self.domain.high)
-        least, most = self.matrix.extremes(low, high)
+        least, most = self.matrix.extremes(*self.domain.inputs)
         under, over = self.directions.extremes(self.lower, self.upper)
         size = max(abs(self.domain.low), abs(self.domain.high))
         moved = self.directions.absolute().times(np.maximum(abs(self.lower), abs(self.upper)))

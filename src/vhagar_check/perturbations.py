@@ -18,6 +18,8 @@ from vhagar_check.sparse import Sparse
 
 # A text this long is none that the verifier writes, and reading it could take for ever.
 _LONGEST_TEXT = 1_000
+# Lists of features may be longer.
+_LONGEST_LIST = 100_000
 # All pieces together keep a few numbers for each of so many pixels, at most; and each piece by
 # itself as much as a small image.
 _MOST_PIXELS, _PIECE = 2**25, 100
@@ -42,7 +44,8 @@ def pieces(
     """
     if text is None:
         return [identity(domain)]
-    if len(text) > _LONGEST_TEXT:
+    of_features = text.startswith("features(")
+    if len(text) > (_LONGEST_LIST if of_features else _LONGEST_TEXT):
         raise Rejected("the text of the perturbation is too long")
     named = re.fullmatch(r"affine\(([0-9a-f]{64})\)", text)
     if (named is not None) != (recorded is not None):
@@ -51,6 +54,8 @@ def pieces(
         if named[1] != recorded.sha256:
             raise Rejected("the recorded maps are not those that the perturbation names")
         return list(recorded.pieces)
+    if of_features:
+        return [_features(text, domain)]
     first, plus, second = text.partition(")+")
     if plus:
         return composed(_pieces(first + ")", domain, clip), second, domain, clip)
@@ -128,6 +133,28 @@ def _whole(domain: Domain, ranges: list[Span]) -> list[range]:
     if (domain.size + _PIECE) * math.prod(counts) > _MOST_PIXELS:
         raise Rejected("the perturbation has too many pieces")
     return found
+
+
+def _features(text: str, domain: Domain) -> Piece:
+    """Entries that change by up to a radius each: `features([0,3],[0.5,2])`."""
+    call = re.fullmatch(r"features\(\[([0-9,]+)\],\[([-+0-9.eE,]+)\]\)", text)
+    if call is None:
+        raise Rejected(f"{text[:80]!r} is not a perturbation that this checker knows")
+    given, radii = call[1].split(","), call[2].split(",")
+    if not all(map(str.isdecimal, given)) or not all(re.fullmatch(_NUMBER, r) for r in radii):
+        raise Rejected(f"cannot read {text[:80]!r}")
+    entries, limits = [int(entry) for entry in given], np.array([float(r) for r in radii])
+    if sorted(set(entries)) != entries or len(entries) != len(limits):
+        raise Rejected("features are not in ascending order, or have not one radius each")
+    if entries[-1] >= domain.size:
+        raise Rejected("a feature of the perturbation is none of the input")
+    if not ((limits > 0) & (limits <= domain.high - domain.low)).all():
+        raise Rejected("a radius is no positive number, or more than the input range")
+    size, count = domain.size, len(entries)
+    where = np.array(entries, dtype=np.int64), np.arange(count)
+    directions = Sparse((size, count), *where, np.ones(count))
+    same = Sparse.picking(np.arange(size))
+    return BoxAffine(domain, same, directions, np.zeros(size), -limits, limits)
 
 
 def _linf(domain: Domain, clip: bool, ranges: list[Span]) -> list[Piece]:

@@ -24,7 +24,8 @@ BUILT_IN = {kind.name for kind in PERTURBATIONS}
 def kind_of(piece: AbstractPiece) -> str | None:
     """The perturbation that a piece belongs to; None for users' maps and compositions."""
     name = piece.label.split("(")[0]
-    return name if name in BUILT_IN and "+" not in piece.label else None
+    own = name in BUILT_IN and name != "features"  # which is an affine map
+    return name if own and "+" not in piece.label else None
 
 
 def points(piece: AbstractPiece, rng: np.random.Generator, count: int) -> Points:

@@ -32,6 +32,7 @@ PERTURBED = (
     ("rotation(90)", True),
     ("rotation(20)", True),
     ("rotation([10,25])", True),
+    ("features([0,3],[0.1,0.4])", False),
 )
 ASK = DependencyOptions(question_time=1.0, samples=40)
 DO_NOT_ASK = DependencyOptions(optimise=False)

@@ -20,12 +20,14 @@ from vhagar.perturbation import (
     Composition,
     Contrast,
     Domain,
+    Features,
     Linf,
     Occlusion,
     Patch,
     Perturbation,
     Rotation,
     Translation,
+    affine_map,
 )
 
 from .rational import RationalModel, Value
@@ -54,6 +56,10 @@ def images(  # noqa: PLR0912 (one branch for each perturbation)
         case Translation(rows=downs, columns=rights):
             for down, right in itertools.product(_whole(downs), _whole(rights)):
                 yield _shifted(down, right, domain)
+        case Features(chosen=entries, radii=radii):
+            moves = np.eye(domain.size)[:, list(entries)]
+            ranges = [(-radius, radius) for radius in radii]
+            yield _mapped(affine_map(domain, directions=moves, ranges=ranges), domain, clip)
         case Rotation(angle=(low, high)) if low == high:
             yield turned(low, domain)
         case Brightness(span=span):

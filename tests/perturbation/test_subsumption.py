@@ -43,6 +43,7 @@ TEXTS = (
     "rotation(10)",
     "rotation([5,15])",
     "rotation([8,12])",
+    "features([1,7,20],[0.125,0.25,0.5])",
 )
 
 

@@ -14,6 +14,7 @@ from vhagar.perturbation import (
     Composition,
     Contrast,
     Domain,
+    Features,
     Linf,
     Occlusion,
     Patch,
@@ -49,6 +50,8 @@ FORMS = [
     ("occlusion(14,14,3)+linf(0.05)", compose(Occlusion(14, 14, 3), Linf(0.05))),
     ("translation([0,1],1) + brightness([-1e-1,+1E+0])", COMPOSED),
     ("rotation(10)+linf(1e-3)", compose(Rotation(10), Linf(1e-3))),
+    ("features([0,3],[0.1,0.5])", Features([0, 3], [0.1, 0.5])),
+    ("features([age],2)", Features(["age"], 2)),
 ]
 
 # What is written, and the words that the error must contain.
@@ -106,6 +109,7 @@ REFUSED = [
     ("occlusion(0,1,1)+linf(0.1)", "row of occlusion(0,1,1)"),
     ("occlusion(1,1,1)+linf(0.1)+linf(0.1)", "cannot read"),
     ("mine.py:own", "names a perturbation in a file"),
+    ("features([0,0],0.1)", "each of them once"),
 ]
 
 

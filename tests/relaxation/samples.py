@@ -48,6 +48,7 @@ PERTURBATIONS = (
     ("translation(1,-1)", True),
     ("rotation(30)", True),
     ("rotation([20,40])", True),
+    ("features([0,3],[0.1,0.3])", True),
 )
 
 

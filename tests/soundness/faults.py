@@ -314,6 +314,24 @@ BOXES = {
         "        if not waiting:",
         "tests/check/test_box_proofs.py::test_leaves_cover_the_inputs_whatever_the_tree",
     ),
+    "a checker with half the radius of a feature": _tested(
+        "vhagar_check.perturbations",
+        "    return BoxAffine(domain, same, directions, np.zeros(size), -limits, limits)",
+        "    return BoxAffine(domain, same, directions, np.zeros(size), -limits / 2, limits / 2)",
+        "tests/check/test_features.py::test_supports_and_images_are_those_of_the_definition",
+    ),
+    "a checker that moves the first features instead of those named": _tested(
+        "vhagar_check.perturbations",
+        "    where = np.array(entries, dtype=np.int64), np.arange(count)",
+        "    where = np.arange(count), np.arange(count)",
+        "tests/check/test_features.py::test_supports_and_images_are_those_of_the_definition",
+    ),
+    "a checker that sees maps of the lower ends alone": _tested(
+        "vhagar_check.affine",
+        "        least, most = self.matrix.extremes(*self.domain.inputs)",
+        "        least, most = self.matrix.extremes(self.domain.inputs[0], self.domain.inputs[0])",
+        "tests/check/test_features.py::test_supports_and_images_are_those_of_the_definition",
+    ),
     "a checker that lets images stay": _tested(
         "vhagar_check.box_proofs",
         "        low = np.maximum(boxes.low - limit - room, domain.low)",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from vhagar.cli import groups, parsed
+from vhagar.cli import groups, parsed, types
 
 if TYPE_CHECKING:
     from vhagar.cli.session import Outcome
@@ -28,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(command=run)
     groups.add_model(parser)
     parser.add_argument(
-        "--class", dest="label", required=True, type=int, metavar="C", help="the class"
+        "--class", dest="label", required=True, type=types.label, metavar="C", help="the class"
     )
     groups.add_engine(parser)
     groups.add_common(parser)

@@ -9,7 +9,17 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from vhagar.cli.types import labels, number, numbers, seconds, seed, sizes, span, workers
+from vhagar.cli.types import (
+    label,
+    named_labels,
+    number,
+    numbers,
+    seconds,
+    seed,
+    sizes,
+    span,
+    workers,
+)
 from vhagar.options import DEVICES, MIP_PARTS, Options
 
 # Options whose values may begin with a minus sign, which argparse would take for an option.
@@ -89,13 +99,13 @@ def add_classes(parser: argparse.ArgumentParser, local: bool = False) -> None:
     add(
         "--source",
         required=not local,
-        type=int,
+        type=label,
         metavar="C",
-        help=whose or "source class: the class of the unperturbed inputs",
+        help=whose or "source class: the class of the unperturbed inputs (number, or name)",
     )
     add(
         "--target",
-        type=labels,
+        type=named_labels,
         action="extend",
         metavar="T",
         help="target class; repeatable or comma-separated (default: all other classes)",

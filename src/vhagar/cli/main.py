@@ -22,6 +22,7 @@ from vhagar.cli import (
     confidence,
     config,
     convert,
+    domain,
     export,
     groups,
     guard,
@@ -60,6 +61,7 @@ examples:
   vhagar sweep study.toml --store study.db
   vhagar report study.db -o report.html
   vhagar guard study.db -o guard.onnx
+  vhagar domain fit data.npz -o domain.toml
 
 exit codes:
   0    answered, even if time ran out before the interval closed
@@ -80,6 +82,7 @@ COMMANDS: dict[str, Any] = {
     "check": check,
     "sweep": sweep,
     "report": report,
+    "domain": domain,
     "guard": guard,
     "compare": compare,
     "baseline": baseline,

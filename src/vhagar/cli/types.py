@@ -22,6 +22,16 @@ def labels(text: str) -> list[int]:
         raise argparse.ArgumentTypeError(message) from None
 
 
+def label(text: str) -> int | str:
+    """A class by its number or its name."""
+    return int(text) if text.isdecimal() else text
+
+
+def named_labels(text: str) -> list[int | str]:
+    """`3`, `3,5`, or names of classes that the domain knows."""
+    return [label(part.strip()) for part in text.split(",")]
+
+
 def sizes(text: str) -> tuple[int, ...]:
     """`3,32,32` or `28,28`."""
     try:

@@ -26,6 +26,7 @@ perturbations (an argument is a number or an interval [lo,hi]; rows and columns 
   occlusion(i,j,w)      a black square of width w at row i, column j
   patch([0,e],i,j,w)    the pixels of such a square change by at most e each
   translation(tx,ty)    the image moves down by tx rows and right by ty columns
+  features([f,g],e)     features, by name or number, change by at most e; or [e,h], one for each
   rotation(theta)       the image turns clockwise by theta degrees
   occlusion(i,j,w)+linf(e)
                         occlusion, translation or rotation by one angle, then linf or brightness

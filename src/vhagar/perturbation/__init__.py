@@ -5,6 +5,7 @@ from vhagar.perturbation.brightness import Brightness
 from vhagar.perturbation.composition import Composition, compose
 from vhagar.perturbation.contrast import Contrast
 from vhagar.perturbation.domain import Domain
+from vhagar.perturbation.features import Features
 from vhagar.perturbation.linear_rows import LinearRows, linear_rows
 from vhagar.perturbation.linf import Linf
 from vhagar.perturbation.maps import AffineMap, affine_map
@@ -28,6 +29,7 @@ __all__ = [
     "Composition",
     "Contrast",
     "Domain",
+    "Features",
     "LinearRows",
     "Linf",
     "Occlusion",

@@ -30,5 +30,10 @@ class Perturbation(ABC):
     def arguments(self) -> tuple[str, ...]:
         """The arguments in textual form."""
 
+    @property
+    def canonical(self) -> str:
+        """The textual form in certificates, which know numbers of features and not their names."""
+        return str(self)
+
     def __str__(self) -> str:
         return f"{self.name}({','.join(self.arguments())})"

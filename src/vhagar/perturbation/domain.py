@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from vhagar.errors import InvalidInput
 from vhagar.perturbation.domain_groups import Groups, per_entry
+from vhagar.perturbation.domain_names import Names, number_of
 from vhagar.perturbation.domain_projection import projected
 from vhagar.perturbation.linear_rows import LinearRows, joined_rows, rows_of_plain
 from vhagar.perturbation.zonotope import Zonotope
@@ -29,7 +30,7 @@ Shape = tuple[int, ...]
 # More than what one product loses to underflow, also where subnormal numbers count as 0.
 UNDERFLOW = float(np.finfo(np.float64).tiny)
 # Conditions that are plain numbers.
-_OPTIONAL = ("integer", "one_hot", "ordered", "perturbed_inside")
+_OPTIONAL = ("integer", "one_hot", "ordered", "perturbed_inside", "features", "classes")
 
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)
@@ -51,6 +52,8 @@ class Domain:
     - `zonotope`: a `Zonotope` that inputs lie in as well;
     - `perturbed_inside`: perturbed inputs must lie in the domain, too.
 
+    `features` and `classes` are names, for words and tables.
+
     In a domain, `lower` and `upper` are the ends of the range (`lower` is black), `low` and `high`
     `(size,)` those of every entry of `x`, as far as all conditions narrow it. `own_rows` are the
     rows that were given; `rows` has the sums and orders of groups, too.
@@ -67,6 +70,7 @@ class Domain:
     rows: LinearRows | None = None
     zonotope: Zonotope | None = None
     perturbed_inside: bool = False
+    names: Names = field(default_factory=Names)
 
     def __init__(
         self,
@@ -83,6 +87,8 @@ class Domain:
         rows: LinearRows | Sequence[LinearRows] = (),
         zonotope: Zonotope | None = None,
         perturbed_inside: bool = False,
+        features: Sequence[str] = (),
+        classes: Sequence[str] = (),
     ) -> None:
         store, numbers = object.__setattr__, np.ndim(lower) == np.ndim(upper) == 0
         if range is None:
@@ -102,6 +108,7 @@ class Domain:
         store(self, "zonotope", zonotope)
         store(self, "perturbed_inside", bool(perturbed_inside))
         store(self, "name", name)
+        store(self, "names", Names.of(self.size, features, classes))
         self._check_sizes()
         low, high = self._narrowed(low, high, dict(fixed or {}))
         self._check_box(low, high)
@@ -275,7 +282,7 @@ class Domain:
             found["zonotope"] = self.zonotope.plain()
         if self.perturbed_inside:
             found["perturbed_inside"] = True
-        return found
+        return {**found, **self.names.plain()}
 
     @classmethod
     def from_plain(cls, shape: Shape, span: tuple[float, float], given: Any) -> Domain:
@@ -293,6 +300,26 @@ class Domain:
             zonotope=None if zonotope is None else Zonotope(**zonotope),
             **{key: given[key] for key in _OPTIONAL if key in given},
         )
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        return self.names.features
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        return self.names.classes
+
+    def entry(self, feature: str | int) -> int:
+        """The flat number of an entry that is given by its name or its number."""
+        return number_of(feature, self.features, self.size, "feature")
+
+    def entry_name(self, k: int) -> str:
+        """The name of an entry, or its number."""
+        return self.features[k] if self.features else str(k)
+
+    def class_name(self, label: int) -> str:
+        """The name of a class, or its number."""
+        return self.classes[label] if label < len(self.classes) else str(label)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Domain) and self._key == other._key

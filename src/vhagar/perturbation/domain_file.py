@@ -1,5 +1,6 @@
 """Domains as files: TOML, with long arrays in .npz files beside it.
 
+shape = [1, 28, 28]            # of inputs, for whoever has no network to ask
 range = [0.0, 1.0]             # of all inputs; 0 to 1 unless given
 lower = 0.1                    # a number, one per channel, or one for each entry
 upper = "twos.npz:upper"       # an array of an .npz file, relative to this file
@@ -7,6 +8,8 @@ fixed = {3 = 0.5}              # entries with one value, by flat number
 integer = [0, 7]               # entries that are whole numbers
 one_hot = [[4, 5, 6]]          # groups of which one entry is 1, the others 0
 ordered = [[1, 2]]             # groups whose values do not descend
+features = ["age", "income"]   # names of all entries, for words and tables
+classes = ["ill", "well"]      # names of all classes
 perturbed_inside = false       # whether perturbed inputs must lie in the domain, too
 [[rows]]                       # linear rows: of entries by number, a list, or a matrix (rows, size)
 coefficients = {1 = 1.0, 2 = -2.0}
@@ -37,6 +40,7 @@ _ROW_ENDS = ("at_least", "at_most", "equal")
 _KEYS = {
     "domain": frozenset(
         (
+            "shape",
             "range",
             "lower",
             "upper",
@@ -46,6 +50,8 @@ _KEYS = {
             "one_hot",
             "ordered",
             "perturbed_inside",
+            "features",
+            "classes",
             "rows",
             "zonotope",
         )
@@ -63,7 +69,12 @@ def read_domain(
     `input_range` is the range of all inputs, which the file may state, too.
     """
     path = Path(path)
-    given = _toml(path)
+    given = read_toml(path)
+    if math.prod(given_shape(given, path) or shape) != math.prod(shape):
+        raise InvalidInput(
+            f"{path} is about inputs of shape {tuple(given['shape'])}, but the network's have "
+            f"shape {shape}"
+        )
     span = _range(given.get("range"), path)
     if span is not None and input_range is not None and span != input_range:
         raise InvalidInput(
@@ -86,7 +97,19 @@ def read_domain(
 _ENDS = ("lower", "upper")
 
 
-def _toml(path: Path) -> dict[str, Any]:
+def given_shape(given: dict[str, Any], path: Path) -> Shape | None:
+    """The shape of inputs that a file states, if it does."""
+    shape = given.get("shape")
+    if shape is None:
+        return None
+    whole = isinstance(shape, list) and all(type(size) is int and size > 0 for size in shape)
+    if not whole or not shape:
+        raise InvalidInput(f"shape in {path} must be whole numbers, such as [1, 28, 28]")
+    return tuple(shape)
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """The entries of a domain's file."""
     try:
         given = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -120,6 +143,7 @@ def _conditions(given: dict[str, Any], shape: Shape, path: Path) -> dict[str, An
         "one_hot": _groups(given.get("one_hot", []), "one_hot", path),
         "ordered": _groups(given.get("ordered", []), "ordered", path),
         "perturbed_inside": inside,
+        **{key: given[key] for key in ("features", "classes") if key in given},
         "rows": [_row(row, math.prod(shape), path) for row in _list(given, "rows", path)],
         "zonotope": None if zonotope is None else _zonotope(zonotope, path),
     }

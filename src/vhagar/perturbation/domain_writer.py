@@ -19,10 +19,13 @@ def write_domain(domain: Domain, path: str | Path) -> list[Path]:
     path = Path(path)
     arrays: dict[str, Array] = {}
     lines = [f"name = {json.dumps(domain.name or path.stem, ensure_ascii=False)}"]
+    lines.append(f"shape = {list(map(int, domain.shape))}")
     lines.append(f"range = {[domain.lower, domain.upper]}")
     for key, ends in (("lower", domain.low), ("upper", domain.high)):
         lines.append(f"{key} = {_named(arrays, path, key, ends.reshape(domain.shape))}")
     lines += [f"{key} = {value}" for key, value in domain.groups.plain().items()]
+    for key, names in domain.names.plain().items():
+        lines.append(f"{key} = {json.dumps(names, ensure_ascii=False)}")
     if domain.perturbed_inside:
         lines.append("perturbed_inside = true")
     lines += _row_lines(domain)

@@ -93,7 +93,7 @@ class AffineMap:
 
     def extremes(self, domain: Domain) -> tuple[Array, Array]:
         """The least and the largest image `(size,)` of inputs in a domain, not rounded outward."""
-        low, high = extremes(self.matrix, domain.lower, domain.upper)
+        low, high = extremes(self.matrix, domain.low, domain.high)
         least, most = extremes(self.directions, self.lower, self.upper)
         return low + least + self.offset, high + most + self.offset
 

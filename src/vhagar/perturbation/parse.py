@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 from vhagar.errors import InvalidInput
 from vhagar.perturbation.base import Perturbation
 from vhagar.perturbation.brightness import Brightness
 from vhagar.perturbation.composition import compose
 from vhagar.perturbation.contrast import Contrast
+from vhagar.perturbation.features import Features
 from vhagar.perturbation.linf import Linf
 from vhagar.perturbation.occlusion import Occlusion
 from vhagar.perturbation.patch import Patch
-from vhagar.perturbation.ranges import GivenRange
 from vhagar.perturbation.rotation import Rotation
 from vhagar.perturbation.translation import Translation
 
@@ -25,12 +26,15 @@ PERTURBATIONS: dict[type[Perturbation], str] = {
     Patch: "patch([0,e],i,j,w)",
     Translation: "translation(tx,ty)",
     Rotation: "rotation(theta)",
+    Features: "features([f,g],e)",
 }
 
 _PLAIN = r"(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?"
 # A number, or a quotient of two, such as 8/255.
 _NUMBER = rf"[-+]?{_PLAIN}(?:\s*/\s*{_PLAIN})?"
 _ARGUMENT = re.compile(rf"\s*(?:({_NUMBER})|\[\s*({_NUMBER})\s*,\s*({_NUMBER})\s*\])\s*(?:,|$)")
+# Several names or numbers, for perturbations of features.
+_LIST = re.compile(r"\s*\[([^\[\]]+)\]\s*(?:,|$)")
 # A plus sign between two calls; those in numbers are elsewhere.
 _BETWEEN = re.compile(r"(?<=\))\s*\+")
 _CALL = re.compile(r"\s*([A-Za-z_]\w*)\s*\((.*)\)\s*", re.DOTALL)
@@ -62,7 +66,7 @@ def _parse_one(part: str, text: str) -> Perturbation:
             "occlusion(i,j,w)+linf(e)"
         )
     kind = kinds[call[1].lower()]
-    arguments = _arguments(call[2], text)
+    arguments = _arguments(call[2], text, kind is Features)
     try:
         return kind(*arguments)
     except TypeError as error:
@@ -71,23 +75,32 @@ def _parse_one(part: str, text: str) -> Perturbation:
         ) from error
 
 
-def _arguments(inside: str, text: str) -> list[GivenRange]:
-    arguments: list[GivenRange] = []
+def _arguments(inside: str, text: str, lists: bool) -> list[Any]:
+    arguments: list[Any] = []
     position = 0
     if inside.strip().endswith(","):
         raise InvalidInput(f"{text!r} has a comma after its last argument")
     while position < len(inside):
+        several = None
         match = _ARGUMENT.match(inside, position)
+        if match is None and lists:
+            match = several = _LIST.match(inside, position)
         if match is None:
             raise InvalidInput(
                 f"cannot read {inside[position:].strip()!r} in {text!r}; "
                 "an argument is a number or an interval such as [0,0.1]"
             )
-        single, low, high = match.groups()
-        found = number(single) if single else (number(low), number(high))
-        arguments.append(found)
+        if several is not None:
+            arguments.append([_item(item.strip()) for item in several[1].split(",")])
+        else:
+            single, low, high = match.groups()
+            arguments.append(number(single) if single else (number(low), number(high)))
         position = match.end()
     return arguments
+
+
+def _item(text: str) -> float | str:
+    return number(text) if re.fullmatch(_NUMBER, text) else text
 
 
 def number(text: str) -> float:

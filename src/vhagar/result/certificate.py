@@ -239,7 +239,8 @@ def problem_statement(problem: Problem) -> dict[str, Any]:
 def _text(problem: Problem) -> str:
     """The textual form; for maps that have none, what they are called by their numbers."""
     found = problem.map_fingerprint
-    return str(problem.perturbation) if found is None else f"affine({found})"
+    assert problem.perturbation is not None
+    return problem.perturbation.canonical if found is None else f"affine({found})"
 
 
 def maps_of(problem: Problem) -> bytes | None:

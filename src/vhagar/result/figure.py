@@ -89,12 +89,12 @@ def input_panels(
     shown = [witness.x] if witness.x_p is None else [witness.x, witness.x_p]
     low = min(problem.domain.lower, *(float(array.min()) for array in shown))
     high = max(problem.domain.upper, *(float(array.max()) for array in shown))
-    title = f"classified {problem.source}\nconfidence {down(witness.confidence)}"
+    title = f"classified {problem.source_name}\nconfidence {down(witness.confidence)}"
     first = InputPanel(title, picture(witness.x), low, high)
     if witness.x_p is None or witness.margin is None:
         return first, None, None
     fate = "an exact tie with" if witness.tie else "classified"
-    title = f"perturbed: {fate} {witness.target}\nmargin {down(witness.margin)}"
+    title = f"perturbed: {fate} {problem.class_name(witness.target)}\nmargin {down(witness.margin)}"
     second = InputPanel(title, picture(witness.x_p), low, high)
     change = largest_change(picture(witness.x_p) - picture(witness.x))
     reach = float(abs(change).max()) or 1.0
@@ -128,7 +128,7 @@ def _bounds(result: AbstractResult) -> BoundsPanel:
     upper = np.array([moment.upper for moment in moments])
     ending = outcome(result)
     if result.witness is None and result.status is not Status.ROBUST:
-        what = "attackable input" if problem.targets else f"input classified {problem.source}"
+        what = "attackable input" if problem.targets else f"input classified {problem.source_name}"
         ending += f"; no {what} was found"
     return BoundsPanel(
         f"interval {span(result.lower, result.upper)}\n{ending}",

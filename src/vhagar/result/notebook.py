@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from vhagar.drawing.colours import diverging_pixels
 from vhagar.drawing.png import data_uri
-from vhagar.problem import Problem, listed
+from vhagar.problem import Problem
 from vhagar.result.figure import largest_change, picture
 from vhagar.result.numbers import down, gap, interval
 from vhagar.result.timeline import BoundsOverTime
@@ -53,10 +53,10 @@ def _question(problem: Problem) -> str:
     shape = "x".join(map(str, network.input_shape))
     size = f"{shape} inputs, {network.hidden_neurons} hidden neurons, {network.classes} classes"
     if problem.perturbation is None:
-        return f"{network.name} ({size}); maximal confidence in class {problem.source}"
-    targets = "any other" if problem.all_others else listed(problem.targets, "or")
+        return f"{network.name} ({size}); maximal confidence in class {problem.source_name}"
+    targets = "any other" if problem.all_others else problem.target_names
     how = f"{problem.perturbation}{'' if problem.clip else ', unclipped'}"
-    return f"{network.name} ({size}); {how}; class {problem.source} to {targets}"
+    return f"{network.name} ({size}); {how}; class {problem.source_name} to {targets}"
 
 
 def _over_time(result: AbstractResult) -> str:

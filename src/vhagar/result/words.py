@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from decimal import ROUND_CEILING, Decimal
 
+import numpy as np
+
 from vhagar.perturbation import Domain
-from vhagar.problem import Problem, listed
+from vhagar.problem import Problem
 from vhagar.result.numbers import down, gap, interval, percent, seconds, span, up
 from vhagar.result.serialize import check_command
 from vhagar.result.values import (
@@ -25,6 +27,8 @@ _CERTAIN = 30.0
 # A bound says little unless an input is known whose confidence exceeds it by this factor.
 _NEARLY = 1.01
 _PRINTED = Decimal("1.000000")
+# Features whose changes are printed.
+_MOST_CHANGES = 12
 
 
 def final_sentence(result: AbstractResult) -> str:
@@ -33,7 +37,7 @@ def final_sentence(result: AbstractResult) -> str:
     if problem.perturbation is None:
         return _confidence_sentence(result)
     subject, fate = (
-        f"no input{_within(problem)} classified {problem.source}",
+        f"no input{_within(problem)} classified {problem.source_name}",
         f"can be {_pushed(problem)}",
     )
     if not math.isfinite(result.upper):
@@ -55,7 +59,7 @@ def _standing(result: AbstractResult) -> str:
 
 def _pushed(problem: Problem) -> str:
     clipping = "" if problem.clip else " without clipping"
-    into = "another class" if problem.all_others else f"class {listed(problem.targets, 'or')}"
+    into = "another class" if problem.all_others else f"class {problem.target_names}"
     return f"pushed into {into} by {problem.perturbation}{clipping}"
 
 
@@ -73,14 +77,15 @@ def _found(result: AbstractResult) -> str:
     if witness is None:
         return "No counterexample was found."
     low, _ = _ends(result)
+    name = result.problem.class_name(witness.target)
     if witness.tie:
-        return f"Counterexample at {low}: an exact tie with class {witness.target}."
-    which = "" if len(result.problem.targets) == 1 else f", pushed into class {witness.target}"
+        return f"Counterexample at {low}: an exact tie with class {name}."
+    which = "" if len(result.problem.targets) == 1 else f", pushed into class {name}"
     return f"Counterexample at {low}{which}."
 
 
 def _confidence_sentence(result: AbstractResult) -> str:
-    label = result.problem.source
+    label = result.problem.source_name
     low, high = _ends(result)
     within = _within(result.problem)
     found = f"An input with confidence {low} was found."
@@ -113,19 +118,20 @@ def details(result: AbstractResult) -> list[tuple[str, str]]:
         rows.append(
             (
                 "percent",
-                f"{percent(*result.percent)} of the maximal confidence in class {problem.source}, "
-                f"which is {span(reference.lower, reference.upper)}",
+                f"{percent(*result.percent)} of the maximal confidence in class "
+                f"{problem.source_name}, which is {span(reference.lower, reference.upper)}",
             )
         )
     if problem.perturbation is not None:
         rows += _vacuous_rows(result)
         rows += _probability_rows(result.upper)
     if result.coverage is not None:
-        rows.append(("coverage", coverage_words(result.coverage, problem.source)))
+        rows.append(("coverage", coverage_words(result.coverage, problem.source_name)))
         if result.coverage.largest <= result.upper:
             rows.append(("note", _uncovered_words(result.coverage, result.upper)))
     if result.witness is not None:
-        rows.append(("witness", witness_words(result.witness, problem.source)))
+        rows.append(("witness", witness_words(result.witness, problem)))
+        rows += _change_rows(result.witness, problem)
     if not problem.domain.whole:
         rows.append(("domain", domain_words(problem.domain)))
     if problem.map_fingerprint is not None:
@@ -136,7 +142,7 @@ def details(result: AbstractResult) -> list[tuple[str, str]]:
     if result.device != "cpu":
         rows.append(("device", result.device))
     if result.estimate is not None:
-        rows.append(("mean", _estimate_words(result.estimate, problem.source)))
+        rows.append(("mean", _estimate_words(result.estimate, problem.source_name)))
     rows += [("note", note) for note in result.notes]
     return rows
 
@@ -166,7 +172,7 @@ def _probability_rows(upper: float) -> list[tuple[str, str]]:
     return [("softmax", f"a probability above {enough} is a confidence above {up(upper)}")]
 
 
-def coverage_words(coverage: Coverage, source: int) -> str:
+def coverage_words(coverage: Coverage, source: str) -> str:
     """What is known of the inputs of a data set, in one sentence."""
     counts = coverage.classified
     if not counts.inputs:
@@ -223,7 +229,7 @@ def outcome(result: AbstractResult) -> str:
     """How the run ended, and when."""
     problem, why = result.problem, result.status.value
     if problem.perturbation is None and result.status is Status.ROBUST:
-        why = f"nothing is classified {problem.source}"  # nobody asked about attacks
+        why = f"nothing is classified {problem.source_name}"  # nobody asked about attacks
     return f"{why}, after {seconds(result.seconds)}"
 
 
@@ -233,19 +239,49 @@ def interval_words(lower: float, upper: float) -> str:
     return f"[{low}, {high}], gap {gap(lower, upper)}"
 
 
-def witness_words(witness: Witness, source: int) -> str:
+def witness_words(witness: Witness, problem: Problem) -> str:
     """The witness in one sentence."""
-    start = f"an input with confidence {down(witness.confidence)} in class {source}"
+    start = f"an input with confidence {down(witness.confidence)} in class {problem.source_name}"
     if witness.target is None or witness.margin is None:
         return start
+    target = problem.class_name(witness.target)
     if witness.tie:
-        end = f"perturbed, class {witness.target} ties for the highest score"
+        end = f"perturbed, class {target} ties for the highest score"
     else:
-        end = f"perturbed, it is classified {witness.target} by a margin of {down(witness.margin)}"
+        end = f"perturbed, it is classified {target} by a margin of {down(witness.margin)}"
     return f"{start}; {end} ({_how(witness)})"
 
 
-def _estimate_words(estimate: Estimate, source: int) -> str:
+def changes(witness: Witness, problem: Problem) -> list[tuple[str, float, float]]:
+    """The features that a witness's perturbation changes: name, before and after.
+
+    The largest change first, as a part of the range that the domain has for the feature.
+    """
+    if witness.x_p is None:
+        return []
+    domain = problem.domain
+    x, x_p = witness.x.reshape(-1), witness.x_p.reshape(-1)
+    width = domain.high - domain.low
+    size = abs(x_p - x) / np.where(width > 0, width, domain.width)
+    order = [k for k in np.argsort(-size, kind="stable").tolist() if size[k] > 0]
+    return [(domain.entry_name(k), float(x[k]), float(x_p[k])) for k in order]
+
+
+def _change_rows(witness: Witness, problem: Problem) -> list[tuple[str, str]]:
+    """Inputs that are no images, feature by feature; the largest changes."""
+    if len(problem.domain.shape) != 1 or not problem.domain.features:
+        return []
+    found = changes(witness, problem)
+    width = max((len(name) for name, _, _ in found[:_MOST_CHANGES]), default=0)
+    rows = [
+        ("change", f"{name:{width}}  {before:.6g} -> {after:.6g}")
+        for name, before, after in found[:_MOST_CHANGES]
+    ]
+    more = len(found) - len(rows)
+    return [*rows, ("change", f"and {more} more features")] if more else rows
+
+
+def _estimate_words(estimate: Estimate, source: str) -> str:
     """Digits that make sense beside the half-width, which is rounded up."""
     sure = f"{100 * (1 - estimate.level):g} %"
     return (

@@ -33,6 +33,7 @@ PERTURBED = [
     ("contrast([0.6,0.6])", True),
     ("contrast([1.7,1.7])", True),
     ("contrast([1.7,1.7])", False),
+    ("features([0,3],[0.1,0.4])", False),
 ]
 
 

@@ -1,0 +1,118 @@
+"""Data for domains: inputs of a file with their shape, of one class where that is wanted."""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vhagar.dataset import read_test_set
+from vhagar.errors import InvalidInput
+from vhagar.perturbation import Domain
+from vhagar.perturbation.domain_file import given_shape, read_toml
+
+Array = NDArray[np.float64]
+Labels = NDArray[np.int64]
+Shape = tuple[int, ...]
+
+# Numbers of channels of images: grey, colour, colour with transparency.
+_CHANNELS = (1, 3, 4)
+# A table's range reaches beyond its values by this part, so that perturbed rows are hardly clipped.
+_BEYOND = 0.25
+_IMAGES = (".png", ".jpg", ".jpeg", ".bmp")
+
+
+def data_shape(path: Path, index: int | None = None) -> Shape:
+    """The shape of the inputs of a file or folder: images are `(channels, rows, columns)`."""
+    if not path.exists():
+        raise InvalidInput(f"no data at {path}; check the path")
+    if path.is_dir() or path.suffix.lower() in _IMAGES:
+        return _image_shape(path)
+    try:
+        with np.load(path, allow_pickle=False) as found:
+            arrays = [found] if isinstance(found, np.ndarray) else [found[k] for k in found.files]
+            shapes = {array.shape for array in arrays if array.ndim >= 2}
+    except (OSError, ValueError, zipfile.BadZipFile) as error:
+        raise InvalidInput(f"cannot read {path}: {error}") from None
+    if path.suffix == ".npy" and index is None:
+        return as_image(next(iter(shapes), ()))
+    inner = {shape[1:] for shape in shapes}
+    if len(inner) != 1:
+        raise InvalidInput(f"cannot tell the shape of an input of {path}; give --image-shape C,H,W")
+    return as_image(inner.pop())
+
+
+def _image_shape(path: Path) -> Shape:
+    from PIL import Image
+
+    files = [path] if path.is_file() else sorted(path.iterdir())
+    images = [file for file in files if file.suffix.lower() in _IMAGES]
+    if not images:
+        raise InvalidInput(f"{path} holds no images ({', '.join(_IMAGES)})")
+    try:
+        with Image.open(images[0]) as image:
+            return as_image(np.asarray(image).shape)
+    except OSError as error:
+        raise InvalidInput(f"cannot read {images[0]}: {error}") from None
+
+
+def as_image(shape: Shape) -> Shape:
+    """Channels first: `(1, rows, columns)` for two numbers, and those with channels last turned."""
+    if len(shape) == 2:
+        return (1, *shape)
+    if len(shape) == 3 and shape[2] in _CHANNELS and shape[0] not in _CHANNELS:
+        return (shape[2], *shape[:2])
+    return shape
+
+
+def read_inputs(path: Path, domain: Domain, label: int | None) -> tuple[Array, Labels | None]:
+    """The inputs of a data set, or those of one class, with their labels if there are some."""
+    inputs, labels = read_test_set(path, domain)
+    return of_class(inputs, labels, label, path)
+
+
+def of_class(
+    inputs: Array, labels: Labels | None, label: int | None, path: Path
+) -> tuple[Array, Labels | None]:
+    """The inputs of one class, or all."""
+    if label is None:
+        return inputs, labels
+    if labels is None:
+        raise InvalidInput(f"{path} has no labels, so that --class cannot choose")
+    chosen = labels == label
+    if not chosen.any():
+        raise InvalidInput(f"{path} has no input of class {label}")
+    return inputs[chosen], labels[chosen]
+
+
+def table_range(values: Array) -> tuple[float, float]:
+    """One range for all features, in which perturbed rows lie, too."""
+    low, high = float(values.min()), float(values.max())
+    room = _BEYOND * ((high - low) or 1.0)
+    return low - room, high + room
+
+
+def domain_shape(path: Path) -> Shape:
+    """The shape of the inputs that a domain's file is about, from its arrays or names."""
+    given = read_toml(path)
+    stated = given_shape(given, path)
+    if stated is not None:
+        return stated
+    if isinstance(given.get("features"), list):
+        return (len(given["features"]),)
+    for key in ("lower", "upper"):
+        value = given.get(key)
+        if isinstance(value, list):
+            return (len(value),)
+        if isinstance(value, str):
+            file, _, name = value.rpartition(":")
+            try:
+                with np.load(path.parent / file, allow_pickle=False) as arrays:
+                    return tuple(arrays[name].shape)
+            except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
+                raise InvalidInput(f"cannot read {value} of {path}: {error}") from None
+    raise InvalidInput(
+        f"{path} does not tell the shape of inputs; give it with --image-shape C,H,W"
+    )

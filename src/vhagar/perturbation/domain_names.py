@@ -1,0 +1,63 @@
+"""Names of features and classes, which words and tables use instead of numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from vhagar.errors import InvalidInput
+
+# Characters that separate names where several are given.
+_SEPARATORS = frozenset(",[]()")
+
+
+@dataclass(frozen=True)
+class Names:
+    """The names of all entries of an input, and of all classes; empty where they have none."""
+
+    features: tuple[str, ...] = ()
+    classes: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, size: int, features: Sequence[Any], classes: Sequence[Any]) -> Names:
+        """The names that a user has given for inputs of so many entries."""
+        for given, what in ((features, "features"), (classes, "classes")):
+            if isinstance(given, str) or not all(isinstance(name, str) for name in given):
+                raise InvalidInput(f"{what} of the domain must be a list of names, not {given!r}")
+            bad = [name for name in given if not _is_name(name)]
+            if bad:
+                raise InvalidInput(
+                    f"{bad[0]!r} cannot be one of the {what} of the domain: a name is a line of "
+                    "text without commas and brackets"
+                )
+            if len(set(given)) < len(given):
+                raise InvalidInput(f"{what} of the domain has a name twice")
+        if len(features) not in (0, size):
+            raise InvalidInput(
+                f"the domain names {len(features)} features, but inputs have {size} entries"
+            )
+        return cls(tuple(features), tuple(classes))
+
+    def plain(self) -> dict[str, list[str]]:
+        """What is there, in JSON's own types."""
+        found = {"features": list(self.features), "classes": list(self.classes)}
+        return {key: names for key, names in found.items() if names}
+
+
+def _is_name(name: str) -> bool:
+    return bool(name.strip()) and name.isprintable() and not _SEPARATORS & set(name)
+
+
+def number_of(given: str | int, names: Sequence[str], count: int, what: str) -> int:
+    """The number that a user's name or number stands for."""
+    if isinstance(given, str):
+        if given in names:
+            return list(names).index(given)
+        if not given.isdecimal():
+            known = ", ".join(names) if names else "no names: say them in the domain's file"
+            raise InvalidInput(f"there is no {what} {given!r}; there are {known}")
+        given = int(given)
+    if not 0 <= given < count:
+        raise InvalidInput(f"there is no {what} {given}; they are 0 to {count - 1}")
+    return int(given)

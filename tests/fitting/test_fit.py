@@ -1,0 +1,115 @@
+"""Domains from data hold the stated share of the held-out half."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from vhagar import Domain
+from vhagar.errors import InvalidInput
+from vhagar.fitting import box_around, fit_box, fit_components
+from vhagar.fitting.picture import draw_domain, is_image, panels, samples
+from vhagar.fitting.words import coverage_lines, domain_lines
+
+WHOLE = Domain((1, 3, 4))
+
+
+@pytest.fixture
+def data() -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(3)
+    inputs = np.clip(rng.normal(0.4, 0.1, (80, 12)), 0, 1)
+    inputs[:, 5] = 0.25
+    return inputs, rng.integers(0, 2, 80)
+
+
+@pytest.mark.parametrize("cover", [0.5, 0.9, 1.0])
+def test_a_box_covers_what_is_asked_and_little_more(
+    data: tuple[np.ndarray, np.ndarray], cover: float
+) -> None:
+    inputs, labels = data
+    found = fit_box(inputs, WHOLE, cover, labels, "box")
+    inside, held = found.covered
+    assert held == 40
+    assert cover * held <= inside <= cover * held + 1
+    assert found.classes is not None
+    assert sum(own for own, _ in found.classes.values()) == inside
+    assert sum(count for _, count in found.classes.values()) == held
+    assert found.domain.low[5] == found.domain.high[5] == 0.25
+    assert (found.domain.low >= inputs.min(axis=0)).all()
+    assert (found.domain.high <= inputs.max(axis=0)).all()
+    assert coverage_lines(found)[0].startswith(f"{inside} of 40 held-out inputs")
+
+
+def test_a_smaller_share_is_a_smaller_box(data: tuple[np.ndarray, np.ndarray]) -> None:
+    small, large = (fit_box(data[0], WHOLE, cover).domain for cover in (0.5, 0.95))
+    assert (small.low >= large.low).all()
+    assert (small.high <= large.high).all()
+    assert (small.high - small.low).sum() < (large.high - large.low).sum()
+
+
+def test_whole_numbers_and_groups_keep_their_ends() -> None:
+    rng = np.random.default_rng(4)
+    hot = np.eye(2)[rng.integers(0, 2, 50)]
+    inputs = np.hstack([rng.integers(3, 90, (50, 1)), hot, rng.random((50, 1))])
+    conditions = {
+        "integer": (0,),
+        "one_hot": ((1, 2),),
+        "features": ("age", "man", "woman", "share"),
+        "classes": ("ill", "well"),
+    }
+    whole = Domain((4,), -100, 200)
+    domain = fit_box(inputs, whole, 0.8, name="p", conditions=conditions).domain
+    assert domain.low[0] == int(domain.low[0])
+    assert domain.high[0] == int(domain.high[0])
+    assert domain.low[1:3].tolist() == [0, 0]
+    lines = domain_lines(domain)
+    assert any("age" in line and "integer" in line for line in lines)
+    assert any("woman" in line and "one-hot 1" in line for line in lines)
+    assert "classes: ill, well" in lines
+
+
+def test_a_zonotope_covers_what_is_asked(data: tuple[np.ndarray, np.ndarray]) -> None:
+    inputs, labels = data
+    found = fit_components(inputs, WHOLE, 3, 0.9, labels, "z")
+    inside, held = found.covered
+    assert inside >= 0.9 * held
+    assert found.domain.zonotope is not None
+    assert found.domain.zonotope.count == 3
+    assert any("a zonotope of 3 components" in line for line in domain_lines(found.domain))
+    assert len(panels(found.domain)) == 3 + 4 + 3
+
+
+def test_a_box_around_an_input() -> None:
+    x = np.linspace(0, 1, 12)
+    found = box_around(x, 0.25, WHOLE, "like")
+    assert found.contains(x[None]).all()
+    assert found.low[0] == 0
+    assert found.high[0] == 0.25
+    each = box_around(x, np.full(12, 0.5), WHOLE)
+    assert (each.high[:6] == x[:6] + 0.5).all()
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda inputs: fit_box(inputs, WHOLE, 0.0),
+        lambda inputs: fit_box(inputs, WHOLE, 1.5),
+        lambda inputs: fit_box(inputs[:3], WHOLE),
+        lambda inputs: fit_components(inputs, WHOLE, 0),
+        lambda inputs: fit_components(inputs, WHOLE, 13),
+        lambda inputs: box_around(inputs[0], -0.1, WHOLE),
+    ],
+)
+def test_what_makes_no_sense_is_refused(data: tuple[np.ndarray, np.ndarray], wrong) -> None:
+    with pytest.raises(InvalidInput):
+        wrong(data[0])
+
+
+def test_samples_lie_in_the_domain(data: tuple[np.ndarray, np.ndarray], tmp_path) -> None:
+    domain = fit_box(data[0], WHOLE, 0.9).domain
+    assert domain.contains(samples(domain)).all()
+    assert is_image(domain)
+    assert not is_image(Domain((4,)))
+    for drawn in (domain, Domain((4,), [0, 1, 2, 3], [1, 1, 5, 7], range=(0.0, 9.0))):
+        draw_domain(drawn, tmp_path / "d.png")
+        assert (tmp_path / "d.png").read_bytes().startswith(b"\x89PNG")
