@@ -330,13 +330,14 @@ def test_neighbouring_floats_have_no_middle(low: float) -> None:
         list(region_of(piece, domain, bytes([0, LEAF, LEAF])).leaves())
 
 
-def test_images_hold_all_that_a_box_becomes() -> None:
+@pytest.mark.parametrize("scale", [1.0, 1e-6, 1e6])
+def test_images_hold_all_that_a_box_becomes(scale: float) -> None:
     """In exact arithmetic: `low - limit` may be rounded inward."""
     rng = np.random.default_rng(3)
-    domain, limit = Domain((4,), -1.0, 1.0), 0.1
+    domain, limit = Domain((4,), -scale, scale), 0.1 * min(scale, 1.0)
     region = region_of(linf_ball(domain, limit, np.array([True, True, True, False])), domain)
-    low = rng.uniform(-0.8, 0.5, (200, 4))
-    boxes = Boxes(low, low + rng.uniform(0, 0.3, (200, 4)))
+    low = scale * rng.uniform(-0.8, 0.5, (200, 4))
+    boxes = Boxes(low, low + scale * rng.uniform(0, 0.3, (200, 4)))
     images = BoxProver(region, 0, claim=0.0)._images(boxes)
     for k in range(200):
         for j, step in enumerate([limit, limit, limit, 0.0]):
@@ -345,7 +346,7 @@ def test_images_hold_all_that_a_box_becomes() -> None:
             assert Fraction(images.low[k, j]) <= least
             assert Fraction(images.high[k, j]) >= most
     assert (images.low[:, 3] == boxes.low[:, 3]).all()
-    np.testing.assert_allclose(images.low[:, :3], boxes.low[:, :3] - limit)
+    np.testing.assert_allclose(images.low[:, :3], boxes.low[:, :3] - limit, atol=1e-12 * scale)
 
 
 def test_the_largest_leaf_counts_whichever_batch_it_is_in(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -92,6 +93,31 @@ def test_a_certificate_about_something_else_is_noticed(
     Guard(vhagar.read_onnx(model), bounds).save(saved)
     proved, problems = _checked(saved, model)
     assert (proved, len(problems)) == (5, 1)
+
+
+@pytest.mark.parametrize(
+    "options", [{"mean": 0.5, "std": 0.25}, {"argmin": True}], ids=["normalised", "argmin"]
+)
+def test_a_certificate_of_the_same_file_read_in_another_way_is_refused(
+    options: dict[str, Any], model: Path, tmp_path: Path
+) -> None:
+    """Another normalisation, or another reading of the scores, makes it another network."""
+    from vhagar.guard.bounds import of_certificate
+    from vhagar.guard.guard import Guard
+
+    other = vhagar.read_onnx(model, **options)
+    problem = vhagar.Problem(other, perturbation="linf(0.05)", source=1)
+    proof = tmp_path / "other.cert"
+    vhagar.verify(problem, workers=0, timeout=5, certificate=proof)
+    with pytest.raises(InvalidInput, match="another layout, mean, std"):
+        vhagar.guard(proof, network=model)
+    bounds = of_certificate(proof, other)
+    Guard(vhagar.read_onnx(model), tuple(bounds)).save(tmp_path / "guard.onnx")
+    proved, problems = _checked(tmp_path / "guard.onnx", model)
+    assert proved == 0
+    assert "proves something else" in problems[0]
+    Guard(other, tuple(bounds)).save(tmp_path / "guard.onnx")
+    assert check_guard(tmp_path / "guard.onnx", other).problems == ()
 
 
 def test_altered_metadata_are_noticed(saved: Path, model: Path) -> None:

@@ -1166,6 +1166,12 @@ CHECKER = {
     ),
 }
 GUARD = {
+    "a guard from a proof about another normalisation": _tested(
+        "vhagar.guard.bounds",
+        "same = json.loads(json.dumps(own)) == list(stated)",
+        "same = True",
+        "tests/guard/test_check.py",
+    ),
     "a guard that forgets a target": _tested(
         "vhagar.guard.base",
         "others = [target for target in classes if target != source]",

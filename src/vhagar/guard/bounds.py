@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from vhagar.errors import InvalidInput
+from vhagar.network import Network
 from vhagar.problem import Problem
 from vhagar.result import BoundKind, Interval, Result
 from vhagar.result.certificate import problem_statement
@@ -103,12 +105,19 @@ def of_result(result: Result) -> list[Bound]:
     return _bounds(result.problem, result.targets, file)
 
 
-def of_certificate(path: Path, model: Path) -> list[Bound]:
-    """What a certificate proves about a model file, once that has been checked."""
+def of_certificate(path: Path, network: Network) -> list[Bound]:
+    """What a certificate proves about a network with a model file, once that has been checked."""
+    assert network.file is not None
+    model = network.file.path
     try:
         verdict = check(path, model=model)
     except Rejected as rejection:
         raise InvalidInput(f"{path} proves nothing about {model}: {rejection}") from None
+    if not is_about(path, network):
+        raise InvalidInput(
+            f"{path} is about {model} with another layout, mean, std or reading of its scores; "
+            "give the same options"
+        )
     if verdict.image is not None:
         raise InvalidInput(f"{path} is about one image; a guard needs proofs about all inputs")
     if verdict.box is not None:
@@ -129,6 +138,21 @@ def of_certificate(path: Path, model: Path) -> list[Bound]:
             NamedFile.of(path),
         )
     ]
+
+
+def is_about(path: Path, network: Network) -> bool:
+    """Whether a certificate reads its model's inputs and scores as this network does.
+
+    The same file with another normalisation is another network.
+    """
+    with path.open("rb") as file:
+        head = parse_json(unpack(file, scan(path)[0]))
+    taken, scores = network.convention, network.scores
+    stated = head["model"].get("convention"), head["model"].get("scores")
+    own = None if taken is None else taken.plain(), None if scores is None else scores.plain()
+    # As JSON: a tuple there is a list here.
+    same = json.loads(json.dumps(own)) == list(stated)
+    return same and bool(head["problem"]["input_shape"] == list(network.input_shape))
 
 
 def of_store(store: Store, fingerprint: str) -> list[Bound]:

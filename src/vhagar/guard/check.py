@@ -11,7 +11,7 @@ from typing import Any
 import onnx
 
 from vhagar.errors import InvalidInput
-from vhagar.guard.bounds import Bound
+from vhagar.guard.bounds import Bound, is_about
 from vhagar.guard.guard import Guard
 from vhagar.guard.onnx_file import guard_bytes, metadata
 from vhagar.network import Network
@@ -72,7 +72,7 @@ def check_guard(
     )
     proved = 0
     for bound in bounds:
-        problem = _problem(bound, network.file.path, (*folders, path.parent), workers)
+        problem = _problem(bound, network, (*folders, path.parent), workers)
         proved += problem is None
         problems += [] if problem is None else [problem]
     return GuardCheck(guard, proved, tuple(problems))
@@ -91,7 +91,7 @@ def _graph(content: bytes) -> tuple[bytes, list[bytes], int]:
     return graph, opsets, len(model.functions)
 
 
-def _problem(bound: Bound, model: Path, folders: Sequence[Path], workers: int) -> str | None:
+def _problem(bound: Bound, network: Network, folders: Sequence[Path], workers: int) -> str | None:
     """Why a bound is not proved; None where it is."""
     about = f"class {bound.source} under {bound.name}"
     file = bound.certificate
@@ -104,10 +104,12 @@ def _problem(bound: Bound, model: Path, folders: Sequence[Path], workers: int) -
     if hashlib.sha256(place.read_bytes()).hexdigest() != file.sha256:
         return f"{about}: {place} is not the certificate that the guard was made from"
     try:
-        verdict = check(place, model=model, workers=workers)
+        assert network.file is not None
+        verdict = check(place, model=network.file.path, workers=workers)
     except Rejected as rejection:
         return f"{about}: {place}: {rejection}"
-    return None if _proves(verdict, bound) else f"{about}: {place} proves something else"
+    proved = _proves(verdict, bound) and is_about(place, network)
+    return None if proved else f"{about}: {place} proves something else"
 
 
 def _proves(verdict: Verdict, bound: Bound) -> bool:

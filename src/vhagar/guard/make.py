@@ -76,7 +76,7 @@ class _Gathered:
         elif start.startswith(_CERTIFICATE):
             if self.network is None or self.network.file is None:
                 raise InvalidInput(f"{path} is a certificate: name the model file it is about")
-            self._take(self.network, of_certificate(path, self.network.file.path))
+            self._take(self.network, of_certificate(path, self.network))
         else:
             raise InvalidInput(f"{path} is neither a store, a saved result nor a certificate")
 
