@@ -17,7 +17,7 @@ from ..search.nodes import every_kind, everything
 @every_kind
 def test_a_part_goes_on_from_the_whole(kind: str) -> None:
     for found in everything(kind):
-        whole = found.context
+        whole = found.region_model
         whole.evaluate((), math.inf)
         basis = Basis(whole.simplex.basis(), whole.model.layout)
         assert basis.fitted(whole.model.layout) is basis.solver
@@ -33,7 +33,7 @@ def test_a_part_goes_on_from_the_whole(kind: str) -> None:
 
 def test_every_column_and_row_has_a_number_of_its_own() -> None:
     for found in everything("brightness"):
-        arrays, layout = found.context.model.arrays, found.context.model.layout
+        arrays, layout = found.region_model.model.arrays, found.region_model.model.layout
         for keys, size in ((layout.columns, arrays.column_lower), (layout.rows, arrays.row_lower)):
             assert len(set(keys.tolist())) == len(keys) == len(size)
 
@@ -41,4 +41,7 @@ def test_every_column_and_row_has_a_number_of_its_own() -> None:
 def test_a_basis_of_another_size_is_no_basis() -> None:
     first, *_, last = everything("linf")
     nothing = SimpleNamespace(col_status=[], row_status=[])
-    assert Basis(nothing, first.context.model.layout).fitted(last.context.model.layout) is None
+    assert (
+        Basis(nothing, first.region_model.model.layout).fitted(last.region_model.model.layout)
+        is None
+    )

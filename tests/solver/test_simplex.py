@@ -19,14 +19,14 @@ from ..search.nodes import Found, agreeing, every_kind, everything, exactly
 def test_a_bound_that_is_enough_holds(kind: str) -> None:
     rng = np.random.default_rng([21, len(kind)])
     for found in everything(kind):
-        context, confidence = found.context, found.attacked.confidence
+        region_model, confidence = found.region_model, found.attacked.confidence
         decisions = agreeing(found, rng, 0.3)
-        best = context.evaluate(decisions, math.inf)
+        best = region_model.evaluate(decisions, math.inf)
         if not best.complete:
             continue
         for enough in (0.5 * best.upper, best.upper, 1.5 * best.upper, 10 * best.upper):
-            context.simplex.forget()
-            early = context.evaluate(decisions, math.inf, enough=enough)
+            region_model.simplex.forget()
+            early = region_model.evaluate(decisions, math.inf, enough=enough)
             assert exactly(early.upper) >= confidence
             assert early.complete or early.upper <= enough
             assert early.upper <= max(enough, best.upper + 1e-6 * (1 + abs(best.upper)))
@@ -37,10 +37,10 @@ def test_some_stop_early() -> None:
     early: list[Evaluation] = []
     for kind in KINDS:
         for found in everything(kind):
-            best = found.context.evaluate((), math.inf)
+            best = found.region_model.evaluate((), math.inf)
             if best.complete:
-                found.context.simplex.forget()
-                early.append(found.context.evaluate((), math.inf, enough=10 * best.upper))
+                found.region_model.simplex.forget()
+                early.append(found.region_model.evaluate((), math.inf, enough=10 * best.upper))
     stopped = [one for one in early if one.answer.status is LpStatus.ENOUGH]
     assert stopped
     assert all(one.proof is not None for one in stopped)
@@ -52,22 +52,22 @@ def test_what_is_stuck_goes_on_with_perturbed_costs(
 ) -> None:
     rng = np.random.default_rng([22, len(kind)])
     for found in everything(kind):
-        context = found.context
-        root = context.evaluate((), math.inf)
+        region_model = found.region_model
+        root = region_model.evaluate((), math.inf)
         if not root.complete:
             continue
-        decisions, basis = agreeing(found, rng, 0.5), context.simplex.basis()
-        expected = context.evaluate(decisions, math.inf, basis=basis)
-        with monkeypatch.context() as patch:
+        decisions, basis = agreeing(found, rng, 0.5), region_model.simplex.basis()
+        expected = region_model.evaluate(decisions, math.inf, basis=basis)
+        with monkeypatch.region_model() as patch:
             patch.setattr(simplex, "_STUCK", 0)  # after a single iteration, or none
-            reached = context.evaluate(decisions, math.inf, basis=basis)
+            reached = region_model.evaluate(decisions, math.inf, basis=basis)
         size = 1e-6 * (1 + abs(expected.upper)) if math.isfinite(expected.upper) else 0.0
         assert reached.upper == pytest.approx(expected.upper, abs=size)
 
 
 def in_search(found: Found, slightly_off: bool = True) -> RegionModel:
     """The region as the search has it; its LP has all rows."""
-    region = RegionModel(found.problem, found.context.bounds, found.target, lazily=True)
+    region = RegionModel(found.problem, found.region_model.bounds, found.target, lazily=True)
     if region.lazy_rows is not None:
         region.lazy_rows.restore_places(region.lazy_rows.places)
     assert slightly_off or region.simplex.correct_costs()
