@@ -26,25 +26,14 @@ from vhagar_check.statement import Statement
 from vhagar_check.tree import RECORD, Root, Tree
 
 from ..local.test_local import image, network
-from ..marks import campaign_from
-from ..oracle.affine_cases import AFFINE_KINDS, AffineCase
-from ..oracle.cases import KINDS, Case
 from ..oracle.exact import exact_confidence_in
-from ..oracle.test_local import AnyCase, local_problem
+from ..oracle.local_cases import AnyCase, local_cases
+from ..oracle.test_local import local_problem
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    if "case" not in metafunc.fixturenames:
-        return
-    count = metafunc.config.getoption("--oracle-cases") // 8
-    plain = [Case(k) for k in range(max(count, 2 * len(KINDS)))]
-    branched = [Case(k, branched=True) for k in range(max(count // 4, len(KINDS)))]
-    affine = [AffineCase(k) for k in range(max(count // 4, len(AFFINE_KINDS)))]
-    cases: list[AnyCase] = [
-        case for case in (*plain, *branched, *affine) if case.kind != "rotations"
-    ]
-    marked = [pytest.param(case, marks=campaign_from(len(KINDS), case.number)) for case in cases]
-    metafunc.parametrize("case", marked, ids=str)
+    if "case" in metafunc.fixturenames:
+        metafunc.parametrize("case", local_cases(metafunc, 8, 2), ids=str)
 
 
 def test_what_is_proved_is_true(case: AnyCase, tmp_path: Path) -> None:

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from vhagar import Network, Problem, verify
-from vhagar.network import Affine, Relu, onnx_bytes
+from vhagar import Problem, verify
+from vhagar.network import onnx_bytes
 from vhagar.search.bounders import subtrees
 from vhagar.search.branch_and_bound import Bab
 from vhagar_check import Rejected, check
@@ -21,6 +21,7 @@ from vhagar_check.formula import Decisions
 from vhagar_check.proofs import TIED
 from vhagar_check.regions import Scope
 
+from ..networks import dense_network
 from .editing import Certificate, Proof
 from .editing import Region as EditedRegion
 
@@ -30,15 +31,8 @@ Edit = Callable[[dict[str, Any]], None]
 
 def certified_in(folder: Path) -> tuple[Path, Path]:
     """A model, and a certificate with tightenings after each decision."""
-    rng = np.random.default_rng(7)
-    layers: list[Affine | Relu] = []
-    for into, out in ((12, 8), (8, 6), (6, 3)):
-        weight = (rng.normal(size=(out, into)) / np.sqrt(into)).astype(np.float32).astype(float)
-        bias = (0.1 * rng.normal(size=out)).astype(np.float32).astype(float)
-        shape = (1, 3, 4) if into == 12 else (into,)
-        layers += [Affine(weight, bias, shape, (out,)), Relu((out,))]
     model, path = folder / "model.onnx", folder / "proof.cert"
-    model.write_bytes(onnx_bytes(Network(tuple(layers[:-1]), (1, 3, 4))))
+    model.write_bytes(onnx_bytes(dense_network(8, 6, 3, seed=7)))
     problem = Problem(model, perturbation="linf(0.15)", source=0, targets=1)
     with pytest.MonkeyPatch.context() as patch:
         for name, value in (("_EVERY", 1), ("_WORK_AT_FIRST", 1e15), ("_WORTH", -1.0)):

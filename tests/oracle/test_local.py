@@ -20,26 +20,13 @@ from vhagar.local.run import verify_local
 from vhagar.network.network import confidence
 from vhagar.problem import Problem
 
-from ..marks import campaign_from
-from .affine_cases import AFFINE_KINDS, AffineCase
-from .cases import KINDS, Case
 from .exact import exact_confidence_in
-
-AnyCase = Case | AffineCase
+from .local_cases import AnyCase, local_cases
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    if "case" not in metafunc.fixturenames:
-        return
-    count = metafunc.config.getoption("--oracle-cases") // 4
-    plain = [Case(k) for k in range(max(count, 3 * len(KINDS)))]
-    branched = [Case(k, branched=True) for k in range(max(count // 4, len(KINDS)))]
-    affine = [AffineCase(k) for k in range(max(count // 4, len(AFFINE_KINDS)))]
-    cases: list[AnyCase] = [
-        case for case in (*plain, *branched, *affine) if case.kind != "rotations"
-    ]
-    marked = [pytest.param(case, marks=campaign_from(len(KINDS), case.number)) for case in cases]
-    metafunc.parametrize("case", marked, ids=str)
+    if "case" in metafunc.fixturenames:
+        metafunc.parametrize("case", local_cases(metafunc, 4, 3), ids=str)
 
 
 def local_problem(case: AnyCase) -> LocalProblem | None:

@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
+import pytest
 
 from vhagar import Network, Problem
 from vhagar.network import AbstractLinear, Affine, Convolution, Relu, SparseAffine
 from vhagar.perturbation import AbstractPiece, Domain, Rotation, parse
 
+from ..marks import mostly_slow
 from ..oracle.exact import rationals
 
 Rng = np.random.Generator
@@ -50,6 +52,10 @@ PERTURBATIONS = (
     ("rotation([20,40])", True),
     ("features([0,3],[0.1,0.3])", True),
 )
+# Of the weights.
+SCALES = (1e-6, 1.0, 1e6)
+every_build = pytest.mark.parametrize("build", BUILDS)
+every_perturbation = pytest.mark.parametrize(("text", "clip"), mostly_slow(PERTURBATIONS, 4))
 
 
 def network_of(build: str, rng: Rng, scale: float = 1.0) -> Network:

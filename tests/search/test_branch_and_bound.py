@@ -156,22 +156,28 @@ def fail_with_many_nodes(argument, channel):
 """
 
 
+@pytest.fixture
+def failing_jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Jobs that fail, in a module that worker processes can import."""
+    (tmp_path / "failing_jobs.py").write_text(JOBS)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.delitem(sys.modules, "failing_jobs", raising=False)
+    return importlib.import_module("failing_jobs")
+
+
 @pytest.mark.slow
 @pytest.mark.usefixtures("in_workers")
 @pytest.mark.subprocess
 def test_an_error_in_a_worker_loses_no_node(
     problem: Problem,
     alone: Result,
-    tmp_path: Path,
+    failing_jobs: Any,
     monkeypatch: pytest.MonkeyPatch,
     children_of: ChildrenOf,
 ) -> None:
     before = children_of(os.getpid())
-    (tmp_path / "failing_jobs.py").write_text(JOBS)
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    jobs = importlib.import_module("failing_jobs")
-    monkeypatch.setattr(search_pool, "explore", jobs.fail_in_the_first)
+    monkeypatch.setattr(search_pool, "explore", failing_jobs.fail_in_the_first)
     result = verify(problem, timeout=PATIENCE, **TOGETHER)
     assert result.status is Status.CLOSED
     assert agree(result, alone)
@@ -185,18 +191,13 @@ def test_an_error_in_a_worker_loses_no_node(
 def test_a_solver_that_never_returns_costs_a_heuristic(
     problem: Problem,
     alone: Result,
-    tmp_path: Path,
+    failing_jobs: Any,
     monkeypatch: pytest.MonkeyPatch,
     children_of: ChildrenOf,
 ) -> None:
     """The workers that wait for it are replaced, and the search ends without polishing."""
     before = children_of(os.getpid())
-    (tmp_path / "failing_jobs.py").write_text(JOBS)
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    monkeypatch.delitem(sys.modules, "failing_jobs", raising=False)
-    jobs = importlib.import_module("failing_jobs")
-    monkeypatch.setattr(search_pool, "explore", jobs.never_return_from_polishing)
+    monkeypatch.setattr(search_pool, "explore", failing_jobs.never_return_from_polishing)
     monkeypatch.setattr(search_pool, "_PATIENCE", 1.0)
     monkeypatch.setattr(search_pool, "_PATIENCE_AT_FIRST", 2.0)
     result = verify(problem, timeout=PATIENCE, **TOGETHER)
@@ -213,15 +214,10 @@ def test_a_solver_that_never_returns_costs_a_heuristic(
 @pytest.mark.usefixtures("in_workers")
 @pytest.mark.subprocess
 def test_an_error_with_many_nodes_loses_none(
-    problem: Problem, alone: Result, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    problem: Problem, alone: Result, failing_jobs: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What a process was lent that bounds in batches is explored by others when it is gone."""
-    (tmp_path / "failing_jobs.py").write_text(JOBS)
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    monkeypatch.delitem(sys.modules, "failing_jobs", raising=False)
-    jobs = importlib.import_module("failing_jobs")
-    monkeypatch.setattr(gpu_worker, "explore_on_gpu", jobs.fail_with_many_nodes)
+    monkeypatch.setattr(gpu_worker, "explore_on_gpu", failing_jobs.fail_with_many_nodes)
     monkeypatch.setattr(beside, "_RESERVED", 0)
     monkeypatch.setattr(beside, "_WORTHWHILE", 1)
     result = verify(problem, timeout=PATIENCE, **dict(TOGETHER, engine=Bab(gpu=True)))

@@ -5,17 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
-from vhagar import Network, Problem, Result, verify
-from vhagar.network import Affine, Relu, onnx_bytes, read_onnx
+from vhagar import Problem, Result, verify
+from vhagar.network import onnx_bytes, read_onnx
 from vhagar.search.bounders.gpu import beside
 from vhagar.search.branch_and_bound import Bab, FirstOrder
 from vhagar.search.node_solver import Explored, NodeSolver
 from vhagar_check import check
 
 from ..marks import mostly_slow
+from ..networks import dense_network
 
 PATIENCE = 60.0
 # How much of a search is looked at.
@@ -24,15 +24,8 @@ QUANTA = 12
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    rng = np.random.default_rng(53)
-    layers: list[Affine | Relu] = []
-    for into, out in ((12, 14), (14, 10), (10, 3)):
-        weight = (rng.normal(size=(out, into)) / np.sqrt(into)).astype(np.float32).astype(float)
-        bias = (0.1 * rng.normal(size=out)).astype(np.float32).astype(float)
-        shape = (1, 3, 4) if into == 12 else (into,)
-        layers += [Affine(weight, bias, shape, (out,)), Relu((out,))]
     path = tmp_path_factory.mktemp("model") / "model.onnx"
-    path.write_bytes(onnx_bytes(Network(tuple(layers[:-1]), (1, 3, 4))))
+    path.write_bytes(onnx_bytes(dense_network(14, 10, 3, seed=53)))
     return path
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
@@ -13,7 +11,6 @@ import numpy as np
 import pytest
 
 from vhagar import Network, Problem, Result, Status, verify
-from vhagar.engine import AbstractEngine
 from vhagar.network import Affine, Relu, onnx_bytes, read_onnx
 from vhagar.relaxation.input_boxes import ForwardBounds
 from vhagar.result import Run
@@ -21,7 +18,6 @@ from vhagar.runtime.deadline import Deadline
 from vhagar.search import input_search
 from vhagar.search.branch_and_bound import Bab
 from vhagar.search.input_search import LEAF, InputSearch, splits_inputs
-from vhagar.search.proof_recording import recording
 from vhagar.search.search import Search
 from vhagar_check import check
 
@@ -29,24 +25,19 @@ from ..marks import mostly_slow
 from ..oracle.cases import Case
 from ..oracle.exact import exact_optimum
 from ..oracle.test_engines import require_sound
+from .engines import CertifiedEngine
 
 # Cases of linf and patch: others are not split.
 NUMBERS = [n for n in range(384) if splits_inputs(Case(n).problem())][::5]
 
 
 @dataclass(frozen=True)
-class OnlyBoxes(AbstractEngine):
+class OnlyBoxes(CertifiedEngine):
     """So many steps of the search by inputs, and nothing else."""
 
     steps: int
 
     name = "boxes"
-    uses = frozenset({"certificate"})
-
-    @contextmanager
-    def certifying(self, run: Run) -> Iterator[None]:
-        with recording(run) as run.proof:
-            yield
 
     def search(self, run: Run, deadline: Deadline) -> bool:
         search = Search(run, attack=False, inputs=True)

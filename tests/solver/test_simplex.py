@@ -58,7 +58,7 @@ def test_what_is_stuck_goes_on_with_perturbed_costs(
             continue
         decisions, basis = agreeing(found, rng, 0.5), region_model.simplex.basis()
         expected = region_model.evaluate(decisions, math.inf, basis=basis)
-        with monkeypatch.region_model() as patch:
+        with monkeypatch.context() as patch:
             patch.setattr(simplex, "_STUCK", 0)  # after a single iteration, or none
             reached = region_model.evaluate(decisions, math.inf, basis=basis)
         size = 1e-6 * (1 + abs(expected.upper)) if math.isfinite(expected.upper) else 0.0

@@ -27,6 +27,7 @@ from vhagar.runtime import devices
 from vhagar.solver.simplex import LpStatus
 
 from ...marks import mostly_slow
+from ...networks import dense_network
 from ...search.nodes import agreeing, everything, most_kinds_slow
 from ...search.proven import duals_of as rows_of
 from ..samples import BUILDS, PERTURBATIONS, ExactNetwork, domain_of, network_of, pairs, pieces_of
@@ -47,8 +48,10 @@ def codes_of(bounds: TwinBounds, decisions: tuple[Decision, ...]) -> list[torch.
     return [torch.as_tensor(code) for code in codes]
 
 
-def node_dual(context: RegionModel, decisions: tuple[Decision, ...]) -> tuple[Dual, ConfidenceGoal]:
-    bounds, problem = context.bounds, context.problem
+def node_dual(
+    region_model: RegionModel, decisions: tuple[Decision, ...]
+) -> tuple[Dual, ConfidenceGoal]:
+    bounds, problem = region_model.bounds, region_model.problem
     dual = whole_dual(
         bounds,
         len(bounds.stages) - 1,
@@ -56,7 +59,7 @@ def node_dual(context: RegionModel, decisions: tuple[Decision, ...]) -> tuple[Du
         CPU,
         list(codes_of(bounds, decisions)),
     )
-    target = torch.tensor([context.target])
+    target = torch.tensor([region_model.target])
     return dual, ConfidenceGoal(problem.network.classes, problem.source, target)
 
 
@@ -92,10 +95,10 @@ def test_never_below_the_linear_program_nor_the_truth(kind: str) -> None:
     """In float32 with the outward correction, at the start and after some steps."""
     rng = np.random.default_rng(51)
     for found in everything(kind):
-        context = found.context
+        region_model = found.region_model
         decisions = agreeing(found, rng, rng.choice([0.0, 0.4]))
-        dual, goal = node_dual(context, decisions)
-        sizes = magnitudes(context.bounds)
+        dual, goal = node_dual(region_model, decisions)
+        sizes = magnitudes(region_model.bounds)
         frees = dual.begin(goal)
         first = values(dual, goal, [free.now for free in frees], sizes)
         dual.run(goal, frees, Steps(30, 0.02, 0.05))
@@ -103,16 +106,16 @@ def test_never_below_the_linear_program_nor_the_truth(kind: str) -> None:
         lowest = min(float(first), float(best))
         assert found.attacked.confidence <= Fraction(lowest)
         neurons = tuple(one for one in decisions if one.layer != PIXELS)
-        answer = context.evaluate(neurons, np.inf).answer
-        if answer.status is LpStatus.OPTIMAL and context.piece.exact_support:
-            size = float(context.model.arrays.column_upper[context.model.delta])
+        answer = region_model.evaluate(neurons, np.inf).answer
+        if answer.status is LpStatus.OPTIMAL and region_model.piece.exact_support:
+            size = float(region_model.model.arrays.column_upper[region_model.model.delta])
             assert lowest >= answer.objective - SOLVER * size
 
 
 @most_kinds_slow
 def test_root_bounds_hold_every_attack(kind: str) -> None:
     for found in everything(kind):
-        problem, bounds = found.problem, found.context.bounds
+        problem, bounds = found.problem, found.region_model.bounds
         (root,) = root_bounds(problem, bounds, [found.target], CPU, Steps(20, 0.02, 0.05))
         assert found.attacked.confidence <= Fraction(root.upper)
 
@@ -120,7 +123,7 @@ def test_root_bounds_hold_every_attack(kind: str) -> None:
 def test_multipliers_out_of_nowhere_prove_something_true() -> None:
     rng = np.random.default_rng(52)
     for found in everything("linf"):
-        problem, bounds = found.problem, found.context.bounds
+        problem, bounds = found.problem, found.region_model.bounds
         if not bounds.hexagons:
             continue
         classes = problem.network.classes
@@ -143,27 +146,20 @@ def test_multipliers_out_of_nowhere_prove_something_true() -> None:
 def test_a_root_bound_states_what_it_was_computed_from(kind: str) -> None:
     """The stated multipliers, through the formula of linear programs, prove the same bound."""
     for found in everything(kind):
-        context = found.context
+        region_model = found.region_model
         (root,) = root_bounds(
-            found.problem, context.bounds, [found.target], CPU, Steps(20, 0.02, 0.05)
+            found.problem, region_model.bounds, [found.target], CPU, Steps(20, 0.02, 0.05)
         )
-        allowed = context.allowed(())
+        allowed = region_model.allowed(())
         assert allowed is not None
-        stored, alpha = rows_of(context, root.numbers)
-        proven = context.formula._evaluate(stored, alpha, allowed)
+        stored, alpha = rows_of(region_model, root.numbers)
+        proven = region_model.formula._evaluate(stored, alpha, allowed)
         assert proven == pytest.approx(root.upper, rel=1e-12, abs=1e-12)
 
 
 def test_steps_come_close_to_the_linear_program() -> None:
-    rng = np.random.default_rng(53)
-    layers = []
-    for into, out in ((12, 20), (20, 15), (15, 4)):
-        weight, bias = rng.normal(size=(out, into)) / np.sqrt(into), 0.1 * rng.normal(size=out)
-        shape = (1, 3, 4) if into == 12 else (into,)
-        layers += [Affine(weight, bias, shape, (out,)), Relu((out,))]
-    problem = Problem(
-        Network(tuple(layers[:-1]), (1, 3, 4)), perturbation="occlusion(1,1,2)", source=0, targets=1
-    )
+    network = dense_network(20, 15, 4, seed=53, single=False)
+    problem = Problem(network, perturbation="occlusion(1,1,2)", source=0, targets=1)
     bounds = quick_bounds(problem.network, problem.pieces[0])
     exact = RegionModel(problem, bounds, 1)
     quick, best = exact.quick_upper(), exact.evaluate((), np.inf).upper

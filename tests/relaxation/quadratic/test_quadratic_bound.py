@@ -23,22 +23,21 @@ from vhagar.relaxation.quadratic import (
 )
 from vhagar.relaxation.quadratic.dual import evaluate
 
-from ...marks import mostly_slow
 from ..samples import (
     BUILDS,
     PERTURBATIONS,
+    SCALES,
     ExactNetwork,
     Rng,
     domain_of,
+    every_build,
+    every_perturbation,
     network_of,
     pairs,
     pieces_of,
 )
 
-SCALES = (1e-6, 1.0, 1e6)
 STEPS = Schedule(20, (0.1, 0.02), (0.03, 0.003))
-every_build = pytest.mark.parametrize("build", BUILDS)
-every_perturbation = pytest.mark.parametrize(("text", "clip"), mostly_slow(PERTURBATIONS, 4))
 
 
 def known_of(network: Network, piece: AbstractPiece, source: int, target: int) -> Differences:

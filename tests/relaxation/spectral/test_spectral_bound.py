@@ -22,17 +22,16 @@ from ...oracle.exact import exact_optimum
 from ..samples import (
     BUILDS,
     PERTURBATIONS,
+    SCALES,
     ExactNetwork,
     Rng,
     domain_of,
+    every_build,
+    every_perturbation,
     network_of,
     pairs,
     pieces_of,
 )
-
-SCALES = (1e-6, 1.0, 1e6)
-every_build = pytest.mark.parametrize("build", BUILDS)
-every_perturbation = pytest.mark.parametrize(("text", "clip"), mostly_slow(PERTURBATIONS, 4))
 
 
 def any_scalings(expansion: Expansion, rng: Rng) -> Scalings:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,14 +9,12 @@ import numpy as np
 import pytest
 
 from vhagar import Network, Problem, verify
-from vhagar.engine import AbstractEngine
 from vhagar.network import onnx_bytes, read_onnx
 from vhagar.relaxation.bounds_cache import BoundsCache
 from vhagar.result import Run
 from vhagar.runtime.deadline import NEVER, Deadline
 from vhagar.search.bounders import first_rungs
 from vhagar.search.bounders.first_rungs import Rung, programs_fit, rung_bounds
-from vhagar.search.proof_recording import recording
 from vhagar.search.search import Search
 from vhagar_check import check
 
@@ -27,23 +23,18 @@ from ...oracle.cases import Case
 from ...oracle.exact import exact_optimum
 from ...oracle.test_engines import require_sound
 from ...relaxation.samples import network_of
+from ..engines import CertifiedEngine
 
 every_rung = pytest.mark.parametrize("rung", list(Rung))
 
 
 @dataclass(frozen=True)
-class Only(AbstractEngine):
+class Only(CertifiedEngine):
     """One rung of the ladder, and nothing else."""
 
     rung: Rung
 
     name = "rung"
-    uses = frozenset({"certificate"})
-
-    @contextmanager
-    def certifying(self, run: Run) -> Iterator[None]:
-        with recording(run) as run.proof:
-            yield
 
     def search(self, run: Run, deadline: Deadline) -> bool:
         Search(run, attack=False).climb(self.rung, deadline)

@@ -16,8 +16,7 @@ import numpy as np
 import pytest
 import torch
 
-from vhagar import Network, Problem, Status, verify
-from vhagar.network import Affine, Relu
+from vhagar import Problem, Status, verify
 from vhagar.options import Options
 from vhagar.relaxation.layerwise import quick_bounds
 from vhagar.relaxation.lp.region_model import RegionModel
@@ -39,6 +38,7 @@ from vhagar.search.node_solver import NodeSolver, solver_with
 from vhagar.solver.simplex import LpStatus
 
 from ...marks import mostly_slow
+from ...networks import dense_network
 from ...oracle.cases import KINDS, Case
 from ...relaxation.lp.test_node_bound import duals_of
 from ..nodes import (
@@ -235,15 +235,8 @@ def hard_case() -> Found:
 
 @pytest.mark.slow
 def test_branching_gains_something() -> None:
-    rng = np.random.default_rng(53)
-    layers: list[Affine | Relu] = []
-    for into, out in ((12, 20), (20, 15), (15, 4)):
-        weight, bias = rng.normal(size=(out, into)) / np.sqrt(into), 0.1 * rng.normal(size=out)
-        shape = (1, 3, 4) if into == 12 else (into,)
-        layers += [Affine(weight, bias, shape, (out,)), Relu((out,))]
-    problem = Problem(
-        Network(tuple(layers[:-1]), (1, 3, 4)), perturbation="linf(0.2)", source=0, targets=1
-    )
+    network = dense_network(20, 15, 4, seed=53, single=False)
+    problem = Problem(network, perturbation="linf(0.2)", source=0, targets=1)
     solver = solver_with(GpuBounder(problem, CPU, Numbers(1 << 40)), problem, Options())
     region_model = RegionModel(problem, quick_bounds(problem.network, problem.pieces[0]), 1)
     root = region_model.evaluate((), math.inf).upper

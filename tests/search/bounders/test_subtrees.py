@@ -5,11 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
-from vhagar import Network, Problem, Result, verify
-from vhagar.network import Affine, Relu, onnx_bytes
+from vhagar import Problem, Result, verify
+from vhagar.network import onnx_bytes
 from vhagar.relaxation.layerwise import Tightening
 from vhagar.search.bounders import subtrees
 from vhagar.search.branch_and_bound import Bab
@@ -18,6 +17,7 @@ from vhagar_check import check
 from vhagar_check.container import scan
 
 from ...marks import mostly_slow
+from ...networks import dense_network
 from ...oracle.cases import Case
 from ...oracle.exact import exact_optimum
 from ...oracle.test_engines import require_sound
@@ -42,15 +42,8 @@ def eager(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    rng = np.random.default_rng(7)
-    layers: list[Affine | Relu] = []
-    for into, out in ((12, 8), (8, 6), (6, 3)):
-        weight = (rng.normal(size=(out, into)) / np.sqrt(into)).astype(np.float32).astype(float)
-        bias = (0.1 * rng.normal(size=out)).astype(np.float32).astype(float)
-        shape = (1, 3, 4) if into == 12 else (into,)
-        layers += [Affine(weight, bias, shape, (out,)), Relu((out,))]
     path = tmp_path_factory.mktemp("model") / "model.onnx"
-    path.write_bytes(onnx_bytes(Network(tuple(layers[:-1]), (1, 3, 4))))
+    path.write_bytes(onnx_bytes(dense_network(8, 6, 3, seed=7)))
     return path
 
 

@@ -7,27 +7,20 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
-from vhagar import Network, Problem
-from vhagar.network import Affine, Relu
+from vhagar import Problem
 from vhagar.search import node_search
 from vhagar.search.checkpoint import keeper
+
+from ...networks import dense_network
 
 Kept = list[Path]
 
 
 def small_problem(perturbation: str = "linf(0.3)", seed: int = 53) -> Problem:
     """A problem that takes some dozens of nodes."""
-    rng = np.random.default_rng(seed)
-    layers: list[Affine | Relu] = []
-    for into, out in ((12, 10), (10, 8), (8, 3)):
-        weight = (rng.normal(size=(out, into)) / np.sqrt(into)).astype(np.float32).astype(float)
-        bias = (0.1 * rng.normal(size=out)).astype(np.float32).astype(float)
-        shape = (1, 3, 4) if into == 12 else (into,)
-        layers += [Affine(weight, bias, shape, (out,)), Relu((out,))]
-    network = Network(tuple(layers[:-1]), (1, 3, 4))
+    network = dense_network(10, 8, 3, seed=seed)
     return Problem(network, perturbation=perturbation, source=0, targets=1)
 
 
