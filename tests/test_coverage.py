@@ -71,7 +71,7 @@ def test_no_time_no_attack(answered: Result, data: Path) -> None:
 def test_whoever_interrupts_is_not_kept_waiting(
     answered: Result, data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def interrupted(self: object, x: np.ndarray) -> list[object]:
+    def interrupted(self: object, x: np.ndarray, quick: bool) -> list[object]:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(LocalAttack, "attacks", interrupted)
@@ -81,7 +81,7 @@ def test_whoever_interrupts_is_not_kept_waiting(
 def test_an_attack_counts_only_once_it_is_checked(
     answered: Result, data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def boasting(self: object, x: np.ndarray) -> list[Found]:
+    def boasting(self: object, x: np.ndarray, quick: bool) -> list[Found]:
         return [Found(row, 1, 0, np.zeros(2)) for row in range(len(x))]
 
     monkeypatch.setattr(LocalAttack, "attacks", boasting)

@@ -154,6 +154,7 @@ def _attacked(
 ) -> list[int]:
     """Those of the rows that were pushed into a target class, each by a checked witness.
 
+    All are attacked quickly first, and those that resist more thoroughly after that.
     Ctrl-C ends the attack, and the deadline does so between chunks; what was found counts.
     """
     attacked: list[int] = []
@@ -161,15 +162,17 @@ def _attacked(
         return attacked
     local, check = LocalAttack(problem, "cpu"), WitnessCheck(problem)
     try:
-        for number, chunk in enumerate(_chunks(rows)):
-            if time.monotonic() >= deadline and not (always and number == 0):
-                break
-            # What an attack has found counts, even if the time is up by then.
-            for found in local.attacks(inputs[chunk]):
-                row = int(chunk[found.row])
-                verdict = check(found.target, inputs[row], found.root, found.parameters)
-                if isinstance(verdict, Witness):
-                    attacked.append(row)
+        for quick in local.passes:
+            for chunk in _chunks(rows[~np.isin(rows, attacked)]):
+                if time.monotonic() >= deadline and not always:
+                    return attacked
+                always = False
+                # What an attack has found counts, even if the time is up by then.
+                for found in local.attacks(inputs[chunk], quick):
+                    row = int(chunk[found.row])
+                    verdict = check(found.target, inputs[row], found.root, found.parameters)
+                    if isinstance(verdict, Witness):
+                        attacked.append(row)
     except KeyboardInterrupt:
         pass
     return attacked

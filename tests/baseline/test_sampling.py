@@ -134,7 +134,7 @@ def test_an_attack_that_the_check_refuses_does_not_count(
 
     np.savez(tmp_path / "data.npz", INPUTS)
 
-    def boasting(self: LocalAttack, x: np.ndarray) -> list[Found]:
+    def boasting(self: LocalAttack, x: np.ndarray, quick: bool = False) -> list[Found]:
         return [Found(row, 1, 0, np.array([-0.125, 0.125])) for row in range(len(x))]
 
     monkeypatch.setattr(LocalAttack, "attacks", boasting)
@@ -202,7 +202,7 @@ def test_no_input_of_the_class_and_no_time(problem: Problem) -> None:
 def test_ctrl_c_keeps_the_mean_so_far(problem: Problem, monkeypatch: pytest.MonkeyPatch) -> None:
     original, calls = LocalAttack.attacks, 0
 
-    def impatient(self: LocalAttack, x: np.ndarray) -> Any:
+    def impatient(self: LocalAttack, x: np.ndarray, quick: bool = False) -> Any:
         nonlocal calls
         calls += 1
         if calls == 2:

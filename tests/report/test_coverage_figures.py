@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import math
+import re
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -15,13 +16,15 @@ import pytest
 
 from vhagar import InvalidInput, Store
 from vhagar.cli.main import main
-from vhagar.drawing.shapes import Rect
+from vhagar.drawing.shapes import Rect, Text
 from vhagar.report.coverage import coverage_bars, coverage_curves, coverage_sentences
-from vhagar.report.data import Entry, StudyData
+from vhagar.report.data import Entry, NetworkFacts, StudyData
+from vhagar.report.data_section import data_section
 from vhagar.report.export import figures
 from vhagar.report.page import page
 from vhagar.report.pairs import pair_heatmaps, scale_end
 from vhagar.report.sentences import standing, tiles
+from vhagar.report.spatial import spatial_heatmaps
 from vhagar.result import BoundKind, Coverage, CoverageCounts
 from vhagar.sweep.class_coverage import ClassCoverage, StudyCoverage
 from vhagar.sweep.runner import open_study
@@ -82,21 +85,43 @@ def test_a_curve_needs_two_sizes_of_one_perturbation(covered: StudyData) -> None
     curve.draw()
 
 
-def test_the_words_begin_with_the_weakest(covered: StudyData) -> None:
-    lines = coverage_sentences(covered)
-    assert lines[0] == (
-        "one, linf(0.2): 1 % of 100 inputs are proven robust, 90 were attacked with success; the "
-        "weakest class is 0 with 0 %."
-    )
-    assert "the weakest class is 0 with 100 %" in lines[-1]
+def test_the_words_are_about_the_weakest_and_the_safest(covered: StudyData) -> None:
+    assert coverage_sentences(covered) == [
+        "Weakest: one, linf(0.2): 90 of 100 inputs were attacked with success, the largest share "
+        "in class 0 (100\u00a0%).",
+        "Safest: one, occlusion(1,1,2): 100\u00a0% of 60 inputs are proven robust; the smallest "
+        "share is that of class 0, 100\u00a0%.",
+    ]
     assert coverage_sentences(replace(covered, coverage=None)) == []
+    assert covered.coverage is not None
+    (last,) = covered.coverage.groups()[PRINTS["one"], "occlusion(1,1,2)", True, ""][:1]
+    unharmed = replace(covered, coverage=StudyCoverage("data.npz", (last,)))
+    assert coverage_sentences(unharmed)[0] == "No input was attacked with success."
+
+
+def test_perturbations_down_and_networks_across(covered: StudyData) -> None:
+    text = data_section(covered)
+    rows = re.findall(r'<th scope="row">(.*?)</th><td><b>(.*?)</b>.*?<small>(.*?)</small>', text)
+    assert rows == [
+        ("linf(0.2)", "1 %", "90 attacked; class 0: 0 %"),
+        ("linf(0.1)", "40 %", "30 attacked; class 1: 25 %"),
+        ("linf(0.05)", "90 %", "0 attacked; class 0: 83.3 %"),
+        ("occlusion(1,1,2)", "100 %", "0 attacked; class 0: 100 %"),
+    ]
+    assert text.count("<th>one</th>") == 1
+
+
+def test_what_was_not_asked_of_a_network_says_so(covered: StudyData) -> None:
+    other = NetworkFacts("two", PRINTS["two"], "two.onnx", 3, (1, 4, 4))
+    study = replace(covered, networks=(*covered.networks, other))
+    assert data_section(study).count("<td>not asked</td>") == 4
 
 
 def test_the_page_begins_with_the_data(covered: StudyData) -> None:
     text = page(covered)
     assert text.index("How much of the data is safe?") < text.index('id="problems"')
     assert "1 to 100\u00a0%" in text
-    assert "Weakest: one, linf(0.2): 1 % of 100 inputs" in text
+    assert "Weakest: one, linf(0.2): 90 of 100 inputs" in text
     assert "90 attacked" in text
     assert "of the data proven robust" in text
     names = {figure.name for figure in figures(covered)}
@@ -112,6 +137,29 @@ def test_closed_bounded_and_unknown_add_up(study: StudyData) -> None:
     assert words["closed: answered"] == "3"
     assert words["bounded: an interval"] == str(bounded)
     assert words["nothing proven yet"] == "1"
+
+
+def test_maps_keep_closed_bounded_and_not_asked_apart(
+    make_entry: MakeEntry, make_study: MakeStudy
+) -> None:
+    ends = {(0, 1): (2.0, 2.001), (0, 2): (1.0, 3.0), (1, 0): (0.0, math.inf), (2, 1): (0.0, 0.0)}
+    entries = [make_entry({t: own}, source=s) for (s, t), own in ends.items()]
+    upper = next(m for m in pair_heatmaps(make_study(*entries)) if m.measure == "upper")
+    assert [cell.closed for cell in upper.cells] == [True, False, False, True]
+    drawn = [shape for shape in upper.draw().shapes if isinstance(shape, Text)]
+    assert drawn[-1].text == "2 closed (bold), 1 bounded, 1 nothing proven (?), 2 not asked"
+    assert [shape.text for shape in drawn if shape.bold][1:] == ["2.01", "0"]
+
+
+def test_squares_have_their_own_scale_on_each_map(
+    make_entry: MakeEntry, make_study: MakeStudy
+) -> None:
+    places = [f"occlusion(1,{column},1)" for column in range(1, 5)]
+    small = [make_entry({1: (0.5, 1.0)}, 0, text) for text in places]
+    large = [make_entry({1: (5.0, 9.0)}, 2, text) for text in places]
+    maps = [m for m in spatial_heatmaps(make_study(*small, *large)) if m.measure == "upper"]
+    assert {m.map.source: m.largest for m in maps} == {0: 1.0, 2: 9.0}
+    assert "squares: 4 bounded" in maps[0].draw().svg()
 
 
 def test_a_few_outliers_do_not_use_up_the_colours() -> None:

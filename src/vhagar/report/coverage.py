@@ -203,21 +203,29 @@ def _size(point: tuple[float, CoverageCounts]) -> float:
 
 
 def coverage_sentences(study: StudyData) -> list[str]:
-    """What the study means for the data set, the weakest first."""
-    if study.coverage is None:
+    """Where attacks succeed most, and where most is proven, of a data set."""
+    known = [(each, each.total, each.weakest) for each in coverage_bars(study)]
+    bars = [(each, counts, worst) for each, counts, worst in known if worst is not None]
+    if not bars:
         return []
-    bars = sorted(coverage_bars(study), key=lambda each: _robust(each.total))
-    lines = []
-    for each in bars:
-        counts = each.total
-        worst = each.weakest
-        if worst is None:
-            continue
-        part = share(counts)
-        toward = "" if all(own.all_targets for own in each.classes) else " against its targets"
-        lines.append(
-            f"{each.group.label}: {part} % of {counts.inputs} inputs are proven robust{toward}, "
-            f"{counts.attackable} were attacked with success; the weakest class is {worst.source} "
-            f"with {share(worst.coverage.classified)} %."
-        )
+    each, counts, _ = max(bars, key=lambda one: _part(one[1].attackable, one[1]))
+    own = max(each.classes, key=lambda one: _attacked(one.coverage.classified))
+    lines = [
+        f"Weakest: {each.group.label}: {counts.attackable} of {counts.inputs} inputs were attacked "
+        f"with success, the largest share in class {own.source} "
+        f"({100 * _attacked(own.coverage.classified):.0f}\u00a0%)."
+    ]
+    if not counts.attackable:
+        lines = ["No input was attacked with success."]
+    each, counts, worst = max(bars, key=lambda one: _robust(one[1]))
+    toward = "" if all(own.all_targets for own in each.classes) else " against its targets"
+    lines.append(
+        f"Safest: {each.group.label}: {share(counts)}\u00a0% of {counts.inputs} inputs are proven "
+        f"robust{toward}; the smallest share is that of class {worst.source}, "
+        f"{share(worst.coverage.classified)}\u00a0%."
+    )
     return lines
+
+
+def _attacked(counts: CoverageCounts) -> float:
+    return _part(counts.attackable, counts)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from pathlib import Path
 
 from vhagar.report.compare import MOST_COMPARISONS, comparisons
-from vhagar.report.coverage import CoverageBars, coverage_bars, coverage_curves
 from vhagar.report.data import StudyData
+from vhagar.report.data_section import data_section
 from vhagar.report.html import (
     block,
     bullets,
@@ -19,7 +18,6 @@ from vhagar.report.html import (
     paragraph,
     pick,
     select,
-    shares,
     text,
 )
 from vhagar.report.pairs import (
@@ -37,7 +35,6 @@ from vhagar.report.spatial import spatial_heatmaps
 from vhagar.report.table import table_html
 from vhagar.report.timeline import study_over_time
 from vhagar.result.serialize import write_bytes
-from vhagar.sweep.class_coverage import share
 from vhagar.version import __version__
 
 _MOST_RANKED = 5
@@ -51,15 +48,6 @@ _MEANING = key(
 )
 
 
-_SHARES = key(
-    [
-        ("robust", "proven robust"),
-        ("unknown", "not known"),
-        ("attackable", "attacked with success"),
-    ]
-)
-
-
 def write_page(study: StudyData, path: str | Path) -> None:
     """Write the page of a study."""
     write_bytes(Path(path), page(study).encode())
@@ -68,7 +56,7 @@ def write_page(study: StudyData, path: str | Path) -> None:
 def page(study: StudyData) -> str:
     """The page as text."""
     sections = [
-        ("data", "Data", _data(study)),
+        ("data", "Data", data_section(study)),
         ("pairs", "Pairs", _pairs(study)),
         ("spatial", "Image", _spatial(study)),
         ("compare", "Compare", _compare(study)),
@@ -91,50 +79,6 @@ def _head(study: StudyData, name: str) -> str:
     return (
         f'<header><h1>{text(name)}</h1><p class="lead">{text(" ".join(summary(study)))}</p>'
         f'<div class="tiles">{numbers}</div></header>'
-    )
-
-
-def _data(study: StudyData) -> str:
-    bars = coverage_bars(study)
-    if not bars or study.coverage is None:
-        return ""
-    bars = sorted(bars, key=lambda each: each.total.robust / max(each.total.inputs, 1))
-    choices = [(str(k), each.group.label) for k, each in enumerate(bars)]
-    items = [f'<div data-group="{k}">{figure(each)}</div>' for k, each in enumerate(bars)]
-    by_class = pick("", [select("group", "by class, for", choices)], items)
-    curves = "".join(map(figure, coverage_curves(study)))
-    return block(
-        "data",
-        "How much of the data is safe?",
-        paragraph(
-            f"Of the inputs of {study.coverage.dataset}: those more confident than the bound of "
-            "their class are proven robust; the others were attacked, as long as there was time."
-        ),
-        _SHARES,
-        _totals(bars),
-        f'<div class="three"><div>{by_class}</div>{curves}</div>',
-    )
-
-
-def _totals(bars: Sequence[CoverageBars]) -> str:
-    """A line for each network under each perturbation, the weakest first."""
-    rows = []
-    for each in bars:
-        counts, worst = each.total, each.weakest
-        weakest = (
-            "" if worst is None else f"class {worst.source}: {share(worst.coverage.classified)} %"
-        )
-        rows.append(
-            f"<tr><td>{text(each.group.label)}</td><td>{shares(counts)}</td>"
-            f'<td class="number">{share(counts)} %</td><td>{text(weakest)}</td>'
-            f'<td class="number">{counts.attackable}</td><td class="number">{counts.inputs}</td>'
-            "</tr>"
-        )
-    heads = ("", "", "proven robust", "weakest class", "attacked", "inputs")
-    head = "".join(f"<th>{word}</th>" for word in heads)
-    return (
-        f'<div class="scroll lines"><table><thead><tr>{head}</tr></thead>'
-        f"<tbody>{''.join(rows)}</tbody></table></div>"
     )
 
 

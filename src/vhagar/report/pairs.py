@@ -10,6 +10,7 @@ from vhagar.drawing.colours import ramp, text_on
 from vhagar.drawing.figure import AbstractFigure, Cell, slug
 from vhagar.drawing.legend import legend
 from vhagar.drawing.shapes import Drawing, Rect, Shape, Text
+from vhagar.options import Options
 from vhagar.report.data import Entry, Goal, Group, StudyData
 from vhagar.result.numbers import down, interval
 
@@ -36,6 +37,33 @@ class PairCell:
     def value(self, measure: str) -> float:
         """A bound, or the gap between them; not a number where it is not known."""
         return measured(self.lower, self.upper, measure)
+
+    @property
+    def closed(self) -> bool:
+        return is_closed(self.lower, self.upper)
+
+
+def is_closed(lower: float, upper: float) -> bool:
+    """Whether an interval is as narrow as one that counts as closed."""
+    return upper - lower <= Options.relative_gap * upper and math.isfinite(upper)
+
+
+def standing_words(
+    ends: Sequence[tuple[float, float]],
+    unasked: int,
+    closed: str = "closed",
+    unknown: str = "nothing proven",
+) -> str:
+    """How many intervals are closed, bounded, or without any proof, and what was not asked."""
+    narrow = sum(is_closed(*own) for own in ends)
+    without = sum(math.isinf(upper) for _, upper in ends)
+    counts = (
+        (narrow, closed),
+        (len(ends) - narrow - without, "bounded"),
+        (without, unknown),
+        (unasked, "not asked"),
+    )
+    return ", ".join(f"{count} {what}" for count, what in counts if count)
 
 
 def measured(lower: float, upper: float, measure: str) -> float:
@@ -118,7 +146,14 @@ class PairHeatmap(AbstractFigure):
         shapes += legend(
             _LEFT, bottom + 50, max(width - _LEFT - 8, 220), self.largest, self._is_clipped
         )
-        return Drawing(max(width, 360), bottom + 92, self.title, shapes)
+        shapes.append(Text(_LEFT, bottom + 96, self._standing, 11, fill="muted"))
+        return Drawing(max(width, 360), bottom + 108, self.title, shapes)
+
+    @property
+    def _standing(self) -> str:
+        pairs = sum(s != t for s in self.sources for t in self.targets)
+        ends = [(cell.lower, cell.upper) for cell in self.cells]
+        return standing_words(ends, pairs - len(ends), "closed (bold)", "nothing proven (?)")
 
     @property
     def _is_clipped(self) -> bool:
@@ -144,6 +179,7 @@ class PairHeatmap(AbstractFigure):
                 13,
                 "middle",
                 text_on(fill),
+                bold=cell.closed,
             ),
         ]
 

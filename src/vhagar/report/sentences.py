@@ -24,7 +24,8 @@ def summary(study: StudyData) -> list[str]:
     total, done = len(study.entries), len(answered(study))
     subject = _subject(study)
     robust = [entry for entry in study.entries if entry.upper == 0]
-    sentences = [*_covered(study), f"{_many(total, 'question')} about {subject}."]
+    data = coverage_sentences(study)
+    sentences = [*data, f"{_many(total, 'question')} about {subject}."]
     if done:
         words = f"{done} of them {'is' if done == 1 else 'are'} answered: the interval is closed"
         if robust:
@@ -35,16 +36,12 @@ def summary(study: StudyData) -> list[str]:
     still_open = [entry for entry in study.entries if entry.status == "open"]
     if still_open:
         sentences.append(f"{_many(len(still_open), 'question')} not finished yet.")
+    if data and len(study.networks) > 1:
+        return sentences  # confidences of different networks have different units
     attacks = [entry for entry in study.entries if entry.group.perturbation is not None]
     sentences += _weakest(attacks)
     sentences += _strongest(attacks)
     return sentences
-
-
-def _covered(study: StudyData) -> list[str]:
-    """What is worst for the data set, in one sentence."""
-    lines = coverage_sentences(study)
-    return [f"Weakest: {lines[0]}"] if lines else []
 
 
 def _subject(study: StudyData) -> str:
@@ -107,9 +104,13 @@ def tiles(study: StudyData) -> list[tuple[str, str]]:
         parts = [total(own) for own in known.groups().values()]
         shares = [each.robust / each.inputs for each in parts if each.inputs]
         if shares:
-            least, most = (math.floor(1000 * f(shares)) / 10 for f in (min, max))
-            text = f"{least:g}\u00a0%" if least == most else f"{least:g} to {most:g}\u00a0%"
+            least, top = (math.floor(1000 * f(shares)) / 10 for f in (min, max))
+            text = f"{least:g}\u00a0%" if least == top else f"{least:g} to {top:g}\u00a0%"
+            worst = max(each.attackable / each.inputs for each in parts if each.inputs)
+            most = math.ceil(1000 * worst) / 10
             found.insert(0, (text, "of the data proven robust"))
+            how = "attacked, at worst" if len(shares) > 1 else "attacked with success"
+            found.insert(1, (f"{most:g}\u00a0%", how))
     return found
 
 

@@ -21,7 +21,7 @@ from vhagar.perturbation import parse
 from vhagar.perturbation.occlusion import Occlusion
 from vhagar.perturbation.patch import Patch
 from vhagar.report.data import Entry, StudyData
-from vhagar.report.pairs import MEASURES, measured
+from vhagar.report.pairs import MEASURES, measured, scale_end, standing_words
 from vhagar.result.numbers import down, up
 from vhagar.sweep.class_coverage import over
 
@@ -119,6 +119,7 @@ class SpatialHeatmap(AbstractFigure):
         height = _SIDE * self.map.height / self.map.width
         scale = _SIDE / self.map.width
         shares = self.pixels() / self.largest if self.largest > 0 else 0.0 * self.pixels()
+        shares = np.minimum(shares, 1.0)
         heading = f"{self.map.pair}: {self.measure}"
         shapes: list[Shape] = [
             Text(_LEFT, 20, heading, 15, bold=True),
@@ -134,8 +135,12 @@ class SpatialHeatmap(AbstractFigure):
             shapes.append(Text(_LEFT + scale * (k - 0.5), _TOP - 6, str(k), 11, "middle", "muted"))
         for k in sorted({1, self.map.height // 2, self.map.height}):
             shapes.append(Text(_LEFT - 6, _TOP + scale * (k - 0.5) + 4, str(k), 11, "end", "muted"))
-        shapes += legend(_LEFT, _TOP + height + 14, _SIDE, self.largest)
-        return Drawing(_LEFT + _SIDE + 16, _TOP + height + 54, self.title, shapes)
+        clipped = any(square.value(self.measure) > self.largest for square in self.map.squares)
+        shapes += legend(_LEFT, _TOP + height + 14, _SIDE, self.largest, clipped)
+        ends = [(square.lower, square.upper) for square in self.map.squares]
+        standing = f"squares: {standing_words(ends, 0)}"
+        shapes.append(Text(_LEFT, _TOP + height + 60, standing, 11, fill="muted"))
+        return Drawing(_LEFT + _SIDE + 16, _TOP + height + 70, self.title, shapes)
 
 
 def _words(square: Square) -> str:
@@ -144,10 +149,11 @@ def _words(square: Square) -> str:
 
 def spatial_heatmaps(study: StudyData) -> list[SpatialHeatmap]:
     """All of them, for kinds of squares that lie in at least two places."""
-    maps = list(_maps(study))
-    uppers = [square.value("upper") for found in maps for square in found.squares]
-    largest = max((upper for upper in uppers if not math.isnan(upper)), default=0.0)
-    return [SpatialHeatmap(found, measure, largest) for found in maps for measure in MEASURES]
+    heatmaps = []
+    for found in _maps(study):
+        largest = scale_end([square.value("upper") for square in found.squares])
+        heatmaps += [SpatialHeatmap(found, measure, largest) for measure in MEASURES]
+    return heatmaps
 
 
 def _maps(study: StudyData) -> Iterator[Map]:

@@ -1,0 +1,80 @@
+"""The page's section on the data set: networks across, perturbations down, and details by class."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from vhagar.report.coverage import CoverageBars, coverage_bars, coverage_curves
+from vhagar.report.data import StudyData
+from vhagar.report.html import block, figure, key, paragraph, pick, select, shares, text
+from vhagar.sweep.class_coverage import share
+
+_SHARES = key(
+    [
+        ("robust", "proven robust"),
+        ("unknown", "not known"),
+        ("attackable", "attacked with success"),
+    ]
+)
+
+
+def data_section(study: StudyData) -> str:
+    """How much of the data set is safe; nothing without one."""
+    bars = coverage_bars(study)
+    if not bars or study.coverage is None:
+        return ""
+    bars = sorted(bars, key=_proven)
+    choices = [(str(k), each.group.label) for k, each in enumerate(bars)]
+    items = [f'<div data-group="{k}">{figure(each)}</div>' for k, each in enumerate(bars)]
+    by_class = pick("", [select("group", "by class, for", choices)], items)
+    curves = "".join(map(figure, coverage_curves(study)))
+    return block(
+        "data",
+        "How much of the data is safe?",
+        paragraph(
+            f"Of the inputs of {study.coverage.dataset}: those more confident than the bound of "
+            "their class are proven robust; the others were attacked, as long as there was time. "
+            "The class that is named is the one of which the smallest share is proven."
+        ),
+        _SHARES,
+        _matrix(study, bars),
+        f'<div class="classes"><div>{by_class}</div><div class="curves">{curves}</div></div>',
+    )
+
+
+def _proven(bars: CoverageBars) -> float:
+    return bars.total.robust / max(bars.total.inputs, 1)
+
+
+def _matrix(study: StudyData, bars: Sequence[CoverageBars]) -> str:
+    """A row for each perturbation, the least proven first, and a column for each network."""
+    networks = {facts.fingerprint: facts.name for facts in study.networks}
+    rows: dict[str, dict[str, CoverageBars]] = {}
+    for each in bars:
+        label = each.group.label.removeprefix(f"{each.group.network}, ")
+        rows.setdefault(label, {})[each.group.fingerprint] = each
+    order = sorted(rows, key=lambda label: sum(map(_proven, rows[label].values())))
+    lines = "".join(
+        f'<tr><th scope="row">{text(label)}</th>'
+        f"{''.join(_cell(rows[label].get(print)) for print in networks)}</tr>"
+        for label in order
+    )
+    head = "".join(f"<th>{text(name)}</th>" for name in networks.values())
+    return (
+        f'<div class="scroll lines" tabindex="0"><table class="matrix"><thead><tr><th></th>{head}'
+        f"</tr></thead><tbody>{lines}</tbody></table></div>"
+    )
+
+
+def _cell(bars: CoverageBars | None) -> str:
+    """The share that is proven, the number attacked, and the weakest class."""
+    if bars is None:
+        return "<td>not asked</td>"
+    counts, worst = bars.total, bars.weakest
+    if worst is None:
+        return "<td>no input</td>"
+    weakest = f"class {worst.source}: {share(worst.coverage.classified)} %"
+    return (
+        f"<td><b>{share(counts)} %</b> {shares(counts)}"
+        f"<small>{counts.attackable} attacked; {text(weakest)}</small></td>"
+    )
