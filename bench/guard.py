@@ -5,7 +5,8 @@
 
 Times are medians of single calls of onnxruntime on one thread, the model's and the guard's by
 turns. With `--attack`, inputs of the data set that the guard calls robust are attacked for so many
-seconds in all; one success would be a bug.
+seconds in all; one success would be a bug. With `--local`, so many inputs are also decided one by
+one, under the guard's first perturbation, as `vhagar local` does.
 """
 
 from __future__ import annotations
@@ -90,6 +91,21 @@ def attacked(guard: Path, model: Path, inputs: Any, seconds: float) -> tuple[int
     return int(robust.sum()), int(reached.sum()), int(broken.sum())
 
 
+def decided(guard: Path, model: Path, inputs: Any, count: int) -> tuple[float, int, int]:
+    """Milliseconds for an input on its own, how many are robust, and how many the guard knows."""
+    stated = metadata(guard.read_bytes())["perturbations"][0]["name"]
+    network = vhagar.read_onnx(model)
+    shape = (-1, *network.input_shape)
+    feed = {"image": inputs[:count].astype(np.float32).reshape(shape)}
+    robust = session(guard.read_bytes()).run(None, feed)[3][:, 0]
+    results = [
+        vhagar.local(network, perturbation=stated, image=image, timeout=60)
+        for image in inputs[:count].reshape(shape)
+    ]
+    times = [1e3 * each.seconds for each in results]
+    return median(times), sum(str(each.verdict.name) == "ROBUST" for each in results), robust.sum()
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("guard", type=Path)
@@ -97,6 +113,7 @@ def main() -> None:
     parser.add_argument("--dataset", type=Path, required=True)
     parser.add_argument("--calls", type=int, default=2000)
     parser.add_argument("--attack", type=float, default=0.0, metavar="SECONDS")
+    parser.add_argument("--local", type=int, default=0, metavar="INPUTS")
     arguments = parser.parse_args()
     network = vhagar.read_onnx(arguments.model)
     inputs, _ = read_test_set(arguments.dataset, Domain(network.input_shape))
@@ -109,6 +126,12 @@ def main() -> None:
     if arguments.attack:
         robust, tried, broken = attacked(arguments.guard, arguments.model, inputs, arguments.attack)
         print(f"{robust} called robust, {tried} attacked, {broken} with success")
+    if arguments.local:
+        took, robust, known = decided(arguments.guard, arguments.model, inputs, arguments.local)
+        print(
+            f"one by one: {took:.1f} ms per input; {robust} of {arguments.local} robust, "
+            f"{known} by the guard"
+        )
 
 
 if __name__ == "__main__":

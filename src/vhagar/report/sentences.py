@@ -36,8 +36,8 @@ def summary(study: StudyData) -> list[str]:
     still_open = [entry for entry in study.entries if entry.status == "open"]
     if still_open:
         sentences.append(f"{_many(len(still_open), 'question')} not finished yet.")
-    if data and len(study.networks) > 1:
-        return sentences  # confidences of different networks have different units
+    if data:
+        return sentences  # what matters is said, and confidences of networks have no common unit
     attacks = [entry for entry in study.entries if entry.group.perturbation is not None]
     sentences += _weakest(attacks)
     sentences += _strongest(attacks)
