@@ -12,7 +12,7 @@ from torch.nn import functional
 
 
 def worst_scores(model: nn.Module, pixels: Tensor, labels: Tensor, radius: float) -> Tensor:
-    """The smallest score of each image's class, and the largest scores of the other classes."""
+    """Bounds on how far each score can exceed that of the image's class, which itself has 0."""
     low, high = (pixels - radius).clamp(min=0), (pixels + radius).clamp(max=1)
     layers = list(model.children())
     for layer in layers[:-1]:

@@ -23,7 +23,10 @@ _PICKLE = (
     "weights, vhagar.load_weights(module, path) fills your module with them, and "
     f"vhagar.from_torch(module, input_shape=...) takes the module; or {_TO_ONNX}"
 )
-_KERAS = "a Keras model; convert it with tf2onnx: python -m tf2onnx.convert --keras FILE"
+_KERAS = (
+    "a Keras model; convert it with tf2onnx: python -m tf2onnx.convert --keras FILE "
+    "--output model.onnx"
+)
 _KINDS = (
     (b"\x1f\x8b", "compressed with gzip; unpack it first: gunzip --keep FILE"),
     (b"BZh", "compressed with bzip2; unpack it first: bunzip2 --keep FILE"),
