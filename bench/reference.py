@@ -29,7 +29,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     ),
     "Perturbations": (
         "Linf", "Brightness", "Contrast", "Occlusion", "Patch", "Translation", "Rotation",
-        "parse_perturbation", "compose", "affine_map", "AffineMap", "UserPerturbation",
+        "Features", "parse_perturbation", "compose", "affine_map", "AffineMap", "UserPerturbation",
         "AffinePerturbation", "Perturbation",
     ),
     "Engines": ("Bab", "Mip", "FirstOrder", "Attack"),

@@ -22,6 +22,7 @@ from vhagar.perturbation import AffinePerturbation as AffinePerturbation
 from vhagar.perturbation import Brightness as Brightness
 from vhagar.perturbation import Contrast as Contrast
 from vhagar.perturbation import Domain as Domain
+from vhagar.perturbation import Features as Features
 from vhagar.perturbation import Linf as Linf
 from vhagar.perturbation import Occlusion as Occlusion
 from vhagar.perturbation import Patch as Patch

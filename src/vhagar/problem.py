@@ -153,7 +153,7 @@ class Problem:
             return f"{name}, maximal confidence in class {self.source_name}{over}"
         targets = "any other" if self.all_others else self.target_names
         unclipped = "" if self.clip else " unclipped"
-        asked = f"{self.perturbation}{unclipped}, class {self.source_name} to {targets}"
+        asked = f"{self.perturbation.shown}{unclipped}, class {self.source_name} to {targets}"
         return f"{name}, {asked}{over}"
 
     def __repr__(self) -> str:

@@ -31,6 +31,11 @@ class Perturbation(ABC):
         """The arguments in textual form."""
 
     @property
+    def shown(self) -> str:
+        """The textual form in sentences, which may be shorter."""
+        return str(self)
+
+    @property
     def canonical(self) -> str:
         """The textual form in certificates, which know numbers of features and not their names."""
         return str(self)

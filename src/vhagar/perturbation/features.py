@@ -18,6 +18,9 @@ from vhagar.perturbation.domain import Domain
 from vhagar.perturbation.maps import AffineMap
 from vhagar.perturbation.ranges import number
 
+# Sentences name this many features, at most.
+_MOST_SHOWN = 4
+
 
 @dataclass(frozen=True)
 class Features(Perturbation):
@@ -71,7 +74,7 @@ class Features(Perturbation):
         spread = sparse.csr_array(ones, shape=(domain.size, count))
         radii = np.array(own.radii)
         names = tuple(f"change of {domain.entry_name(entry)}" for entry in entries)
-        label = own.canonical
+        label = own.shown
         moved = AffineMap(same, spread, np.zeros(domain.size), -radii, radii, names, label)
         return (AffinePiece(domain, label, moved, clip),)
 
@@ -79,6 +82,15 @@ class Features(Perturbation):
         alike = len(set(self.radii)) == 1
         radii = number(self.radii[0]) if alike else _list(map(number, self.radii))
         return (_list(self.names or self.chosen), radii)
+
+    @property
+    def shown(self) -> str:
+        """Names of a few features, and otherwise how many they are."""
+        if len(self.chosen) <= _MOST_SHOWN:
+            return str(self)
+        least, most = min(self.radii), max(self.radii)
+        radii = f"{least:.4g}" if least == most else f"{least:.4g} to {most:.4g}"
+        return f"features({len(self.chosen)} features, {radii})"
 
     @property
     def canonical(self) -> str:

@@ -55,7 +55,7 @@ def _question(problem: Problem) -> str:
     if problem.perturbation is None:
         return f"{network.name} ({size}); maximal confidence in class {problem.source_name}"
     targets = "any other" if problem.all_others else problem.target_names
-    how = f"{problem.perturbation}{'' if problem.clip else ', unclipped'}"
+    how = f"{problem.perturbation.shown}{'' if problem.clip else ', unclipped'}"
     return f"{network.name} ({size}); {how}; class {problem.source_name} to {targets}"
 
 

@@ -58,9 +58,10 @@ def _standing(result: AbstractResult) -> str:
 
 
 def _pushed(problem: Problem) -> str:
+    how = "" if problem.perturbation is None else problem.perturbation.shown
     clipping = "" if problem.clip else " without clipping"
     into = "another class" if problem.all_others else f"class {problem.target_names}"
-    return f"pushed into {into} by {problem.perturbation}{clipping}"
+    return f"pushed into {into} by {how}{clipping}"
 
 
 def _ends(result: AbstractResult) -> tuple[str, str]:

@@ -1,0 +1,133 @@
+"""Global robustness of classifiers of tables: breast cancer, wine and digits of scikit-learn.
+
+    python examples/tabular.py [FOLDER]
+
+For each data set: fit a domain to the table, train a small network on standardised features, and
+ask how confident it can be in one class and still be pushed into another, when every feature is
+off by a part of its spread. Model, domain and certificate are written to FOLDER, and
+`vhagar check` proves the answer again. Needs scikit-learn (`pip install scikit-learn`).
+"""
+
+from __future__ import annotations
+
+import csv
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+import vhagar
+from vhagar.fitting import fit_box, read_table
+from vhagar.fitting.sources import table_range
+from vhagar.fitting.words import coverage_lines
+from vhagar.perturbation.domain_writer import write_domain
+from vhagar_check import Verdict, check
+
+
+@dataclass(frozen=True)
+class Question:
+    """A data set, the classes in question, and radii as a part of each feature's deviation.
+
+    Features that never change (`fixed`) are given by name; `only` names those that do.
+    """
+
+    data: str
+    source: str
+    target: str
+    radius: float
+    fixed: tuple[str, ...] = ()
+    only: tuple[str, ...] = ()
+    hidden: int = 12
+
+
+QUESTIONS = (
+    Question("breast_cancer", "malignant", "benign", 0.05),
+    Question("breast_cancer", "benign", "malignant", 0.3, only=("mean radius", "mean texture")),
+    Question("wine", "class_1", "class_0", 0.1, fixed=("hue",)),
+    Question("digits", "3", "8", 0.05, hidden=10),
+)
+
+
+def write_table(name: str, folder: Path) -> Path:
+    """A data set of scikit-learn as a table with a header."""
+    from sklearn import datasets
+
+    data = getattr(datasets, f"load_{name}")()
+    path = folder / f"{name}.csv"
+    with path.open("w", newline="", encoding="utf-8") as file:
+        rows = csv.writer(file)
+        rows.writerow([*map(str, data.feature_names), "class"])
+        names = [str(each) for each in data.target_names]
+        for values, label in zip(data.data.tolist(), data.target.tolist(), strict=True):
+            rows.writerow([*values, names[label]])
+    return path
+
+
+def trained(values: np.ndarray, labels: np.ndarray, hidden: int) -> tuple[Any, float]:
+    """A network for standardised features, and its accuracy on every fifth row, left out."""
+    torch.manual_seed(0)
+    held = np.arange(len(values)) % 5 == 0
+    x, y = (torch.tensor(part[~held]) for part in (values.astype(np.float32), labels))
+    count = int(labels.max()) + 1
+    net = torch.nn.Sequential(
+        torch.nn.Linear(values.shape[1], hidden), torch.nn.ReLU(), torch.nn.Linear(hidden, count)
+    )
+    steps = torch.optim.Adam(net.parameters(), lr=0.02, weight_decay=1e-3)
+    for _ in range(200):
+        steps.zero_grad()
+        torch.nn.functional.cross_entropy(net(x), y).backward()
+        steps.step()
+    with torch.no_grad():
+        found = net(torch.tensor(values[held].astype(np.float32))).argmax(dim=1).numpy()
+    return net, float((found == labels[held]).mean())
+
+
+def answer(
+    asked: Question, folder: Path, timeout: float = 60.0, workers: int | None = None
+) -> tuple[vhagar.Result, Verdict, list[str]]:
+    """Fit, train, verify and check; what is found, and lines that tell it."""
+    table = read_table(write_table(asked.data, folder))
+    assert table.labels is not None
+    mean, std = table.values.mean(axis=0), table.values.std(axis=0)
+    std = np.where(std > 0, std, 1.0)
+    net, accuracy = trained((table.values - mean) / std, table.labels, asked.hidden)
+    names = {"features": table.features, "classes": table.classes}
+    whole = vhagar.Domain((len(mean),), *table_range(table.values))
+    fitted = fit_box(table.values, whole, 0.95, table.labels, asked.data, names)
+    write_domain(fitted.domain, folder / f"{asked.data}.toml")
+    network = vhagar.from_torch(
+        net, input_shape=(len(mean),), mean=mean.tolist(), std=std.tolist(), name=asked.data
+    )
+    vhagar.write_onnx(network, folder / f"{asked.data}.onnx")
+    chosen = [k for k, name in enumerate(table.features) if _moves(name, asked)]
+    radii = [float(f"{asked.radius * std[k]:.3g}") for k in chosen]
+    problem = vhagar.Problem(
+        vhagar.read_onnx(folder / f"{asked.data}.onnx"),
+        perturbation=vhagar.Features(chosen, radii),
+        source=asked.source,
+        targets=asked.target,
+        domain=folder / f"{asked.data}.toml",
+    )
+    proof = folder / f"{asked.data}.cert"
+    result = vhagar.verify(problem, timeout=timeout, workers=workers, certificate=proof)
+    verdict = check(proof, model=folder / f"{asked.data}.onnx")
+    about = f"{asked.data}: accuracy {100 * accuracy:.1f} %, {len(chosen)} features change"
+    return result, verdict, [about, *coverage_lines(fitted), result.summary()]
+
+
+def _moves(name: str, asked: Question) -> bool:
+    return name in asked.only if asked.only else name not in asked.fixed
+
+
+def main(folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for asked in QUESTIONS:
+        _, verdict, lines = answer(asked, folder)
+        print("\n".join([*lines, f"checked: the bound {verdict.upper:.6g} is proven", ""]))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1] if len(sys.argv) > 1 else "tabular"))

@@ -1,0 +1,47 @@
+"""The questions of `examples/tabular.py` are closed, and their certificates are accepted."""
+
+from __future__ import annotations
+
+import sys
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from vhagar import Status
+from vhagar.perturbation.domain_file import read_domain
+
+from ..marks import mostly_slow
+
+pytest.importorskip("sklearn", reason="the tables come with scikit-learn")
+FILE = Path(__file__).parents[2] / "examples" / "tabular.py"
+
+
+@pytest.fixture(scope="module")
+def tabular() -> ModuleType:
+    found = spec_from_file_location("tabular_example", FILE)
+    assert found is not None
+    assert found.loader is not None
+    module = module_from_spec(found)
+    sys.modules[found.name] = module  # where dataclasses look their module up
+    found.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("number", mostly_slow([2, 0, 1, 3], 4))
+def test_a_question_about_a_table(tabular: ModuleType, number: int, tmp_path: Path) -> None:
+    asked = tabular.QUESTIONS[number]
+    result, verdict, lines = tabular.answer(asked, tmp_path, timeout=600.0, workers=0)
+    assert result.status is Status.CLOSED
+    assert result.lower <= verdict.upper
+    assert verdict.upper == result.upper
+    assert result.witness is not None
+    assert result.problem.source_name == asked.source
+    assert asked.target == result.problem.target_names
+    assert any("change: " in line for line in lines[-1].splitlines())
+    domain = read_domain(tmp_path / f"{asked.data}.toml", result.problem.domain.shape)
+    assert domain == result.problem.domain
+    kept = [domain.entry(name) for name in asked.fixed]
+    x, x_p = result.witness.x, result.witness.x_p
+    assert (x[kept] == x_p[kept]).all()
