@@ -33,7 +33,7 @@ NUMBERS = [n for n in range(384) if splits_inputs(Case(n).problem())][::5]
 
 @dataclass(frozen=True)
 class OnlyBoxes(CertifiedEngine):
-    """So many steps of the search by inputs, and nothing else."""
+    """The first `steps` steps of the search by inputs, and nothing else."""
 
     steps: int
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vhagar.local.compact import Refined
+from vhagar.local.compact import RefinedLayer
 from vhagar.local.known import Known, margin_of
 from vhagar.local.piece_search import Box, BoxProof, PieceSearch
 from vhagar.network import Relu
@@ -175,7 +175,7 @@ def _refinements(known: Known, region: _Region, proof: BoxProof) -> Iterator[byt
             yield with_json(about, *_numbers(refined, proof))
 
 
-def _numbers(refined: Refined, proof: BoxProof) -> Iterator[bytes]:
+def _numbers(refined: RefinedLayer, proof: BoxProof) -> Iterator[bytes]:
     """`p` and `q` of both ends of all neurons, layer by layer below; `q` is 0."""
     begin = 0
     for neurons in proof.neurons[: refined.layer]:

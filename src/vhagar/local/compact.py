@@ -66,7 +66,7 @@ class Block:
 
 
 @dataclass(frozen=True, eq=False)
-class Refined:
+class RefinedLayer:
     """How the ranges of a layer follow from the layers before: multipliers that prove them.
 
     `crown` are neurons with multipliers `below` `(2, neurons, undecided before)` of their lower
@@ -95,7 +95,7 @@ class Compact:
     status: list[NDArray[np.uint8]] = field(default_factory=list)
     lower: list[Array] = field(default_factory=list)
     upper: list[Array] = field(default_factory=list)
-    refined: list[Refined] = field(default_factory=list)
+    refined: list[RefinedLayer] = field(default_factory=list)
     scores: Rows | None = None
 
     @property

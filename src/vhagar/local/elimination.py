@@ -17,7 +17,7 @@ from vhagar.local.compact import (
     Index,
     Mask,
     Matrix,
-    Refined,
+    RefinedLayer,
     Rows,
     crown,
     dense,
@@ -70,7 +70,7 @@ def append_layer(
     open_ = np.flatnonzero((lower < 0) & (upper > 0) & relu)
     below = _bounded(found, rows, open_, (lower, upper), stop, record)
     if below is not None:
-        found.refined.append(Refined(len(found.blocks), open_, below, _others(relu, open_)))
+        found.refined.append(RefinedLayer(len(found.blocks), open_, below, _others(relu, open_)))
     status = np.where(upper <= 0, 0, np.where(lower >= 0, 1, 2)).astype(np.uint8)
     status[~relu] = 1
     neurons = np.flatnonzero(status == 2)

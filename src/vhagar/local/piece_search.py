@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vhagar.local.branching import CPU, Branching, Device, Tree
-from vhagar.local.compact import Compact, Refined, input_coefficients, upper_bounds
+from vhagar.local.compact import Compact, RefinedLayer, input_coefficients, upper_bounds
 from vhagar.local.elimination import compact_network
 from vhagar.local.versions import FixedMap
 from vhagar.network import Network
@@ -33,7 +33,7 @@ class BoxProof:
 
     status: list[NDArray[np.uint8]]
     neurons: list[Index]  # the undecided ones of each ReLU layer
-    refined: list[Refined]
+    refined: list[RefinedLayer]
     tree: Tree
     roots: list[int]
     start: Array

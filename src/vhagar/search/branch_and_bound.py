@@ -23,8 +23,29 @@ from vhagar.search.proof_recording import recording
 from vhagar.search.rounds import SearchInRounds
 
 
+class _FrontierEngine(AbstractEngine):
+    """What these engines have in common: certificates, checkpoints, and the attack's dataset."""
+
+    attack: bool
+
+    def check(self, options: Options) -> None:
+        super().check(options)
+        _check_dataset(self.attack, options)
+        _check_checkpoint(options)
+
+    @contextmanager
+    def certifying(self, run: Run) -> Iterator[None]:
+        kept = run.resumed = resumed(run)
+        with recording(run, None if kept is None else kept.tree) as run.proof:
+            yield
+
+    def resume(self, run: Run) -> None:
+        if isinstance(run.resumed, Checkpoint):
+            run.resumed.offer(run)
+
+
 @dataclass(frozen=True)
-class Bab(AbstractEngine):
+class Bab(_FrontierEngine):
     """Branch and bound on the lambda-LP; networks too large for that are bounded at their roots.
 
     `attack` says whether the attack runs beside the search, where there are workers. `gpu` says
@@ -46,11 +67,6 @@ class Bab(AbstractEngine):
     name = "bab"
     uses = frozenset({"certificate", "checkpoint", "dataset", "device", "executor", "workers"})
 
-    def check(self, options: Options) -> None:
-        super().check(options)
-        _check_dataset(self.attack, options)
-        _check_checkpoint(options)
-
     def uses_gpu(self, options: Options) -> bool:
         """Whether nodes are also bounded in batches, on a GPU or, for tests, on a CPU."""
         if self.gpu is not None:
@@ -60,14 +76,6 @@ class Bab(AbstractEngine):
     def reductions(self, problem: Problem, options: Options) -> tuple[AbstractReduction, ...]:
         """Networks that are not searched take ranges of contrast as they are."""
         return REDUCTIONS if is_large(problem) else LINEAR_REDUCTIONS
-
-    @contextmanager
-    def certifying(self, run: Run) -> Iterator[None]:
-        with _recording(run):
-            yield
-
-    def resume(self, run: Run) -> None:
-        _resume(run)
 
     def search(self, run: Run, deadline: Deadline) -> bool:
         if is_large(run.problem):
@@ -95,7 +103,7 @@ class Bab(AbstractEngine):
 
 
 @dataclass(frozen=True)
-class FirstOrder(AbstractEngine):
+class FirstOrder(_FrontierEngine):
     """First-order bounds at the roots, and the attack beside them, unless `attack` is false.
 
     `Bab` does the same by itself for networks that linear programs cannot hold.
@@ -106,33 +114,8 @@ class FirstOrder(AbstractEngine):
     name = "first-order"
     uses = frozenset({"certificate", "checkpoint", "dataset", "device"})
 
-    def check(self, options: Options) -> None:
-        super().check(options)
-        _check_dataset(self.attack, options)
-        _check_checkpoint(options)
-
-    @contextmanager
-    def certifying(self, run: Run) -> Iterator[None]:
-        with _recording(run):
-            yield
-
-    def resume(self, run: Run) -> None:
-        _resume(run)
-
     def search(self, run: Run, deadline: Deadline) -> bool:
         return SearchInRounds(run, self.attack).run(deadline)
-
-
-@contextmanager
-def _recording(run: Run) -> Iterator[None]:
-    kept = run.resumed = resumed(run)
-    with recording(run, None if kept is None else kept.tree) as run.proof:
-        yield
-
-
-def _resume(run: Run) -> None:
-    if isinstance(run.resumed, Checkpoint):
-        run.resumed.offer(run)
 
 
 def _check_checkpoint(options: Options) -> None:

@@ -24,7 +24,7 @@ from vhagar.relaxation.quick_root import quick_root_bounds
 from vhagar.relaxation.spectral import SpectralBounder, SpectralProof
 from vhagar.runtime.deadline import NEVER, Deadline
 from vhagar.search.bounders.base import AbstractBounder, Bound, Branched, Outcome
-from vhagar.search.bounders.first_rungs import Rung, rung_bounds
+from vhagar.search.bounders.first_rungs import MOST_KEPT, Rung, rung_bounds
 from vhagar.search.incumbent import Incumbent
 from vhagar.search.node import Node
 
@@ -34,8 +34,6 @@ Array = NDArray[np.float64]
 _QUICK_SHARE = 0.6
 # Share of the remaining time for the steps of spectral bounds.
 _STEPS_SHARE = 0.25
-# Pieces whose bounds stay in memory for the second round.
-_MOST_KEPT = 4
 
 
 @dataclass(frozen=True)
@@ -171,7 +169,7 @@ class FirstOrderBounder(AbstractBounder):
             bounds = bounds.copy()  # earlier proofs rest on what was known before
         for layer, steps in wanted:
             refine(bounds, layer, self._device, steps, self._is_late, self._record)
-        if (len(self._kept) < _MOST_KEPT or root in self._kept) and not self._is_late():
+        if (len(self._kept) < MOST_KEPT or root in self._kept) and not self._is_late():
             self._kept[root] = bounds
         return bounds
 

@@ -26,7 +26,7 @@ from vhagar.search.bounders.base import AbstractBounder, Bound, Branched, Outcom
 from vhagar.search.incumbent import Incumbent
 from vhagar.search.node import Node
 
-# Pieces whose bounds of neurons are kept for the next rungs and for LPs.
+# Pieces whose bounds of neurons are kept for the next rungs, for LPs and for the second round.
 MOST_KEPT = 4
 # Linear programs that must fit into the remaining time before the first is begun.
 _MANY_PROGRAMS = 30.0
