@@ -66,3 +66,10 @@ def test_bounds_by_slopes_come_first(monkeypatch: pytest.MonkeyPatch) -> None:
         problem, engine=Bab(attack=False, inputs=False), workers=0, device="cpu", timeout=60
     )
     assert found.kind is BoundKind.QUADRATIC
+
+
+def test_the_attack_looks_for_confident_inputs_too() -> None:
+    problem = Problem(dense_network(), perturbation=None, source=0)
+    found = verify(problem, engine=FirstOrder(), workers=0, device="cpu", timeout=4)
+    assert 0 < found.lower <= found.upper
+    assert found.witness is not None

@@ -10,6 +10,8 @@ from vhagar.attack.concurrent import AttackSchedule, ConcurrentAttack, attack_he
 from vhagar.attack.options import AttackOptions
 from vhagar.reduction.base import Reduced
 from vhagar.relaxation.layerwise import TwinBounds
+from vhagar.relaxation.quadratic import are_manageable
+from vhagar.result import Run
 from vhagar.runtime.deadline import Deadline
 from vhagar.runtime.devices import device_words, limit_threads, require_torch, torch_device
 from vhagar.runtime.threads import blas_threads
@@ -28,9 +30,9 @@ _CLIMB, _LAST_WORDS = AttackSchedule(share=0.5, least=20.0), 1.0
 _BETWEEN_LOOKS = 0.1
 # Share of the time for bounds where the attack has no process of its own.
 _BOUNDS_SHARE = 0.7
-# Shares of the remaining time: for the roots' bounds by slopes, each in two rounds, to begin, and
-# for the bounds of neurons that they start from. Neurons without such bounds have those of
-# intervals, which decide nearly as many pairs.
+# Shares of the remaining time: for the bounds by slopes of further roots, each in two rounds, to
+# begin, and for the bounds of neurons that they start from. Neurons without such bounds have those
+# of intervals, which decide nearly as many pairs.
 _SLOPES_SHARE, _ROUNDS, _NEURONS_SHARE = 0.25, 2, 0.1
 # Seconds before the deadline at which bounds by slopes are to be proved as they are.
 _PROOF_SECONDS = 0.5
@@ -38,6 +40,11 @@ _PROOF_SECONDS = 0.5
 
 class SearchInRounds(Search):
     """All nodes of a piece together, first quickly and then with more care."""
+
+    def __init__(self, run: Run, attack: bool, slopes: bool = False, inputs: bool = False) -> None:
+        super().__init__(run, attack, slopes, inputs)
+        # Without linear programs nobody else finds confident inputs, either.
+        self._attacks = attack
 
     def run(self, deadline: Deadline) -> bool:
         """First-order steps in this process, piece by piece, while the attack climbs beside it.
@@ -79,11 +86,13 @@ class SearchInRounds(Search):
         self._climb_slopes(slopes, deadline)
         self.climb_ceiling(Rung.QUICK, deadline)
         if deadline.passed or self._run.interval.closed:
-            return  # torch takes seconds to import
+            return
         alone = self._attacks and not options.processes
         share = _BOUNDS_SHARE if alone and deadline.left < math.inf else math.inf
         last = deadline.sooner(share * deadline.left)
-        self._bound_in_rounds(self._device(), slopes, last)
+        device = self._meanwhile(self._device, last)
+        if device is not None:
+            self._bound_in_rounds(device, slopes, last)
 
     def _go_on_with_inputs(self, deadline: Deadline) -> None:
         """Once all rounds are over, boxes of inputs go on being halved."""
@@ -99,7 +108,7 @@ class SearchInRounds(Search):
         self._frontiers.last_boxes()
 
     def _device(self) -> Any:
-        """Where first-order steps run; says so."""
+        """Where first-order steps run; says so. On a busy machine, torch takes long to import."""
         run, options = self._run, self._run.options
         device = torch_device(options.device)
         run.device = device_words(device)
@@ -132,17 +141,21 @@ class SearchInRounds(Search):
         Before first-order steps, whose library takes as long to import as a root takes here.
         """
         run = self._run
+        if is_large(run.problem):
+            return
+        if not are_manageable(rung_bounds(run.problem, 0, Rung.DIFFERENCES, run.bounds)):
+            return  # unless later bounds decide more pairs
         bounders = rung_bounders(Rung.DIFFERENCES, run, self._is_late(deadline))
         worker = SearchWorker(run.reduced, run.options, bounders, slopes)
         last = deadline.sooner(_SLOPES_SHARE * deadline.left)
         roots = len(run.problem.targets) * len(run.problem.pieces)
-        for _ in range(_ROUNDS * roots):
+        for count in range(_ROUNDS * roots):
+            if deadline.passed or run.interval.closed or (count >= _ROUNDS and last.passed):
+                break
             task = self._frontiers.next_slope_task(HERE)
-            if task is None or run.interval.closed:
+            if task is None:
                 break
             self._work(worker, task, deadline)
-            if last.passed:
-                break
 
     def _bound_in_rounds(self, device: Any, slopes: QuadraticBounder, deadline: Deadline) -> None:
         run = self._run

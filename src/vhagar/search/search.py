@@ -9,6 +9,7 @@ import math
 import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from typing import TypeVar
 
 from vhagar.attack.concurrent import ConcurrentAttack
 from vhagar.dataset import named_dataset
@@ -23,6 +24,7 @@ from vhagar.search.frontiers import Frontiers
 from vhagar.search.node import first_number
 from vhagar.search.worker import AnyTask, CeilingTask, SearchWorker, Task
 
+Found = TypeVar("Found")
 # The number by which this process goes beside workers.
 HERE = -1
 # Seconds for a rung of the ladder, or a share of the remaining time, where there are many pieces;
@@ -89,6 +91,12 @@ class Search:
 
         Work that does not notice the deadline is left behind; its nodes keep their bounds then.
         """
+        done = self._meanwhile(lambda: worker.work(task, len(task.nodes)), deadline)
+        if done is not None:
+            self._frontiers.put_back(HERE, done)
+
+    def _meanwhile(self, work: Callable[[], Found], deadline: Deadline) -> Found | None:
+        """What `work` returns; None if the time is over before. The attack is listened to."""
         over = Deadline(deadline.at + _GRACE)
 
         def listen() -> None:
@@ -98,11 +106,7 @@ class Search:
             self._keeper.save_when_due()
             self._run.report()
 
-        done = in_background(
-            lambda: worker.work(task, len(task.nodes)), listen, self._stopped, lambda: over.passed
-        )
-        if done is not None:
-            self._frontiers.put_back(HERE, done)
+        return in_background(work, listen, self._stopped, lambda: over.passed)
 
     def _listen(self, seconds: float = 0.0) -> None:
         """Take all messages of the attack; wait up to `seconds` for the first one."""

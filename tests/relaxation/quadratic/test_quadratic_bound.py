@@ -15,6 +15,7 @@ from vhagar.relaxation.quadratic import (
     Differences,
     Multipliers,
     Schedule,
+    are_manageable,
     ascend,
     differences_of,
     improve,
@@ -254,7 +255,11 @@ def test_too_many_pairs_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("vhagar.relaxation.quadratic.differences._MOST_PAIRS", 1)
     network = network_of("plain", np.random.default_rng(7))
     (piece,) = pieces_of("linf(0.1)", True, domain_of("plain"))
-    assert differences_of(quick_bounds(network, piece), 0, 1) is None
+    bounds = quick_bounds(network, piece)
+    assert not are_manageable(bounds)
+    assert differences_of(bounds, 0, 1) is None
+    monkeypatch.undo()
+    assert are_manageable(bounds)
 
 
 def _rationals(values: np.ndarray) -> np.ndarray:

@@ -1,7 +1,7 @@
 """Bounds on the difference of the copies by quadratic facts with multipliers."""
 
 from vhagar.relaxation.quadratic.ascent import Ascent, ascend
-from vhagar.relaxation.quadratic.differences import Differences, differences_of
+from vhagar.relaxation.quadratic.differences import Differences, are_manageable, differences_of
 from vhagar.relaxation.quadratic.dual import Multipliers
 from vhagar.relaxation.quadratic.optimise import Schedule, improve, starting_multipliers
 from vhagar.relaxation.quadratic.proven import proven_bound
@@ -11,6 +11,7 @@ __all__ = [
     "Differences",
     "Multipliers",
     "Schedule",
+    "are_manageable",
     "ascend",
     "differences_of",
     "improve",

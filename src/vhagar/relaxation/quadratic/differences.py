@@ -119,18 +119,29 @@ def free_pairs(hexagons: Hexagons) -> Mask:
     return free
 
 
-def differences_of(bounds: TwinBounds, source: int, target: int) -> Differences | None:
-    """The differences over a piece, from what its bounds say of the units; None if too large."""
-    entering = _entering(bounds.piece)
-    inputs = entering.inputs
-    places = tuple(
+def are_manageable(bounds: TwinBounds) -> bool:
+    """Whether there are differences of these bounds, or too many of them."""
+    return _is_manageable(bounds, len(_entering(bounds.piece).inputs), len(_free_places(bounds)))
+
+
+def _is_manageable(bounds: TwinBounds, inputs: int, pairs: int) -> bool:
+    largest = max([bounds.piece.domain.size, *(stage.out_size for stage in bounds.stages)])
+    return pairs <= _MOST_PAIRS and (inputs + pairs) * largest <= _MOST_ENTRIES
+
+
+def _free_places(bounds: TwinBounds) -> tuple[Place, ...]:
+    return tuple(
         (layer, int(unit))
         for layer, hexagons in enumerate(bounds.hexagons)
         for unit in np.flatnonzero(free_pairs(hexagons))
     )
-    unknowns, size = len(inputs) + len(places), bounds.piece.domain.size
-    largest = max([size, *(stage.out_size for stage in bounds.stages)])
-    if len(places) > _MOST_PAIRS or unknowns * largest > _MOST_ENTRIES:
+
+
+def differences_of(bounds: TwinBounds, source: int, target: int) -> Differences | None:
+    """The differences over a piece, from what its bounds say of the units; None if too large."""
+    entering, places = _entering(bounds.piece), _free_places(bounds)
+    inputs, size = entering.inputs, bounds.piece.domain.size
+    if not _is_manageable(bounds, len(inputs), len(places)):
         return None
     terms = [layer.fan_in + 3 for stage in bounds.stages for layer in stage.layers]
     error = 2 * (sum(terms) + 12) * _HALF_ULP
