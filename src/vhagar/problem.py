@@ -15,6 +15,7 @@ from vhagar.network import Network
 from vhagar.network.given import as_network
 from vhagar.perturbation import AbstractPiece, Domain, Perturbation, parse
 from vhagar.perturbation.affine import identity_piece
+from vhagar.perturbation.domain_emptiness import require_inputs
 from vhagar.perturbation.domain_file import read_domain
 from vhagar.perturbation.domain_names import number_of
 from vhagar.perturbation.maps import AffineMap, fingerprint
@@ -172,11 +173,7 @@ def domain_of(
 ) -> Domain:
     """The domain of a network's inputs that a user means."""
     found = _domain_of(network, given, input_range)
-    if found.constrained or found.perturbed_inside:
-        raise InvalidInput(
-            f"the domain {found} has conditions beside the ranges of entries, which cannot be "
-            "verified yet; Domain.box is the domain without them, which contains it"
-        )
+    require_inputs(found)
     return found
 
 

@@ -36,10 +36,19 @@ def exact_box_support(box: Box, s: list[Fraction]) -> Fraction:
     return sum(found, Fraction(0))
 
 
-def joined(box: Box, rest: Floats, s: Floats, left: Floats, magnitude: float) -> Floats:
+def joined(
+    box: Box,
+    rest: Floats,
+    s: Floats,
+    left: Floats,
+    magnitude: float,
+    known: Floats | None = None,
+) -> Floats:
     """The bound from a share `s`: `rest` is a bound on the other part, whose coefficients are
-    `left = a - s`, rounded. Rounded up."""
+    `left = a - s`, rounded, and `known` another one on `s.x`, if there is one. Rounded up."""
     own = box_support(box, s)
+    if known is not None:
+        own = np.fmin(own, known)
     size = (abs(s) + abs(left)).sum(axis=1) * magnitude
     slack = 1.01 * gamma(s.shape[1] + 16) * size + 8 * HALF_ULP * (abs(own) + abs(rest))
     return np.asarray(own + rest + slack + UNDERFLOW * (s.shape[1] + 16) + TINY)

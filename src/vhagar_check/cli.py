@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from vhagar_check.verdict import Verdict
 
 PROVED, REFUSED = 0, 1
+_LEAVE = "; perturbed inputs may leave it."
 # Up to so many entries of a domain are listed one by one.
 _MOST_LISTED = 12
 
@@ -180,11 +181,16 @@ def _domain(verdict: Verdict) -> list[str]:
     (bottom, top), (low, high) = verdict.input_range, verdict.box
     narrowed = [k for k in range(len(low)) if low[k] > bottom or high[k] < top]
     numbers = b"".join((end + 0.0).astype("<f8").tobytes() for end in verdict.box)
+    conditions = verdict.conditions
+    words = [] if conditions is None else conditions.words
+    leave = conditions is None or not conditions.perturbed_inside
     lines = [
-        "- Of these, only inputs of a domain count; perturbed inputs may leave it. It narrows the",
+        f"- Of these, only inputs of a domain count{_LEAVE if leave else '.'} It narrows the",
         f"  range of {len(narrowed)} of {len(low)} entries. The SHA-256 of all entries' lower and",
-        f"  then upper ends is {hashlib.sha256(numbers).hexdigest()},",
+        f"  then upper ends{' and of what follows' if words else ''} is",
+        f"  {hashlib.sha256(numbers + (conditions.numbers if conditions else b'')).hexdigest()},",
         "  which `vhagar verify` prints for the same domain.",
+        *(f"  Of these inputs: {word}." for word in words),
     ]
     if len(narrowed) <= _MOST_LISTED:
         lines += [f"  Entry {k} is from {float(low[k])!r} to {float(high[k])!r}." for k in narrowed]

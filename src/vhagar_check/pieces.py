@@ -26,6 +26,7 @@ from vhagar_check.box_supports import (
     exact_box_support,
     joined,
 )
+from vhagar_check.conditions import Conditions
 from vhagar_check.errors import Rejected
 from vhagar_check.exact import Exact
 from vhagar_check.layers import TINY, UNDERFLOW, Floats, Shape, gamma
@@ -42,17 +43,18 @@ _IMAGES_AT_ONCE = 64
 class Domain:
     """Every entry of the input lies in `[low, high]`; `low` is black.
 
-    `box`, where there is one, narrows the range of the entries of `x`, each `(size,)`. Perturbed
-    inputs need not lie in it.
+    `box`, where there is one, narrows the range of the entries of `x`, each `(size,)`, and
+    `conditions` are what else `x` must satisfy. Perturbed inputs need not.
     """
 
     shape: Shape
     low: float
     high: float
     box: Box | None = field(default=None, compare=False)
+    conditions: Conditions | None = field(default=None, compare=False)
 
     def part(self, pixels: NDArray[np.int64]) -> Domain:
-        """Some of the entries, in a row."""
+        """Some of the entries, in a row, without conditions beside their ranges."""
         box = None if self.box is None else (self.box[0][pixels], self.box[1][pixels])
         return Domain((len(pixels),), self.low, self.high, box)
 
@@ -63,12 +65,17 @@ class Domain:
             return self.box
         return np.full(self.size, self.low), np.full(self.size, self.high)
 
-    def contains(self, x: Floats) -> bool:
-        """Whether an input `(size,)` is in the range and in the box."""
-        inside = ((x >= self.low) & (x <= self.high)).all()
-        if self.box is not None:
-            inside = inside and ((x >= self.box[0]) & (x <= self.box[1])).all()
-        return bool(inside)
+    def contains(self, x: list[Fraction], coordinates: Any = None) -> bool:
+        """Whether an input is in the range, in the box, and satisfies the conditions, exactly.
+
+        `coordinates` are those of the input in the domain's zonotope.
+        """
+        low, high = (side.tolist() for side in self.inputs)
+        ends = zip(x, low, high, strict=True)
+        inside = all(Fraction(least) <= v <= Fraction(most) for v, least, most in ends)
+        black, white = self.ends
+        inside = inside and all(black <= v <= white for v in x)
+        return inside and (self.conditions is None or self.conditions.contains(x, coordinates))
 
     @property
     def size(self) -> int:
@@ -163,7 +170,9 @@ class Piece(ABC):
         s = self.share(a, b)
         left = a - s
         rest = self.largest(left, b) + self.rounding(left, b)
-        return joined(box, rest, s, left, self.magnitude)
+        conditions = self.domain.conditions
+        known = None if conditions is None else conditions.support(box, s)
+        return joined(box, rest, s, left, self.magnitude, known)
 
     def share(self, a: Floats, b: Floats) -> Floats:
         """The part of `a.x` that is bounded over the box, not over the range; any is valid."""
@@ -182,7 +191,10 @@ class Piece(ABC):
         rest = self.exact_support(a + Exact.of(-s), b)
         if rest is None:
             return found
-        return min(found, rest + exact_box_support(box, Exact.of(s).fractions()))
+        share, conditions = Exact.of(s).fractions(), self.domain.conditions
+        own = exact_box_support(box, share)
+        known = None if conditions is None else conditions.exact_support(box, share)
+        return min(found, rest + (own if known is None else min(own, known)))
 
     def rounding(self, a: Floats, b: Floats) -> Floats:
         """More than what rounding and underflow take from the support.

@@ -18,6 +18,7 @@ from vhagar_check.box_supports import (
     contrast_corners,
     decided_part,
     edge_slopes,
+    joined,
 )
 from vhagar_check.errors import Rejected
 from vhagar_check.exact import Exact
@@ -97,7 +98,36 @@ class Pixelwise(Piece):
     def _inside(self, box: Box, a: Floats, b: Floats) -> Floats:
         if self.box_corners is None:
             return super()._inside(box, a, b)
-        return np.asarray(self.box_corners.largest(a, b) + self.rounding(a, b))
+        found = np.asarray(self.box_corners.largest(a, b) + self.rounding(a, b))
+        if self.domain.conditions is None or self._clips:
+            return found
+        return np.asarray(np.fmin(found, self._conditioned(box, a, b)))
+
+    @property
+    def _clips(self) -> bool:
+        """Whether images of brightness or contrast may be clipped."""
+        assert self.span is not None
+        return self.clip and (self.name == "brightness" or self.span[1] > 1)
+
+    def _conditioned(self, box: Box, a: Floats, b: Floats) -> Floats:
+        """A bound from the conditions of the domain, where nothing is clipped.
+
+        For each input the sum is linear in a factor, so its maximum is at an end of the span.
+        """
+        assert self.span is not None
+        assert self.domain.conditions is not None
+        ends: list[tuple[Pixelwise, float]] = [(self, 1.0)]
+        if self.name == "contrast":
+            make = contrast_piece
+            ends = [(make(self.domain, (e, e), self.clip), e) for e in dict.fromkeys(self.span)]
+        found = []
+        for piece, factor in ends:
+            s = a + factor * b
+            left = a - s
+            rest = piece.largest(left, b) + piece.rounding(left, b)
+            known = self.domain.conditions.support(box, s)
+            found.append(joined(box, rest, s, left, self.magnitude, known))
+        return np.asarray(np.max(found, axis=0))
 
     def share(self, a: Floats, b: Floats) -> Floats:
         if self.span is None and self.domain.box is not None:

@@ -16,6 +16,7 @@ import numpy as np
 from vhagar_check.affine import BoxAffine
 from vhagar_check.box_supports import Box
 from vhagar_check.clipping import behind_clip, clipped_pixels, require_clipped
+from vhagar_check.conditions import read_conditions
 from vhagar_check.container import VERSION, Block, parse_json, require_keys, unpack
 from vhagar_check.convention import with_convention
 from vhagar_check.errors import Rejected
@@ -124,7 +125,7 @@ class Statement:
         if shape != self.network.input_shape or not -math.inf < low < high < math.inf:
             raise Rejected("the certificate is about inputs of another shape or an empty range")
         self.domain = Domain(shape, low, high)
-        self.domain = replace(self.domain, box=self._read_box(problem.get("domain")))
+        self.domain = self._read_domain(problem.get("domain"))
         self.perturbation: str | None = problem["perturbation"]
         self.clip = bool(problem["clip"])
         self.recorded = None if maps is None else read_maps(maps, self.domain)
@@ -144,11 +145,14 @@ class Statement:
         if bool(targets) != (self.perturbation is not None):
             raise Rejected("the certificate has targets without a perturbation, or none with one")
 
-    def _read_box(self, given: Any) -> Box | None:
-        """The box of inputs that the question is about, where it is not about all of the range."""
+    def _read_domain(self, given: Any) -> Domain:
+        """The inputs that the question is about, which need not be all of the range."""
         if given is None:
-            return None
-        require_keys(given, frozenset(("lower", "upper")), "domain")
+            return self.domain
+        conditions = read_conditions(given, self.domain.size)
+        return replace(self.domain, box=self._read_box(given), conditions=conditions)
+
+    def _read_box(self, given: Any) -> Box:
         low, high = (np.array([float(end) for end in given[side]]) for side in ("lower", "upper"))
         domain = self.domain
         if low.shape != (domain.size,) or high.shape != (domain.size,):

@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from vhagar_check.box_supports import Box
+from vhagar_check.conditions import Conditions
 from vhagar_check.container import scan
 from vhagar_check.errors import Rejected
 from vhagar_check.evaluation import Task, evaluate, proof_groups
@@ -70,6 +71,8 @@ class Verdict:
     image: str | None = None
     # The box of inputs that the statement is about, where it is not about all of the input range.
     box: Box | None = None
+    # What else these inputs satisfy.
+    conditions: Conditions | None = None
 
     def __str__(self) -> str:
         """What was proved, in words."""
@@ -125,6 +128,7 @@ def _check(certificate: Path, model: Path, workers: int) -> Verdict:
         scores=statement.scores,
         image=None if statement.image is None else _sha256(statement.image),
         box=statement.domain.box,
+        conditions=statement.domain.conditions,
     )
 
 

@@ -35,7 +35,10 @@ def _margin_of(
 ) -> Fraction | float:
     """The margin of a witness; refuse one that is not attacked or less confident than claimed."""
     x = np.array([float(value) for value in witness["x"]])
-    if x.shape != (statement.domain.size,) or not statement.domain.contains(x):
+    domain = statement.domain
+    inside = x.shape == (domain.size,) and bool(np.isfinite(x).all())
+    pixels = Exact.of(x).fractions() if inside else []
+    if not inside or not domain.contains(pixels, witness.get("coordinates")):
         where = "input range" if statement.domain.box is None else "domain"
         raise Rejected(f"the witness{toward(goal)} is not in the {where}")
     if _confidence(statement.network, Exact.of(x), statement.source) < Fraction(claim):
@@ -78,6 +81,7 @@ def _confidence_of_image(
     if not np.isfinite(parameters).all():
         raise Rejected(f"the witness{toward(goal)} has a parameter that is not finite")
     image = piece.exact_image(Exact.of(x).fractions(), parameters)
+    _require_inside(statement, goal, image, witness)
     # Where a certificate is about all inputs, the clip of affine maps is part of the network.
     clips = statement.image is not None and statement.clip
     if image is not None:
@@ -89,6 +93,17 @@ def _confidence_of_image(
         least, most = (np.clip(end, statement.domain.low, statement.domain.high) for end in ends)
         ends = least, most
     return confidence_interval(statement.network, *ends, goal)[0]
+
+
+def _require_inside(
+    statement: Statement, goal: int, image: list[Fraction] | None, witness: Any
+) -> None:
+    """Refuse a perturbed input outside of a domain that it must lie in, too."""
+    conditions = statement.domain.conditions
+    if conditions is None or not conditions.perturbed_inside:
+        return
+    if image is None or not statement.domain.contains(image, witness.get("coordinates_p")):
+        raise Rejected(f"the perturbed input of the witness{toward(goal)} is not in the domain")
 
 
 def _confidence(network: Network, x: Exact, label: int) -> Fraction:

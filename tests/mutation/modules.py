@@ -30,6 +30,7 @@ _OF_CHECKER = {
     "box_proofs": "box_proofs",
     "box_supports": "domain",
     "clipping": "clipping bookkeeping",
+    "conditions": "conditions",
     "container": "container",
     "crops": "crops",
     "definite": "definite",

@@ -15,7 +15,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from vhagar import Contrast, Network, Problem, Rotation, Witness
+from vhagar import Contrast, Domain, Network, Problem, Rotation, Witness
 from vhagar.network import AbstractLayer, AbstractLinear, Convolution, Relu, SparseAffine
 from vhagar.perturbation import Perturbation
 
@@ -179,10 +179,41 @@ class _Question:
             for low, high in zip(domain.low.tolist(), domain.high.tolist(), strict=True)
         ]
         if self.pixels is None:
-            return [model.variable(low, high) for low, high in ends]
+            x = [model.variable(low, high) for low, high in ends]
+            _require_conditions(model, domain, x)
+            return x
         inside = zip(self.pixels, ends, strict=True)
         assert all(low <= pixel <= high for pixel, (low, high) in inside)
         return [model.constant(pixel) for pixel in self.pixels]
+
+
+def _require_conditions(model: RationalModel, domain: Domain, x: list[Value]) -> None:
+    """Whole numbers, one-hot and ordered groups, rows and the zonotope, from what was given."""
+    groups = domain.groups
+    for k in {*groups.integer, *(k for group in groups.one_hot for k in group)}:
+        model.require_whole(x[k])
+    for group in groups.one_hot:
+        total = model.combination([Fraction(1)] * len(group), [x[k] for k in group], Fraction(-1))
+        model.require(total)
+        model.require(model.negative(total))
+    for group in groups.ordered:
+        for one, other in itertools.pairwise(group):
+            model.require(x[other], x[one])
+    for row in [] if domain.own_rows is None else domain.own_rows.plain():
+        weights = [Fraction(weight) for weight in row["weights"]]
+        value = model.combination(weights, [x[k] for k in row["entries"]])
+        if row["at_least"] is not None:
+            model.require(value, Fraction(row["at_least"]))
+        if row["at_most"] is not None:
+            model.require(model.negative(value), -Fraction(row["at_most"]))
+    if domain.zonotope is not None:
+        own = domain.zonotope
+        z = [model.variable(-Fraction(end), Fraction(end)) for end in own.ranges.tolist()]
+        for k, pixel in enumerate(x):
+            weights = [Fraction(-float(part)) for part in own.components[:, k]]
+            rest = model.combination([Fraction(1), *weights], [pixel, *z], -Fraction(own.mean[k]))
+            model.require(rest, -Fraction(float(own.residual[k])))
+            model.require(model.negative(rest), -Fraction(float(own.residual[k])))
 
 
 def _exactly(value: Fraction) -> Truth:

@@ -5,6 +5,7 @@ Nothing here is rounded: floats enter as the rationals they are, and z3 computes
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -77,6 +78,11 @@ class RationalModel:
         """Only points where `value >= at_least` count."""
         bound = at_least.term if isinstance(at_least, Value) else number(at_least)
         self._constraints.append(value.term >= bound)
+
+    def require_whole(self, value: Value) -> None:
+        """Only points where the value is a whole number count."""
+        values = range(math.ceil(value.low), math.floor(value.high) + 1)
+        self._constraints.append(z3.Or([value.term == whole for whole in values]))
 
     def maximum(self, objective: Value) -> Fraction | None:
         """The exact maximum, None if no point satisfies the constraints."""

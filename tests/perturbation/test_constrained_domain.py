@@ -10,6 +10,7 @@ import pytest
 
 from vhagar.errors import InvalidInput
 from vhagar.perturbation import Domain, Zonotope, linear_rows
+from vhagar.perturbation.domain_emptiness import exact_support_at_zero, require_inputs
 from vhagar.perturbation.domain_file import read_domain
 from vhagar.perturbation.domain_writer import write_domain
 
@@ -223,3 +224,65 @@ def test_files_that_make_no_sense_are_refused(tmp_path: Path, text: str, complai
     path.write_text(text)
     with pytest.raises(InvalidInput, match=complaint):
         read_domain(path, (SIZE,))
+
+
+def points_of(domain: Domain, rng: np.random.Generator) -> np.ndarray:
+    """Inputs in the domain, some of them far out."""
+    wide = rng.uniform(domain.lower - 2, domain.upper + 2, (400, domain.size))
+    x = domain.project(wide)
+    return x[domain.contains(x)]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_points_of_a_domain_do_not_exceed_its_support(seed: int) -> None:
+    domain, rng = random_domain(seed), np.random.default_rng(seed)
+    x, s = points_of(domain, rng), rng.normal(size=(60, domain.size))
+    assert len(x) > 50
+    found = domain.support(s)
+    assert ((s @ x.T).max(axis=1) <= found).all()
+    assert (found <= domain.box.support(s) + 1e-9).all()
+    assert found.mean() < domain.box.support(s).mean() - 0.1
+
+
+def test_points_of_a_zonotope_do_not_exceed_its_support() -> None:
+    own, rng = zonotope(2), np.random.default_rng(2)
+    s = rng.normal(size=(40, SIZE))
+    z = np.where(s @ own.components.T > 0, own.ranges, -own.ranges)
+    x = own.at(z) + np.where(s > 0, own.residual, -own.residual)
+    found = Domain((SIZE,), -9, 9, zonotope=own).support(s)
+    assert ((s * x).sum(axis=1) <= found).all()
+    np.testing.assert_allclose((s * x).sum(axis=1), found, rtol=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_rows_that_share_no_entry_have_exact_supports(seed: int) -> None:
+    """The best corner: of a one-hot group one entry, of an order one step."""
+    rng = np.random.default_rng(seed)
+    domain = Domain((5,), 0, 2, one_hot=[[0, 1, 2]], ordered=[[3, 4]])
+    s = rng.normal(size=(30, 5))
+    steps = np.stack([0 * s[:, 3], 2 * s[:, 4], 2 * s[:, 3] + 2 * s[:, 4]]).max(axis=0)
+    np.testing.assert_allclose(domain.support(s), s[:, :3].max(axis=1) + steps, atol=1e-9)
+
+
+def test_an_empty_domain_is_said_to_be_empty() -> None:
+    apart = [
+        linear_rows({0: 1.0, 1: 1.0}, SIZE, at_least=1.5),
+        linear_rows({0: 1.0}, SIZE, None, 0.4),
+    ]
+    require_inputs(Domain((SIZE,), rows=apart[:1]))
+    with pytest.raises(InvalidInput, match=r"is empty.*rational arithmetic"):
+        require_inputs(Domain((SIZE,), rows=apart))
+    far = Zonotope(np.full(SIZE, 0.5), np.eye(1, SIZE), 0.25, 0.01)
+    require_inputs(Domain((SIZE,), zonotope=far))
+    beyond = [linear_rows({0: 1.0, 1: 1.0}, SIZE, at_least=1.4)]
+    with pytest.raises(InvalidInput, match="is empty"):
+        require_inputs(Domain((SIZE,), rows=beyond, zonotope=far))
+    hot = [linear_rows({0: 1.0, 1: 1.0, 2: 1.0}, SIZE, at_most=0.9)]
+    with pytest.raises(InvalidInput, match="is empty"):
+        require_inputs(Domain((SIZE,), rows=hot, one_hot=[[0, 1, 2]]))
+
+
+def test_multipliers_that_prove_nothing_leave_a_domain_alone() -> None:
+    domain = Domain((2,), rows=[linear_rows({0: 1.0, 1: 1.0}, 2, at_most=1.0)])
+    for y in (-1.0, 0.0, 1.0, 5.0):
+        assert exact_support_at_zero(domain, np.array([y]), np.zeros(2)) >= 0

@@ -1289,6 +1289,11 @@ TIGHTENINGS = {
 
 _OF_DOMAINS = "tests/perturbation/test_domain.py"
 _CHECKED_DOMAINS = "tests/check/test_domain.py"
+_OF_CONDITIONS = "tests/perturbation/test_constrained_domain.py"
+_CHECKED_CONDITIONS = "tests/check/test_conditions.py"
+_POINTS = "test_points_of_a_domain_do_not_exceed_its_support[0]"
+_CHECKED_POINTS = "test_supports_hold_all_pairs_and_are_no_larger_than_the_search_s[linf(0.3)-0]"
+_CHANGED = "test_altered_conditions_are_refused"
 _CROSSING = "test_the_maximum_over_a_span_may_lie_inside_of_it"
 _HOLDS = "test_no_pair_in_the_box_exceeds_the_support[ends0-"
 _CHECKED_HOLDS = "test_supports_hold_all_pairs_and_are_no_larger_than_the_search_s[ends0-"
@@ -1332,8 +1337,8 @@ DOMAINS = {
     ),
     "checker: a witness above the domain": _tested(
         "vhagar_check.pieces",
-        "inside = inside and ((x >= self.box[0]) & (x <= self.box[1])).all()",
-        "inside = inside and (x >= self.box[0]).all()",
+        "all(Fraction(least) <= v <= Fraction(most) for v, least, most in ends)",
+        "all(Fraction(least) <= v for v, least, most in ends)",
         f"{_CHECKED_DOMAINS}::{_ALTERED}[_narrower-is not in the domain]",
     ),
     "checker: an empty domain": _tested(
@@ -1341,6 +1346,60 @@ DOMAINS = {
         "if not (low <= high).all():",
         "if not (low <= high).any():",
         f"{_CHECKED_DOMAINS}::{_ALTERED}[_empty-the domain is empty]",
+    ),
+    "multipliers of rows that are counted once and paid for twice": _tested(
+        "vhagar.perturbation.domain_support",
+        "rest = s - pulled",
+        "rest = s - 2 * pulled",
+        f"{_OF_CONDITIONS}::{_POINTS}",
+    ),
+    "the wrong end of a row": _tested(
+        "vhagar.perturbation.domain_support",
+        "value = np.maximum(y * least, y * most).sum(axis=1)",
+        "value = np.minimum(y * least, y * most).sum(axis=1)",
+        f"{_OF_CONDITIONS}::{_POINTS}",
+    ),
+    "a zonotope without its residual": _tested(
+        "vhagar.perturbation.domain_support",
+        "along @ zonotope.ranges + abs(s) @ zonotope.residual",
+        "along @ zonotope.ranges",
+        f"{_OF_CONDITIONS}::test_points_of_a_zonotope_do_not_exceed_its_support",
+    ),
+    "rows that are not asked for membership": _tested(
+        "vhagar.perturbation.linear_rows",
+        "(value - room >= self.low) & (value + room <= self.high)",
+        "(value - room >= self.low) | (value + room <= self.high)",
+        f"{_OF_CONDITIONS}::test_membership_is_exact",
+    ),
+    "checker: the wrong end of a row": _tested(
+        "vhagar_check.conditions",
+        "total += np.maximum(y[:, k] * low, y[:, k] * high)",
+        "total += np.minimum(y[:, k] * low, y[:, k] * high)",
+        f"{_CHECKED_CONDITIONS}::{_CHECKED_POINTS}",
+    ),
+    "checker: rows that cost nothing in the box": _tested(
+        "vhagar_check.conditions",
+        "rest[:, row.entries] -= y[:, [k]] * row.weights",
+        "rest[:, row.entries] -= 2 * y[:, [k]] * row.weights",
+        f"{_CHECKED_CONDITIONS}::{_CHECKED_POINTS}",
+    ),
+    "checker: a witness that is not whole": _tested(
+        "vhagar_check.conditions",
+        "all(x[k].denominator == 1 for k in whole)",
+        "all(x[k].denominator for k in whole)",
+        f"{_CHECKED_CONDITIONS}::test_only_what_satisfies_a_condition_belongs_to_it",
+    ),
+    "checker: a witness beyond a row": _tested(
+        "vhagar_check.conditions",
+        "return above and (self.high == np.inf or value <= Fraction(self.high))",
+        "return above",
+        f"{_CHECKED_CONDITIONS}::{_CHANGED}[_narrower_row-is not in the domain]",
+    ),
+    "checker: any coordinates in a zonotope": _tested(
+        "vhagar_check.conditions",
+        "inside = inside and abs(value - centre) <= Fraction(float(self.residual[k]))",
+        "inside = inside and value <= centre + Fraction(float(self.residual[k]))",
+        f"{_CHECKED_CONDITIONS}::test_only_what_satisfies_a_condition_belongs_to_it",
     ),
 }
 

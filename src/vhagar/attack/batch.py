@@ -51,6 +51,9 @@ class Batch:
         self.pieces = tuple(pieces[group.root] for group in groups)
         self.low, self.high = model.tensor(problem.domain.low), model.tensor(problem.domain.high)
         self.widths = self.high - self.low
+        # Whoever checks a witness moves it into the zonotope, which would take long here.
+        own = problem.domain
+        self._meets_conditions = own.rows is not None or own.groups.any
         device = model.device
         targets = [group.target for group in groups for _ in range(rows_per_group)]
         self._source = torch.full((len(targets),), problem.source, device=device)
@@ -126,5 +129,7 @@ class Batch:
     def projected(self, x: Tensor, parameters: list[Tensor]) -> State:
         """The nearest inputs in the domain, and the nearest parameters in their boxes."""
         x = x.clamp(self.low, self.high)
+        if self._meets_conditions:
+            x = self.model.tensor(self.problem.domain.project(x.double().cpu().numpy()))
         parts = zip(self.pieces, x.split(self.rows_per_group), parameters, strict=True)
         return State(x, tuple(piece.project(inputs, chosen) for piece, inputs, chosen in parts))

@@ -51,6 +51,7 @@ class Sampler:
         domain = self._problem.domain
         anywhere = int(_ANYWHERE * _SAMPLES) if len(self._x) else _SAMPLES
         fresh = self._rng.uniform(domain.low, domain.high, (anywhere, domain.size))
+        fresh = domain.project(fresh)
         tried = [fresh] if given is None else [fresh, given]
         if len(self._x):
             chosen = self._x[self._rng.integers(len(self._x), size=_SAMPLES - anywhere)]

@@ -66,7 +66,7 @@ def hyper_input(
     """
     domain = problem.domain
     number = max(len(dataset), count if len(dataset) else _CHOICE * count)
-    random = rng.uniform(domain.low, domain.high, (number, domain.size))
+    random = domain.project(rng.uniform(domain.low, domain.high, (number, domain.size)))
     if domain.size <= _FEW_ENTRIES:
         random = np.concatenate([random, _sampled(domain, rng)])
     inputs = np.concatenate([dataset, random])

@@ -76,6 +76,10 @@ def delta_query(problem: Problem, piece: AbstractPiece, target: int, delta: floa
     """Can an input with confidence at least `delta` be pushed into the target by this piece?"""
     check_linear(piece)
     builder, domain = _Builder(), problem.domain
+    if domain.constrained:
+        raise InvalidInput(
+            f"the domain {domain} has conditions beside ranges, which this baseline cannot take"
+        )
     x = builder.model.add_columns(domain.low, domain.high)
     builder.inputs.append(x)
     image = _image(builder, piece, x)

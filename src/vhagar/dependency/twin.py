@@ -17,7 +17,7 @@ from vhagar.dependency.relation import Relations
 from vhagar.dependency.relus import Neurons, add_outputs, add_pairs, add_relu
 from vhagar.network import AbstractLayer, AbstractLinear, Network, Relu
 from vhagar.perturbation import AbstractPiece
-from vhagar.perturbation.relaxed import Expression
+from vhagar.perturbation.relaxed import Expression, add_conditions
 from vhagar.relaxation import Bounds
 from vhagar.relaxation.hexagon import Hexagons
 from vhagar.solver.linear_model import Columns, LinearModel
@@ -51,6 +51,7 @@ def add_copies(
     """
     left = None if hexagons is None else iter(hexagons)
     x = model.add_columns(ranges.first[0].lower, ranges.first[0].upper)
+    add_conditions(model, piece.domain, x)
     image = piece.add_rows(model, x)
     copies = Copies(parameters=image.parameters)
     none = np.full(len(x), -1)

@@ -45,6 +45,11 @@ def export(
         raise InvalidInput(f"unknown VNN-LIB version {version}; choose 1 or 2")
     if not (math.isfinite(delta) and delta >= 0):
         raise InvalidInput(f"delta is a confidence and must be at least 0, not {delta}")
+    if problem.domain.constrained or problem.domain.perturbed_inside:
+        raise InvalidInput(
+            f"the domain {problem.domain} has conditions beside ranges, which cannot be written to "
+            "VNN-LIB files yet; export the problem over Domain.box, which contains it"
+        )
     text = Path(vnnlib)
     model = text.with_suffix(".onnx") if onnx is None else Path(onnx)
     formulas = [piece.required_formula() for piece in problem.pieces]

@@ -20,6 +20,7 @@ from vhagar.errors import InvalidInput
 from vhagar.perturbation.domain_groups import Groups, per_entry
 from vhagar.perturbation.domain_names import Names, number_of
 from vhagar.perturbation.domain_projection import projected
+from vhagar.perturbation.domain_support import rows_support, zonotope_support
 from vhagar.perturbation.linear_rows import LinearRows, joined_rows, rows_of_plain
 from vhagar.perturbation.zonotope import Zonotope
 
@@ -208,12 +209,16 @@ class Domain:
         return self if self.whole else Domain(self.shape, self.lower, self.upper)
 
     def part(self, pixels: NDArray[np.int64]) -> Domain:
-        """Some of the entries, in a row."""
-        ends = self.low[pixels], self.high[pixels]
-        return Domain((len(pixels),), *ends, range=(self.lower, self.upper))
+        """Some of the entries, in a row, with no conditions but their ranges and the zonotope."""
+        ends, zonotope = (self.low[pixels], self.high[pixels]), self.zonotope
+        part = None if zonotope is None else zonotope.part(pixels)
+        return Domain((len(pixels),), *ends, range=(self.lower, self.upper), zonotope=part)
 
     def extended(self) -> Domain:
-        """With one more entry behind the others, which has the whole range."""
+        """With one more entry behind the others, which has the whole range.
+
+        Of other conditions than ranges nothing is left.
+        """
         ends = np.append(self.low, self.lower), np.append(self.high, self.upper)
         return Domain((self.size + 1,), *ends, range=(self.lower, self.upper))
 
@@ -242,16 +247,25 @@ class Domain:
             return found
         return projected(found, (self.low, self.high), self.groups, self.rows, self.zonotope)
 
+    def clipped(self, x: Array) -> Array:
+        """The nearest inputs `(..., size)` in the box alone."""
+        return np.clip(x, self.low, self.high)
+
     def farthest(self, a: Array) -> Array:
-        """Inputs `(batch, size)` in the domain at which `a.x` is largest."""
+        """Inputs `(batch, size)` in the box at which `a.x` is largest."""
         return np.where(a > 0, self.high, self.low)
 
     def support(self, a: Array) -> Array:
-        """The maximum `(batch,)` of `a.x` over the domain, never rounded down."""
+        """The maximum `(batch,)` of `a.x` over the domain, or a bound on it, never rounded down."""
         value = (a * self.farthest(a)).sum(axis=1)
         size = abs(a).sum(axis=1) * self.magnitude
-        slack = 2.0**-51 * (self.size + 8) * size + UNDERFLOW * (self.size + 8)
-        return np.asarray(value + slack)
+        found = value + 2.0**-51 * (self.size + 8) * size + UNDERFLOW * (self.size + 8)
+        # What overflows bounds nothing.
+        if self.rows is not None:
+            found = np.fmin(found, rows_support(self.rows, (self.low, self.high), a))
+        if self.zonotope is not None:
+            found = np.fmin(found, zonotope_support(self.zonotope, a))
+        return np.asarray(found)
 
     @cached_property
     def fingerprint(self) -> str | None:

@@ -24,6 +24,7 @@ from vhagar.perturbation.relaxed import (
     ModelImage,
     RelaxedInput,
     RelaxedPair,
+    add_condition_rows,
     add_domain_rows,
     add_weights,
     combination,
@@ -214,6 +215,7 @@ class AbstractPiece(ABC):
             x, x_p = (combination(pixels, points) for points in (corners.x, corners.x_p))
             pair = RelaxedPair(x, x_p, self.fixed_parameters(model.column_count))
             add_domain_rows(model, self.domain, x)
+        add_condition_rows(model, self.domain, pair.x)
         width = model.column_count
         first, second = (part.then(matrix, bias, width) for part in (pair.x, pair.x_p))
         return RelaxedInput(pair.x, pair.x_p, pair.parameters, first, second, pixels)
@@ -269,7 +271,7 @@ class AbstractPiece(ABC):
         better = value < found.value
         x = np.where(better[:, None], np.where(s != 0, self.domain.farthest(s), rest.x), found.x)
         parameters = np.where(better[:, None], rest.parameters, found.parameters)
-        return Support(np.where(better, value, found.value), self.domain.project(x), parameters)
+        return Support(np.where(better, value, found.value), self.domain.clipped(x), parameters)
 
     def _rounded_support(self, a: Array, b: Array) -> Support:
         """The support over all inputs of the range, rounded up."""

@@ -53,6 +53,25 @@ def add_domain_rows(model: LinearModel, domain: Domain, x: Expression) -> None:
         )
 
 
+def add_condition_rows(model: LinearModel, domain: Domain, x: Expression) -> None:
+    """The rows of a domain on the inputs of a model."""
+    rows = domain.rows
+    if rows is not None:
+        rest: Array = rows.matrix @ x.constant
+        columns = np.arange(x.matrix.shape[1])
+        block = sparse.csr_array(rows.matrix @ x.matrix)
+        model.add_rows([(columns, block)], rows.low - rest, rows.high - rest)
+
+
+def add_conditions(model: LinearModel, domain: Domain, x: Columns) -> None:
+    """All conditions of a domain beside ranges, but for its zonotope, on the columns of inputs."""
+    add_condition_rows(model, domain, picked(x, model.column_count))
+    whole = domain.groups.whole
+    if len(whole):
+        values = model.add_columns(domain.low[whole], domain.high[whole], integer=True)
+        model.add_rows([(x[whole], 1.0), (values, -1.0)], 0.0, 0.0)
+
+
 @dataclass(frozen=True, eq=False)
 class ModelImage:
     """The columns of `x_p` in a model, and the parameters that go with them."""

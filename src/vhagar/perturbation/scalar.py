@@ -29,6 +29,7 @@ from vhagar.perturbation.relaxed import (
     ModelImage,
     RelaxedInput,
     RelaxedPair,
+    add_condition_rows,
     picked,
 )
 from vhagar.perturbation.support import PixelCorners, Support, SupportCorners
@@ -259,6 +260,7 @@ class ScalarPiece(AbstractPiece):
             corner = -factor * end
             sides = (corner, np.inf) if below else (-np.inf, corner)
             model.add_rows([(h, 1.0), (g, -factor), (e, -end[:, None])], *sides)
+        add_condition_rows(model, self.domain, picked(x, model.column_count))
         own, parameters, first, second = (picked(part, model.column_count) for part in (x, e, g, h))
         first, second = (Expression(part.matrix, dark + bias) for part in (first, second))
         return RelaxedInput(own, None, parameters, first, second)

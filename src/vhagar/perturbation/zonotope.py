@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
@@ -73,6 +74,11 @@ class Zonotope:
     def count(self) -> int:
         return len(self.components)
 
+    def part(self, entries: NDArray[np.int64]) -> Zonotope:
+        """What the zonotope says of some entries."""
+        own = self.components[:, entries]
+        return Zonotope(self.mean[entries], own, self.ranges, self.residual[entries])
+
     @cached_property
     def box(self) -> tuple[Array, Array]:
         """The ends `(size,)` of the range of every entry, rounded outward."""
@@ -99,9 +105,12 @@ class Zonotope:
         reach = abs(self.mean) + abs(x) + abs(z) @ abs(self.components)
         room = (self.count + 8) * 2.0**-51 * reach + 1e-300
         close = abs(x - self.at(z)) + room <= self.residual
-        # An entry that no component moves needs no arithmetic beyond one difference.
-        still = ~(self.components != 0).any(axis=0)
-        close |= still & (abs(x - self.mean) * (1 + 2.0**-50) <= self.residual)
+        # An entry that no component moves may well lie at the very end of its range.
+        still, gap = ~(self.components != 0).any(axis=0), abs(x - self.mean)
+        open_ = ~close & still & (gap * (1 - 2.0**-50) <= self.residual)
+        for case, k in zip(*np.nonzero(open_), strict=True):
+            exact = abs(Fraction(float(x[case, k])) - Fraction(float(self.mean[k])))
+            close[case, k] = exact <= Fraction(float(self.residual[k]))
         return np.asarray(close.all(axis=1) & (abs(z) <= self.ranges).all(axis=1))
 
     def witnesses(self, x: Array) -> tuple[Array, Mask]:

@@ -201,7 +201,10 @@ def head_of(run: Run, trees: list[Tree], nodes: int) -> dict[str, Any]:
         "model": model_statement(problem),
         "problem": {**problem_statement(problem), **run.reduced.restore.statement()},
         "claims": _claims(run),
-        "witnesses": [witness_statement(witness) for witness in witnesses],
+        "witnesses": [
+            {**witness_statement(witness), **_coordinates(problem, witness)}
+            for witness in witnesses
+        ],
         "trees": [tree.plain() for tree in trees],
         "nodes": nodes,
     }
@@ -223,7 +226,10 @@ def model_statement(problem: Problem) -> dict[str, Any]:
 def problem_statement(problem: Problem) -> dict[str, Any]:
     """The question."""
     domain = problem.domain.plain()
-    narrowed = {} if domain is None else {"domain": {k: domain[k] for k in ("lower", "upper")}}
+    narrowed: dict[str, Any] = {}
+    if domain is not None:
+        own = {key: value for key, value in domain.items() if key not in ("name", "sha256")}
+        narrowed = {"domain": own}
     return {
         **narrowed,
         "perturbation": None if problem.perturbation is None else _text(problem),
@@ -274,6 +280,20 @@ def witness_statement(witness: Witness) -> dict[str, Any]:
         "x": witness.x.reshape(-1).tolist(),
         "parameters": list(witness.choice),
         "confidence": witness.confidence,
+    }
+
+
+def _coordinates(problem: Problem, witness: Witness) -> dict[str, Any]:
+    """Where a witness lies in the domain's zonotope, if there is one."""
+    zonotope = problem.domain.zonotope
+    if zonotope is None:
+        return {}
+    points = {"coordinates": witness.x}
+    if witness.x_p is not None and problem.domain.perturbed_inside:
+        points["coordinates_p"] = witness.x_p
+    return {
+        key: zonotope.witnesses(point.reshape(1, -1))[0][0].tolist()
+        for key, point in points.items()
     }
 
 

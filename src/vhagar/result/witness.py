@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from vhagar.errors import VhagarError
 from vhagar.network import onnx_bytes
 from vhagar.network.network import confidence
+from vhagar.perturbation import AbstractPiece
 from vhagar.problem import Problem
 from vhagar.reduction import Reduced
 from vhagar.reduction.clipping import clip_of
@@ -165,8 +166,10 @@ class WitnessCheck:
         found = self._confidence(image, x_p, target)
         margin = min(found.low, found.plain)
         tie = not margin > 0 and self._is_tie(found, image, target)
-        if not (margin > 0 or tie):
-            return Rejection("the perturbed input is not classified as the target")
+        inside = self._may_be_anywhere(piece, x_p)
+        if not (inside and (margin > 0 or tie)):
+            lack = "classified as the target" if inside else "in the domain"
+            return Rejection(f"the perturbed input is not {lack}")
         objection = self._objection(x_p, target, found, tie)
         if objection is not None:
             return Rejection(f"{objection} as the target")
@@ -184,6 +187,13 @@ class WitnessCheck:
             number,
             tuple(parameters[0].tolist()),
         )
+
+    def _may_be_anywhere(self, piece: AbstractPiece, x_p: Array) -> bool:
+        """Whether a perturbed input lies in the domain for certain, if it has to."""
+        domain = self._problem.domain
+        if not domain.perturbed_inside:
+            return True
+        return piece.exact_apply and bool(domain.contains(x_p).all())
 
     def _is_tie(self, found: _Confidence, image: Bounds, target: int) -> bool:
         """Whether the target certainly shares the largest score with another class."""

@@ -151,10 +151,28 @@ def details(result: AbstractResult) -> list[tuple[str, str]]:
 def domain_words(domain: Domain) -> str:
     """A domain in one sentence."""
     narrowed = int(domain.restricted.sum())
-    return (
-        f"{domain}, which narrows the range of {narrowed} of {domain.size} entries; perturbed "
-        f"inputs may leave it; its numbers have SHA-256 {domain.fingerprint}"
-    )
+    found = f"{domain}, which narrows the range of {narrowed} of {domain.size} entries"
+    found = "; ".join([found, *_condition_words(domain)])
+    leave = "must lie in it, too" if domain.perturbed_inside else "may leave it"
+    return f"{found}; perturbed inputs {leave}; its numbers have SHA-256 {domain.fingerprint}"
+
+
+def _condition_words(domain: Domain) -> list[str]:
+    """The conditions beside ranges, and which of them bounds leave out."""
+    groups, found = domain.groups, []
+    if groups.integer:
+        found.append(f"{len(groups.integer)} entries are whole numbers")
+    if groups.one_hot:
+        found.append(f"{len(groups.one_hot)} groups are one-hot")
+    if groups.ordered:
+        found.append(f"{len(groups.ordered)} groups are in ascending order")
+    if domain.own_rows is not None:
+        found.append(f"{domain.own_rows.count} linear rows hold")
+    if domain.zonotope is not None:
+        found.append(f"inputs lie in a zonotope of {domain.zonotope.count} components")
+    if len(groups.whole):
+        found.append("upper bounds count whole numbers as any others")
+    return found
 
 
 def sufficient_probability(upper: float) -> float:

@@ -29,7 +29,7 @@ from vhagar.dependency import (
 from vhagar.network import Network, Relu
 from vhagar.perturbation import AbstractPiece
 from vhagar.perturbation.affine import identity_piece
-from vhagar.perturbation.relaxed import Expression
+from vhagar.perturbation.relaxed import Expression, add_conditions
 from vhagar.problem import Problem
 from vhagar.relaxation import Bounds, confidence_bounds
 from vhagar.relaxation.hexagon import Hexagons
@@ -149,6 +149,7 @@ def encode(
 def _single(model: LinearModel, problem: Problem, known: Tightening) -> _Twin:
     ranges = known_ranges(problem.network, identity_piece(problem.domain), known.bounds)
     columns = add_copy(model, problem.network.layers, ranges.first[0], ranges.first[1:])
+    add_conditions(model, problem.domain, columns[0])
     return _Twin(columns[0], _Copy(columns[-1], *ranges.first[-2:]))
 
 

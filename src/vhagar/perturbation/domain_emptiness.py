@@ -1,0 +1,102 @@
+"""Says of a domain without any input that it is empty, with a proof in rational arithmetic.
+
+If multipliers `y` of the rows and `v` of the zonotope make the bound on the support of the domain
+at 0 negative (`domain_support`), no input can satisfy all conditions. A linear program proposes
+them; what they prove is computed without rounding. Whole numbers count as any others here.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from vhagar.errors import InvalidInput
+from vhagar.perturbation.domain import Domain
+
+Array = NDArray[np.float64]
+
+# Conditions that contradict each other by less, relative to the input range, are left alone.
+_LEAST = 1e-9
+
+
+def require_inputs(domain: Domain) -> None:
+    """Refuse a domain whose conditions contradict each other."""
+    if domain.rows is None and domain.zonotope is None:
+        return
+    proposed = _proposed(domain)
+    if proposed is not None and exact_support_at_zero(domain, *proposed) < 0:
+        y = proposed[0]
+        used = "" if not y.any() else f" (rows {', '.join(map(str, np.flatnonzero(y)))} of them)"
+        raise InvalidInput(
+            f"the domain {domain} is empty: its rows{used}, its zonotope and the ranges of its "
+            "entries contradict each other, as multipliers prove in rational arithmetic"
+        )
+
+
+def exact_support_at_zero(domain: Domain, y: Array, v: Array) -> Fraction:
+    """The bound on `0.x` over the domain that multipliers give, without rounding."""
+    total, rest = Fraction(0), [-Fraction(float(part)) for part in v]
+    for row, weight in enumerate(map(Fraction, y.tolist())):
+        if not weight:
+            continue
+        assert domain.rows is not None
+        end = float((domain.rows.high if weight > 0 else domain.rows.low)[row])
+        if not np.isfinite(end):
+            return Fraction(1)
+        total += weight * Fraction(end)
+        for k, each in domain.rows.entries(row).items():
+            rest[k] -= weight * Fraction(each)
+    if domain.zonotope is not None:
+        total += _exact_zonotope(domain, v)
+    for value, low, high in zip(rest, domain.low.tolist(), domain.high.tolist(), strict=True):
+        total += max(value * Fraction(low), value * Fraction(high))
+    return total
+
+
+def _exact_zonotope(domain: Domain, v: Array) -> Fraction:
+    """The zonotope's support at `v`."""
+    own = domain.zonotope
+    assert own is not None
+    weights = [Fraction(float(part)) for part in v]
+    pairs = zip(weights, own.mean.tolist(), own.residual.tolist(), strict=True)
+    total = sum((w * Fraction(m) + abs(w) * Fraction(r) for w, m, r in pairs), Fraction(0))
+    for row, end in zip(own.components, own.ranges.tolist(), strict=True):
+        terms = (w * Fraction(float(b)) for w, b in zip(weights, row, strict=True) if w and b)
+        total += abs(sum(terms, Fraction(0))) * Fraction(end)
+    return total
+
+
+def _proposed(domain: Domain) -> tuple[Array, Array] | None:
+    """Multipliers of rows and zonotope, if a linear program finds no input; else None."""
+    from scipy.optimize import linprog
+
+    size, blocks, ends = domain.size, [], []
+    own, rows = domain.zonotope, domain.rows
+    count = 0 if own is None else own.count
+    if rows is not None:
+        wide = sparse.hstack([rows.matrix, sparse.csr_array((rows.count, count))])
+        blocks += [wide, -wide]
+        ends += [rows.high, -rows.low]
+    if own is not None:
+        wide = sparse.hstack([sparse.eye_array(size), -sparse.csr_array(own.components.T)])
+        blocks += [wide, -wide]
+        ends += [own.mean + own.residual, own.residual - own.mean]
+    matrix, limit = sparse.csr_array(sparse.vstack(blocks)), np.concatenate(ends)
+    there = np.isfinite(limit)
+    with_slack = sparse.csr_array(sparse.hstack([matrix[there], -np.ones((int(there.sum()), 1))]))
+    low = np.concatenate([domain.low, np.zeros(0) if own is None else -own.ranges, [0.0]])
+    high = np.concatenate([domain.high, np.zeros(0) if own is None else own.ranges, [np.inf]])
+    cost = np.append(np.zeros(size + count), 1.0)
+    bounds = np.stack([low, high], axis=1)
+    found = linprog(cost, with_slack, limit[there], bounds=bounds, method="highs")
+    if found.x is None or found.fun <= _LEAST * max(domain.width, domain.magnitude):
+        return None
+    duals = np.zeros(len(limit))
+    duals[there] = -np.minimum(found.ineqlin.marginals, 0.0)
+    used = 0 if rows is None else rows.count
+    y, rest = duals[:used] - duals[used : 2 * used], duals[2 * used :]
+    v = np.zeros(size) if own is None else rest[:size] - rest[size:]
+    return y, v

@@ -1,0 +1,101 @@
+"""The maximum of a linear function over a domain with rows or a zonotope, bounded from above.
+
+For any multipliers `y`, a maximum of `s.x` over the inputs of a box with `l <= C x <= h` is at most
+
+    sum over rows of max(l y, h y)  +  support of the box at s - C'y.
+
+Row by row the best multiplier is found exactly, as the sum is convex and piecewise linear in it;
+for rows that share no entry that is the maximum itself. Over a zonotope alone the maximum has a
+closed form; where the box says more, that counts.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vhagar.perturbation.linear_rows import LinearRows
+from vhagar.perturbation.zonotope import Zonotope
+
+Array = NDArray[np.float64]
+Box = tuple[Array, Array]
+
+# How often the multipliers of all rows are improved, where rows share entries.
+_SWEEPS = 3
+# More than what one product loses to underflow, also where subnormal numbers count as 0.
+_UNDERFLOW = float(np.finfo(np.float64).tiny)
+
+
+def rows_support(rows: LinearRows, box: Box, s: Array) -> Array:
+    """A bound `(batch,)` on `s.x` over the inputs of the box that satisfy the rows, rounded up."""
+    low, high = box
+    least, most = finite_ends(rows, box)
+    y = multipliers(rows, box, s)
+    pulled: Array = (rows.matrix.T @ y.T).T
+    rest = s - pulled
+    value = np.maximum(y * least, y * most).sum(axis=1)
+    value = value + np.maximum(rest * low, rest * high).sum(axis=1)
+    magnitude = np.maximum(abs(low), abs(high))
+    sizes = (abs(s) + (abs(rows.matrix).T @ abs(y).T).T) @ magnitude
+    sizes = sizes + abs(y) @ np.maximum(abs(least), abs(most))
+    terms = 2 * rows.size + 2 * rows.count + 16
+    lost = _UNDERFLOW * terms * (1 + magnitude.sum() + rows.count)
+    return np.asarray(value + 2.0**-51 * terms * sizes + lost)
+
+
+def finite_ends(rows: LinearRows, box: Box) -> tuple[Array, Array]:
+    """The ends of all rows; one that is not there is what the box implies, rounded outward."""
+    low, high = box
+    up, down = rows.matrix.maximum(0), rows.matrix.minimum(0)
+    least, most = up @ low + down @ high, up @ high + down @ low
+    room = 2.0**-40 * (abs(rows.matrix) @ np.maximum(abs(low), abs(high))) + 2.0**-900
+    return (
+        np.where(np.isfinite(rows.low), rows.low, least - room),
+        np.where(np.isfinite(rows.high), rows.high, most + room),
+    )
+
+
+def multipliers(rows: LinearRows, box: Box, s: Array) -> Array:
+    """Multipliers `(batch, rows)` that make the bound small; any are valid."""
+    least, most = finite_ends(rows, box)
+    y, rest = np.zeros((len(s), rows.count)), np.array(s)
+    counts = np.bincount(rows.matrix.indices, minlength=rows.size)
+    for _ in range(1 if counts.max(initial=0) <= 1 else _SWEEPS):
+        for row in range(rows.count):
+            part = slice(rows.matrix.indptr[row], rows.matrix.indptr[row + 1])
+            places, weights = rows.matrix.indices[part], rows.matrix.data[part]
+            if not len(places):
+                continue
+            own = rest[:, places] + weights * y[:, [row]]
+            ends = box[0][places], box[1][places]
+            y[:, row] = best_multiplier(own, weights, ends, (least[row], most[row]))
+            rest[:, places] = own - weights * y[:, [row]]
+    return y
+
+
+def best_multiplier(own: Array, weights: Array, box: Box, ends: tuple[float, float]) -> Array:
+    """The multiplier `(batch,)` of one row that makes the bound least.
+
+    The bound is convex and piecewise linear in it, with kinks where a coefficient becomes 0, and at
+    0. The least value is at the first kink beyond which the slope is not negative.
+    """
+    low, high = box
+    slope = ends[0] - np.maximum(weights * low, weights * high).sum()
+    kinks = np.concatenate([own / weights, np.zeros((len(own), 1))], axis=1)
+    jumps = np.append(abs(weights) * (high - low), ends[1] - ends[0])
+    order = np.argsort(kinks, axis=1, kind="stable")
+    slopes = slope + np.cumsum(jumps[order], axis=1)
+    reached = slopes >= 0
+    first = np.where(reached.any(axis=1), reached.argmax(axis=1), len(jumps) - 1)
+    found = np.take_along_axis(kinks, np.take_along_axis(order, first[:, None], 1), 1)[:, 0]
+    return np.where(np.isfinite(found), found, 0.0)
+
+
+def zonotope_support(zonotope: Zonotope, s: Array) -> Array:
+    """The maximum `(batch,)` of `s.x` over a zonotope, rounded up."""
+    along = abs(s @ zonotope.components.T)
+    value = s @ zonotope.mean + along @ zonotope.ranges + abs(s) @ zonotope.residual
+    reach = abs(zonotope.mean) + zonotope.ranges @ abs(zonotope.components) + zonotope.residual
+    terms = zonotope.size + zonotope.count + 16
+    lost = _UNDERFLOW * terms * (1 + reach.sum() + zonotope.ranges.sum())
+    return np.asarray(value + 2.0**-51 * terms * (abs(s) @ reach) + lost)

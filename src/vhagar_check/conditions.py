@@ -1,0 +1,303 @@
+"""Conditions on inputs beside the ranges of their entries: rows, a zonotope, groups of entries.
+
+For any multipliers `y`, a maximum of `s.x` over inputs of a box with `l <= C x <= h` is at most
+
+    sum over rows of max(l y, h y)  +  support of the box at s - C'y.
+
+The multipliers are found here, row by row; any would do. Whole numbers count as any others: the
+bound holds for all inputs that satisfy the rows. Over a zonotope the maximum has a closed form.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from vhagar_check.box_supports import Box, exact_box_support
+from vhagar_check.container import require_keys
+from vhagar_check.errors import Rejected
+from vhagar_check.layers import TINY, UNDERFLOW, Floats, Indices, gamma
+
+_KEYS = frozenset(
+    ("lower", "upper", "integer", "one_hot", "ordered", "rows", "zonotope", "perturbed_inside")
+)
+_ROW_KEYS = frozenset(("entries", "weights", "at_least", "at_most"))
+_ZONOTOPE_KEYS = ("mean", "components", "ranges", "residual")
+# How often the multipliers of all rows are improved, where rows share entries.
+_SWEEPS = 3
+
+
+@dataclass(frozen=True, eq=False)
+class Row:
+    """`low <= weights.x[entries] <= high`; an end that is not there is infinite."""
+
+    entries: Indices
+    weights: Floats
+    low: float
+    high: float
+
+    def within(self, box: Box) -> tuple[float, float]:
+        """Both ends; one that is not there is what the box implies, rounded outward."""
+        if np.isfinite(self.low) and np.isfinite(self.high):
+            return self.low, self.high
+        low, high = (end[self.entries] for end in box)
+        room = 2.0**-40 * float(abs(self.weights) @ np.maximum(abs(low), abs(high))) + 2.0**-900
+        least = float(np.minimum(self.weights * low, self.weights * high).sum()) - room
+        most = float(np.maximum(self.weights * low, self.weights * high).sum()) + room
+        return (
+            self.low if np.isfinite(self.low) else least,
+            self.high if np.isfinite(self.high) else most,
+        )
+
+    def holds(self, x: list[Fraction]) -> bool:
+        """Whether an input satisfies the row, exactly."""
+        pairs = zip(self.weights.tolist(), self.entries.tolist(), strict=True)
+        value = sum((Fraction(weight) * x[k] for weight, k in pairs), Fraction(0))
+        above = self.low == -np.inf or value >= Fraction(self.low)
+        return above and (self.high == np.inf or value <= Fraction(self.high))
+
+
+@dataclass(frozen=True, eq=False)
+class Zonotope:
+    """Inputs `mean + components' z + r` with `|z| <= ranges` and `|r| <= residual`."""
+
+    mean: Floats
+    components: Floats
+    ranges: Floats
+    residual: Floats
+
+    def support(self, s: Floats) -> Floats:
+        """The maximum of `s.x`, rounded up."""
+        along = abs(s @ self.components.T)
+        value = s @ self.mean + along @ self.ranges + abs(s) @ self.residual
+        reach = abs(self.mean) + self.ranges @ abs(self.components) + self.residual
+        terms = len(self.mean) + len(self.ranges) + 16
+        lost = UNDERFLOW * terms * (1 + reach.sum() + self.ranges.sum()) + TINY
+        return np.asarray(value + 2 * gamma(terms) * (abs(s) @ reach) + lost)
+
+    def exact_support(self, s: list[Fraction]) -> Fraction:
+        triples = zip(s, self.mean.tolist(), self.residual.tolist(), strict=True)
+        total = sum((v * Fraction(m) + abs(v) * Fraction(r) for v, m, r in triples), Fraction(0))
+        for row, end in zip(self.components.tolist(), self.ranges.tolist(), strict=True):
+            terms = (v * Fraction(weight) for v, weight in zip(s, row, strict=True) if v and weight)
+            total += abs(sum(terms, Fraction(0))) * Fraction(end)
+        return total
+
+    def contains(self, x: list[Fraction], coordinates: Any) -> bool:
+        """Whether an input lies in the zonotope, by the coordinates that are given for it."""
+        z = [Fraction(float(value)) for value in coordinates]
+        if len(z) != len(self.ranges):
+            return False
+        inside = all(
+            abs(v) <= Fraction(end) for v, end in zip(z, self.ranges.tolist(), strict=True)
+        )
+        for k, value in enumerate(x):
+            column = self.components[:, k].tolist()
+            terms = (v * Fraction(weight) for v, weight in zip(z, column, strict=True) if weight)
+            centre = sum(terms, Fraction(float(self.mean[k])))
+            inside = inside and abs(value - centre) <= Fraction(float(self.residual[k]))
+        return inside
+
+
+@dataclass(frozen=True, eq=False)
+class Conditions:
+    """All conditions beside ranges. `own_rows` are those stated, `rows` also those of groups."""
+
+    own_rows: tuple[Row, ...]
+    integer: tuple[int, ...]
+    one_hot: tuple[tuple[int, ...], ...]
+    ordered: tuple[tuple[int, ...], ...]
+    zonotope: Zonotope | None
+    perturbed_inside: bool
+
+    @property
+    def rows(self) -> list[Row]:
+        found = list(self.own_rows)
+        found += [_row(group, [1.0] * len(group), 1.0, 1.0) for group in self.one_hot]
+        for group in self.ordered:
+            found += [_row(pair, [1.0, -1.0], -np.inf, 0.0) for pair in pairwise(group)]
+        return found
+
+    def contains(self, x: list[Fraction], coordinates: Any) -> bool:
+        """Whether an input satisfies all conditions; `coordinates` are those in the zonotope."""
+        whole = {*self.integer, *(k for group in self.one_hot for k in group)}
+        inside = all(x[k].denominator == 1 for k in whole)
+        inside = inside and all(x[k] in (0, 1) for group in self.one_hot for k in group)
+        inside = inside and all(row.holds(x) for row in self.rows)
+        if self.zonotope is not None:
+            inside = inside and self.zonotope.contains(x, coordinates or ())
+        return inside
+
+    def support(self, box: Box, s: Floats) -> Floats:
+        """A bound on `s.x` over the inputs of the box that satisfy the conditions, rounded up."""
+        found = np.full(len(s), np.inf)
+        if self.rows:
+            found = self._rows_support(box, s)
+        if self.zonotope is not None:
+            found = np.fmin(found, self.zonotope.support(s))
+        return found
+
+    def _rows_support(self, box: Box, s: Floats) -> Floats:
+        y, rest = self._multipliers(box, s), np.array(s)
+        total, size, terms = np.zeros(len(s)), abs(s), 2 * s.shape[1] + 2 * len(self.rows) + 32
+        ends_size = np.zeros(len(s))
+        for k, row in enumerate(self.rows):
+            low, high = row.within(box)
+            rest[:, row.entries] -= y[:, [k]] * row.weights
+            size[:, row.entries] += abs(y[:, [k]] * row.weights)
+            total += np.maximum(y[:, k] * low, y[:, k] * high)
+            ends_size += abs(y[:, k]) * max(abs(low), abs(high))
+        total += np.maximum(rest * box[0], rest * box[1]).sum(axis=1)
+        magnitude = np.maximum(abs(box[0]), abs(box[1]))
+        lost = UNDERFLOW * terms * (1 + magnitude.sum() + len(self.rows)) + TINY
+        return np.asarray(total + 1.01 * gamma(terms) * (size @ magnitude + ends_size) + lost)
+
+    def _multipliers(self, box: Box, s: Floats) -> Floats:
+        """Multipliers that make the bound small, `(cases, rows)`."""
+        rows, rest = self.rows, np.array(s)
+        y = np.zeros((len(s), len(rows)))
+        every = np.concatenate([row.entries for row in rows])
+        for _ in range(1 if len(np.unique(every)) == len(every) else _SWEEPS):
+            for k, row in enumerate(rows):
+                if not len(row.entries):
+                    continue
+                own = rest[:, row.entries] + row.weights * y[:, [k]]
+                y[:, k] = _best(own, row, box)
+                rest[:, row.entries] = own - row.weights * y[:, [k]]
+        return y
+
+    def exact_support(self, box: Box, s: list[Fraction]) -> Fraction | None:
+        """As `support`, in exact arithmetic; None where it says nothing."""
+        found: list[Fraction] = []
+        if self.rows:
+            rounded = np.array([[float(v) for v in s]])
+            y = self._multipliers(box, rounded)[0]
+            if np.isfinite(y).all():
+                found.append(self._exact_rows(box, s, y))
+        if self.zonotope is not None:
+            found.append(self.zonotope.exact_support(s))
+        return min(found) if found else None
+
+    def _exact_rows(self, box: Box, s: list[Fraction], y: Floats) -> Fraction:
+        total, rest = Fraction(0), list(s)
+        for row, weight in zip(self.rows, map(Fraction, y.tolist()), strict=True):
+            total += max(weight * Fraction(end) for end in row.within(box))
+            for k, each in zip(row.entries.tolist(), row.weights.tolist(), strict=True):
+                rest[k] -= weight * Fraction(each)
+        return total + exact_box_support(box, rest)
+
+    @property
+    def numbers(self) -> bytes:
+        """All numbers, for the domain's SHA-256."""
+        found = [(b"integer", self.integer)] if self.integer else []
+        found += [(b"one_hot", group) for group in self.one_hot]
+        found += [(b"ordered", group) for group in self.ordered]
+        data = [tag + np.array(group, dtype="<i8").tobytes() for tag, group in found]
+        if self.own_rows:
+            data.append(b"rows")
+        for row in self.own_rows:
+            data.append(np.array([len(row.entries), *row.entries], dtype="<i8").tobytes())
+            ends = row.low + 0.0, row.high + 0.0
+            data.append(np.array([*row.weights, *ends], dtype="<f8").tobytes())
+        if self.zonotope is not None:
+            own = self.zonotope
+            data.append(b"zonotope" + np.array(own.components.shape, dtype="<i8").tobytes())
+            parts = (own.mean, own.components, own.ranges, own.residual)
+            data += [(part + 0.0).astype("<f8").tobytes() for part in parts]
+        return b"".join([*data, b"perturbed" if self.perturbed_inside else b""])
+
+    @property
+    def words(self) -> list[str]:
+        """What the conditions are, one for each line."""
+        found = [f"entry {k} is a whole number" for k in self.integer]
+        found += [f"one of the entries {_listed(g)} is 1, the others are 0" for g in self.one_hot]
+        found += [f"the entries {_listed(g)} do not descend" for g in self.ordered]
+        if self.own_rows:
+            found.append(f"{len(self.own_rows)} linear rows hold")
+        if self.zonotope is not None:
+            count = len(self.zonotope.ranges)
+            found.append(f"the input lies in a zonotope of {count} components with residuals")
+        if self.perturbed_inside:
+            found.append("the perturbed input lies in the domain, too")
+        return found
+
+
+def _best(own: Floats, row: Row, box: Box) -> Floats:
+    """The multiplier of a row that makes the bound least.
+
+    The bound is convex and piecewise linear in it, with kinks where a coefficient becomes 0, and at
+    0. Beyond the least one, the slope is not negative.
+    """
+    low, high = (end[row.entries] for end in box)
+    least, most = row.within(box)
+    kinks = np.concatenate([own / row.weights, np.zeros((len(own), 1))], axis=1)
+    jumps = np.append(abs(row.weights) * (high - low), most - least)
+    order = np.argsort(kinks, axis=1, kind="stable")
+    start = least - np.maximum(row.weights * low, row.weights * high).sum()
+    rising = start + np.cumsum(jumps[order], axis=1) >= 0
+    place = np.where(rising.any(axis=1), rising.argmax(axis=1), len(jumps) - 1)
+    found = kinks[np.arange(len(own)), order[np.arange(len(own)), place]]
+    return np.where(np.isfinite(found), found, 0.0)
+
+
+def read_conditions(given: Any, size: int) -> Conditions | None:
+    """The conditions of a certificate's domain; None without any."""
+    require_keys(given, _KEYS, "domain")
+    integer = _group(given.get("integer", []), size)
+    one_hot, ordered = (
+        tuple(_group(group, size) for group in given.get(key, [])) for key in ("one_hot", "ordered")
+    )
+    rows = tuple(_read_row(row, size) for row in given.get("rows", []))
+    zonotope = None if "zonotope" not in given else _read_zonotope(given["zonotope"], size)
+    inside = given.get("perturbed_inside", False)
+    if type(inside) is not bool:
+        raise Rejected("the domain does not say whether perturbed inputs must lie in it")
+    if not (integer or one_hot or ordered or rows or zonotope or inside):
+        return None
+    return Conditions(rows, integer, one_hot, ordered, zonotope, inside)
+
+
+def _read_row(given: Any, size: int) -> Row:
+    require_keys(given, _ROW_KEYS, "row of the domain")
+    entries, weights = _group(given["entries"], size), [float(w) for w in given["weights"]]
+    low, high = given["at_least"], given["at_most"]
+    low, high = -np.inf if low is None else float(low), np.inf if high is None else float(high)
+    if len(entries) != len(weights) or not np.isfinite(weights).all() or 0.0 in weights:
+        raise Rejected("a row of the domain does not have a coefficient for each of its entries")
+    if not low <= high or low == np.inf or high == -np.inf:
+        raise Rejected("a row of the domain has no value between its ends")
+    return _row(entries, weights, low, high)
+
+
+def _row(entries: tuple[int, ...], weights: list[float], low: float, high: float) -> Row:
+    return Row(np.array(entries, dtype=np.int64), np.array(weights), low, high)
+
+
+def _read_zonotope(given: Any, size: int) -> Zonotope:
+    require_keys(given, frozenset(_ZONOTOPE_KEYS), "zonotope")
+    mean, components, ranges, residual = (
+        np.array(given[key], dtype=np.float64) for key in _ZONOTOPE_KEYS
+    )
+    count = len(ranges)
+    if (mean.shape, components.shape, residual.shape) != ((size,), (count, size), (size,)):
+        raise Rejected("the zonotope does not have the shape of inputs")
+    finite = all(np.isfinite(part).all() for part in (mean, components, ranges, residual))
+    if not finite or (ranges < 0).any() or (residual < 0).any() or ranges.ndim != 1:
+        raise Rejected("the zonotope has a negative range or a number that is not finite")
+    return Zonotope(mean, components, ranges, residual)
+
+
+def _group(given: Any, size: int) -> tuple[int, ...]:
+    found = tuple(given)
+    whole = all(type(k) is int and 0 <= k < size for k in found)
+    if not whole or len(set(found)) != len(found):
+        raise Rejected("the domain names an entry that there is not, or one twice")
+    return found
+
+
+def _listed(group: tuple[int, ...]) -> str:
+    return ", ".join(map(str, group))
