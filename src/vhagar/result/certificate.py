@@ -223,13 +223,26 @@ def model_statement(problem: Problem) -> dict[str, Any]:
     return found
 
 
+# What a certificate says of a domain.
+_STATED = (
+    "lower",
+    "upper",
+    "integer",
+    "one_hot",
+    "ordered",
+    "rows",
+    "zonotope",
+    "perturbed_inside",
+)
+
+
 def problem_statement(problem: Problem) -> dict[str, Any]:
     """The question."""
     domain = problem.domain.plain()
     narrowed: dict[str, Any] = {}
     if domain is not None:
-        own = {key: value for key, value in domain.items() if key not in ("name", "sha256")}
-        narrowed = {"domain": own}
+        # Of names, which prove nothing, a certificate says nothing.
+        narrowed = {"domain": {key: domain[key] for key in _STATED if key in domain}}
     return {
         **narrowed,
         "perturbation": None if problem.perturbation is None else _text(problem),
