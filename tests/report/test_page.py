@@ -57,6 +57,10 @@ def test_how_it_was_proved(study: StudyData) -> None:
     assert "1 certificate, named in the table" in words
 
 
+def test_the_page_says_what_confidence_is(study: StudyData) -> None:
+    assert "is the margin between its class" in page(study).split("</header>")[0]
+
+
 def test_the_page_needs_nothing_from_elsewhere(study: StudyData) -> None:
     content = page(study)
     addresses = re.findall(r"""(?:src|href|action)\s*=\s*["']?([^"'\s>]+)""", content)

@@ -48,6 +48,12 @@ _MEANING = key(
 )
 
 
+_CONFIDENCE = (
+    "The confidence of an input is the margin between its class's score and the next highest. Above "
+    "the upper bound of its class, an input is proven robust."
+)
+
+
 def write_page(study: StudyData, path: str | Path) -> None:
     """Write the page of a study."""
     write_bytes(Path(path), page(study).encode())
@@ -78,7 +84,7 @@ def _head(study: StudyData, name: str) -> str:
     )
     return (
         f'<header><h1>{text(name)}</h1><p class="lead">{text(" ".join(summary(study)))}</p>'
-        f'<div class="tiles">{numbers}</div></header>'
+        f'<div class="tiles">{numbers}</div>{paragraph(_CONFIDENCE)}</header>'
     )
 
 
