@@ -15,7 +15,8 @@ HELP = "how confident can an input be and still be attackable?"
 DESCRIPTION = """\
 How confident can an input of the source class be and still be pushed into a target class by the
 perturbation? The answer is an interval: every input that is more confident than its upper end is
-proven robust, and its lower end is the confidence of a concrete input that is not.
+proven robust, and its lower end is the confidence of a concrete input that is not. (Confidence is
+the margin between the score of the input's class and the next highest score.)
 """
 
 EPILOG = """\

@@ -49,8 +49,8 @@ _MEANING = key(
 
 
 _CONFIDENCE = (
-    "The confidence of an input is the margin between its class's score and the next highest. Above "
-    "the upper bound of its class, an input is proven robust."
+    "The confidence of an input is the margin between its class's score and the next highest. "
+    "Above the upper bound of its class, an input is proven robust."
 )
 
 
