@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vhagar.errors import InvalidInput
+from vhagar.errors import BAD_ARRAYS, InvalidInput
 from vhagar.options import Options
 from vhagar.perturbation import Domain
 
@@ -112,7 +111,7 @@ def read_image(path: Path, domain: Domain, index: int | None = None) -> Array:
         raise InvalidInput(f"{path} is not an image ({', '.join(_IMAGES)}), .npy or .npz file")
     try:
         values = np.load(path, allow_pickle=False)
-    except (OSError, ValueError) as error:
+    except BAD_ARRAYS as error:
         raise InvalidInput(f"cannot read {path}: {error}") from None
     if values.dtype.kind not in "fiu":
         raise InvalidInput(f"{path} holds {values.dtype}, not numbers")
@@ -127,7 +126,7 @@ def _arrays(path: Path) -> dict[str, Any]:
     try:
         with np.load(path, allow_pickle=False) as archive:
             return {name: archive[name] for name in archive.files}
-    except (OSError, ValueError, zipfile.BadZipFile) as error:
+    except BAD_ARRAYS as error:
         raise InvalidInput(f"cannot read {path}: {error}") from None
 
 

@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
+import zipfile
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 # Most nodes that are named of all that are refused for the same reason.
 _NAMED = 3
+
+
+# What damaged, encrypted or enormous .npy and .npz files can lead to.
+BAD_ARRAYS = (
+    OSError,
+    ValueError,
+    EOFError,
+    MemoryError,
+    RuntimeError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
 
 
 class VhagarError(Exception):

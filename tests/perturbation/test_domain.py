@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -183,10 +184,23 @@ def test_a_file_has_numbers_lists_or_arrays_beside_it(tmp_path: Path) -> None:
         ('lower = "own.npz:y"', "no array 'y'"),
         ("lower = [1, 0]\nupper = [0, 1]", "the domain is empty"),
         ("name = 3", "line of text"),
+        ("lower = [[0, [1]], 2]", "not made of numbers"),
+        ("lower = " + 5000 * "[" + 5000 * "]", "not a TOML file"),
+        ("lower = " + 400 * "9", "not made of numbers"),
+        ("fixed = {0 = " + 400 * "9" + "}", "too large"),
+        ("range = [0, " + 400 * "9" + "]", "too large"),
+        ('lower = "own.npz:z"', "of type complex128"),
+        ('lower = "empty.npz:x"', "cannot read lower"),
+        ('lower = "huge.npz:x"', "cannot read lower"),
     ],
 )
 def test_a_file_that_is_no_domain_is_refused(tmp_path: Path, content: str, complaint: str) -> None:
-    np.savez(tmp_path / "own.npz", x=np.zeros(2))
+    np.savez(tmp_path / "own.npz", x=np.zeros(2), z=np.zeros(2, dtype=np.complex128))
+    (tmp_path / "empty.npz").write_bytes(b"")
+    with zipfile.ZipFile(tmp_path / "huge.npz", "w") as archive:
+        stated = "{'descr': '<f8', 'fortran_order': False, 'shape': (100000000000000,), }\n"
+        head = b"\x93NUMPY\x01\x00" + len(stated).to_bytes(2, "little") + stated.encode()
+        archive.writestr("x.npy", head)
     path = tmp_path / "own.toml"
     path.write_text(content)
     with pytest.raises(InvalidInput, match=complaint):

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import zipfile
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from vhagar.dataset import read_test_set
-from vhagar.errors import InvalidInput
+from vhagar.errors import BAD_ARRAYS, InvalidInput
 from vhagar.perturbation import Domain
 from vhagar.perturbation.domain_file import given_shape, read_toml
 
@@ -34,7 +33,7 @@ def data_shape(path: Path, index: int | None = None) -> Shape:
         with np.load(path, allow_pickle=False) as found:
             arrays = [found] if isinstance(found, np.ndarray) else [found[k] for k in found.files]
             shapes = {array.shape for array in arrays if array.ndim >= 2}
-    except (OSError, ValueError, zipfile.BadZipFile) as error:
+    except BAD_ARRAYS as error:
         raise InvalidInput(f"cannot read {path}: {error}") from None
     if path.suffix == ".npy" and index is None:
         return as_image(next(iter(shapes), ()))
@@ -111,7 +110,7 @@ def domain_shape(path: Path) -> Shape:
             try:
                 with np.load(path.parent / file, allow_pickle=False) as arrays:
                     return tuple(arrays[name].shape)
-            except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
+            except (KeyError, *BAD_ARRAYS) as error:
                 raise InvalidInput(f"cannot read {value} of {path}: {error}") from None
     raise InvalidInput(
         f"{path} does not tell the shape of inputs; give it with --image-shape C,H,W"

@@ -91,9 +91,10 @@ class Domain:
         features: Sequence[str] = (),
         classes: Sequence[str] = (),
     ) -> None:
-        store, numbers = object.__setattr__, np.ndim(lower) == np.ndim(upper) == 0
+        store = object.__setattr__
+        lists = any(isinstance(end, list | tuple) or np.ndim(end) > 0 for end in (lower, upper))
         if range is None:
-            range = (float(np.asarray(lower)), float(np.asarray(upper))) if numbers else (0.0, 1.0)
+            range = (0.0, 1.0) if lists else (float(np.asarray(lower)), float(np.asarray(upper)))
         store(self, "shape", tuple(shape))
         for end, value in zip(("lower", "upper"), range, strict=True):
             store(self, end, float(value))

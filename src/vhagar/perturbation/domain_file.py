@@ -25,13 +25,12 @@ from __future__ import annotations
 
 import math
 import tomllib
-import zipfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from vhagar.errors import InvalidInput
+from vhagar.errors import BAD_ARRAYS, InvalidInput
 from vhagar.perturbation.domain import Domain, Shape
 from vhagar.perturbation.linear_rows import LinearRows, linear_rows
 from vhagar.perturbation.zonotope import Zonotope
@@ -114,7 +113,7 @@ def read_toml(path: Path) -> dict[str, Any]:
         given = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise InvalidInput(f"cannot read the domain {path}: {error.strerror}") from error
-    except ValueError as error:  # TOML's own error is one
+    except (ValueError, RecursionError) as error:  # TOML's own error is one
         raise InvalidInput(f"the domain {path} is not a TOML file: {error}") from error
     _require_keys(given, "domain", path)
     return given
@@ -162,7 +161,7 @@ def _by_entry(given: Any, key: str, path: Path) -> dict[int, float]:
         raise InvalidInput(
             f"{key} in {path} must be numbers by flat numbers of entries, such as {{3 = 0.5}}"
         )
-    return {int(k): float(value) for k, value in given.items()}
+    return {int(k): _float(value, key, path) for k, value in given.items()}
 
 
 def _whole(given: Any, key: str, path: Path) -> list[int]:
@@ -207,7 +206,15 @@ def _range(given: Any, path: Path) -> tuple[float, float] | None:
     pair = isinstance(given, list) and len(given) == 2
     if not pair or any(type(end) not in (int, float) for end in given):
         raise InvalidInput(f"range in {path} must be two numbers, such as [0, 1], not {given!r}")
-    return float(given[0]), float(given[1])
+    low, high = (_float(end, "range", path) for end in given)
+    return low, high
+
+
+def _float(value: float, key: str, path: Path) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        raise InvalidInput(f"{key} in {path} holds a number that is too large") from None
 
 
 def _numbers(given: Any, key: str, path: Path) -> Any:
@@ -224,6 +231,9 @@ def _numbers(given: Any, key: str, path: Path) -> Any:
         with np.load(place, allow_pickle=False) as arrays:
             if name not in arrays:
                 raise InvalidInput(f"{place} has no array {name!r}; it has {', '.join(arrays)}")
-            return arrays[name]
-    except (OSError, ValueError, zipfile.BadZipFile) as error:
+            found = arrays[name]
+    except BAD_ARRAYS as error:
         raise InvalidInput(f"cannot read {key} of {path} from {place}: {error}") from error
+    if found.dtype.kind not in "fiu":
+        raise InvalidInput(f"{key} of {path} in {place} is of type {found.dtype}, not of numbers")
+    return found

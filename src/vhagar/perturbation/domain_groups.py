@@ -115,7 +115,7 @@ def per_entry(given: Any, shape: tuple[int, ...], what: str) -> Array:
     """One number for all entries, one per channel, or one for each entry, as `(size,)`."""
     try:
         values = np.array(given, dtype=np.float64)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise InvalidInput(f"{what} of the domain is not made of numbers: {error}") from error
     size = math.prod(shape)
     if values.ndim == 1 and len(shape) == 3 and len(values) == shape[0] != size:

@@ -153,7 +153,7 @@ def _matrix(given: Any, size: int) -> sparse.csr_array:
         given = row
     try:
         values = np.atleast_2d(np.asarray(given, dtype=np.float64))
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise InvalidInput(f"the rows of the domain are not made of numbers: {error}") from error
     values = values.reshape(len(values), -1)
     if values.shape[1] != size:
@@ -170,7 +170,7 @@ def _ends(given: Any, count: int) -> Array:
     try:
         values = np.asarray(given, dtype=np.float64).reshape(-1)
         found = np.array(np.broadcast_to(values, (count,)))
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise InvalidInput(f"the ends of the domain's rows do not fit: {error}") from error
     if np.isnan(found).any():
         raise InvalidInput("an end of the domain's rows is not a number")

@@ -162,7 +162,7 @@ class Zonotope:
 def _numbers(given: Any, what: str) -> Array:
     try:
         values = np.array(given, dtype=np.float64)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise InvalidInput(f"{what} of the zonotope is not made of numbers: {error}") from error
     if not np.isfinite(values).all():
         raise InvalidInput(f"{what} of the zonotope holds a number that is not finite")
