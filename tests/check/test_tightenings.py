@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import math
 import struct
 from collections.abc import Callable
+from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +18,16 @@ from vhagar import Problem, verify
 from vhagar.network import onnx_bytes
 from vhagar.search.bounders import subtrees
 from vhagar.search.branch_and_bound import Bab
-from vhagar_check import Rejected, check
+from vhagar_check import Rejected, check, tightenings
 from vhagar_check.container import split_json
-from vhagar_check.formula import Decisions
-from vhagar_check.proofs import TIED
-from vhagar_check.regions import Scope
+from vhagar_check.formula import Added, Decisions, quick_bounds
+from vhagar_check.layers import Dense
+from vhagar_check.layers import Network as TheirNetwork
+from vhagar_check.perturbations import pieces
+from vhagar_check.pieces import Domain
+from vhagar_check.proofs import TIED, Prover, Question
+from vhagar_check.regions import ON, Scope
+from vhagar_check.regions import Region as Bounded
 
 from ..networks import dense_network
 from .editing import Certificate, Proof
@@ -96,8 +104,9 @@ FORGERIES: dict[str, tuple[str, Edit]] = {
     "a copy too many": ("that is none", lambda about: about.update(decisions=[[0, 0, 2, 1]])),
     "a neuron too many": (
         "neuron that there is not",
-        lambda about: about.update(decisions=[[0, 99, 0, 1]]),
+        lambda about: about.update(decisions=[[0, 8, 0, 1]]),
     ),
+    "a class too many": ("target that there is not", lambda about: about.update(target=3)),
     "no sides": ("no sides", lambda about: about.update(sides=[])),
     "a direction too many": (
         "side that there is not",
@@ -106,6 +115,38 @@ FORGERIES: dict[str, tuple[str, Edit]] = {
     "a side of no neuron": (
         "side that there is not",
         lambda about: about["sides"][0].__setitem__(1, -1),
+    ),
+    "a side of no layer": (
+        "side that there is not",
+        lambda about: about["sides"][0].__setitem__(0, 2),
+    ),
+    "a side of the neuron behind the last": (
+        "side that there is not",
+        lambda about: about["sides"].__setitem__(0, [0, 8, 0]),
+    ),
+    "a side without a direction": (
+        "side that there is not",
+        lambda about: about["sides"].__setitem__(0, [0, 0]),
+    ),
+    "a side that is no number": (
+        "side that there is not",
+        lambda about: about["sides"].__setitem__(0, [0, True, 0]),
+    ),
+    "a side that is no list": (
+        "side that there is not",
+        lambda about: about["sides"].__setitem__(0, {"0": 0, "1": 0, "2": 0}),
+    ),
+    "a decision of no layer": (
+        "that is none",
+        lambda about: about.update(decisions=[[2, 0, 0, 1]]),
+    ),
+    "a decision before the pixels": (
+        "that is none",
+        lambda about: about.update(decisions=[[-2, 0, 0, 1]]),
+    ),
+    "a decision that is no number": (
+        "that is none",
+        lambda about: about.update(decisions=[[0, 0, 0, True]]),
     ),
     "one side more": ("too few numbers", lambda about: about["sides"].append([0, 0, 0])),
 }
@@ -116,6 +157,100 @@ def test_forgeries_are_refused(certified: tuple[Path, Path], tmp_path: Path, nam
     why, edit = FORGERIES[name]
     with pytest.raises(Rejected, match=why):
         check(forged(certified, tmp_path, edit), model=certified[0])
+
+
+@pytest.mark.parametrize(("place", "value"), [(-4, -1e-30), (-1, -1e-30), (0, np.nan)])
+def test_weights_that_are_negative_or_no_numbers_are_refused(
+    certified: tuple[Path, Path], tmp_path: Path, place: int, value: float
+) -> None:
+    """An alpha, a mu, and a multiplier of a neuron, of the last side of a tightening."""
+    found = Certificate.read(certified[1])
+    region = next(region for region in found.regions if region.tightenings)
+    raw = bytearray(region.tightenings[0])
+    about, data = split_json(bytes(raw))
+    width = (len(data) - 14) // (4 * len(about["sides"]))
+    at = len(raw) - 4 * (-place if place < 0 else width)
+    raw[at : at + 4] = struct.pack("<f", value)
+    region.tightenings[0] = bytes(raw)
+    with pytest.raises(Rejected, match="negative weight or a number that is not finite"):
+        check(found.write(tmp_path / "forged.cert"), model=certified[0])
+
+
+def test_numbers_behind_the_last_are_refused(certified: tuple[Path, Path], tmp_path: Path) -> None:
+    found = Certificate.read(certified[1])
+    region = next(region for region in found.regions if region.tightenings)
+    region.tightenings[0] += bytes(4)
+    with pytest.raises(Rejected, match="too many numbers"):
+        check(found.write(tmp_path / "forged.cert"), model=certified[0])
+
+
+def test_sides_are_the_same_in_batches_of_any_size(
+    certified: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tightenings, "_BATCH", 3)
+    test_a_certificate_with_tightenings_is_accepted(certified)
+
+
+def test_tightenings_for_two_targets_do_not_build_on_each_other(
+    certified: tuple[Path, Path], tmp_path: Path
+) -> None:
+    found = Certificate.read(certified[1])
+    region = next(region for region in found.regions if len(region.tightenings) > 1)
+    last = edited(region.tightenings[-1], lambda about: about.update(target=2))
+    region.tightenings[-1] = last
+    with pytest.raises(Rejected, match="for another target"):
+        check(found.write(tmp_path / "forged.cert"), model=certified[0])
+
+
+def line() -> Bounded:
+    """Scores `relu(x)` and 0.25, of one input from 0 to 1 that changes by up to 0.5."""
+    stages = ((Dense(np.eye(1), np.zeros(1)),), (Dense(np.eye(2, 1), np.array([0.0, 0.25])),))
+    network = TheirNetwork(stages, (1,), (None,))
+    (piece,) = pieces("linf(0.5)", Domain((1,), 0.0, 1.0), True)
+    return Bounded(0, quick_bounds(network, piece), [np.array([ON], dtype=np.uint8)])
+
+
+@pytest.mark.parametrize("level", [0.0, 0.125, 0.5, 3.0])
+def test_a_side_takes_the_level_as_often_as_its_weights_sum_to(level: float) -> None:
+    """In the first copy `x - 0.25 >= level`, so `-x` is at most `-0.25 - level`."""
+    prover = Prover(line(), Question(0, 1, math.inf))
+    added = Added(0, np.array([[-1.0], [-2.0], [0.0]]), np.array([[0.0], [0.0], [1.0]]))
+    vectors = np.array([[1.0, 0.0], [2.0, 0.0], [0.0, 1.0]])
+    found = prover.sides(added, vectors, Decisions(), Fraction(level))
+    # In the second copy `0.25 - x_p >= 0`, whatever the level.
+    exact = [-0.25 - level, -0.5 - 2 * level, 0.25]
+    assert (found >= exact).all()
+    np.testing.assert_allclose(found, exact)
+
+
+@pytest.mark.parametrize("weights", [[-1e-300, 1.0], [1.0, -1e-300], [np.nan, 1.0], [1.0, np.inf]])
+def test_sides_refuse_weights_that_prove_nothing(weights: list[float]) -> None:
+    prover = Prover(line(), Question(0, 1, math.inf))
+    added = Added(0, np.array([[1.0]]), np.array([[0.0]]))
+    with pytest.raises(Rejected, match="negative weight"):
+        prover.sides(added, np.array([weights]), Decisions(), Fraction(0))
+
+
+def test_a_scope_keeps_what_was_decided_before() -> None:
+    before = Scope(1, 2.0, Decisions(signs={(0, 0): {1: -1}}, sides={0: 1}))
+    region = replace(line(), scope=before)
+    about = {"target": 1, "level": 0.5, "decisions": [[0, 0, 0, 1]]}
+    found = tightenings._scope(about, region, 2, source=0)
+    assert (found.target, found.level) == (1, 2.0)
+    assert found.decisions.sides == {0: 1}
+    assert found.decisions.signs == {(0, 0): {0: 1, 1: -1}}
+    assert before.decisions.signs == {(0, 0): {1: -1}}
+
+
+def test_linear_units_have_neither_sides_nor_signs() -> None:
+    plain = line()
+    network = TheirNetwork(plain.bounds.network.stages, (1,), (np.array([True]),))
+    region = replace(plain, bounds=quick_bounds(network, plain.bounds.piece))
+    with pytest.raises(Rejected, match="side that there is not"):
+        tightenings._sides([[0, 0, 0]], region.status, network)
+    about = {"target": 1, "level": 0.5, "decisions": [[0, 0, 0, 1]]}
+    with pytest.raises(Rejected, match="neuron that there is not"):
+        tightenings._scope(about, region, 2, source=0)
 
 
 def test_a_proof_outside_the_subtree_is_refused(

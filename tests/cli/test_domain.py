@@ -93,7 +93,8 @@ def test_a_saved_result_keeps_its_domain(model: Path) -> None:
 def test_a_guard_is_for_all_inputs(model: Path) -> None:
     problem = Problem(str(model), perturbation="linf(0.1)", source=0, targets=1, domain="dim.toml")
     result = verify(problem, timeout=20, workers=0, certificate="proof.cert")
-    for make, given in ((of_result, (result,)), (of_certificate, (Path("proof.cert"), model))):
+    proof = Path("proof.cert"), problem.network
+    for make, given in ((of_result, (result,)), (of_certificate, proof)):
         with pytest.raises(InvalidInput, match="a guard needs"):
             make(*given)
 
