@@ -51,8 +51,7 @@ class AbstractEngine(ABC):
         return REDUCTIONS
 
     def certifying(self, run: Run) -> AbstractContextManager[Any]:
-        """Inside, what `run` proves is recorded; at the end, also on Ctrl-C, the certificate is
-        written."""
+        """Record what `run` proves inside; at the end, also on Ctrl-C, write the certificate."""
         return nullcontext()
 
     def resume(self, run: Run) -> None:

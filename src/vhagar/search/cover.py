@@ -27,7 +27,7 @@ class Cover:
         return len(self._parts)
 
     def add(self, nodes: Iterable[Node]) -> None:
-        """These nodes are closed, with the bounds they have."""
+        """Add closed nodes with the bounds they have."""
         for node in nodes:
             self._add(_part(node), max(node.upper, 0.0))
 
@@ -43,7 +43,7 @@ class Cover:
             upper = max(upper, self._parts.pop(sibling))
 
     def nodes(self) -> Iterator[Node]:
-        """The parts as nodes, which are all called alike."""
+        """The parts as nodes, whose numbers only tell roots from others."""
         for (region, decisions), upper in self._parts.items():
             yield Node(region, upper, int(bool(decisions or region.path)), decisions)
 
@@ -53,7 +53,7 @@ class Cover:
 
 
 def covers(roots: Iterable[Region], nodes: Iterable[Node]) -> bool:
-    """Whether the nodes leave nothing of the roots uncovered."""
+    """Whether the nodes together cover all roots."""
     found = Cover(nodes)
     return all(found.holds(root) for root in roots)
 

@@ -28,7 +28,7 @@ class Region:
 
     @property
     def whole(self) -> Region:
-        """The same part with the bounds that hold for all of its pairs."""
+        """The region without its tightening: its bounds hold for all of its pairs."""
         return self if self.tightening is None else replace(self, tightening=None)
 
 
@@ -58,7 +58,7 @@ class Node:
             object.__setattr__(self, "upper", math.inf)
 
     def __lt__(self, other: Node) -> bool:
-        """The most promising first; among equals the younger, which is deeper."""
+        """The node with the largest bound first; among equals the younger, which is deeper."""
         return (-self.upper, -self.number) < (-other.upper, -other.number)
 
     @property
@@ -94,7 +94,7 @@ class Numbers:
 
 @dataclass(eq=False)
 class Closed:
-    """The largest bounds of the nodes that are done, for each target.
+    """Each target's largest bound of a closed node.
 
     `nodes` are these nodes with their bounds, where a checkpoint asks for them.
     """
@@ -107,7 +107,7 @@ class Closed:
         self.uppers[target] = max(self.uppers.get(target, 0.0), upper, 0.0)
 
     def keep(self, node: Node, upper: float) -> None:
-        """Remember a node that is done, without what its children would need."""
+        """Record a closed node, without what its children would need."""
         self.nodes.append(Node(node.region.whole, upper, node.number, node.decisions))
 
     def merge(self, other: Closed) -> None:

@@ -56,7 +56,7 @@ class RegionBlocks:
 
 @dataclass(frozen=True, eq=False)
 class Branching:
-    """A node has two children now, which differ in a decision or in their part of the span.
+    """A node is replaced by two children, which differ in a decision or in their part of the span.
 
     `decision` is that of the positive child; without one the span was split at `at`.
     """
@@ -69,7 +69,7 @@ class Branching:
 
 @dataclass(frozen=True, eq=False)
 class Proven:
-    """A node has a better bound than any of its ancestors, for this reason."""
+    """A proof that a node's bound is better than those of its ancestors."""
 
     node: NodeName
     region: RegionName
@@ -87,7 +87,7 @@ class ProofEvents:
 
 
 class ProofLog:
-    """Collects what happens between two reports. Where nobody wants it, it does nothing."""
+    """Collects what happens between two reports; without a certificate, it does nothing."""
 
     def __init__(self, problem: Problem, wanted: bool) -> None:
         self.wanted = wanted
@@ -102,7 +102,7 @@ class ProofLog:
         return found if self.wanted else None
 
     def proved(self, node: Node, bound: Bound) -> None:
-        """A node's bound has become better; without a proof it has not."""
+        """Record a better bound of a node; a bound without a proof does not count."""
         proof = bound.proof
         if not self.wanted or proof is None:
             return
@@ -115,8 +115,11 @@ class ProofLog:
         self._logged.events.append(proven)
 
     def branched(self, parent: Node, children: tuple[Node, ...], at: float | None = None) -> None:
-        """A node is replaced by its negative and its positive child, or by the parts of its piece
-        below and above a parameter `at`."""
+        """Record that a node is replaced by its two children.
+
+        These are the negative and the positive one, or the parts of its piece below and above a
+        parameter `at`.
+        """
         if not self.wanted:
             return
         first, second = map(name_of, children)
@@ -155,8 +158,11 @@ class ProofLog:
         return name
 
     def _tightened(self, region: Region, bounds: TwinBounds) -> RegionName:
-        """Whoever tightened bounds has told of them together with the first proof that uses them,
-        before anybody else could have a node of theirs."""
+        """Return the name of a tightened region, and report its blocks if it was tightened here.
+
+        The worker that tightened bounds reports them with the first proof that uses them, before
+        any other worker can have a node of theirs.
+        """
         assert bounds.tightening is not None
         name = RegionName(region.root, region.path, bounds.tightening.digest, b"TIGH")
         if bounds.side_proofs is not None:

@@ -39,7 +39,7 @@ class RecentlyUsed(OrderedDict[Any, Any]):
 
 
 class RegionState:
-    """One region: its LPs, and where they leave something to decide."""
+    """One region: its LPs, and the signs that they leave undecided."""
 
     def __init__(
         self,

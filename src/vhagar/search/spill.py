@@ -1,4 +1,4 @@
-"""Open nodes on disk, where there are too many for the memory: those with the smallest bounds."""
+"""Open nodes on disk: those with the smallest bounds, where memory cannot hold all of them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from vhagar.search.node import Node
 
 @dataclass(frozen=True)
 class Segment:
-    """Nodes that lie together in the file: the largest of their bounds, how many, and where."""
+    """Nodes that are stored together: their largest bound, their number, and their place."""
 
     upper: float
     count: int
@@ -42,7 +42,7 @@ class Spill:
         return max((segment.upper for segment in self._segments), default=0.0)
 
     def store(self, nodes: list[Node]) -> bool:
-        """Write nodes, the best of which comes first; whether there was room for them."""
+        """Write nodes, which are sorted, best first; return whether there was room on the disk."""
         if not self._works:
             return False
         try:
@@ -59,7 +59,7 @@ class Spill:
         return True
 
     def take_best(self) -> list[Node]:
-        """The segment with the best node, which is no longer on disk."""
+        """Return the segment with the best node, and forget it here."""
         best = max(self._segments, key=lambda segment: segment.upper)
         nodes = self._read(best)
         self._segments.remove(best)
@@ -68,7 +68,7 @@ class Spill:
         return nodes
 
     def __iter__(self) -> Iterator[Node]:
-        """All nodes on disk, of which few are in memory at a time."""
+        """Read all nodes, one segment at a time."""
         for segment in self._segments:
             yield from self._read(segment)
 

@@ -56,8 +56,11 @@ class KeptRegion:
 
 @dataclass(frozen=True, eq=False)
 class TreeState:
-    """All of a `ProofTree`: of each node but the roots its record and its number; the best proof of
-    each node; the proofs; the nodes that were branched twice."""
+    """Everything in a `ProofTree`.
+
+    The records and numbers of all nodes but the roots, the best proof of each node, the proofs, and
+    the nodes that were branched twice.
+    """
 
     records: NDArray[Any]
     numbers: NDArray[np.int64]

@@ -21,7 +21,7 @@ _ROUNDS, _CLOSE = 4, 0.1
 
 
 class Place:
-    """Where nodes of a region arrive, and where the steps of those that were here ended."""
+    """The nodes of one region on the device: where steps of new ones start, and others end."""
 
     def __init__(self, region: GpuRegion, root: Iterates, states: States, steps: int) -> None:
         self.region = region
@@ -31,8 +31,11 @@ class Place:
         self._tuned = False
 
     def arrivals(self, nodes: list[Node], cutoff: float) -> tuple[Iterates, Tensor, Array]:
-        """Steps of nodes from the root's end: where they end, the nodes' codes, and by how much
-        their bounds are larger than those that were known, of the nodes' gaps."""
+        """Take steps for nodes from where those of the root ended.
+
+        Returns where they end, the nodes' codes, and by which share of its gap each node's bound is
+        larger than the known one.
+        """
         codes = self.region.codes([node.decisions for node in nodes])
         known = np.array([node.upper for node in nodes])
         if not self._tuned:
