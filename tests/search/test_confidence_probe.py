@@ -59,3 +59,12 @@ def test_a_class_that_nothing_is_put_into_has_no_confidence() -> None:
     problem = Problem(Network(layers, (2,)), perturbation="linf(0.1)", source=0)
     found = largest_within_reach(problem, seed=0)
     assert (found.lower, found.upper) == (0.0, 0.0)
+
+
+def test_dark_inputs_are_among_the_starts() -> None:
+    """The score of class 0 has a slope only where the mean of the pixels is from 0.05 to 0.25."""
+    means = Affine(np.full((3, 16), 1 / 16), -np.array([0.05, 0.15, 0.25]), (16,), (3,))
+    tent = Affine(np.array([[10.0, -20.0, 10.0], [0.0, 0.0, 0.0]]), np.array([0, 0.1]), (3,), (2,))
+    network = Network((means, Relu((3,)), tent), (16,))
+    problem = Problem(network, perturbation="linf(0.1)", source=0, targets=1)
+    assert confidence_within_reach(problem, seed=0) > 0.2

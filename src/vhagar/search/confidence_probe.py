@@ -23,6 +23,10 @@ _STARTS, _STEPS = 16, 20
 _MOST_UNITS = 2**15
 # Ratio of each step to the one before; the first goes all the way to the best corner of the box.
 _DECAY = 0.7
+# How far the starts reach from the low end of the box, the brightest first: all of it, and down to
+# this part. Measured: on mnist_3x50_nd, whose neurons are mostly off at bright noise, confident
+# inputs are found in seven classes instead of two, on other networks about the same.
+_DIMMEST = 0.02
 
 
 def confidence_within_reach(problem: Problem, seed: int) -> float:
@@ -52,7 +56,9 @@ def _uphill(problem: Problem, seed: int, starts: int = _STARTS) -> tuple[float, 
     """The largest confidence that was found, and an input that has it."""
     domain = problem.domain
     rng = np.random.default_rng(seed)
-    x = rng.uniform(domain.low, domain.high, (starts, domain.size))
+    reach = np.geomspace(1.0, _DIMMEST, starts)[:, None]
+    noise = rng.uniform(0.0, domain.high - domain.low, (starts, domain.size))
+    x = domain.project(domain.low + reach * noise)
     best, found, step = -np.inf, x[0], 1.0
     for _ in range(_STEPS):
         confidence, slope = confidence_slopes(problem.network, problem.source, x)
