@@ -15,6 +15,7 @@ from vhagar.attack.local_attack import Found, LocalAttack
 from vhagar.coverage import _chunks, lower_confidences
 from vhagar.result import BoundKind, CoverageCounts, Status, Witness, WitnessCheck
 from vhagar.result.exact import exact_scores
+from vhagar.result.figure import figure_data
 
 # Confidences 0.75, 0.25, 0.125 and 0.5, and two of the other class.
 INPUTS = np.array([[1.0, 0.0], [0.75, 0.25], [0.875, 0.5], [0.75, 0.0], [0.5, 0.5], [0.0, 1.0]])
@@ -179,3 +180,22 @@ def test_everybody_is_attacked_once_a_few_at_first() -> None:
         assert [row for chunk in chunks for row in chunk] == list(range(count))
         assert all(len(chunk) <= 128 for chunk in chunks)
         assert not chunks or len(chunks[0]) <= 8
+
+
+def test_the_nearest_input_stands_beside_the_witness(answered: Result, tmp_path: Path) -> None:
+    found, witness = answered.nearest, answered.witness
+    assert found is not None
+    assert witness is not None
+    gaps = np.sqrt(((INPUTS - witness.x.reshape(-1)) ** 2).mean(axis=1))
+    assert found.row == gaps.argmin()
+    assert found.distance == pytest.approx(gaps.min())
+    assert found.label == LABELS[found.row]
+    assert f"input {found.row} of the data set, labelled {found.label}" in answered.summary()
+    answered.save(tmp_path / "saved.vhagar")
+    again = Result.load(tmp_path / "saved.vhagar").nearest
+    assert again is not None
+    assert (again.row, again.label, again.distance) == (found.row, found.label, found.distance)
+    assert (again.x == found.x).all()
+    panel = figure_data(answered).nearest
+    assert panel is not None
+    assert panel.title.startswith(f"nearest of the data: {found.label}")

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from vhagar.attack.local_attack import LocalAttack
 from vhagar.attack.starts import CHUNK
-from vhagar.dataset import read_test_set
+from vhagar.dataset import Neighbour, nearest, read_test_set
 from vhagar.errors import InvalidInput
 from vhagar.network import Network
 from vhagar.options import Options
@@ -134,7 +134,20 @@ def with_coverage(result: Result, dataset: Path | None, seconds: float | None) -
     interrupted = result.status is Status.INTERRUPTED
     if dataset is None or result.problem.perturbation is None or interrupted:
         return result
-    return replace(result, coverage=coverage(result, dataset, timeout=seconds))
+    found = coverage(result, dataset, timeout=seconds)
+    return replace(result, coverage=found, nearest=_neighbour(result, dataset))
+
+
+def _neighbour(result: Result, dataset: Path) -> Neighbour | None:
+    """The input of a data set that is nearest to the witness."""
+    if result.witness is None:
+        return None
+    domain = result.problem.domain
+    inputs, labels = read_test_set(dataset, domain)
+    if not len(inputs):
+        return None
+    (found,) = nearest(result.witness.x.reshape(1, -1), inputs, domain, labels)
+    return found
 
 
 def lower_confidences(problem: Problem, inputs: Array) -> Array:

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import vhagar
+from vhagar.dataset import Neighbour
 from vhagar.errors import InvalidInput
 from vhagar.network import Affine, Network
 from vhagar.network.conventions import Convention
@@ -80,6 +81,7 @@ def result(problem: Problem) -> Result:
         notes=("a note",),
         max_confidence=Interval(2.0, 2.5, BoundKind.SOLVER),
         coverage=Coverage(10, CoverageCounts(5, 3, 1), CoverageCounts(4, 3, 0), 1.75, 0.5),
+        nearest=Neighbour(7, np.array([0.5, 0.25]), 1, 0.125),
         certificate=Path("a proof.cert"),
         estimate=Estimate(0.25, 0.125, 100, 0.05),
     )
@@ -111,7 +113,7 @@ def test_the_documentation_lists_exactly_the_fields(result: Result, tmp_path: Pa
 def test_the_documented_example_has_exactly_the_fields() -> None:
     (example,) = re.findall(r"```json\n(.*?)```", DOCUMENT.read_text(), re.DOTALL)
     # No run has them all: estimates belong to random sampling, conventions to some models.
-    parts = ("estimate.", "problem.convention.", "problem.scores.", "problem.domain.")
+    parts = ("estimate.", "problem.convention.", "problem.scores.", "problem.domain.", "nearest")
     elsewhere = {field for field in _documented() if field.startswith(parts)}
     assert elsewhere
     assert _fields(json.loads(example)) == _documented() - elsewhere

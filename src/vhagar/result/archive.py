@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from vhagar.dataset import Neighbour
 from vhagar.errors import InvalidInput
 from vhagar.network import Network, onnx_bytes
 from vhagar.network.network import ModelFile
@@ -99,6 +100,7 @@ def _known(values: dict[str, Any]) -> dict[str, Any]:
         "max_confidence": values["max_confidence"] and _interval(values["max_confidence"]),
         "estimate": None if estimate is None else Estimate(**estimate),
         "coverage": _coverage(values.get("coverage")),
+        "nearest": _nearest(values.get("nearest")),
         "engine": values["engine"],
         "device": values["device"],
         "nodes": values["nodes"],
@@ -106,6 +108,13 @@ def _known(values: dict[str, Any]) -> dict[str, Any]:
         "notes": tuple(values["notes"]),
         "certificate": None if certificate is None else Path(certificate["file"]),
     }
+
+
+def _nearest(values: dict[str, Any] | None) -> Neighbour | None:
+    if values is None:
+        return None
+    x = np.array(values["x"], dtype=np.float64)
+    return Neighbour(values["row"], x, values["label"], values["distance"])
 
 
 def _coverage(values: dict[str, Any] | None) -> Coverage | None:

@@ -61,6 +61,7 @@ class FigureData:
     image: InputPanel | None
     difference: InputPanel | None
     bounds: BoundsPanel | None
+    nearest: InputPanel | None = None
 
 
 def figure_format(path: Path) -> str:
@@ -76,7 +77,19 @@ def figure_format(path: Path) -> str:
 def figure_data(result: AbstractResult) -> FigureData:
     """What the figure shows, as plain data."""
     witness, image, difference = input_panels(result.witness, result.problem)
-    return FigureData(str(result.problem), witness, image, difference, _bounds(result))
+    near = _nearest_panel(result, witness)
+    return FigureData(str(result.problem), witness, image, difference, _bounds(result), near)
+
+
+def _nearest_panel(result: AbstractResult, witness: InputPanel | None) -> InputPanel | None:
+    """The input of the data set that is nearest to the witness, on the witness's scale."""
+    found = result.nearest
+    if found is None or witness is None:
+        return None
+    label = "" if found.label is None else f": {result.problem.class_name(found.label)}"
+    title = f"nearest of the data{label}\ndistance {100 * found.distance:.3g} %"
+    x = found.x.reshape(result.problem.network.input_shape)
+    return InputPanel(title, picture(x), witness.low, witness.high)
 
 
 def input_panels(
@@ -181,7 +194,8 @@ def figure(data: FigureData) -> Any:
     from matplotlib.figure import Figure
     from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-    inputs = [panel for panel in (data.witness, data.image, data.difference) if panel is not None]
+    every = (data.nearest, data.witness, data.image, data.difference)
+    inputs = [panel for panel in every if panel is not None]
     with mpl.rc_context(_STYLE):
         margins: Any = ConstrainedLayoutEngine(w_pad=0.08, h_pad=0.06, wspace=0.03)
         size = (2.3 * len(inputs) + 5.6, 3.0)

@@ -50,6 +50,7 @@ def to_dict(result: AbstractResult) -> dict[str, Any]:
         "percent": result.percent,
         "estimate": None if result.estimate is None else asdict(result.estimate),
         "coverage": None if result.coverage is None else _coverage(result.coverage),
+        "nearest": None if result.nearest is None else asdict(result.nearest),
         "engine": result.engine,
         "device": result.device,
         "nodes": result.nodes,

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 
+from vhagar.dataset import Neighbour
 from vhagar.problem import Problem
 from vhagar.result.numbers import interval, seconds
 from vhagar.result.witness import Witness
@@ -136,7 +137,7 @@ class AbstractResult:
     all targets together; `device` is what computed.
     `certificate` is the file that proves the interval, where one was asked for and written.
     `estimate` is there for random sampling only (see `vhagar.baseline`), `coverage` where a data
-    set was given.
+    set was given, and `nearest` is the input of that data set that is nearest to the witness.
     """
 
     problem: Problem
@@ -157,6 +158,7 @@ class AbstractResult:
     certificate: Path | None = None
     estimate: Estimate | None = field(default=None)
     coverage: Coverage | None = field(default=None)
+    nearest: Neighbour | None = field(default=None)
 
     @property
     def interval(self) -> Interval:

@@ -7,6 +7,7 @@ from decimal import ROUND_CEILING, Decimal
 
 import numpy as np
 
+from vhagar.dataset import Neighbour
 from vhagar.perturbation import Domain
 from vhagar.problem import Problem
 from vhagar.result.numbers import down, gap, interval, percent, seconds, span, up
@@ -133,6 +134,8 @@ def details(result: AbstractResult) -> list[tuple[str, str]]:
     if result.witness is not None:
         rows.append(("witness", witness_words(result.witness, problem)))
         rows += _change_rows(result.witness, problem)
+    if result.nearest is not None:
+        rows.append(("nearest", _nearest_words(result.nearest, problem)))
     if not problem.domain.whole:
         rows.append(("domain", domain_words(problem.domain)))
     if problem.map_fingerprint is not None:
@@ -284,6 +287,15 @@ def changes(witness: Witness, problem: Problem) -> list[tuple[str, float, float]
     size = abs(x_p - x) / np.where(width > 0, width, domain.width)
     order = [k for k in np.argsort(-size, kind="stable").tolist() if size[k] > 0]
     return [(domain.entry_name(k), float(x[k]), float(x_p[k])) for k in order]
+
+
+def _nearest_words(found: Neighbour, problem: Problem) -> str:
+    """The input of the data set that is nearest to the witness."""
+    label = "" if found.label is None else f", labelled {problem.class_name(found.label)},"
+    return (
+        f"input {found.row} of the data set{label} is nearest to the witness; they differ by "
+        f"{100 * found.distance:.3g} % of their ranges (root mean square)"
+    )
 
 
 def _change_rows(witness: Witness, problem: Problem) -> list[tuple[str, str]]:
