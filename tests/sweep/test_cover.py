@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -107,6 +108,33 @@ def test_it_is_read_as_it_was_written(model: str, tmp_path: Path) -> None:
         "10 are undecided"
     ]
     store.close()
+
+
+def _counted(robust: int, attackable: int, sha256: str = "a", source: int = 0) -> StudyCoverage:
+    counts = CoverageCounts(10, robust, attackable)
+    coverage = Coverage(20, counts, replace(counts, inputs=9), 3.0, 0.1)
+    found = ClassCoverage("f", "linf(0.05)", True, source, (1, 2), True, coverage)
+    return StudyCoverage("data.npz", (found,), sha256)
+
+
+def test_attacks_that_succeeded_earlier_are_not_forgotten() -> None:
+    now = _counted(robust=4, attackable=1)
+    assert now.with_attacks_of(_counted(2, 5)) == _counted(4, 5)
+    assert now.with_attacks_of(_counted(2, 0)) == now
+
+
+@pytest.mark.parametrize(
+    "earlier",
+    [
+        None,
+        _counted(2, 5, sha256="b"),  # another data set of that name
+        _counted(2, 5, source=1),  # another class
+        _counted(2, 7),  # more than there are
+    ],
+)
+def test_attacks_on_something_else_do_not_count(earlier: StudyCoverage | None) -> None:
+    now = _counted(robust=4, attackable=1)
+    assert now.with_attacks_of(earlier) == now
 
 
 def test_shares_are_rounded_down() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from vhagar.result import Coverage, CoverageCounts
@@ -28,13 +28,41 @@ class ClassCoverage:
     coverage: Coverage
     domain: str = ""
 
+    def with_attacks_of(self, earlier: ClassCoverage) -> ClassCoverage:
+        """The same with the attacks of an earlier count, if more of them succeeded.
+
+        Each had a checked witness, and what is attackable is never proven robust later.
+        """
+        if replace(earlier, coverage=self.coverage) != self:  # another question
+            return self
+        now, before = self.coverage, earlier.coverage
+        found, known = now.classified, before.classified
+        fits = known.inputs == found.inputs and known.attackable + found.robust <= found.inputs
+        if not fits or known.attackable <= found.attackable:
+            return self
+        correct = now.correct
+        if correct is not None and before.correct is not None:
+            correct = replace(correct, attackable=before.correct.attackable)
+        classified = replace(found, attackable=known.attackable)
+        return replace(self, coverage=replace(now, classified=classified, correct=correct))
+
 
 @dataclass(frozen=True)
 class StudyCoverage:
-    """All classes that a study asks about; `dataset` is the name of the file."""
+    """All classes that a study asks about; `dataset` is the name of the file, `sha256` its hash."""
 
     dataset: str
     classes: tuple[ClassCoverage, ...]
+    sha256: str = ""
+
+    def with_attacks_of(self, earlier: StudyCoverage | None) -> StudyCoverage:
+        """The same with the attacks of an earlier count of the same file that found more."""
+        if earlier is None or earlier.sha256 != self.sha256:
+            return self
+        classes = list(self.classes)
+        for known in earlier.classes:
+            classes = [each.with_attacks_of(known) for each in classes]
+        return replace(self, classes=tuple(classes))
 
     def groups(self) -> dict[tuple[str, str, bool, str], list[ClassCoverage]]:
         """The classes of each network under each perturbation, clipped or not, in each domain."""
@@ -58,7 +86,8 @@ class StudyCoverage:
 
     @classmethod
     def from_plain(cls, values: Mapping[str, Any]) -> StudyCoverage:
-        return cls(values["dataset"], tuple(map(_class, values["classes"])))
+        classes = tuple(map(_class, values["classes"]))
+        return cls(values["dataset"], classes, values.get("sha256", ""))
 
 
 def over(domain: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 import time
 from collections import defaultdict
@@ -61,7 +62,9 @@ def store_coverage(
                 "" if question.domain is None else str(question.domain),
             )
         )
-    return StudyCoverage(dataset.name, tuple(found))
+    with dataset.open("rb") as file:
+        sha256 = hashlib.file_digest(file, "sha256").hexdigest()
+    return StudyCoverage(dataset.name, tuple(found), sha256)
 
 
 def known_uppers(store: Store) -> dict[Question, dict[int, float]]:

@@ -100,7 +100,9 @@ def run_sweep(
     if study.dataset is not None:
         watch.note(f"attacks on inputs of {Path(study.dataset).name} that are not proven robust")
         seconds = _ATTACK_SHARE / _SEARCH_SHARE * (time.monotonic() - begun)
-        store.write_coverage(store_coverage(store, models, Path(study.dataset), seconds))
+        found = store_coverage(store, models, Path(study.dataset), seconds)
+        # A sweep that is resumed has less time for attacks than it had before.
+        store.write_coverage(found.with_attacks_of(store.coverage()))
         write_neighbours(store, models, Path(study.dataset))
     return store
 
