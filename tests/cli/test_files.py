@@ -16,15 +16,19 @@ from vhagar.network import read_onnx
 
 READ = frozenset(
     [
-        "check",
         "certificates",
+        "check",
         "config",
+        "data",
         "dataset",
         "domain",
+        "features",
         "figures",
         "image",
+        "like",
         "model",
         "resume",
+        "second",
         "sources",
         "study",
     ]
@@ -42,6 +46,7 @@ def folder(model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     shape = read_onnx(model).input_shape
     np.save("image.npy", np.full(shape, 0.5, dtype=np.float32))
     np.savez("ends.npz", upper=np.full(shape, 0.7))
+    np.savez("images.npz", x=np.random.default_rng(0).random((9, *shape)).astype(np.float32))
     Path("domain.toml").write_text('upper = "ends.npz:upper"\n')
     Path("settings.toml").write_text("timeout = 1\n")
     Path("own.py").write_text("import vhagar\nown = vhagar.UserPerturbation(matrix=None)\n")
@@ -66,6 +71,8 @@ OVER_INPUTS = [
     [*VERIFY, "--certificate", "soft.onnx"],
     [*VERIFY, *JUNIT, "model.onnx"],
     ["verify", "model.onnx", "--perturbation", "own.py:own", "--source", "0", "--json", "own.py"],
+    ["domain", "fit", "images.npz", "-o", "images.toml"],
+    ["domain", "fit", "images.npz", "-o", "new.toml", "--plot", "images.npz"],
     [*LOCAL, "--json", "image.npy"],
     [*LOCAL, "--certificate", "image.npy"],
     [*COMPARE, "-o", "other.onnx"],
@@ -98,6 +105,14 @@ def test_no_two_outputs_are_one_file(
     assert main(words) == 2
     assert "is named twice" in capsys.readouterr().err
     assert not (folder / "new").exists()
+
+
+def test_a_domain_is_not_written_where_its_arrays_go(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["domain", "fit", "images.npz", "-o", "new.npz"]) == 2
+    assert "a domain is a .toml file" in capsys.readouterr().err
+    assert not (folder / "new.npz").exists()
 
 
 def test_a_checkpoint_may_take_the_place_of_the_one_that_is_resumed(
