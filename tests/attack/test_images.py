@@ -13,6 +13,7 @@ from vhagar.perturbation import PERTURBATIONS, AbstractPiece, Domain, parse
 _TEXTS = [
     "linf(0.1)",
     "linf(1)",
+    "features([0,7],[0.2,0.1])",
     "patch([0,0.5],2,2,[1,3])",
     "brightness([-0.2,0.3])",
     "contrast([0.5,1.5])",

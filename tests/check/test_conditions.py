@@ -197,6 +197,23 @@ def test_supports_hold_all_pairs_and_are_no_larger_than_the_search_s(text: str, 
         assert exact is None or Fraction(float(values[0].max())) <= exact + Fraction(1, 10**12)
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_points_of_a_domain_do_not_exceed_the_support_of_its_conditions(seed: int) -> None:
+    domain, rng = random_domain(seed), np.random.default_rng(seed)
+    plain = {k: v for k, v in domain.plain().items() if k not in ("name", "sha256")}
+    conditions = read_conditions(plain, domain.size)
+    assert conditions is not None
+    x, s = points_of(domain, rng), rng.normal(size=(60, domain.size))
+    found = conditions.support((domain.low, domain.high), s)
+    assert ((s @ x.T).max(axis=1) <= found).all()
+    np.testing.assert_allclose(np.fmin(found, domain.box.support(s)), domain.support(s), atol=1e-9)
+    for row, value in zip(s[:5], found[:5], strict=True):
+        exact = conditions.exact_support((domain.low, domain.high), Exact.of(row).fractions())
+        assert exact is not None
+        assert Fraction(float((x @ row).max())) <= exact + Fraction(1, 10**12)
+        assert float(exact) <= value
+
+
 def test_only_what_satisfies_a_condition_belongs_to_it() -> None:
     half = [Fraction(1, 2)] * 4
     whole = read_conditions({"integer": [1]}, 4)
