@@ -31,7 +31,9 @@ from vhagar_check import Verdict, check
 class Question:
     """A data set, the classes in question, and radii as a part of each feature's deviation.
 
-    Features that never change (`fixed`) are given by name; `only` names those that do.
+    Features that never change (`fixed`) are given by name; `only` names those that do. With
+    `whole`, columns of whole numbers are whole in every input that counts; perturbed ones need not
+    be.
     """
 
     data: str
@@ -41,12 +43,13 @@ class Question:
     fixed: tuple[str, ...] = ()
     only: tuple[str, ...] = ()
     hidden: int = 12
+    whole: bool = False
 
 
 QUESTIONS = (
     Question("breast_cancer", "malignant", "benign", 0.05),
     Question("breast_cancer", "benign", "malignant", 0.3, only=("mean radius", "mean texture")),
-    Question("wine", "class_1", "class_0", 0.1, fixed=("hue",)),
+    Question("wine", "class_1", "class_0", 0.1, fixed=("hue",), whole=True),
     Question("digits", "3", "8", 0.05, hidden=10),
 )
 
@@ -94,7 +97,9 @@ def answer(
     mean, std = table.values.mean(axis=0), table.values.std(axis=0)
     std = np.where(std > 0, std, 1.0)
     net, accuracy = trained((table.values - mean) / std, table.labels, asked.hidden)
-    names = {"features": table.features, "classes": table.classes}
+    names: dict[str, Any] = {"features": table.features, "classes": table.classes}
+    if asked.whole:
+        names |= {"integer": table.integer, "one_hot": table.one_hot}
     whole = vhagar.Domain((len(mean),), *table_range(table.values))
     fitted = fit_box(table.values, whole, 0.95, table.labels, asked.data, names)
     write_domain(fitted.domain, folder / f"{asked.data}.toml")

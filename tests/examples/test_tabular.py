@@ -42,6 +42,9 @@ def test_a_question_about_a_table(tabular: ModuleType, number: int, tmp_path: Pa
     assert any("change: " in line for line in lines[-1].splitlines())
     domain = read_domain(tmp_path / f"{asked.data}.toml", result.problem.domain.shape)
     assert domain == result.problem.domain
+    assert bool(domain.groups.integer) == asked.whole
+    whole = result.witness.x[list(domain.groups.integer)]
+    assert (whole == whole.round()).all()
     kept = [domain.entry(name) for name in asked.fixed]
     x, x_p = result.witness.x, result.witness.x_p
     assert (x[kept] == x_p[kept]).all()
