@@ -24,7 +24,7 @@ def labels(text: str) -> list[int]:
 
 def label(text: str) -> int | str:
     """A class by its number or its name."""
-    return int(text) if text.isdecimal() else text
+    return int(text) if text.isascii() and text.isdecimal() else text
 
 
 def named_labels(text: str) -> list[int | str]:
