@@ -139,7 +139,7 @@ def test_features_by_name_and_by_number() -> None:
     [
         ("features([age,age],0.1)", "each of them once"),
         ("features([age,0],0.1)", "a feature twice"),
-        ("features([weight],0.1)", "no feature 'weight'; there are age, pulse"),
+        ("features([weight],0.1)", "no feature 'weight': choose from age, pulse"),
         ("features([7],0.1)", "no feature 7; they are 0 to 1"),
         ("features([age],0)", "above 0"),
         ("features([age],[0.1,0.2])", "1 features and 2 radii"),
@@ -174,7 +174,7 @@ def test_classes_that_are_not_there() -> None:
     asked = {"perturbation": "linf(0.1)", "domain": domain}
     assert Problem(network(), source="well", targets="ill", **asked).targets == (0,)
     assert Problem(network(), source="1", **asked).source == 1
-    with pytest.raises(InvalidInput, match="no source class 'dead'; there are ill, well"):
+    with pytest.raises(InvalidInput, match="no source class 'dead': choose from ill, well"):
         Problem(network(), source="dead", **asked)
     with pytest.raises(InvalidInput, match="names 3 classes"):
         Problem(

@@ -55,8 +55,12 @@ def number_of(given: str | int, names: Sequence[str], count: int, what: str) -> 
         if given in names:
             return list(names).index(given)
         if not given.isdecimal():
-            known = ", ".join(names) if names else "no names: say them in the domain's file"
-            raise InvalidInput(f"there is no {what} {given!r}; there are {known}")
+            what_to_do = (
+                f"choose from {', '.join(names)}"
+                if names
+                else "write a number, or give names in a domain's file"
+            )
+            raise InvalidInput(f"there is no {what} {given!r}: {what_to_do}")
         given = int(given)
     if not 0 <= given < count:
         raise InvalidInput(f"there is no {what} {given}; they are 0 to {count - 1}")
