@@ -49,7 +49,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 # Cases of one test that run by default.
-_SHARE = 4
+_SHARE = 3
 
 
 @pytest.hookimpl(tryfirst=True)

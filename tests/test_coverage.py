@@ -129,6 +129,7 @@ def test_confidences_are_never_overstated(
             assert low <= scores[1] - rest
 
 
+@pytest.mark.slow
 def test_robust_inputs_withstand_the_attack(
     random_networks: Callable[[int, float], list[Network]], tmp_path: Path
 ) -> None:

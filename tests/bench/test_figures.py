@@ -196,6 +196,7 @@ def test_the_parts_of_the_engines_are_where_the_profile_looks(engine: str) -> No
         assert f"def {caller}(" in bounder.read_text()
 
 
+@pytest.mark.slow
 def test_a_profiled_run_has_all_parts() -> None:
     model, parts = EXAMPLES / "mnist_3x10.onnx", profiling.PARTS["bab"]
     found = profiling.profiled(model, "occlusion(14,14,1)", (2, 3), "bab", 120.0)

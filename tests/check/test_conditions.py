@@ -52,7 +52,7 @@ def proven(model: Path) -> tuple[Result, Path]:
         str(model), perturbation="linf(0.1)", source=0, targets=1, domain=conditioned()
     )
     path = model.with_name("proof.cert")
-    return verify(problem, timeout=20, workers=0, certificate=path), path
+    return verify(problem, timeout=5, workers=0, certificate=path), path
 
 
 def test_the_verdict_states_the_conditions(proven: tuple[Result, Path], model: Path) -> None:
@@ -156,6 +156,7 @@ def test_coordinates_that_prove_nothing_are_refused(
             check(tmp_path / "altered.cert", model=model)
 
 
+@pytest.mark.slow
 def test_without_its_rows_a_bound_is_not_proved(model: Path, tmp_path: Path) -> None:
     """The sum of all pixels is small, and no bound over all images is."""
     rows = [linear_rows(np.ones(PIXELS), PIXELS, at_most=2.0)]

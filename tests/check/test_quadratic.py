@@ -365,6 +365,7 @@ def _root_proof(path: Path, model: Path) -> tuple[Region, np.ndarray]:
     return region, numbers[0].copy()
 
 
+@pytest.mark.slow
 def test_no_pair_of_inputs_exceeds_what_is_proved(proved: tuple[Path, Path]) -> None:
     """With multipliers that are moved at random: whatever is proved of them holds."""
     path, model = proved

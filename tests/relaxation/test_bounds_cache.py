@@ -113,6 +113,7 @@ def test_another_perturbation_is_another_matter(network: Network, computed: list
     assert limits == {0.1, 0.2}
 
 
+@pytest.mark.slow
 def test_another_network_is_another_matter(network: Network) -> None:
     memory, other = BoundsCache(), _network(3)
     for one in (network, other, network):

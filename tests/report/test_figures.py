@@ -221,6 +221,7 @@ def test_the_table_has_a_row_for_each_target(study: StudyData) -> None:
     assert rows[4]["upper"] is None
 
 
+@pytest.mark.slow
 def test_every_figure_is_written_in_every_format(study: StudyData, tmp_path: Path) -> None:
     written = export(study, tmp_path / "figures")
     found = list(figures(study))
