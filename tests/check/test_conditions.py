@@ -52,7 +52,7 @@ def proven(model: Path) -> tuple[Result, Path]:
         str(model), perturbation="linf(0.1)", source=0, targets=1, domain=conditioned()
     )
     path = model.with_name("proof.cert")
-    return verify(problem, timeout=5, workers=0, certificate=path), path
+    return verify(problem, timeout=8, workers=0, certificate=path), path
 
 
 def test_the_verdict_states_the_conditions(proven: tuple[Result, Path], model: Path) -> None:
