@@ -1,4 +1,4 @@
-"""Perturbations: one file each, all with the same small set of abilities (see `base`)."""
+"""Perturbations: one file each, all with the same small interface (see `base`)."""
 
 from vhagar.perturbation.base import Perturbation
 from vhagar.perturbation.brightness import Brightness

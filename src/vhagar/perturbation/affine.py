@@ -1,8 +1,8 @@
-"""Pieces `x_p = A x + B e + c` with the parameters `e` in a box: whatever is affine.
+"""Affine pieces: `x_p = A x + B e + c` with the parameters `e` in a box.
 
 The pairs `(x, x_p)` form a convex set, and the support is a sum of maxima, one for each pixel and
-one for each parameter. Where such a map leads out of the input range and is to be clipped, the
-network does it (see `to_clip`): a piece is the map before the clip.
+one for each parameter. If the image leaves the input range and is to be clipped, the network does
+the clipping (see `to_clip`); the piece is the map before the clip.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from vhagar.perturbation.relaxed import Expression, ModelImage, RelaxedPair, pic
 from vhagar.perturbation.support import Support
 from vhagar.solver.linear_model import Columns, LinearModel
 
-# A map that leaves the input range by less than this part of its width stays inside: rounding makes
-# maps do that, such as averages whose weights do not quite sum to one.
+# A map that leaves the input range by less than this share of the range's width counts as inside,
+# because rounding alone can do that, for example to averages whose weights do not sum to one.
 STAYS = 1e-9
 # Up to this many parameters are described one by one.
 _MOST_NAMED = 12
@@ -32,7 +32,7 @@ _MOST_NAMED = 12
 
 @dataclass(frozen=True, eq=False)
 class AffinePiece(AbstractPiece):
-    """One affine map with its parameters in a box. `clip` says whether its image is clipped."""
+    """One affine map with its parameters in a box; `clip` tells whether its image is clipped."""
 
     domain: Domain
     label: str
@@ -52,7 +52,7 @@ class AffinePiece(AbstractPiece):
 
     @cached_property
     def _copied(self) -> Mask:
-        """The images that need no arithmetic."""
+        """The pixels of the image that need no arithmetic."""
         return Formula(self.map).copied
 
     @cached_property
@@ -61,7 +61,7 @@ class AffinePiece(AbstractPiece):
 
     @cached_property
     def _reach(self) -> Array:
-        """The sum of the absolute values of what each image is summed from, at most."""
+        """An upper bound on the sum of the absolute terms of each image pixel."""
         found: Array = abs(self.map.matrix) @ np.full(self.domain.size, self.domain.magnitude)
         found = found + abs(self.map.directions) @ np.maximum(
             abs(self.map.lower), abs(self.map.upper)
@@ -70,7 +70,7 @@ class AffinePiece(AbstractPiece):
 
     @cached_property
     def room(self) -> Array:
-        """Half an ulp for each term and each sum."""
+        """A bound on the rounding error of `apply`: half an ulp for each term and each sum."""
         terms = np.diff(self.map.matrix.indptr) + np.diff(self.map.directions.indptr)
         room = (terms + 8) * (2.0**-51 * self._reach + UNDERFLOW)
         return np.where(self._copied, 0.0, room)
@@ -117,14 +117,14 @@ class AffinePiece(AbstractPiece):
         falls[constant] = offset[constant] < self.domain.upper
         unchanged = self._copied & (own.matrix.diagonal() == 1.0)
         unclear = ~((abs(rise) > room) & (abs(fall) > room)) & ~unchanged & ~constant
-        # Where rounding could decide, or numbers beyond float64, they do not.
+        # Signs that rounding or overflow could change are computed exactly.
         for row in np.flatnonzero(unclear):
             lowest, highest = self._exact_change(int(row))
             falls[row], rises[row] = lowest < 0, highest > 0
         return rises & ~unchanged, falls & ~unchanged
 
     def _exact_change(self, row: int) -> tuple[Fraction, Fraction]:
-        """The least and the most that a pixel changes by, without rounding."""
+        """The smallest and the largest change of a pixel, without rounding."""
         weights = _entries(self.map.matrix, row)
         weights[row] = weights.get(row, Fraction(0)) - 1
         ends = Fraction(self.domain.lower), Fraction(self.domain.upper)
@@ -138,8 +138,8 @@ class AffinePiece(AbstractPiece):
         return low, high
 
     def local(self, pixels: Columns) -> tuple[AffinePiece, Columns]:
-        # With the pixels that the images of `pixels` are made of, and the parameters that move
-        # them. The other images have no weight.
+        # Includes the pixels that the images of `pixels` depend on, and the parameters that move
+        # these images. All other images have no weight.
         sources = self.map.matrix[pixels].indices
         every = np.unique(np.concatenate([pixels, sources])).astype(np.int64)
         moves = np.unique(self.map.directions[pixels].indices)
@@ -165,12 +165,12 @@ class AffinePiece(AbstractPiece):
         return Support(value + (pull * parameters).sum(axis=1), x, parameters)
 
     def _domain_share(self, a: Array, b: Array) -> Array:
-        """All that depends on the input."""
+        """All terms that depend on the input."""
         found: Array = a + (self.map.matrix.T @ b.T).T
         return found
 
     def _rounding(self, a: Array, b: Array) -> Array:
-        """Coefficients are summed over the pixels, then over pixels or parameters.
+        """Covers two sums, over the pixels and then over pixels or parameters.
 
         What a coefficient loses to underflow is multiplied by a pixel or a parameter.
         """
@@ -196,7 +196,7 @@ class AffinePiece(AbstractPiece):
         return ModelImage(x_p, picked(e, model.column_count))
 
     def relax(self, model: LinearModel) -> RelaxedPair:
-        """Without rows: the image is an expression in the pixels and the parameters."""
+        """Needs no rows: the image is an expression in the pixels and the parameters."""
         return relaxed_map(model, self.domain, self.map)
 
     def describe(self, parameters: Array) -> dict[str, object]:
@@ -216,7 +216,7 @@ def relaxed_map(model: LinearModel, domain: Domain, map_: AffineMap) -> RelaxedP
 
 
 def identity_piece(domain: Domain) -> AffinePiece:
-    """`x_p = x`: the piece of no perturbation at all."""
+    """The piece `x_p = x`, without any perturbation."""
     same = sparse.csr_array(sparse.eye_array(domain.size, format="csr"))
     return AffinePiece(domain, "identity", fixed_map(same, np.zeros(domain.size)))
 

@@ -1,4 +1,4 @@
-"""What a perturbation is: a union of pieces over a domain."""
+"""The base class of perturbations, which are unions of pieces over a domain."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ class Perturbation(ABC):
     """A perturbation with its range. `str` gives the textual form that `parse` reads."""
 
     name: ClassVar[str]
-    # Whether every piece is an affine map, on top of which another perturbation can come.
+    # Whether every piece is an affine map, so that another perturbation can be composed with it.
     affine: bool = False
-    # Whether the textual form defines it; otherwise a certificate contains the maps.
+    # Whether the textual form defines the perturbation; otherwise a certificate contains its maps.
     by_text: bool = True
 
     def settled(self, domain: Domain) -> Perturbation:
-        """The same perturbation over a domain; a user's code is called once, here."""
+        """The perturbation resolved for a domain; a user's code is called once, here."""
         return self
 
     @abstractmethod
     def pieces(self, domain: Domain, clip: bool = True) -> tuple[AbstractPiece, ...]:
-        """The union of pieces over a domain; parameters outside their limits are errors."""
+        """The pieces whose union is the perturbation; parameters beyond their limits are errors."""
 
     @abstractmethod
     def arguments(self) -> tuple[str, ...]:
@@ -32,12 +32,12 @@ class Perturbation(ABC):
 
     @property
     def shown(self) -> str:
-        """The textual form in sentences, which may be shorter."""
+        """The textual form for use in sentences, possibly abbreviated."""
         return str(self)
 
     @property
     def canonical(self) -> str:
-        """The textual form in certificates, which know numbers of features and not their names."""
+        """The textual form in certificates, which identify features by number and not by name."""
         return str(self)
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""Every pixel changes by the same amount."""
+"""Brightness: every pixel changes by the same amount."""
 
 from __future__ import annotations
 

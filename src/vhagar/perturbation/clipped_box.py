@@ -1,14 +1,14 @@
 """Clipped brightness and contrast over a box: what each pixel contributes to a support.
 
-For one parameter e a pixel's image is a function with one kink, so `a x + b f(x)` is largest at an
-end of the pixel's range or at the kink. Over a span of e:
+For a fixed parameter e, a pixel's image f(x) has one kink, so `a x + b f(x)` is largest at an end
+of the pixel's range or at the kink. Over a span of e:
 
-- For each x the image moves in one direction with e, so a pixel contributes most at one end of the
-  span: the larger of both ends' contributions is a bound.
-- Of brightness, contributions are convex in e, or concave for those signs of b for which clipping
-  holds the image back. The latter are linear in e unless the kink crosses an end of the pixel's
-  range within the span. So with such pixels at their larger end, the sum is convex: its maximum is
-  at an end.
+- For each x the image is monotone in e, so a pixel contributes most at one end of the span: the
+  larger of both ends' contributions is a bound.
+- For brightness, a contribution is convex in e, or concave if b has the sign for which clipping
+  lowers it. A concave one is linear in e unless the kink crosses an end of the pixel's range within
+  the span. With each pixel of that kind at its larger end, the sum is convex, so its maximum is at
+  an end.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ class ClippedBox:
     """The corners `(ends of the span, corners, size)` of every pixel and its image.
 
     `crossed` `(size,)` marks pixels whose kink crosses an end of their range within the span, or
-    all where contributions are not known to be convex otherwise; `sign` is that of the `b` for
-    which they are concave, 0 for both.
+    all pixels where convexity is not known; `sign` is the sign of `b` for which their contributions
+    are concave, 0 for both.
     """
 
     x: Array
@@ -35,7 +35,7 @@ class ClippedBox:
     sign: int
 
     def _contributions(self, a: Array, b: Array) -> tuple[Array, Array]:
-        """At each end of the span, `(ends, batch, size)`, and the pixels' values there."""
+        """The contributions at each end of the span, `(ends, batch, size)`, and the best `x`."""
         values, where = [], []
         for xs, ps in zip(self.x, self.x_p, strict=True):
             best, x = a * xs[0] + b * ps[0], np.broadcast_to(xs[0], a.shape)
@@ -48,11 +48,11 @@ class ClippedBox:
         return np.stack(values), np.stack(where)
 
     def each(self, a: Array, b: Array) -> Array:
-        """What each pixel contributes at most `(batch, size)`, whatever the others do."""
+        """The most that each pixel contributes, `(batch, size)`, whatever the others do."""
         return np.asarray(self._contributions(a, b)[0].max(axis=0))
 
     def best(self, a: Array, b: Array) -> tuple[Array, Array, Array]:
-        """A bound `(batch,)` on the sum, the end of the span it is at, and an input there."""
+        """A bound `(batch,)` on the sum, the end of the span where it is, and an input there."""
         values, where = self._contributions(a, b)
         apart = self.crossed & ((b * self.sign > 0) if self.sign else np.True_)
         totals = np.where(apart, values.max(axis=0), values).sum(axis=2)

@@ -1,6 +1,6 @@
-"""One perturbation after another: first an affine one, then brightness or linf on top of it.
+"""Compositions of two perturbations: first an affine one, then brightness or linf.
 
-`x_p` is what the second makes of the first one's image; with `clip` it is clipped once, at the end.
+The second is applied to the image of the first; with `clip` the result is clipped once, at the end.
 """
 
 from __future__ import annotations
@@ -50,15 +50,15 @@ class Composition(Perturbation):
         return Composition(self.first.settled(domain), self.second)
 
     def pieces(self, domain: Domain, clip: bool = True) -> tuple[AbstractPiece, ...]:
-        self.second.pieces(domain, clip)  # its parameters are checked
+        self.second.pieces(domain, clip)  # checks its parameters
         return tuple(self._pieces(domain, clip))
 
     def _pieces(self, domain: Domain, clip: bool) -> Iterator[AbstractPiece]:
         for piece in self.first.pieces(domain, False):
             label = f"{piece.label}+{self.second}"
-            assert isinstance(piece, AffinePiece)  # whatever can come first
+            assert isinstance(piece, AffinePiece)  # true of all that can come first
             if isinstance(self.second, Linf):
-                # A certificate has the maps of a perturbation that is not given by its text.
+                # For a perturbation that its text does not define, a certificate needs the map.
                 source = _whole_pixels(piece) if self.by_text else None
                 if source is not None:
                     every = np.ones(domain.size, dtype=np.bool_)
@@ -75,7 +75,7 @@ class Composition(Perturbation):
             yield AffinePiece(domain, label, self._on_top(piece.map, label), clip, piece.facts)
 
     def _require_inside(self, piece: AbstractPiece) -> None:
-        """Where both parts would have to be clipped, once at the end is not the same."""
+        """Refuse a first part that leaves the input range: clipping once would not be the same."""
         low, high = piece.image_bounds()
         room = STAYS * piece.domain.width
         if low.min() < piece.domain.lower - room or high.max() > piece.domain.upper + room:
@@ -113,12 +113,12 @@ class Composition(Perturbation):
 
 
 def compose(first: Perturbation, second: Perturbation) -> Composition:
-    """First an affine perturbation, then brightness or linf."""
+    """Apply first an affine perturbation, then brightness or linf."""
     return Composition(first, second)
 
 
 def _whole_pixels(piece: AffinePiece) -> Columns | None:
-    """Which pixel each one of the image is, -1 for black; None where that is not all to it."""
+    """The source pixel of each image pixel, -1 for black; None if the piece does anything else."""
     own = piece.map
     entries = np.diff(own.matrix.indptr)
     taken = own.matrix.indices

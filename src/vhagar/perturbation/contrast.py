@@ -1,4 +1,4 @@
-"""Every pixel's distance from black is multiplied by the same factor."""
+"""Contrast: every pixel's distance from black is multiplied by the same factor."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from vhagar.perturbation.domain import Domain
 from vhagar.perturbation.ranges import GivenRange, Range, as_range, interval_text, require_within
 from vhagar.perturbation.scalar import ScalarPiece
 
-# The largest factor, and the inverse of the smallest: beyond any use, and no product overflows.
+# The largest factor, and the inverse of the smallest: beyond practical use, but nothing overflows.
 _LARGEST = 1e6
 
 

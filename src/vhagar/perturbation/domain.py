@@ -1,7 +1,7 @@
-"""The inputs that a problem is about: all those of a range, or some of them.
+"""The domain of a problem: all inputs of a range, or some of them.
 
-A domain is a box with, where they are given, linear rows, a zonotope, and groups of entries that
-are whole numbers, one-hot or in ascending order.
+A domain is a box with optional further conditions: linear rows, a zonotope, and groups of entries
+that are whole numbers, one-hot or in ascending order.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 Shape = tuple[int, ...]
 
-# More than what one product loses to underflow, also where subnormal numbers count as 0.
+# More than what one product loses to underflow, even where subnormal numbers are flushed to 0.
 UNDERFLOW = float(np.finfo(np.float64).tiny)
-# Conditions that are plain numbers.
+# Optional arguments that `plain` writes as they are.
 _OPTIONAL = ("integer", "one_hot", "ordered", "perturbed_inside", "features", "classes")
 
 
@@ -38,12 +38,12 @@ _OPTIONAL = ("integer", "one_hot", "ordered", "perturbed_inside", "features", "c
 class Domain:
     """The inputs `x` of a problem: tensors of `shape` whose entries lie in `[low, high]`.
 
-    `Domain(shape, 0, 1)`: every entry lies in that range. `lower` and `upper` may also be arrays of
-    that shape, or one number per channel: a box. `range` is then the range of all values that an
-    input can have, 0 to 1 unless given; it is what perturbed inputs are clipped to, as they need
-    not lie in the box. `name` is what the domain is called in results.
+    In `Domain(shape, 0, 1)` every entry lies in that range. `lower` and `upper` may also be arrays
+    of that shape, or one number per channel: a box. `range` is then the range of all values that an
+    input can have, 0 to 1 unless given. Perturbed inputs are clipped to the range, and need not lie
+    in the box. `name` is what results call the domain.
 
-    More conditions, all optional. Entries are named by their flat number:
+    All further conditions are optional. They refer to entries by their flat numbers:
 
     - `fixed`: entries that have one value, `{entry: value}`;
     - `integer`: entries that are whole numbers;
@@ -53,11 +53,11 @@ class Domain:
     - `zonotope`: a `Zonotope` that inputs lie in as well;
     - `perturbed_inside`: perturbed inputs must lie in the domain, too.
 
-    `features` and `classes` are names, for words and tables.
+    `features` and `classes` are names for use in messages and tables.
 
-    In a domain, `lower` and `upper` are the ends of the range (`lower` is black), `low` and `high`
-    `(size,)` those of every entry of `x`, as far as all conditions narrow it. `own_rows` are the
-    rows that were given; `rows` has the sums and orders of groups, too.
+    The attributes `lower` and `upper` are the ends of the range (`lower` is black), `low` and
+    `high` `(size,)` those of every entry of `x`, narrowed by the conditions. `own_rows` are the
+    rows that were given; `rows` also contains the sums and orders of groups.
     """
 
     shape: Shape
@@ -127,7 +127,7 @@ class Domain:
                 )
 
     def _narrowed(self, low: Array, high: Array, fixed: dict[int, float]) -> tuple[Array, Array]:
-        """The ends of all entries, as far as fixed entries, groups and the zonotope say."""
+        """The ends of all entries, narrowed by fixed entries, groups and the zonotope."""
         low, high = low.copy(), high.copy()
         for k, value in fixed.items():
             if not 0 <= k < self.size or not math.isfinite(value):
@@ -175,7 +175,7 @@ class Domain:
 
     @property
     def constrained(self) -> bool:
-        """Whether inputs have to satisfy more than their ranges."""
+        """Whether inputs must satisfy conditions beside their ranges."""
         return self.groups.any or self.rows is not None or self.zonotope is not None
 
     @property
@@ -188,7 +188,7 @@ class Domain:
 
     @cached_property
     def restricted(self) -> Mask:
-        """The entries `(size,)` that the domain narrows down."""
+        """The entries `(size,)` whose range in the domain is smaller than the input range."""
         return np.asarray((self.low > self.lower) | (self.high < self.upper))
 
     @property
@@ -210,21 +210,21 @@ class Domain:
         return self if self.whole else Domain(self.shape, self.lower, self.upper)
 
     def part(self, pixels: NDArray[np.int64]) -> Domain:
-        """Some of the entries, in a row, with no conditions but their ranges and the zonotope."""
+        """The domain of some of the entries, with no conditions but ranges and the zonotope."""
         ends, zonotope = (self.low[pixels], self.high[pixels]), self.zonotope
         part = None if zonotope is None else zonotope.part(pixels)
         return Domain((len(pixels),), *ends, range=(self.lower, self.upper), zonotope=part)
 
     def extended(self) -> Domain:
-        """With one more entry behind the others, which has the whole range.
+        """The domain with one more entry at the end, which has the whole range.
 
-        Of other conditions than ranges nothing is left.
+        All conditions except ranges are dropped.
         """
         ends = np.append(self.low, self.lower), np.append(self.high, self.upper)
         return Domain((self.size + 1,), *ends, range=(self.lower, self.upper))
 
     def contains(self, x: Array) -> Mask:
-        """Which inputs `(batch, size)` belong to the domain, for certain."""
+        """Which inputs `(batch, size)` certainly belong to the domain."""
         inside = np.asarray(((x >= self.low) & (x <= self.high)).all(axis=1))
         if self.constrained and inside.any():
             inside[inside] = self._satisfies(x[inside])
@@ -241,7 +241,8 @@ class Domain:
     def project(self, x: Array) -> Array:
         """The nearest inputs `(..., size)` in the domain.
 
-        Where there are more conditions than ranges: inputs nearby that often satisfy them.
+        If there are conditions beside ranges, the results are nearby inputs that often satisfy
+        them, but not always.
         """
         found = np.clip(x, self.low, self.high)
         if not self.constrained:
@@ -261,7 +262,7 @@ class Domain:
         value = (a * self.farthest(a)).sum(axis=1)
         size = abs(a).sum(axis=1) * self.magnitude
         found = value + 2.0**-51 * (self.size + 8) * size + UNDERFLOW * (self.size + 8)
-        # What overflows bounds nothing.
+        # NaN, from an overflow, is no bound; `fmin` ignores it.
         if self.rows is not None:
             found = np.fmin(found, rows_support(self.rows, (self.low, self.high), a))
         if self.zonotope is not None:
@@ -272,8 +273,8 @@ class Domain:
     def fingerprint(self) -> str | None:
         """The SHA-256 of the domain's numbers; None if it is all of the range.
 
-        Certificates and results name the domain by it. The numbers are the ends of all entries, as
-        float64, little-endian, and behind them those of every other condition.
+        Certificates and results identify the domain by it. The numbers are the ends of all entries,
+        as float64, little-endian, followed by those of every other condition.
         """
         return None if self.whole else hashlib.sha256(self._numbers).hexdigest()
 
@@ -301,7 +302,7 @@ class Domain:
 
     @classmethod
     def from_plain(cls, shape: Shape, span: tuple[float, float], given: Any) -> Domain:
-        """The domain of inputs of a shape and range that `plain` has described."""
+        """The domain that `plain` has described, for inputs of a shape and range."""
         if given is None:
             return cls(shape, *span)
         zonotope = given.get("zonotope")
@@ -325,7 +326,7 @@ class Domain:
         return self.names.classes
 
     def entry(self, feature: str | int) -> int:
-        """The flat number of an entry that is given by its name or its number."""
+        """The flat number of an entry, given its name or its number."""
         return number_of(feature, self.features, self.size, "feature")
 
     def entry_name(self, k: int) -> str:
@@ -351,12 +352,12 @@ class Domain:
         return f"Domain({self.shape}, {self.lower!r}, {self.upper!r}{box})"
 
     def __str__(self) -> str:
-        """The domain's name, or what its numbers are called."""
+        """The domain's name, or else the beginning of its fingerprint."""
         return self.name or ("all inputs" if self.fingerprint is None else self.fingerprint[:12])
 
     @property
     def image(self) -> tuple[int, int, int]:
-        """`(channels, rows, columns)`; an error where the input is not an image."""
+        """The shape `(channels, rows, columns)`; an error if the input is not an image."""
         if len(self.shape) == 2:
             return (1, *self.shape)
         if len(self.shape) == 3:

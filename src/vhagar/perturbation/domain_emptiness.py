@@ -1,8 +1,8 @@
-"""Says of a domain without any input that it is empty, with a proof in rational arithmetic.
+"""Detect empty domains, with a proof in rational arithmetic.
 
 If multipliers `y` of the rows and `v` of the zonotope make the bound on the support of the domain
-at 0 negative (`domain_support`), no input can satisfy all conditions. A linear program proposes
-them; what they prove is computed without rounding. Whole numbers count as any others here.
+at 0 negative (`domain_support`), no input can satisfy all conditions. A linear program proposes the
+multipliers; the bound is computed from them without rounding. Integrality is ignored.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from vhagar.perturbation.domain import Domain
 
 Array = NDArray[np.float64]
 
-# Conditions that contradict each other by less, relative to the input range, are left alone.
+# Smaller contradictions, relative to the input range, are not reported.
 _LEAST = 1e-9
 
 
@@ -37,7 +37,7 @@ def require_inputs(domain: Domain) -> None:
 
 
 def exact_support_at_zero(domain: Domain, y: Array, v: Array) -> Fraction:
-    """The bound on `0.x` over the domain that multipliers give, without rounding."""
+    """The bound on `0.x` over the domain that the multipliers give, without rounding."""
     total, rest = Fraction(0), [-Fraction(float(part)) for part in v]
     for row, weight in enumerate(map(Fraction, y.tolist())):
         if not weight:
@@ -70,7 +70,7 @@ def _exact_zonotope(domain: Domain, v: Array) -> Fraction:
 
 
 def _proposed(domain: Domain) -> tuple[Array, Array] | None:
-    """Multipliers of rows and zonotope, if a linear program finds no input; else None."""
+    """Multipliers of rows and zonotope if a linear program finds the domain empty, else None."""
     from scipy.optimize import linprog
 
     size, blocks, ends = domain.size, [], []

@@ -1,17 +1,17 @@
 """Domains as files: TOML, with long arrays in .npz files beside it.
 
-shape = [1, 28, 28]            # of inputs, for whoever has no network to ask
+shape = [1, 28, 28]            # of inputs, for use without a network
 range = [0.0, 1.0]             # of all inputs; 0 to 1 unless given
 lower = 0.1                    # a number, one per channel, or one for each entry
 upper = "twos.npz:upper"       # an array of an .npz file, relative to this file
 fixed = {3 = 0.5}              # entries with one value, by flat number
 integer = [0, 7]               # entries that are whole numbers
-one_hot = [[4, 5, 6]]          # groups of which one entry is 1, the others 0
+one_hot = [[4, 5, 6]]          # groups in which one entry is 1, the others 0
 ordered = [[1, 2]]             # groups whose values do not descend
-features = ["age", "income"]   # names of all entries, for words and tables
+features = ["age", "income"]   # names of all entries, for messages and tables
 classes = ["ill", "well"]      # names of all classes
 perturbed_inside = false       # whether perturbed inputs must lie in the domain, too
-[[rows]]                       # linear rows: of entries by number, a list, or a matrix (rows, size)
+[[rows]]                       # linear rows: a table by entry, a list, or a matrix (rows, size)
 coefficients = {1 = 1.0, 2 = -2.0}
 at_most = 0.25                 # at_least, at_most, or equal
 [zonotope]                     # mean + z components + r with |z| <= ranges, |r| <= residual
@@ -63,9 +63,9 @@ _KEYS = {
 def read_domain(
     path: str | Path, shape: Shape, input_range: tuple[float, float] | None = None
 ) -> Domain:
-    """The domain of a file, for inputs of a shape.
+    """Read the domain in a file, for inputs of a shape.
 
-    `input_range` is the range of all inputs, which the file may state, too.
+    `input_range` is the range of all inputs; the file may state it instead.
     """
     path = Path(path)
     given = read_toml(path)
@@ -97,7 +97,7 @@ _ENDS = ("lower", "upper")
 
 
 def given_shape(given: dict[str, Any], path: Path) -> Shape | None:
-    """The shape of inputs that a file states, if it does."""
+    """The shape of inputs that a file states, or None."""
     shape = given.get("shape")
     if shape is None:
         return None
@@ -113,7 +113,7 @@ def read_toml(path: Path) -> dict[str, Any]:
         given = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise InvalidInput(f"cannot read the domain {path}: {error.strerror}") from error
-    except (ValueError, RecursionError) as error:  # TOML's own error is one
+    except (ValueError, RecursionError) as error:  # TOML's errors are ValueErrors
         raise InvalidInput(f"the domain {path} is not a TOML file: {error}") from error
     _require_keys(given, "domain", path)
     return given
@@ -131,7 +131,7 @@ def _require_keys(given: Any, what: str, path: Path) -> None:
 
 
 def _conditions(given: dict[str, Any], shape: Shape, path: Path) -> dict[str, Any]:
-    """The conditions beside the box, as `Domain` takes them."""
+    """The conditions beside the box, as arguments of `Domain`."""
     inside = given.get("perturbed_inside", False)
     if not isinstance(inside, bool):
         raise InvalidInput(f"perturbed_inside in {path} must be true or false, not {inside!r}")
@@ -218,7 +218,7 @@ def _float(value: float, key: str, path: Path) -> float:
 
 
 def _numbers(given: Any, key: str, path: Path) -> Any:
-    """A number or a list as it is, or the array that a text names."""
+    """A number or a list as it is, or the array that a text `FILE.npz:NAME` names."""
     if not isinstance(given, str):
         return given
     file, colon, name = given.rpartition(":")

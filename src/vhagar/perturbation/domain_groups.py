@@ -1,4 +1,4 @@
-"""Entries of an input: their ends, and groups of whole, one-hot or ascending entries."""
+"""Groups of an input's entries that are whole numbers, one-hot or in ascending order."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ Group = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Groups:
-    """Entries that are whole numbers, and groups of entries with a condition each.
+    """Entries that are whole numbers, and groups of entries that share a condition.
 
-    Of a one-hot group one entry is 1 and the others are 0. The values of an ordered group do not
+    In a one-hot group one entry is 1 and the others are 0. The values of an ordered group do not
     descend.
     """
 
@@ -59,7 +59,7 @@ class Groups:
         return np.array(sorted({*self.integer, *hot}), dtype=np.int64)
 
     def narrowed(self, low: Array, high: Array) -> tuple[Array, Array]:
-        """The ends of all entries, as far as the groups narrow them."""
+        """The ends of all entries, narrowed by the groups."""
         low, high, whole = low.copy(), high.copy(), self.whole
         hot = [k for group in self.one_hot for k in group]
         low[hot], high[hot] = np.maximum(low[hot], 0.0), np.minimum(high[hot], 1.0)
@@ -67,7 +67,7 @@ class Groups:
         return low, high
 
     def rows(self, size: int) -> LinearRows | None:
-        """The sums of one-hot groups and the order of ordered groups."""
+        """Linear rows for the sums of one-hot groups and the order of ordered groups."""
         found = [linear_rows(dict.fromkeys(group, 1.0), size, equal=1.0) for group in self.one_hot]
         found += [
             linear_rows({one: 1.0, other: -1.0}, size, at_most=0.0)
@@ -77,12 +77,12 @@ class Groups:
         return joined_rows(found)
 
     def contains(self, x: Array) -> Mask:
-        """Which inputs `(batch, size)` have whole numbers where they must; rows say the rest."""
+        """Which inputs `(batch, size)` have whole numbers where they must; `rows` says the rest."""
         values = x[:, self.whole]
         return np.asarray((values == np.rint(values)).all(axis=1))
 
     def plain(self) -> dict[str, Any]:
-        """The groups that are there, in JSON's own types."""
+        """The groups that are not empty, in JSON's own types."""
         found = {
             "integer": list(self.integer),
             "one_hot": [list(group) for group in self.one_hot],
@@ -92,7 +92,7 @@ class Groups:
 
     @property
     def numbers(self) -> bytes:
-        """All numbers, for the domain's fingerprint; nothing without groups."""
+        """All numbers as bytes, for the domain's fingerprint; empty without groups."""
         found = [(b"integer", self.integer)] if self.integer else []
         found += [(b"one_hot", group) for group in self.one_hot]
         found += [(b"ordered", group) for group in self.ordered]
@@ -112,7 +112,7 @@ def _group(given: Sequence[int], size: int, what: str, least: int) -> Group:
 
 
 def per_entry(given: Any, shape: tuple[int, ...], what: str) -> Array:
-    """One number for all entries, one per channel, or one for each entry, as `(size,)`."""
+    """Expand one number, one per channel, or one per entry to `(size,)`."""
     try:
         values = np.array(given, dtype=np.float64)
     except (TypeError, ValueError, OverflowError) as error:

@@ -1,4 +1,4 @@
-"""Names of features and classes, which words and tables use instead of numbers."""
+"""Names of features and classes, which messages and tables show instead of numbers."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from typing import Any
 
 from vhagar.errors import InvalidInput
 
-# Characters that separate names where several are given.
+# Characters that separate names in lists.
 _SEPARATORS = frozenset(",[]()")
 
 
 @dataclass(frozen=True)
 class Names:
-    """The names of all entries of an input, and of all classes; empty where they have none."""
+    """The names of all entries of an input, and of all classes; empty if there are none."""
 
     features: tuple[str, ...] = ()
     classes: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, size: int, features: Sequence[Any], classes: Sequence[Any]) -> Names:
-        """The names that a user has given for inputs of so many entries."""
+        """The names that a user has given for inputs of `size` entries."""
         for given, what in ((features, "features"), (classes, "classes")):
             if isinstance(given, str) or not all(isinstance(name, str) for name in given):
                 raise InvalidInput(f"{what} of the domain must be a list of names, not {given!r}")
@@ -40,7 +40,7 @@ class Names:
         return cls(tuple(features), tuple(classes))
 
     def plain(self) -> dict[str, list[str]]:
-        """What is there, in JSON's own types."""
+        """The names that are given, in JSON's own types."""
         found = {"features": list(self.features), "classes": list(self.classes)}
         return {key: names for key, names in found.items() if names}
 
@@ -50,7 +50,7 @@ def _is_name(name: str) -> bool:
 
 
 def number_of(given: str | int, names: Sequence[str], count: int, what: str) -> int:
-    """The number that a user's name or number stands for."""
+    """The number of a feature or class that a user gives by name or by number."""
     if isinstance(given, str):
         if given in names:
             return list(names).index(given)

@@ -1,9 +1,9 @@
-"""Inputs near to given ones that satisfy a domain's conditions, as far as a few steps find them.
+"""Move inputs towards a domain: a heuristic that finds nearby inputs that satisfy its conditions.
 
-The conditions are met one after another, for some rounds: the box, the zonotope, the rows. Then
-whole numbers are rounded, and the other entries follow. In the end rows that must hold with
-equality are solved exactly for one of their entries. Whoever needs to be certain asks
-`Domain.contains`.
+The inputs are projected onto one condition after another, for some rounds: zonotope, rows, box.
+Then integer entries are rounded, and the other entries are projected again. Finally, rows that must
+hold with equality are solved exactly for one of their entries. `Domain.contains` tells whether the
+result satisfies all conditions.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from vhagar.perturbation.zonotope import Zonotope
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
-# How often the conditions are met one after another.
+# Most rounds of projections onto all conditions.
 _ROUNDS = 25
-# Rows are met with this much to spare, relative to their size.
+# Rows are satisfied with this margin, relative to their size.
 _SPARE = 2.0**-24
-# Entries of equalities are multiples of this, so that sums of them are numbers of float64.
+# Entries of equalities are multiples of this, so that float64 holds their sums exactly.
 _GRID = 2.0**-32
 
 
@@ -35,13 +35,13 @@ def projected(
     rows: LinearRows | None,
     zonotope: Zonotope | None,
 ) -> Array:
-    """Inputs `(..., size)` in the box, changed so that the other conditions hold as well."""
+    """Change inputs `(..., size)` of the box so that the other conditions are likely to hold."""
     low, high = box
     given = np.array(x, dtype=np.float64).reshape(-1, len(low))
     batch = given.copy()
     free = np.ones(len(low), dtype=np.bool_)
     if len(groups.whole):
-        # Whole numbers are those nearest to where they would be as any others.
+        # Integer entries are rounded from where they would be without integrality.
         batch = _met(batch, box, free, rows, zonotope)
         _make_whole(groups, low, high, batch)
         free[groups.whole] = False
@@ -60,7 +60,7 @@ def _met(
     rows: LinearRows | None,
     zonotope: Zonotope | None,
 ) -> Array:
-    """Inputs that meet zonotope, rows and box one after another, for some rounds."""
+    """Project onto zonotope, rows and box in turn, for some rounds."""
     low, high = box
     for _ in range(_ROUNDS):
         before = batch.copy()
@@ -75,7 +75,7 @@ def _met(
 
 
 def _holds(x: Array, groups: Groups, rows: LinearRows | None, zonotope: Zonotope | None) -> Mask:
-    """Which inputs of the box satisfy all conditions already, as far as a quick look tells."""
+    """Which inputs of the box already satisfy all conditions; this quick test may miss some."""
     found = groups.contains(x)
     if rows is not None:
         found &= rows.contains(x)
@@ -89,7 +89,7 @@ def _make_whole(groups: Groups, low: Array, high: Array, x: Array) -> None:
     x[:, whole] = np.clip(np.rint(x[:, whole]), low[whole], high[whole])
     for group in groups.one_hot:
         members = np.array(group)
-        # The largest entry wins, among those that may be 1; an entry that must be 1 does.
+        # The largest entry that may be 1 wins, unless another must be 1.
         score = np.where(high[members] >= 1, x[:, members], -np.inf)
         score = np.where(low[members] >= 1, np.inf, score)
         x[:, members] = 0.0
@@ -97,7 +97,7 @@ def _make_whole(groups: Groups, low: Array, high: Array, x: Array) -> None:
 
 
 def _meet_rows(rows: LinearRows, low: Array, high: Array, free: Mask, x: Array) -> None:
-    """One step towards each row in turn, along its free entries that can still move."""
+    """Take one step towards each row in turn, along its free entries that can still move."""
     for row in range(rows.count):
         entries = rows.entries(row)
         places = np.array([k for k in entries if free[k]], dtype=np.int64)
@@ -120,7 +120,7 @@ def _meet_rows(rows: LinearRows, low: Array, high: Array, free: Mask, x: Array) 
 
 
 def _solve_equalities(rows: LinearRows, free: Mask, x: Array) -> None:
-    """Give one free entry of every equality the value that makes it hold exactly, if it has one."""
+    """Set one free entry of every equality so that it holds exactly, if it has a free entry."""
     for row in np.flatnonzero(rows.low == rows.high):
         entries = rows.entries(int(row))
         candidates = sorted((abs(abs(w) - 1), k) for k, w in entries.items() if free[k])

@@ -1,12 +1,13 @@
-"""The maximum of a linear function over a domain with rows or a zonotope, bounded from above.
+"""Upper bounds on a linear function over a domain with rows or a zonotope.
 
-For any multipliers `y`, a maximum of `s.x` over the inputs of a box with `l <= C x <= h` is at most
+For any multipliers `y`, the maximum of `s.x` over the inputs of a box with `l <= C x <= h` is at
+most
 
     sum over rows of max(l y, h y)  +  support of the box at s - C'y.
 
-Row by row the best multiplier is found exactly, as the sum is convex and piecewise linear in it;
-for rows that share no entry that is the maximum itself. Over a zonotope alone the maximum has a
-closed form; where the box says more, that counts.
+Each row's best multiplier, with the others fixed, is found exactly, because the sum is convex and
+piecewise linear in it. If no two rows share an entry, the result is the maximum itself. Over a
+zonotope alone the maximum has a closed form; the smaller of this and the box's bound is used.
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ from vhagar.perturbation.zonotope import Zonotope
 Array = NDArray[np.float64]
 Box = tuple[Array, Array]
 
-# How often the multipliers of all rows are improved, where rows share entries.
+# Passes over the multipliers of all rows, where rows share entries.
 _SWEEPS = 3
-# More than what one product loses to underflow, also where subnormal numbers count as 0.
+# More than what one product loses to underflow, even where subnormal numbers are flushed to 0.
 _UNDERFLOW = float(np.finfo(np.float64).tiny)
 
 
@@ -44,7 +45,7 @@ def rows_support(rows: LinearRows, box: Box, s: Array) -> Array:
 
 
 def finite_ends(rows: LinearRows, box: Box) -> tuple[Array, Array]:
-    """The ends of all rows; one that is not there is what the box implies, rounded outward."""
+    """The ends of all rows; infinite ones are replaced by what the box implies, rounded outward."""
     low, high = box
     up, down = rows.matrix.maximum(0), rows.matrix.minimum(0)
     least, most = up @ low + down @ high, up @ high + down @ low
@@ -56,7 +57,7 @@ def finite_ends(rows: LinearRows, box: Box) -> tuple[Array, Array]:
 
 
 def multipliers(rows: LinearRows, box: Box, s: Array) -> Array:
-    """Multipliers `(batch, rows)` that make the bound small; any are valid."""
+    """Multipliers `(batch, rows)` that make the bound small; all multipliers are valid."""
     least, most = finite_ends(rows, box)
     y, rest = np.zeros((len(s), rows.count)), np.array(s)
     counts = np.bincount(rows.matrix.indices, minlength=rows.size)
@@ -74,10 +75,10 @@ def multipliers(rows: LinearRows, box: Box, s: Array) -> Array:
 
 
 def best_multiplier(own: Array, weights: Array, box: Box, ends: tuple[float, float]) -> Array:
-    """The multiplier `(batch,)` of one row that makes the bound least.
+    """The multiplier `(batch,)` of one row that minimises the bound.
 
     The bound is convex and piecewise linear in it, with kinks where a coefficient becomes 0, and at
-    0. The least value is at the first kink beyond which the slope is not negative.
+    0. The minimum is at the first kink beyond which the slope is not negative.
     """
     low, high = box
     slope = ends[0] - np.maximum(weights * low, weights * high).sum()

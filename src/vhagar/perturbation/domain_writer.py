@@ -1,4 +1,4 @@
-"""Writes domains as files that `read_domain` reads: TOML, with long arrays in an .npz beside it."""
+"""Write domains as files for `read_domain`: TOML, with long arrays in an .npz file beside it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Array = NDArray[np.float64]
 
 
 def write_domain(domain: Domain, path: str | Path) -> list[Path]:
-    """Write a domain; returns the files, the .npz only where there are long arrays."""
+    """Write a domain and return the files; there is an .npz only if there are long arrays."""
     path = Path(path)
     arrays: dict[str, Array] = {}
     lines = [f"name = {json.dumps(domain.name or path.stem, ensure_ascii=False)}"]
@@ -54,7 +54,7 @@ def _row_lines(domain: Domain) -> list[str]:
 
 
 def _named(arrays: dict[str, Array], path: Path, key: str, values: Array) -> Any:
-    """One number as it is, and the name of an array of several."""
+    """A single number as text, or a reference to an array in the .npz file."""
     if values.size and (values == values.flat[0]).all() and key not in ("mean", "components"):
         return repr(float(values.flat[0]))
     arrays[key] = values

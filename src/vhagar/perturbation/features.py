@@ -1,4 +1,4 @@
-"""Some features change, each by up to a radius of its own; the others keep their values."""
+"""Features: some features change, each by up to its own radius; the others keep their values."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from vhagar.perturbation.domain import Domain
 from vhagar.perturbation.maps import AffineMap
 from vhagar.perturbation.ranges import number
 
-# Sentences name this many features, at most.
+# Most features that are named in a sentence.
 _MOST_SHOWN = 4
 
 
@@ -26,14 +26,14 @@ _MOST_SHOWN = 4
 class Features(Perturbation):
     """`features([age,income],[2,0.1])`: these features change by up to 2 and 0.1, the others not.
 
-    Features are given by their names in the domain, or by their numbers from 0; one radius may
-    serve for all. Radii are in the units of the input. With `clip`, changed features stay in the
+    Features are given by their names in the domain, or by their numbers from 0; a single radius
+    applies to all. Radii are in the units of the input. With `clip`, changed features stay in the
     input range.
     """
 
     chosen: tuple[str | int, ...]
     radii: tuple[float, ...]
-    # The names of features that are given by number now.
+    # The names of the features, once `settled` has replaced them by numbers.
     names: tuple[str, ...] = field(default=(), compare=False)
 
     name = "features"
@@ -49,7 +49,7 @@ class Features(Perturbation):
             raise InvalidInput("features needs a list of features, each of them once")
 
     def settled(self, domain: Domain) -> Features:
-        """The same with the numbers of the features in a domain."""
+        """The perturbation with the features' numbers in a domain, in ascending order."""
         entries = [domain.entry(feature) for feature in self.chosen]
         if len(set(entries)) < len(entries):
             raise InvalidInput(f"{self} names a feature twice")
@@ -85,7 +85,7 @@ class Features(Perturbation):
 
     @property
     def shown(self) -> str:
-        """Names of a few features, and otherwise how many they are."""
+        """The textual form for a few features, and otherwise their number."""
         if len(self.chosen) <= _MOST_SHOWN:
             return str(self)
         least, most = min(self.radii), max(self.radii)

@@ -14,9 +14,9 @@ from vhagar.perturbation.maps import AffineMap
 
 @dataclass(frozen=True, eq=False)
 class Formula:
-    """An affine map of the input and the parameters, clipped to the input range with `clip`.
+    """An affine map of the input and the parameters; with `clip`, clipped to the input range.
 
-    With `product` the one parameter is a factor: the image is `black + e * (x - black)`.
+    With `product`, the only parameter is a factor: the image is `black + e * (x - black)`.
     """
 
     map: AffineMap
@@ -25,7 +25,7 @@ class Formula:
 
     @cached_property
     def copied(self) -> Mask:
-        """The pixels `(size,)` of the image that are pixels of `x` or constants, as they are."""
+        """The pixels `(size,)` of the image that are unchanged pixels of `x`, or constants."""
         entries = np.diff(self.map.matrix.indptr)
         ones = np.ones(len(entries), dtype=np.bool_)
         rows = np.repeat(np.arange(len(entries)), entries)
@@ -47,7 +47,7 @@ class Formula:
         return not (moves != first).nnz
 
     def simplified(self, domain: Domain) -> Formula:
-        """The same without parameters, where each has a single value."""
+        """The formula without parameters if each of them has a single value, else itself."""
         own = self.map
         if not own.count or (own.lower < own.upper).any():
             return self

@@ -1,7 +1,7 @@
-"""Where the pixels of a turned image come from, and with which weights.
+"""The sources of a rotated image's pixels, and their interpolation weights.
 
-Each pixel looks up its value at a point of the image, its source, by bilinear interpolation of the
-four pixels around it.
+The value of each pixel is looked up at a point of the original image, its source, by bilinear
+interpolation of the four pixels around that point.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from scipy import sparse
 
 Array = NDArray[np.float64]
 
-# Coordinates this close to a grid line lie on it; cosines are not exact.
+# Coordinates this close to a grid line count as on it, because cosines are not exact.
 GRID_SNAP = 1e-9
 
 
 def rotation_matrix(image: tuple[int, int, int], angle: float) -> sparse.csr_array:
-    """The bilinear interpolation weights `(size, size)` of a clockwise turn."""
+    """The bilinear interpolation weights `(size, size)` of a clockwise rotation."""
     channels, height, width = image
     outputs, inputs, weights = [], [], []
     for output, source, weight in _interpolation(height, width, angle):
@@ -37,25 +37,25 @@ def rotation_matrix(image: tuple[int, int, int], angle: float) -> sparse.csr_arr
 
 
 def offsets(height: int, width: int) -> tuple[Array, Array]:
-    """How far below and right of the centre each pixel of a plane lies."""
+    """The offsets of each pixel of a plane from the centre, downwards and to the right."""
     row, column = np.divmod(np.arange(height * width), width)
     return row - (height - 1) / 2, column - (width - 1) / 2
 
 
 def radius(image: tuple[int, int, int]) -> float:
-    """How far the outermost pixel is from the centre."""
+    """The distance of the outermost pixel from the centre."""
     return float(np.hypot(*offsets(*image[1:])).max())
 
 
 def sources(height: int, width: int, angle: float) -> tuple[Array, Array]:
-    """The rows and columns at which the pixels of a plane look up their values, not snapped."""
+    """The rows and columns of the sources of a plane's pixels, before snapping."""
     cosine, sine = _cosine_and_sine(angle)
     i, j = offsets(height, width)
     return i * cosine - j * sine + (height - 1) / 2, i * sine + j * cosine + (width - 1) / 2
 
 
 def snap(coordinate: Array) -> Array:
-    """Onto the grid line, where one is next to it. A larger coordinate never becomes smaller."""
+    """Move coordinates that are next to a grid line onto it; their order is preserved."""
     nearest = np.round(coordinate)
     return np.where(abs(coordinate - nearest) < GRID_SNAP, nearest, coordinate)
 

@@ -31,11 +31,11 @@ class LinearRows:
 
     @property
     def size(self) -> int:
-        """How many entries inputs have."""
+        """The number of entries of an input."""
         return int(self.matrix.shape[1])
 
     def contains(self, x: Array) -> Mask:
-        """Which inputs `(batch, size)` satisfy every row, without any tolerance."""
+        """Which inputs `(batch, size)` satisfy every row exactly, without any tolerance."""
         value: Array = (self.matrix @ x.T).T
         terms = np.diff(self.matrix.indptr)
         room: Array = (abs(self.matrix) @ abs(x).T).T * (2.0**-51 * (terms + 8)) + 1e-300
@@ -58,13 +58,13 @@ class LinearRows:
         return sum((Fraction(w) * Fraction(float(x[k])) for k, w in entries.items()), Fraction(0))
 
     def entries(self, row: int) -> dict[int, float]:
-        """The coefficients of a row by entry."""
+        """The coefficients of a row, by entry."""
         part = slice(self.matrix.indptr[row], self.matrix.indptr[row + 1])
         indices, weights = self.matrix.indices[part].tolist(), self.matrix.data[part].tolist()
         return dict(zip(indices, weights, strict=True))
 
     def plain(self) -> list[dict[str, Any]]:
-        """The rows in JSON's own types; an end that is not there is None."""
+        """The rows in JSON's own types; an infinite end is None."""
         return [
             {
                 "entries": list(entries),
@@ -82,7 +82,7 @@ class LinearRows:
 
     @property
     def numbers(self) -> bytes:
-        """All numbers, for the domain's fingerprint."""
+        """All numbers as bytes, for the domain's fingerprint."""
         found = []
         for row in range(self.count):
             entries = self.entries(row)
@@ -135,7 +135,7 @@ def rows_of_plain(given: Sequence[Mapping[str, Any]], size: int) -> list[LinearR
 
 
 def joined_rows(parts: Sequence[LinearRows]) -> LinearRows | None:
-    """All rows of several; None without any."""
+    """The rows of all parts together; None if there are none."""
     if not sum(part.count for part in parts):
         return None
     matrix = sparse.csr_array(sparse.vstack([part.matrix for part in parts], format="csr"))

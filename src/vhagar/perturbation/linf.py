@@ -1,4 +1,4 @@
-"""Every pixel changes by up to `e`, each in its own way."""
+"""Linf: every pixel changes by up to `e`, independently of the others."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from vhagar.perturbation.ranges import GivenRange, as_range, number, require_wit
 
 
 def limit_of(given: GivenRange, what: str) -> float:
-    """The `e` of `e` or `[0,e]`."""
+    """The limit `e`, given as `e` or as `[0,e]`."""
     if isinstance(given, Real):
         given = (0.0, float(given))
     low, high = as_range(given, what)

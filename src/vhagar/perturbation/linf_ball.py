@@ -1,6 +1,6 @@
-"""Pieces in which pixels move freely by up to `e` inside the domain, each in its own way.
+"""Pieces in which pixels change independently by up to `e` inside the input range.
 
-They are those of linf and patch, and of linf on top of what moves whole pixels or blackens them.
+Linf and patch have such pieces, and so has linf after a perturbation that moves or blackens pixels.
 """
 
 from __future__ import annotations
@@ -28,10 +28,11 @@ from vhagar.solver.linear_model import Columns, LinearModel
 
 @dataclass(frozen=True, eq=False)
 class LinfBallPiece(AbstractPiece):
-    """`abs(x_p - y) <= limit` on the pixels of `mask`, `x_p = y` elsewhere, all in the domain.
+    """`abs(x_p - y) <= limit` on the pixels of `mask`, `x_p = y` elsewhere, all in the input range.
 
-    The pixels of `y` are pixels of `x` or black: `source` `(size,)` says which, -1 for black, and
-    no pixel occurs twice. The parameters are the changes of the pixels in the mask, in order.
+    Each pixel of `y` is a pixel of `x` or black: `source` `(size,)` is its number in `x`, -1 for
+    black, and no pixel occurs twice. The parameters are the changes of the pixels in the mask, in
+    order.
     """
 
     domain: Domain
@@ -58,7 +59,7 @@ class LinfBallPiece(AbstractPiece):
 
     @cached_property
     def _in_place(self) -> bool:
-        """Whether no pixel is moved or black before it changes: `y = x`."""
+        """Whether `y = x`: no pixel is moved or blackened before it changes."""
         return bool((self.source == np.arange(self.domain.size)).all())
 
     @cached_property
@@ -71,20 +72,20 @@ class LinfBallPiece(AbstractPiece):
 
     @cached_property
     def _moves(self) -> sparse.csr_array:
-        """From `x` to `y`, but for the black pixels."""
+        """The matrix that maps `x` to `y`, except for the black pixels."""
         size, kept = self.domain.size, self._kept
         return sparse.csr_array((np.ones(len(kept)), (kept, self.source[kept])), shape=(size, size))
 
     @cached_property
     def _moving(self) -> Mask:
-        """The pixels of `x` that are in `y` and move there."""
+        """The pixels of `x` that occur in `y` and may change there."""
         found = np.zeros(self.domain.size, dtype=np.bool_)
         found[self.source[self._kept]] = self.mask[self._kept]
         return found
 
     @property
     def _brightest_black(self) -> float:
-        """The most that a black pixel becomes."""
+        """The largest value to which a black pixel can change."""
         step = min(self.limit, self.domain.width)
         return min(self.domain.lower + step, self.domain.upper)
 
@@ -97,7 +98,7 @@ class LinfBallPiece(AbstractPiece):
         return Formula(AffineMap(self._moves, spread, dark, *ends, label=self.label), clip=True)
 
     def _start(self, x: Array) -> Array:
-        """`y`."""
+        """The inputs `y` before the change by up to `limit`."""
         if self._in_place:
             return x
         return np.where(self._black, self.domain.lower, x[:, self.source])
@@ -113,7 +114,7 @@ class LinfBallPiece(AbstractPiece):
         return x_p
 
     def contains(self, x: Array, x_p: Array, parameters: Array) -> Mask:
-        """In exact arithmetic, as every change within the limit is allowed."""
+        """Whether all changes are within the limit, in exact arithmetic; `apply` plays no part."""
         inside = (x_p >= self.domain.lower) & (x_p <= self.domain.upper)
         start = self._start(x)
         close = np.where(self.mask, within(start, x_p, self.limit), x_p == start)
@@ -122,7 +123,7 @@ class LinfBallPiece(AbstractPiece):
 
     def image_bounds(self) -> tuple[Array, Array]:
         low, size = self.domain.lower, self.domain.size
-        # One step outward, as the sum may have been rounded inward.
+        # One step outward, because the sum may have been rounded inward.
         top = min(float(np.nextafter(self._brightest_black, np.inf)), self.domain.upper)
         black = np.where(self.mask, top, low)
         return np.full(size, low), np.where(self._black, black, self.domain.upper)
@@ -136,7 +137,7 @@ class LinfBallPiece(AbstractPiece):
         every = np.unique(np.concatenate([pixels, sources[sources >= 0]])).astype(np.int64)
         place = np.full(self.domain.size + 1, -1)
         place[every] = np.arange(len(every))
-        # A source that is not here belongs to an image that has no weight.
+        # A source outside of `every` belongs to an image pixel without weight.
         moved, mask = place[self.source[every]], self.mask[every]
         return replace(self, domain=self.domain.part(every), mask=mask, source=moved), every
 
@@ -145,7 +146,7 @@ class LinfBallPiece(AbstractPiece):
 
     @cached_property
     def _corners(self) -> SupportCorners:
-        """Those of a pixel of `x` and what becomes of it."""
+        """The corners of a pixel of `x` and its image."""
         low, high = self.domain.lower, self.domain.upper
         step = min(self.limit, self.domain.width)
         # The vertices of {x, x_p in [low, high], abs(x_p - x) <= step}. The domain's width is
@@ -153,14 +154,14 @@ class LinfBallPiece(AbstractPiece):
         above, below = min(low + step, high), max(high - step, low)
         xs = np.array([low, high, above, low, high, below])
         ps = np.array([low, high, low, above, below, high])
-        # A pixel that does not move is only at the two vertices on the diagonal.
+        # A pixel that does not change has only the two vertices on the diagonal.
         return SupportCorners(xs[None], ps[None], None if self._moving.all() else self._moving)
 
     def _support(self, a: Array, b: Array) -> Support:
         if self._in_place:
             value, x, x_p, _ = self._corners.best(a, b)
             return Support(value, x, self.project((x_p - x)[:, self.mask]))
-        # What a black pixel becomes is free.
+        # The image of a blackened pixel does not depend on `x`.
         pulled = self._pulled(b)
         value, x, x_p, _ = self._corners.best(a, pulled)
         low, top = self.domain.lower, self._brightest_black
@@ -170,7 +171,7 @@ class LinfBallPiece(AbstractPiece):
         return Support(value, x, self.project(changes[:, self.mask]))
 
     def _pulled(self, b: Array) -> Array:
-        """Coefficients go back to where the pixels came from."""
+        """Coefficients on `x_p`, moved back to the pixels of `x` that they came from."""
         pulled = np.zeros_like(b)
         pulled[:, self.source[self._kept]] = b[:, self._kept]
         return pulled
@@ -191,18 +192,18 @@ class LinfBallPiece(AbstractPiece):
         return ModelImage(x_p, self._parameters(picked(x, width), picked(x_p, width)))
 
     def _parameters(self, x: Expression, x_p: Expression) -> Expression:
-        """`x_p - y` on the pixels that move."""
+        """The parameters as expressions: `x_p - y` on the pixels that may change."""
         matrix = sparse.csr_array(x_p.matrix - self._moves @ x.matrix)[self.free_pixels]
         dark = np.where(self._black, self.domain.lower, 0.0)
         rest = x_p.constant - self._moves @ x.constant - dark
         return Expression(matrix, rest[self.free_pixels])
 
     def relax(self, model: LinearModel) -> RelaxedPair:
-        """Without rows: `x = z + p`, `x_p = z + q` describes exactly the pairs of a pixel."""
+        """Needs no rows: `x = z + p`, `x_p = z + q` describes exactly the pairs of a pixel."""
         low, high, size = self.domain.lower, self.domain.upper, self.domain.size
         half = min(self.limit, self.domain.width) / 2
         inner = np.where(self._moving, half, 0.0)
-        # Where the limit is the whole range, the rounded ends may have changed places.
+        # Where the limit is the whole range, rounding may have put the ends in the wrong order.
         middle = model.add_columns(np.minimum(low + inner, high - inner), high - inner)
         count = int(self._moving.sum())
         before = model.add_columns(np.full(count, -half), half)
@@ -227,7 +228,7 @@ class LinfBallPiece(AbstractPiece):
 
 
 def within(x: Array, y: Array, limit: float) -> Mask:
-    """`abs(y - x) <= limit` in exact arithmetic: the difference with its rounding error."""
+    """Whether `abs(y - x) <= limit` exactly, by the rounded difference and its rounding error."""
     difference = y - x
     back = difference - y
     error = (y - (difference - back)) - (x + back)

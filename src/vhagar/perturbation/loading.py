@@ -1,6 +1,6 @@
-"""Perturbations as the command line names them: by their text, or `FILE.py:NAME` in a user's file.
+"""Load perturbations that the command line names, by text or as `FILE.py:NAME` in a user's file.
 
-Only what the user asks for by the name of a file is ever executed.
+A file is executed only if the user names it.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ _IN_FILE = re.compile(r"\s*(.+\.py):([A-Za-z_]\w*)\s*(?:\+(.*))?", re.DOTALL)
 
 
 def named(text: str) -> Perturbation:
-    """The perturbation of a text or of `FILE.py:NAME`, which `+` may put another on top of.
+    """The perturbation of a text, or `FILE.py:NAME`, optionally composed with another by `+`.
 
-    NAME is a perturbation, or a class of one that needs no arguments.
+    NAME is a perturbation, or a class of perturbations that needs no arguments.
     """
     match = _IN_FILE.fullmatch(text)
     if match is None:

@@ -16,7 +16,7 @@ from vhagar.errors import InvalidInput
 from vhagar.perturbation.domain import Array, Domain
 from vhagar.perturbation.ranges import GivenRange, as_range
 
-# The largest number in a user's map: beyond any use, and no product overflows.
+# The largest number in a user's map: beyond practical use, but no product overflows.
 LARGEST = 1e9
 
 
@@ -24,8 +24,8 @@ LARGEST = 1e9
 class AffineMap:
     """`x_p = matrix @ x + directions @ e + offset`, with `lower <= e <= upper`.
 
-    `matrix` is `(size, size)`, `directions` `(size, parameters)`. `affine_map` builds one from
-    what differs from the identity.
+    `matrix` is `(size, size)`, `directions` is `(size, parameters)`. `affine_map` builds a map from
+    only the pixels that it changes.
     """
 
     matrix: sparse.csr_array
@@ -75,7 +75,7 @@ class AffineMap:
             )
 
     def require_moderate(self) -> AffineMap:
-        """The map itself; an error where a number in it is larger than a user's can be."""
+        """The map itself; an error if a number in it is larger than a user's map may contain."""
         every = (self.matrix.data, self.directions.data, self.offset, self.lower, self.upper)
         if any(bool((abs(values) > LARGEST).any()) for values in every):
             raise InvalidInput(f"the map {self.label!r} holds a number beyond {LARGEST:g} in size")
@@ -83,23 +83,23 @@ class AffineMap:
 
     @property
     def size(self) -> int:
-        """How many entries an input has."""
+        """The number of entries of an input."""
         return self.offset.size
 
     @property
     def count(self) -> int:
-        """How many parameters there are."""
+        """The number of parameters."""
         return int(self.directions.shape[1])
 
     def extremes(self, domain: Domain) -> tuple[Array, Array]:
-        """The least and the largest image `(size,)` of inputs in a domain, not rounded outward."""
+        """The smallest and the largest image `(size,)` over a domain, not rounded outward."""
         low, high = extremes(self.matrix, domain.low, domain.high)
         least, most = extremes(self.directions, self.lower, self.upper)
         return low + least + self.offset, high + most + self.offset
 
     @property
     def canonical(self) -> bytes:
-        """The numbers of the map in one order, little-endian: equal for equal maps only."""
+        """The numbers of the map in a fixed order, little-endian: equal for equal maps only."""
         counts = (self.size, self.count, self.matrix.nnz, self.directions.nnz)
         parts = [struct.pack("<4Q", *counts)]
         for matrix in (self.matrix, self.directions):
@@ -112,7 +112,7 @@ class AffineMap:
 def extremes(
     matrix: sparse.csr_array, low: Array | float, high: Array | float
 ) -> tuple[Array, Array]:
-    """The least and the largest `matrix @ v` over `low <= v <= high`."""
+    """The smallest and the largest `matrix @ v` over `low <= v <= high`."""
     width = matrix.shape[1]
     lower, upper = (
         np.broadcast_to(np.asarray(end, dtype=np.float64), width) for end in (low, high)
@@ -127,7 +127,7 @@ def canonical_maps(maps: Iterable[AffineMap]) -> bytes:
 
 
 def fingerprint(maps: Iterable[AffineMap]) -> str:
-    """The SHA-256 of the maps' numbers, in hexadecimal: what they are called in certificates."""
+    """The SHA-256 of the maps' numbers, in hexadecimal, by which certificates identify the maps."""
     return hashlib.sha256(canonical_maps(maps)).hexdigest()
 
 
@@ -142,13 +142,14 @@ def affine_map(
     pixels: ArrayLike | None = None,
     label: str = "map",
 ) -> AffineMap:
-    """The map over a domain that does this to chosen pixels and leaves the others as they are.
+    """Build an affine map over a domain that changes some pixels and leaves all others unchanged.
 
-    `pixels` are flat numbers from 0 or a mask of the domain's shape (default: all); k of them.
-    `matrix` says what they keep of `x`: None for all of themselves, a number or `(k,)` numbers for
-    a multiple of themselves, or `(k, size)` for mixtures of pixels. `directions` `(k, parameters)`
-    say how the parameters move them; the `ranges` of these are pairs or single numbers. `offset` is
-    a number or `(k,)` numbers that are added.
+    `pixels` selects k pixels, by flat numbers from 0 or by a mask of the domain's shape (default:
+    all). `matrix` is how the images of these pixels depend on `x`: None if each keeps its own
+    value, a number or `(k,)` numbers to multiply it by, or `(k, size)` weights for mixtures of
+    pixels. `directions` `(k, parameters)` is how the parameters move them, and `ranges` are the
+    ranges of the parameters, each a pair or a single number. `offset` is a number or `(k,)` numbers
+    that are added.
     """
     size, chosen = domain.size, _chosen(pixels, domain)
     spans = [as_range(span, f"a range of {label!r}") for span in _as_list(ranges, label)]
@@ -192,7 +193,7 @@ def _chosen(pixels: ArrayLike | None, domain: Domain) -> NDArray[np.int64]:
 
 
 def _rows(given: Any, chosen: NDArray[np.int64], size: int, label: str) -> sparse.csr_array:
-    """What the chosen pixels keep, `(k, size)`."""
+    """The matrix rows of the chosen pixels, `(k, size)`."""
     count = len(chosen)
     what = f"the matrix of {label!r}"
     if sparse.issparse(given) or np.ndim(given) == 2:
@@ -261,5 +262,5 @@ def _frozen(given: Any) -> Array:
 
 
 def _plain_zero(values: Array) -> Array:
-    """There is one zero only."""
+    """The numbers in little-endian order, with -0.0 turned into 0.0."""
     return (values + 0.0).astype("<f8")

@@ -1,4 +1,4 @@
-"""A black square."""
+"""Occlusion: a square of the image turns black."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from vhagar.perturbation.squares import require_inside, square_mask
 class Occlusion(Perturbation):
     """`occlusion(i,j,w)`: the square of width w with top-left corner (i, j) turns black.
 
-    Each argument is a number or an interval. A smaller square is not a special case of a larger
-    one (its border keeps its values), so every position and width is a piece.
+    Each argument is a number or an interval. A smaller square is not a special case of a larger one
+    (pixels between the two keep their values), so every position and width is a piece.
     """
 
     row: tuple[int, int]

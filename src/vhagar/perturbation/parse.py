@@ -1,4 +1,4 @@
-"""The textual form of perturbations, such as `occlusion([12,16],14,5)`."""
+"""Parse the textual form of perturbations, such as `occlusion([12,16],14,5)`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from vhagar.perturbation.patch import Patch
 from vhagar.perturbation.rotation import Rotation
 from vhagar.perturbation.translation import Translation
 
-# Every perturbation, with the form that help texts and errors show. A new one is one more line.
+# Every perturbation, with the form that help texts and errors show. A new one adds one line here.
 PERTURBATIONS: dict[type[Perturbation], str] = {
     Linf: "linf(e)",
     Brightness: "brightness([lo,hi])",
@@ -35,13 +35,13 @@ _NUMBER = rf"[-+]?{_PLAIN}(?:\s*/\s*{_PLAIN})?"
 _ARGUMENT = re.compile(rf"\s*(?:({_NUMBER})|\[\s*({_NUMBER})\s*,\s*({_NUMBER})\s*\])\s*(?:,|$)")
 # Several names or numbers, for perturbations of features.
 _LIST = re.compile(r"\s*\[([^\[\]]+)\]\s*(?:,|$)")
-# A plus sign between two calls; those in numbers are elsewhere.
+# A plus sign between two calls, unlike one within a number.
 _BETWEEN = re.compile(r"(?<=\))\s*\+")
 _CALL = re.compile(r"\s*([A-Za-z_]\w*)\s*\((.*)\)\s*", re.DOTALL)
 
 
 def parse(text: str) -> Perturbation:
-    """Read `name(argument,...)` or two of them with a `+`, the first to come first.
+    """Parse `name(argument,...)`, or two of these joined by `+`; the first is applied first.
 
     An argument is a number, such as 0.1 or 8/255, or an interval `[low,high]`.
     """
@@ -104,7 +104,7 @@ def _item(text: str) -> float | str:
 
 
 def number(text: str) -> float:
-    """A number, or the float64 number nearest to a quotient of two."""
+    """Parse a number, or a quotient of two, rounded to float64."""
     above, _, below = text.partition("/")
     divisor = float(below) if below else 1.0
     if not divisor:

@@ -1,4 +1,4 @@
-"""A square whose pixels change by up to `e`, each in its own way."""
+"""Patch: the pixels of a square change by up to `e`, independently of each other."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from vhagar.perturbation.squares import require_inside, square_mask
 class Patch(Perturbation):
     """`patch([0,e],i,j,w)`: pixels of a square change by up to e, within the input range.
 
-    A pixel of a patch may keep its value, so the widest square of each corner contains all
-    narrower ones: one piece for each corner.
+    A pixel of a patch may keep its value, so the widest square at each top-left corner covers all
+    narrower ones: there is one piece for each corner.
     """
 
     limit: float

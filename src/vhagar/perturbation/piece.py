@@ -1,7 +1,7 @@
-"""What each piece of a perturbation provides.
+"""The interface of the pieces of perturbations.
 
 A piece is a relation between an input `x` and its perturbed image `x_p` with parameters in a box.
-Everything works on flat float64 batches `(batch, size)`.
+All methods take flat float64 batches `(batch, size)`.
 """
 
 from __future__ import annotations
@@ -42,49 +42,49 @@ from vhagar.perturbation.support import (
 from vhagar.runtime.devices import Tensor
 from vhagar.solver.linear_model import Columns, LinearModel
 
-# `(x, parameters)` to `x_p`, all tensors.
+# Maps `(x, parameters)` to `x_p`, all tensors.
 TorchApply = Callable[[Tensor, Tensor], Tensor]
 
-# `apply` makes at most this relative error in float64 (a handful of operations per pixel).
+# Largest relative error of `apply` in float64 (a handful of operations per pixel).
 ROUNDING = 2.0**-49
 # Pixels whose images are bounded at once.
 _PIXELS_AT_ONCE = 64
-# The search for the nearest parameter: how many values it tries, how often.
+# The search for the nearest parameter: values that it tries in each round, and its rounds.
 _SEARCH_VALUES, _SEARCH_ROUNDS = 9, 3
 
 
 class AbstractPiece(ABC):
     """One relation between `x` and `x_p`, with parameters in a box.
 
-    Methods with an underscore are about all `x` of the input range; where the domain is smaller,
-    `support` and `relax_stage` see to it.
+    Methods with an underscore are about all `x` of the input range; `support` and `relax_stage`
+    restrict them to the domain where it is smaller.
     """
 
     domain: Domain
     label: str
     # Whether `support` is the exact maximum, or only an upper bound that `split` tightens.
     exact_support: bool = True
-    # Whether the model rows describe exactly the piece, or a relaxation that `split` tightens.
+    # Whether the model rows describe the piece exactly, or a relaxation that `split` tightens.
     exact_rows: bool = True
-    # Whether the model's products, where a solver knows them, make its rows exact.
+    # Whether the model is exact for solvers that support its products.
     exact_products: bool = False
-    # Whether `apply` needs no rounding: its result is, exactly, an image that the piece allows.
+    # Whether the result of `apply` is exactly an image that the piece allows, despite rounding.
     exact_apply: bool = False
     # Whether the pairs `(x, x_p)` form a convex set, which `relax` then describes exactly.
     convex: bool = False
-    # `x_p` is about this multiple of `x`: a hint for bounds on their difference.
+    # `x_p` is roughly this multiple of `x`: a hint for bounds on their difference.
     ratio: float = 1.0
     # The range of the one parameter that `split` halves; None where there is no such parameter.
     span: Range | None = None
-    # How wide the span is, as a share of all values that the parameter can have.
+    # The width of the span, relative to the range of all values of the parameter.
     spread: float = 0.0
-    # The affine map that the piece is, before any clip by the network; None where it is none.
+    # The piece as an affine map, before any clip by the network; None if it is not affine.
     map: AffineMap | None = None
     # What pixels of the domain contribute to the support, where the images are clipped.
     inside: ClippedBox | None = None
-    # The pixels that move freely inside the domain, each by a parameter of its own, in order.
+    # The pixels that change independently, each by its own parameter, in order.
     free_pixels: Columns | None = None
-    # The ball around `x` that the images fill, where the piece is nothing else.
+    # The ball around `x` that the images fill, if the piece is exactly that.
     ball: Ball | None = None
 
     @property
@@ -102,7 +102,7 @@ class AbstractPiece(ABC):
 
     @abstractmethod
     def add_rows(self, model: LinearModel, x: Columns) -> ModelImage:
-        """Add to a mixed-integer model what ties `x_p` and the parameters to the columns `x`."""
+        """Add rows to a mixed-integer model that tie `x_p` and the parameters to columns `x`."""
 
     @abstractmethod
     def describe(self, parameters: Array) -> dict[str, object]:
@@ -113,7 +113,7 @@ class AbstractPiece(ABC):
         """As `support`, without the outward rounding."""
 
     def contains(self, x: Array, x_p: Array, parameters: Array) -> Mask:
-        """Whether these parameters take each `x` to its `x_p`, up to the rounding of `apply`.
+        """Whether these parameters map each `x` to its `x_p`, up to the rounding of `apply`.
 
         The input must lie in the domain and the parameters in their box.
         """
@@ -141,7 +141,7 @@ class AbstractPiece(ABC):
         return None
 
     def required_formula(self) -> Formula:
-        """The formula, without parameters that have a single value; an error if there is none."""
+        """The formula, simplified if all parameters are fixed; an error if there is none."""
         if self.formula is None:
             raise InvalidInput(
                 f"{self.label} cannot be exported: how it moves pixels is not a formula that ONNX "
@@ -150,32 +150,32 @@ class AbstractPiece(ABC):
         return self.formula.simplified(self.domain)
 
     def support_corners(self) -> SupportCorners | None:
-        """The corners that attain the support, where pixels are independent; None elsewhere."""
+        """The corners that attain the support if pixels are independent, else None."""
         return None
 
     def torch_apply(self) -> TorchApply | None:
-        """`apply` as a differentiable function of tensors, where no formula says what it is."""
+        """`apply` as a differentiable function of tensors, for pieces without a formula."""
         return None
 
     def fixed_at(self, value: float) -> AbstractPiece:
-        """The piece with its one parameter fixed; the piece itself where it has no `span`."""
+        """The piece with its one parameter fixed; the piece itself if it has no `span`."""
         return self
 
     def middle(self) -> AbstractPiece | None:
         """The piece at the middle of its span, if its support shows how much a split can gain.
 
-        None otherwise, where neurons' bounds gain more than the support.
+        None for pieces where a split improves neurons' bounds more than the support.
         """
         return None
 
     def pixel_corners(self) -> PixelCorners | None:
-        """The corners of a clipped pixel's two parts, the same for every pixel; or None."""
+        """The corners of a pixel's clipped and unclipped parts, equal for all pixels; or None."""
         return None
 
     def support_decided(self, a: Array, b: Array, allowed: Array) -> Array:
-        """The value of `support` where it is decided for some pixels whether they are clipped.
+        """The value of `support` given decisions about which pixels are clipped.
 
-        `allowed` `(corners, size)` is 0, or minus infinity for corners that a decision cut off.
+        `allowed` `(corners, size)` is minus infinity for corners that a decision cuts off, else 0.
         """
         corners = self.pixel_corners()
         if corners is None:
@@ -194,7 +194,7 @@ class AbstractPiece(ABC):
         return np.asarray(np.minimum(decided, self.support(a, b).value))
 
     def relax(self, model: LinearModel) -> RelaxedPair:
-        """Columns and rows of a linear relaxation, with the pair as expressions in them."""
+        """Add a linear relaxation to a model; returns the pair as expressions in its columns."""
         x = model.add_columns(self.domain.low, self.domain.high)
         image = self.add_rows(model, x)
         width = model.column_count
@@ -205,7 +205,7 @@ class AbstractPiece(ABC):
     ) -> RelaxedInput:
         """The relaxation together with the network's first linear stage, `matrix @ x + bias`.
 
-        Engines only take proposals from it: their bounds come from `support`.
+        Engines use it only for proposals; their bounds come from `support`.
         """
         corners, pixels = self.pixel_corners(), None
         if corners is None:
@@ -221,16 +221,16 @@ class AbstractPiece(ABC):
         return RelaxedInput(pair.x, pair.x_p, pair.parameters, first, second, pixels)
 
     def fixed_parameters(self, width: int) -> Expression | None:
-        """The parameters in a model of `width` columns, where each has a single value."""
+        """The parameters in a model of `width` columns if each has a single value, else None."""
         low, high = self.parameter_bounds
         return constants(low, width) if (low == high).all() else None
 
     def nearest_parameters(self, x: Array, x_p: Array) -> Array:
-        """The value of the one parameter whose image of `x` `(size,)` is about nearest to `x_p`.
+        """Roughly the value of the one parameter whose image of `x` `(size,)` is nearest to `x_p`.
 
-        For points of relaxations that do without the parameter.
+        For solutions of relaxations that leave the parameter out.
         """
-        assert self.span is not None  # all other relaxations have the parameters
+        assert self.span is not None  # all other relaxations contain the parameters
         low, high = self.span
         for _ in range(_SEARCH_ROUNDS):
             values = np.linspace(low, high, _SEARCH_VALUES)
@@ -240,22 +240,22 @@ class AbstractPiece(ABC):
         return values[[best]]
 
     def split(self) -> tuple[AbstractPiece, ...]:
-        """Smaller pieces that together cover this one; empty where nothing is to be gained."""
+        """Smaller pieces that together cover this one; empty if a split gains nothing."""
         return ()
 
     def local(self, pixels: Columns) -> tuple[AbstractPiece, Columns]:
-        """A piece on few pixels whose support is this one's wherever only `pixels` have weight.
+        """A piece on fewer pixels with the same support if only `pixels` have nonzero coefficients.
 
-        `pixels` are in ascending order. Returns the piece and the pixels `(its size,)` it is about,
-        in ascending order and at least those; here, all of them.
+        `pixels` are in ascending order. Returns the piece and its pixels `(its size,)`, which
+        include the given ones, in ascending order; by default all pixels.
         """
         return self, np.arange(self.domain.size)
 
     def support(self, a: Array, b: Array) -> Support:
         """The maximum of `a.x + b.x_p` for coefficients `(batch, size)`, never rounded down.
 
-        Over a domain that is not all of the range: for every `s` it is at most the domain's
-        support of `s` plus the range's support of `(a - s, b)`.
+        Over a domain that is not the whole range, the bound is the domain's support of `s` plus the
+        range's support of `(a - s, b)`, which is valid for every `s`.
         """
         with np.errstate(over="ignore", invalid="ignore"):
             found = self._rounded_support(a, b)
@@ -264,10 +264,10 @@ class AbstractPiece(ABC):
             s = self._domain_share(a, b)
             rest = self._rounded_support(a - s, b)
             own = self.domain.support(s)
-            # The difference and the sum are rounded.
+            # Allow for the rounding of the difference and of the sum.
             sizes = abs(a - s).sum(axis=1) * self.domain.magnitude + abs(own) + abs(rest.value)
             value = own + rest.value + 2.0**-51 * sizes
-        # Of no use where it is NaN.
+        # False where the value is NaN.
         better = value < found.value
         x = np.where(better[:, None], np.where(s != 0, self.domain.farthest(s), rest.x), found.x)
         parameters = np.where(better[:, None], rest.parameters, found.parameters)
@@ -277,16 +277,16 @@ class AbstractPiece(ABC):
         """The support over all inputs of the range, rounded up."""
         found = self._support(a, b)
         value = found.value + self._rounding(a, b)
-        # Numbers beyond float64 bound nothing.
+        # Overflow gives no bound.
         return Support(np.where(np.isnan(value), np.inf, value), found.x, found.parameters)
 
     def _domain_share(self, a: Array, b: Array) -> Array:
-        """The part `s` of `a.x` that the domain bounds, and not the range; any part is valid."""
+        """The part `s` of `a` that is bounded over the domain, not the range; any part is valid."""
         return a
 
     @cached_property
     def image_box(self) -> tuple[Array, Array]:
-        """As `image_bounds`, for inputs in the domain, and no wider than supports prove."""
+        """As `image_bounds`, for inputs in the domain, and tightened by supports."""
         low, high = self.image_bounds()
         if self.domain.whole:
             return low, high
@@ -302,7 +302,7 @@ class AbstractPiece(ABC):
         return low, high
 
     def _rounding(self, a: Array, b: Array) -> Array:
-        """The most by which float64 can have rounded a support down."""
+        """A bound on how much float64 can have rounded a support down."""
         low, high = self.image_bounds()
         reach = abs(a) @ np.full(self.domain.size, self.domain.magnitude)
         reach = reach + abs(b) @ np.maximum(abs(low), abs(high))

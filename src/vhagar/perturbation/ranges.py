@@ -1,4 +1,4 @@
-"""Intervals of numbers as the user writes them: a number, or `[low, high]`."""
+"""Intervals of numbers as users write them: a number, or `[low, high]`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ GivenRange = float | tuple[float, float] | list[float]
 
 
 def as_range(given: GivenRange, what: str) -> Range:
-    """A number or a pair as `(low, high)`, checked to be finite and in order."""
+    """Convert a number or a pair to `(low, high)`, which must be finite and in order."""
     ends = (given, given) if isinstance(given, Real) else given
     pair = tuple(ends) if isinstance(ends, Iterable) else ()
     if len(pair) != 2 or not all(isinstance(end, Real) for end in pair):
@@ -37,7 +37,7 @@ def as_integer_range(given: GivenRange, what: str) -> tuple[int, int]:
 def require_within(
     span: tuple[float, float], low: float, high: float, what: str, why: str = ""
 ) -> None:
-    """An error that names the limits unless `low <= span <= high`."""
+    """Raise an error that names the limits unless `low <= span <= high`."""
     if span[0] < low or span[1] > high:
         reason = f" ({why})" if why else ""
         raise InvalidInput(

@@ -19,7 +19,7 @@ class Expression:
     constant: Array
 
     def value(self, columns: Array) -> Array:
-        """What the columns of a longer model make of it."""
+        """The value of the expression; the model may have got more columns since."""
         result: Array = self.matrix @ columns[: self.matrix.shape[1]] + self.constant
         return result
 
@@ -31,19 +31,19 @@ class Expression:
 
 
 def picked(columns: Columns, width: int) -> Expression:
-    """Some columns of a model that has `width` of them."""
+    """The expression of some columns of a model that has `width` of them."""
     count = len(columns)
     pick = sparse.csr_array((np.ones(count), (np.arange(count), columns)), shape=(count, width))
     return Expression(pick, np.zeros(count))
 
 
 def constants(values: Array, width: int) -> Expression:
-    """Numbers that do not depend on the columns."""
+    """The expression of numbers that do not depend on the columns."""
     return Expression(sparse.csr_array((len(values), width)), np.array(values))
 
 
 def add_domain_rows(model: LinearModel, domain: Domain, x: Expression) -> None:
-    """Keep the inputs of a model in the domain, where their columns only keep them in the range."""
+    """Restrict a model's inputs to the domain's box, where their columns only have the range."""
     rows = np.flatnonzero(domain.restricted)
     if rows.size:
         columns = np.arange(x.matrix.shape[1])
@@ -54,7 +54,7 @@ def add_domain_rows(model: LinearModel, domain: Domain, x: Expression) -> None:
 
 
 def add_condition_rows(model: LinearModel, domain: Domain, x: Expression) -> None:
-    """The rows of a domain on the inputs of a model."""
+    """Add the linear rows of a domain to a model, for its inputs."""
     rows = domain.rows
     if rows is not None:
         rest: Array = rows.matrix @ x.constant
@@ -64,7 +64,7 @@ def add_condition_rows(model: LinearModel, domain: Domain, x: Expression) -> Non
 
 
 def add_conditions(model: LinearModel, domain: Domain, x: Columns) -> None:
-    """All conditions of a domain beside ranges, but for its zonotope, on the columns of inputs."""
+    """Add all conditions of a domain except ranges and the zonotope, on the columns of inputs."""
     add_condition_rows(model, domain, picked(x, model.column_count))
     whole = domain.groups.whole
     if len(whole):
@@ -74,7 +74,7 @@ def add_conditions(model: LinearModel, domain: Domain, x: Columns) -> None:
 
 @dataclass(frozen=True, eq=False)
 class ModelImage:
-    """The columns of `x_p` in a model, and the parameters that go with them."""
+    """The columns of `x_p` in a model, and the expression of the parameters."""
 
     x_p: Columns
     parameters: Expression
@@ -84,7 +84,7 @@ class ModelImage:
 class RelaxedPair:
     """Input, image and parameters of a linear relaxation.
 
-    `parameters` is None where the relaxation does without them.
+    `parameters` is None if the relaxation leaves them out.
     """
 
     x: Expression
@@ -94,10 +94,10 @@ class RelaxedPair:
 
 @dataclass(frozen=True, eq=False)
 class RelaxedInput:
-    """A linear relaxation of a piece, and what leaves the first linear stage in both copies.
+    """A linear relaxation of a piece, and the outputs of the first linear stage in both copies.
 
-    Either the perturbed input or the parameters are there, or both. Where pixels have corners,
-    `pixels` `(size, corners - 1)` are the weights of all but the first.
+    At least one of the perturbed input and the parameters is given. Where pixels have corners,
+    `pixels` `(size, corners - 1)` are the weights of all corners but the first.
     """
 
     x: Expression
@@ -109,7 +109,7 @@ class RelaxedInput:
 
 
 def add_weights(model: LinearModel, size: int, rest: int) -> Columns:
-    """Weights of all corners but the first, which has what the others leave of 1."""
+    """Add weights of all corners but the first, whose weight is 1 minus the sum of the others."""
     columns = model.add_columns(np.zeros(size * rest), 1.0)
     per_pixel = sparse.csr_array(sparse.kron(sparse.eye_array(size), np.ones((1, rest))))
     model.add_rows([(columns, per_pixel)], 0.0, 1.0)

@@ -1,9 +1,9 @@
-"""The image turns about its centre, with bilinear interpolation.
+"""Rotation: the image is rotated about its centre, with bilinear interpolation.
 
 The paper's appendix swaps the two axes (at 0 degrees it transposes) and names three different
 centres. Here the centre is the centre of the pixel grid, 0 degrees changes nothing, and 90 degrees
-is an exact permutation of a square image. Positive angles turn clockwise, as in the paper with its
-axes put right.
+is an exact permutation of a square image. Positive angles are clockwise, as in the paper once its
+axes are corrected.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from vhagar.perturbation.piece import AbstractPiece
 from vhagar.perturbation.ranges import GivenRange, as_range, require_within, span_text
 from vhagar.perturbation.rotation_range import RotationPiece, turn_by
 
-# A range is cut so that the outermost pixel, or one at this distance from the centre if that is
-# farther, moves by at most one pixel within a piece. Engines cut further where it matters.
+# A range is divided so that the outermost pixel, or one at this distance from the centre if that is
+# farther, moves by at most one pixel within a piece. Engines divide further where it matters.
 _LEAST_RADIUS = 10.0
 # Most pieces of a range of angles.
 _MOST_PIECES = 180
@@ -30,7 +30,7 @@ _MOST_PIECES = 180
 
 @dataclass(frozen=True)
 class Rotation(Perturbation):
-    """`rotation(theta)`: by theta degrees, clockwise. Pixels from outside the image are black.
+    """`rotation(theta)`: by theta degrees, clockwise; pixels from outside the image are black.
 
     `rotation([lo,hi])`: by any angle in [lo,hi].
     """
@@ -53,7 +53,7 @@ class Rotation(Perturbation):
             return (turn_by(domain, str(self), low),)
         step = math.degrees(1 / max(radius(domain.image), _LEAST_RADIUS))
         step = max(step, (high - low) / _MOST_PIECES)
-        # At quarter turns pixels of the border turn black to either side.
+        # Border pixels turn black on either side of a quarter turn, so pieces end there.
         quarters = [90.0 * k for k in range(-3, 4) if low < 90 * k < high]
         cuts = [low]
         for end in (*quarters, high):

@@ -1,9 +1,9 @@
-"""The image turns by any angle of a range: one piece, which splits into narrower ones.
+"""Rotations by any angle of a range: one piece, which splits into narrower ones.
 
 With u the distance from black, the image of u is `W u`, where the weights W depend on the angle. A
-turn over a short arc is nearly a mixture of the turns at its two ends (see `arcs`), and a maximum
-over mixtures is at an end. What is left, W's distance from the mixture, is bounded weight by
-weight.
+rotation within a short arc is nearly a mixture of the rotations at its two ends (see
+`rotation_weights`), and a maximum over mixtures is at an end. The difference between W and the
+mixture is bounded weight by weight.
 """
 
 from __future__ import annotations
@@ -50,18 +50,18 @@ def turn_by(domain: Domain, label: str, angle: float) -> AffinePiece:
 
 
 def _turn(domain: Domain, angle: float) -> tuple[sparse.csr_array, Array]:
-    """The weights of one angle, and black for the pixels that come from nowhere."""
+    """The weights of one angle, and the offset that makes pixels without a source black."""
     matrix = _matrix(domain.image, angle)
     return matrix, np.where(np.diff(matrix.indptr) == 0, domain.lower, 0.0)
 
 
-# A witness is applied, searched for and applied again, at the same angle.
+# Cached, because a witness is evaluated several times at the same angle.
 _matrix = lru_cache(maxsize=32)(rotation_matrix)
 
 
 @dataclass(frozen=True, eq=False)
 class RotationPiece(AbstractPiece):
-    """The image turns by one angle in `span`, in degrees."""
+    """Rotations by one angle in `span`, in degrees."""
 
     domain: Domain
     label: str
@@ -78,7 +78,7 @@ class RotationPiece(AbstractPiece):
         return (self.span[1] - self.span[0]) / 360.0
 
     def fixed_at(self, value: float) -> AffinePiece:
-        """Everything is exact then; the angle is a parameter that nothing hangs on."""
+        """The rotation by one angle, which is exact; its angle is a parameter without effect."""
         matrix, dark = _turn(self.domain, value)
         still, angle = sparse.csr_array((self.domain.size, 1)), np.array([value])
         turned = AffineMap(matrix, still, dark, angle, angle, ("angle",), self.label)
@@ -93,7 +93,7 @@ class RotationPiece(AbstractPiece):
 
     @cached_property
     def _envelopes(self) -> list[tuple[float, Array, sparse.csr_array]]:
-        """For both ends of every arc: the angle, what is capped, and the weights' bounds.
+        """For both ends of every arc: the angle, the capped pixels, and bounds on the weights.
 
         The bounds `(pixels, 2 pixels)` of a plane map the positive and the negative parts of
         coefficients on the image to the largest coefficients on `u`.
@@ -111,7 +111,7 @@ class RotationPiece(AbstractPiece):
         return found
 
     def _planes(self, matrix: sparse.csr_array) -> sparse.csr_array:
-        """All channels alike."""
+        """The same matrix for every channel."""
         return sparse.csr_array(sparse.block_diag([matrix] * self.domain.image[0], format="csr"))
 
     def _tile(self, plane: NDArray[np.bool_]) -> NDArray[np.bool_]:
@@ -122,7 +122,7 @@ class RotationPiece(AbstractPiece):
         middle = low + (high - low) / 2
         if low < middle < high:
             return replace(self, span=(low, middle)), replace(self, span=(middle, high))
-        # Angles are floats: between two neighbours there is nothing, and each is exact by itself.
+        # There is no float between two neighbouring ones, and a piece of one angle is exact.
         return tuple(self.fixed_at(angle) for angle in self.span)
 
     def apply(self, x: Array, parameters: Array) -> Array:
@@ -138,7 +138,7 @@ class RotationPiece(AbstractPiece):
 
     def image_bounds(self) -> tuple[Array, Array]:
         black, white = self.domain.lower, self.domain.upper
-        # Interpolation weights sum to one up to rounding.
+        # Interpolation weights sum to one only up to rounding.
         margin = 1e-12 * self.domain.magnitude
         high = np.where(self._tile(self._whole.black), black, white)
         return np.full(self.domain.size, black - margin), high + margin
@@ -152,7 +152,7 @@ class RotationPiece(AbstractPiece):
 
     def _support(self, a: Array, b: Array) -> Support:
         channels, height, width = self.domain.image
-        planes = b.reshape(-1, height * width).T  # the channels are turned alike
+        planes = b.reshape(-1, height * width).T  # all channels have the same weights
         parts = np.concatenate([np.maximum(planes, 0), np.maximum(-planes, 0)])
         best = np.full(len(a), -np.inf)
         x, angles = np.full_like(a, self.domain.lower), np.full((len(a), 1), self.span[0])
@@ -168,7 +168,7 @@ class RotationPiece(AbstractPiece):
         return Support(value + self._sum_rounding(a, b), x, angles)
 
     def _domain_share(self, a: Array, b: Array) -> Array:
-        """What depends on the input, at the middle of the span."""
+        """The terms that depend on the input, at the middle of the span."""
         found: Array = a + (self._middle_planes.T @ b.T).T
         return found
 
@@ -177,7 +177,7 @@ class RotationPiece(AbstractPiece):
         return self._planes(sparse.csr_array(self._whole.first + self._whole.last)) * 0.5
 
     def _sum_rounding(self, a: Array, b: Array) -> Array:
-        """More than what rounding does to the sums above.
+        """A bound on the rounding errors of the support's sums.
 
         Each addition errs by half an ulp of the sum of absolute values, and so does each weight.
         """
@@ -201,7 +201,7 @@ class RotationPiece(AbstractPiece):
         x_p = model.add_columns(*self.image_bounds())
         arc, mixture = self._whole, []
         step = sparse.csr_array(arc.last - arc.first)
-        # Rows must not pin s down, or a solver takes its own rounding for a contradiction.
+        # If rows fixed s, a solver could mistake its own rounding for infeasibility.
         slack = _ROW_SLACK * abs(step)
         low, high = arc.first + arc.low - slack, arc.first + arc.high + slack
         s = None
@@ -209,7 +209,7 @@ class RotationPiece(AbstractPiece):
             low, high = low + step.minimum(0), high + step.maximum(0)
         else:
             s = model.add_columns(0.0, 1.0)
-            # s u, or anything in its convex hull.
+            # The product s u, relaxed to its convex hull.
             share = model.add_columns(np.zeros(len(x)), width + room)
             spread: Array = np.full((len(x), 1), width)
             model.add_rows([(share, 1.0), (s, -spread)], -np.inf, room)
@@ -225,14 +225,14 @@ class RotationPiece(AbstractPiece):
         return ModelImage(x_p, self._angle(s, model.column_count))
 
     def _angle(self, s: Columns | None, width: int) -> Expression:
-        """The angle `s` of the way; the one in the middle where rows leave `s` out."""
+        """The angle at share `s` of the span; its middle if the rows leave `s` out."""
         begin, way = self.span[0], self.span[1] - self.span[0]
         if s is None:
             return constants(np.array([begin + way / 2]), width)
         return Expression(way * picked(s, width).matrix, np.array([begin]))
 
     def relax(self, model: LinearModel) -> RelaxedPair:
-        """No rows: the image is that of the middle, and something in a box besides."""
+        """Needs no rows: the image is that of the middle plus a deviation in a box."""
         black, size = self.domain.lower, self.domain.size
         u = model.add_columns(self.domain.low - black, self.domain.high - black)
         dark = np.full(size, black)
@@ -242,11 +242,11 @@ class RotationPiece(AbstractPiece):
         return RelaxedPair(Expression(own, dark), Expression(image, dark), None)
 
     def _beside_the_middle(self) -> tuple[Array, Array]:
-        """How far the image can be from that of the middle, `(size,)` each."""
+        """Bounds on the image's deviation from that of the middle, `(size,)` each."""
         arc, width = self._whole, self.domain.width
         low, high = arc.low.minimum(0).sum(axis=1), arc.high.maximum(0).sum(axis=1)
         high = np.where(arc.capped, 1.0, high)
-        # Weights that grow and weights that shrink balance each other.
+        # Growing and shrinking weights balance each other.
         moved = abs(arc.last - arc.first).sum(axis=1) / 4
         low, high = low - moved - _COLUMN_ROOM, high + moved + _COLUMN_ROOM
         channels = self.domain.image[0]

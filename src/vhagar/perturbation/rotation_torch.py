@@ -10,13 +10,13 @@ from vhagar.runtime.devices import Tensor, require_torch
 
 
 def torch_rotation(domain: Domain, span: Range) -> TorchApply:
-    """Bilinear interpolation at sources that turn with the angle."""
+    """Bilinear interpolation at sources that rotate with the angle."""
     torch = require_torch()
     channels, height, width = domain.image
     below, beside = (torch.as_tensor(part) for part in offsets(height, width))
 
     def apply(x: Tensor, parameters: Tensor) -> Tensor:
-        # In float64 whatever the network's precision: which pixels are outside hangs on it.
+        # In float64 whatever the network's precision, because it decides which pixels are outside.
         angle = torch.deg2rad(parameters.double().clamp(*span))
         i, j = below.to(x.device), beside.to(x.device)
         row = _snapped(i * angle.cos() - j * angle.sin() + (height - 1) / 2)
@@ -42,7 +42,7 @@ def torch_rotation(domain: Domain, span: Range) -> TorchApply:
 
 
 def _snapped(coordinate: Tensor) -> Tensor:
-    """Onto the grid line next to it, as the piece itself does; the gradient passes."""
+    """Snap to the nearest grid line, as the piece itself does, without changing the gradient."""
     nearest = coordinate.detach().round()
     shift = nearest - coordinate.detach()
     return coordinate + shift * (shift.abs() < GRID_SNAP)

@@ -1,15 +1,15 @@
-"""Bounds on the interpolation weights of a rotation while the angle runs through an arc.
+"""Bounds on the interpolation weights of a rotation over all angles of an arc.
 
-While the angle turns evenly from `begin` to `end`, the source of a pixel moves nearly on the
-straight line between its two end points: an acceleration of at most `radius` keeps it within
-`radius * turn**2 / 8` of the point that moves evenly along that line. On the line a weight is a
-product of two tents, quadratic between grid lines, so its distance from the chord between its two
-end values has extrema in closed form. Hence, s of the way,
+While the angle moves uniformly from `begin` to `end`, the source of a pixel moves nearly along the
+straight line between its two end points: since its acceleration is at most `radius`, it stays
+within `radius * turn**2 / 8` of the point that moves uniformly along that line. On the line a
+weight is a product of two tents, quadratic between grid lines, so its distance from the chord
+between its two end values has extrema in closed form. Hence, at share s of the arc,
 
     (1 - s) first + s last + low  <=  weights  <=  (1 - s) first + s last + high
 
-where `low` and `high` shrink with the square of the arc. Pixels that may turn black within the arc
-have any weight between 0 and the largest; they get fewer as the arc shrinks.
+where `low` and `high` shrink with the square of the arc. For pixels that may turn black within the
+arc, any weight from 0 to the largest is possible; such pixels get fewer as the arc shrinks.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ Array = NDArray[np.float64]
 Index = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 
-# More than what rounding does to a coordinate, here and where weights are defined, for each row and
+# Bound on the rounding error of a coordinate, here and where weights are defined, for each row and
 # column of the image: the sine of 360 degrees errs by 2e-15, and sums by less.
 _ROUNDING = 2.0**-45
-# More than what rounding does to a weight.
+# Bound on the rounding error of a weight.
 _WEIGHT_ROUNDING = 2.0**-50
-# Where the largest weights sum to more than this, that a pixel is at most white says more.
+# If a pixel's largest weights sum to more than this, "at most white" is the better bound.
 _LARGEST_SUM = 2.0
 
 
@@ -40,7 +40,7 @@ _LARGEST_SUM = 2.0
 class Arc:
     """Bounds on the weights of one plane, as matrices `(pixels, pixels)`.
 
-    `capped` pixels have nothing in `high`: it is only known that they are at most white. `black`
+    `capped` pixels have no entries in `high`: they are only known to be at most white. `black`
     pixels are black at every angle of the arc.
     """
 
@@ -53,14 +53,15 @@ class Arc:
 
 
 def arc_between(plane: tuple[int, int], begin: float, end: float) -> Arc:
-    """The arc over all angles from `begin` to `end`, in degrees, of an image's rows and columns."""
+    """The arc of all angles from `begin` to `end`, in degrees, for images of `plane`'s rows and
+    columns."""
     rows, columns = _axes(plane, begin, end)
     inside, possible = rows.inside & columns.inside, rows.possible & columns.possible
     pixel, row, column = _neighbours(rows, columns, possible)
     r, c = rows.seen_from(pixel, row), columns.seen_from(pixel, column)
     first, last, on_line, off_chord = _on_the_line(r, c)
     rounding = np.where(rows.moves[pixel], _WEIGHT_ROUNDING, 0.0)
-    error = r.error + c.error + rounding  # tents are as steep as 1 and as high as 1
+    error = r.error + c.error + rounding  # the slope and the height of a tent are 1
     least = np.maximum(on_line[0] - error, r.least * c.least - rounding)
     least = np.where(inside[pixel], np.maximum(least, 0.0), 0.0)
     most = np.minimum(np.minimum(on_line[1] + error, r.most * c.most + rounding), 1.0)
@@ -71,7 +72,7 @@ def arc_between(plane: tuple[int, int], begin: float, end: float) -> Arc:
         sums: Array = np.bincount(pixel, values, minlength=len(inside)).astype(np.float64)
         return sums
 
-    # The chord where it says more than the plain interval.
+    # Use the chord where it is tighter than the plain interval.
     chord = inside & (total(high - low) <= total(most - least))
     capped = ~chord & (total(most) > _LARGEST_SUM)
     on_chord, free = chord[pixel], capped[pixel]
@@ -93,10 +94,10 @@ def arc_between(plane: tuple[int, int], begin: float, end: float) -> Arc:
 
 @dataclass(frozen=True, eq=False)
 class _Axis:
-    """The row, or the column, of every pixel's source: where it begins, ends, and can be.
+    """The row, or the column, of every pixel's source: at both ends of the arc, and its bounds.
 
-    `low` and `high` bound the coordinate after snapping; `error` how far it can be from the point
-    that moves evenly from `begin` to `end`.
+    `low` and `high` bound the coordinate after snapping; `error` bounds its distance from the point
+    that moves uniformly from `begin` to `end`.
     """
 
     begin: Array
@@ -109,16 +110,16 @@ class _Axis:
 
     @property
     def inside(self) -> Mask:
-        """Certainly between the first and the last grid line."""
+        """Which coordinates certainly lie between the first and the last grid line."""
         return np.asarray((self.low >= 0) & (self.high <= self.count - 1))
 
     @property
     def possible(self) -> Mask:
-        """Perhaps between them."""
+        """Which coordinates may lie between the first and the last grid line."""
         return np.asarray((self.high >= 0) & (self.low <= self.count - 1))
 
     def seen_from(self, pixel: Index, line: Index) -> _Tent:
-        """The coordinates of some pixels, measured from a grid line each."""
+        """The coordinates of some pixels, each measured from its own grid line."""
         parts = (self.begin, self.end, self.low, self.high)
         begin, end, low, high = (part[pixel] - line for part in parts)
         return _Tent(begin, end, low, high, self.error[pixel])
@@ -143,11 +144,11 @@ class _Tent:
         return _tent(np.maximum(0.0, np.maximum(self.low, -self.high)))
 
     def at(self, s: Array) -> Array:
-        """The weight s of the way, s `(entries, points)`."""
+        """The weight at share s of the way, with s `(entries, points)`."""
         return _tent(self.begin[:, None] + s * (self.end - self.begin)[:, None])
 
     def kinks(self) -> Array:
-        """Where on the way it meets a grid line, `(entries, 3)`; anything where it never does."""
+        """The shares of the way where it meets grid lines, `(entries, 3)`; arbitrary if never."""
         way = (self.end - self.begin)[:, None]
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             found = (np.array([-1.0, 0.0, 1.0]) - self.begin[:, None]) / way
@@ -167,7 +168,7 @@ def _axes(plane: tuple[int, int], begin: float, end: float) -> tuple[_Axis, _Axi
     found = []
     ways = zip(sources(*plane, begin), sources(*plane, end), strict=True)
     for (start, stop), count in zip(ways, plane, strict=True):
-        # Neither beyond the bent line nor beyond the circle.
+        # The coordinate is close to the line, and never outside the circle.
         circle = radius * (1 + 1e-12) + rounding
         low = np.maximum(np.minimum(start, stop) - bend, (count - 1) / 2 - circle)
         high = np.minimum(np.maximum(start, stop) + bend, (count - 1) / 2 + circle)
@@ -178,7 +179,7 @@ def _axes(plane: tuple[int, int], begin: float, end: float) -> tuple[_Axis, _Axi
 
 
 def _neighbours(rows: _Axis, columns: _Axis, possible: Mask) -> tuple[Index, Index, Index]:
-    """Every pixel together with every row and column that its source can be next to."""
+    """All pixels with all rows and columns next to which their sources can be."""
     pixels = np.flatnonzero(possible)
     reach = []
     for axis in (rows, columns):
@@ -199,7 +200,8 @@ Ends = tuple[Array, Array]
 
 
 def _on_the_line(r: _Tent, c: _Tent) -> tuple[Array, Array, Ends, Ends]:
-    """Weights of a source that moves evenly: at both ends, extremes, and those off the chord."""
+    """Weights of a source that moves uniformly: at both ends, their range, and their range
+    relative to the chord."""
     ends = np.tile([0.0, 1.0], (len(r.begin), 1))
     knots = np.sort(np.concatenate([ends, r.kinks(), c.kinks()], axis=1), axis=1)
     middles = (knots[:, 1:] + knots[:, :-1]) / 2
@@ -213,7 +215,8 @@ def _on_the_line(r: _Tent, c: _Tent) -> tuple[Array, Array, Ends, Ends]:
 
 
 def _extremes(knots: Array, middles: Array) -> Ends:
-    """The range of a function that is quadratic between knots, from its values there."""
+    """The range of a function that is quadratic between knots, from its values at knots and
+    midpoints."""
     left, right = knots[:, :-1], knots[:, 1:]
     bend, slope = left - 2 * middles + right, right - left
     turns = abs(slope) < 2 * abs(bend)

@@ -1,9 +1,9 @@
-"""Pieces with one number for the whole image, over an interval: brightness and contrast.
+"""Pieces with one parameter for the whole image, in an interval: brightness and contrast.
 
-With clipping, `x_p - x` is `min(e, upper - x)`, not `e`: two different pixels need not keep their
-difference, and each pixel is a two-piece function of its own.
+With clipping, `x_p - x` is `min(e, upper - x)`, not `e`: the difference of two pixels may change,
+and the image of each pixel is a piecewise linear function with two parts.
 
-The product `e * x` of contrast is bilinear, yet nothing here needs a quadratic solver: for a fixed
+The product `e * x` of contrast is bilinear, but nothing here needs a quadratic solver: for a fixed
 e it is linear, the support is convex in e, and a range of e is relaxed and split.
 """
 
@@ -38,7 +38,7 @@ from vhagar.solver.linear_model import Block, Columns, LinearModel, Products
 
 @dataclass(frozen=True, eq=False)
 class ScalarPiece(AbstractPiece):
-    """`x_p = x + e`, or with `product` `x_p - black = e (x - black)`; clipped to the domain or not.
+    """`x_p = x + e`, or with `product` `x_p - black = e (x - black)`; clipped if `clip` is set.
 
     The span of e lies on one side of the value that changes nothing, so that the piece only
     brightens or only darkens.
@@ -52,7 +52,7 @@ class ScalarPiece(AbstractPiece):
 
     @property
     def fixed(self) -> bool:
-        """Whether there is nothing to choose."""
+        """Whether the parameter has a single value."""
         return self.span[0] == self.span[1]
 
     @property
@@ -61,7 +61,7 @@ class ScalarPiece(AbstractPiece):
 
     @property
     def clips(self) -> bool:
-        """Whether images are clipped: factors up to 1 never leave the domain."""
+        """Whether any image is clipped: factors up to 1 never leave the input range."""
         return self.clip and not (self.product and self.span[1] <= 1)
 
     @property
@@ -123,7 +123,7 @@ class ScalarPiece(AbstractPiece):
 
     def image_bounds(self) -> tuple[Array, Array]:
         low, high, size = self.domain.lower, self.domain.upper, self.domain.size
-        # Outward, as each step may have been rounded inward.
+        # Outward, because each operation may have been rounded inward.
         if self.product:
             largest = self.span[1] * self.domain.width
             high = low + largest + ROUNDING * (largest + self.domain.magnitude)
@@ -148,7 +148,7 @@ class ScalarPiece(AbstractPiece):
         return tuple(dict.fromkeys(self.span))  # the support is convex in e
 
     def _clip_begins(self, e: float) -> float:
-        """The pixel value from which on images are clipped."""
+        """The pixel value at which clipping begins."""
         if self.product:
             return self.domain.lower + self.domain.width / e
         return (self.domain.upper if self._brightens else self.domain.lower) - e
@@ -182,13 +182,13 @@ class ScalarPiece(AbstractPiece):
         if not self.clips:
             if self.fixed:
                 return super().support(a, b)
-            # For each input the sum is linear in the factor, so its maximum is at an end.
+            # For each input the value is linear in the factor, so its maximum is at an end.
             return _larger(*(self.fixed_at(end).support(a, b) for end in self.span))
         with np.errstate(over="ignore", invalid="ignore"):
             found = self._rounded_support(a, b)
             value, end, x = self.inside.best(a, b)
             value = value + self._rounding(a, b)
-        better = value < found.value  # not where it is NaN
+        better = value < found.value  # false where it is NaN
         return Support(
             np.where(better, value, found.value),
             np.where(better[:, None], x, found.x),
@@ -204,13 +204,13 @@ class ScalarPiece(AbstractPiece):
         ps = [self.apply(x, np.full((3, 1), e)) for x, e in zip(xs, self.span, strict=True)]
         if self.product:
             return ClippedBox(np.stack(xs), np.stack(ps), np.ones(size, dtype=np.bool_), 0)
-        # One step outward, as the turns are rounded.
+        # One step outward, because the turns are rounded.
         first, last = np.nextafter(min(turns), -np.inf), np.nextafter(max(turns), np.inf)
         crossed = ((low > first) & (low < last)) | ((high > first) & (high < last))
         return ClippedBox(np.stack(xs), np.stack(ps), crossed, 1 if self._brightens else -1)
 
     def _domain_share(self, a: Array, b: Array) -> Array:
-        """All that depends on the input; only asked where nothing is clipped."""
+        """All terms that depend on the input; called only if nothing is clipped."""
         return a + (self.span[0] if self.product else 1.0) * b
 
     def pixel_corners(self) -> PixelCorners | None:
@@ -236,7 +236,7 @@ class ScalarPiece(AbstractPiece):
     def relax_stage(
         self, model: LinearModel, matrix: sparse.csr_array, bias: Array
     ) -> RelaxedInput:
-        """A range of factors is relaxed where it meets the neurons, which are fewer than pixels.
+        """Relaxes a range of factors at the stage's outputs, which are fewer than the pixels.
 
         With `g = W (x - black)` the second copy is `e g`, a product of two bounded numbers.
         """
@@ -268,7 +268,7 @@ class ScalarPiece(AbstractPiece):
     def add_rows(self, model: LinearModel, x: Columns) -> ModelImage:
         low, high = self.image_bounds()
         x_p = model.add_columns(low, high)
-        alone = self.product and self.fixed  # then e is in the coefficients
+        alone = self.product and self.fixed  # e is then part of the coefficients
         e = model.add_columns(np.full(0 if alone else 1, self.span[0]), self.span[1])
         moved = self._moved(model, x, e, None if self.clips else x_p)
         if self.clips:
@@ -280,7 +280,7 @@ class ScalarPiece(AbstractPiece):
 
     @property
     def _overshoot(self) -> float:
-        """How far images would leave the domain, without the clip: above or, negative, below."""
+        """How far images would leave the input range without the clip; negative if below."""
         if self.product:
             return self.span[1] * self.domain.width - self.domain.width
         return self.span[1] if self._brightens else self.span[0]
@@ -288,9 +288,9 @@ class ScalarPiece(AbstractPiece):
     def _moved(
         self, model: LinearModel, x: Columns, e: Columns, image: Columns | None
     ) -> list[Block]:
-        """Minus the images before the clip, as blocks of rows.
+        """The images before the clip, negated, as blocks of rows.
 
-        A product needs columns of its own, unless they are those of the image.
+        A product needs columns of its own, unless the columns of the image serve.
         """
         if not self.product:
             return [(x, -1.0), (e, -np.ones((len(x), 1)))]
@@ -301,10 +301,10 @@ class ScalarPiece(AbstractPiece):
         return [(image, -1.0)]
 
     def _add_clip(self, model: LinearModel, x_p: Columns, moved: list[Block]) -> None:
-        """One boolean for each pixel: 1 where it stands at the end of the domain."""
+        """Model the clip with one boolean for each pixel, 1 if the pixel is clipped."""
         low, high = self.image_bounds()
         clipped = model.add_columns(np.zeros(len(x_p)), 1.0, integer=True)
-        gap: list[Block] = [(x_p, 1.0), *moved]  # x_p minus what it would be without the clip
+        gap: list[Block] = [(x_p, 1.0), *moved]  # x_p minus its value without the clip
         below, above = (-np.inf, 0.0), (0.0, np.inf)
         if self._brightens:
             model.add_rows(gap, *below)
@@ -316,9 +316,9 @@ class ScalarPiece(AbstractPiece):
             model.add_rows([(x_p, 1.0), (clipped, high - low)], -np.inf, high)
 
     def _add_product(self, model: LinearModel, x: Columns, e: Columns, y: Columns) -> None:
-        """`y - black = e (x - black)` for one e: exact when e is fixed, else its hull.
+        """Add rows for `y - black = e (x - black)`: exact if e is fixed, else its convex hull.
 
-        The product itself is there for solvers that know products, as in the paper.
+        The product itself is added for solvers that support products, as in the paper.
         """
         black, width = self.domain.lower, self.domain.width
         low, high = self.span

@@ -1,4 +1,4 @@
-"""Squares in an image, 1-based (row, column): what occlusion and patch share."""
+"""Squares in an image, with 1-based rows and columns, for occlusion and patch."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ IntegerRange = tuple[int, int]
 def require_inside(
     domain: Domain, name: str, rows: IntegerRange, columns: IntegerRange, widths: IntegerRange
 ) -> None:
-    """An error that names the limits unless every square of the ranges lies in the image."""
+    """Raise an error that names the limits unless every square of the ranges lies in the image."""
     _, height, width = domain.image
     require_within(rows, 1, height, f"the row of {name}", "rows count from 1")
     require_within(columns, 1, width, f"the column of {name}", "columns count from 1")
@@ -30,7 +30,7 @@ def require_inside(
 
 
 def square_mask(domain: Domain, row: int, column: int, width: int) -> NDArray[np.bool_]:
-    """The flat pixels, in every channel, of the square with this top-left corner."""
+    """The mask, flat and in every channel, of the square with this top-left corner."""
     mask = np.zeros(domain.image, dtype=np.bool_)
     mask[:, row - 1 : row - 1 + width, column - 1 : column - 1 + width] = True
     return mask.reshape(-1)

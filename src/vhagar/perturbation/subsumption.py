@@ -1,4 +1,4 @@
-"""Which perturbations contain which: all that one can do to an input, the other can do, too.
+"""Decide whether one perturbation contains another: every image of one is an image of the other.
 
 Then the larger one's upper bounds hold for the smaller one, and the smaller one's witnesses are
 witnesses for the larger one. "No" means "not known": the rules are exact, in rational arithmetic,
@@ -30,9 +30,9 @@ Square = tuple[int, int, int]
 def subsumes(
     larger: Perturbation | None, smaller: Perturbation | None, domain: Domain, clip: bool
 ) -> bool:
-    """Whether every image that `smaller` allows is one that `larger` allows.
+    """Whether `larger` allows every image that `smaller` allows.
 
-    Without a perturbation the question is how confident any input can be: that contains all.
+    None stands for the maximal confidence of any input, which no perturbation's bound exceeds.
     """
     if larger is None or larger == smaller:
         return True
@@ -55,7 +55,7 @@ def _linf_occlusion(larger: Linf, smaller: Occlusion, domain: Domain, clip: bool
 
 
 def _linf_brightness(larger: Linf, smaller: Brightness, domain: Domain, clip: bool) -> bool:
-    """Clipped, no pixel changes by more than e; unclipped it may leave the input range."""
+    """True only with the clip, because an unclipped image may leave the input range."""
     return clip and max(map(abs, smaller.span)) <= larger.limit
 
 
@@ -78,7 +78,7 @@ def _patch_occlusion(larger: Patch, smaller: Occlusion, domain: Domain, clip: bo
 
 
 def _occlusion_occlusion(larger: Occlusion, smaller: Occlusion, domain: Domain, clip: bool) -> bool:
-    """Square by square: what a larger square blackens, a smaller one leaves as it is."""
+    """Compares square by square, because a larger square is not the same as a smaller one."""
     pairs = (
         (larger.row, smaller.row),
         (larger.column, smaller.column),
@@ -100,7 +100,7 @@ def _translation_translation(
 
 
 def _rotation_rotation(larger: Rotation, smaller: Rotation, domain: Domain, clip: bool) -> bool:
-    """Ranges only: the matrix of one angle is rounded, so it may lie just outside a range."""
+    """True only for ranges: a single angle's matrix is rounded, so it may lie outside a range."""
     low, high = smaller.angle
     return low < high and _contains(larger.angle, smaller.angle)
 
@@ -114,7 +114,7 @@ def _width(domain: Domain) -> Fraction:
 
 
 def _patches(patch: Patch) -> list[Square]:
-    """The widest square of each corner contains all narrower ones."""
+    """The widest square at each corner, which contains all narrower ones."""
     return [(i, j, patch.width[1]) for i, j in product(integers(patch.row), integers(patch.column))]
 
 
@@ -124,14 +124,14 @@ def _occlusions(occlusion: Occlusion) -> list[Square]:
 
 
 def _covered(smaller: list[Square], larger: list[Square]) -> bool:
-    """Whether each of the squares lies in one of the others."""
+    """Whether each of the smaller squares lies in one of the larger."""
     return all(
         any(i <= a and a + c <= i + w and j <= b and b + c <= j + w for i, j, w in larger)
         for a, b, c in smaller
     )
 
 
-# (larger, smaller). A perturbation that is not here is contained in itself only.
+# By the types (larger, smaller). A perturbation without a rule is only contained in itself.
 Rule = Callable[[Any, Any, Domain, bool], bool]
 _RULES: dict[tuple[type[Perturbation], type[Perturbation]], Rule] = {
     (Linf, Linf): _linf_linf,

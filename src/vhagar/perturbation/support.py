@@ -1,4 +1,4 @@
-"""The support of a piece, and corners of a pixel's pairs `(x, x_p)` that attain it."""
+"""The support of a piece, and the corners of a pixel's pairs `(x, x_p)` that attain it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from vhagar.perturbation.domain import Array, Domain, Mask
 
-# Steeper edges are left out of account: what they gain would be lost to rounding.
+# Steeper edges are ignored, because rounding would cancel what they gain.
 _STEEPEST = 64.0
 
 
@@ -26,11 +26,11 @@ class Support:
 
 @dataclass(frozen=True, eq=False)
 class SupportCorners:
-    """What a piece with independent pixels lets a pixel and its image be, as few corners as do.
+    """The corners of a pixel and its image that suffice for the support, if pixels are independent.
 
     There is one row of `x` and `x_p` `(alternatives, corners)` for each alternative. The support is
-    the best alternative's, where every pixel takes its best corner; pixels that are not `moving`
-    take one of the first two.
+    that of the best alternative, in which every pixel takes its best corner; pixels that are not
+    `moving` take one of the first two.
     """
 
     x: Array
@@ -43,10 +43,11 @@ class SupportCorners:
         return tuple(dict.fromkeys(slope for slopes in found for slope in slopes))
 
     def domain_share(self, domain: Domain, a: Array, b: Array) -> Array:
-        """The part `s` of `a.x` to be bounded by the domain, so that the bound is least.
+        """The part `s` of `a` that is bounded over the domain, chosen to minimise the bound.
 
-        Pixel by pixel, for corners of all alternatives: the bound is convex and piecewise linear
-        in `s`, with its least value at 0 or where an edge of the corners' hull is level.
+        It is chosen for each pixel, over the corners of all alternatives. The bound is convex and
+        piecewise linear in `s`, with its minimum at 0 or where an edge of the corners' hull is
+        level.
         """
         xs, ps = self.x.reshape(-1), self.x_p.reshape(-1)
         least = np.full(a.shape, -np.inf)
@@ -64,7 +65,7 @@ class SupportCorners:
         return share if self.moving is None else np.where(self.moving, share, a + b)
 
     def best(self, a: Array, b: Array) -> tuple[Array, Array, Array, NDArray[np.int64]]:
-        """For coefficients `(batch, size)`: value, `x`, `x_p`, and which alternative it is."""
+        """For coefficients `(batch, size)`: the value, `x`, `x_p`, and the best alternative."""
         found = [self._best_of(a, b, k) for k in range(len(self.x))]
         value, x, x_p = found[0]
         chosen = np.zeros(len(a), dtype=np.int64)
@@ -93,9 +94,9 @@ class SupportCorners:
 
 @dataclass(frozen=True, eq=False)
 class PixelCorners:
-    """Where clipping makes a pixel and its image a function of two parts: the corners of both.
+    """The corners of a pixel and its image, for the clipped and the unclipped part.
 
-    `side` is 1 for a corner of the clipped part only, -1 of the other part only, 0 of both. The
+    `side` is 1 for a corner of the clipped part only, -1 of the unclipped part only, 0 of both. The
     first corner belongs to both.
     """
 
@@ -106,14 +107,14 @@ class PixelCorners:
 
 @dataclass(frozen=True, eq=False)
 class Ball:
-    """Entries of `mask` move freely by up to `limit` inside the domain; all others stay."""
+    """Entries of `mask` change by up to `limit` within the input range; all others stay."""
 
     limit: float
     mask: Mask
 
 
 def edge_slopes(x: Array, x_p: Array) -> tuple[float, ...]:
-    """The slopes of the edges of the points' hull that rise or are level, but for steep ones."""
+    """The slopes of the edges of the points' hull that are not negative and not too steep."""
     found = []
     for one, other in combinations(range(len(x)), 2):
         across, up = float(x[other] - x[one]), float(x_p[other] - x_p[one])
@@ -127,9 +128,9 @@ def edge_slopes(x: Array, x_p: Array) -> tuple[float, ...]:
 def decided_inside(
     domain: Domain, corners: PixelCorners, a: Array, b: Array, allowed: Array, best: Array
 ) -> Array:
-    """What each pixel contributes at most `(batch, size)` if it lies in the domain.
+    """The most that each pixel contributes, `(batch, size)`, if it lies in the domain.
 
-    `best` is what the corners that `allowed` leaves contribute; compare `domain_share`.
+    `best` is the contribution of the best corner that `allowed` leaves; compare `domain_share`.
     """
     found = np.array(best)
     for slope in edge_slopes(corners.x, corners.x_p):
@@ -143,6 +144,6 @@ def decided_inside(
 
 
 def decided_sizes(corners: PixelCorners, a: Array, b: Array) -> tuple[Array, Array]:
-    """How large the coefficients are that `decided_inside` computes with."""
+    """Bounds on the absolute coefficients in `decided_inside`."""
     steepest = max(edge_slopes(corners.x, corners.x_p), default=0.0)
     return abs(a) + 2 * steepest * abs(b), abs(b)

@@ -1,4 +1,4 @@
-"""The image moves by whole pixels; black comes in from the border."""
+"""Translation: the image moves by whole pixels, and pixels from outside are black."""
 
 from __future__ import annotations
 

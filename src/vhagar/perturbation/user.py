@@ -1,6 +1,6 @@
 """Perturbations that users define: any union of affine maps with parameters in boxes.
 
-Derive from `AffinePerturbation` and say what the maps are over a domain:
+Derive from `AffinePerturbation` and define the maps over a domain:
 
     class DeadRows(AffinePerturbation):
         name = "dead rows"
@@ -10,8 +10,8 @@ Derive from `AffinePerturbation` and say what the maps are over a domain:
             rows[:, 9:11] = True
             yield affine_map(domain, matrix=0.0, offset=domain.lower, pixels=rows)
 
-or hand the arrays to a `UserPerturbation`. Every engine, the attack and the certificate work with
-it. The user's code is asked once for each problem; from then on the maps alone count.
+or pass the arrays to a `UserPerturbation`. All engines, attacks and certificates support it. The
+user's code is called once for each problem; from then on only the maps are used.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class AffinePerturbation(Perturbation):
         """The maps over a domain; `affine_map` builds them."""
 
     def arguments(self) -> tuple[str, ...]:
-        """What is shown in brackets after the name; nothing unless a subclass says so."""
+        """The arguments shown in brackets after the name; none unless a subclass defines them."""
         return ()
 
     def __str__(self) -> str:
@@ -76,13 +76,13 @@ class AffinePerturbation(Perturbation):
         return self.settled(domain).pieces(domain, clip)
 
     def fingerprint(self, domain: Domain) -> str:
-        """The SHA-256 of the maps over a domain, by which certificates name them."""
+        """The SHA-256 of the maps over a domain, by which certificates identify them."""
         return fingerprint(self.settled(domain).recorded)
 
 
 @dataclass(frozen=True, eq=False)
 class RecordedMaps(AffinePerturbation):
-    """Maps as they are, over inputs of their size: equal where all their numbers are."""
+    """Given maps for inputs of their size; two are equal if all their numbers are equal."""
 
     text: str
     recorded: tuple[AffineMap, ...]
@@ -128,7 +128,7 @@ class RecordedMaps(AffinePerturbation):
 
 
 class UserPerturbation(AffinePerturbation):
-    """One map, given by its arrays; the arguments are those of `affine_map`."""
+    """A perturbation by one map, given by its arrays; the arguments are those of `affine_map`."""
 
     def __init__(
         self,

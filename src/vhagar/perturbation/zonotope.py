@@ -1,4 +1,4 @@
-"""Zonotopes of inputs, such as the principal components of a data set give."""
+"""Zonotopes of inputs, for example from the principal components of a data set."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from vhagar.errors import InvalidInput
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
-# Linear programs that one membership test may solve, for inputs that least squares leaves open.
+# Most linear programs that one membership test solves, for inputs that least squares leaves open.
 _MOST_PROGRAMS = 256
-# Points found for an input stay inside of the residuals by this part.
+# Points found for an input keep this relative distance from the ends of the residuals.
 _INSIDE = 1e-6
 
 
@@ -25,8 +25,8 @@ _INSIDE = 1e-6
 class Zonotope:
     """The inputs `x = mean + components' z + r` with `|z_k| <= ranges_k` and `|r_i| <= residual_i`.
 
-    `components` has one row per component. Entries that the components move need a residual: no
-    float64 number would lie in the zonotope otherwise.
+    `components` has one row per component. Entries that the components move need a residual,
+    because otherwise hardly any float64 number would lie in the zonotope.
     """
 
     mean: Array = field()
@@ -75,7 +75,7 @@ class Zonotope:
         return len(self.components)
 
     def part(self, entries: NDArray[np.int64]) -> Zonotope:
-        """What the zonotope says of some entries."""
+        """The zonotope's projection onto some entries."""
         own = self.components[:, entries]
         return Zonotope(self.mean[entries], own, self.ranges, self.residual[entries])
 
@@ -87,7 +87,7 @@ class Zonotope:
         return self.mean - reach - room, self.mean + reach + room
 
     def coordinates(self, x: Array) -> Array:
-        """The components' coordinates `(batch, count)` nearest to inputs, within their ranges."""
+        """The components' coordinates `(batch, count)` by least squares, clipped to the ranges."""
         found: Array = (x - self.mean) @ self._inverse
         return np.clip(found, -self.ranges, self.ranges)
 
@@ -96,16 +96,16 @@ class Zonotope:
         return np.asarray(np.linalg.pinv(self.components), dtype=np.float64)
 
     def at(self, z: Array) -> Array:
-        """The inputs without residual for coordinates `(batch, count)`."""
+        """The inputs at coordinates `(batch, count)`, without residual."""
         found: Array = self.mean + z @ self.components
         return found
 
     def admits(self, x: Array, z: Array) -> Mask:
-        """Whether inputs lie in the zonotope for certain, with these coordinates."""
+        """Which inputs these coordinates prove to lie in the zonotope."""
         reach = abs(self.mean) + abs(x) + abs(z) @ abs(self.components)
         room = (self.count + 8) * 2.0**-51 * reach + 1e-300
         close = abs(x - self.at(z)) + room <= self.residual
-        # An entry that no component moves may well lie at the very end of its range.
+        # An entry that no component moves may lie exactly at the end of its range.
         still, gap = ~(self.components != 0).any(axis=0), abs(x - self.mean)
         open_ = ~close & still & (gap * (1 - 2.0**-50) <= self.residual)
         for case, k in zip(*np.nonzero(open_), strict=True):
@@ -114,9 +114,9 @@ class Zonotope:
         return np.asarray(close.all(axis=1) & (abs(z) <= self.ranges).all(axis=1))
 
     def witnesses(self, x: Array) -> tuple[Array, Mask]:
-        """Coordinates of inputs `(batch, size)`, and which inputs they show to be inside.
+        """Coordinates of inputs `(batch, size)`, and which inputs they prove to be inside.
 
-        An input at the very border may not be found to be inside.
+        The proof may fail for an input very close to the boundary.
         """
         z = self.coordinates(x)
         inside = self.admits(x, z)
@@ -129,7 +129,7 @@ class Zonotope:
         return z, inside
 
     def _program(self, x: Array) -> Array | None:
-        """Coordinates whose largest relative distance to an input is least."""
+        """The coordinates that minimise the largest distance to an input, relative to residuals."""
         from scipy.optimize import linprog
 
         gap, moved = x - self.mean, np.flatnonzero((self.components != 0).any(axis=0))
@@ -142,7 +142,7 @@ class Zonotope:
         return None if found.x is None else np.clip(found.x[:-1], -self.ranges, self.ranges)
 
     def nearest(self, x: Array) -> Array:
-        """Inputs `(batch, size)` in the zonotope, near to the given ones."""
+        """Inputs `(batch, size)` in the zonotope, close to the given ones."""
         centre, room = self.at(self.coordinates(x)), self.residual * (1 - _INSIDE)
         return np.clip(x, centre - room, centre + room)
 
@@ -153,7 +153,7 @@ class Zonotope:
 
     @property
     def numbers(self) -> bytes:
-        """All numbers, for the domain's fingerprint."""
+        """All numbers as bytes, for the domain's fingerprint."""
         parts = (self.mean, self.components, self.ranges, self.residual)
         head = np.array([self.count, self.size], dtype="<i8").tobytes()
         return head + b"".join((part + 0.0).astype("<f8").tobytes() for part in parts)

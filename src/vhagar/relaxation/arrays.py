@@ -1,8 +1,8 @@
-"""What numpy and torch call differently, so that the mathematics is written once for both.
+"""Operations that numpy and torch spell differently, so that the same formulas serve both.
 
-Both modules know `where`, `maximum`, `minimum`, `stack`, `amax` and `empty_like`, and both kinds
-of arrays the operators, `sum(axis=1)`, `clip(min=0)` and the built-in `abs`. That is nearly all
-that is needed; the rest, mostly sums in place, is here.
+Both modules provide `where`, `maximum`, `minimum`, `stack`, `amax` and `empty_like`; both kinds of
+arrays support the operators, `sum(axis=1)`, `clip(min=0)` and the built-in `abs`. That is nearly
+all that is needed; this module adds the rest, mostly in-place sums.
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ def zeros(shape: tuple[int, ...], like: AnyArray) -> AnyArray:
 
 
 def arange(count: int, like: AnyArray) -> AnyArray:
-    """The numbers below a count, to index an array with."""
+    """The integers from 0 to `count - 1`, on the device of `like`, as an index."""
     if isinstance(like, np.ndarray):
         return np.arange(count)
     return require_torch().arange(count, device=like.device)
 
 
 def contiguous(values: AnyArray) -> AnyArray:
-    """The array in memory without gaps, as kernels read it."""
+    """The array in contiguous memory, as the kernels require it."""
     return np.ascontiguousarray(values) if isinstance(values, np.ndarray) else values.contiguous()
 
 
 def buffer(like: AnyArray) -> AnyArray | None:
-    """Room for products of that shape; torch needs none."""
+    """Scratch memory of the same shape for products; torch needs none."""
     return np.empty_like(like) if isinstance(like, np.ndarray) else None
 
 
@@ -73,7 +73,7 @@ def put(target: AnyArray, values: AnyArray | float, mask: AnyArray) -> None:
 
 
 def row_blocks(values: AnyArray) -> Iterator[slice]:
-    """The rows `(rows, entries)` in blocks that stay in a core's cache; on a GPU all at once."""
+    """Divide the rows of `(rows, entries)` into blocks that fit a core's cache; one on a GPU."""
     rows, entries = values.shape
     at_once = max(1, _BLOCK_ENTRIES // max(entries, 1))
     if not isinstance(values, np.ndarray) and values.is_cuda:

@@ -1,7 +1,7 @@
-"""Bounds that outlive a problem: they depend on the network and the piece, not on the classes.
+"""A cache of bounds for several problems: they depend on network and piece, not on the classes.
 
-A sweep asks about many pairs of classes under one perturbation. Whoever works on them, one after
-the other, keeps one of these and hands it to each search.
+A sweep asks about many pairs of classes under one perturbation. A worker that solves several of
+these problems keeps one cache and passes it to each search.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from vhagar.network.fingerprint import fingerprint
 from vhagar.problem import Problem
 from vhagar.relaxation.layerwise import TwinBounds
 
-# Bounds of pieces that are kept.
+# Pieces whose bounds are kept.
 _MOST_KEPT = 256
 
 
 class BoundsCache:
-    """The bounds of pieces that were in use most recently.
+    """The bounds of the most recently used pieces.
 
-    Networks are told apart by their numbers: a reduction writes the same network anew for every
-    problem, and a search asks about the network as it was given besides.
+    Networks are compared by their weights and not by identity, because a reduction builds an equal
+    network for every problem. A search also asks about the network before the reduction.
     """
 
     def __init__(self, most: int = _MOST_KEPT) -> None:
@@ -32,9 +32,9 @@ class BoundsCache:
         self._kept: OrderedDict[Hashable, TwinBounds] = OrderedDict()
 
     def of(self, problem: Problem, part: Hashable, compute: Callable[[], TwinBounds]) -> TwinBounds:
-        """The bounds of a part of the problem's perturbation, computed where they are not known.
+        """The bounds of a part of the problem's perturbation, computed if they are not cached.
 
-        `part` names the part within the perturbation. They must not be changed afterwards.
+        `part` identifies the part within the perturbation. The caller must not change the bounds.
         """
         network = self._fingerprint(problem.network)
         key = (network, problem.perturbation, problem.clip, problem.domain, part)

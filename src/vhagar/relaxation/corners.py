@@ -1,6 +1,6 @@
 """The largest value of a ReLU pair over its hexagon: the offset that the twin dual pays.
 
-Decisions cut corners off: with `s >= 0` decided, those with `s < 0`.
+Decisions cut corners off: `s >= 0`, for example, removes the corners with `s < 0`.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from numpy.typing import NDArray
 from vhagar.relaxation.arrays import AnyArray, add_product, buffer, namespace, put, row_blocks
 from vhagar.relaxation.hexagon import Hexagons
 
-# `s` and `t` of a corner, and what leaves the neuron there in both copies.
+# `s` and `t` of a corner, and the neuron's outputs there in both copies.
 Corner = tuple[AnyArray, AnyArray, AnyArray, AnyArray]
 
-# Values of all corners together that are computed at once: so few cost less than the calls.
+# Up to this many values, all corners are computed in one call: the calls cost more than the work.
 _FEW = 2**13
 
 
 @dataclass(frozen=True, eq=False)
 class DecidedSigns:
-    """Decisions of many rows: `codes` `(rows, neurons)` of a layer, and what they cut off.
+    """Decisions of many rows: `codes` `(rows, neurons)` of a layer, and the corners they cut off.
 
     A code is a sum: 1 for `s >= 0`, 2 for `s <= 0`, 4 for `t >= 0`, 8 for `t <= 0`. `cut`
-    `(CORNERS, neurons)` has the codes of which one is enough to cut a corner off.
+    `(CORNERS, neurons)` holds the codes that cut a corner off; any one of its bits is enough.
     """
 
     codes: AnyArray
@@ -40,7 +40,7 @@ class DecidedSigns:
         return (self.codes & self.cut[corner]) != 0
 
     def empty(self) -> AnyArray:
-        """Which rows' decisions leave some neuron no corner at all."""
+        """The rows whose decisions leave some neuron without any corner, as a mask."""
         xp = namespace(self.codes)
         rows, neurons = xp.where(self.codes != 0)
         left = (self.codes[rows, neurons] & self.cut[:, neurons]) == 0
@@ -49,8 +49,8 @@ class DecidedSigns:
         return empty
 
 
-# What decisions leave of a layer's corners: signs of each row's own; or for all rows alike
-# `(CORNERS, neurons)`, 0 where a corner counts and minus infinity where it is cut off.
+# Which of a layer's corners the decisions leave: by decided signs that differ from row to row, or,
+# the same for all rows, `(CORNERS, neurons)`: 0 for a corner that stays, minus infinity otherwise.
 LayerDecisions = DecidedSigns | AnyArray | None
 
 
@@ -61,7 +61,7 @@ class Corners:
     hexagons: Hexagons
     s: AnyArray
     t: AnyArray
-    z: AnyArray  # what leaves the neuron: relu(s), or s itself for linear units
+    z: AnyArray  # the neuron's output: relu(s), or s itself for linear units
     z_p: AnyArray
     magnitude: AnyArray  # (neurons,)
 
@@ -83,14 +83,14 @@ class Corners:
         )
 
     def take(self, neurons: NDArray[np.int64]) -> Corners:
-        """Those of some neurons."""
+        """The corners of the given neurons."""
         return self.mapped(lambda values: values[..., neurons])
 
     def __iter__(self) -> Iterator[Corner]:
         return zip(self.s, self.t, self.z, self.z_p, strict=True)
 
     def cut(self) -> NDArray[np.uint8]:
-        """For each corner the codes of decisions that cut it off: those of the other side."""
+        """For each corner, the codes of the decisions that cut it off: those for the other sign."""
         s, t = self.s, self.t
         bits = 1 * (s < 0) + 2 * (s > 0) + 4 * (t < 0) + 8 * (t > 0)
         return np.asarray(bits, dtype=np.uint8)
@@ -98,7 +98,7 @@ class Corners:
     def offset(
         self, a: AnyArray, b: AnyArray, p: AnyArray, q: AnyArray, allowed: LayerDecisions = None
     ) -> AnyArray:
-        """`r` of every neuron for coefficients `(rows, neurons)`: the largest over its corners."""
+        """Each neuron's offset `r` for coefficients `(rows, neurons)`: the maximum over corners."""
         signs = allowed if isinstance(allowed, DecidedSigns) else None
         if len(self.s) * len(a) * a.shape[1] <= _FEW and signs is None:
             return self._all_at_once(a, b, p, q, allowed)
@@ -111,7 +111,7 @@ class Corners:
     def _all_at_once(
         self, a: AnyArray, b: AnyArray, p: AnyArray, q: AnyArray, allowed: AnyArray | None
     ) -> AnyArray:
-        """As `largest`, with the corners as one dimension more."""
+        """As `largest`, with the corners as an additional dimension."""
         value = a * self.z[:, None]
         value += b * self.z_p[:, None]
         value -= p * self.s[:, None]
@@ -130,9 +130,9 @@ def largest(
     allowed: LayerDecisions = None,
     point: tuple[AnyArray, AnyArray] | None = None,
 ) -> AnyArray:
-    """The largest of `a z + b z_p - p s - q t` over the corners; `point` is set to its `s` and `t`.
+    """Maximise `a z + b z_p - p s - q t` over the corners; `point` receives the best `s` and `t`.
 
-    For rows that fit into a core's cache: few buffers serve all corners.
+    Meant for rows that fit into a core's cache: a few buffers serve all corners.
     """
     xp = namespace(a)
     best, value, spare = xp.full_like(a, -np.inf), xp.empty_like(a), buffer(a)

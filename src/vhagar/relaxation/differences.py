@@ -1,12 +1,12 @@
-"""Hexagons by interval arithmetic alone: each copy for itself, and the difference of the copies.
+"""Hexagons by interval arithmetic alone, for each copy and for the difference of the copies.
 
 A ReLU's output differs between the copies by no more than its input does, and in the same
 direction. So a box around `x_p - x` passes through the network like a box around `x`, without the
-biases. It takes one pass forward, however wide the network is, and it is often far better than what
-the copies say for themselves: where a perturbation is small, or changes few pixels.
+biases. This takes one forward pass, however wide the network is. Where a perturbation is small, or
+changes few pixels, it is often far tighter than the difference of the copies' own bounds.
 
-In terms of the twin dual, the difference of a layer is bounded with all multipliers of undecided
-neurons 0: that is how a certificate proves it (`Refined` without numbers).
+In terms of the twin dual, a layer's differences are bounded with the multipliers of all undecided
+neurons set to 0; a certificate proves them in this way (`Refined` without numbers).
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ _PIXELS_AT_ONCE = 64
 
 
 def difference_bounds(network: Network, piece: AbstractPiece) -> TwinBounds:
-    """Hexagons of all hidden neurons by interval arithmetic, that of differences included."""
+    """Hexagons of all hidden neurons by interval arithmetic, differences included."""
     bounds = TwinBounds(network, piece)
-    # Where the second copy follows a multiple of the first, gaps are no differences.
+    # If the ratio is not 1, the gap `t - ratio * s` is not the difference of the copies.
     change = pixel_differences(piece) if piece.ratio == 1.0 else None
     for layer, plain in enumerate(plain_hexagons(network, piece)):
         if change is None:
@@ -59,14 +59,14 @@ def pixel_differences(piece: AbstractPiece) -> Bounds:
         unit[np.arange(len(pixels)), np.searchsorted(columns, pixels)] = 1.0
         high[pixels] = part.support(-unit, unit).value
         low[pixels] = -part.support(unit, -unit).value
-    # What never rises has no positive difference, whatever rounding says.
+    # A pixel that never rises has no positive difference, whatever rounding gave.
     return Bounds(
         np.where(falls, low, np.maximum(low, 0.0)), np.where(rises, high, np.minimum(high, 0.0))
     )
 
 
 def _through(stage: Stage, change: Bounds) -> Bounds:
-    """The differences of what leaves a stage: biases cancel."""
+    """Bounds on the differences of a stage's outputs; the biases cancel."""
     for layer in stage.layers:
         change = linear_bounds(_without_bias(layer), change)
     return change
@@ -78,9 +78,10 @@ def _without_bias(layer: AbstractLinear) -> AbstractLinear:
 
 
 def _leaving(hexagons: Hexagons, entering: Bounds) -> Bounds:
-    """The differences of what leaves a layer's neurons, `entering` by interval arithmetic alone.
+    """Bounds on the differences of a ReLU layer's outputs, from those `entering` it.
 
-    Of neurons that are on only the latter is used: a certificate passes their coefficients on.
+    For active neurons only `entering` is used and not the hexagon, because a certificate passes
+    their coefficients on unchanged.
     """
     h = hexagons
     low = np.maximum(np.minimum(h.gap_lower, 0.0), _relu(h.lower_p) - _relu(h.upper))
@@ -97,9 +98,9 @@ def _relu(values: Array) -> Array:
 
 
 def _state(bounds: TwinBounds, layer: int) -> None:
-    """Say for a certificate how the layer's gaps are proved: by no multipliers at all."""
+    """Record for a certificate how the layer's gaps are proven: with all multipliers 0."""
     if layer == 0:
-        return  # supports prove the first layer's
+        return  # the first layer's gaps are proven by supports
     known = bounds.hexagons[layer]
     neurons = np.arange(len(known))
     if known.linear is not None:

@@ -1,12 +1,12 @@
-"""What is known of a neuron in both copies of the network: a hexagon, and its corners.
+"""Bounds on a neuron in both copies of the network: a hexagon, and its corners.
 
 With `s` and `t` the neuron's pre-activations at `x` and at `x_p`:
 
     lower <= s <= upper,   lower_p <= t <= upper_p,   gap_lower <= t - ratio * s <= gap_upper
 
-The ratio is 1 except for contrast, which multiplies: there `t` follows a multiple of `s`. The
-paper's dependencies are special cases: equal copies have a gap of exactly 0, ordered copies a gap
-of one sign.
+The ratio is 1 except for contrast, which scales the input, so that `t` stays close to a multiple of
+`s`. The paper's dependencies are special cases: equal copies have a gap of exactly 0, ordered
+copies a gap of one sign.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ Mask = NDArray[np.bool_]
 
 # Corners of a hexagon cut along s = 0 and t = 0, at most.
 CORNERS = 15
-# Of a neuron's range: far more than rounding, and merging corners that nearly coincide, can move
-# one, and more than a MIP solver's tolerance. (In hexagons thinner than that HiGHS's presolve got
-# lost, and called models infeasible that are not.)
+# Relative to a neuron's range. Rounding, and merging corners that nearly coincide, move a corner by
+# far less, and a MIP solver's tolerance is smaller, too. (With thinner hexagons, HiGHS's presolve
+# declared feasible models infeasible.)
 _MARGIN = 1e-7
 
 
@@ -35,9 +35,9 @@ _MARGIN = 1e-7
 class Hexagons:
     """The hexagons of one layer, each field `(neurons,)`.
 
-    `linear` marks units that pass on what they receive, whatever its sign; None where there are
-    none. For many rows at once the fields may be tensors of any shape that ends in `neurons`; what
-    decides about soundness (`tightened`, `widened`) is numpy's alone.
+    `linear` marks linear units, which pass their input through whatever its sign; None if there are
+    none. For many rows at once, the fields may be tensors of any shape that ends in `neurons`; the
+    methods on which soundness depends (`tightened`, `widened`) take numpy arrays only.
     """
 
     lower: AnyArray
@@ -81,13 +81,13 @@ class Hexagons:
 
     @property
     def on(self) -> AnyArray:
-        """Neurons that pass on what they receive in both copies, whatever the input."""
+        """Neurons that pass their input through in both copies: active ones and linear units."""
         on = (self.lower >= 0) & (self.lower_p >= 0) & ~self.off
         return on if self.linear is None else on | self.linear
 
     @property
     def magnitude(self) -> AnyArray:
-        """The largest absolute pre-activation in either copy, the ratio taken in."""
+        """The largest absolute pre-activation in either copy, times `max(ratio, 1 / ratio)`."""
         larger = namespace(self.lower).maximum
         first = larger(abs(self.lower), abs(self.upper))
         largest = larger(first, larger(abs(self.lower_p), abs(self.upper_p)))
@@ -95,7 +95,7 @@ class Hexagons:
         return largest * max(self.ratio, 1.0 / self.ratio)
 
     def after(self, values: AnyArray) -> AnyArray:
-        """What leaves the neurons where such values enter: their ReLUs, or themselves."""
+        """The post-activations of such values: their ReLUs, or the values of linear units."""
         positive = values.clip(min=0.0)
         if self.linear is None:
             return positive
@@ -107,11 +107,11 @@ class Hexagons:
         return Hexagons.of(map(function, self.sides), self.ratio, linear)
 
     def take(self, neurons: NDArray[np.int64]) -> Hexagons:
-        """Those of some neurons."""
+        """The hexagons of the given neurons."""
         return self.mapped(lambda values: values[..., neurons])
 
     def meet(self, other: Hexagons) -> Hexagons:
-        """What both know; they have the same ratio, and one of them knows the linear units."""
+        """The intersection of both; they have the same ratio, and either may name linear units."""
         return Hexagons(
             np.maximum(self.lower, other.lower),
             np.minimum(self.upper, other.upper),
@@ -124,7 +124,7 @@ class Hexagons:
         )
 
     def tightened(self) -> Hexagons:
-        """Let the six bounds sharpen each other, rounded outward."""
+        """Tighten each of the six bounds by the others, rounded outward."""
         low, high = self.lower, self.upper
         low_p, high_p = self.lower_p, self.upper_p
         gap_low, gap_high, ratio = self.gap_lower, self.gap_upper, self.ratio
@@ -138,9 +138,9 @@ class Hexagons:
         return Hexagons(low, high, low_p, high_p, gap_low, gap_high, ratio, self.linear)
 
     def widened(self) -> Hexagons:
-        """A little larger, so that the hull of the corners as computed holds all of the hexagon.
+        """Widen a little, so that the hull of the computed corners contains the exact hexagon.
 
-        Where a bound has a sign it keeps it: the axes are exact. Equal copies stay equal.
+        No bound crosses 0, because corners on the axes are exact. Equal copies stay equal.
         """
         margin = _MARGIN * (1.0 + self.ratio) * self.magnitude
         low, high = _outward(self.lower, self.upper, margin)
@@ -159,8 +159,8 @@ class Hexagons:
     def corners(self) -> tuple[AnyArray, AnyArray]:
         """`s` and `t` of the corners of each hexagon cut along the axes, `(CORNERS, neurons)`.
 
-        Some coincide, and rounding may leave one off the hexagon by an ulp; who maximises over
-        them adds that much.
+        Some coincide. Rounding may put one an ulp outside or inside the hexagon; a maximum over the
+        corners must allow for that.
         """
         xp = namespace(self.lower)
         s_points, t_points = [], []

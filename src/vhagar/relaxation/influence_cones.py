@@ -1,8 +1,8 @@
-"""The cones of influence of neurons that see little of the layers below, whatever their kinds.
+"""The cones of influence of neurons that depend on few neurons below, whatever the layers are.
 
-Behind branches, joins and max pooling there are no windows to speak of, but still most neurons
-depend on few others. A *cone of influence* is some neurons and all that they depend on, with its
-parts of the matrices.
+Behind branches, joins and max pooling, receptive fields are no rectangular windows, but most
+neurons still depend on few others. A *cone of influence* consists of some neurons and all that they
+depend on, with the corresponding parts of the matrices.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ from vhagar.relaxation.subnetworks import Subnetwork, View
 
 Index = NDArray[np.int64]
 
-# Neurons per cone: neighbours depend on much the same inputs.
+# Neurons per cone: neighbours depend on nearly the same inputs.
 AT_ONCE = 32
 # If neurons depend on more than this share of a layer, whole layers are used, at the same cost.
 _LARGEST_PART = 0.25
 
 
 def cones(stages: tuple[Stage, ...], neurons: Index) -> Iterator[tuple[Index, Subnetwork]]:
-    """The neurons in groups, and each group's cone."""
+    """Divide the neurons into groups; yields each group with its cone."""
     for begin in range(0, len(neurons), AT_ONCE):
         chosen = neurons[begin : begin + AT_ONCE]
         yield chosen, cone_of(stages, chosen)
 
 
 def sees_little(stages: tuple[Stage, ...], neurons: Index) -> bool:
-    """Whether cones are worth it, judged by the first group's."""
+    """Whether cones save work, judged by the cone of the first group."""
     if len(stages) < 2 or len(neurons) <= AT_ONCE:
         return False
     first = cone_of(stages, neurons[:AT_ONCE])
@@ -47,7 +47,7 @@ def sees_little(stages: tuple[Stage, ...], neurons: Index) -> bool:
 
 
 def cone_of(stages: tuple[Stage, ...], neurons: Index) -> Subnetwork:
-    """What some neurons of the last stage's outputs depend on."""
+    """The cone of some of the last stage's outputs."""
     small, views = [], []
     for stage in reversed(stages):
         layers = []
@@ -65,7 +65,7 @@ def _part(layer: AbstractLinear, outputs: Index) -> tuple[SparseAffine, Index]:
     rows.eliminate_zeros()
     inputs = np.unique(rows.indices).astype(np.int64)
     if not len(inputs):
-        inputs = np.zeros(1, dtype=np.int64)  # constants; a layer of no inputs is none
+        inputs = np.zeros(1, dtype=np.int64)  # constant outputs; a layer needs at least one input
     places = np.searchsorted(inputs, rows.indices)
     shape = len(outputs), len(inputs)
     matrix = sparse.csr_array((rows.data, places, rows.indptr), shape=shape)
@@ -74,7 +74,7 @@ def _part(layer: AbstractLinear, outputs: Index) -> tuple[SparseAffine, Index]:
 
 
 class Relaxed(Protocol):
-    """What a linear model of the two copies is made of."""
+    """What a linear model of the two copies is built from."""
 
     @property
     def stages(self) -> tuple[Stage, ...]: ...
@@ -88,9 +88,9 @@ class Relaxed(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class RelaxedCone:
-    """A cone with its part of the piece and of the hexagons: for a linear model of its own.
+    """A cone with its part of the piece and of the hexagons, enough for a linear model of its own.
 
-    `seen[k]` are the neurons of ReLU layer k that are part of it.
+    `seen[k]` lists the neurons of ReLU layer k in the cone.
     """
 
     stages: tuple[Stage, ...]
@@ -101,7 +101,7 @@ class RelaxedCone:
 
 
 def relaxed_cone(bounds: Relaxed, layer: int, neurons: Index) -> RelaxedCone:
-    """What some neurons of a ReLU layer depend on, with what is known of it."""
+    """The cone of some neurons of a ReLU layer, with its hexagons and its part of the piece."""
     cone = cone_of(bounds.stages[: layer + 1], neurons)
     seen = [view.index for view in cone.views[1:]]
     pixels = cone.views[0].index

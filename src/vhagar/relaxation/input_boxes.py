@@ -1,13 +1,14 @@
-"""Linear bounds on the scores over many boxes of inputs at once, in one pass forward.
+"""Linear bounds on the scores over many boxes of inputs at once, in one forward pass.
 
-Every value of the network is kept between two linear functions of the input. A layer takes the one
-or the other by the signs of its weights; a ReLU takes the chord above and a line through 0 below.
-Where the input has few entries, such functions have few coefficients, and thousands of boxes are
-bounded in a second. In small boxes that is worth more than one good bound of a large one.
+Every value of the network is bounded by two linear functions of the input. A linear layer uses the
+upper or the lower one according to the signs of its weights; a ReLU is bounded by its chord above
+and by a line through 0 below. If the input has few entries, such functions have few coefficients,
+and thousands of boxes are bounded in a second. Many small boxes give tighter bounds than one large
+box that is bounded well.
 
 The input of a box is `centre + radius * u` with all `abs(u) <= 1`, and the functions are linear in
-`u`: arrays `(values, entries + 1, boxes)`, the constant last. All is float64; what rounding can do
-is added to the constants.
+`u`: arrays `(values, entries + 1, boxes)`, the constant last. All arithmetic is float64; bounds on
+the rounding errors are added to the constants.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ class Boxes:
 
 
 class ForwardBounds:
-    """The layers of a network as matrices, and `upper`, which passes boxes through them."""
+    """Passes boxes of inputs through a network, whose layers it holds as matrices."""
 
     def __init__(self, network: Network) -> None:
         self._layers: list[_Linear | Mask | None] = []
@@ -63,7 +64,7 @@ class ForwardBounds:
         self.sensitivity = self._sensitivity()
 
     def _sensitivity(self) -> Array:
-        """How much each input entry can matter: products of absolute weights, to compare only."""
+        """How much each input entry can matter: products of absolute weights, for ranking only."""
         found = np.eye(self._matrices[0].weight.shape[1])
         for matrix in self._matrices:
             found = abs(matrix.weight) @ found
@@ -80,7 +81,7 @@ class ForwardBounds:
         Every row of `leads` has one 1 and one -1: the lead of one class over another.
         """
         last = self._layers[-1]
-        # Subtracting two rows of weights rounds every entry once, for which there is room.
+        # Subtracting two rows of weights rounds every entry once; `_Linear.unit` allows for that.
         final = None
         if isinstance(last, _Linear):
             final = _Linear(leads @ last.weight, leads @ last.bias)
@@ -96,13 +97,13 @@ class ForwardBounds:
 
 
 class _Linear:
-    """A matrix, in the parts that are needed."""
+    """A linear layer, with the parts of its matrix that the bounds need."""
 
     def __init__(self, weight: Array, bias: Array) -> None:
         self.weight, self.bias = weight, bias
         self.both = np.concatenate([np.maximum(weight, 0.0), np.minimum(weight, 0.0)], axis=1)
         self.absolute = abs(weight)
-        # Sums of twice as many products as there are inputs, the scaling before and the bias.
+        # The rounding of sums of two products per input, of the scaling before, and of the bias.
         self.unit = 1.1 * HALF_ULP * (2 * weight.shape[1] + 16)
 
 
@@ -123,9 +124,9 @@ class _Between:
         return cls(found, found)
 
     def through(self, layer: _Linear) -> _Between:
-        """What leaves a linear layer."""
+        """Bounds on the outputs of a linear layer."""
         entering, terms, boxes = self.above.shape
-        # The largest absolute value of either function, at most, its coefficients added up.
+        # At least the largest absolute value of either function: the sum of its coefficients.
         size = np.maximum(abs(self.above).sum(axis=1), abs(self.below).sum(axis=1))
         stacked = np.concatenate([self.above, self.below]).reshape(2 * entering, -1)
         above = (layer.both @ stacked).reshape(-1, terms, boxes)
@@ -141,7 +142,7 @@ class _Between:
         return _Between(below, above)
 
     def rectified(self, linear: Mask | None) -> _Between:
-        """What leaves a ReLU layer; units that are `linear` pass on what they receive."""
+        """Bounds on the outputs of a ReLU layer; `linear` units pass their inputs through."""
         low, high = ranges(self.above)
         # The chord over the range of the function above.
         slope = np.where(low >= 0, 1.0, np.where(high <= 0, 0.0, high / (high - low)))
@@ -160,7 +161,7 @@ class _Between:
 
 
 def ranges(functions: Array) -> tuple[Array, Array]:
-    """The least and the largest value of functions `(values, entries + 1, boxes)`, outward."""
+    """Bounds on the values of functions `(values, entries + 1, boxes)`, rounded outward."""
     constant = functions[:, -1]
     reach = abs(functions[:, :-1]).sum(axis=1)
     reach = reach + HALF_ULP * (functions.shape[1] + 4) * (reach + abs(constant)) + _UNDERFLOW
@@ -170,7 +171,7 @@ def ranges(functions: Array) -> tuple[Array, Array]:
 def largest_over_pairs(
     first: Array, second: Array, boxes: Boxes, images: Boxes, limit: Array
 ) -> Array:
-    """The largest sum of two functions, at `x` in a box and at `x_p` in its image's, `(boxes,)`.
+    """Upper bounds `(boxes,)` on `first(x) + second(x_p)`, `x` in a box and `x_p` in its image box.
 
     The functions are `(entries + 1, boxes)`, each linear in the `u` of its own box; `x_p - x` is at
     most `limit` `(entries,)` in absolute value.
@@ -178,7 +179,7 @@ def largest_over_pairs(
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         r, r_p = boxes.radius.T, images.radius.T
         a, b = first[:-1] / r, second[:-1] / r_p
-        # `x = centre + v`, `x_p = its centre + w`, and `w - v` between these.
+        # With `x` at its centre plus `v` and `x_p` at its own plus `w`, `w - v` is between these.
         apart = (boxes.centre - images.centre).T
         least, most = apart - limit[:, None], apart + limit[:, None]
         best = np.full(a.shape, -np.inf)

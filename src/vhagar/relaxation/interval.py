@@ -18,7 +18,7 @@ Array = NDArray[np.float64]
 
 # The relative rounding error of one float64 operation.
 HALF_ULP = 2.0**-53
-# Below the normal range relative error bounds fail; no real network lives there.
+# Relative error bounds fail below the normal range; no real network has numbers so small.
 _UNDERFLOW = 2.0**-1000
 
 
@@ -35,7 +35,7 @@ class Bounds:
 
 
 def network_bounds(network: Network, inputs: Bounds) -> list[Bounds]:
-    """What leaves each layer, for every input between the given bounds."""
+    """Bounds on the outputs of every layer, for all inputs between the given bounds."""
     found = []
     current = inputs
     for layer in network.layers:
@@ -45,7 +45,7 @@ def network_bounds(network: Network, inputs: Bounds) -> list[Bounds]:
 
 
 def layer_bounds(layer: AbstractLayer, inputs: Bounds) -> Bounds:
-    """What leaves a layer, for every input between the given bounds."""
+    """Bounds on the outputs of a layer, for all inputs between the given bounds."""
     if isinstance(layer, AbstractLinear):
         return linear_bounds(layer, inputs)
     assert isinstance(layer, Relu)
@@ -57,7 +57,7 @@ def linear_bounds(layer: AbstractLinear, inputs: Bounds) -> Bounds:
     """Bounds on `W x + bias`."""
     with np.errstate(over="ignore", invalid="ignore"):
         low, high = _rounded_outward(layer, inputs)
-    # Numbers beyond float64 prove nothing.
+    # Overflow proves nothing.
     return Bounds(np.where(np.isnan(low), -np.inf, low), np.where(np.isnan(high), np.inf, high))
 
 
@@ -70,21 +70,21 @@ def _rounded_outward(layer: AbstractLinear, inputs: Bounds) -> tuple[Array, Arra
     (centre,) = layer.times(middle[None]) + bias
     spread, size, weights = layer.absolute.times(np.stack([radius, abs(middle) + radius, ones]))
     size = size + abs(bias)
-    # A row of zeros is 0, exactly; nothing underflows in it.
+    # A row of zeros gives exactly 0; nothing can underflow.
     empty = (weights == 0) & (bias == 0)
     error = np.where(empty, 0.0, _gamma(2 * layer.fan_in + 8) * size + _UNDERFLOW)
     return centre - spread - error, centre + spread + error
 
 
 def _gamma(terms: int) -> float:
-    """The relative error of that many float64 operations, itself rounded up."""
+    """The relative error of `terms` float64 operations, itself rounded up."""
     return 1.01 * terms * HALF_ULP
 
 
 def confidence_bounds(network: Network, hidden: Bounds, label: int) -> tuple[Array, Array]:
     """Bounds on `score[label] - score[j]` for every other class j, in order of j.
 
-    `hidden` bounds what enters the last layer. The differences of the last layer's rows are
+    `hidden` bounds the inputs of the last layer. The differences of the last layer's rows are
     bounded directly, which is tighter than the difference of the scores' bounds.
     """
     others = [j for j in range(network.classes) if j != label]
@@ -93,14 +93,14 @@ def confidence_bounds(network: Network, hidden: Bounds, label: int) -> tuple[Arr
         positive = layer_bounds(last, hidden)
         low = positive.lower[label] - positive.upper[others]
         high = positive.upper[label] - positive.lower[others]
-        # Only a difference of 0 is known not to have been rounded.
+        # Only a difference of 0 is certain not to have been rounded.
         low = np.where(low == 0, low, np.nextafter(low, -np.inf))
         return low, np.where(high == 0, high, np.nextafter(high, np.inf))
     weight = last.pull(np.eye(last.out_size))
     bias = last.flat_bias
     gaps, shifts = weight[label] - weight[others], bias[label] - bias[others]
     found = linear_bounds(Affine(gaps, shifts, last.in_shape, (len(others),)), hidden)
-    # The subtractions rounded each entry by at most half an ulp; those of equal numbers did not.
+    # The subtractions rounded each entry by at most half an ulp; differences of 0 are exact.
     error = _gamma(8) * (abs(gaps) @ hidden.magnitude + abs(shifts))
     return found.lower - error, found.upper + error
 

@@ -17,7 +17,7 @@ Mask = NDArray[np.bool_]
 
 
 def plain_hexagons(network: Network, piece: AbstractPiece) -> list[Hexagons]:
-    """By interval arithmetic, each copy for itself: nothing is known of the gaps."""
+    """Hexagons by interval arithmetic on each copy separately; the gaps are unbounded."""
     domain = piece.domain
     box = Bounds(domain.low, domain.high)
     first = _entering(network, box)
@@ -30,7 +30,7 @@ def plain_hexagons(network: Network, piece: AbstractPiece) -> list[Hexagons]:
 
 
 def linear_units(stage: Stage, below: Hexagons, linear: Mask) -> Hexagons:
-    """Linear units by interval arithmetic from the layer below: all that is asked of them."""
+    """Bounds on linear units by interval arithmetic from the layer below; they need no better."""
     relu = Relu((len(below),), below.linear)
     found = []
     for low, high in ((below.lower, below.upper), (below.lower_p, below.upper_p)):
@@ -49,7 +49,7 @@ def _without_gap(one: Bounds, other: Bounds, ratio: float, linear: Mask | None) 
 
 
 def with_known_signs(found: Hexagons, moves: Mask | None) -> Hexagons:
-    """Gaps whose sign follows from what can rise and fall (`moving`), free of any rounding."""
+    """Restrict gaps to the sign that follows from what can rise and fall (`moving`), exactly."""
     if moves is None:
         return found
     rises, falls = moves
@@ -67,7 +67,7 @@ def moving(piece: AbstractPiece, stage: Stage, before: Hexagons | None) -> Mask 
     rise only through a positive weight on something that can rise or a negative one on something
     that can fall. `before` is the layer below, None below the first stage.
 
-    None where the second copy follows a multiple of the first: the gap is not a difference then.
+    None where the ratio is not 1: the gap is not the difference of the copies then.
     """
     if piece.ratio != 1.0:
         return None
@@ -80,13 +80,13 @@ def moving(piece: AbstractPiece, stage: Stage, before: Hexagons | None) -> Mask 
         positive = linear.mapped(lambda weight: (weight > 0).astype(np.float64))
         negative = linear.mapped(lambda weight: (weight < 0).astype(np.float64))
         moves = np.stack([rises, falls]).astype(np.float64)
-        # Sums of ones are exact.
+        # Sums of zeros and ones are exact.
         rises, falls = (positive.times(moves) + negative.times(moves[::-1])) > 0
     return np.stack([rises, falls])
 
 
 def _entering(network: Network, inputs: Bounds) -> list[Bounds]:
-    """By interval arithmetic, the bounds of what enters each ReLU layer."""
+    """Bounds on the inputs of each ReLU layer, by interval arithmetic."""
     before = [inputs, *network_bounds(network, inputs)]
     return [
         bounds

@@ -1,4 +1,4 @@
-"""Hexagons of all neurons, layer by layer: exact supports first, then the twin dual bound."""
+"""Hexagons of all neurons, layer by layer: the first by exact supports, others by the twin dual."""
 
 from __future__ import annotations
 
@@ -38,17 +38,17 @@ Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 Index = NDArray[np.int64]
 
-# Entries of one batch of start coefficients; keeps the memory of wide layers bounded.
+# Entries of one batch of start coefficients; limits the memory for wide layers.
 _BATCH_ENTRIES = 3_000_000
 
 
 @dataclass(frozen=True, eq=False)
 class Refined:
-    """How a layer's bounds were refined: multipliers that prove them, in float32.
+    """The multipliers that prove a layer's refined bounds, in float32.
 
     `below` holds, for each layer below, `p` and `q` of its undecided neurons, each
-    `(6 * len(neurons), undecided)`; those that are on have `p = a, q = b`, those that are off 0.
-    Where the refined neurons see only a part of the layers below, `seen` has, for each layer, the
+    `(6 * len(neurons), undecided)`; active neurons have `p = a, q = b`, inactive ones 0.
+    Where the refined neurons see only a part of the layers below, `seen` lists, for each layer, the
     undecided neurons in that part, and `below` is about them alone; all others have 0.
     """
 
@@ -60,11 +60,11 @@ class Refined:
 
 @dataclass(frozen=True)
 class Tightening:
-    """Hexagons of all layers that hold only where the search still has to look.
+    """Hexagons of all layers that are valid only where the search still has to look.
 
-    That is for attacked pairs that obey the first `decided` decisions of a node and whose
-    confidence is at least `level`. The `digest` tells tightenings apart; `depth` counts those that
-    this one builds on.
+    That means: for attacked pairs that obey the first `decided` decisions of a node and have a
+    confidence of at least `level`. The `digest` identifies a tightening; `depth` is the number of
+    tightenings that it builds on.
     """
 
     digest: bytes
@@ -76,10 +76,10 @@ class Tightening:
 
 @dataclass(frozen=True, eq=False)
 class SideProofs:
-    """What proves a tightening: the bounds it builds on, and the multipliers of each new side.
+    """The proof of a tightening: the bounds it builds on, and the multipliers of each new side.
 
     A row of `places` is a layer, a neuron and a direction (`hexagon_directions`); the same row of
-    `numbers` has the multipliers, in the order of certificates.
+    `numbers` holds the multipliers, in the order of certificates.
     """
 
     base: TwinBounds
@@ -92,8 +92,8 @@ class SideProofs:
 class TwinBounds:
     """The network's stages over one piece, and the hexagons known so far.
 
-    With a `tightening` they are about some pairs alone, and all that is proven with them leaves
-    room for the others: no bound is below the `level`.
+    With a `tightening`, the hexagons are valid for some pairs only. Bounds that are proven with
+    them must account for the other pairs: no such bound may be below the `level`.
     """
 
     def __init__(
@@ -118,7 +118,7 @@ class TwinBounds:
 
     @property
     def level(self) -> float:
-        """The confidence of pairs that these bounds may say nothing about."""
+        """Pairs of less confidence than this need not satisfy these bounds."""
         return -math.inf if self.tightening is None else self.tightening.level
 
     def tightened(self, tightening: Tightening, proofs: SideProofs | None = None) -> TwinBounds:
@@ -130,23 +130,23 @@ class TwinBounds:
         return found
 
     def copy(self) -> TwinBounds:
-        """The same, to be refined: whoever holds on to these bounds keeps them as they are."""
+        """A copy that can be refined without changing these bounds."""
         found = copy(self)
         found.hexagons, found.corners = list(self.hexagons), list(self.corners)
         found.refined = list(self.refined)
         return found
 
     def stop_when(self, should_stop: Callable[[], bool]) -> None:
-        """From now on, bounds are left as they are once `should_stop` says so."""
+        """From now on, stop tightening bounds once `should_stop()` is true."""
         self._should_stop = should_stop
 
     def append(self, hexagons: Hexagons) -> None:
-        """The next layer's hexagons are known."""
+        """Add the next layer's hexagons."""
         self.hexagons.append(hexagons)
         self.corners.append(Corners.of(hexagons))
 
     def append_plain(self, plain: Hexagons) -> None:
-        """The next layer's hexagons as they are, for whoever tightens them."""
+        """Add the next layer's hexagons after cheap tightening: linear units, signs of gaps."""
         layer = len(self.hexagons)
         if plain.linear is not None and layer > 0:
             below = self.hexagons[layer - 1]
@@ -158,14 +158,14 @@ class TwinBounds:
         return moving(self.piece, self.stages[layer], before)
 
     def replace(self, layer: int, hexagons: Hexagons) -> None:
-        """A layer's hexagons have been tightened."""
+        """Replace a layer's hexagons by tighter ones."""
         self.hexagons[layer] = hexagons
         self.corners[layer] = Corners.of(hexagons)
 
     def quick(self, layer: int, linear: Mask | None = None) -> Hexagons:
-        """Hexagons of what leaves stage `layer`, from the layers before it.
+        """Hexagons of the outputs of stage `layer`, from the layers before it.
 
-        Linear units stay unbounded: nobody needs more than interval arithmetic of them.
+        Linear units stay unbounded here, because interval arithmetic is enough for them.
         """
         directions = hexagon_directions(self.piece.ratio)
         local = local_network(self.stages[: layer + 1], len(directions))
@@ -183,14 +183,14 @@ class TwinBounds:
         return hexagons_of(found, self.piece.ratio)
 
     def _by_neurons(self, layer: int, linear: Mask | None) -> Array:
-        """The largest values in all directions, infinite where there is no need to know.
+        """Upper bounds in all directions, infinite where none is needed.
 
-        Where the copies are sure to agree, one of them says all.
+        For neurons whose copies are sure to agree, the bounds of one copy are enough.
         """
         size = self.stages[layer].out_size
         found = np.full((len(hexagon_directions(self.piece.ratio)), size), np.inf)
         if self._should_stop():
-            return found  # before anything is prepared, which takes long in large layers
+            return found  # before the preparations, which take long in large layers
         wanted = np.ones(size, dtype=np.bool_) if linear is None else ~linear
         moves = self._moving(layer)
         alike = np.zeros(size, dtype=np.bool_) if moves is None else ~moves.any(axis=0)
@@ -202,7 +202,7 @@ class TwinBounds:
         return found
 
     def _by_cones(self, layer: int, directions: Directions, neurons: Index, found: Array) -> None:
-        """Where neurons see little of the layers below."""
+        """Bound neurons that see little of the layers below."""
         for chosen, cone in cones(self.stages[: layer + 1], neurons):
             if self._should_stop():
                 return
@@ -211,7 +211,7 @@ class TwinBounds:
             found[:, chosen] = values.reshape(len(directions), -1)
 
     def _whole(self, layer: int, directions: Directions, neurons: Index, found: Array) -> None:
-        """Where neurons may see all of the layers below."""
+        """Bound neurons that may see all of the layers below."""
         size = self.stages[layer].out_size
         rows = max(1, _BATCH_ENTRIES // max(stage.in_size for stage in self.stages))
         for begin in range(0, len(neurons), rows):
@@ -222,13 +222,13 @@ class TwinBounds:
                 found[k, chosen] = self.bound(layer, *neuron_starts((direction,), size, chosen))
 
     def bound(self, layer: int, a: Array, b: Array, choice: Choice | None = None) -> Array:
-        """Upper bounds on `a.y + b.y_p`, `y` what leaves stage `layer`."""
+        """Upper bounds on `a.y + b.y_p`, where `y` is the output of stage `layer`."""
         pay = quick_payment(self.corners) if choice is None else paying(self.corners, choice)
         stages = self.stages[: layer + 1]
         return twin_bound(stages, self.piece, (a, b), pay, self.magnitudes(layer))
 
     def magnitudes(self, layer: int) -> Magnitudes:
-        """How large the inputs of all layers can be, up to stage `layer`."""
+        """Bounds on the absolute inputs of all layers up to stage `layer`."""
         entering = [self.input_magnitude, *(known.magnitude for known in self.corners[:layer])]
         return magnitudes_of(self.stages[: layer + 1], entering)
 
@@ -242,8 +242,8 @@ def quick_bounds(
 ) -> TwinBounds:
     """Hexagons of all hidden neurons, without optimisation.
 
-    Neurons that `should_stop` or the deadline leaves no time for keep what interval arithmetic
-    knows of them; every layer has its share of the time. `should_stop` is asked from several
+    Neurons for which `should_stop` or the deadline leaves no time keep their bounds by interval
+    arithmetic; every layer gets its share of the time. `should_stop` is called from several
     threads.
     """
     bounds = TwinBounds(network, piece, threads, should_stop)

@@ -1,8 +1,8 @@
 """Neurons as convex combinations of their hexagons' corners: columns and rows of a model.
 
-A pair `(s, t)` of pre-activations is `sum of lambda * corner` with weights lambda that sum to 1. On
-one side of each axis ReLU is linear, so with weights on one side only the same sum over the
-corners' ReLUs is the pair of post-activations.
+A pair `(s, t)` of pre-activations is `sum of lambda * corner` with weights lambda that sum to 1.
+ReLU is linear on either side of an axis. So if all corners with a weight lie on one side of each
+axis, the same sum over the corners' ReLUs is the pair of post-activations.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from vhagar.solver.linear_model import Columns, LinearModel
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
-# Of a neuron's range: corners closer than this are one.
+# Relative to a neuron's range: corners closer than this are merged.
 ROUNDING = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
 class Weights:
-    """One column for each different corner of some neurons, except the origin.
+    """One column for each distinct corner of some neurons, except the origin.
 
-    `owner` is the neuron's place among those asked for and `which` the corner's number. Where the
-    origin is a corner (`has_origin`) its weight is what the others leave of 1.
+    `owner` is the neuron's place among the given neurons and `which` the corner's number. Where the
+    origin is a corner (`has_origin`), its weight is 1 minus the sum of the others.
     """
 
     column: Columns
@@ -38,27 +38,27 @@ class Weights:
     has_origin: Mask
 
     def sums(self, values: Array) -> sparse.coo_array:
-        """For each neuron the sum of weights times values, as a matrix over the columns."""
+        """Each neuron's sum of weights times values, as a matrix over the columns."""
         count = len(self.column)
         places = (self.owner, np.arange(count))
         return sparse.coo_array((values, places), shape=(len(self.has_origin), count))
 
 
 def add_weights(model: LinearModel, s: Array, t: Array) -> Weights:
-    """New columns for corners `(CORNERS, neurons)`."""
+    """Add columns for corners `(CORNERS, neurons)`."""
     s, t = on_axes(s, t)
     origin = (s == 0) & (t == 0)
-    # Neuron by neuron.
+    # Transposed, so that the columns are in the order of the neurons.
     owner, which = np.nonzero((_different(s, t) & ~origin).T)
     columns = np.zeros(0, dtype=np.int64)
     if len(owner):
         columns = model.add_columns(np.zeros(len(owner)), 1.0)
-    # Asked of all corners: one that differs from the origin by rounding has no column.
+    # `origin` is taken over all corners, because one that was merged with the origin has no column.
     return Weights(columns, owner, which, s.T[owner, which], t.T[owner, which], origin.any(axis=0))
 
 
 def add_convexity(model: LinearModel, weights: Weights) -> Columns:
-    """Rows: the weights of a neuron sum to 1, or to at most 1 where the origin is a corner."""
+    """Add rows: a neuron's weights sum to 1, or to at most 1 where the origin is a corner."""
     if not len(weights.has_origin):
         return np.zeros(0, dtype=np.int64)
     total = weights.sums(np.ones(len(weights.column)))
@@ -66,7 +66,7 @@ def add_convexity(model: LinearModel, weights: Weights) -> Columns:
 
 
 def on_axes(s: Array, t: Array) -> tuple[Array, Array]:
-    """A corner that misses an axis by rounding lies on it: decisions must not cut it off."""
+    """Put corners that miss an axis by rounding onto it, so that decisions do not cut them off."""
     size = _rounding(s, t)
     return np.where(abs(s) <= size, 0.0, s), np.where(abs(t) <= size, 0.0, t)
 

@@ -5,7 +5,7 @@ Cholesky factorisation in float64 that runs to completion is the exact factorisa
 nearby, `R'R = S + E` with `|E_ij| <= gamma |r_i| |r_j|` and `|r_i|^2 = s_ii + E_ii`, so the norm of
 `E` is at most `gamma / (1 - gamma) * trace(S)` and a term for underflow. Subtract at least that
 from the diagonal before factorising: if LAPACK then succeeds, the matrix itself is positive
-definite. The converse does not hold: a matrix that is barely positive definite is not proved.
+definite. The converse does not hold: the proof fails for a matrix that is barely positive definite.
 
 The matrix is first scaled by powers of two so that its diagonal is near 1. That is exact, and the
 shift is then small relative to every diagonal entry, however different they are.
@@ -20,22 +20,21 @@ from scipy import sparse
 Array = NDArray[np.float64]
 
 _HALF_ULP = 2.0**-53
-# Operations on one entry of the factor: its row of products, the division (perhaps as a product
-# with a reciprocal, which rounds twice), the root, and one for good measure.
+# Operations on one entry of the factor beside its row of products: the division (perhaps as a
+# product with a reciprocal, which rounds twice), the root, and one in reserve.
 _EXTRA_OPERATIONS = 4
 # More than any absolute error by underflow, even where a library flushes subnormal numbers to 0.
 _UNDERFLOW = 2.0**-1000
-# A banded factorisation is worth its while below this share of the order.
+# A banded factorisation is used if the band is at most the matrix's order divided by this.
 _NARROW = 3
 
 
 def is_positive_definite(matrix: Array, radius: float | Array = 0.0) -> bool:
-    """Whether every symmetric matrix within the radius is proved to be positive definite.
+    """Whether every symmetric matrix within the radius is proven to be positive definite.
 
-    `matrix` is `(n, n)`, exactly symmetric. A number as `radius` bounds the spectral norm of the
-    deviation from it, an array `(n, n)` bounds the deviation entry by entry. False means "not
-    proved": because of an eigenvalue below 0 or too near to it, or because of numbers beyond
-    float64.
+    `matrix` is `(n, n)`, exactly symmetric. If `radius` is a number, it bounds the spectral norm of
+    the deviation from `matrix`; if it is an array `(n, n)`, it bounds the deviation entry by entry.
+    False means "not proven": an eigenvalue is below 0 or too close to it, or numbers overflow.
     """
     size = len(matrix)
     if matrix.shape != (size, size):
@@ -88,7 +87,7 @@ def is_sparse_positive_definite(matrix: sparse.csr_array, radius: float = 0.0) -
 
 
 def _shifted(matrix: Array, deviation: Array) -> Array | None:
-    """The scaled matrix minus all that rounding and the deviation can amount to."""
+    """The scaled matrix minus bounds on the effects of rounding and of the deviation."""
     norm = float(deviation) if deviation.ndim == 0 else 0.0
     found = _scaled_diagonal(matrix.diagonal(), norm)
     if found is None:
@@ -104,7 +103,7 @@ def _shifted(matrix: Array, deviation: Array) -> Array | None:
 
 
 def _scaled_diagonal(diagonal: Array, norm: float) -> tuple[Array, NDArray[np.int32]] | None:
-    """The diagonal minus a norm, scaled to between 1/2 and 2, and the powers of two taken out."""
+    """The diagonal minus a norm, scaled to between 1/2 and 2, and the exponents of the scaling."""
     lower = _down(diagonal - norm)
     if not (lower > 0).all():
         return None
@@ -113,10 +112,10 @@ def _scaled_diagonal(diagonal: Array, norm: float) -> tuple[Array, NDArray[np.in
 
 
 def _shift(diagonal: Array) -> float:
-    """More than the norm of what rounding does to a factorisation."""
+    """An upper bound on the norm of a factorisation's rounding errors."""
     size = len(diagonal)
     operations = (size + _EXTRA_OPERATIONS) * _HALF_ULP
-    # A sum of n positive numbers errs by less than `operations` relatively, each way.
+    # The relative error of a sum of n positive numbers is less than `operations`.
     trace = float(diagonal.sum()) * (1 + 2 * operations)
     shift = operations / (1 - 4 * operations) * trace + size * (size + 8) * _UNDERFLOW
     return shift * (1 + 8 * _HALF_ULP)
@@ -135,7 +134,7 @@ def _factorises(matrix: Array) -> bool:
         factor = np.linalg.cholesky(matrix)
     except np.linalg.LinAlgError:
         return False
-    # Some libraries let NaN pass.
+    # Some libraries do not report NaN.
     return bool(np.isfinite(factor).all() and (factor.diagonal() > 0).all())
 
 

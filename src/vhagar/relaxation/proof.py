@@ -1,4 +1,4 @@
-"""What the bound of a node rests on."""
+"""The proofs of bounds of nodes, for certificates."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from vhagar.relaxation.layerwise import TwinBounds
 
 
 class ProofKind(IntEnum):
-    """Why a node's bound holds."""
+    """How a node's bound is proven."""
 
-    QUICK = 0  # the margin's shift, with the quick slopes
+    QUICK = 0  # how far the source's lead can shift, with the quick multipliers
     MULTIPLIERS = 1
-    CONTRADICTION = 2  # multipliers by which a number that is at least 0 would be negative
+    CONTRADICTION = 2  # multipliers that bound a nonnegative number below 0
     EMPTY = 3  # the decisions leave a neuron no corner
-    QUADRATIC = 4  # multipliers of quadratic facts about the difference of the copies
+    QUADRATIC = 4  # multipliers of quadratic constraints on the difference of the copies
     SPECTRAL = 5  # scalings and norms, in a block of their own
     BOXES = 6  # a tree of boxes of inputs, in a block of its own
     TIED = 7  # as QUADRATIC, with the input among the unknowns instead of its change
@@ -32,10 +32,10 @@ def _none() -> NDArray[np.float64]:
 
 @dataclass(frozen=True, eq=False)
 class Proof:
-    """Why a node's bound holds: the kind, the neurons' bounds that it uses, and its multipliers.
+    """The proof of a node's bound: the kind, the neurons' bounds that it uses, and its multipliers.
 
-    `numbers` gives the multipliers in the order of certificates (`docs/certificate.md`, "PROF"); it
-    is called only where a certificate is asked for.
+    `numbers` returns the multipliers in the order of certificates (`docs/certificate.md`, "PROF");
+    it is called only if a certificate is written.
     """
 
     kind: ProofKind
@@ -45,10 +45,10 @@ class Proof:
 
 @dataclass(frozen=True, eq=False)
 class BlockProof:
-    """Why the bound of a whole piece holds, in a block of its own, without neurons' bounds.
+    """The proof of a whole piece's bound, in a block of its own, without neurons' bounds.
 
-    `content` gives the block's description and its numbers as certificates have them (`tag` names
-    the kind of block); it is called only where a certificate is asked for.
+    `content` returns the block's description and its numbers in the format of certificates (`tag`
+    names the kind of block); it is called only if a certificate is written.
     """
 
     kind: ProofKind

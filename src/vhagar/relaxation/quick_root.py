@@ -1,4 +1,4 @@
-"""The confidence of attacked inputs from the hexagons, by one backward pass without any steps."""
+"""Bound the confidence of attackable inputs by one backward pass, without first-order steps."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ from vhagar.relaxation.twin_dual import Choice
 def quick_root_bounds(
     problem: Problem, bounds: TwinBounds, targets: Sequence[int | None]
 ) -> list[RootBound]:
-    """Upper bounds on the source's confidence where the piece leads to each target.
+    """Upper bounds on the source's confidence of inputs that the piece pushes into each target.
 
-    With a target: how far the source's lead over it can shift between the copies. Without one: the
-    lead over any one other class is a bound, and so is the mean of the leads; the best counts.
+    With a target, the bound is how far the source's lead over it can shift between the copies.
+    Without one, the lead over any other class is a bound, and so is the mean of the leads; the best
+    of these counts.
     """
     starts: list[tuple[int, int | None, int | None]] = []  # place in the answer, target, rival
     others = [j for j in range(problem.network.classes) if j != problem.source]

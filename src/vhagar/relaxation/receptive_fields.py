@@ -1,8 +1,9 @@
 """Bounds of a convolutional layer from the receptive fields of its neurons.
 
-A neuron of a convolution depends on a small window of each layer below. All neurons of one place of
-the image, or of a small tile of places, share that window, and inside it the network is a small one
-with the same kernels. So the bounds of a layer cost what its windows hold, not whole layers.
+A neuron of a convolution depends on a small window of each layer below. All neurons at one place of
+the image, or in a small tile of places, share that window, and inside it the network is a small one
+with the same kernels. So the cost of a layer's bounds depends on the size of the windows and not on
+the size of the layers below.
 """
 
 from __future__ import annotations
@@ -25,15 +26,15 @@ from vhagar.runtime.threads import in_threads
 
 Array = NDArray[np.float64]
 
-# Entries of one tile's coefficients: large enough for numpy, small enough for a cache.
+# Most entries of one tile's coefficients: enough to use numpy well, few enough for a cache.
 _TILE_ENTRIES = 2**16
 
 
 @dataclass(frozen=True)
 class _Window:
-    """A tile's window at one layer: shape of that layer, extent, and where it starts.
+    """A tile's window in one layer: the layer's shape, the window's extent, and where it begins.
 
-    The tile at place `k` (in rows or columns) begins at `k * stride + start`.
+    The window of the tile at place `k` (in rows or columns) begins at `k * stride + start`.
     """
 
     shape: tuple[int, int, int]
@@ -78,10 +79,10 @@ class _Window:
 
 @dataclass(frozen=True, eq=False)
 class LocalNetwork:
-    """The stages up to a convolutional layer, as the tiles of that layer see them.
+    """The stages up to a convolutional layer, restricted to the windows of that layer's tiles.
 
-    `stages[k]` is stage k inside the windows; `windows[k]` is the window of what enters it, and
-    `output` that of what leaves the last one: the tile itself.
+    `stages[k]` is stage k inside the windows; `windows[k]` is the window of its inputs, and
+    `output` that of the last stage's outputs: the tile itself.
     """
 
     stages: tuple[Stage, ...]
@@ -89,7 +90,7 @@ class LocalNetwork:
     output: _Window
 
     def places(self) -> Iterator[tuple[int, int]]:
-        """Where tiles begin so that they cover the layer; the last ones overlap others."""
+        """Places of tiles that together cover the layer; the last ones may overlap others."""
         _, height, width = self.output.shape
         rows, columns = (
             sorted({min(k, full - step) for k in range(0, full, step)})
@@ -98,18 +99,18 @@ class LocalNetwork:
         yield from itertools.product(rows, columns)
 
     def starts(self, directions: Directions) -> tuple[Array, Array]:
-        """Coefficients for all neurons of a tile."""
+        """The start coefficients of all neurons of a tile."""
         return neuron_starts(directions, self.output.size, np.arange(self.output.size))
 
     def at(self, place: tuple[int, int]) -> Subnetwork:
-        """What the tile that begins there depends on."""
+        """The part of the network that the tile at the given place depends on."""
         return Subnetwork(self.stages, tuple(window.at(place) for window in self.windows))
 
 
 def local_network(stages: tuple[Stage, ...], rows_each: int = 6) -> LocalNetwork | None:
-    """The stages as seen from a tile of the last one's outputs; None unless all are convolutions.
+    """The stages restricted to tiles of the last one's outputs; None unless all are convolutions.
 
-    `rows_each` is how many coefficient rows each neuron needs.
+    `rows_each` is the number of coefficient rows per neuron.
     """
     layers: list[Convolution] = []
     for stage in stages:
@@ -153,7 +154,7 @@ def local_bounds(
 ) -> Array:
     """Upper bounds `(directions, size)` on `on_s * s + on_t * t` of every neuron of the layer.
 
-    They are infinite for tiles that were not reached before `should_stop` said so.
+    They are infinite for tiles that were not reached before `should_stop()` became true.
     """
     filters, height, width = local.output.shape
     found = np.full((len(directions), filters * height * width), np.inf)

@@ -1,6 +1,6 @@
-"""Tighter hexagons of a layer by better multipliers: a few first-order steps, or given ones.
+"""Tighten a layer's hexagons by better multipliers: from a few first-order steps, or given ones.
 
-The multipliers are kept with the bounds (`Refined`), so that a certificate can prove them.
+The multipliers are stored with the bounds (`Refined`), so that a certificate can prove the bounds.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from vhagar.runtime.deadline import NEVER, Deadline
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
 
-# Multipliers moved in all steps of a refinement, some seconds of work.
+# Most multipliers moved in all steps of a refinement together: some seconds of work.
 _MOST_STEPPED = 12_000_000
-# The first step, and the ratio of each step to the one before.
+# The size of the first step, and the ratio of each step to the one before.
 _STEP, _DECAY = 0.05, 0.95
 
 
@@ -52,7 +52,7 @@ def refine_layer(bounds: TwinBounds, layer: int, steps: int, deadline: Deadline 
 def refine_by(bounds: TwinBounds, layer: int, neurons: Index, choice: Choice) -> None:
     """Tighten the hexagons of some neurons by given multipliers, `(6 * len(neurons), ...)`.
 
-    The directions are the outer index. Whatever the multipliers are, the bounds hold.
+    The directions are the outer index. The bounds are valid whatever the multipliers are.
     """
     hexagons = bounds.hexagons[layer]
     on_s, on_t = neuron_starts(hexagon_directions(hexagons.ratio), len(hexagons), neurons)
@@ -65,10 +65,10 @@ def refine_by(bounds: TwinBounds, layer: int, neurons: Index, choice: Choice) ->
 
 
 class StatedChoice:
-    """A choice in numbers that a certificate can state: those of undecided neurons in float32.
+    """A choice of multipliers as a certificate states it: undecided neurons only, in float32.
 
-    Neurons that are on pass on what reaches them, those that are off nothing. `below` has, for
-    each layer, `p` and `q` of its undecided neurons `(rows, undecided)` once they were asked for.
+    Active neurons pass their coefficients on, inactive ones pass on 0. `below` holds, for each
+    layer, `p` and `q` of its undecided neurons `(rows, undecided)` once they have been computed.
     """
 
     def __init__(self, hexagons: list[Hexagons], choice: Choice) -> None:
@@ -87,7 +87,7 @@ class StatedChoice:
 
 
 def as_numbers(values: Array, kind: Any) -> NDArray[Any]:
-    """Rounded to a kind of float; 0, which is as good as any, where that is no number."""
+    """Values rounded to a floating-point type; 0, a valid multiplier, where that is not finite."""
     with np.errstate(over="ignore"):
         rounded = values.astype(kind)
     return np.where(np.isfinite(rounded), rounded, kind(0))

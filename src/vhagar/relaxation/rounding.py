@@ -1,7 +1,7 @@
-"""How far a forward pass in floating-point arithmetic can be from the network itself.
+"""Bound the rounding error of a forward pass in floating-point arithmetic.
 
 Interval arithmetic bounds the error for one input at a time. This bound holds for every input of a
-box, so that a batch of any size costs one plain forward pass and no more.
+box, so that a batch of any size costs only one plain forward pass.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from vhagar.relaxation.interval import HALF_ULP, Bounds, layer_bounds
 
 Array = NDArray[np.float64]
 
-# Up to here, k roundings amount to no more than 1.01 times k times one.
+# If k times the error of one rounding is at most this, k roundings err by at most 1.01 times that.
 _MOST_ROUNDING = 0.009
 
 
 @dataclass(frozen=True)
 class Precision:
-    """Floating-point numbers: the relative error of one rounding, the least normal one, the end.
+    """A floating-point type: the relative error of one rounding, and its range of normal numbers.
 
-    Numbers below `tiny` may be taken for 0, as some processors do; numbers beyond `largest` are
-    none.
+    Numbers below `tiny` may be flushed to 0, as some processors do; numbers beyond `largest`
+    overflow.
     """
 
     half_ulp: float
@@ -41,10 +41,10 @@ FLOAT64 = Precision(HALF_ULP, 2.0**-1022, float(np.finfo(np.float64).max))
 def forward_error(network: Network, inputs: Bounds, precision: Precision = FLOAT64) -> Array:
     """Bounds on `|computed - exact|` of every score, `(classes,)`, for all inputs in the box.
 
-    The inputs are numbers of the precision; weights are rounded to it. Any order of summation is
-    covered, fused operations too. A layer `W x + b` of fan-in `n` takes an error `e` to
-    `|W| e + gamma (|W| (m + e) + |b|)`, where `m` bounds the exact values and `gamma` is what
-    `n + 3` roundings amount to; a ReLU never makes an error larger.
+    The inputs are exact in this precision; weights are rounded to it. Any order of summation is
+    covered, and so are fused operations. A layer `W x + b` of fan-in `n` turns an error `e` into
+    `|W| e + gamma (|W| (m + e) + |b|)`, where `m` bounds the exact values and `gamma` is the
+    relative error of `n + 3` roundings; a ReLU never makes an error larger.
     """
     error = np.zeros(network.input_size)
     exact = inputs
@@ -53,14 +53,14 @@ def forward_error(network: Network, inputs: Bounds, precision: Precision = FLOAT
             if isinstance(layer, AbstractLinear):
                 error = _through(layer, error, exact.magnitude, precision)
             exact = layer_bounds(layer, exact)
-    # Numbers beyond the precision bound nothing.
+    # Overflow gives no bound.
     return np.where(np.isnan(error), np.inf, error)
 
 
 def confidence_error(error: Array, label: int) -> float:
-    """What a computed confidence in a class can be off by, from the errors of the scores.
+    """A bound on the error of a computed confidence in a class, from the errors of the scores.
 
-    The subtraction of the two scores rounds once more, which is up to the caller.
+    The subtraction of the two scores rounds once more; the caller must allow for that.
     """
     return float((error[label] + np.delete(error, label).max()) * (1 + 2.0**-50))
 
@@ -83,11 +83,11 @@ def _through(layer: AbstractLinear, error: Array, magnitude: Array, precision: P
     ones = np.ones_like(error)
     inherited, size, weights = layer.absolute.times(np.stack([error, magnitude + error, ones]))
     size = size + abs(layer.flat_bias)
-    # What is taken for 0: an entry, a weight, a product, a sum, the bias.
+    # What flushing to 0 can lose: an entry, a weight, a product, a sum, the bias.
     values = layer.fan_in * (magnitude + error).max(initial=0.0)
     lost = precision.tiny * (weights + values + 2 * layer.fan_in + 4)
     total: Array = inherited + gamma * size + lost
-    # The bound itself was computed with no more roundings than these, in float64.
+    # The factor allows for the roundings, in float64, of the bound itself.
     total = total * (1 + 4 * gamma + 4 * (layer.fan_in + 8) * HALF_ULP)
-    # An infinite weight times 0 is no number.
+    # Where a weight or a value may overflow, there is no bound: infinity times 0 is NaN.
     return np.where(2 * np.maximum(size, weights) < precision.largest, total, np.inf)

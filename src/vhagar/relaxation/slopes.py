@@ -1,7 +1,7 @@
 """A quick choice of the twin dual's multipliers: no optimisation, the best of three rules.
 
-1. Each copy for itself, with the usual slopes of a linear relaxation of ReLU.
-2. The sum through the first copy and the rest through the difference of the copies:
+1. Each copy separately, with the usual slopes of a linear relaxation of ReLU.
+2. The sum of both through the first copy and the rest through the difference of the copies:
    `a relu(s) + b relu(t) = (a + b) relu(s) + b (relu(t) - relu(s))`. Where the copies differ by a
    ratio, `ratio * s` stands for `s`, since `relu(ratio * s) = ratio * relu(s)`.
 3. The same with the copies exchanged.
@@ -20,19 +20,19 @@ from vhagar.relaxation.corners import Corners
 from vhagar.relaxation.hexagon import Hexagons
 from vhagar.relaxation.twin_dual import Payment
 
-# Of what is compared: who computes the same in another order of operations chooses alike.
+# Relative size of differences that count as ties, so that the choice does not depend on rounding.
 _TIE = 1e-9
 
-# The slopes `c0` to `c3`, of every row and neuron or of every neuron; or a number for all.
+# The slopes `c0` to `c3`: for every row and neuron, for every neuron, or one number for all.
 Slopes = tuple[AnyArray, AnyArray | float, AnyArray | float, AnyArray]
-# The offsets that slopes cost, and whatever else of the best rule is asked for.
+# Maps slopes to their offsets, followed by whatever the caller needs of the best rule.
 Price = Callable[[Slopes], tuple[AnyArray, ...]]
 
 
 def quick_payment(
     corners: Sequence[Corners], inside: Sequence[AnyArray | None] | None = None
 ) -> Payment:
-    """For each neuron and row, the rule with the smallest offset; `inside` as in `paying`."""
+    """Pay by the rule with the smallest offset for each neuron and row; `inside` as in `paying`."""
 
     def pay(layer: int, a: AnyArray, b: AnyArray) -> tuple[AnyArray, AnyArray, AnyArray]:
         seen, exists = corners[layer], None if inside is None else inside[layer]
@@ -59,9 +59,9 @@ def _multipliers(slopes: Slopes, a: AnyArray, b: AnyArray) -> tuple[AnyArray, An
 def best_rule(
     hexagons: Hexagons, magnitude: AnyArray, a: AnyArray, b: AnyArray, price: Price
 ) -> tuple[AnyArray, ...]:
-    """What the price says of the rule with the smallest offset, element by element.
+    """The results of `price` for the rule with the smallest offset, element by element.
 
-    An offset that is no number is taken for infinite.
+    An offset that is NaN counts as infinite.
     """
     xp = namespace(a)
     tie = _TIE * (abs(a) + abs(b)) * magnitude
@@ -89,7 +89,7 @@ def _rules(h: Hexagons, a: AnyArray, b: AnyArray) -> tuple[Slopes, Slopes, Slope
 
 
 def _slope(h: Hexagons, coefficient: AnyArray, low: AnyArray, high: AnyArray) -> AnyArray:
-    """The chord above where the coefficient is positive; below, 0 or 1, whichever is closer."""
+    """The chord's slope for positive coefficients; for others 0 or 1, whichever is closer to it."""
     xp = namespace(low)
     one, zero = xp.ones_like(low), xp.zeros_like(low)
     crossing, on = (low < 0) & (high > 0), low >= 0
@@ -102,7 +102,7 @@ def _slope(h: Hexagons, coefficient: AnyArray, low: AnyArray, high: AnyArray) ->
 
 
 def _difference_slope(h: Hexagons) -> AnyArray:
-    """A slope of `relu(t) - relu(ratio * s)` as a function of the gap: 1 on, 0 off."""
+    """A slope of `relu(t) - relu(ratio * s)` by the gap: 1 for active neurons, 0 for inactive."""
     xp = namespace(h.lower)
     one, zero = xp.ones_like(h.lower), xp.zeros_like(h.lower)
     low, high = h.gap_lower.clip(max=0.0), h.gap_upper.clip(min=0.0)

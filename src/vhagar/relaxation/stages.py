@@ -51,7 +51,7 @@ class Stage:
         return np.asarray(self.forward(np.zeros((1, self.in_size)))[0])
 
     def magnitudes(self, entering: Array) -> tuple[Array, ...]:
-        """How large the input of each layer can be, where the stage's input is that large."""
+        """Bounds on the absolute inputs of each layer, from those on the stage's input."""
         found = [entering]
         for layer in self.layers[:-1]:
             (reached,) = layer.absolute.times(found[-1][None])
@@ -59,12 +59,12 @@ class Stage:
         return tuple(found)
 
 
-# How large the input of each layer of each stage can be, in absolute value and in either copy.
+# Bounds on the absolute inputs of each layer of each stage, for both copies.
 Magnitudes = Sequence[tuple[Any, ...]]
 
 
 def magnitudes_of(stages: Sequence[Stage], entering: Sequence[Array]) -> Magnitudes:
-    """Of every stage's layers; `entering` bounds what enters the stages."""
+    """The magnitudes of every stage's layers; `entering` bounds the inputs of the stages."""
     return [stage.magnitudes(size) for stage, size in zip(stages, entering, strict=True)]
 
 
@@ -83,7 +83,7 @@ def stages_of(network: Network) -> tuple[Stage, ...]:
 
 
 def _identity(network: Network, position: int) -> tuple[AbstractLinear, ...]:
-    """Two ReLU layers in a row, or one at an end: an identity stands between."""
+    """An identity for a place without linear layers: between two ReLU layers, or at an end."""
     sizes = [network.input_size]
     sizes += [layer.out_size for layer in network.layers if not isinstance(layer, AbstractLinear)]
     size = sizes[position]

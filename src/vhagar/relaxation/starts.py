@@ -1,4 +1,4 @@
-"""Where the twin dual starts: coefficients on both copies' outputs, in numpy or in torch.
+"""The twin dual's start coefficients on both copies' outputs, in numpy or in torch.
 
 For the confidence of attacked inputs: with `alpha` on the simplex over the classes other than the
 source and `mu >= 0` over the classes other than the target,
@@ -27,7 +27,7 @@ Array = NDArray[np.float64]
 Index = NDArray[np.int64]
 Directions = tuple[tuple[float, float], ...]
 
-# Of a hexagon's directions, those about the first copy alone come first.
+# The number of a hexagon's directions that are about the first copy alone; they come first.
 FIRST_COPY = 2
 
 
@@ -51,7 +51,7 @@ class ClassMultipliers:
         if isinstance(target, int):
             b[:, target] = self.mu.sum(axis=1)
         elif target is not None:
-            # Added: a row without a target of its own may name any class.
+            # Added and not assigned, because a row without a target may name any class.
             b[arange(len(b), b), target] += self.mu.sum(axis=1)
         return a, b
 
@@ -61,7 +61,7 @@ class ClassMultipliers:
 
 
 def lead_start(classes: int, source: int, target: int) -> tuple[Array, Array]:
-    """One row: how far the source's lead over the target can shift from one copy to the other.
+    """The start of the bound on how far the source's lead over the target can shift, one row.
 
     All of `alpha` is on the target, and `mu` is 1 on the source.
     """
@@ -71,7 +71,7 @@ def lead_start(classes: int, source: int, target: int) -> tuple[Array, Array]:
 
 
 def outward(value: Array, total: Array, score_size: float, classes: int) -> Array:
-    """A bound on the confidence, with what rounding did to the start coefficients added.
+    """A bound on the confidence that allows for the rounding of the start coefficients.
 
     The sums of alpha and mu are rounded, and alpha sums to 1 only up to rounding. `total` `(rows,)`
     are the sums of all multipliers. NaN, which proves nothing, becomes infinity.
@@ -82,7 +82,7 @@ def outward(value: Array, total: Array, score_size: float, classes: int) -> Arra
 
 
 def score_size(network: Network, piece: AbstractPiece) -> float:
-    """How large a score can be in either copy."""
+    """A bound on the absolute scores in either copy."""
     domain = piece.domain
     box = Bounds(domain.low, domain.high)
     boxes = (box, Bounds(*piece.image_box))
@@ -95,7 +95,7 @@ def hexagon_directions(ratio: float) -> Directions:
 
 
 def neuron_starts(directions: Directions, size: int, neurons: Index) -> tuple[Array, Array]:
-    """Coefficients `(directions * neurons, size)` on both copies of a layer of that size.
+    """Coefficients `(directions * neurons, size)` on both copies of a layer of the given size.
 
     The directions are the outer index.
     """

@@ -1,8 +1,8 @@
 """A part of the network: some neurons of a layer, and all that they depend on.
 
-It is a small network of its own, with its parts of the stages; the bounds of its neurons cost what
-it holds and not whole layers. `receptive_fields` makes such parts of convolutions and
-`influence_cones` of all other layers.
+Such a part is a small network of its own, with its parts of the stages, so the cost of bounding its
+neurons depends on its size and not on that of whole layers. `receptive_fields` makes parts of
+convolutions and `influence_cones` parts of all other layers.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ Index = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class View:
-    """What the part sees of one layer: its neurons in order, and which of them exist.
+    """The neurons of one layer that belong to the part, in order, and which of them exist.
 
-    Where a window reaches beyond the image, `index` names any neuron. `inside` is None where all
-    exist.
+    Where a window reaches beyond the image, `index` is arbitrary and `inside` is false. `inside` is
+    None if all neurons exist.
     """
 
     index: Index
@@ -42,7 +42,7 @@ class View:
 
 @dataclass(frozen=True, eq=False)
 class Subnetwork:
-    """The stages as some neurons see them; `views[k]` is what they see of what enters stage k."""
+    """The stages restricted to what some neurons depend on; `views[k]` are stage k's inputs."""
 
     stages: tuple[Stage, ...]
     views: tuple[View, ...]
@@ -57,8 +57,8 @@ class Subnetwork:
     ) -> Array:
         """The twin dual bound `(rows,)` on starts at the part's neurons.
 
-        `corners` and `input_magnitude` are those of the whole network. Without a choice, the
-        multipliers are the quick ones.
+        `corners` and `input_magnitude` are those of the whole network. Without `choose`, the
+        multipliers are those of the quick choice.
         """
         views = self.views[1:]
         seen = [known.take(view.index) for known, view in zip(corners, views, strict=False)]
@@ -70,7 +70,7 @@ class Subnetwork:
 
 
 def _seen_part(piece: AbstractPiece, view: View, state: Backward) -> tuple[AbstractPiece, Backward]:
-    """The piece on the pixels that the part sees, and the coefficients in their order."""
+    """The piece restricted to the part's pixels, and the coefficients in its order of pixels."""
     pixels = view.existing
     part, columns = piece.local(pixels)
     wide = []

@@ -6,12 +6,12 @@ Start with coefficients on the two outputs and go backwards. At a ReLU layer wit
     r = max over the hexagon of  a*relu(s) + b*relu(t) - p*s - q*t
 
 then continue with `W'p, W'q`; biases add `(p + q).bias`, and the input adds the perturbation's
-`support`. The result is a valid bound **for every choice of p and q**; whoever chooses them well
-gets a tight one.
+`support`. The result is a valid bound **for every choice of p and q**; a good choice makes it
+tight.
 
-There is one way back, `backward`, for numpy and for torch, for whole networks and for parts of
-them, for one start and for many nodes of a search. In float64 its rounding error is bounded and
-added (`twin_bound`); what only proposes multipliers does without (`first_order`).
+One function, `backward`, serves numpy and torch, whole networks and parts of them, one start and
+many nodes of a search. In float64 its rounding error is bounded and added (`twin_bound`); code that
+only proposes multipliers (`first_order`) omits that.
 """
 
 from __future__ import annotations
@@ -30,22 +30,22 @@ from vhagar.relaxation.stages import Magnitudes, Stage
 
 Array = NDArray[np.float64]
 
-# By the size of a number in bytes; float32 is used only to estimate how far off it may be.
+# By the size of a number in bytes; those of float32 serve only to estimate its errors.
 _HALF_ULPS = {8: HALF_ULP, 4: 2.0**-24}
-# More than what one product loses to underflow, also where subnormal numbers count as 0.
+# More than what one product loses to underflow, even where subnormal numbers are flushed to 0.
 _UNDERFLOWS = {8: 2.0**-1022, 4: 2.0**-126}
 
 # Multipliers `(p, q)` for a ReLU layer's index and its coefficients `(a, b)`.
 Choice = Callable[[int, AnyArray, AnyArray], tuple[AnyArray, AnyArray]]
-# The same and the offsets `r` that are to be paid for them, each `(rows, neurons)`.
+# The same multipliers and their offsets `r`, each `(rows, neurons)`.
 Payment = Callable[[int, AnyArray, AnyArray], tuple[AnyArray, AnyArray, AnyArray]]
 
 
 @dataclass(frozen=True, eq=False)
 class Backward:
-    """Coefficients `(rows, size)` on what enters a stage, the constant so far, and the error.
+    """Coefficients `(rows, size)` on the inputs of a stage, the constant so far, and the error.
 
-    The error `(rows,)` bounds how far rounding can have lowered the constant, where it is kept.
+    The error `(rows,)`, where it is computed, bounds how much rounding can have lowered the bound.
     """
 
     a: AnyArray
@@ -61,14 +61,14 @@ class Backward:
 
 @dataclass(frozen=True, eq=False)
 class Added:
-    """Coefficients `(rows, neurons)` that join those on a ReLU layer's pre-activations."""
+    """Coefficients `(rows, neurons)` to be added to those on a ReLU layer's pre-activations."""
 
     layer: int
     on_s: AnyArray
     on_t: AnyArray
 
     def to(self, state: Backward, size: AnyArray | None) -> Backward:
-        """The same function of both copies, plus that of these coefficients."""
+        """The state with these coefficients added."""
         error = state.error
         if size is not None:  # each sum is rounded
             weight = abs(state.a) + abs(state.b) + abs(self.on_s) + abs(self.on_t)
@@ -78,7 +78,7 @@ class Added:
 
 @dataclass(frozen=True, eq=False)
 class Allowed:
-    """What decisions leave: 0 where a corner counts, minus infinity where it is cut off.
+    """The corners that decisions leave: 0 for one that stays, minus infinity for one cut off.
 
     `layers` holds `(CORNERS, neurons)` for each ReLU layer, `pixels` `(corners, size)` for a
     piece with pixel corners; None where nothing is decided.
@@ -96,10 +96,10 @@ def backward(
     last: int = 0,
     added: Added | None = None,
 ) -> Backward:
-    """From coefficients on the output of the last stage to those on the input.
+    """Pass coefficients on the output of the last stage backwards to the input.
 
-    The errors are kept where `magnitudes` are given. With `last` 1 the first stage is left out:
-    the coefficients are those on its output. What is `added` joins on the way.
+    Errors are computed only if `magnitudes` are given. With `last` 1 the first stage is left out:
+    the coefficients are those on its output. The `added` coefficients are added at their layer.
     """
     state = Backward.begin(start)
     for k in range(len(stages) - 1, last - 1, -1):
@@ -117,7 +117,7 @@ def backward(
 def through_stage(
     stage: Stage, state: Backward, sizes: tuple[AnyArray, ...] | None = None
 ) -> Backward:
-    """From coefficients on a stage's output to its input.
+    """Pass coefficients on a stage's output backwards to its input.
 
     `sizes` bounds the absolute values of each layer's input in either copy, `(in_size,)` each.
     """
@@ -130,9 +130,9 @@ def through_stage(
         if sizes is not None:
             spread = abs(p) + abs(q)
             error = error + unit(count + 4, p) * (spread @ abs(bias))
-            # The addition's own error; other terms may cancel the constant.
+            # The addition's own error counts here, because later terms may cancel the constant.
             error = error + _half_ulp(p) * abs(constant)
-            # What rounding does to the coefficients is paid at the input's size.
+            # The coefficients' rounding errors count times the size of the input.
             paid = layer.absolute.pull(spread) @ sizes[place]
             error = error + unit(2 * count + 8, p) * paid
             error = error + _lost_to_underflow(count, sizes[place], p)
@@ -153,14 +153,14 @@ def through_relu(
 
 
 def unit(terms: int, like: AnyArray) -> float:
-    """The relative rounding error of a sum of that many terms, with room."""
+    """An upper bound on the relative rounding error of a sum of `terms` terms."""
     return 1.05 * _half_ulp(like) * (terms + 4)
 
 
 def _lost_to_underflow(terms: int, size: AnyArray, like: AnyArray) -> AnyArray:
-    """What coefficients of both copies, each a sum of products, lose, paid at the input's size.
+    """What the coefficients of both copies lose to underflow, times the size of the input.
 
-    A coefficient that vanishes may have been about to be multiplied by something huge.
+    Each is a sum of products. The loss matters where a lost coefficient meets a huge input.
     """
     return 2 * _UNDERFLOWS[like.dtype.itemsize] * (terms + 1) * size.sum()
 
@@ -175,9 +175,9 @@ def paying(
     decided: Sequence[LayerDecisions] | None = None,
     inside: Sequence[AnyArray | None] | None = None,
 ) -> Payment:
-    """The payment for chosen multipliers.
+    """The payment for the multipliers that `choose` returns.
 
-    `inside` marks the neurons that exist where windows reach beyond an image; the others are 0
+    Where windows reach beyond an image, `inside` marks the neurons that exist; all others are 0
     whatever their coefficients.
     """
 
@@ -197,7 +197,7 @@ def paying(
 def coefficients(
     stages: Sequence[Stage], start: tuple[AnyArray, AnyArray], choose: Choice, last: int = 0
 ) -> list[tuple[AnyArray, AnyArray]]:
-    """The coefficients on what enters each stage, from the last one down to `last`; no bound."""
+    """The coefficients on the inputs of each stage, from the last down to `last`; not a bound."""
     found = []
 
     def pay(layer: int, a: AnyArray, b: AnyArray) -> tuple[AnyArray, AnyArray, AnyArray]:
@@ -229,9 +229,9 @@ def twin_bound(
     pixels: Array | None = None,
     added: Added | None = None,
 ) -> Array:
-    """The bound `(rows,)` on `start[0].y + start[1].y_p`, `y` the output of the last stage given.
+    """Upper bounds `(rows,)` on `start[0].y + start[1].y_p`, with `y` the last stage's output.
 
-    It holds in exact arithmetic, whatever `pay` chooses. What is `added`, a linear function of a
-    layer's pre-activations, is bounded with it.
+    They hold in exact arithmetic, whatever `pay` chooses. If `added` is given, that linear function
+    of a layer's pre-activations is part of the bounded sum.
     """
     return at_input(piece, backward(stages, start, pay, magnitudes, added=added), pixels)

@@ -1,4 +1,4 @@
-"""Duals of a network's bounds: of whole layers, or of what tiles of a convolution see."""
+"""Build the duals that bound a network: of whole layers, or of a convolution's tiles."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ Array = NDArray[np.float64]
 def hexagon_tensors(hexagons: Hexagons, device: Any) -> Hexagons:
     """The hexagons in torch, in float32 and rounded outward.
 
-    Linear units appear as neurons that are always on: their multipliers are what reaches them, and
-    then it does not matter where they are.
+    Linear units appear as neurons that are always active: their multipliers equal the coefficients
+    that reach them, and then their bounds do not matter.
     """
     h = hexagons if hexagons.linear is None else _as_if_on(hexagons, hexagons.linear)
     downward = (h.lower, h.lower_p, h.gap_lower)
@@ -57,7 +57,7 @@ def _rounded(values: Array, towards: float) -> NDArray[np.float32]:
     moved: NDArray[np.float32] = np.where(
         beyond, np.nextafter(near, np.float32(towards)), near
     ).astype(np.float32)
-    # Infinite gaps would make corners that are no numbers.
+    # Infinite gaps would give corners that are NaN.
     largest = np.finfo(np.float32).max / 16
     return np.clip(moved, -largest, largest)
 
@@ -69,9 +69,9 @@ def whole_dual(
     device: Any,
     codes: list[Tensor | None] | None = None,
 ) -> Dual:
-    """The dual of what leaves stage `layer`, the `stages` in torch.
+    """The dual that bounds the outputs of stage `layer`; the `stages` are in torch.
 
-    `codes` hold decided signs of each layer's neurons.
+    `codes` hold the decided signs of each layer's neurons.
     """
     codes = codes or [None] * layer
     hulls = []
@@ -90,7 +90,7 @@ def local_dual(
     stages: Sequence[Stage],
     device: Any,
 ) -> Dual:
-    """The dual of some tiles of a convolution, one group of rows for each."""
+    """The dual of some tiles of a convolution, with one group of rows for each tile."""
     hulls = []
     for k, hexagons in enumerate(bounds.hexagons[: len(local.stages) - 1]):
         views = [local.windows[k + 1].at(place) for place in places]
@@ -103,7 +103,7 @@ def local_dual(
 def seen_hexagons(
     bounds: TwinBounds, local: LocalNetwork, places: Sequence[tuple[int, int]], device: Any
 ) -> list[Hexagons]:
-    """The hexagons of each layer below as tiles see them, `(tiles, 1, window)` in float64."""
+    """Every tile's window of hexagons in each layer below, `(tiles, 1, window)` in float64."""
     torch, found = require_torch(), []
     for k, hexagons in enumerate(bounds.hexagons[: len(local.stages) - 1]):
         h = hexagons if hexagons.linear is None else _as_if_on(hexagons, hexagons.linear)
@@ -114,14 +114,14 @@ def seen_hexagons(
 
 
 def _places(views: list[View]) -> tuple[Any, Any]:
-    """What the tiles see and whether it exists, `(tiles, window)`."""
+    """Every tile's window as indices, and which of them are no padding; both `(tiles, window)`."""
     everything = np.ones(len(views[0].index), dtype=np.bool_)
     inside = [everything if view.inside is None else view.inside for view in views]
     return np.stack([view.index for view in views]), np.stack(inside)
 
 
 def _seen(hexagons: Hexagons, views: list[View], device: Any) -> Hexagons:
-    """Fields `(tiles, 1, window)`; neurons that do not exist are off, at -1 in both copies."""
+    """Every tile's window of hexagons, `(tiles, 1, window)`; padding is inactive, at -1."""
     torch = require_torch()
     index, inside = (torch.as_tensor(part, device=device)[:, None] for part in _places(views))
     gap = hexagons.ratio - 1.0

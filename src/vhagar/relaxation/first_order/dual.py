@@ -2,9 +2,9 @@
 
 A row is a start: coefficients on the outputs of the last stage. The multipliers of a neuron are
 `p = c1 a + c2 b + d1`, `q = c3 a + c4 b + d2` with six free numbers; whatever they are, the bound
-is valid. Slopes come from the maximisers alone: with `(x, x_p)` where the support is attained and
-`(s, t)` the best corner of every neuron, the slope along `p` is the pre-activation at the values
-below minus `s`.
+is valid. Its gradient follows from the maximisers alone: the input pair `(x, x_p)` that attains the
+support, and the best corner `(s, t)` of every neuron. The derivative along `p` is the
+pre-activation, computed forwards from the maximisers of the layers below, minus `s`.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from vhagar.relaxation.twin_dual import Choice, Payment, backward
 from vhagar.runtime.devices import full_precision
 
 Array = NDArray[np.float64]
-# Coefficients `(rows, pixels)` to the value `(rows,)` and the pair where it is attained.
+# Maps coefficients `(rows, pixels)` to the value `(rows,)` and the pair that attains it.
 Support = Callable[[AnyArray, AnyArray], tuple[AnyArray, AnyArray, AnyArray]]
 
 
 @dataclass(frozen=True)
 class Steps:
-    """How many steps, how long the first is, and how long the last is beside it."""
+    """The number of steps, the size of the first, and the last one's size relative to the first."""
 
     count: int
     size: float = 0.05
@@ -44,12 +44,12 @@ class Steps:
 
 @dataclass(frozen=True, eq=False)
 class Multipliers:
-    """Free numbers `(6, rows, neurons)` of each layer: what a bound was proven with."""
+    """The free numbers `(6, rows, neurons)` of each layer with which a bound was proven."""
 
     layers: tuple[NDArray[np.floating], ...]
 
     def choice(self, rows: slice = slice(None)) -> Choice:
-        """Them as a choice for the twin dual bound of those rows."""
+        """The multipliers of the given rows as a choice for the twin dual bound."""
 
         def choose(layer: int, a: Array, b: Array) -> tuple[Array, Array]:
             c = self.layers[layer][:, rows].astype(np.float64)
@@ -60,7 +60,8 @@ class Multipliers:
 
 @dataclass(frozen=True, eq=False)
 class _Trace:
-    """One evaluation: the bounds `(rows,)`, what each layer paid for, and the best input."""
+    """One evaluation: the bounds `(rows,)`, every layer's coefficients and corners, and the inputs
+    that attain the bounds."""
 
     value: AnyArray
     layers: list[tuple[AnyArray, AnyArray, AnyArray, AnyArray]]  # a, b, s, t; the last layer first
@@ -69,8 +70,8 @@ class _Trace:
 
 
 class Dual:
-    """Stages and hexagons of a network, or of what a tile sees of one; `hulls[k]` is between the
-    stages `k` and `k + 1`."""
+    """Stages and hexagons of a network, or of one tile's receptive field in it; `hulls[k]` lies
+    between the stages `k` and `k + 1`."""
 
     def __init__(self, stages: Sequence[Stage], hulls: Sequence[Hulls], support: Support) -> None:
         self._stages = stages
@@ -78,7 +79,7 @@ class Dual:
         self._support = support
 
     def begin(self, goal: AbstractGoal) -> list[Free]:
-        """Free numbers of the quick choice."""
+        """The free numbers of the quick choice."""
         frees: list[Free] = []
 
         def pay(layer: int, a: AnyArray, b: AnyArray) -> tuple[AnyArray, AnyArray, AnyArray]:
@@ -98,7 +99,10 @@ class Dual:
         steps: Steps,
         should_stop: Callable[[], bool] = lambda: False,
     ) -> AnyArray:
-        """Improve the free numbers; the best bounds `(rows,)`. What gave them is `kept`."""
+        """Improve the free numbers and return the best bounds `(rows,)`.
+
+        The numbers that gave them are in each `Free.kept`.
+        """
         start = goal.start()[0]
         xp = namespace(start)
         best = xp.full_like(start[:, 0], np.inf)
@@ -116,7 +120,8 @@ class Dual:
         return best
 
     def payment(self, numbers: list[AnyArray], seen: list[tuple[AnyArray, ...]]) -> Payment:
-        """The payment for free numbers; `seen` collects each layer's `a, b` and best `s, t`."""
+        """The payment that uses the free numbers; it appends each layer's `a, b` and best `s, t`
+        to `seen`."""
 
         def pay(layer: int, a: AnyArray, b: AnyArray) -> tuple[AnyArray, AnyArray, AnyArray]:
             p, q, s, t, r = offset(a, b, numbers[layer], self._hulls[layer])

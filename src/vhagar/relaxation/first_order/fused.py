@@ -1,8 +1,8 @@
-"""The two element-wise parts of a first-order step: one kernel each.
+"""The two element-wise parts of a first-order step, each fused into one pass over memory.
 
-On CUDA they are Triton kernels (`kernels`). On a CPU, in numpy or in torch, the rows are taken in
-blocks that stay in the cache, and every operation writes into the same few buffers: memory is read
-and written once.
+On CUDA each is a Triton kernel (`kernels`). On a CPU, in numpy or in torch, the rows are processed
+in blocks that stay in the cache, and every operation writes into the same few buffers, so that
+memory is read and written once.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from vhagar.relaxation.slopes import Slopes, best_rule
 
 @dataclass(frozen=True)
 class Adam:
-    """Numbers of one step: its size, both memories and the corrections of their start."""
+    """The constants of one Adam step: its size, both decay rates and both bias corrections."""
 
     size: float
     first: float
@@ -44,7 +44,7 @@ class Adam:
         return self.size, self.first, self.second, self.fix_first, self.fix_second
 
     def move(self, value: AnyArray, mean: AnyArray, square: AnyArray, slope: AnyArray) -> None:
-        """One step of values `(rows, neurons)` against their slopes, all in place."""
+        """Move values `(rows, neurons)` one step against their gradients, all in place."""
         factor = -self.size / self.fix_first
         if not isinstance(value, np.ndarray):
             mean.lerp_(slope, 1 - self.first)
@@ -53,7 +53,7 @@ class Adam:
                 mean, square.div(self.fix_second).sqrt_().add_(1e-12), value=factor
             )  # fmt: skip
             return
-        with np.errstate(all="ignore"):  # slopes beyond float64 propose nothing of use
+        with np.errstate(all="ignore"):  # gradients beyond float64 give no useful step
             mean += (1 - self.first) * (slope - mean)
             square *= self.second
             square += (1 - self.second) * slope * slope
@@ -63,9 +63,9 @@ class Adam:
 
 @dataclass(eq=False)
 class Free:
-    """The six free numbers of each row and neuron, `(6, rows, neurons)`, and what Adam remembers.
+    """The six free numbers of each row and neuron, `(6, rows, neurons)`, and Adam's moments.
 
-    `kept` are those that gave the best bound of each row so far.
+    `kept` holds the numbers that gave each row's best bound so far.
     """
 
     now: AnyArray
@@ -80,7 +80,7 @@ class Free:
 
 
 def quick_free(hulls: Hulls, a: AnyArray, b: AnyArray) -> AnyArray:
-    """Free numbers of the quick choice (`slopes`): its slopes, and two zeros."""
+    """The free numbers of the quick choice (`slopes`): its four slopes, and two zeros."""
     xp, hexagons = namespace(a), hulls.of_rows()
     view = (hexagons.lower.shape[0], -1, a.shape[1])
     wide_a, wide_b = a.reshape(view), b.reshape(view)
@@ -96,7 +96,7 @@ def quick_free(hulls: Hulls, a: AnyArray, b: AnyArray) -> AnyArray:
 
 
 def offset(a: AnyArray, b: AnyArray, free: AnyArray, hulls: Hulls) -> tuple[AnyArray, ...]:
-    """`p, q`, the best corner `s, t` and the offset `r`, each `(rows, neurons)`."""
+    """Compute `p, q`, the best corner `s, t` and the offset `r`, each `(rows, neurons)`."""
     if hulls.on_gpu:
         from vhagar.relaxation.first_order import kernels
 
@@ -104,7 +104,7 @@ def offset(a: AnyArray, b: AnyArray, free: AnyArray, hulls: Hulls) -> tuple[AnyA
     xp = namespace(a)
     p, q, s, t, r = (xp.empty_like(a) for _ in range(5))
     for rows, corners in hulls.blocks(a):
-        # Rows of several groups at once have a dimension more.
+        # With several groups at once, there is one more dimension.
         view = (corners.magnitude.shape[0], -1, a.shape[1])
         part_a, part_b, *c = (part[rows].reshape(view) for part in (a, b, *free))
         spare = buffer(part_a)
@@ -129,10 +129,10 @@ def step(
     hulls: Hulls,
     adam: Adam,
 ) -> tuple[AnyArray, AnyArray]:
-    """Move the free numbers by the slopes; returns what a unit of `a` and of `b` is worth.
+    """Move the free numbers along the gradient; return the bound's derivatives along `a` and `b`.
 
-    `coefficients` are `a, b` and the best corner `s, t`; `values` what the layers below make of the
-    pre-activations. Rows that are `better` than ever keep their numbers.
+    `coefficients` are `a, b` and the best corner `s, t`; `values` are the pre-activations computed
+    from the layers below. The numbers of rows that are `better` than ever are saved in `free.kept`.
     """
     if hulls.on_gpu:
         from vhagar.relaxation.first_order import kernels

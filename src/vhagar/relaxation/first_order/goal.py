@@ -1,4 +1,4 @@
-"""What is bounded: fixed coefficients, or the confidence with multipliers of its own."""
+"""What a dual bounds: fixed coefficients, or the confidence, which has multipliers of its own."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from vhagar.runtime.devices import Tensor, require_torch
 
 
 class AbstractGoal(ABC):
-    """The start coefficients of every row."""
+    """The start coefficients of every row, fixed or optimised."""
 
     @abstractmethod
     def start(self) -> tuple[Tensor, Tensor]:
@@ -18,11 +18,11 @@ class AbstractGoal(ABC):
 
     @abstractmethod
     def keep(self, better: Tensor) -> None:
-        """Some rows are better than ever."""
+        """Save the multipliers of the rows whose bound is `better` than ever."""
 
     @abstractmethod
     def move(self, y: Tensor, y_p: Tensor, adam: Adam) -> None:
-        """`y` and `y_p` are the slopes of the bound along the coefficients."""
+        """Take a step; `y` and `y_p` are the bound's derivatives along the coefficients."""
 
 
 class FixedGoal(AbstractGoal):
@@ -42,12 +42,12 @@ class FixedGoal(AbstractGoal):
 
 
 class ConfidenceGoal(AbstractGoal):
-    """The source's confidence where the target leads, by multipliers `alpha` and `mu`.
+    """The source's confidence at `x` where the target leads at `x_p`, by multipliers `alpha`, `mu`.
 
-    `alpha` lies on the simplex over the other classes, `mu` is not negative; both are projected.
-    The start, all of `alpha` on the target and `mu` 1 on the source, bounds how far the lead of
-    the source over the target can shift. Without a target, `mu` stays 0. Rows have their own
-    targets `(rows,)`; -1 is none.
+    `alpha` lies on the simplex over the other classes and `mu` is not negative; every step projects
+    both. Initially all of `alpha` is on the target and `mu` is 1 on the source: this bounds by how
+    much the perturbation can change the source's lead over the target. Without a target, `mu` stays
+    0. Every row has its own target, in `targets` `(rows,)`; -1 means none.
     """
 
     def __init__(self, classes: int, source: int, targets: Tensor) -> None:
@@ -81,8 +81,8 @@ class ConfidenceGoal(AbstractGoal):
 
     def move(self, y: Tensor, y_p: Tensor, adam: Adam) -> None:
         on_alpha = (y[:, self._source, None] - y) * self._alpha_allowed
-        # Along the simplex. One size for all entries of a row: entries that each had a size of
-        # their own would all move alike, and the projection would undo that.
+        # Along the simplex. All entries of a row share one step size: with sizes of their own, they
+        # would all move by the same amount, and the projection would undo that.
         count = self._alpha_allowed.sum(dim=1, keepdim=True)
         on_alpha = (on_alpha - on_alpha.sum(dim=1, keepdim=True) / count) * self._alpha_allowed
         on_mu = (y_p.gather(1, self._targets[:, None]) - y_p) * self._mu_allowed
@@ -104,7 +104,7 @@ def _step(mean: Tensor, square: Tensor, adam: Adam) -> Tensor:
 
 
 def _simplex(values: Tensor, allowed: Tensor) -> Tensor:
-    """The nearest points of the simplex, where entries that are not allowed are 0."""
+    """Project onto the simplex of the allowed entries; all others are 0."""
     torch = require_torch()
     blocked = values.masked_fill(allowed == 0, -torch.inf)
     ranked = blocked.sort(dim=1, descending=True).values

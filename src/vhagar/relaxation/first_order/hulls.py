@@ -1,4 +1,4 @@
-"""The hexagons of a layer as many rows see them: each group of rows its own, each row its signs."""
+"""The hexagons of a layer for many rows: one set per group of rows, decided signs per row."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from vhagar.relaxation.hexagon import Hexagons
 
 
 class Hulls:
-    """A layer's hexagons, the fields `(groups, 1, neurons)`: the rows of a group share them.
+    """A layer's hexagons with fields `(groups, 1, neurons)`: the rows of a group share them.
 
-    `codes` `(rows, neurons)`, where given, hold decided signs as in `corners.DecidedSigns`.
+    `codes` `(rows, neurons)`, if given, hold decided signs as in `corners.DecidedSigns`.
     """
 
     def __init__(self, hexagons: Hexagons, codes: AnyArray | None = None) -> None:
@@ -25,7 +25,7 @@ class Hulls:
 
     @classmethod
     def of(cls, hexagons: Hexagons) -> Hulls:
-        """One group, in numpy."""
+        """A single group, in numpy."""
         return cls(hexagons.mapped(lambda values: values[None, None]))
 
     @property
@@ -45,7 +45,8 @@ class Hulls:
     def of_rows(self, rows: slice = slice(None)) -> Hexagons:
         """The hexagons, `(groups, 1, neurons)`; with codes those of each row, `(1, rows, neurons)`.
 
-        What decisions leave empty is somebody else's to notice; here it only has to be a box.
+        Decisions may leave a hexagon empty. That is detected elsewhere; here it only has to have
+        `lower <= upper`.
         """
         if self.codes is None:
             return self._hexagons
@@ -66,7 +67,7 @@ class Hulls:
         return Corners.of(self._hexagons)
 
     def blocks(self, a: AnyArray) -> Iterator[tuple[slice, Corners]]:
-        """Blocks of rows `(rows, neurons)`, and the corners that go with them."""
+        """Blocks of the rows of `a` `(rows, neurons)`, and the corners of each block."""
         if self.codes is not None:
             for rows in row_blocks(a):
                 yield rows, Corners.of(self.of_rows(rows))
@@ -82,7 +83,8 @@ class Hulls:
         return self._corners.mapped(lambda values: values[..., some, :, :])
 
     def stable(self, rows: slice, count: int) -> AnyArray:
-        """Which neurons of some of `count` rows are linear: on, or off, in both copies."""
+        """Which neurons are stable in the given ones of `count` rows: active or inactive in both
+        copies."""
         if self.codes is not None:
             h = self.of_rows(rows)
             return (h.on | h.off)[0]
@@ -95,7 +97,7 @@ class Hulls:
         return (self._hexagons.on | self._hexagons.off)[:, 0]
 
     def after(self, values: AnyArray) -> AnyArray:
-        """What leaves the neurons where such values `(rows, neurons)` enter."""
+        """The post-activations of pre-activations `(rows, neurons)`."""
         linear = self._hexagons.linear
         if linear is None:
             return values.clip(min=0.0)

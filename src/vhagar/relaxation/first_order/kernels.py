@@ -1,8 +1,8 @@
 """Triton kernels for CUDA: the offset with its maximiser, and the step of the free numbers.
 
 Imported only where there is a GPU. Both work on flat `(rows, neurons)` arrays; `hexagons` is
-`(groups, 6, neurons)`, and `rows_each` rows in a row share a group. `codes` `(rows, neurons)` holds
-decided signs: 1 for s >= 0, 2 for s <= 0, 4 for t >= 0, 8 for t <= 0.
+`(groups, 6, neurons)`, and `rows_each` consecutive rows share a group. `codes` `(rows, neurons)`
+holds decided signs: 1 for s >= 0, 2 for s <= 0, 4 for t >= 0, 8 for t <= 0.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def _consider(s, t, a, b, p, q, best, best_s, best_t):
 
 @triton.jit
 def _at_s(s, low_p, high_p, gap_low, gap_high, ratio, a, b, p, q, best, best_s, best_t):
-    """The three corners above one s."""
+    """Consider the three corners at one s."""
     t_low = tl.maximum(low_p, ratio * s + gap_low)
     t_high = tl.maximum(tl.minimum(high_p, ratio * s + gap_high), t_low)
     t_zero = tl.minimum(tl.maximum(t_low, 0.0), t_high)
@@ -41,7 +41,7 @@ def _at_s(s, low_p, high_p, gap_low, gap_high, ratio, a, b, p, q, best, best_s, 
 
 @triton.jit
 def _at_t(t, low, high, gap_low, gap_high, ratio, a, b, p, q, best, best_s, best_t):
-    """The two corners beside one t."""
+    """Consider the two corners at one t."""
     s_low = tl.maximum(low, (t - gap_high) / ratio)
     s_high = tl.maximum(tl.minimum(high, (t - gap_low) / ratio), s_low)
     best, best_s, best_t = _consider(s_low, t, a, b, p, q, best, best_s, best_t)
@@ -53,7 +53,7 @@ def _at_t(t, low, high, gap_low, gap_high, ratio, a, b, p, q, best, best_s, best
 def _bounds(
     hexagons, codes, index, row, column, neurons, rows_each, inside, HAS_CODES: tl.constexpr
 ):
-    """The hexagon of a neuron, cut by what is decided."""
+    """The hexagon of a neuron, cut by its decided signs."""
     start = hexagons + (row // rows_each) * 6 * neurons + column
     low = tl.load(start, mask=inside, other=0.0)
     high = tl.load(start + neurons, mask=inside, other=0.0)
@@ -67,7 +67,7 @@ def _bounds(
         high = tl.where((code & 2) != 0, tl.minimum(high, 0.0), high)
         low_p = tl.where((code & 4) != 0, tl.maximum(low_p, 0.0), low_p)
         high_p = tl.where((code & 8) != 0, tl.minimum(high_p, 0.0), high_p)
-        # What a decision leaves empty is somebody else's to notice; here it only has to be a box.
+        # A decision may leave the hexagon empty. That is detected elsewhere; here low <= high.
         high = tl.maximum(high, low)
         high_p = tl.maximum(high_p, low_p)
     return low, high, low_p, high_p, gap_low, gap_high
@@ -116,7 +116,7 @@ def _offset_kernel(
 
 @triton.jit
 def _moved(free, mean, square, place, gradient, inside, size, first, second, fix1, fix2):
-    """One of the six numbers of a neuron: its value before, and Adam's step."""
+    """Take Adam's step for one of a neuron's six numbers; returns its value before the step."""
     value = tl.load(free + place, mask=inside, other=0.0)
     m = tl.load(mean + place, mask=inside, other=0.0)
     v = tl.load(square + place, mask=inside, other=0.0)
@@ -172,7 +172,7 @@ def _step_kernel(
 
 
 def offset(a: Any, b: Any, free: Any, hexagons: Any, codes: Any, ratio: float) -> tuple[Any, ...]:
-    """`p, q`, the best corner `s, t` and the offset `r`, each `(rows, neurons)`."""
+    """Compute `p, q`, the best corner `s, t` and the offset `r`, each `(rows, neurons)`."""
     a, b = a.contiguous(), b.contiguous()
     p, q, s, t, r = (torch.empty_like(a) for _ in range(5))
     total, neurons = a.numel(), a.shape[1]
@@ -193,7 +193,7 @@ def step(
     codes: Any,
     numbers: tuple[float, ...],
 ) -> tuple[Any, Any]:
-    """Move the free numbers in place; returns what a unit of `a` and of `b` is worth."""
+    """Move the free numbers in place; return the bound's derivatives along `a` and `b`."""
     a, b, s, t = (part.contiguous() for part in coefficients)
     z, z_p = (part.contiguous() for part in values)
     x, x_p = torch.empty_like(a), torch.empty_like(a)

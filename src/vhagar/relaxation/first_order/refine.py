@@ -1,4 +1,4 @@
-"""Tighter hexagons of a layer: multipliers by first-order steps, bounds from them in float64."""
+"""Tighten a layer's hexagons: multipliers by first-order steps, bounds from them in float64."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ Array = NDArray[np.float64]
 Index = NDArray[np.int64]
 Tile = tuple[int, int]
 
-# Numbers held for each entry of the coefficients: the free ones, Adam's, and intermediate ones.
+# Numbers in memory for each coefficient: the free ones, Adam's moments, and intermediate results.
 _NUMBERS_EACH = 48
 _CPU_BYTES = 2**28
-# Multipliers that one refinement records, each of two float32 numbers.
+# Most multipliers that one refinement records, each two float32 numbers.
 _MOST_RECORDED = 2**24
 # Rows that are evaluated in float64 at once.
 _EXACT_ENTRIES = 2**22
@@ -46,9 +46,9 @@ def device_bounds(
     threads: int = 1,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> TwinBounds:
-    """As `quick_bounds`, the same up to rounding: what convolutions need is computed on a device.
+    """As `quick_bounds`, equal up to rounding; the bounds of convolutions are computed on a device.
 
-    Where there is no time left, layers keep what interval arithmetic knows of them.
+    Layers for which no time is left keep their bounds by interval arithmetic.
     """
     bounds = TwinBounds(network, piece, threads, should_stop)
     for layer, plain in enumerate(plain_hexagons(network, piece)):
@@ -71,8 +71,8 @@ def refine(
 ) -> None:
     """Tighten the hexagons of a layer's undecided neurons, as far as time allows.
 
-    `should_stop` is asked from several threads. The multipliers are kept with the bounds if there
-    is to be a `record` of them.
+    `should_stop` is called from several threads. With `record`, the multipliers are stored in the
+    bounds.
     """
     if layer < 1:
         return  # the first layer's supports are exact
@@ -84,7 +84,7 @@ def refine(
 
 
 def memory_for(device: Any) -> int:
-    """Bytes that one part of the work may take."""
+    """Bytes of memory that one part of the work may use."""
     torch = require_torch()
     if device.type != "cuda":
         return _CPU_BYTES
@@ -93,7 +93,7 @@ def memory_for(device: Any) -> int:
 
 
 def _tightened(bounds: TwinBounds, layer: int, found: Array) -> None:
-    """Take what was found, `(directions, neurons)`; NaN proves nothing."""
+    """Tighten a layer by the bounds found, `(directions, neurons)`; NaN proves nothing."""
     known, proven = bounds.hexagons[layer], np.where(np.isnan(found), np.inf, found)
     bounds.replace(layer, hexagons_of(proven, known.ratio).meet(known).tightened())
 
@@ -144,7 +144,7 @@ def _whole(
         if record:
             bounds.refined.append(Refined(layer, neurons, below))
 
-    # Neurons at once: what there is memory for, and what one refinement may record.
+    # The neurons of one part are limited by memory and by what one refinement may record.
     numbers = min(memory_for(device) // (4 * _NUMBERS_EACH), _MOST_RECORDED)
     in_parts(len(undecided), numbers // (len(directions) * width), work)
     _tightened(bounds, layer, found)
@@ -153,8 +153,8 @@ def _whole(
 def proven_bounds(
     bounds: TwinBounds, layer: int, start: tuple[Array, Array], chosen: Multipliers
 ) -> tuple[Array, list[tuple[NDArray[np.float32], NDArray[np.float32]]]]:
-    """What multipliers prove of starts `(rows, size)`, in float64 and rounded outward, and the
-    multipliers as `Refined` has them."""
+    """The bounds that multipliers prove for starts `(rows, size)`, in float64 and rounded outward;
+    and the multipliers in the form of `Refined`."""
     width = max(stage.in_size for stage in bounds.stages)
     at_once = max(1, _EXACT_ENTRIES // width)
     begins = range(0, len(start[0]), at_once)
@@ -198,13 +198,13 @@ class _Windows:
         self._found = np.full((len(self._directions), len(self._undecided)), np.inf)
 
     def quickly(self) -> None:
-        """By the quick choice, in float64: who computes it otherwise chooses alike."""
+        """By the quick choice, in float64, so that the CPU would choose the same."""
         torch = require_torch()
         stages = torch_stages(self._local.stages, self._device, torch.float64)
         self._in_parts(8, lambda tiles: self._prove_quickly(tiles, stages))
 
     def by_steps(self, steps: Steps, record: bool) -> None:
-        """By first-order steps; the multipliers are rounded to what a certificate holds."""
+        """By first-order steps; the multipliers are rounded to a certificate's precision."""
         stages = torch_stages(self._local.stages, self._device)
         self._in_parts(4, lambda tiles: self._prove_by_steps(tiles, stages, steps, record))
 
@@ -228,7 +228,7 @@ class _Windows:
         quick, chosen = quick_payment(corners), list[tuple[Array, Array]]()
 
         def pay(layer: int, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-            # A group of rows for each tile, which share its corners.
+            # One group of rows for each tile; the rows of a group share the tile's corners.
             p, q, r = quick(layer, *(part.reshape(count, -1, a.shape[1]) for part in (a, b)))
             chosen.append((p.cpu().numpy(), q.cpu().numpy()))
             return p.reshape(a.shape), q.reshape(a.shape), r.reshape(a.shape)
@@ -272,7 +272,7 @@ class _Windows:
                 self._record(tiles[number], stated[number])
 
     def _prove(self, tiles: list[Tile], choice: Callable[[int], Choice]) -> None:
-        """What choices prove of the undecided neurons of tiles, in float64 and rounded outward."""
+        """Bound the tiles' undecided neurons by the given choices, in float64, rounded outward."""
         bounds = self._bounds
         values: list[Array | None] = [None] * len(tiles)
 
@@ -290,7 +290,7 @@ class _Windows:
                 self._found[:, index[own]] = np.fmin(self._found[:, index[own]], some)
 
     def _record(self, tile: Tile, stated: StatedChoice) -> None:
-        """The multipliers of a tile's undecided neurons, for those that they see."""
+        """Record the multipliers of a tile's undecided neurons, on the neurons that they see."""
         index = self._local.output.at(tile).index
         own = np.flatnonzero(self._undecided[index])
         if not len(own):

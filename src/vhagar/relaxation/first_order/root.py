@@ -1,4 +1,4 @@
-"""The confidence of attacked inputs, bounded without any linear program."""
+"""Bound the confidence of attackable inputs without any linear program."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class RootBound:
-    """An upper bound, and the multipliers that prove it in the order of certificates."""
+    """An upper bound, and the multipliers that prove it, in the order of certificates."""
 
     upper: float
     numbers: Array
@@ -44,7 +44,7 @@ def root_bounds(
     steps: Steps,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> list[RootBound]:
-    """Upper bounds on the source's confidence where the piece leads to each target."""
+    """Upper bounds on the source's confidence of inputs that the piece pushes into each target."""
     torch = require_torch()
     layer = len(bounds.stages) - 1
     rows = torch.tensor([-1 if target is None else target for target in targets], device=device)
@@ -66,9 +66,9 @@ def confidence_bounds(
     mu: Array,
     choice: Choice,
 ) -> list[RootBound]:
-    """What multipliers `(rows, classes)` prove, in float64 and rounded outward.
+    """The bounds that multipliers `(rows, classes)` prove, in float64 and rounded outward.
 
-    They may be anything: `alpha` is brought to the simplex, what is negative is left out.
+    The multipliers may be anything: negative ones become 0, and `alpha` is scaled to sum to 1.
     """
     source, network = problem.source, problem.network
     goals = np.array([source if target is None else target for target in targets])
@@ -94,10 +94,10 @@ def confidence_bounds(
 
 
 class _Stated:
-    """A choice as proofs state it: undecided neurons have multipliers of their own.
+    """A choice of multipliers in the form of proofs, which state those of undecided neurons only.
 
-    Neurons that are on pass on what reaches them, those that are off nothing. Copies that agree
-    share one multiplier: only the sum of both counts, there and in all that such neurons see.
+    Active neurons pass their coefficients on, inactive ones pass on 0. Copies that agree share one
+    multiplier: only the sum of both counts, in these neurons and in all that they depend on.
     """
 
     def __init__(self, hexagons: list[Hexagons], choice: Choice) -> None:

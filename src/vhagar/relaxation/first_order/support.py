@@ -1,8 +1,8 @@
 """The perturbations' supports in torch: the maximum of `a.x + b.x_p`, and where it is attained.
 
-Pieces with corners or a map are computed on the device; the others are asked in float64 on the CPU.
-Where rows see only a window of the pixels, `pixels` `(groups, window)` names them and `inside` says
-which exist.
+The supports of pieces with corners or a map are computed on the device, all others by the piece
+itself in float64 on the CPU. Where rows see only a window of the pixels, `Pixels.index`
+`(groups, window)` lists these pixels and `Pixels.inside` tells which are no padding.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from vhagar.perturbation import AbstractPiece, AffineMap, Domain
 from vhagar.perturbation.support import SupportCorners
 from vhagar.runtime.devices import Tensor, require_torch
 
-# Coefficients `(rows, pixels)` to the value `(rows,)` and the pair where it is attained.
+# Maps coefficients `(rows, pixels)` to the value `(rows,)` and the pair that attains it.
 Support = Callable[[Tensor, Tensor], tuple[Tensor, Tensor, Tensor]]
 
 
 @dataclass(frozen=True, eq=False)
 class Pixels:
-    """The pixels that rows are about, `(groups, window)`, and which of them exist."""
+    """The pixels that the rows depend on, `(groups, window)`, and which of them are no padding."""
 
     index: Any  # numpy
     inside: Any  # numpy
     device: Any
 
     def of(self, values: Any) -> Tensor:
-        """What belongs to each pixel `(size,)`, as `(groups, 1, window)`."""
+        """Values of all pixels `(size,)`, rearranged as `(groups, 1, window)`."""
         torch = require_torch()
         chosen = torch.as_tensor(np.ascontiguousarray(values[self.index]), device=self.device)
         return chosen[:, None]
@@ -44,7 +44,7 @@ def support_of(piece: AbstractPiece, pixels: Pixels) -> Support:
     """The piece's support on the device."""
     corners = piece.support_corners()
     if corners is not None and not piece.domain.whole:
-        found = _asked(piece, pixels)  # pixels no longer have the same corners
+        found = _asked(piece, pixels)  # the pixels have different corners
     elif corners is not None:
         found = _by_corners(corners, pixels)
     elif piece.map is not None:
@@ -55,7 +55,7 @@ def support_of(piece: AbstractPiece, pixels: Pixels) -> Support:
 
 
 def _masked(support: Support, pixels: Pixels) -> Support:
-    """Padding is 0 in both copies, whatever its coefficients."""
+    """The support with padding at 0 in both copies, whatever its coefficients."""
     if pixels.inside.all():
         return support
     torch = require_torch()
@@ -78,9 +78,10 @@ def _grouped(values: Tensor, groups: int) -> Tensor:
 def _best_corner(
     a: Tensor, b: Tensor, points: list[tuple[float, float]], moving: Tensor | None
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Pixel by pixel, the best of a few points; beyond the first two only where it is moving.
+    """The best of a few points for every pixel; only `moving` pixels may take more than the first
+    two.
 
-    Everything is `(groups, rows, pixels)`.
+    All arrays are `(groups, rows, pixels)`.
     """
     torch = require_torch()
     (one, other), *rest = points
@@ -97,7 +98,7 @@ def _best_corner(
 
 
 def _by_corners(corners: SupportCorners, pixels: Pixels) -> Support:
-    """The best alternative, row by row: for each of them the pixels are independent."""
+    """The best alternative for each row; within an alternative, the pixels are independent."""
     torch = require_torch()
     groups = len(pixels.index)
     moving = None if corners.moving is None else pixels.of(corners.moving)
@@ -121,7 +122,10 @@ def _by_corners(corners: SupportCorners, pixels: Pixels) -> Support:
 
 
 def _affine(map_: AffineMap, domain: Domain, pixels: Pixels) -> Support | None:
-    """A sum of maxima, one for each pixel and one for each parameter; None for windows of it."""
+    """A sum of maxima, one for each pixel and one for each parameter.
+
+    None for windows of the pixels, unless the map takes every pixel from itself alone.
+    """
     only_itself = (map_.matrix.diagonal() != 0).sum() == map_.matrix.nnz
     if only_itself and not map_.count:
         return _kept(map_, domain, pixels)
@@ -129,7 +133,7 @@ def _affine(map_: AffineMap, domain: Domain, pixels: Pixels) -> Support | None:
 
 
 def _ends(domain: Domain, pixels: Pixels) -> tuple[Any, Any]:
-    """The ends of the pixels' ranges: two numbers, or `(groups, 1, window)` each."""
+    """The ends of the pixels' ranges: two numbers, or two tensors `(groups, 1, window)`."""
     if domain.whole:
         return domain.lower, domain.upper
     low, high = (pixels.of(end.astype(np.float32)) for end in (domain.low, domain.high))
@@ -137,7 +141,7 @@ def _ends(domain: Domain, pixels: Pixels) -> tuple[Any, Any]:
 
 
 def _kept(map_: AffineMap, domain: Domain, pixels: Pixels) -> Support:
-    """Every pixel stays where it is, whatever becomes of it."""
+    """The support of a map in which every pixel depends on itself alone."""
     torch = require_torch()
     low, high = _ends(domain, pixels)
     scale = pixels.of(map_.matrix.diagonal().astype(np.float32))
@@ -176,7 +180,7 @@ def _moved(map_: AffineMap, domain: Domain, pixels: Pixels) -> Support:
 
 
 def _asked(piece: AbstractPiece, pixels: Pixels) -> Support:
-    """The piece itself, in float64."""
+    """The support as the piece itself computes it, in float64."""
     torch = require_torch()
     groups = len(pixels.index)
 

@@ -1,9 +1,9 @@
 """The linear layers in torch: coefficients backwards, values forwards.
 
-They answer to the same names as the network's own (`flat_bias`, `pull`, `forward`, `absolute`). In
-float32 convolutions stay convolutions unless their matrix is small, where one dense product is
-faster. In float64, where rounding is bounded, every layer is a dense matrix: plain sums of
-products.
+They have the interface of the network's own layers (`flat_bias`, `pull`, `forward`, `absolute`). In
+float32, convolutions stay convolutions unless their matrix is small: then one dense product is
+faster. In float64, every layer is a dense matrix, because the bounds on rounding are for plain sums
+of products.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from vhagar.network import AbstractLinear, Convolution, SparseAffine
 from vhagar.relaxation.stages import Stage
 from vhagar.runtime.devices import Tensor, require_torch, sparse_tensor
 
-# Entries of a matrix that is small; far fewer on a CPU, which has few operations to spare.
+# Most entries of a small matrix; far fewer on a CPU, where a dense product's extra operations cost.
 _SMALL = {"cpu": 2**14, "cuda": 2**21}
 
 

@@ -1,4 +1,4 @@
-"""How long one linear program of a region takes, told from its bounds before it is built."""
+"""Estimate how long one linear program of a region takes, from its bounds, before it is built."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PAIR_ROWS, _EQUAL_ROWS = 3, 2
 
 
 def lp_seconds(bounds: TwinBounds) -> float:
-    """An estimate, good to a factor of a few, for a region with these bounds."""
+    """Estimated seconds for the LP of a region with these bounds, to within a small factor."""
     rows, entries = 0.0, 0.0
     below: Mask | None = None
     for stage, hexagons in zip(bounds.stages, bounds.hexagons, strict=False):
@@ -34,7 +34,7 @@ def lp_seconds(bounds: TwinBounds) -> float:
 
 
 def _entries(matrix: sparse.csr_array, columns: Mask | None) -> NDArray[np.int64]:
-    """How many entries each row has in those columns."""
+    """The number of nonzero entries of each row in the given columns."""
     if columns is None:
         return np.asarray(np.diff(matrix.indptr), dtype=np.int64)
     counts = np.add.accumulate(np.concatenate([[0], columns[matrix.indices]]))

@@ -2,7 +2,7 @@
 
 An undecided pair is a convex combination of its hexagon's corners, with weights lambda. Deciding a
 sign fixes the lambdas of the corners on the other side at 0: the matrix never changes, so the dual
-simplex starts from the last basis. Neurons that are always on are linear and never enter the model.
+simplex starts from the last basis. Active neurons are linear and need no rows or columns.
 
 The LP only proposes multipliers. The bound is computed from them elsewhere.
 """
@@ -41,26 +41,26 @@ class Weights:
 
 @dataclass(frozen=True, eq=False)
 class LayerRows:
-    """Where a ReLU layer's multipliers are read: the rows of its undecided neurons."""
+    """The rows of a ReLU layer's undecided neurons; their duals are the layer's multipliers."""
 
     pairs: Columns  # neurons with a row for each copy
     pair_rows: Columns
     pair_rows_p: Columns
     equal: Columns  # neurons with one row for both copies
     equal_rows: Columns
-    equal_sums: Columns  # the rows of those neurons' weights
+    equal_sums: Columns  # the convexity rows of the equal neurons' weights
 
 
 class PairModel:
     """The lambda-LP of the network's first stages over one piece: all before ReLU layer `depth`.
 
-    `first` and `second` are what enters that layer, in both copies.
+    `first` and `second` are that layer's pre-activations in both copies.
     """
 
     def __init__(self, bounds: Relaxed, depth: int) -> None:
         self.model = LinearModel()
         self.rows: list[LayerRows] = []
-        self.entering: list[tuple[Expression, Expression]] = []  # what each ReLU layer receives
+        self.entering: list[tuple[Expression, Expression]] = []  # each ReLU layer's inputs
         self._weights: list[tuple[Columns, int, Columns, Array, Array]] = []
         self._column_keys: list[Columns] = []
         self._row_keys: list[Columns] = []
@@ -98,7 +98,7 @@ class PairModel:
         equal_sums = add_convexity(self.model, of_equal)
         add_convexity(self.model, of_pairs)
         for kind, neurons in enumerate((equal, pairs, pairs, equal, pairs)):
-            # A neuron that was a pair in the whole may be equal in a part.
+            # The same key for both kinds: a pair of the whole piece may be equal in a part of it.
             self._row_keys.append(_keys(layer, neurons, np.full(len(neurons), min(kind, 3))))
         self.rows.append(LayerRows(pairs, pair_rows, pair_rows_p, equal, equal_rows, equal_sums))
         columns = np.concatenate([of_equal.column, of_pairs.column])
@@ -111,7 +111,7 @@ class PairModel:
         )
 
     def _corner_columns(self, bounds: Relaxed, layer: int, neurons: Columns) -> CornerWeights:
-        """One column for each different corner of these neurons, except the origin."""
+        """Add one column for each distinct corner of these neurons, except the origin."""
         corners = bounds.corners[layer]
         found = add_weights(self.model, corners.s[:, neurons], corners.t[:, neurons])
         owner = neurons[found.owner]
@@ -122,7 +122,7 @@ class PairModel:
     def _tie(
         self, before: Expression, neurons: Columns, weights: CornerWeights, values: Array
     ) -> Columns:
-        """Rows: pre-activation = sum of lambda * corner."""
+        """Add rows: pre-activation = sum of lambda * corner."""
         if not len(neurons):
             return np.zeros(0, dtype=np.int64)
         all_before = np.arange(before.matrix.shape[1])
@@ -133,7 +133,7 @@ class PairModel:
     def _after(
         self, before: Expression, on: Mask, columns: Columns, neurons: Columns, values: Array
     ) -> Expression:
-        """ReLU's output: the pre-activation where always on, else the corners' ReLUs."""
+        """The post-activation: the pre-activation of active neurons, else by the corners' ReLUs."""
         width = self.model.column_count
         kept = sparse.csr_array(before.matrix * on.astype(np.float64)[:, None])
         kept.resize((len(on), width))
@@ -162,9 +162,9 @@ class LambdaModel(PairModel):
         self, bounds: TwinBounds, source: int, target: int | None, score_size: float
     ) -> None:
         super().__init__(bounds, len(bounds.stages) - 1)
-        # Never reached: where a bound of its own held delta, the rows would have no duals.
+        # These bounds are never reached: if one held delta, the source's rows would have no duals.
         self.delta = int(self.model.add_columns(-3.0 * score_size, 3.0 * score_size)[0])
-        # The target's lead in the second copy beyond 0, for whoever asks how far it could go.
+        # The target's lead in the second copy; fixed at 0 unless a caller asks how large it can be.
         self.lead = int(self.model.add_columns(0.0, 0.0)[0])
         self._add_classes(self.first, self.second, source, target)
         self.layout = self._layout()
@@ -182,7 +182,7 @@ class LambdaModel(PairModel):
             self.target_others = np.array([j for j in range(classes) if j != target])
 
     def _margin_rows(self, scores: Expression, every: Columns, label: int, lead: int) -> Columns:
-        """Rows: `score[label] - score[j] - lead >= 0` for every other class j."""
+        """Add rows: `score[label] - score[j] - lead >= 0` for every other class j."""
         chosen = [j for j in range(len(scores.constant)) if j != label]
         rows = -np.eye(len(scores.constant))[chosen]
         rows[:, label] = 1.0
@@ -195,7 +195,7 @@ class LambdaModel(PairModel):
         return self.model.add_rows(blocks, -(rows @ scores.constant), np.inf)
 
     def _layout(self) -> Layout:
-        """The columns and rows by what they stand for; what comes last is the same everywhere."""
+        """Keys of columns and rows by their meaning; the last ones are the same in every model."""
         columns, rows = (
             np.concatenate([*keys, -1 - np.arange(count - sum(map(len, keys)))])
             for keys, count in (
@@ -207,6 +207,6 @@ class LambdaModel(PairModel):
 
 
 def _keys(layer: int, neurons: Columns, which: Columns) -> Columns:
-    """Numbers for what belongs to neurons, beyond all numbers of inputs."""
+    """Keys of the rows or columns of neurons, larger than all keys of inputs."""
     keys: Columns = ((layer + 1) << 40) + (neurons.astype(np.int64) << 8) + which
     return keys

@@ -1,10 +1,10 @@
-"""Rows that an LP does without until they matter.
+"""Lazy rows: rows that an LP leaves out until a solution violates them.
 
 Where a perturbation changes only a part of the input, most neurons have the same value in both
-copies, and what they contribute to the bound nearly cancels. Without the rows that tie them to the
-layers below, free between 0 and their largest value, the bound is hardly worse, and the LP many
-times smaller. So it starts without these rows. Where a solution makes use of that freedom and gains
-by it, they come back.
+copies, and their contributions to the bound nearly cancel. Without the rows that tie such a neuron
+to the layers below, it is free between 0 and its largest value; the bound is hardly worse, and the
+LP is many times smaller. So the LP starts without these rows. If a solution gains by violating some
+of them, they are restored.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ LEAST_COEFFICIENT = 0.1
 
 
 class LazyRows:
-    """The rows of a model that are left out: of neurons that are the same in both copies."""
+    """The rows that a model leaves out; they belong to neurons that are equal in both copies."""
 
     def __init__(self, bounds: TwinBounds, model: PairModel) -> None:
         layers = [
@@ -63,25 +63,27 @@ class LazyRows:
 
     @property
     def rows(self) -> Columns:
-        """Their numbers in the model, and those of the rows of the neurons' weights: a weight
-        between 0 and 1 says enough of a neuron that is free."""
+        """The omitted rows' numbers in the model, those of the neurons' convexity rows included.
+
+        For a neuron that is free, the bounds 0 and 1 of its weight are enough.
+        """
         return np.concatenate([self._rows[self._left_out], self._sums[self._left_out]])
 
     @property
     def places(self) -> set[Place]:
-        """The neurons that they belong to."""
+        """The neurons that the omitted rows belong to."""
         out = self._left_out
         return set(zip(self._layer[out].tolist(), self._neuron[out].tolist(), strict=True))
 
     def gains(self, primal: Array, coefficients: Coefficients, exactly: bool = False) -> Array:
-        """What a solution gains by the lack of each row, if nothing else could adapt.
+        """How much a solution gains by violating each omitted row, all else being equal.
 
-        That is by how much it leaves the neuron's triangle, or, `exactly`, ReLU itself.
+        The violation is the distance from the neuron's triangle or, `exactly`, from ReLU itself.
         """
         lambdas, count = np.maximum(primal[self._column], 0.0), len(self._rows)
         believed = np.bincount(self._owner, lambdas * self._value, count)
         after = np.bincount(self._owner, lambdas * np.maximum(self._value, 0.0), count)
-        # A row says that what enters a neuron is what its corners' weights make of it.
+        # A row equates the neuron's pre-activation with the weighted sum of its corners.
         before = believed + self._matrix @ primal - self._constant
         span = self._upper - self._lower
         most = self._upper * (before - self._lower) / span
@@ -93,23 +95,23 @@ class LazyRows:
         return np.minimum(gains, 1e100)  # finite, to be compared
 
     def _worth(self, coefficients: Coefficients) -> Array:
-        """How much the bound rises with each neuron's value."""
+        """How much the bound changes with each neuron's value."""
         worth = np.zeros(len(self._rows))
         for layer in np.unique(self._layer):
             own = self._layer == layer
             on_both = abs(sum(coefficients.layers[layer]))[self._neuron[own]]
             worth[own] = np.maximum(on_both, LEAST_COEFFICIENT * on_both.mean())
-        # What nothing depends on while rows are missing may matter once they are back.
+        # A neuron on which nothing depends while rows are missing may matter once they are back.
         return np.maximum(worth, 1e-12)  # never 0, to be compared
 
     def restore(self, gains: Array) -> bool:
-        """Leave those out no longer whose lack a solution gains most by; whether there are any."""
+        """Restore the rows by whose violation a solution gains most; whether there are any."""
         before = len(self)
         self._left_out &= gains <= _SMALLEST_GAIN * gains.max(initial=0.0)
         return len(self) < before
 
     def restore_places(self, places: set[Place]) -> None:
-        """Leave those of certain neurons out no longer."""
+        """Restore the rows of the given neurons."""
         self._left_out[[self._number[place] for place in places if place in self._number]] = False
 
 

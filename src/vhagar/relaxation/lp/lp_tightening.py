@@ -1,8 +1,8 @@
 """Tighter hexagons by LP, where a perturbation reaches few neurons.
 
-Each of a neuron's six bounds is the optimum of an LP over what the neuron sees of the layers below.
-That is worth its price where most neurons have the same value in both copies: few are left to
-bound. As everywhere, the LP proposes multipliers and the formula decides.
+Each of a neuron's six bounds is the optimum of an LP over the neuron's cone of influence. That is
+worth its cost where most neurons have the same value in both copies, so that few have to be
+bounded. As everywhere, the LP only proposes multipliers; the bound is computed from them.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ Index = NDArray[np.int64]
 
 # Largest share of the undecided neurons that may differ between the copies.
 _LARGEST_SHARE = 0.25
-# Work for all LPs of a layer: simplex iterations times matrix entries, some seconds. It is counted,
-# not timed, because all workers must compute the same bounds.
+# Work limit for all LPs of a layer, in simplex iterations times matrix entries: some seconds. Work
+# is counted and not timed, because all workers must compute the same bounds.
 _WORK = 10**9
 # Most entries of all multipliers of a layer's bounds; beyond, the layer is not tightened.
 _MOST_MULTIPLIERS = 2 * 10**7
@@ -40,12 +40,12 @@ def is_local(bounds: TwinBounds) -> bool:
 
 
 def pairs_of(hexagons: Hexagons) -> Index:
-    """The undecided neurons that differ in the copies."""
+    """The undecided neurons that may differ between the copies."""
     return np.flatnonzero(~hexagons.on & ~hexagons.off & ~hexagons.equal)
 
 
 def tighten_pairs(bounds: TwinBounds, layer: int, deadline: Deadline = NEVER) -> None:
-    """Tighten the hexagons of a layer's undecided neurons that differ in the copies."""
+    """Tighten the hexagons of a layer's undecided neurons that may differ between the copies."""
     pairs = pairs_of(bounds.hexagons[layer])
     if layer < 1 or not len(pairs):
         return  # the first layer's supports are exact
@@ -61,7 +61,7 @@ def tighten_pairs(bounds: TwinBounds, layer: int, deadline: Deadline = NEVER) ->
 class _Multipliers:
     """Multipliers for all bounds of some neurons, row by row as in `refine_by`.
 
-    Where an LP gives none they are 0, which proves little.
+    They are 0 where an LP gives none, which is valid but proves little.
     """
 
     def __init__(self, bounds: TwinBounds, layer: int, neurons: Index, deadline: Deadline) -> None:
@@ -80,11 +80,11 @@ class _Multipliers:
         return self._p[layer], self._q[layer]
 
     def solve(self, places: Index) -> None:
-        """The LPs of some of the neurons, one after the other from each other's bases."""
+        """Solve the LPs of some of the neurons, each from the last basis of the one before."""
         cone = relaxed_cone(self._bounds, self._layer, self._neurons[places])
         model = PairModel(cone, self._layer)
         simplex = Simplex(model.arrays, 0, deadline=self._deadline)
-        # Those about the gap first: they matter most.
+        # The bounds on the gap come first, because they matter most.
         for k, direction in reversed(list(enumerate(self._directions))):
             for place, neuron in enumerate(places):
                 duals = self._duals(model, simplex, place, direction)

@@ -1,7 +1,6 @@
-"""From a simplex's row duals to a bound that holds: the twin dual formula, node by node.
+"""Turn the simplex method's row duals into valid bounds, by the twin dual formula, node by node.
 
-The duals may come from anywhere and be wrong in any way; the bound is valid all the same, only
-looser.
+The duals may come from anywhere and be wrong in any way: the bound is still valid, only looser.
 """
 
 from __future__ import annotations
@@ -68,7 +67,7 @@ class NodeBound:
         return self._evaluate(scaled, self._alpha(scaled), allowed, part=part)
 
     def _scaled(self, duals: Array | None) -> Array | None:
-        """A weight of 1 on the source's rows; None where the duals prove nothing."""
+        """The duals scaled to a total of 1 on the source's rows; None where they prove nothing."""
         if duals is None or not np.isfinite(duals).all():
             return None
         total = float(self._alpha(duals).sum())
@@ -78,11 +77,11 @@ class NodeBound:
         return np.maximum(-duals[self._model.source_rows], 0.0)
 
     def infeasible(self, ray: Array | None, allowed: Allowed) -> bool:
-        """Whether a dual ray proves that the node holds no attacked input."""
+        """Whether a dual ray proves that the node contains no attackable input."""
         return self.contradiction(ray, allowed) is not None
 
     def contradiction(self, ray: Array | None, allowed: Allowed) -> Array | None:
-        """A ray, scaled and with its sign, that proves that the node holds no attacked input.
+        """The ray, scaled and with the right sign, if it proves the node free of attackable inputs.
 
         With no weight on the source's rows, the formula bounds a number that is at least 0
         wherever the target's constraints hold. A bound below 0 is a contradiction.
@@ -91,24 +90,24 @@ class NodeBound:
             return None
         scaled = ray / float(abs(ray).max())
         nothing = np.zeros(len(self._model.source_rows))
-        # Solvers differ in the sign of a ray; the formula does not mind being asked twice.
+        # Solvers differ in the sign of a ray, so both are tried.
         for signed in (scaled, -scaled):
             if self._evaluate(signed, nothing, allowed) < 0:
                 return signed
         return None
 
     def proof(self, kind: ProofKind, duals: Array | None = None) -> Proof:
-        """Why a bound holds. `duals` are those given to `upper`, or the ray that `contradiction`
-        returned; other kinds have none."""
+        """The proof of a bound. `duals` are those given to `upper`, or the ray that `contradiction`
+        returned; other kinds of proofs have none."""
         if duals is None:
             return Proof(kind, self._bounds)
         empty = kind is ProofKind.CONTRADICTION
         return Proof(kind, self._bounds, lambda: self.numbers(duals[None], empty)[0])
 
     def numbers(self, duals: Array, empty: bool = False) -> Array:
-        """All that bounds `(nodes,)` were computed from, in the order of certificates.
+        """The multipliers of the bounds of some nodes, a row each, in the order of certificates.
 
-        Where a node is shown to be `empty`, the source's rows have no weight.
+        In a proof that a node is `empty`, the source's rows have no weight.
         """
         model = self._model
         alpha = np.maximum(-duals[:, model.source_rows], 0.0)
@@ -119,7 +118,7 @@ class NodeBound:
         return self.plain_numbers(without)
 
     def plain_numbers(self, duals: Array) -> Array:
-        """Duals `(rows, ...)` as they are, in the order of certificates."""
+        """Rows of duals, unscaled, as multipliers in the order of certificates."""
         model, parts = self._model, []
         for rows in model.rows:
             places = (rows.pair_rows, rows.pair_rows_p, rows.equal_rows)
@@ -129,10 +128,10 @@ class NodeBound:
         return np.concatenate([*parts, alpha, mu], axis=1)
 
     def side_bounds(self, duals: Array, added: Added, level: float, allowed: Allowed) -> Array:
-        """Upper bounds `(rows,)` on what is added, for attacked pairs of at least some confidence.
+        """Upper bounds `(rows,)` on the `added` terms, for attacked pairs of confidence >= `level`.
 
-        For those, `sum of alpha_j (lead over j - level)` and the target's leads are at least 0, so
-        their multiples may be added to what is to be bounded.
+        For these pairs, `sum of alpha_j (lead over j - level)` and the target's leads are at least
+        0, so multiples of them may be added to the bounded terms.
         """
         classes = self._rows.classes(duals)
         with np.errstate(over="ignore", invalid="ignore"):
@@ -146,7 +145,7 @@ class NodeBound:
                 added,
             )
             proven = outward(value, classes.total(), self._score_size, self._classes)
-            # At most the exact product: the sum of alpha is rounded, and so is the product.
+            # At most the exact product, although both the sum of alpha and the product are rounded.
             spared = level * classes.alpha.sum(axis=1) * (1 - 2.0**-50 * (self._classes + 8))
             found = np.nextafter(proven - np.nextafter(spared, -np.inf), np.inf)
         return np.where(np.isfinite(spared) & np.isfinite(proven), found, np.inf)
@@ -176,7 +175,7 @@ class NodeBound:
         return float(proven[0])
 
     def ignores_target(self, duals: Array | None) -> bool:
-        """Whether the bound makes no use of the target's constraints."""
+        """Whether the bound does not use the target's constraints."""
         if duals is None or self._target is None:
             return False
         mu, alpha = (
@@ -186,7 +185,7 @@ class NodeBound:
         return mu <= 1e-9 * alpha
 
     def coefficients(self, duals: Array) -> Coefficients:
-        """What the duals say matters; for choices, not for bounds."""
+        """The bound's coefficients by these duals; they guide choices and prove nothing."""
         start = self._rows.classes(duals[None]).start(self._source, self._target)
         with np.errstate(over="ignore", invalid="ignore"):  # the duals may be anything
             found = coefficients(self._bounds.stages, start, self._rows.choice(duals[None]))

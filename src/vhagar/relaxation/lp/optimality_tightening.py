@@ -1,11 +1,11 @@
-"""Tighter hexagons for a subtree of the search: what pairs that beat the incumbent can reach.
+"""Tighter hexagons for a subtree of the search, valid for the pairs that beat the incumbent.
 
 A node's decisions, the class constraints and the confidence that is to be beaten make hexagons
 smaller (optimality-based bound tightening). Each new side is the optimum of an LP: the node's own,
 with the confidence at least the incumbent's, and a neuron's pre-activation as objective. Few sides
-matter. The node's solution tells which: where the weight of a hexagon's corners lies, and what
-moving them is worth at the LP's multipliers. As everywhere, the LPs propose multipliers and the
-formula decides.
+matter. The node's solution tells which: the corners that have weight, and how much moving them
+would gain at the LP's multipliers. As everywhere, the LPs only propose multipliers; the bounds are
+computed from them.
 """
 
 from __future__ import annotations
@@ -31,22 +31,23 @@ Index = NDArray[np.int64]
 # A layer, a neuron and a direction.
 Place = tuple[int, int, int]
 
-# Sides that are tightened at once.
+# Most sides that one tightening moves.
 _MOST_SIDES = 25
-# By this part of the hexagon's width a side is moved to see what it is worth.
+# Share of the hexagon's width by which a side is moved to estimate its gain.
 _MOVED = 0.05
-# Of an equal pair, the sides of one copy say all.
+# Of an equal pair, only the first copy's sides are tightened; the other four follow from them.
 _OF_ONE_COPY = 2
-# Weights of corners below this are rounding.
+# Corner weights below this are rounding errors.
 _NO_WEIGHT = 1e-9
 
 
 def tightened(
     region_model: RegionModel, decisions: tuple[Decision, ...], answer: LpAnswer, level: float
 ) -> tuple[TwinBounds | None, int]:
-    """Bounds for the pairs below a node whose confidence is at least `level`; None if no tighter.
+    """Bounds for a node's pairs of confidence at least `level`, or None if none is tighter; and the
+    simplex iterations spent.
 
-    `answer` is that of the node's LP, the last that was solved. Beside the bounds, the iterations.
+    `answer` is the solution of the node's LP, which must be the last that was solved.
     """
     allowed = region_model.allowed(decisions)
     level = max(level, region_model.bounds.level)
@@ -67,7 +68,7 @@ def tightened(
 def important_sides(region_model: RegionModel, answer: LpAnswer) -> list[Place]:
     """Sides of undecided neurons whose tightening would lower the LP's optimum, the best first.
 
-    At the LP's optimum a side is worth what its corners' weights would lose, to first order.
+    The gain is estimated to first order, from the weights of the corners at the LP's optimum.
     """
     if answer.primal is None or answer.duals is None:
         return []
@@ -84,7 +85,7 @@ def important_sides(region_model: RegionModel, answer: LpAnswer) -> list[Place]:
 def _worth(
     region_model: RegionModel, primal: Array, duals: Array, layer: int, on: tuple[Array, Array]
 ) -> Array:
-    """What moving each side of a layer's hexagons is worth, `(6, neurons)`."""
+    """The estimated gain of moving each side of a layer's hexagons, `(6, neurons)`."""
     weights, hexagons = region_model.model.weights, region_model.bounds.hexagons[layer]
     used = np.flatnonzero((weights.layer == layer) & (primal[weights.column] > _NO_WEIGHT))
     mass, neurons = primal[weights.column[used]], weights.neuron[used]
@@ -115,7 +116,7 @@ def _worth(
 def _solve(
     region_model: RegionModel, decisions: tuple[Decision, ...], places: list[Place], level: float
 ) -> tuple[list[Array | None], int]:
-    """The duals of each side's LP, from the node's basis and then from each other's."""
+    """The duals of each side's LP; the first starts from the node's basis, others from the last."""
     model = region_model.model
     simplex = Simplex(model.arrays, model.delta, region_model.left_out, region_model.deadline)
     found: list[Array | None] = [None] * len(places)
@@ -134,12 +135,12 @@ def _solve(
             if answer.duals is not None and np.isfinite(answer.duals).all():
                 found[k] = answer.duals
     except SolverFailure:
-        pass  # what was solved before counts
+        pass  # the LPs solved so far count
     return found, iterations
 
 
 def _cost(region_model: RegionModel, place: Place) -> Array:
-    """The columns' coefficients in a pre-activation of both copies, in one direction."""
+    """The objective of a side's LP: a neuron's pre-activations in one direction."""
     layer, neuron, k = place
     direction = hexagon_directions(region_model.bounds.piece.ratio)[k]
     cost = np.zeros(region_model.model.model.column_count)
@@ -152,7 +153,7 @@ def _cost(region_model: RegionModel, place: Place) -> Array:
 def side_bounds(
     region_model: RegionModel, places: list[Place], duals: Array, level: float, allowed: Allowed
 ) -> Array:
-    """What multipliers prove of sides, for attacked pairs of at least some confidence."""
+    """The bounds that multipliers prove for sides, for attacked pairs of confidence >= `level`."""
     directions = hexagon_directions(region_model.bounds.piece.ratio)
     values = np.full(len(places), np.inf)
     for layer, rows in _by_layer(places):
@@ -178,7 +179,7 @@ def _with_sides(
     duals: Array,
     values: Array,
 ) -> TwinBounds | None:
-    """The bounds of a region with new sides, as far as these are tighter and leave a hexagon."""
+    """The region's bounds with those new sides that are tighter and leave the hexagon nonempty."""
     base = region_model.bounds
     sides = [maxima_of(hexagons) for hexagons in base.hexagons]
     kept = []

@@ -1,4 +1,4 @@
-"""All that the nodes of one piece and one target share: bounds, the LP, the formula."""
+"""What the nodes of one piece and one target share: bounds, the LP, and the dual formula."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ Array = NDArray[np.float64]
 _NONE = np.zeros(0, dtype=np.int64)
 
 
-# From this many rows on, the LP of a fixed linear region goes to an interior point method.
+# With more rows than this, the LP of a fixed linear region is solved by an interior point method.
 # Measured: 1.8 s instead of 14.7 s with 6,081 rows (PERFORMANCE.md, a9a5301).
 _MANY_ROWS = 2500
-# Omitted rows are restored if they would lower the bound by this share, in so many rounds at most.
+# Omitted rows are restored if they would lower the bound by this share; the most such rounds.
 _WORTH_THE_ROWS, _MOST_ROUNDS = 0.01, 8
-# An LP stops by this part below what is enough: the formula's bound is a little larger than its.
+# An LP stops this share below `enough`, because the formula's bound is slightly above the LP's.
 _SURELY = 1e-3
-# Part of the gap that may be lost by costs which are slightly off and by the solver's tolerance;
-# beyond that, the objective is emphasised, so many times more than that takes, in so many rounds
-# at most. Measured: PERFORMANCE.md, "the objective emphasised".
+# Share of the gap that slightly perturbed costs and the solver's tolerance may lose; if they lose
+# more, the objective is emphasised by this many times the excess, in at most this many rounds.
+# Measured: PERFORMANCE.md, "the objective emphasised".
 _WORTH_THE_COSTS, _AMPLY, _MOST_SHARPENED = 0.02, 8.0, 3
 # The layer of decisions about pixels.
 PIXELS = -1
@@ -45,9 +45,9 @@ PIXELS = -1
 
 @dataclass(frozen=True, order=True)
 class Decision:
-    """One copy of one neuron has a sign: `positive` means its pre-activation is at least 0.
+    """A sign of one neuron in one copy: `positive` means that its pre-activation is at least 0.
 
-    In layer `PIXELS` it is about a pixel, and `positive` means that it is clipped.
+    In layer `PIXELS` the decision is about a pixel, and `positive` means that the pixel is clipped.
     """
 
     layer: int
@@ -62,9 +62,9 @@ class Decision:
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
-    """A node's bound, and the LP's answer it came from.
+    """A node's bound, and the LP's answer that it was computed from.
 
-    `proof` is what the bound rests on; None where a bound that was known before is no worse.
+    `proof` is None where the LP did not improve the bound known before.
     """
 
     upper: float
@@ -73,22 +73,22 @@ class Evaluation:
 
     @property
     def complete(self) -> bool:
-        """Whether the LP gave a point and multipliers to go on from."""
+        """Whether the LP gave a solution and multipliers, from which the search can go on."""
         return self.answer.optimal
 
     @property
     def doubtful(self) -> bool:
-        """Whether the LP neither gave something to go on from nor proved the node empty."""
+        """Whether the LP neither gave a solution nor proved the node empty."""
         if self.answer.status is LpStatus.INFEASIBLE:
             return self.upper > -np.inf
         return not self.complete
 
 
 class RegionModel:
-    """One piece, one target.
+    """The bounds, the LP and the dual formula of one piece and one target.
 
-    For searching, `lazily`: the LP does without rows that hardly matter, and its costs are slightly
-    off until that matters. No LP goes on beyond the deadline.
+    A search builds it `lazily`: the LP leaves out rows that hardly matter, and its costs are
+    slightly perturbed until that matters. No LP runs beyond the deadline.
     """
 
     def __init__(
@@ -125,7 +125,7 @@ class RegionModel:
 
     @property
     def entries(self) -> int:
-        """What one iteration on the model costs, in proportion."""
+        """The relative cost of one simplex iteration on the model."""
         return int(self.model.arrays.matrix.nnz) + 1
 
     @property
@@ -143,7 +143,7 @@ class RegionModel:
 
     @cached_property
     def challenger(self) -> Simplex:
-        """The same model, asked for the target's largest lead instead of the confidence."""
+        """A simplex on the same model that maximises the target's lead, not the confidence."""
         model = self.model
         lower, upper = model.arrays.column_lower.copy(), model.arrays.column_upper.copy()
         lower[model.lead], upper[model.lead] = lower[model.delta], upper[model.delta]
@@ -153,7 +153,8 @@ class RegionModel:
     def challenge(
         self, decisions: tuple[Decision, ...], confidence: float, basis: Any
     ) -> LpAnswer | None:
-        """How far the target could lead where the source leads by that much in the first copy."""
+        """Maximise the target's lead where the confidence in the first copy is at least the given
+        one; None without an optimum."""
         simplex, delta = self.challenger, self.model.delta
         try:
             simplex.bound_column(delta, confidence, float(self.model.arrays.column_upper[delta]))
@@ -166,10 +167,10 @@ class RegionModel:
         return answer if answer.optimal else None
 
     def quick_upper(self) -> float:
-        """A bound without an LP: how far the margin between source and target can shift.
+        """A bound without an LP: how far the source's lead over the target can shift.
 
-        `delta` is at most the source's lead over the target, which at the perturbed input is at
-        most 0; so it is at most the difference of the two leads.
+        `delta` is at most that lead at the input. At the perturbed input the lead is at most 0, so
+        `delta` is at most the difference of the two.
         """
         if self.target is None:
             return float("inf")
@@ -185,10 +186,10 @@ class RegionModel:
         basis: Any = None,
         enough: float = 0.0,
     ) -> Evaluation:
-        """Bound a node. `known` is a bound that is valid already.
+        """Bound a node, for which `known` is a valid bound already.
 
-        The LP may stop as soon as the bound is below `enough`, if that is a confidence at all.
-        Tightened bounds say nothing of pairs below their level, so no bound is below it.
+        The LP may stop as soon as the bound is below `enough`, if `enough` is positive. Tightened
+        bounds say nothing about pairs below their level, so no bound is below it.
         """
         found = self._evaluate(decisions, known, iteration_limit, basis, enough)
         return replace(found, upper=max(found.upper, self.bounds.level))
@@ -223,7 +224,7 @@ class RegionModel:
                     break
                 evaluation = self._again(evaluation, allowed)
             return self._with_worthy_rows(evaluation, allowed)
-        except SolverFailure:  # what is known stays known
+        except SolverFailure:  # the known bound remains valid
             return Evaluation(known, LpAnswer(LpStatus.DOUBTFUL, None, None, np.inf, 0))
 
     def _again(self, evaluation: Evaluation, allowed: Allowed) -> Evaluation:
@@ -232,10 +233,11 @@ class RegionModel:
         return replace(second, proof=second.proof or evaluation.proof)
 
     def _sharpens(self, evaluation: Evaluation, gap: float) -> bool:
-        """Let the objective matter more to the solver if its multipliers lose too much of a gap;
-        whether it now does.
+        """Emphasise the objective, or correct the costs, if the multipliers lose too much of a gap;
+        whether that changed anything.
 
-        The solution is feasible, so its confidence is at most the best bound that there is.
+        The loss is measured against the solution's confidence: the solution is feasible, so no
+        bound of this LP is smaller.
         """
         primal = evaluation.answer.primal
         if primal is None or not evaluation.complete or not gap > 0:
@@ -245,18 +247,18 @@ class RegionModel:
 
     @property
     def left_out(self) -> Columns:
-        """Rows that the LPs of nodes do without."""
+        """The rows that the nodes' LPs leave out at present."""
         return _NONE if self.lazy_rows is None else self.lazy_rows.rows
 
     def _add_rows(self, simplex: Simplex, decisions: tuple[Decision, ...] = ()) -> None:
-        """All rows that matter by now."""
+        """Add the restored rows, and those of the decided neurons, to a simplex."""
         if self.lazy_rows is not None:
-            # Without its row a decided neuron would be decided in vain.
+            # Without its row, a neuron's decision would have no effect.
             self.lazy_rows.restore_places({decision.place[:2] for decision in decisions})
         simplex.add_all_but(self.left_out)
 
     def _with_worthy_rows(self, evaluation: Evaluation, allowed: Allowed) -> Evaluation:
-        """The bound with all rows for which it is worth the while."""
+        """Restore rows and solve again as long as that lowers the bound enough."""
         for _ in range(_MOST_ROUNDS):
             if not self.restore_rows(evaluation.answer, _WORTH_THE_ROWS * abs(evaluation.upper)):
                 break
@@ -268,9 +270,10 @@ class RegionModel:
         return evaluation
 
     def restore_rows(self, answer: LpAnswer, worth: float = 0.0, exactly: bool = False) -> bool:
-        """Restore the omitted rows that would lower the bound most; whether all are worth so much.
+        """Restore the omitted rows that would lower the bound most; whether any was restored.
 
-        `exactly` restores every omitted row that the solution violates.
+        None is restored unless all gains together exceed `worth`. `exactly` measures violations
+        against ReLU itself instead of its triangle.
         """
         if not self.lazy_rows or not answer.optimal:
             return False
@@ -295,7 +298,7 @@ class RegionModel:
     def cost_of_span(self, decisions: tuple[Decision, ...], duals: Array | None) -> float | None:
         """How much smaller a node's bound would be at the middle of the piece's span alone.
 
-        None for pieces where that says little about the worth of a split.
+        None for pieces where that says little about the gain of a split.
         """
         middle, allowed = self._middle, self.allowed(decisions)
         if middle is None or allowed is None:
@@ -307,12 +310,12 @@ class RegionModel:
         return self.piece.middle()
 
     def allowed(self, decisions: tuple[Decision, ...]) -> Allowed | None:
-        """Which corners the decisions leave; None where a neuron has none left."""
+        """The corners that the decisions leave; None if a neuron has none left."""
         layers: list[Array | None] = [None] * len(self.bounds.corners)
         pixels: Array | None = None
         for decision in decisions:
             if decision.layer == PIXELS and not len(self._sides):
-                continue  # a part of the piece that does not clip
+                continue  # this part of the piece does not clip
             if decision.layer == PIXELS:
                 pixels = (
                     np.zeros((len(self._sides), self.piece.domain.size))
@@ -333,7 +336,7 @@ class RegionModel:
 
     @cached_property
     def _sides(self) -> Array:
-        """To which part of a clipped pixel its corners belong; empty without pixel corners."""
+        """The side of the clip that each corner of a pixel lies on; empty without pixel corners."""
         corners = self.piece.pixel_corners()
         return np.zeros(0) if corners is None else corners.side.astype(np.float64)
 
@@ -346,10 +349,10 @@ class RegionModel:
         if decision.layer == PIXELS:
             if self.model.inputs.pixels is None:
                 return _NONE
-            sides = self._sides[1:]  # the first corner has no column, and belongs to both parts
+            sides = self._sides[1:]  # the first corner has no column, and lies on both sides
             cut = sides < 0 if decision.positive else sides > 0
             return np.asarray(self.model.inputs.pixels[decision.neuron][cut])
-        # A neuron that a smaller piece has made linear has no columns left to cut.
+        # A neuron that is stable in a smaller piece has no columns left to cut.
         columns = self._columns_of.get((decision.layer, decision.neuron), _NONE)
         weights = self.model.weights
         values = (weights.s if decision.copy == 0 else weights.t)[columns]

@@ -1,4 +1,4 @@
-"""The twin dual's multipliers as the row duals of a lambda-LP give them, in numpy or in torch."""
+"""Read the twin dual's multipliers from the row duals of a lambda-LP, in numpy or in torch."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ LEAST_TOTAL, MOST_TOTAL = 1e-6, 1e6
 
 
 class RowDuals:
-    """Reads duals `(nodes, rows)`, which may be anything.
+    """Reads multipliers from duals `(nodes, rows)`, which may be anything.
 
-    `on` marks the neurons of each layer that are always on, in the duals' array library.
+    `on` marks each layer's active neurons, in the array library of the duals.
     """
 
     def __init__(self, model: LambdaModel, classes: int, on: Sequence[Any]) -> None:
@@ -26,7 +26,7 @@ class RowDuals:
         self._on = on
 
     def classes(self, duals: Any) -> ClassMultipliers:
-        """What the rows of the source and of the target say."""
+        """The multipliers of the classes, from the rows of the source and of the target."""
         model = self._model
         return ClassMultipliers(
             self._spread(duals, model.source_rows, model.source_others),
@@ -39,7 +39,7 @@ class RowDuals:
         return found
 
     def choice(self, duals: Any) -> Choice:
-        """Multipliers of the neurons; those without rows are linear or off."""
+        """The multipliers of the neurons; neurons without rows are active or inactive."""
 
         def choose(layer: int, a: Any, b: Any) -> tuple[Any, Any]:
             rows, on, where = self._model.rows[layer], self._on[layer], namespace(a).where

@@ -1,4 +1,4 @@
-"""Bounds on the difference of the copies by quadratic facts with multipliers."""
+"""Bounds on the difference of the copies by quadratic constraints with multipliers."""
 
 from vhagar.relaxation.quadratic.ascent import Ascent, ascend
 from vhagar.relaxation.quadratic.differences import Differences, are_manageable, differences_of

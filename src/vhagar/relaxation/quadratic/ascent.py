@@ -1,9 +1,9 @@
-"""How large the difference can get if every slope is free: a search from inside.
+"""Search for a large difference of the copies with all slopes free: a limit for bounds by slopes.
 
-For given slopes the best change of the input is at a corner of its box; for a given change the best
-slopes are 0 or 1, layer by layer. Taking turns, the difference never falls. What is found is no
-pair of inputs, but no bound by slopes alone can be smaller; and where it is found, the multipliers
-of a good bound can be read off.
+For given slopes, the best change of the input is at a corner of its box; for a given change, the
+best slopes are 0 or 1, layer by layer. Alternating between the two never decreases the difference.
+The result is not a pair of inputs, but no bound by slopes alone can be smaller, and the multipliers
+of a good bound can be read off from it.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from numpy.typing import NDArray
 from vhagar.relaxation.quadratic.differences import Differences
 
 Array = NDArray[np.float64]
-# Starts of the ascent, and rounds of each at most.
+# Starts of the ascent, and the most rounds of each.
 _STARTS, _ROUNDS = 12, 60
 
 
 @dataclass(frozen=True, eq=False)
 class Ascent:
-    """The largest difference found; the pairs' changes there, and how the difference depends.
+    """The largest difference found, with the pairs' changes and the derivatives there.
 
-    `changes` are the differences of the pairs' pre-activations, `weights` the derivatives of the
-    lead by what leaves the pairs, and `slopes` by the inputs.
+    `changes` are the differences of the pairs' pre-activations; `weights` are the derivatives of
+    the lead by the pairs' outputs, `slopes` those by the inputs.
     """
 
     value: float
@@ -43,14 +43,14 @@ class _Layers:
         self.parts = [np.flatnonzero(layers == layer) for layer in np.unique(layers)]
 
     def best_slopes(self, theta: Array, changes: Array) -> None:
-        """Each slope 0 or 1, the last layer first; in place."""
+        """Set each slope to 0 or 1, whichever is better, from the last layer to the first."""
         weights = self.known.lead_on_pairs.copy()
         for part in reversed(self.parts):
             theta[part] = weights[part] * changes[part] > 0
             weights += (theta[part] * weights[part]) @ self.known.on_pairs[part]
 
     def backward(self, theta: Array) -> tuple[Array, Array]:
-        """The derivatives of the lead by what leaves the pairs, and by the inputs."""
+        """The derivatives of the lead by the pairs' outputs, and by the inputs."""
         weights = self.known.lead_on_pairs.copy()
         for part in reversed(self.parts):
             weights += (theta[part] * weights[part]) @ self.known.on_pairs[part]

@@ -2,8 +2,8 @@
 
 For an attacked pair, the source's confidence is at most `g(x) - g(x_p)` with `g` the source's score
 minus the target's. Every unit has a *slope* `theta` in [0,1] with `z - z_p = theta (s - s_p)`: 1
-where both copies are on, 0 where both are off or equal, and anything for a *free pair*. With
-`u = x - x_p` and `w_i = z_i - z_p_i` of the free pairs, all other differences are linear in
+where both copies are active, 0 where both are inactive or equal, and anything for a *free pair*.
+With `u = x - x_p` and `w_i = z_i - z_p_i` of the free pairs, all other differences are linear in
 `(u, w)`; biases cancel.
 
 Where a piece is a single linear map, `x_p = A x`, the change is tied to the input: `u = x - A x`.
@@ -30,7 +30,7 @@ Mask = NDArray[np.bool_]
 Place = tuple[int, int]
 
 _HALF_ULP = 2.0**-53
-# More free pairs, or larger layers times unknowns, take longer than the bound is worth.
+# With more free pairs, or more entries of layers times unknowns, the bound is not worth its time.
 _MOST_PAIRS, _MOST_ENTRIES = 1_500, 20_000_000
 
 
@@ -38,11 +38,11 @@ _MOST_PAIRS, _MOST_ENTRIES = 1_500, 20_000_000
 class Differences:
     """`rows` `(pairs + 1, inputs + pairs)`: the free pairs' `s - s_p`, and last `g(x) - g(x_p)`.
 
-    Pairs are in the order of their layers, and depend on those of earlier layers alone. `sizes` are
-    the same sums of products with absolute values: in exact arithmetic the rows differ from these
-    by at most `error` times `sizes`. `u` is within `radius` of `middle`, exactly. `inputs` and
-    `places` say which inputs and which units the unknowns belong to. If `tied`, `u` is the input
-    itself instead of its change.
+    Pairs are in the order of their layers, and depend on pairs of earlier layers only. `sizes` are
+    the same sums of products with absolute values: the exact rows differ from `rows` by at most
+    `error` times `sizes`. `u` is within `radius` of `middle`, exactly. `inputs` and `places` list
+    the inputs and the units that the unknowns belong to. If `tied`, `u` is the input itself instead
+    of its change.
     """
 
     rows: Array
@@ -76,7 +76,7 @@ class Differences:
         return self.rows[-1, len(self.inputs) :]
 
     def settled(self, slopes: Mapping[Place, bool]) -> Differences:
-        """The same where the slopes of some pairs are 1 (true) or 0: they are no unknowns then."""
+        """The differences with some pairs' slopes fixed at 1 (true) or 0, no longer as unknowns."""
         chosen = [slopes.get(place) for place in self.places]
         ones = np.flatnonzero([slope is True for slope in chosen])
         free = np.flatnonzero([slope is None for slope in chosen])
@@ -98,9 +98,9 @@ class Differences:
 
 
 def _substituted(rows: Array, inputs: int, ones: Index, layers: Index, free: Index) -> Array:
-    """The rows with the unknowns of slope 1 replaced by what they are, and those of slope 0 by 0.
+    """The rows with the unknowns of slope 1 replaced by their own rows, those of slope 0 by 0.
 
-    These are sums of products of the entries, so it is right for absolute values as well.
+    The results are sums of products of the entries, so this is right for absolute values as well.
     """
     columns = np.concatenate([np.arange(inputs), inputs + free])
     known = rows[ones][:, columns]
@@ -120,7 +120,7 @@ def free_pairs(hexagons: Hexagons) -> Mask:
 
 
 def are_manageable(bounds: TwinBounds) -> bool:
-    """Whether there are differences of these bounds, or too many of them."""
+    """Whether the differences of these bounds are small enough to be computed."""
     return _is_manageable(bounds, len(_entering(bounds.piece).inputs), len(_free_places(bounds)))
 
 
@@ -138,7 +138,7 @@ def _free_places(bounds: TwinBounds) -> tuple[Place, ...]:
 
 
 def differences_of(bounds: TwinBounds, source: int, target: int) -> Differences | None:
-    """The differences over a piece, from what its bounds say of the units; None if too large."""
+    """The differences over a piece, from its bounds on the units; None if they are too large."""
     entering, places = _entering(bounds.piece), _free_places(bounds)
     inputs, size = entering.inputs, bounds.piece.domain.size
     if not _is_manageable(bounds, len(inputs), len(places)):
@@ -159,9 +159,9 @@ def differences_of(bounds: TwinBounds, source: int, target: int) -> Differences 
 
 @dataclass(frozen=True, eq=False)
 class _Entering:
-    """What the change of the input depends on: `u = changes @ y`, `y` within `radius` of `middle`.
+    """The change of the input as a linear function: `changes @ y`, `y` within `radius` of `middle`.
 
-    `changes` is `(size, inputs)`; its entries are off by at most `error`, beside rounding.
+    `changes` is `(size, inputs)`; its entries have errors of at most `error`, beside rounding.
     """
 
     inputs: Index
@@ -173,7 +173,7 @@ class _Entering:
 
 
 def _entering(piece: AbstractPiece) -> _Entering:
-    """The input, where its change is a linear function of it; else each pixel's change."""
+    """The unknowns: the input if its change is linear in it, else each pixel's change."""
     linear = _linear_change(piece)
     if linear is None:
         change, inputs = input_change(piece), np.flatnonzero(np.logical_or(*piece.changes()))
@@ -185,13 +185,13 @@ def _entering(piece: AbstractPiece) -> _Entering:
     linear = linear[:, inputs]
     ends = piece.domain.lower, piece.domain.upper
     domain = InputChange(*(np.full(len(inputs), end) for end in ends))
-    # Cosines are not exact, and neither are weights made of them.
+    # Cosines are not exact, and neither are weights computed from them.
     error = np.where(linear == np.round(linear), 0.0, 128 * _HALF_ULP)
     return _Entering(inputs, linear, error, domain.middle, domain.radius, True)
 
 
 def _linear_change(piece: AbstractPiece) -> Array | None:
-    """`I - A` where a piece is nothing but `x_p = A x`, and pixels that can change are few."""
+    """`I - A` if the piece is just `x_p = A x` and the image is not too large, else None."""
     formula = piece.formula
     if formula is None or formula.clip or formula.product:
         return None

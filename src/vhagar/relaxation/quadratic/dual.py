@@ -1,14 +1,15 @@
-"""The bound that multipliers of quadratic facts give, in float64, and its gradient.
+"""The bound that multipliers of quadratic constraints give, in float64, and its gradient.
 
 For every pair of inputs, with `s_i` short for the difference of pair i's pre-activations,
 
     w_i (s_i - w_i) >= 0                       a ReLU's slope is between 0 and 1: multiplier T_i
     radius_k^2 - (u_k - middle_k)^2 >= 0       the box of the input's change: multiplier D_k
 
-Added up with multipliers, the lead's change is at most a concave quadratic function, if a matrix
-`M` is positive definite, and then at most its maximum (M. Fazlyab et al., "Efficient and Accurate
-Estimation of Lipschitz Constants for Deep Neural Networks", 2019, with the facts about the box
-added). `D` is diagonal, so `u` is eliminated first: what is factorised has the order of the pairs.
+The lead's change plus these *facts*, each times its multiplier, is a quadratic function. If a
+matrix `M` is positive definite, the function is concave, and its maximum bounds the lead's change
+(M. Fazlyab et al., "Efficient and Accurate Estimation of Lipschitz Constants for Deep Neural
+Networks", 2019, with the facts about the box added). `D` is diagonal, so `u` is eliminated first:
+the order of the matrix that is factorised is the number of pairs.
 
 The derivative by a multiplier is the value of its fact at the maximiser.
 """
@@ -35,10 +36,10 @@ class Multipliers:
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
-    """The bound of some multipliers, rounded, and what the facts say at the quadratic's maximiser.
+    """The bound of some multipliers, not rounded outward, and its gradient.
 
-    `slope_facts` and `box_facts` are the values of the facts there: the gradient. `probed_slopes`
-    and `probed_box` estimate the gradient of the logarithm of the matrix's determinant.
+    `slope_facts` and `box_facts` are the values of the facts at the maximiser: the gradient.
+    `probed_slopes` and `probed_box` estimate the gradient of the matrix's log-determinant.
     """
 
     value: float
@@ -55,9 +56,9 @@ def evaluate(
 
     The columns of `probes` `(pairs, probes)` are random signs. With `M = L L'` and a column p, the
     mean of `y y'` for `y = L'^-1 p` is the inverse of `M`, so that the mean of `y' dM y` is the
-    derivative of `log det M`. They share the factorisation and cost next to nothing.
+    derivative of `log det M`. The probes share the factorisation and cost almost nothing.
     """
-    with np.errstate(all="ignore"):  # what is not finite is no bound
+    with np.errstate(all="ignore"):  # values that are not finite are no bounds
         return _evaluated(known, multipliers.slopes, multipliers.box, probes)
 
 
@@ -104,7 +105,7 @@ def _factor(on_inputs: Array, on_pairs: Array, slopes: Array, box: Array) -> Arr
 
     half = slopes / 2
     scaled = on_inputs * half[:, None] / np.sqrt(box)
-    # The transpose is in Fortran's order, as BLAS takes it without a copy.
+    # The transpose is in Fortran order, which BLAS takes without a copy.
     squares = blas.dsyrk(-1.0, scaled.T, trans=1, lower=1) if scaled.size else 0.0
     matrix = squares - half[:, None] * on_pairs
     matrix[np.diag_indices(len(slopes))] += slopes

@@ -1,9 +1,9 @@
-"""Multipliers of whole layers, scaled until the bound hardly falls any more.
+"""Scale the multipliers of whole layers until the bound hardly decreases any more.
 
-What an ascent says of single pairs is right up to a factor for each layer, which can be far off,
-and steps on single multipliers need long to make up for it. There are as many factors as layers: a
-quasi-Newton method (BFGS; J. Nocedal and S. Wright, "Numerical Optimization", 2006, chapter 6) has
-them after a dozen evaluations.
+The multipliers that an ascent suggests for single pairs are right up to a factor for each layer.
+These factors can be far off, and steps on single multipliers take long to correct them. There are
+only as many factors as layers, so a quasi-Newton method (BFGS; J. Nocedal and S. Wright, "Numerical
+Optimization", 2006, chapter 6) finds them in a dozen evaluations.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from vhagar.relaxation.quadratic.dual import Multipliers, evaluate
 
 Array = NDArray[np.float64]
 
-# Steps at most, and how often one is halved.
+# Most steps, and most halvings of one step.
 _STEPS, _HALVINGS = 30, 12
-# A step that gains less than this part of the bound is the last. Measured: with a tenth of it,
+# A step that gains less than this share of the bound is the last. Measured: with a tenth of it,
 # steps on single multipliers start near singular matrices and get less far on mnistfc_256x4 (7,522
 # instead of 6,541 after 40 steps); with five times as much, layers are still off (7,909).
 _LITTLE = 0.01
-# The longest step, on the logarithms, and the part of what the gradient promises that is enough.
+# The longest step, on the logarithms, and the share of the predicted decrease that is enough.
 _LONGEST, _ENOUGH = 1.0, 1e-4
 
 
@@ -33,9 +33,9 @@ def with_scaled_layers(
     start: Multipliers,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> Multipliers:
-    """The multipliers, with one factor for each layer and one for the inputs.
+    """Scale the multipliers by one factor for each layer and one for the inputs.
 
-    The bound never gets worse. The start's matrix must be positive definite.
+    The bound never gets worse. The matrix of the start must be positive definite.
     """
     scales = _Scales(known, start)
     point = np.zeros(scales.count)
@@ -93,7 +93,7 @@ def _shortened(step: Array) -> Array:
 def _lower(
     scales: _Scales, point: Array, value: float, slope: Array, step: Array
 ) -> tuple[Array, float, Array] | None:
-    """The first point on the way, halved again and again, whose bound is lower; its gradient."""
+    """Halve the step until the bound is lower; that point, its bound and its gradient."""
     promised = float(slope @ step)
     for _ in range(_HALVINGS):
         found = scales.at(point + step)
@@ -104,7 +104,7 @@ def _lower(
 
 
 def _updated(inverse: Array, step: Array, change: Array) -> Array:
-    """The inverse of the second derivatives, corrected by what a step has shown of them."""
+    """The inverse Hessian's estimate, updated by the change of the gradient along a step."""
     curvature = float(step @ change)
     if not curvature > 0:
         return inverse

@@ -1,4 +1,4 @@
-"""Good multipliers: where the ascent ends, its layers scaled, and Adam's steps from there."""
+"""Find good multipliers: start where the ascent ends, scale its layers, and take Adam's steps."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from vhagar.relaxation.quadratic.layer_scales import with_scaled_layers
 
 Array = NDArray[np.float64]
 
-# Of a layer's mean, added to what the ascent says of each pair or input: what is tried.
+# Shares of a layer's mean, each tried, that are added to the ascent's value of a pair or an input.
 _SMOOTHING = (0.1, 0.3, 1.0, 3.0)
 # Lower layers' multipliers grow by powers of this until the matrix is positive definite.
 _GROWTH, _MOST_GROWTHS = 1.2, 80
@@ -29,11 +29,10 @@ _PROBES = 4
 
 @dataclass(frozen=True)
 class Schedule:
-    """So many steps on the logarithms, of a first and a last length.
+    """The number of steps on the logarithms, and their lengths and barriers, first and last.
 
-    The barrier is the logarithm of the matrix's determinant, times a first and a last share of the
-    bound for each pair: without it the steps soon end at the boundary, where the matrix is
-    singular.
+    The barrier is the logarithm of the matrix's determinant, weighted by a share of the bound per
+    pair. Without it, the steps soon end at the boundary, where the matrix is singular.
     """
 
     steps: int
@@ -47,7 +46,7 @@ class Schedule:
 
 
 def _between(first: float, last: float, done: float) -> float:
-    """Geometrically, from the first number to the last."""
+    """Interpolate geometrically from the first number to the last."""
     return float(first * (last / first) ** done)
 
 
@@ -56,9 +55,9 @@ def starting_multipliers(
 ) -> Multipliers | None:
     """Multipliers for which complementarity nearly holds at the ascent's end.
 
-    There `T_i = |derivative by w_i| / |s_i|` and `D_k = |derivative by u_k| / (2 radius_k)`, which
-    are smoothed, by as much as is best; then layers are scaled. None where no such matrix is
-    positive definite.
+    There `T_i = |derivative by w_i| / |s_i|` and `D_k = |derivative by u_k| / (2 radius_k)`. They
+    are smoothed, by the best of several amounts, and then the layers are scaled. None where no such
+    matrix is positive definite.
     """
     found = [start for share in _SMOOTHING if (start := _start(known, ascent, share)) is not None]
     best = min(found, key=lambda start: start[1], default=(None, 0.0))[0]
@@ -83,7 +82,7 @@ def _start(known: Differences, ascent: Ascent, share: float) -> tuple[Multiplier
 
 
 def _smoothed(values: Array, layers: NDArray[np.int64], share: float) -> Array:
-    """Absolute values, each with a part of its layer's mean added; never 0."""
+    """Absolute values, each plus a share of its layer's mean; never 0."""
     found = abs(values)
     for layer in np.unique(layers):
         own = layers == layer
@@ -99,9 +98,9 @@ def improve(
     should_stop: Callable[[], bool] = lambda: False,
     enough: float = 0.0,
 ) -> tuple[Multipliers, Evaluation] | None:
-    """The best multipliers on the way; None where the start is no good.
+    """Improve the multipliers and return the best found; None if the start gives no bound.
 
-    Nothing more is tried once the bound is at most `enough`.
+    The steps end once the bound is at most `enough`.
     """
     pairs = len(known.places)
     if not pairs:
@@ -162,19 +161,19 @@ class _Adam:
         return found
 
     def slow_down(self) -> None:
-        """A step was too long."""
+        """Halve the momentum after a step that was too long."""
         self._mean = self._mean / 2
 
 
 def _moved(multipliers: Multipliers, move: Array) -> Multipliers:
-    """A step down, on the logarithms."""
+    """The multipliers after a descent step on their logarithms."""
     pairs = len(multipliers.slopes)
     factors = np.exp(-move)
     return Multipliers(multipliers.slopes * factors[:pairs], multipliers.box * factors[pairs:])
 
 
 def _gradient(multipliers: Multipliers, found: Evaluation, barrier: float) -> Array:
-    """Of the bound minus the barrier, by the logarithms."""
+    """The gradient of the bound minus the barrier, by the logarithms of the multipliers."""
     return np.concatenate(
         [
             multipliers.slopes * (found.slope_facts - barrier * found.probed_slopes),

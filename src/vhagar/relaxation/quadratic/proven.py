@@ -1,6 +1,6 @@
-"""The bound of multipliers, proved: every number enclosed, and definiteness by factorisation.
+"""Prove the bound of multipliers: enclose every number, and factorise to show definiteness.
 
-The float64 multipliers are taken exactly. With `u` eliminated, the bound is at most `beta` if
+The float64 multipliers count as exact numbers. With `u` eliminated, the bound is at most `beta` if
 
     [[4 (beta - constant), r'], [r, S]]
 
@@ -23,9 +23,9 @@ from vhagar.relaxation.quadratic.dual import Multipliers, evaluate
 Array = NDArray[np.float64]
 
 _HALF_ULP = 2.0**-53
-# Far more than products lose to underflow; multipliers are kept away from both ends of float64.
+# Far more than products lose to underflow; and the multipliers' range, far from overflow.
 _UNDERFLOW, _SMALLEST, _LARGEST = 1e-250, 1e-60, 1e60
-# How far above its float64 value a bound is tried to be proved, relatively.
+# Relative distances above a bound's float64 value at which a proof is tried.
 _ROOM = (1e-10, 1e-8, 1e-6, 1e-4, 1e-2)
 
 
@@ -55,12 +55,12 @@ def _is_usable(multipliers: Multipliers) -> bool:
 
 
 def _enclosed(known: Differences, multipliers: Multipliers) -> tuple[Array, Array, float, float]:
-    """The matrix but for its first entry, entrywise radii, the constant and its error."""
+    """The matrix except its first entry, the radius of each entry, the constant and its error."""
     slopes, box = multipliers.slopes, multipliers.box
     pairs, inputs = len(slopes), len(box)
     lead, on_inputs, on_pairs = known.lead_on_inputs, known.on_inputs, known.on_pairs
     lead_size, input_sizes, pair_sizes = known.sizes[-1, :inputs], *_parts(known)
-    # Of the rows and of the sums over inputs, twice over, as most terms are products of two.
+    # The errors of the rows and of the sums over inputs, doubled: most terms multiply two of them.
     relative = 4 * (known.error + (inputs + 16) * _HALF_ULP)
 
     constant = float(lead @ known.middle + (lead**2 / (4 * box)).sum() + box @ known.radius**2)
@@ -77,7 +77,7 @@ def _enclosed(known: Differences, multipliers: Multipliers) -> tuple[Array, Arra
     coupling = half[:, None] * on_pairs
     lower = np.tril(-(scaled @ scaled.T) - coupling - coupling.T)
     lower[np.diag_indices(pairs)] += slopes
-    # By Cauchy and Schwarz, sums over the inputs of products of absolute values are at most this.
+    # By Cauchy-Schwarz, sums over the inputs of products of absolute values are at most this.
     norms = half * np.sqrt((input_sizes**2 / box).sum(axis=1))
     coupling_size = half[:, None] * pair_sizes
     lower_error = np.outer(norms, norms) + coupling_size + coupling_size.T
@@ -92,6 +92,6 @@ def _enclosed(known: Differences, multipliers: Multipliers) -> tuple[Array, Arra
 
 
 def _parts(known: Differences) -> tuple[Array, Array]:
-    """The absolute sums of the pairs: on inputs, and on pairs."""
+    """The pairs' rows of `sizes`: on inputs, and on pairs."""
     inputs = len(known.inputs)
     return known.sizes[:-1, :inputs], known.sizes[:-1, inputs:]

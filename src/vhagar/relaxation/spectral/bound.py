@@ -1,4 +1,4 @@
-"""The spectral bound on how far the source's lead over a target can shift between the copies.
+"""Bound how far the source's lead over a target can shift between the copies, by spectral norms.
 
 An attacked input's confidence is at most `g(x) - g(x_p)` with `g` the source's score minus the
 target's, because `g(x_p) <= 0`. With the expansion of that difference (`expansion.py`) and positive
@@ -49,10 +49,10 @@ _STEPS = 40
 
 @dataclass(frozen=True, eq=False)
 class SpectralProof:
-    """What a spectral bound rests on: scalings, and what they make of the blocks' norms.
+    """The proof of a spectral bound: the scalings, and bounds on the scaled blocks' norms.
 
-    Everything else follows from the problem. `squares` are above the eigenvalues of the blocks'
-    Gram matrices, in the order of `pairs_of`.
+    Everything else follows from the problem. `squares` are upper bounds on the eigenvalues of the
+    blocks' Gram matrices, in the order of `pairs_of`.
     """
 
     upper: float
@@ -62,7 +62,7 @@ class SpectralProof:
     change: InputChange
 
     def block(self) -> tuple[dict[str, Any], bytes]:
-        """The proof as certificates have it (`docs/certificate.md`, "SPEC")."""
+        """The proof in the format of certificates (`docs/certificate.md`, "SPEC")."""
         about = {
             "layers": [len(layer.free) for layer in self.slopes],
             "pixels": self.change.pixels.tolist(),
@@ -99,9 +99,9 @@ class SpectralBounder:
         should_stop: Callable[[], bool] = lambda: False,
         is_enough: Callable[[], bool] = lambda: False,
     ) -> list[SpectralProof | None]:
-        """Take steps, then prove a bound for each target; None where there is none.
+        """Take steps, then prove a bound for each target; None where that fails.
 
-        Steps end when it `is_enough`, so that there is time for the proof.
+        The steps end early once `is_enough()` is true, so that there is time for the proof.
         """
         if self._expansion is None or self._search is None:
             return [None] * len(self._leads)
@@ -128,7 +128,7 @@ def spectral_bounds(
     steps: int = _STEPS,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> list[SpectralProof | None]:
-    """Upper bounds on the source's confidence where a piece leads to each of the targets."""
+    """Upper bounds on the source's confidence of inputs that a piece pushes into each target."""
     bounder = SpectralBounder(problem.network, problem.pieces[root], problem.source, targets)
     return bounder.bounds(steps, should_stop)
 
@@ -136,12 +136,13 @@ def spectral_bounds(
 def spectral_difference_bound(
     problem: Problem, root: int, target: int, steps: int = _STEPS
 ) -> SpectralProof | None:
-    """An upper bound on the source's confidence where a piece leads to a target; None: unknown."""
+    """An upper bound on the source's confidence of inputs that a piece pushes into a target; None
+    if no bound was proven."""
     return spectral_bounds(problem, root, [target], steps)[0]
 
 
 def pairs_of(layers: int) -> list[Pair]:
-    """The blocks in the order in which certificates have them: by their later layer."""
+    """The blocks in the order of certificates: by their later layer."""
     return [(i, j) for j in range(1, layers + 1) for i in range(j)]
 
 
@@ -153,9 +154,9 @@ def difference_bounds(
     scalings: Scalings,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> tuple[list[float], tuple[float, ...]]:
-    """The bound for each lead `(classes,)`, proved from the scalings, and the norms' squares.
+    """The bound for each lead `(classes,)`, proven from the scalings, and the norms' squares.
 
-    Infinity proves nothing; it is also the answer if there is no time for all norms.
+    A bound is infinite if the proof fails or if there is no time for all norms.
     """
     layers = [part.astype(np.float64) for part in scalings.layers]
     inputs = [part.astype(np.float64) for part in scalings.inputs]
@@ -198,7 +199,7 @@ def _total(
 
 
 def _pulled(chain: Chain, lead: Array) -> tuple[Array, Array]:
-    """The lead's coefficients before a chain, and how far rounding can have moved each."""
+    """The lead's coefficients on a chain's input, and a bound on the rounding error of each."""
     row = chain.pull(lead)
     error = chain.relative_error * chain.absolute().pull(abs(lead)) * (1 + 1e-6)
     return row, np.asarray(error + _UNDERFLOW)

@@ -1,11 +1,11 @@
-"""The difference of the copies, expanded over the layers where a slope leaves its middle.
+"""The difference of the copies, expanded over the layers in which slopes differ from their middle.
 
 Write each slope as `middle + half * e` with `e` in [-1, 1]; `half` is 1/2 for the free slopes and 0
 for the others. Multiplied out (P. L. Combettes and J.-C. Pesquet, "Lipschitz certificates for
 layered network structures driven by averaged activation operators", SIAM J. Math. Data Sci. 2020),
-the difference of the scores is a sum over sets of layers: in the layers of the set the diagonal
-matrix of the `e` stands, in all others that of the middles. Between two layers of the set there is
-a fixed matrix, a *block*.
+the difference of the scores is a sum over sets of layers: the layers in the set contribute the
+diagonal matrix of the `e`, all others that of the middles. Between two consecutive layers of a set
+there is a fixed matrix, a *block*.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ _DENSE = 0.2
 
 @dataclass(frozen=True, eq=False)
 class Chain:
-    """A product of matrices, first the earliest, that is not multiplied out."""
+    """A product of matrices that is not multiplied out; the factor applied first comes first."""
 
     factors: tuple[Matrix, ...]
 
     @property
     def relative_error(self) -> float:
-        """How far float64 can be from the product, relative to the product of absolute values.
+        """The error of the product in float64, relative to the product of absolute values.
 
-        That holds whatever the order of multiplication, with a few more operations at both ends.
+        It holds for any order of multiplication, and covers a few more operations at both ends.
         """
         operations = sum(_longest_sum(factor) + 2 for factor in self.factors) + 16
         return 2 * operations * HALF_ULP
@@ -61,9 +61,9 @@ class Chain:
         return Chain(tuple(abs(factor) for factor in self.factors))
 
     def size(self, left: Array, right: Array) -> float:
-        """More than the square of the norm of `diag(left) |product| diag(right)`.
+        """An upper bound on the squared norm of `diag(left) |product| diag(right)`.
 
-        The norm of a matrix is at most the root of its largest row sum times column sum.
+        The squared norm of a matrix is at most its largest row sum times its largest column sum.
         """
         absolute = self.absolute()
         rows = right
@@ -76,7 +76,7 @@ class Chain:
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """The matrix between two layers, computed in float64, and the product that it is.
+    """The matrix between two layers, computed in float64, and the exact product that it rounds.
 
     Its rows are the free units of the later layer, halved; its columns are the free units of the
     earlier one, or the coordinates of the input's change.
@@ -90,7 +90,7 @@ class Block:
 class Expansion:
     """The blocks between any two layers.
 
-    `to_scores` leads from each ReLU layer's free units to the scores; at 0, from `x - x_p` itself.
+    `to_scores` maps each ReLU layer's free units to the scores; its first entry maps `x - x_p`.
     `coordinates` is the number p of coordinates of the input's change: `x - x_p = K y` with `y` in
     [-1, 1]^p.
     """
@@ -102,14 +102,14 @@ class Expansion:
     free: tuple[NDArray[np.int64], ...]
 
     def scaled_sizes(self) -> list[int]:
-        """How many scalings each ReLU layer takes."""
+        """The number of scalings of each ReLU layer."""
         return [len(units) for units in self.free]
 
 
 def expand(
     network: Network, change: InputChange, slopes: Sequence[LayerSlopes]
 ) -> Expansion | None:
-    """Multiply the blocks out; None where one is too large."""
+    """Multiply the blocks out; None if one is too large."""
     stages = [[_matrix(layer.matrix) for layer in stage.layers] for stage in stages_of(network)]
     free = tuple(np.flatnonzero(layer.free) for layer in slopes)
     layers, start = len(slopes), _coordinates(change)
@@ -126,7 +126,7 @@ def expand(
                     product = _matrix(factor @ product)
                 factors.append(factor)
             if j < layers:
-                # Halves and ones: exact.
+                # A product with 0.5 is exact.
                 picking = _picking(slopes[j]) * 0.5
                 blocks[i, j + 1] = Block(_matrix(picking @ product), Chain((*factors, picking)))
                 middle = sparse.csr_array(sparse.diags_array(slopes[j].middle))
@@ -137,7 +137,7 @@ def expand(
 
 
 def _coordinates(change: InputChange) -> sparse.csr_array:
-    """The radius of each pixel that changes and, where the middles are not 0, their column."""
+    """A column with the radius of each pixel that changes, and one of all middles unless 0."""
     radius, middle = change.radius, change.middle
     own = sparse.csr_array(sparse.diags_array(radius))[:, change.pixels]
     if not middle.any():
@@ -146,13 +146,13 @@ def _coordinates(change: InputChange) -> sparse.csr_array:
 
 
 def _picking(slopes: LayerSlopes) -> sparse.csr_array:
-    """Picks the free units of a layer."""
+    """The matrix that selects the free units of a layer."""
     every = sparse.csr_array(sparse.eye_array(len(slopes.free)))
     return sparse.csr_array(every[np.flatnonzero(slopes.free)])
 
 
 def _matrix(matrix: Matrix) -> Matrix:
-    """Sparse or dense, whichever is smaller."""
+    """The matrix in sparse or dense form, depending on its share of nonzero entries."""
     if not sparse.issparse(matrix):
         return np.asarray(matrix)
     rows, columns = matrix.shape
@@ -162,7 +162,7 @@ def _matrix(matrix: Matrix) -> Matrix:
 
 
 def _entries(left: Matrix, right: Matrix) -> int:
-    """No fewer than the entries of a product."""
+    """An upper bound on the number of nonzero entries of a product."""
     whole = left.shape[0] * right.shape[1]
     if not (sparse.issparse(left) and sparse.issparse(right)):
         return int(whole)
@@ -171,7 +171,7 @@ def _entries(left: Matrix, right: Matrix) -> int:
 
 
 def _longest_sum(matrix: Matrix) -> int:
-    """The most products that an entry of a product with the matrix, or with its transpose, sums."""
+    """The most terms that any entry of a product with the matrix, or its transpose, sums up."""
     if not sparse.issparse(matrix):
         return int(max(matrix.shape))
     whole = sparse.csr_array(matrix)

@@ -1,8 +1,8 @@
-"""Proved upper bounds on the spectral norm of a scaled block.
+"""Proven upper bounds on the spectral norm of a scaled block.
 
-`|B| <= sqrt(g)` is proved by `g I - B B'` (or `B'B`, whichever is smaller) being positive definite:
-Rump's shifted Cholesky factorisation, banded where the block is a convolution. What an eigenvalue
-routine says is only a proposal for `g`.
+`|B| <= sqrt(g)` follows if `g I - B B'` (or with `B'B`, whichever is smaller) is positive definite.
+Rump's shifted Cholesky factorisation proves that, banded where the block is a convolution. An
+eigenvalue routine only proposes `g`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from vhagar.relaxation.spectral.expansion import HALF_ULP, Block, Matrix
 
 Array = NDArray[np.float64]
 
-# How far above the proposed largest eigenvalue the proof is tried, one after the other.
+# Relative distances above the proposed largest eigenvalue at which the proof is tried, in order.
 _SLACKS = (1e-5, 1e-3, 3e-2)
 # Gram matrices up to this order have all their eigenvalues computed; above it, only the largest.
 _SMALL = 400
@@ -37,7 +37,7 @@ def scaled(block: Block, left: Array, right: Array) -> Matrix:
 
 @dataclass(frozen=True)
 class Norm:
-    """A proved upper bound on a norm, and the number that is above the Gram matrix's eigenvalues.
+    """A proven upper bound on a norm, and one on the Gram matrix's eigenvalues.
 
     Both may be infinite, which proves nothing.
     """
@@ -47,7 +47,7 @@ class Norm:
 
 
 def norm_bound(block: Block, left: Array, right: Array) -> Norm:
-    """A proved upper bound on the norm of `diag(left) block diag(1 / right)`."""
+    """A proven upper bound on the norm of `diag(left) block diag(1 / right)`."""
     if 0 in block.matrix.shape:
         return Norm(0.0, 0.0)
     with np.errstate(all="ignore"):
@@ -60,9 +60,9 @@ def norm_bound(block: Block, left: Array, right: Array) -> Norm:
 
 
 def _largest_square(matrix: Matrix, size: float) -> float:
-    """A proved bound on the square of the norm of a float64 matrix.
+    """A proven upper bound on the squared norm of a float64 matrix.
 
-    `size` is no less than the square of the norm of its absolute values.
+    `size` is at least the squared norm of the matrix of absolute values.
     """
     wide = matrix.shape[0] <= matrix.shape[1]
     one, other = (matrix, matrix.T) if wide else (matrix.T, matrix)
@@ -85,7 +85,7 @@ def _largest_square(matrix: Matrix, size: float) -> float:
 
 
 def _proposed(gram: Matrix) -> float:
-    """About the largest eigenvalue; trusted for nothing."""
+    """An estimate of the largest eigenvalue; no proof relies on it."""
     order = gram.shape[0]
     if order <= _SMALL:
         whole = gram.toarray() if sparse.issparse(gram) else gram
@@ -100,10 +100,10 @@ def _proposed(gram: Matrix) -> float:
 
 
 def _is_below(gram: Matrix, square: float, radius: float) -> bool:
-    """Whether `square` is proved to be above all eigenvalues of matrices within the radius."""
+    """Whether `square` is proven to exceed all eigenvalues of all matrices within the radius."""
     if not math.isfinite(square):
         return False
-    # The diagonal's subtraction rounds, too.
+    # The subtraction on the diagonal rounds, too.
     more = radius + 4 * HALF_ULP * square
     if sparse.issparse(gram):
         rest = sparse.csr_array(square * sparse.eye_array(gram.shape[0]) - gram)

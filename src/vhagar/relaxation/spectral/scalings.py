@@ -1,8 +1,8 @@
-"""Diagonal scalings that make the spectral bound small: gradient steps on their logarithms.
+"""Find diagonal scalings that make the spectral bound small, by gradient steps on their logarithms.
 
-Nothing here is trusted: whatever scalings come out, the bound is proved from them afterwards. The
-norms are estimated by subspace iteration in float32, a step or two per gradient step, from where
-the last one ended.
+Soundness does not depend on this search: whatever scalings it finds, the bound is proven from them
+afterwards. The norms are estimated by subspace iteration in float32, a few rounds per gradient
+step, each starting from the last one's vectors.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ Array = NDArray[np.float64]
 
 # Vectors of the subspace iteration, and its rounds per gradient step.
 _VECTORS, _ROUNDS = 6, 2
-# The largest singular values count by this power, so that several of them go down together.
+# Singular values are combined by a norm of this power, so that the largest decrease together.
 _POWER = 40
-# The size of the first step, of the last one, and how fast past gradients are forgotten.
+# The sizes of the first and of the last step, and Adam's decay rates.
 _FIRST, _LAST, _MOMENTUM, _MEMORY = 0.08, 0.002, 0.9, 0.98
-# Scalings stay within this power of e.
+# Largest absolute logarithm of a scaling.
 _LARGEST_LOG = 20.0
 
 
 @dataclass(frozen=True, eq=False)
 class Scalings:
-    """Positive numbers, in float32: `layers[k]` for the free units of ReLU layer k + 1, and
-    `inputs[k]` for the coordinates of the input's change in the block that leads there."""
+    """Positive scalings in float32: `layers[k]` for the free units of ReLU layer k + 1, and
+    `inputs[k]` for the coordinates of the input's change in the block from the input to it."""
 
     layers: tuple[NDArray[np.float32], ...]
     inputs: tuple[NDArray[np.float32], ...]
@@ -68,7 +68,7 @@ class ScalingSearch:
             self._step(_LAST + (_FIRST - _LAST) * (1 - k / count))
 
     def scalings(self) -> Scalings:
-        """What the steps have found so far."""
+        """The scalings that the steps have found so far."""
         return Scalings(*(tuple(map(_exp32, logs)) for logs in (self._logs, self._input_logs)))
 
     def _step(self, size: float) -> None:
@@ -86,7 +86,7 @@ class ScalingSearch:
             np.clip(log, -_LARGEST_LOG, _LARGEST_LOG, out=log)
 
     def _gradients(self) -> list[Array]:
-        """Of the mean bound, in every logarithm: first the layers', then the inputs'."""
+        """The mean bound's gradients by the logarithms: first the layers', then the inputs'."""
         count = range(1, self._layers + 1)
         norms = {pair: self._norm(pair) for pair in self._vectors}
         inputs = [np.exp(2 * log) for log in self._input_logs]
@@ -95,7 +95,7 @@ class ScalingSearch:
             (row * np.exp(-log)) ** 2 for row, log in zip(self._rows, self._logs, strict=True)
         ]
         ends = [np.sqrt(square.sum(axis=1)) + 1e-30 for square in squares]
-        # How large each layer's deviation can be, and what one unit of it adds to the bound.
+        # The largest deviation of each layer, and what one unit of it adds to the bound.
         reach, price = [0.0] * self._layers, [0.0] * self._layers
         zero = (0.0, np.zeros(0), np.zeros(0))
         for j in count:
@@ -129,7 +129,7 @@ class ScalingSearch:
         left = np.exp(self._logs[j - 1]).astype(np.float32)[:, None]
         right = np.exp(-before).astype(np.float32)[:, None]
         turned = matrix.shape[0] < matrix.shape[1]
-        if turned:  # the vectors are on the smaller side
+        if turned:  # iterate on the smaller side
             matrix, left, right = matrix.T, right, left
         for _ in range(_ROUNDS):
             images = left * (matrix @ (right * vectors))

@@ -1,8 +1,8 @@
-"""What is known of the slopes between the copies, and of the change of the input.
+"""Bounds on the slopes between the copies, and on the change of the input.
 
 For every pair of inputs and every unit, `z - z_p = slope * (s - s_p)` with a slope between 0 and 1.
-It is 1 for linear units and where both copies are always on, 0 where both are always off, and
-irrelevant, so 0 as well, where the copies are always equal.
+It is 1 for linear units and units that are always active in both copies, and 0 for units that are
+always inactive in both. Where the copies are always equal it does not matter, and counts as 0.
 """
 
 from __future__ import annotations
@@ -21,43 +21,43 @@ from vhagar.relaxation.stages import stages_of
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
-# Of a neuron's bounds: with less than this beyond 0, a sign is left open.
+# Relative to a neuron's bounds: a sign closer to 0 than this is left open.
 _CLEAR = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
 class LayerSlopes:
-    """Of one ReLU layer: the slopes that are 1, and those that can be anything from 0 to 1."""
+    """The slopes of one ReLU layer: `on` where they are 1, `free` where they may be 0 to 1."""
 
     on: Mask
     free: Mask
 
     @property
     def status(self) -> NDArray[np.uint8]:
-        """As certificates have it: 0 for a slope of 0, 1 for 1, 2 for anything in between."""
+        """The slopes' codes in certificates: 0 for a slope of 0, 1 for 1, 2 for a free slope."""
         return np.where(self.free, 2, np.where(self.on, 1, 0)).astype(np.uint8)
 
     @property
     def middle(self) -> Array:
-        """The middle of each slope's range; the free ones reach half as far to either side."""
+        """The middle of each slope's range; free slopes differ from it by at most 1/2."""
         return np.where(self.on, 1.0, np.where(self.free, 0.5, 0.0))
 
 
 @dataclass(frozen=True, eq=False)
 class InputChange:
-    """`x - x_p`, entry by entry between bounds `(size,)`, which are rounded outward."""
+    """Bounds `(size,)` on `x - x_p`, entry by entry, rounded outward."""
 
     lower: Array
     upper: Array
 
     @property
     def middle(self) -> Array:
-        """Exact where the bounds are opposite numbers; else within an ulp of the middle."""
+        """The middle, exact where the bounds are opposite numbers; else within an ulp of it."""
         return (self.lower + self.upper) / 2
 
     @property
     def radius(self) -> Array:
-        """From the middle, at least as far as either end."""
+        """At least the distance from `middle` to either end."""
         middle = self.middle
         far = np.maximum(self.upper - middle, middle - self.lower)
         return np.where(far == 0, 0.0, np.nextafter(far, np.inf))
@@ -81,7 +81,7 @@ def input_change(piece: AbstractPiece) -> InputChange:
 def layer_slopes(
     network: Network, piece: AbstractPiece, change: InputChange
 ) -> tuple[LayerSlopes, ...]:
-    """What interval arithmetic knows of the slopes of every ReLU layer."""
+    """The slopes of every ReLU layer, by interval arithmetic."""
     domain = piece.domain
     box = Bounds(domain.low, domain.high)
     first, second = (
@@ -105,7 +105,7 @@ def layer_slopes(
 
 
 def _clearly_on(bounds: Bounds) -> Mask:
-    """Whether it is so far above 0 that the checker, which rounds otherwise, agrees."""
+    """Which units are so far above 0 that the checker, which rounds differently, agrees."""
     return bounds.lower > _CLEAR * bounds.magnitude
 
 
