@@ -207,7 +207,7 @@ class AffinePiece(AbstractPiece):
 
 
 def relaxed_map(model: LinearModel, domain: Domain, map_: AffineMap) -> RelaxedPair:
-    """The pairs of an affine map, exactly and without rows."""
+    """Add the pairs of an affine map to a model, exactly and without rows."""
     x = model.add_columns(domain.low, domain.high)
     e = model.add_columns(map_.lower, map_.upper)
     own, parameters = picked(x, model.column_count), picked(e, model.column_count)

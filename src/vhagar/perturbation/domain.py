@@ -175,12 +175,12 @@ class Domain:
 
     @property
     def constrained(self) -> bool:
-        """Whether inputs must satisfy conditions beside their ranges."""
+        """Whether inputs must satisfy conditions other than their ranges."""
         return self.groups.any or self.rows is not None or self.zonotope is not None
 
     @property
     def box(self) -> Domain:
-        """The box of the domain without any other condition."""
+        """The domain's box, without its other conditions."""
         if not self.constrained and not self.perturbed_inside:
             return self
         ends = self.low, self.high
@@ -206,7 +206,7 @@ class Domain:
 
     @property
     def range_only(self) -> Domain:
-        """All inputs of the range."""
+        """The domain of all inputs of the range."""
         return self if self.whole else Domain(self.shape, self.lower, self.upper)
 
     def part(self, pixels: NDArray[np.int64]) -> Domain:
@@ -241,7 +241,7 @@ class Domain:
     def project(self, x: Array) -> Array:
         """The nearest inputs `(..., size)` in the domain.
 
-        If there are conditions beside ranges, the results are nearby inputs that often satisfy
+        If there are conditions other than ranges, the results are nearby inputs that often satisfy
         them, but not always.
         """
         found = np.clip(x, self.low, self.high)

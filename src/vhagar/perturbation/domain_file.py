@@ -108,7 +108,7 @@ def given_shape(given: dict[str, Any], path: Path) -> Shape | None:
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """The entries of a domain's file."""
+    """Read the keys and values of a domain's file."""
     try:
         given = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -131,7 +131,7 @@ def _require_keys(given: Any, what: str, path: Path) -> None:
 
 
 def _conditions(given: dict[str, Any], shape: Shape, path: Path) -> dict[str, Any]:
-    """The conditions beside the box, as arguments of `Domain`."""
+    """The conditions other than the box, as arguments of `Domain`."""
     inside = given.get("perturbed_inside", False)
     if not isinstance(inside, bool):
         raise InvalidInput(f"perturbed_inside in {path} must be true or false, not {inside!r}")

@@ -99,7 +99,7 @@ def linear_rows(
     at_most: ArrayLike | None = None,
     equal: ArrayLike | None = None,
 ) -> LinearRows:
-    """Rows of a matrix `(rows, size)`, or one row given as a vector or by its entries."""
+    """Linear rows of a matrix `(rows, size)`, or one row given as a vector or by its entries."""
     if equal is not None:
         if at_least is not None or at_most is not None:
             raise InvalidInput("a row of a domain has either equal, or at_least and at_most")

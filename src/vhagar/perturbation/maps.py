@@ -25,7 +25,7 @@ class AffineMap:
     """`x_p = matrix @ x + directions @ e + offset`, with `lower <= e <= upper`.
 
     `matrix` is `(size, size)`, `directions` is `(size, parameters)`. `affine_map` builds a map from
-    only the pixels that it changes.
+    the part that differs from the identity.
     """
 
     matrix: sparse.csr_array

@@ -13,7 +13,7 @@ from vhagar.solver.linear_model import Columns, LinearModel
 
 @dataclass(frozen=True, eq=False)
 class Expression:
-    """`matrix @ columns + constant`, where the columns are all those of a model so far."""
+    """`matrix @ columns + constant`, where the columns are all columns of a model so far."""
 
     matrix: sparse.csr_array
     constant: Array

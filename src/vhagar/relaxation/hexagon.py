@@ -23,7 +23,7 @@ from vhagar.relaxation.arrays import AnyArray, namespace
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
-# Corners of a hexagon cut along s = 0 and t = 0, at most.
+# Most corners of a hexagon that is cut along s = 0 and t = 0.
 CORNERS = 15
 # Relative to a neuron's range. Rounding, and merging corners that nearly coincide, move a corner by
 # far less, and a MIP solver's tolerance is smaller, too. (With thinner hexagons, HiGHS's presolve

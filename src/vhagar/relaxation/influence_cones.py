@@ -1,6 +1,6 @@
 """The cones of influence of neurons that depend on few neurons below, whatever the layers are.
 
-Behind branches, joins and max pooling, receptive fields are no rectangular windows, but most
+Behind branches, joins and max pooling, receptive fields are not rectangular, but most
 neurons still depend on few others. A *cone of influence* consists of some neurons and all that they
 depend on, with the corresponding parts of the matrices.
 """

@@ -1,4 +1,4 @@
-"""Hexagons without the twin dual: interval arithmetic, and the signs of weights for the gaps."""
+"""Hexagons without the twin dual: by interval arithmetic, with gap signs from those of weights."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from scipy import sparse
 Array = NDArray[np.float64]
 
 _HALF_ULP = 2.0**-53
-# Operations on one entry of the factor beside its row of products: the division (perhaps as a
+# Operations on one entry of the factor besides its row of products: the division (perhaps as a
 # product with a reciprocal, which rounds twice), the root, and one in reserve.
 _EXTRA_OPERATIONS = 4
 # More than any absolute error by underflow, even where a library flushes subnormal numbers to 0.

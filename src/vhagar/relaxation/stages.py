@@ -34,7 +34,7 @@ class Stage:
         return int(self.layers[-1].out_size)
 
     def forward(self, values: Any) -> Any:
-        """`(rows, in_size)` to `(rows, out_size)`, biases included."""
+        """Map inputs `(rows, in_size)` to outputs `(rows, out_size)`, biases included."""
         for layer in self.layers:
             values = layer.forward(values)
         return values

@@ -114,7 +114,7 @@ def seen_hexagons(
 
 
 def _places(views: list[View]) -> tuple[Any, Any]:
-    """Every tile's window as indices, and which of them are no padding; both `(tiles, window)`."""
+    """Every tile's window as indices, and which are not padding; both `(tiles, window)`."""
     everything = np.ones(len(views[0].index), dtype=np.bool_)
     inside = [everything if view.inside is None else view.inside for view in views]
     return np.stack([view.index for view in views]), np.stack(inside)

@@ -2,7 +2,7 @@
 
 The supports of pieces with corners or a map are computed on the device, all others by the piece
 itself in float64 on the CPU. Where rows see only a window of the pixels, `Pixels.index`
-`(groups, window)` lists these pixels and `Pixels.inside` tells which are no padding.
+`(groups, window)` lists these pixels and `Pixels.inside` tells which are not padding.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Support = Callable[[Tensor, Tensor], tuple[Tensor, Tensor, Tensor]]
 
 @dataclass(frozen=True, eq=False)
 class Pixels:
-    """The pixels that the rows depend on, `(groups, window)`, and which of them are no padding."""
+    """The pixels that the rows depend on, `(groups, window)`, and which are not padding."""
 
     index: Any  # numpy
     inside: Any  # numpy

@@ -51,11 +51,11 @@ class AbstractTorchLayer(ABC):
 
     @abstractmethod
     def pull(self, coefficients: Tensor) -> Tensor:
-        """`(rows, out)` to `(rows, in)`."""
+        """Map coefficients on the outputs, `(rows, out)`, to those on the inputs, `(rows, in)`."""
 
     @abstractmethod
     def forward(self, values: Tensor) -> Tensor:
-        """`(rows, in)` to `(rows, out)`, bias included."""
+        """Map inputs `(rows, in)` to outputs `(rows, out)`, bias included."""
 
     @cached_property
     def absolute(self) -> AbstractTorchLayer:

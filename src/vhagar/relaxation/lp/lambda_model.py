@@ -84,7 +84,7 @@ class PairModel:
     def _add_layer(
         self, bounds: Relaxed, layer: int, first: Expression, second: Expression
     ) -> tuple[Expression, Expression]:
-        """Rows and columns of a ReLU layer; returns its post-activations in both copies."""
+        """Add the rows and columns of a ReLU layer; returns its post-activations in both copies."""
         self.entering.append((first, second))
         hexagons = bounds.hexagons[layer]
         undecided = ~hexagons.on & ~hexagons.off

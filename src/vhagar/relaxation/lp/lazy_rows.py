@@ -27,7 +27,7 @@ _FEWEST = 32
 _OUTSIDE = 1e-7
 # Rows with less than this share of the largest gain stay out: often they follow from the others.
 _SMALLEST_GAIN = 0.1
-# Share of a layer's mean coefficient: multipliers are not unique, so none counts as less.
+# No coefficient counts as less than this share of its layer's mean: multipliers are not unique.
 LEAST_COEFFICIENT = 0.1
 
 
@@ -92,7 +92,7 @@ class LazyRows:
             outside = abs(np.maximum(before, 0.0) - after)
         counts = self._left_out & (outside > _OUTSIDE * span)
         gains = np.where(counts, outside * self._worth(coefficients), 0.0)
-        return np.minimum(gains, 1e100)  # finite, to be compared
+        return np.minimum(gains, 1e100)  # finite, so that gains can be compared
 
     def _worth(self, coefficients: Coefficients) -> Array:
         """How much the bound changes with each neuron's value."""
@@ -102,7 +102,7 @@ class LazyRows:
             on_both = abs(sum(coefficients.layers[layer]))[self._neuron[own]]
             worth[own] = np.maximum(on_both, LEAST_COEFFICIENT * on_both.mean())
         # A neuron on which nothing depends while rows are missing may matter once they are back.
-        return np.maximum(worth, 1e-12)  # never 0, to be compared
+        return np.maximum(worth, 1e-12)  # never 0, so that gains can be compared
 
     def restore(self, gains: Array) -> bool:
         """Restore the rows by whose violation a solution gains most; whether there are any."""

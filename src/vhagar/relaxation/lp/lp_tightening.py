@@ -28,7 +28,7 @@ _LARGEST_SHARE = 0.25
 # Work limit for all LPs of a layer, in simplex iterations times matrix entries: some seconds. Work
 # is counted and not timed, because all workers must compute the same bounds.
 _WORK = 10**9
-# Most entries of all multipliers of a layer's bounds; beyond, the layer is not tightened.
+# A layer whose bounds need more multipliers than this is not tightened.
 _MOST_MULTIPLIERS = 2 * 10**7
 
 

@@ -130,7 +130,7 @@ class RegionModel:
 
     @property
     def is_large(self) -> bool:
-        """Whether solving a fixed linear region's LP takes long."""
+        """Whether the LP of a fixed linear region takes long."""
         return self.model.model.row_count > _MANY_ROWS
 
     @cached_property

@@ -161,7 +161,7 @@ def differences_of(bounds: TwinBounds, source: int, target: int) -> Differences 
 class _Entering:
     """The change of the input as a linear function: `changes @ y`, `y` within `radius` of `middle`.
 
-    `changes` is `(size, inputs)`; its entries have errors of at most `error`, beside rounding.
+    `changes` is `(size, inputs)`; its entries have errors of at most `error`, besides rounding.
     """
 
     inputs: Index

@@ -58,7 +58,7 @@ def evaluate(
     mean of `y y'` for `y = L'^-1 p` is the inverse of `M`, so that the mean of `y' dM y` is the
     derivative of `log det M`. The probes share the factorisation and cost almost nothing.
     """
-    with np.errstate(all="ignore"):  # values that are not finite are no bounds
+    with np.errstate(all="ignore"):  # a value that is not finite is rejected
         return _evaluated(known, multipliers.slopes, multipliers.box, probes)
 
 

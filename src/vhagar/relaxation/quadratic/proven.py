@@ -51,7 +51,7 @@ def proven_bound(
 
 def _is_usable(multipliers: Multipliers) -> bool:
     numbers = np.concatenate([multipliers.slopes, multipliers.box])
-    return bool(((numbers > _SMALLEST) & (numbers < _LARGEST)).all())  # NaN is not, either
+    return bool(((numbers > _SMALLEST) & (numbers < _LARGEST)).all())  # false for NaN, too
 
 
 def _enclosed(known: Differences, multipliers: Multipliers) -> tuple[Array, Array, float, float]:

@@ -40,7 +40,7 @@ from vhagar.relaxation.spectral.slopes import (
 
 Array = NDArray[np.float64]
 
-# More than the relative error of the few operations between proved norms and the bound.
+# More than the relative error of the few operations from the proven norms to the bound.
 _ROUNDING = 2.0**-40
 _UNDERFLOW = 2.0**-800
 # Steps of the search for scalings, unless told otherwise.
