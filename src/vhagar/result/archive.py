@@ -1,6 +1,6 @@
-"""Results as files that can be read again: a zip of the JSON, the model, and maps where needed.
+"""Save and load results: a zip of the JSON, the model and, if needed, the perturbation's maps.
 
-The JSON is that of `docs/json.md`, the model is an ONNX file. Nothing in it is ever executed.
+`docs/json.md` describes the JSON; the model is an ONNX file. Nothing in the zip is ever executed.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from vhagar.result.values import (
 from vhagar.result.witness import Witness
 
 _JSON, _MODEL, _MAPS = "result.json", "model.onnx", "maps.npz"
-# The parts of a map that are sparse matrices, and those that are vectors.
+# The fields of an `AffineMap` that are sparse matrices, and its fields that are vectors.
 _MATRICES, _VECTORS = ("matrix", "directions"), ("offset", "lower", "upper")
 
 
@@ -54,7 +54,7 @@ def save_result(result: AbstractResult, path: Path) -> None:
 
 
 def load_fields(path: Path) -> dict[str, Any]:
-    """The fields of the result in a file."""
+    """Read the fields of the result in a file."""
     try:
         with zipfile.ZipFile(path) as parts:
             values = json.loads(parts.read(_JSON))

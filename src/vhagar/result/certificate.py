@@ -31,7 +31,7 @@ from vhagar.result.witness import Witness
 from vhagar.version import __version__
 
 MAGIC, FORMAT = b"VHAGCERT", 1
-# What a block holds at most, before it is compressed.
+# Largest size of each kind of block in bytes, before compression.
 LARGEST = {
     b"HEAD": 2**26,
     b"MAPS": 2**28,
@@ -44,7 +44,7 @@ LARGEST = {
     b"PROF": 2**24,
     b"END ": 32,
 }
-# Largest block, where blocks can be divided, so that reading or writing one takes little memory.
+# Blocks that can be divided are cut at this size, so that reading or writing takes little memory.
 _HANDY_BLOCK = 2**22
 _LEVEL = 6
 
@@ -64,19 +64,19 @@ NODE_FIELDS = np.dtype(
 
 
 class NodeKind(IntEnum):
-    """What tells a node from its sibling."""
+    """How a node differs from its sibling."""
 
     DECISION = 0
     SPLIT = 1
-    SLOPE = 2  # of one pair: 0 or 1
+    SLOPE = 2  # of one neuron pair: 0 or 1
 
 
 @dataclass(frozen=True)
 class Tree:
-    """The search of one piece for one target; both None for the largest confidence.
+    """The search tree of one piece and one target; both are None for the maximal confidence.
 
-    With `slopes` it is split by the slopes of pairs instead of signs; with `boxes` it is a root
-    alone, whose proof is a tree of boxes of inputs.
+    With `slopes`, nodes are split by the slopes of neuron pairs instead of signs; with `boxes`, the
+    tree is a single root, whose proof is itself a tree of input boxes.
     """
 
     target: int | None
@@ -85,7 +85,7 @@ class Tree:
     boxes: bool = False
 
     def plain(self) -> dict[str, Any]:
-        """As certificates name it."""
+        """The tree's entry in the certificate's head."""
         found: dict[str, Any] = {"target": self.target, "piece": self.piece}
         kinds = {"slopes": self.slopes, "boxes": self.boxes}
         return {**found, **{name: True for name, is_so in kinds.items() if is_so}}
@@ -115,9 +115,9 @@ def write_certificate(
     regions: Iterable[RegionProofs],
     maps: bytes | None = None,
 ) -> None:
-    """Write the file in one step; `nodes` are the records of all nodes that are no roots.
+    """Write the file in one step; `nodes` holds the records of all nodes except the roots.
 
-    `maps` are those of a perturbation that its text does not tell.
+    `maps` holds the affine maps of a perturbation whose text does not define them.
     """
     with open_in_one_step(path) as file:
         container = Container(file)
@@ -160,13 +160,13 @@ class Container:
 
 
 def with_json(head: dict[str, Any], *parts: bytes) -> bytes:
-    """A block that starts with JSON and goes on with binary parts."""
+    """Build a block of JSON followed by binary parts."""
     text = _json(head)
     return b"".join((struct.pack("<I", len(text)), text, *parts))
 
 
 def _proof_blocks(proofs: Iterable[NodeProof]) -> Iterator[bytes]:
-    """The proofs of each tree, in blocks of a handy size."""
+    """Divide the proofs of each tree into blocks of about `_HANDY_BLOCK` bytes."""
     for tree, of_tree in itertools.groupby(proofs, key=lambda proof: proof.tree):
         gathered: list[NodeProof] = []
         size = 0
@@ -190,7 +190,7 @@ def _proof_block(tree: int, proofs: list[NodeProof]) -> bytes:
 
 
 def head_of(run: Run, trees: list[Tree], nodes: int) -> dict[str, Any]:
-    """What the certificate is about and what it claims: the run's interval as it is now."""
+    """State the problem, and claim the run's current interval with its witnesses."""
     problem = run.original
     if not math.isfinite(run.interval.upper):
         raise VhagarError("no upper bound is known, so there is nothing to prove")
@@ -211,7 +211,7 @@ def head_of(run: Run, trees: list[Tree], nodes: int) -> dict[str, Any]:
 
 
 def model_statement(problem: Problem) -> dict[str, Any]:
-    """Which model it is; networks that were built in memory have no file, and no hash."""
+    """Identify the model; a network built in memory has no file and no hash."""
     network = problem.network
     found: dict[str, Any] = {"name": network.name, "sha256": None}
     if network.file is not None:
@@ -223,7 +223,7 @@ def model_statement(problem: Problem) -> dict[str, Any]:
     return found
 
 
-# What a certificate says of a domain.
+# The fields of a domain that a certificate states.
 _STATED = (
     "lower",
     "upper",
@@ -237,11 +237,11 @@ _STATED = (
 
 
 def problem_statement(problem: Problem) -> dict[str, Any]:
-    """The question."""
+    """State the question that was asked."""
     domain = problem.domain.plain()
     narrowed: dict[str, Any] = {}
     if domain is not None:
-        # Of names, which prove nothing, a certificate says nothing.
+        # Names prove nothing, so a certificate leaves them out.
         narrowed = {"domain": {key: domain[key] for key in _STATED if key in domain}}
     return {
         **narrowed,
@@ -256,14 +256,14 @@ def problem_statement(problem: Problem) -> dict[str, Any]:
 
 
 def _text(problem: Problem) -> str:
-    """The textual form; for maps that have none, what they are called by their numbers."""
+    """The perturbation's text; maps without one are named by the hash of their numbers."""
     found = problem.map_fingerprint
     assert problem.perturbation is not None
     return problem.perturbation.canonical if found is None else f"affine({found})"
 
 
 def maps_of(problem: Problem) -> bytes | None:
-    """The block of the maps that the perturbation's text does not tell; None without any."""
+    """Build the block of maps that the perturbation's text does not define; None without any."""
     maps = problem.recorded_maps
     if not maps:
         return None
@@ -297,7 +297,7 @@ def witness_statement(witness: Witness) -> dict[str, Any]:
 
 
 def _coordinates(problem: Problem, witness: Witness) -> dict[str, Any]:
-    """Where a witness lies in the domain's zonotope, if there is one."""
+    """The coordinates of a witness in the domain's zonotope; empty without a zonotope."""
     zonotope = problem.domain.zonotope
     if zonotope is None:
         return {}

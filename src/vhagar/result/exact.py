@@ -1,7 +1,7 @@
-"""The network in exact rational arithmetic, for the one question float64 cannot answer: a tie.
+"""Evaluate a network in exact rational arithmetic, because float64 cannot decide an exact tie.
 
 Weights and inputs are floats, so every value is an integer times a power of two. Python's integers
-have no limit; powers of two are kept separately.
+have no limit; the power of two is kept separately.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _MOST_PRODUCTS = 3_000_000
 
 
 def exact_scores(network: Network, x: NDArray[np.float64]) -> list[Fraction] | None:
-    """The scores of one flat input, exactly; None where the network is too large for this."""
+    """Compute the exact scores of one flat input; None if the network is too large for this."""
     linear = [layer for layer in network.layers if isinstance(layer, AbstractLinear)]
     if sum(layer.matrix.nnz for layer in linear) > _MOST_PRODUCTS:
         return None
@@ -36,7 +36,7 @@ def exact_scores(network: Network, x: NDArray[np.float64]) -> list[Fraction] | N
 
 
 def exact_confidence_sign(network: Network, x: NDArray[np.float64], label: int) -> int | None:
-    """The sign of the confidence in `label`, exactly: -1, 0 or 1; None where undecided."""
+    """Compute the exact sign of the confidence in `label`: -1, 0 or 1; None if undecided."""
     scores = exact_scores(network, x)
     if scores is None:
         return None
@@ -45,7 +45,7 @@ def exact_confidence_sign(network: Network, x: NDArray[np.float64], label: int) 
 
 
 def _integers(values: NDArray[np.float64]) -> tuple[NDArray[Any], int]:
-    """Floats as `integers * 2**exponent`."""
+    """Write floats as `integers * 2**exponent`."""
     mantissas, exponents = np.frexp(np.asarray(values, dtype=np.float64).reshape(-1))
     whole = (mantissas * 2.0**53).astype(np.int64)
     exponents = np.where(whole == 0, 0, exponents - 53)

@@ -30,7 +30,8 @@ FORMATS = ("png", "pdf", "svg")
 
 @dataclass(frozen=True, eq=False)
 class InputPanel:
-    """One input: `(rows, columns)` grey, `(rows, columns, 3)` colour, or `(size,)` no image."""
+    """One input: an image, `(rows, columns)` grey or `(rows, columns, 3)` colour, or a `(size,)`
+    vector."""
 
     title: str
     values: Array
@@ -40,7 +41,7 @@ class InputPanel:
 
 @dataclass(frozen=True, eq=False)
 class BoundsPanel:
-    """The interval over time. `ceiling` is where the axis ends, below the first bounds if they
+    """The interval over time, on an axis that ends at `ceiling`: below the first bounds if they
     would squeeze the rest into a line."""
 
     title: str
@@ -54,7 +55,7 @@ class BoundsPanel:
 
 @dataclass(frozen=True, eq=False)
 class FigureData:
-    """All that is drawn, left to right. Panels of what is not there are None."""
+    """The panels of the figure, in order after `nearest`; one with nothing to show is None."""
 
     title: str
     witness: InputPanel | None
@@ -95,7 +96,7 @@ def _nearest_panel(result: AbstractResult, witness: InputPanel | None) -> InputP
 def input_panels(
     witness: Witness | None, problem: Problem
 ) -> tuple[InputPanel | None, InputPanel | None, InputPanel | None]:
-    """The witness, its image and their difference; None for what is not there."""
+    """Build the panels of the witness, its image and their difference; None for a missing one."""
     if witness is None:
         return None, None, None
     # One scale for both: without clipping the perturbed input may leave the domain.
@@ -127,7 +128,7 @@ def picture(x: Array) -> Array:
 
 
 def largest_change(difference: Array) -> Array:
-    """Of a colour image's channels the one that changes most, with its sign."""
+    """Keep, at each pixel of a colour image, the signed change of the channel that changes most."""
     if difference.ndim < 3:
         return difference
     strongest = abs(difference).argmax(axis=-1)
@@ -154,7 +155,7 @@ def _bounds(result: AbstractResult) -> BoundsPanel:
 
 
 def _ceiling(upper: Array) -> float:
-    """Above the highest bound, unless that is far above the final one."""
+    """End the axis above the highest bound, unless that is far above the final one."""
     if upper.size == 0:
         return 1.0
     highest, final = float(upper.max()) or 1.0, float(upper[-1])
@@ -174,21 +175,21 @@ _STYLE = {
     "xtick.major.width": 0.6,
     "ytick.major.width": 0.6,
 }
-# As in the terminal: what is attackable, what is not known, what is robust.
+# The terminal's colours for attackable, unknown and robust confidences.
 _ATTACKABLE, _UNKNOWN, _ROBUST = (NAMED[name] for name in ("attackable", "unknown", "robust"))
 _SLATE = "#5b6b7a"
 _MOST_BARS = 64
 
 
 def draw(data: FigureData, path: str | Path) -> None:
-    """Draw the data and write it to a file; its name's ending is the format."""
+    """Draw the data and write it to a file in the format that the file's ending names."""
     path, content = Path(path), BytesIO()
     figure(data).savefig(content, format=figure_format(path), dpi=200)
     write_bytes(path, content.getvalue())
 
 
 def figure(data: FigureData) -> Any:
-    """The data as a matplotlib figure."""
+    """Draw the data as a matplotlib figure."""
     import matplotlib as mpl
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -239,7 +240,7 @@ def _draw_input(figure: Any, ax: Any, panel: InputPanel, diverging: bool) -> Non
 
 
 def _draw_vector(ax: Any, panel: InputPanel) -> None:
-    """Inputs that are no image, as bars."""
+    """Draw an input that is not an image as bars."""
     size = panel.values.size
     if size <= _MOST_BARS:
         ax.bar(np.arange(size), panel.values, color=_SLATE)
@@ -275,13 +276,13 @@ def _draw_bounds(ax: Any, panel: BoundsPanel) -> None:
 
 
 def _label(ax: Any, x: float, y: float, text: str, colour: str, align: str) -> None:
-    """The final value, at the end of its line."""
+    """Write the final value at the end of its line."""
     place = {"textcoords": "offset points", "ha": "left", "va": align, "annotation_clip": False}
     ax.annotate(text, (x, y), (5, 0), color=colour, fontweight="bold", **place)
 
 
 def _label_first_bound(ax: Any, panel: BoundsPanel) -> None:
-    """The first bound is off the scale: say it in the corner that the curve leaves free."""
+    """State a first bound that is off the scale in the corner that the curve leaves free."""
     enters = panel.seconds[np.argmax(panel.upper <= panel.ceiling)]
     (place, _) = ax.transAxes.inverted().transform(ax.transData.transform((enters, 0.0)))
     x, side = (0.98, "right") if place < 0.5 else (0.02, "left")
@@ -290,7 +291,7 @@ def _label_first_bound(ax: Any, panel: BoundsPanel) -> None:
 
 
 def _time_axis(ax: Any, panel: BoundsPanel) -> tuple[float, float]:
-    """Logarithmic where most of what can be seen happens in a small part of the time."""
+    """Make the axis logarithmic if most of the visible progress happens early in the run."""
     from matplotlib.ticker import LogLocator, StrMethodFormatter
 
     gaps = np.minimum(panel.upper, panel.ceiling) - panel.lower

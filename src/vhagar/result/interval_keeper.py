@@ -1,4 +1,4 @@
-"""The keeper of the interval: the only place that lets a bound in.
+"""Keep the interval of a run: the only place where a bound can enter it.
 
 Only an accepted witness raises `lower`; only a finite number offered as an upper bound lowers
 `upper`. NaN, infinities and refuted bounds change nothing.
@@ -19,13 +19,13 @@ from vhagar.relaxation import Bounds, network_bounds
 from vhagar.result.values import BoundKind, Interval, Moment
 from vhagar.result.witness import Rejection, Witness, WitnessCheck
 
-# A gap this small beside the first (interval arithmetic) bound counts as closed: solvers cannot
-# tell a bound of exactly 0 from one within their tolerances.
+# A gap this small relative to the first (interval arithmetic) bound counts as closed: solvers
+# cannot tell a bound of exactly 0 from one within their tolerances.
 _NEGLIGIBLE = 1e-6
-# So does one this small beside the scores: it is what rounding leaves of 0.
+# So does a gap this small relative to the scores: rounding alone can turn 0 into it.
 _ROUNDING = 1e-12
-# Where a certificate is asked for, stated bounds are larger by this share of themselves and of the
-# first bound, and by rounding: the checker rounds otherwise, and must arrive at no larger bound.
+# If a certificate is requested, stated bounds are enlarged by this share of themselves and of the
+# first bound, and by rounding: the checker rounds differently, but must arrive at no larger bound.
 _ROOM = 1e-9
 # Bounds that rely on another program: a witness may refute them.
 _ON_TRUST = (BoundKind.SOLVER, BoundKind.MARABOU)
@@ -34,7 +34,7 @@ _ON_TRUST = (BoundKind.SOLVER, BoundKind.MARABOU)
 class IntervalKeeper:
     """Intervals per goal (a target class, or None), the best witness of each, and the history.
 
-    `on_change` is called after every improvement, `note` with what the user should know.
+    `on_change` is called after every improvement, `note` with messages for the user.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class IntervalKeeper:
         self._note = note
         self._started = time.monotonic()
         self._check = WitnessCheck(problem)
-        # As they are stated, and as they were computed.
+        # Upper bounds as they are stated, and as they were computed.
         self._uppers: dict[int | None, dict[BoundKind, float]] = {g: {} for g in problem.goals}
         self._computed: dict[int | None, dict[BoundKind, float]] = {g: {} for g in problem.goals}
         self._witnesses: dict[int | None, Witness] = {}
@@ -100,14 +100,14 @@ class IntervalKeeper:
         return upper - lower <= enough + self._room(upper)
 
     def _room(self, value: float) -> float:
-        """What the statement of a bound leaves to a checker; a bound of 0 needs no arithmetic."""
+        """How much a stated bound is enlarged for the checker; one of 0 needs no arithmetic."""
         if not self._certified or value == 0:
             return 0.0
         first = self._initial_upper if self._history else value
         return _ROOM * (value + first) + self._rounding
 
     def offer_upper(self, goal: int | None, value: float, kind: BoundKind) -> bool:
-        """Take a valid upper bound for a goal; returns whether it improves on what was known."""
+        """Take a valid upper bound for a goal and return whether it improves on the known one."""
         if not math.isfinite(value) or (goal, kind) in self._distrusted:
             return False
         computed = max(float(value), 0.0)  # delta* is 0 where nothing can be attacked
@@ -131,7 +131,7 @@ class IntervalKeeper:
     ) -> Witness | Rejection:
         """Check a candidate and, if it is a witness and the best one, raise the lower bound.
 
-        `root` is the place of its piece in the problem's pieces.
+        `root` is the index of its piece in the problem's pieces.
         """
         verdict = self._check(goal, x, root, parameters)
         if isinstance(verdict, Rejection) or verdict.confidence <= self.goal_lower(goal):
@@ -144,9 +144,10 @@ class IntervalKeeper:
         return verdict
 
     def _refute(self, goal: int | None, value: float, kind: BoundKind) -> None:
-        """A checked witness proves that a bound is wrong: the bound goes, the witness stays.
+        """Drop a bound that a checked witness contradicts; the witness stays.
 
-        Whatever computed it has lost its credit: no more bounds of that kind for that goal.
+        What computed the bound is no longer trusted: later bounds of its kind for this goal are
+        ignored.
         """
         if kind not in _ON_TRUST:
             raise VhagarError(
@@ -196,7 +197,7 @@ class IntervalKeeper:
 
     @property
     def deciding(self) -> int | None:
-        """The goal whose upper bound is that of all."""
+        """The goal with the largest upper bound, which is the upper end of the interval."""
         return max(self._problem.goals, key=self.goal_upper)
 
     def kind(self, goal: int | None) -> BoundKind:
@@ -206,7 +207,7 @@ class IntervalKeeper:
 
 
 def _score_size(problem: Problem) -> float:
-    """How large the scores of an input can be; 0 where that is unknown."""
+    """Bound the absolute scores of all inputs; 0 if no finite bound is known."""
     domain = problem.domain
     box = Bounds(domain.low, domain.high)
     largest = float(network_bounds(problem.network, box)[-1].magnitude.max())

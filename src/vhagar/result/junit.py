@@ -1,4 +1,4 @@
-"""Judgements as JUnit XML, which build servers read."""
+"""Write judgements as JUnit XML, which build servers read."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from vhagar.result.requirement import Judged, Judgement
 
 
 def junit_xml(suite: str, cases: Sequence[Judged]) -> bytes:
-    """A file with one test case for each judgement.
+    """Build the content of a JUnit file with one test case for each judgement.
 
-    What is violated is a failure. What is undecided is an error: the test could not tell.
+    A violated requirement is a failure; an undecided one is an error, as the test could not tell.
     """
     counts = {
         "tests": len(cases),

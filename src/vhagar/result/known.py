@@ -21,15 +21,15 @@ Array = NDArray[np.float64]
 # A target, an input, the number of a piece and its parameters.
 _Candidate = tuple[int | None, Array, int | None, Array | None]
 
-# Of the input range: images that are no further apart are the same.
+# Images that differ by at most this share of the input range in every entry count as the same.
 _SAME = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
 class Suggestion:
-    """An input, its perturbed image, flat or not, and the parameters that lead to it.
+    """An input and its perturbed image, each flat or not, and the parameters that produce it.
 
-    Without a target there is neither image nor parameters.
+    Without a target there is neither an image nor parameters.
     """
 
     target: int | None
@@ -47,18 +47,18 @@ class Known:
 
 
 def offer_known(run: Run, known: Known) -> None:
-    """Let the run judge the inputs, and take the bounds."""
+    """Offer the suggested inputs and the proven upper bounds to the run's interval."""
     for suggestion in known.suggestions:
         for goal, x, root, parameters in explanations(run.original, suggestion):
             run.interval.offer_witness(goal, x, root, parameters)
     for goal, (value, kind) in known.uppers.items():
-        # A certificate proves what is claimed from the model alone, not from other results.
+        # A certificate must prove its claims from the model alone, not from other results.
         if goal in run.problem.goals and run.options.certificate is None:
             run.interval.offer_upper(goal, value, kind)
 
 
 def checked(problem: Problem, suggestion: Suggestion) -> Witness | None:
-    """The best witness for a problem that a suggestion amounts to, if it does."""
+    """Find the best witness that a suggestion gives for a problem; None if it gives none."""
     check = WitnessCheck(problem)
     verdicts = [check(*candidate) for candidate in explanations(problem, suggestion)]
     found = [verdict for verdict in verdicts if isinstance(verdict, Witness)]
@@ -66,10 +66,11 @@ def checked(problem: Problem, suggestion: Suggestion) -> Witness | None:
 
 
 def explanations(problem: Problem, suggestion: Suggestion) -> list[_Candidate]:
-    """The problem's pieces, with parameters, that take the input to its image.
+    """Find the problem's pieces and parameters that take the suggested input to its image.
 
-    The suggestion may come from another perturbation. Its parameters are tried, and those that
-    are the change of a pixel are read off the pair; the witness check judges what they lead to.
+    The suggestion may come from another perturbation. Its parameters are tried as they are, except
+    that parameters which are changes of pixels are computed from the pair. The witness check
+    judges what comes out.
     """
     x = np.asarray(suggestion.x, dtype=np.float64).reshape(-1)
     if suggestion.target not in problem.goals or x.size != problem.domain.size:
@@ -90,7 +91,7 @@ def explanations(problem: Problem, suggestion: Suggestion) -> list[_Candidate]:
 
 
 def _parameters(piece: AbstractPiece, x: Array, x_p: Array, given: Array | None) -> Array | None:
-    """What the parameters of a pair would be in this piece; None where nothing says so."""
+    """Find the parameters that a pair would have in this piece; None if they are unknown."""
     low, _ = piece.parameter_bounds
     if piece.free_pixels is not None and piece.formula is not None:
         own = piece.formula.map

@@ -1,4 +1,4 @@
-"""The progress bar of notebooks: a display that is updated in place while a run goes on."""
+"""The progress bar of notebooks: a display that is updated in place during a run."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from vhagar.result.numbers import seconds
 from vhagar.result.values import AbstractResult, Progress
 from vhagar.result.words import final_sentence, interval_words
 
-# Seconds between updates, at least.
+# Shortest time between two updates, in seconds.
 _BETWEEN = 0.2
-# What is attackable, what is not known yet, and what is proven robust.
+# Colours of the attackable, the unknown and the proven robust part of the bar.
 _COLOURS = ("#d55e00", "#e6c35c", "#0072b2")
 
 
 def notebook_bar(problem: Problem, timeout: float | None) -> NotebookBar | None:
-    """A bar for a run, where this is a notebook that can show it."""
+    """Make a progress bar for a run; None outside of a notebook that can show it."""
     if "IPython" not in sys.modules:
         return None
     from IPython import get_ipython
@@ -31,7 +31,7 @@ def notebook_bar(problem: Problem, timeout: float | None) -> NotebookBar | None:
 
 
 class NotebookBar:
-    """Shows one run. It is the run's `on_progress`, and nothing that it meets ends the run."""
+    """Shows the progress of one run as its `on_progress`; a failing display never ends the run."""
 
     def __init__(self, problem: Problem, timeout: float | None) -> None:
         self._problem = problem
@@ -74,7 +74,7 @@ class NotebookBar:
 
 
 def _shares(progress: Progress) -> tuple[float, float]:
-    """Where the ends of the interval are on the bar, in percent."""
+    """Place the ends of the interval on the bar, in percent."""
     scale = progress.initial_upper
     if not (math.isfinite(scale) and scale > 0 and math.isfinite(progress.upper)):
         return 0.0, 100.0

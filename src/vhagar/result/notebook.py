@@ -27,7 +27,7 @@ _COLOURS = (
 
 
 def result_html(result: AbstractResult) -> str:
-    """A result as a piece of a page: question and answer, the witness, the bounds over time."""
+    """Show a result as HTML: question and answer, the witness, and the bounds over time."""
     low, high = interval(result.lower, result.upper)
     head = f"<b>[{low}, {high}]</b> {escape(outcome(result))}"
     parts = [
@@ -86,7 +86,7 @@ def pictures(witness: Witness) -> str:
 
 
 def _flat(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """An input that is no image, as a line of pixels."""
+    """Turn an input that is not an image into a row of pixels."""
     return values if values.ndim > 1 else values[None]
 
 

@@ -1,11 +1,11 @@
-"""Numbers as text, rounded to the safe side: a printed interval contains the computed one."""
+"""Format numbers, rounded to the safe side: a printed interval contains the computed one."""
 
 from __future__ import annotations
 
 import math
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 
-# Significant digits: of a gap, of a number on its own, and the most of any number.
+# Significant digits of a gap, of a number on its own, and at most of any number.
 _GAP_DIGITS = 2
 _SIGNIFICANT = 4
 _MOST_DIGITS = 7
@@ -13,35 +13,35 @@ _PLAIN_FROM, _PLAIN_BELOW = 1e-4, 1e9
 
 
 def interval(lower: float, upper: float) -> tuple[str, str]:
-    """Both ends with as many decimals as it takes to tell them apart; lower down, upper up."""
+    """Format both ends, rounded outward, with as many decimals as it takes to tell them apart."""
     decimals = _decimals(lower, upper)
     return _fixed(lower, decimals, ROUND_FLOOR), _fixed(upper, decimals, ROUND_CEILING)
 
 
 def span(lower: float, upper: float) -> str:
-    """An interval in one word: `16.21..16.77`, or one number where both ends read the same."""
+    """Format an interval as one word, `16.21..16.77`, or as one number if both ends read alike."""
     low, high = interval(lower, upper)
     return low if low == high else f"{low}..{high}"
 
 
 def down(value: float) -> str:
-    """A number on its own, never larger than it is."""
+    """Format a number on its own, rounded down."""
     return _fixed(value, _decimals(value, value), ROUND_FLOOR)
 
 
 def up(value: float) -> str:
-    """A number on its own, never smaller than it is."""
+    """Format a number on its own, rounded up."""
     return _fixed(value, _decimals(value, value), ROUND_CEILING)
 
 
 def exact(value: float) -> str:
-    """A number with as many digits as it takes to tell it from every other."""
+    """Format a number with enough digits to tell it from every other float."""
     short = f"{value:g}"
     return short if float(short) == value else repr(value)
 
 
 def gap(lower: float, upper: float) -> str:
-    """How far the ends are apart, and what part of the upper one that is."""
+    """Format the gap, absolute and as a percentage of the upper end."""
     if not math.isfinite(upper):
         return "unknown"
     share = 100 * (upper - lower) / upper if upper > 0 else 0.0
@@ -50,12 +50,12 @@ def gap(lower: float, upper: float) -> str:
 
 
 def percent(low: float, high: float) -> str:
-    """Two percentages, rounded outward: `41.5 to 43.0 %`."""
+    """Format a range of percentages, rounded outward: `41.5 to 43.0 %`."""
     return f"{_fixed(low, 1, ROUND_FLOOR)} to {_fixed(high, 1, ROUND_CEILING)} %"
 
 
 def seconds(value: float) -> str:
-    """A length of time, as short as it can be read: `12.3 s`, `4:07 min`, `2:04:07 h`."""
+    """Format a duration in a readable unit: `12.3 s`, `4:07 min`, `2:04:07 h`."""
     if value < 100:
         return f"{value:.1f} s"
     minutes, rest = divmod(int(value), 60)

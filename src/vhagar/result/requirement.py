@@ -1,4 +1,4 @@
-"""What a build demands of a result: `upper<=5`, `coverage>=0.6`, `closed` and others.
+"""Requirements that a build makes of a result: `upper<=5`, `coverage>=0.6`, `closed` and others.
 
 A requirement is met or violated only with proof; otherwise it is undecided, which more time or a
 better bound may change.
@@ -16,7 +16,7 @@ from vhagar.errors import InvalidInput
 from vhagar.result.numbers import down, up
 from vhagar.result.values import AbstractResult, BoundKind, CoverageCounts, Status
 
-# What can be demanded, by what is demanded of.
+# What can be required of each kind of result.
 OF_RESULTS = ("upper", "coverage", "closed")
 OF_LOCAL = ("robust",)
 OF_SPECIFICATIONS = ("unsat",)
@@ -35,7 +35,7 @@ class Judgement(Enum):
 
 @dataclass(frozen=True)
 class Facts:
-    """What a requirement is judged by; `upper` is infinite where nothing is proven."""
+    """The facts that decide a requirement; `upper` is infinite if nothing is proven."""
 
     lower: float = 0.0
     upper: float = math.inf
@@ -44,7 +44,7 @@ class Facts:
 
     @classmethod
     def of(cls, result: AbstractResult) -> Facts:
-        """Those of a result."""
+        """Take the facts from a result."""
         return cls(
             result.lower,
             math.inf if result.kind is BoundKind.MARABOU else result.upper,
@@ -55,7 +55,7 @@ class Facts:
 
 @dataclass(frozen=True)
 class Judged:
-    """A requirement, what it was demanded of, and the judgement with what it rests on."""
+    """A requirement on a `subject`, and the judgement with its evidence in `words`."""
 
     subject: str
     requirement: str
@@ -66,7 +66,7 @@ class Judged:
 
 @dataclass(frozen=True)
 class Requirement:
-    """One demand: `quantity` is `upper` or `coverage`, or one without a limit, such as `closed`.
+    """One requirement: a limit on `upper` or `coverage`, or one without a limit such as `closed`.
 
     `upper<=5` says that no input with a confidence above 5 is attackable, `coverage>=0.6` that at
     least 60 % of the data set's inputs in the source class are robust.
@@ -80,11 +80,11 @@ class Requirement:
         return self.quantity if comparison is None else f"{self.quantity}{comparison}{self.limit!r}"
 
     def judge(self, result: AbstractResult) -> Judgement:
-        """Whether a result proves the demand, refutes it, or neither."""
+        """Decide whether a result proves the requirement, refutes it, or neither."""
         return self.judge_facts(Facts.of(result))
 
     def judge_facts(self, facts: Facts) -> Judgement:
-        """Whether facts prove the demand, refute it, or neither."""
+        """Decide whether facts prove the requirement, refute it, or neither."""
         if self.quantity == "closed":
             return judgement(facts.closed, False)
         if self.quantity == "upper":
@@ -98,11 +98,11 @@ class Requirement:
         )
 
     def words(self, result: AbstractResult) -> str:
-        """The judgement and what it rests on, in one sentence."""
+        """State the judgement and its evidence in one sentence."""
         return self.facts_words(Facts.of(result))
 
     def facts_words(self, facts: Facts) -> str:
-        """The judgement and what it rests on, in one sentence."""
+        """State the judgement and its evidence in one sentence."""
         found = f"at least {down(facts.lower)}"
         if self.quantity == "coverage" and facts.counts is not None:
             counts = facts.counts
@@ -112,7 +112,7 @@ class Requirement:
         return f"{self}: {self.judge_facts(facts).value} ({found})"
 
     def judged(self, subject: str, facts: Facts, seconds: float = 0.0) -> Judged:
-        """The judgement, for a list of them."""
+        """The judgement with its subject, to be listed with others."""
         words = self.facts_words(facts)
         return Judged(subject, str(self), self.judge_facts(facts), words, seconds)
 
@@ -138,7 +138,7 @@ def parse_requirement(text: str, quantities: Sequence[str] = OF_RESULTS) -> Requ
 
 
 def judgement(proven: bool, refuted: bool) -> Judgement:
-    """Met where it is proven, violated where the contrary is, and undecided otherwise."""
+    """Met if it is proven, violated if it is refuted, and undecided otherwise."""
     if proven:
         return Judgement.MET
     return Judgement.VIOLATED if refuted else Judgement.UNDECIDED

@@ -1,4 +1,4 @@
-"""What `verify` returns."""
+"""The result that `verify` returns, with methods to show, save and load it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from vhagar.result.words import final_sentence, summary
 
 
 class ProgressError(VhagarError):
-    """`on_progress` has raised an error, the `cause`. The `result` is what was known by then."""
+    """`on_progress` raised the error `cause`; `result` holds what was known by then."""
 
     def __init__(self, result: Result, cause: Exception) -> None:
         self.result = result
@@ -31,9 +31,9 @@ class ProgressError(VhagarError):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Result(AbstractResult):
-    """All that is known of a problem, and how it is shown.
+    """Everything that a run found out about a problem.
 
-    `str(result)` is the answer in words, as the command line ends with it.
+    `str(result)` is the answer in words, with which the command line's output ends.
     """
 
     def __str__(self) -> str:
@@ -44,11 +44,11 @@ class Result(AbstractResult):
         return f"Result([{low}, {high}], {self.status.name}, {self.problem})"
 
     def summary(self) -> str:
-        """The question, the interval, what supports it, and the answer, in a few lines."""
+        """Summarise the question, the interval, its evidence and the answer in a few lines."""
         return summary(self)
 
     def plot(self, path: str | os.PathLike[str] | None = None) -> Any:
-        """Draw witness and bounds: a matplotlib figure, also written to `path` where one is given.
+        """Draw witness and bounds as a matplotlib figure, and write it to `path` if one is given.
 
         The file is a .png, .pdf or .svg.
         """
@@ -58,16 +58,16 @@ class Result(AbstractResult):
         return figure(data)
 
     def to_dict(self) -> dict[str, Any]:
-        """The whole result in JSON's own types, as `--json` writes it (docs/json.md)."""
+        """Convert the whole result to JSON's own types, as `--json` writes it (docs/json.md)."""
         return to_dict(self)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write all of it to one file, the network and the witness included; see `load`."""
+        """Write the result, including the network and the witness, to one file; see `load`."""
         save_result(self, Path(path))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Result:
-        """Read what `save` has written. Nothing is checked anew: a certificate is for that."""
+        """Read a file that `save` wrote. It re-checks nothing: certificates are for that."""
         return cls(**load_fields(Path(path)))
 
     def _repr_html_(self) -> str:

@@ -1,4 +1,4 @@
-"""The context of one run: what is asked, what it may use, and what it has to say for itself."""
+"""The context of one run: the problem, the options, and what the run reports."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from vhagar.result.result import Result
 from vhagar.result.values import Estimate, Moment, Progress, Status
 from vhagar.result.witness import Rejection, Witness
 
-# Called with every improvement; to return False is to stop the run.
+# Called after every improvement; returning False stops the run.
 OnProgress = Callable[[Progress], object]
 
 
 class Run:
-    """A run of an engine on a problem. `interval` keeps what was found of the problem as given.
+    """A run of an engine on a problem. `interval` holds the bounds of the problem as given.
 
-    Engines search `problem`, which reductions have made of the `original`, and bring what they find
-    back through `reduced.restore`. `bounds` is where they find what earlier problems left for them.
+    Engines search `problem`, the reduced form of `original`, and translate what they find back by
+    `reduced.restore`. `bounds` caches bounds that earlier problems computed.
     """
 
     def __init__(
@@ -48,12 +48,12 @@ class Run:
         self.device = "cpu"
         self.estimate: Estimate | None = None
         self.engine = engine
-        # What the engine records for the certificate that was asked for, and the file it wrote.
+        # What the engine records for a requested certificate, and the file that it wrote.
         self.proof: object = None
         self.certificate: Path | None = None
-        # What the engine has read from the checkpoint that the run goes on from.
+        # What the engine read from the checkpoint that the run resumes.
         self.resumed: object = None
-        # What `on_progress` has raised; it has stopped the run.
+        # The error that `on_progress` raised, which stopped the run.
         self.failure: Exception | None = None
         self._on_progress = on_progress
         self._timings: dict[str, float] = {}
@@ -76,14 +76,14 @@ class Run:
         root: int | None = None,
         parameters: NDArray[np.float64] | None = None,
     ) -> Witness | Rejection:
-        """Offer the interval a candidate of `problem`, as one of the `original`."""
+        """Translate a candidate of `problem` into one of `original`, and offer it as a witness."""
         if root is None or parameters is None:
             return self.interval.offer_witness(goal, x)
         root, x, parameters = self.reduced.restore.witness(root, x, parameters)
         return self.interval.offer_witness(goal, x, root, parameters)
 
     def report(self) -> None:
-        """Tell the caller where things stand; one who has had enough stops the run, as Ctrl-C."""
+        """Call `on_progress`; if it returns False or fails, stop the run as Ctrl-C does."""
         if self._on_progress is None:
             return
         try:
@@ -108,22 +108,22 @@ class Run:
         )
 
     def note(self, text: str) -> None:
-        """Something the user should know about this run."""
+        """Record something that the user should know about this run."""
         if text not in self._notes:
             self._notes.append(text)
 
     @property
     def nodes(self) -> int:
-        """How many nodes of a search tree were looked at."""
+        """How many nodes of search trees were processed."""
         return self._nodes
 
     def count_nodes(self, more: int) -> None:
-        """So many more nodes of a search tree were looked at."""
+        """Count `more` processed nodes of a search tree."""
         self._nodes += more
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
-        """Time what happens inside under a name; phases within phases count for themselves."""
+        """Time the body under a name; the time of nested phases counts only for themselves."""
         outer, begun, before = self.phase_name, time.monotonic(), sum(self._timings.values())
         self.phase_name = name
         try:
@@ -135,7 +135,7 @@ class Run:
             self.phase_name = outer
 
     def result(self, stopped: Status | None = None) -> Result:
-        """The result now. `stopped` says why the search ended if the interval is not closed."""
+        """The current result; `stopped` says why the search ended if the interval is not closed."""
         interval = self.interval
         if interval.upper == 0.0:
             status = Status.ROBUST

@@ -1,4 +1,4 @@
-"""Results as JSON. `docs/json.md` documents every field; a test compares the two."""
+"""Write results as JSON. `docs/json.md` documents every field; a test compares the two."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from vhagar.result.values import AbstractResult, Coverage, Interval
 from vhagar.result.witness import Witness
 from vhagar.version import __version__
 
-# Raised when a field changes its meaning or goes away; a new field does not raise it.
+# Incremented when a field changes its meaning or is removed, but not when a field is added.
 SCHEMA = 1
 
 
 def to_dict(result: AbstractResult) -> dict[str, Any]:
-    """The whole result in plain JSON types: no NaN, no infinity, arrays as nested lists."""
+    """Convert a result to plain JSON types: no NaN, no infinity, arrays as nested lists."""
     fields = {
         "schema": SCHEMA,
         "vhagar": __version__,
@@ -70,14 +70,14 @@ def to_json(result: AbstractResult) -> str:
 
 
 def write_json(result: AbstractResult, path: str | Path) -> None:
-    """Write the file in one step: whoever reads it finds the old one or all of the new one."""
+    """Write the file in one step: a reader finds the old file or the complete new one."""
     write_bytes(Path(path), to_json(result).encode())
 
 
 def check_writable(path: str | Path, *inputs: str | Path | None) -> None:
-    """Raise now what `write_bytes` would raise after the computation.
+    """Raise now, before the computation, what `write_bytes` would raise after it.
 
-    No output may replace one of the `inputs`, also not by another name of the same file.
+    No output may replace one of the `inputs`, not even under another name of the same file.
     """
     path = Path(path)
     for given in inputs:
@@ -93,7 +93,7 @@ def check_writable(path: str | Path, *inputs: str | Path | None) -> None:
         try:
             with scratch.open("xb"):
                 pass
-        finally:  # also where Ctrl-C comes between the two
+        finally:  # even if Ctrl-C comes right after the file is created
             scratch.unlink(missing_ok=True)
     except OSError as error:
         raise InvalidInput(
@@ -102,16 +102,16 @@ def check_writable(path: str | Path, *inputs: str | Path | None) -> None:
 
 
 def write_bytes(path: Path, content: bytes) -> None:
-    """Write a file next to its place, then move it there."""
+    """Write a temporary file next to `path`, then move it there."""
     with open_in_one_step(path) as file:
         file.write(content)
 
 
 @contextmanager
 def open_in_one_step(path: Path) -> Iterator[BinaryIO]:
-    """A file that is written next to its place and moved there at the end, if nothing fails.
+    """Open a temporary file next to `path` that is moved there at the end, if nothing fails.
 
-    A failure of the disk is an error of the input: it names a place that cannot be written.
+    A disk error is raised as `InvalidInput`: the user named a place that cannot be written.
     """
     try:
         with _opened(_target(path)) as file:
@@ -139,7 +139,7 @@ def _opened(target: Path) -> Iterator[BinaryIO]:
 
 
 def _target(path: Path) -> Path:
-    """The file itself, behind all symbolic links."""
+    """Resolve all symbolic links, down to the file itself."""
     target = Path(os.path.realpath(path))
     if target.is_dir():
         raise IsADirectoryError(0, "it is a directory", str(path))
@@ -221,7 +221,7 @@ def _certificate(result: AbstractResult) -> dict[str, Any] | None:
 
 
 def check_command(certificate: Path, problem: Problem) -> str:
-    """What to type to have a certificate checked."""
+    """The shell command that checks a certificate."""
     file = problem.network.file
     model = "MODEL" if file is None else shlex.quote(str(file.path))
     return f"vhagar check {shlex.quote(str(certificate))} --model {model}"
@@ -245,7 +245,7 @@ def _witness(witness: Witness) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """The same in JSON's own types. What is not finite is not known: null."""
+    """Convert to JSON's own types; a number that is not finite is unknown, hence null."""
     if isinstance(value, np.ndarray | np.generic):
         value = value.tolist()
     if isinstance(value, dict):

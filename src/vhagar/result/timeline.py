@@ -16,9 +16,9 @@ _WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM = 420.0, 190.0, 44.0, 66.0, 26.0, 
 
 @dataclass(frozen=True)
 class BoundsOverTime(AbstractFigure):
-    """The interval of one problem, step by step. `ceiling` is the end of the axis.
+    """The interval of one problem over time, on an axis that ends at `ceiling`.
 
-    The first bounds are often far above the rest, which they would squeeze into a line.
+    The first bounds are often far above the rest and would squeeze it into a line.
     """
 
     number: int
@@ -54,7 +54,7 @@ class BoundsOverTime(AbstractFigure):
         shapes += [Line(upper, "robust", 2.0), Line(lower, "attackable", 2.0)]
         last = self.moments[-1]
         high, low = upper[-1][1] + 4, lower[-1][1] + 4
-        if low - high < 13:  # the two labels keep out of each other's way
+        if low - high < 13:  # move the two labels apart
             high, low = (high + low) / 2 - 6.5, (high + low) / 2 + 6.5
         x = upper[-1][0] + 5
         shapes += [
@@ -65,7 +65,7 @@ class BoundsOverTime(AbstractFigure):
 
 
 class Frame:
-    """Axes, and where points lie in them."""
+    """Axes, and the positions of points in them."""
 
     def __init__(self, width: float, height: float, end: float, ceiling: float) -> None:
         self._width, self._height, self._end, self._ceiling = width, height, end, ceiling or 1.0
@@ -76,7 +76,7 @@ class Frame:
         return _LEFT + across, self._height - _BOTTOM - up_
 
     def steps(self, points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
-        """A line that stays level until the next point."""
+        """Connect the points by a line that stays level until the next point."""
         found: list[tuple[float, float]] = []
         for x, y in points:
             place = self.place(x, y)

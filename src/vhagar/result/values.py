@@ -1,4 +1,4 @@
-"""What results are made of."""
+"""The parts of results: statuses, kinds of bounds, intervals, coverage, progress."""
 
 from __future__ import annotations
 
@@ -62,10 +62,10 @@ class Moment:
 
 @dataclass(frozen=True)
 class Estimate:
-    """What random sampling says of the *mean* over inputs: no bound on the largest.
+    """An estimate of the *mean* over inputs by random sampling: it does not bound the largest.
 
     The mean over all inputs of the distribution lies within `half_width` of `mean`, except with
-    probability `level`. `samples` is how many inputs of the source class were drawn.
+    probability `level`. `samples` is the number of inputs of the source class that were drawn.
     """
 
     mean: float
@@ -90,12 +90,12 @@ class CoverageCounts:
 
 @dataclass(frozen=True)
 class Coverage:
-    """What a result says of a data set (see `vhagar.coverage`).
+    """What a result says about a data set (see `vhagar.coverage`).
 
-    `inputs` is the size of the data set. `classified` counts those that the network classifies as
-    the source class; `correct` those of them whose label says the same, None without labels.
-    `largest` is the largest confidence among them, rounded down: above it the bound says nothing
-    about this data.
+    `inputs` is the size of the data set. `classified` counts the inputs that the network classifies
+    as the source class; `correct` counts those of them whose label agrees, and is None without
+    labels. `largest` is the largest confidence among the classified inputs, rounded down: a bound
+    above it says nothing about this data.
     """
 
     inputs: int
@@ -107,9 +107,9 @@ class Coverage:
 
 @dataclass(frozen=True)
 class Progress:
-    """What `on_progress` receives: the interval now, and what the verifier is doing.
+    """What `on_progress` receives: the current interval, and what the verifier is doing.
 
-    `witnesses` holds the best one of each goal: a target class, or None where nothing is attacked.
+    `witnesses` holds the best witness of each goal: a target class, or None without a perturbation.
     `kind` says what kind of bound `upper` is.
     """
 
@@ -133,11 +133,11 @@ class AbstractResult:
 
     `problem` is the question that was asked. `lower` is the confidence of `witness` (0 without
     one); `upper` is a dual bound. `targets` holds an interval for each target class; one that was
-    left open cannot exceed `upper`. `nodes` is how many nodes of search trees were looked at, in
-    all targets together; `device` is what computed.
-    `certificate` is the file that proves the interval, where one was asked for and written.
-    `estimate` is there for random sampling only (see `vhagar.baseline`), `coverage` where a data
-    set was given, and `nearest` is the input of that data set that is nearest to the witness.
+    left open cannot exceed `upper`. `nodes` is the number of search-tree nodes processed for all
+    targets together; `device` is the hardware that the run used.
+    `certificate` is the file that proves the interval, if one was requested and written.
+    `estimate` is set for random sampling only (see `vhagar.baseline`), `coverage` if a data set
+    was given, and `nearest` is the input of that data set that is nearest to the witness.
     """
 
     problem: Problem
@@ -168,7 +168,7 @@ class AbstractResult:
     def percent(self) -> tuple[float, float] | None:
         """The bounds as percentages of the maximal confidence, rounded outward.
 
-        None as long as `max_confidence` is not known (see `vhagar.max_confidence`).
+        None as long as `max_confidence` is unknown (see `vhagar.max_confidence`).
         """
         reference = self.max_confidence
         if reference is None:

@@ -1,9 +1,9 @@
-"""Witnesses: concrete inputs that were re-checked, independently of whatever found them.
+"""Witnesses: concrete inputs that are re-checked, independently of the search that found them.
 
-A witness is accepted only when all of this holds, and nothing is accepted by default:
+A witness is accepted only if all of the following holds; nothing is accepted by default:
 
-- the goal and the piece are the problem's; the input lies in the domain, the parameters in their
-  box, the pair in the perturbation;
+- the goal and the piece belong to the problem; the input lies in the domain, the parameters in
+  their box, the pair in the perturbation;
 - the network, evaluated in float64 with its rounding error bounded, is confident in the source
   class and puts the perturbed input into the target class; an exact tie, which float64 cannot
   decide, is decided in rational arithmetic and labelled;
@@ -39,7 +39,7 @@ Array = NDArray[np.float64]
 # Uncertainty of a float32 confidence, relative to the largest score.
 _FLOAT32_NOISE = 1e-3
 # Uncertainty of a float32 confidence, relative to that of float64: 2**29 for the precision, and
-# some more for another order of operations.
+# some more for a different order of operations.
 _FLOAT32_BY_FLOAT64 = 2.0**32
 
 
@@ -48,8 +48,8 @@ class Witness:
     """An input `x` and its perturbed image `x_p`, in the network's input shape.
 
     `confidence` is that of `x` in the source class, rounded down. `margin` is the confidence of
-    `x_p` in the target; it is 0 for a tie. Without a perturbation only `x` is there. `piece_number`
-    says which of the problem's pieces was used, and `choice` are its parameters as plain numbers.
+    `x_p` in the target; it is 0 for a tie. Without a perturbation there is only `x`. `piece_number`
+    is the index of the piece in the problem's pieces, and `choice` holds its parameters as numbers.
     """
 
     x: Array
@@ -72,7 +72,7 @@ class Witness:
 
 @dataclass(frozen=True, eq=False)
 class _Confidence:
-    """A confidence over a (tiny) box: certain bounds, and in plain float64 with its scores."""
+    """The confidence over a (tiny) box: sound bounds, and a plain float64 value with its scores."""
 
     low: float
     high: float
@@ -81,20 +81,20 @@ class _Confidence:
 
     @property
     def noise(self) -> float:
-        """How far float32 may be off."""
+        """How far a float32 confidence may be off."""
         relative = _FLOAT32_NOISE * float(abs(self.scores).max())
         return max(relative, _FLOAT32_BY_FLOAT64 * (self.high - self.low))
 
 
 @dataclass(frozen=True)
 class Rejection:
-    """Why a candidate is no witness."""
+    """Why a candidate is not a witness."""
 
     reason: str
 
 
 class WitnessCheck:
-    """Decides on candidates for one problem, which is as it was given: no reduction's."""
+    """Checks candidates for one problem, in its original form and not a reduced one."""
 
     def __init__(self, problem: Problem) -> None:
         self._problem = problem
@@ -107,13 +107,12 @@ class WitnessCheck:
         root: int | None = None,
         parameters: Array | None = None,
     ) -> Witness | Rejection:
-        """Judge a flat input and, where something is attacked, the parameters of a piece.
+        """Check a flat input and, if there is a target, the parameters of a piece.
 
-        `root` is the place of that piece in the problem's pieces.
-
-        The input is first rounded to float32: the witness is then the same in every precision.
+        `root` is the index of that piece in the problem's pieces. The input is first rounded to
+        float32, so that the witness is the same in every precision.
         """
-        with np.errstate(over="ignore"):  # it becomes infinite, and is rejected
+        with np.errstate(over="ignore"):  # an overflow becomes infinite, and is rejected
             x = np.asarray(x, dtype=np.float32).astype(np.float64).reshape(1, -1)
         if x.shape[1] != self._problem.domain.size or not np.isfinite(x).all():
             return Rejection("the input has the wrong size or is not finite")
@@ -130,7 +129,7 @@ class WitnessCheck:
         return self._judge_attack(target, x, root, np.asarray(parameters, dtype=np.float64))
 
     def image(self, root: int, x: Array, parameters: Array) -> Array:
-        """What the network as given sees of a flat input, under a piece."""
+        """Perturb a flat input by a piece, and clip it as the original network sees it."""
         return self._clip(self._problem.pieces[root].apply(x[None], parameters[None])[0])
 
     def _judge_confidence(self, x: Array) -> Witness | Rejection:
@@ -138,7 +137,7 @@ class WitnessCheck:
         if not self._problem.domain.contains(x).all():
             return Rejection("the input is not in the domain")
         found = self._confidence(Bounds(x[0], x[0]), x, source)
-        # Two evaluations that share no code beyond the weights: the smaller counts.
+        # Two evaluations that share only the weights, and no code: the smaller one counts.
         low = min(found.low, found.plain)
         if not low > 0:
             return Rejection("the input is not classified as the source class")
@@ -160,7 +159,7 @@ class WitnessCheck:
         x_p = piece.apply(x, parameters)
         if not piece.contains(x, x_p, parameters).all():
             return Rejection("the pair is not in the perturbation")
-        # The network as given sees the image as clipped, and so does whoever shows it.
+        # The original network sees the clipped image, so that is the image to report.
         x_p = self._clip(x_p)
         image = Bounds(*(self._clip(side[0]) for side in piece.enclosure(x, parameters)))
         found = self._confidence(image, x_p, target)
@@ -189,7 +188,7 @@ class WitnessCheck:
         )
 
     def _may_be_anywhere(self, piece: AbstractPiece, x_p: Array) -> bool:
-        """Whether a perturbed input lies in the domain for certain, if it has to."""
+        """Whether a perturbed input provably lies in the domain, if the problem demands that."""
         domain = self._problem.domain
         if not domain.perturbed_inside:
             return True
@@ -198,8 +197,8 @@ class WitnessCheck:
     def _is_tie(self, found: _Confidence, image: Bounds, target: int) -> bool:
         """Whether the target certainly shares the largest score with another class."""
         if found.low == 0:
-            return True  # everywhere in the enclosure, such as two classes with the same weights
-        # Only an image known exactly can be a tie that is known exactly.
+            return True  # a tie in the whole enclosure, as for two classes with the same weights
+        # An exact tie can be established only for an image that is known exactly.
         if found.high < 0 or (image.lower != image.upper).any():
             return False
         return exact_confidence_sign(self._problem.network, image.lower, target) == 0
@@ -212,7 +211,7 @@ class WitnessCheck:
         return _Confidence(low, high, float(confidence(scores, label)[0]), scores[0])
 
     def _objection(self, x: Array, label: int, found: _Confidence, tie: bool = False) -> str | None:
-        """What onnxruntime has against it."""
+        """Why onnxruntime's evaluation contradicts ours; None if it agrees."""
         theirs = self._float32_confidence(x, label)
         agrees = math.isfinite(theirs) and abs(theirs - found.plain) <= found.noise
         if agrees and (tie or theirs > 0):
@@ -240,7 +239,7 @@ class WitnessCheck:
         model = network.model if network.model is not None else onnx_bytes(network)
         try:
             return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
-        except Exception as error:  # onnxruntime raises classes of its own
+        except Exception as error:  # onnxruntime raises error classes of its own
             raise VhagarError(
                 f"onnxruntime cannot load the model, so no witness can be checked: {error}"
             ) from error
@@ -254,7 +253,7 @@ class WitnessCheck:
 
 
 class RestoredCheck:
-    """Decides on candidates of a reduced problem: on what they are for the original."""
+    """Checks candidates of a reduced problem by translating them back to the original."""
 
     def __init__(self, reduced: Reduced) -> None:
         self._restore = reduced.restore

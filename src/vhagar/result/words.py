@@ -1,4 +1,4 @@
-"""Results in plain English. Numbers are rounded outward, so every sentence is true as printed."""
+"""Say results in plain English, with numbers rounded outward: every sentence is true as printed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from vhagar.result.values import (
 )
 from vhagar.result.witness import Witness
 
-# From here on exp(-upper) is too small to be told from 0.
+# From here on exp(-upper) is too small to distinguish from 0.
 _CERTAIN = 30.0
 # A bound says little unless an input is known whose confidence exceeds it by this factor.
 _NEARLY = 1.01
@@ -54,7 +54,7 @@ def _within(problem: Problem) -> str:
 
 
 def _standing(result: AbstractResult) -> str:
-    """How the statement begins: not every upper bound is a proof."""
+    """Begin the statement with its standing: not every upper bound is a proof."""
     return "According to Marabou," if result.kind is BoundKind.MARABOU else "Proven:"
 
 
@@ -66,7 +66,7 @@ def _pushed(problem: Problem) -> str:
 
 
 def _ends(result: AbstractResult) -> tuple[str, str]:
-    """Both ends with the same number of decimals; without a witness the upper one on its own."""
+    """Format both ends with equally many decimals; without a witness the upper one on its own."""
     if result.witness is None:
         return "0", up(result.upper)
     if not math.isfinite(result.upper):
@@ -101,7 +101,7 @@ def _confidence_sentence(result: AbstractResult) -> str:
 
 
 def summary(result: AbstractResult) -> str:
-    """The result in a few lines: the question, the interval, what supports it, the answer."""
+    """Summarise a result in a few lines: the question, the interval, its evidence, the answer."""
     rows = [
         ("interval", interval_words(result.lower, result.upper)),
         ("status", outcome(result)),
@@ -112,7 +112,7 @@ def summary(result: AbstractResult) -> str:
 
 
 def details(result: AbstractResult) -> list[tuple[str, str]]:
-    """What supports the answer, as labelled lines."""
+    """List the evidence for the answer as labelled lines."""
     problem = result.problem
     rows = [("upper", result.kind.value)] if math.isfinite(result.upper) else []
     if result.percent is not None and result.max_confidence is not None:
@@ -161,7 +161,7 @@ def domain_words(domain: Domain) -> str:
 
 
 def _condition_words(domain: Domain) -> list[str]:
-    """The conditions beside ranges, and which of them bounds leave out."""
+    """Describe the conditions other than ranges, and which of them upper bounds ignore."""
     groups, found = domain.groups, []
     if groups.integer:
         found.append(f"{len(groups.integer)} entries are whole numbers")
@@ -187,7 +187,7 @@ def sufficient_probability(upper: float) -> float:
 
 
 def _probability_rows(upper: float) -> list[tuple[str, str]]:
-    """What the bound is as a probability, unless that would be printed as 1."""
+    """State the bound as a softmax probability, unless it would be printed as 1."""
     enough = Decimal(sufficient_probability(upper)).quantize(_PRINTED, rounding=ROUND_CEILING)
     if enough >= 1:
         return []
@@ -195,7 +195,7 @@ def _probability_rows(upper: float) -> list[tuple[str, str]]:
 
 
 def coverage_words(coverage: Coverage, source: str) -> str:
-    """What is known of the inputs of a data set, in one sentence."""
+    """Say in one sentence how many inputs of a data set are robust, attacked and undecided."""
     counts = coverage.classified
     if not counts.inputs:
         return f"none of the {coverage.inputs} inputs is classified {source}"
@@ -214,7 +214,7 @@ def coverage_words(coverage: Coverage, source: str) -> str:
 
 
 def _part(number: int, counts: CoverageCounts) -> str:
-    """A number and its percentage, which never reads 100 before it is all of them."""
+    """Format a number and its percentage, rounded down: it reads 100 only for all of them."""
     if not counts.inputs:
         return str(number)
     share = math.floor(1000 * number / counts.inputs) / 10
@@ -222,7 +222,7 @@ def _part(number: int, counts: CoverageCounts) -> str:
 
 
 def _vacuous_rows(result: AbstractResult) -> list[tuple[str, str]]:
-    """A bound that hardly any input can exceed says nothing, and is told so."""
+    """Warn about a bound that says next to nothing, as hardly any input can exceed it."""
     largest, upper = result.max_confidence, result.upper
     if not is_vacuous(upper, largest) or largest is None or not math.isfinite(upper):
         return []
@@ -236,7 +236,7 @@ def _vacuous_rows(result: AbstractResult) -> list[tuple[str, str]]:
 
 
 def is_vacuous(upper: float, largest: Interval | None) -> bool:
-    """Whether a bound is within 1 % of the largest confidence that is known, or above it."""
+    """Whether a bound is within 1 % of the largest known confidence, or above it."""
     return largest is not None and 0 < largest.lower <= _NEARLY * upper
 
 
@@ -275,9 +275,9 @@ def witness_words(witness: Witness, problem: Problem) -> str:
 
 
 def changes(witness: Witness, problem: Problem) -> list[tuple[str, float, float]]:
-    """The features that a witness's perturbation changes: name, before and after.
+    """List the features that a witness's perturbation changes: name, before and after.
 
-    The largest change first, as a part of the range that the domain has for the feature.
+    The largest change comes first, relative to the feature's range in the domain.
     """
     if witness.x_p is None:
         return []
@@ -299,7 +299,7 @@ def _nearest_words(found: Neighbour, problem: Problem) -> str:
 
 
 def _change_rows(witness: Witness, problem: Problem) -> list[tuple[str, str]]:
-    """Inputs that are no images, feature by feature; the largest changes."""
+    """List the largest changes of a witness feature by feature, if inputs are not images."""
     if len(problem.domain.shape) != 1 or not problem.domain.features:
         return []
     found = changes(witness, problem)
@@ -313,7 +313,7 @@ def _change_rows(witness: Witness, problem: Problem) -> list[tuple[str, str]]:
 
 
 def _estimate_words(estimate: Estimate, source: str) -> str:
-    """Digits that make sense beside the half-width, which is rounded up."""
+    """State the estimated mean, with the half-width rounded up."""
     sure = f"{100 * (1 - estimate.level):g} %"
     return (
         f"{estimate.mean:.4g} +- {up(estimate.half_width)} (probability {sure}) over inputs "
@@ -323,7 +323,7 @@ def _estimate_words(estimate: Estimate, source: str) -> str:
 
 
 def _how(witness: Witness) -> str:
-    """The piece, and the parameters chosen within it; whole numbers are part of its label."""
+    """Name the piece and its chosen parameters; whole numbers are part of its label already."""
     chosen = [
         f"{name} {value:.4g}"
         for name, value in (witness.parameters or {}).items()
