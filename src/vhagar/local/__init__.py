@@ -1,1 +1,1 @@
-"""Local robustness: the same questions about one given input."""
+"""Local robustness: whether one given input keeps its class under a perturbation."""

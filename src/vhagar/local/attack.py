@@ -1,8 +1,9 @@
-"""A gradient attack on the versions of one image: cheap, and first.
+"""A gradient attack on the versions of one image: cheap, and hence tried first.
 
-Every target starts from the middle of the parameters' box, from its corner by the gradient there,
-and from random corners. Signed steps climb the target's lead over the source; they shrink, and end
-in corners of the box where the score is nearly linear, as attacks on L-infinity balls do.
+Every target starts from the middle of the parameters' box and from random corners; the first step
+from the middle leads to the corner that the gradient points to. Signed steps of decreasing size
+climb the target's lead over the source. Where the scores are nearly linear they end in corners of
+the box, as attacks on L-infinity balls do.
 """
 
 from __future__ import annotations
@@ -18,10 +19,10 @@ from vhagar.network import AbstractLinear, Network, Relu
 
 Array = NDArray[np.float64]
 
-# Steps from each start, the first as a share of the box's half width, and the ratio of each to the
-# one before.
+# Number of steps from each start, size of the first as a share of the box's width, and ratio of
+# each step to the one before.
 _STEPS, _FIRST, _RATIO = 12, 1.0, 0.7
-# Targets that are attacked: those with the largest scores.
+# Most targets that are attacked; those with the largest scores are chosen.
 _MOST_TARGETS = 12
 
 
@@ -44,9 +45,9 @@ def attack(
     beat_all: bool = False,
     starts: int = 2,
 ) -> list[Attempt]:
-    """For each of the likeliest targets the best version met, the best of all first.
+    """Find the best version for each of the likeliest targets, and list the best of all first.
 
-    A target is to beat the source; with `beat_all`, whichever class is ahead.
+    A target has to beat the source; with `beat_all`, whichever other class scores highest.
     """
     middle, half = (versions.lower + versions.upper) / 2, (versions.upper - versions.lower) / 2
     scores = network.forward(versions.image(middle[None]))[0]
@@ -78,7 +79,7 @@ def _slopes(
     labels: NDArray[np.int64],
     source: int | None,
 ) -> tuple[Array, Array]:
-    """The target's lead at each point, and the gradient of its lead over the source or over all."""
+    """The target's lead over all classes, and the gradient of its lead over the source or all."""
     values = versions.image(parameters)
     inside = (values > versions.floor) & (values < versions.ceiling)
     passed = []

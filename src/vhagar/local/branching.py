@@ -1,9 +1,9 @@
 """Branch and bound on the signs of undecided neurons, many nodes at once (beta-CROWN).
 
-A node is a target with signs decided of some neurons. Its multipliers are improved by first-order
+A node is a target with decided signs for some neurons. Its multipliers are improved by first-order
 steps in float32; a node whose value falls below 0 is closed if float64, with its rounding added,
 proves the same. An open node is split at the neuron that gains most: both children of a few
-promising neurons are evaluated without any steps, and the best of them are the node's children.
+candidate neurons are evaluated without any steps, and the neuron with the best pair is chosen.
 """
 
 from __future__ import annotations
@@ -24,25 +24,25 @@ Array = NDArray[np.float64]
 Index = NDArray[np.int64]
 Floats = NDArray[np.float32]
 
-# First-order steps at the root, and at a node, whose parent's multipliers are a good start.
+# First-order steps at the root, and at other nodes, which start from their parents' multipliers.
 _ROOT, _NODE = Steps(40, 0.1, 0.95), Steps(10)
-# Steps at a node that has nothing left to be decided.
+# Steps at a node where all signs are decided.
 _LEAF = Steps(300, 0.1, 0.985)
-# Neurons whose children are looked at: those with the largest offsets, and of the others those with
-# the largest coefficients.
+# Candidate neurons whose children are evaluated: those with the largest offsets, and among the
+# others those with the largest coefficients.
 # Measured: with offsets alone, an MNIST network of 4 x 256 neurons stalled at 20,000 nodes; both
 # kinds closed it with 400.
 _BY_OFFSET, _BY_SIZE = 4, 2
-# How much the better child's gain counts beside the worse one's.
+# Weight of the better child's gain, relative to the worse child's.
 _BETTER_CHILD = 0.3
-# Nodes that are split at once: at first, and at most; in between, as many as take about this many
-# seconds.
+# Nodes that are split at once: at first, and at most; in between, as many as this many seconds
+# allow.
 _FIRST_BATCH, _MOST_AT_ONCE, _SECONDS = 8, 512, 0.25
-# Nodes of the last batch that are examined for counterexamples.
+# Nodes of each batch that are examined for counterexamples.
 _LOOKED_AT = 8
 # Memory for the open nodes, in numbers.
 _MOST_OPEN = 40_000_000
-# A value must be this far below 0, relative to the first one, before float64 is asked.
+# A value must be this far below 0, relative to the roots' values, before float64 tries to prove it.
 _CLEARLY = 1e-6
 
 
@@ -58,7 +58,7 @@ CPU = Device(lambda values: _narrow(np.asarray(values)), np.asarray)
 
 
 def device_named(name: str) -> Device:
-    """Where nodes are bounded: numpy on the CPU, or torch on a GPU (`auto`: where there is one)."""
+    """The device of that name: numpy on the CPU, or torch on a GPU (`auto`: if there is one)."""
     if name == "cpu" or (name == "auto" and not cuda_is_likely()):
         return CPU
     where = torch_device(name)
@@ -66,7 +66,7 @@ def device_named(name: str) -> Device:
 
 
 def on_torch(where: Any) -> Device:
-    """Tensors of single precision on a device of torch."""
+    """Compute with float32 tensors on a device of torch."""
     torch = require_torch()
 
     def place(values: Any) -> Any:
@@ -81,9 +81,9 @@ def _narrow(values: Any) -> Any:
 
 @dataclass(eq=False)
 class Tree:
-    """All nodes so far: each one's parent (-1 for roots), and what tells it from its sibling.
+    """All nodes so far: each one's parent (-1 for roots), and the neuron and sign that it decides.
 
-    `proofs` has the multipliers of the closed ones, in the order of all undecided neurons.
+    `proofs` holds the multipliers of closed nodes, in the order of all undecided neurons.
     """
 
     parents: list[int] = field(default_factory=list)
@@ -100,7 +100,7 @@ class Tree:
 
 @dataclass(frozen=True, eq=False)
 class _Open:
-    """Open nodes, their values and their numbers in the tree."""
+    """Open nodes with their values and their numbers in the tree."""
 
     nodes: Nodes
     values: Array
@@ -111,9 +111,9 @@ class _Open:
 
 
 class Branching:
-    """The search of one set of versions for all rows `start` of coefficients on the scores.
+    """Branch and bound over one set of versions, for all rows `start` of score coefficients.
 
-    `uppers` `(rows,)` holds a proven bound of each row at every moment.
+    `uppers` `(rows,)` holds a proven bound on each row at every moment.
     """
 
     def __init__(self, compact: Compact, start: Array, device: Device = CPU) -> None:
@@ -129,7 +129,7 @@ class Branching:
         self._triangle = np.concatenate(
             [b.upper * -b.lower / (b.upper - b.lower) for b in compact.blocks] or [np.zeros(0)]
         )
-        # The versions at which the worst of the last nodes' bounds are attained.
+        # The versions that attain the worst bounds of the last batch of nodes.
         self.x: Array = np.zeros((0, len(compact.versions.centre)))
         self._open: _Open | None = None
 
@@ -147,7 +147,7 @@ class Branching:
 
     @property
     def is_full(self) -> bool:
-        """Whether the open nodes take as much memory as they may."""
+        """Whether the open nodes have used up their memory."""
         return bool(self.open_count * max(self.dual.undecided, 1) > _MOST_OPEN)
 
     def begin(self) -> None:
@@ -160,7 +160,7 @@ class Branching:
         self._keep(nodes, found, values, np.array(self.roots))
 
     def step(self) -> bool:
-        """Split some nodes, those with the largest values; False where none can be split."""
+        """Split the nodes with the largest values; False if a fully decided one stays open."""
         assert self._open is not None
         begun = time.monotonic()
         order = np.argsort(-self._open.values, kind="stable")
@@ -187,7 +187,7 @@ class Branching:
         return True
 
     def _insist(self, chosen: _Open, ends: Index) -> bool:
-        """Nodes with all signs decided get more steps; False where that does not close them."""
+        """Spend more steps on nodes with all signs decided; False if one of them stays open."""
         assert self._open is not None
         nodes = chosen.take(ends).nodes.mapped(self._device.place)
         nodes, found = self.dual.improve(nodes, _LEAF, self._goal)
@@ -200,7 +200,7 @@ class Branching:
     def _settle(
         self, nodes: Nodes, found: Evaluated, numbers: Index, at_root: bool = False
     ) -> Array:
-        """What float64 proves of nodes that seem closed; the search's own values of the others."""
+        """Prove in float64 that nodes which seem closed are; return the values of all nodes."""
         values = np.asarray(self._device.host(found.value), dtype=np.float64).copy()
         seem = np.arange(len(values)) if at_root else np.flatnonzero(values < self._goal)
         if not len(seem):
@@ -219,7 +219,7 @@ class Branching:
         return values
 
     def prove(self, rows: Index, p: Floats, signs: NDArray[np.int8]) -> Array:
-        """Proven upper bounds by given multipliers, in float64 with their rounding."""
+        """Upper bounds that given multipliers prove, in float64 with the rounding added."""
         parts = [block.part for block in self.dual.blocks]
         scores = self._compact.scores
         assert scores is not None
@@ -232,7 +232,7 @@ class Branching:
         )
 
     def _keep(self, nodes: Nodes, found: Evaluated, values: Array, numbers: Index) -> None:
-        """Add what is still open."""
+        """Add the nodes that are still open."""
         still = np.flatnonzero(~(values < 0))
         fresh = _Open(
             nodes.mapped(lambda part: self._device.host(part)[still]), values[still], numbers[still]
@@ -250,14 +250,14 @@ class Branching:
         self._note_done()
 
     def _note_done(self) -> None:
-        """Rows without an open node have the bound of the worst of their closed ones."""
+        """Bound each row without open nodes by the worst of its closed ones."""
         assert self._open is not None
         done = np.ones(len(self.uppers), dtype=np.bool_)
         done[self._open.nodes.rows] = False
         self.uppers = np.where(done, np.minimum(self.uppers, self._closed), self.uppers)
 
     def _branch(self, nodes: Nodes) -> Index:
-        """The neuron at which each node is split; -1 where all signs are decided."""
+        """Choose the neuron at which each node is split; -1 if all its signs are decided."""
         if not self.dual.undecided:
             return np.full(len(nodes), -1)
         found = self.dual.evaluate(nodes)
@@ -284,7 +284,7 @@ class Branching:
 
 
 def _largest(scores: Array, count: int) -> Index:
-    """The places of the largest scores of each row."""
+    """The indices of the `count` largest scores of each row."""
     count = min(count, scores.shape[1])
     return np.argpartition(-scores, count - 1, axis=1)[:, :count]
 

@@ -1,7 +1,8 @@
-"""Certificates about one image: the statement, the trees, and what proves their leaves.
+"""Certificates about one image: the statement, the trees, and the proofs of their leaves.
 
 The format is that of all certificates (`docs/certificate.md`, "One image"). There is a tree for
-every target and every piece. Its first steps split the parameters' box, the others decide signs.
+every target and every piece. Its upper levels split the parameters' box, the lower ones decide
+signs.
 """
 
 from __future__ import annotations
@@ -37,15 +38,15 @@ from vhagar.result.certificate import (
 from vhagar.version import __version__
 
 Array = NDArray[np.float64]
-# Share of a proven bound below 0 that is claimed: room for the checker's own rounding.
+# Share of a proven negative bound that is claimed; the rest is for the checker's own rounding.
 _CLAIMED = 0.999
-# What the statuses of neurons are called in certificates: off, on, and equal in both copies.
+# The certificate's codes for the statuses of neurons: off, on, and equal in both copies.
 _STATUS = np.array([0, 1, 3], dtype=np.uint8)
 
 
 @dataclass(eq=False)
 class _Region:
-    """A box with a proof, and the proofs of nodes that use its neurons' ranges."""
+    """A box with a proof, and the proofs of nodes that rely on its neurons' ranges."""
 
     piece: int
     search: PieceSearch
@@ -66,7 +67,7 @@ class _Writer:
         return self.roots + len(self.records) // NODE.size
 
     def tree(self, number: int, piece: int, search: PieceSearch, row: int) -> None:
-        """All that is proved of one target."""
+        """Add everything that is proved about one target."""
         waiting = [(search.root, number)]
         while waiting:
             box, node = waiting.pop()
@@ -80,7 +81,7 @@ class _Writer:
                 waiting += zip(box.halves, children, strict=True)
 
     def _signs(self, tree: int, node: int, proof: BoxProof, place: int) -> Iterator[NodeProof]:
-        """The decisions below a node, and the multipliers at the leaves."""
+        """Record the decisions below a node, and yield the proofs of the leaves."""
         below = {parent: k for k, parent in reversed(list(enumerate(proof.tree.parents)))}
         layers = [(k, int(n)) for k, neurons in enumerate(proof.neurons) for n in neurons]
         target = int(proof.start[place].argmax())
@@ -108,7 +109,7 @@ class _Writer:
 
 
 def write_local_certificate(path: Path, known: Known, searches: list[PieceSearch]) -> None:
-    """Write what is proved of a local question, claims of which nothing is known left out."""
+    """Write the certificate of a local question; a bound that is not proven is claimed as null."""
     problem = known.problem.everywhere
     pairs = [(k, row) for k in range(len(searches)) for row in range(len(problem.targets))]
     writer = _Writer(len(pairs))
@@ -129,7 +130,7 @@ def write_local_certificate(path: Path, known: Known, searches: list[PieceSearch
 
 
 def _claims(known: Known, searches: list[PieceSearch]) -> dict[str, Any]:
-    """Of each target the worst bound of all pieces; null where some piece is open."""
+    """Claim for each target the worst bound of all pieces; null if some piece is open."""
     problem, witness = known.problem.everywhere, known.witness
     uppers = np.max([search.uppers for search in searches], axis=0)
     claims: dict[str, Any] = {}
@@ -142,11 +143,11 @@ def _claims(known: Known, searches: list[PieceSearch]) -> dict[str, Any]:
 
 
 def _region(known: Known, region: _Region) -> RegionProofs:
-    """The blocks of a box, and the proofs in it by tree and node."""
+    """Build the blocks of a box, and sort its proofs by tree and node."""
     proof, box = region.box.proof, region.box
     assert proof is not None
     ends = box.lower, box.upper
-    if not len(box.lower):  # parameters with a single value, which the piece still has
+    if not len(box.lower):  # the map leaves out parameters with a single value; the piece has them
         ends = known.problem.everywhere.pieces[region.piece].parameter_bounds
     head = {
         "piece": region.piece,
@@ -176,7 +177,7 @@ def _refinements(known: Known, region: _Region, proof: BoxProof) -> Iterator[byt
 
 
 def _numbers(refined: RefinedLayer, proof: BoxProof) -> Iterator[bytes]:
-    """`p` and `q` of both ends of all neurons, layer by layer below; `q` is 0."""
+    """The multipliers `p` and `q` of both ends of all neurons, layer by layer; `q` is 0."""
     begin = 0
     for neurons in proof.neurons[: refined.layer]:
         p = refined.below[:, :, begin : begin + len(neurons)]
@@ -186,7 +187,7 @@ def _numbers(refined: RefinedLayer, proof: BoxProof) -> Iterator[bytes]:
 
 
 def _by_intervals(known: Known, region: _Region) -> list[NDArray[np.bool_]]:
-    """Neurons whose sign interval arithmetic knows, layer by layer: they need no refinement."""
+    """Find the neurons whose sign interval arithmetic decides: they need no refinement."""
     network = known.problem.everywhere.network
     box = Bounds(*region.search.fixed.versions(region.box.lower, region.box.upper).bounds())
     found = []

@@ -1,12 +1,12 @@
-"""The network over a set of versions, with every neuron eliminated whose sign is known there.
+"""The network over a set of versions, without the neurons whose sign is the same for all of them.
 
-What is left are the undecided neurons. With `v` the input followed by their outputs, layer by
+Only the undecided neurons are left. With `v` the input followed by their outputs, layer by
 layer, the pre-activations of a layer are affine in the part of `v` before it:
 
     s = weight @ v + bias,   up to `error`
 
-Around one image few neurons are undecided, so that this is a small network. Everything here is
-float64, with all rounding errors bounded and added, and is what verdicts rest on.
+Around one image few neurons are undecided, so this is a small network. Everything here is computed
+in float64, with all rounding errors bounded and added, because verdicts rely on it.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from vhagar.relaxation.interval import HALF_ULP
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 Index = NDArray[np.int64]
-# Dense, or sparse as scipy has it, which has no static type.
+# A dense array, or a sparse matrix of scipy, which has no static type.
 Matrix = Any
 
-# More than what one product loses to underflow, also where subnormal numbers count as 0.
+# More than one product can lose to underflow, even if subnormal numbers are flushed to 0.
 UNDERFLOW = 2.0**-1022
 
 
@@ -35,7 +35,7 @@ UNDERFLOW = 2.0**-1022
 class Rows:
     """Affine functions of `v`: `weight @ v + bias`, each up to its `error`.
 
-    `size` bounds the sum of the absolute values of all terms of each.
+    `size` bounds, for each function, the sum of the absolute values of its terms.
     """
 
     weight: Matrix  # (rows, width)
@@ -49,7 +49,7 @@ class Rows:
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """The undecided neurons of one ReLU layer: which they are, their ranges, and their rows."""
+    """The undecided neurons of one ReLU layer: their indices, their ranges, and their rows."""
 
     neurons: Index
     lower: Array
@@ -61,16 +61,16 @@ class Block:
 
     @property
     def width(self) -> int:
-        """How much of `v` is before this block."""
+        """The number of entries of `v` before this block."""
         return int(self.weight.shape[1])
 
 
 @dataclass(frozen=True, eq=False)
 class RefinedLayer:
-    """How the ranges of a layer follow from the layers before: multipliers that prove them.
+    """The multipliers that prove a layer's ranges from the layers before.
 
-    `crown` are neurons with multipliers `below` `(2, neurons, undecided before)` of their lower
-    and upper ends; the ranges of the neurons `plain` follow with 0 for all multipliers.
+    The neurons `crown` have multipliers `below` `(2, neurons, undecided before)` for their lower
+    and upper ends; the ranges of the neurons `plain` follow with all multipliers 0.
     """
 
     layer: int
@@ -83,10 +83,8 @@ class RefinedLayer:
 class Compact:
     """The blocks of all ReLU layers so far, the scores, and the statuses of all neurons.
 
-    `refined` is there where it is asked for, for certificates.
-
-    `status` has, for each ReLU layer, 0 for neurons that are off, 1 for those that are on (and for
-    linear units), and 2 for undecided ones.
+    `status` holds, for each ReLU layer, 0 for inactive neurons, 1 for active ones (and for linear
+    units), and 2 for undecided ones. `refined` is filled on request, for certificates.
     """
 
     versions: Versions
@@ -104,7 +102,7 @@ class Compact:
 
     @property
     def magnitude(self) -> Array:
-        """The largest absolute value of each entry of `v` so far."""
+        """A bound on the absolute value of each entry of `v` so far."""
         return np.concatenate([self.versions.magnitude, *(block.upper for block in self.blocks)])
 
     def ends(self) -> tuple[Array, Array]:
@@ -130,9 +128,9 @@ def upper_bounds(
     choose: Choice | None = None,
     signs: Signs | None = None,
 ) -> Array:
-    """Upper bounds on `start @ rows` over all versions for which the signs are as decided.
+    """Upper bounds on `start @ rows` over all versions that agree with the decided signs.
 
-    With one copy of the network the twin dual is the ordinary one. Go backwards from coefficients
+    With one copy of the network the twin dual is the ordinary dual. Go backwards from coefficients
     on `v`: choose **any** number `p` for each undecided neuron with coefficient `a`, pay
 
         r = max over lower <= s <= upper of  a*relu(s) - p*s
@@ -151,20 +149,20 @@ def upper_bounds(
 
 
 def input_coefficients(compact: Compact, rows: Rows, start: Array) -> Array:
-    """The coefficients on the input that CROWN arrives at, `(rows, size)`."""
+    """The coefficients on the input, `(rows, size)`, at which CROWN arrives."""
     return _backward(compact, rows, start, _crown(compact), None)[0]
 
 
 def _backward(
     compact: Compact, rows: Rows, start: Array, choose: Choice, signs: Signs | None
 ) -> tuple[Array, Array, Array, Array]:
-    """Coefficients on the input, the constant, its error, and the size of all that was added."""
+    """Coefficients on the input, the constant, its error, and the sum of all absolute terms."""
     a, spread = start @ dense(rows.weight), abs(start)
     constant, error, weight = start @ rows.bias, spread @ rows.error, spread @ rows.size
     for k in range(len(compact.blocks) - 1, -1, -1):
         block = compact.blocks[k]
         if block.width >= a.shape[1]:
-            continue  # the rows are of a layer before this one, or it has no neurons
+            continue  # the rows belong to an earlier layer, or the block is empty
         own = a[:, block.width : block.width + len(block.neurons)]
         p = choose(k, own)
         paid = offsets(block, own, p, None if signs is None else signs[k])
@@ -187,7 +185,7 @@ def dense(matrix: Matrix) -> Array:
 
 
 def crown(block: Block, a: Array) -> Array:
-    """The usual multipliers: the chord above, and 0 or 1 below, whichever is closer.
+    """CROWN's multipliers: the chord as upper slope, and 0 or 1, whichever is closer, as lower one.
 
     They are float32 numbers, as certificates state them.
     """
@@ -197,18 +195,18 @@ def crown(block: Block, a: Array) -> Array:
 
 
 def stated(p: Array) -> NDArray[np.float32]:
-    """Multipliers as certificates state them; 0, which is as good as any, for those too large."""
+    """Round multipliers to float32, as certificates state them; 0, as valid as any, on overflow."""
     with np.errstate(over="ignore"):
         found = p.astype(np.float32)
     return np.where(np.isfinite(found), found, np.float32(0))
 
 
-# Of a neuron's range: who computes the same in another order of operations chooses alike.
+# Relative to a neuron's range: a computation in another order of operations chooses the same slope.
 _TIE = 1e-9
 
 
 def offsets(block: Block, a: Array, p: Array, signs: NDArray[np.int8] | None = None) -> Array:
-    """`r` of every neuron: the largest value at an end of its range, or where the ReLU bends."""
+    """`r` of every neuron: the largest value at the ends of its range and at the ReLU's kink."""
     at_low, at_high = -p * block.lower, (a - p) * block.upper
     if signs is not None:
         at_low = np.where(signs > 0, 0.0, at_low)
@@ -217,5 +215,5 @@ def offsets(block: Block, a: Array, p: Array, signs: NDArray[np.int8] | None = N
 
 
 def unit(terms: int) -> float:
-    """The relative rounding error of a sum of that many terms, with room."""
+    """A bound on the relative rounding error of a sum of that many terms, with some slack."""
     return 1.05 * HALF_ULP * (terms + 4)

@@ -1,8 +1,8 @@
 """Decides a local question: attack, CROWN, optimised slopes, branch and bound.
 
-Interval arithmetic looks at every piece first; what it leaves open is attacked, and then searched
-piece by piece, the one with the worst bound first. Between two steps of the search the versions at
-which its bounds are attained are tried as counterexamples.
+Interval arithmetic bounds every piece first. The pieces that it leaves open are attacked and then
+searched, always the one with the worst bound next. After each step of the search, the versions
+that attain its bounds are tried as counterexamples.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from vhagar.local.versions import FixedMap
 
 Array = NDArray[np.float64]
 
-# Seconds until the attack tries other starts while the search goes on; the pause then doubles.
+# Seconds until the attack tries other starts during the search; the pause then doubles.
 _NEXT_ATTACK = 2.0
 
 
 @dataclass(eq=False)
 class Clock:
-    """When a run began, and when it is to end."""
+    """When a run began, and when it must end."""
 
     deadline: float
     started: float = field(default_factory=time.monotonic)
@@ -68,7 +68,7 @@ class _Piece:
 
 
 class Decision:
-    """The way from a question to a verdict; `run` ends with one, without time, or without a way."""
+    """Decides a question; `run` ends with a verdict, out of time, or with nothing left to try."""
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ class Decision:
         record: bool = False,
         device: Device = CPU,
     ) -> None:
-        """With `record`, what proves the bounds is kept for a certificate."""
+        """With `record`, keep the proofs of all bounds for a certificate."""
         self._record, self._device = record, device
         self.known, self._clock, self._on_progress = known, clock, on_progress
         self._rng = np.random.default_rng(seed)
@@ -159,7 +159,7 @@ class Decision:
         )
 
     def proved(self) -> list[PieceSearch]:
-        """The searches of all pieces, ended; those that interval arithmetic closed get one, too."""
+        """End and return the searches of all pieces; one closed by intervals is searched now."""
         for piece in self.pieces:
             if piece.search is None:
                 piece.search = self._search(piece)
@@ -170,7 +170,7 @@ class Decision:
         return [piece.search for piece in self.pieces if piece.search is not None]
 
     def _try(self, piece: _Piece, versions: Array) -> None:
-        """Look at versions that a search came across; the best may be a counterexample."""
+        """Evaluate versions that a search came across; the best may be a counterexample."""
         parameters = piece.fixed.parameters_of(versions)
         if parameters is None or not len(parameters):
             return

@@ -4,8 +4,8 @@ The multipliers are `p = slope * a + shift`. Where `a > 0` the slope is the chor
 free between 0 and 1 (alpha-CROWN); neurons with a decided sign have a free shift (beta-CROWN). This
 is float32 and only proposes: `compact.upper_bounds` decides what the multipliers prove.
 
-The gradient needs no automatic differentiation. With `s*` the point of each neuron's range at which
-its offset is paid, and `x*` the version at which the support is, one pass forwards gives it.
+The gradient needs no automatic differentiation. With `s*` the point of each neuron's range that
+attains its offset, and `x*` the version that attains the support, one forward pass computes it.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ import numpy as np
 from vhagar.local.compact import Compact, Rows, dense
 from vhagar.relaxation.arrays import AnyArray, arange, namespace
 
-# The decay of Adam's two averages, and what keeps its quotient finite.
+# The decays of Adam's two averages, and the constant that keeps its quotient finite.
 _FIRST, _SECOND, _LEAST = 0.9, 0.99, 1e-12
 
 
 @dataclass(frozen=True, eq=False)
 class Steps:
-    """So many steps, the first of size `rate`, each `decay` times the one before."""
+    """A schedule of `count` steps, the first of size `rate`, each `decay` times the one before."""
 
     count: int
     rate: float = 0.1
@@ -41,14 +41,14 @@ class _Columns:
         return [getattr(self, part.name) for part in fields(self)]  # type: ignore[arg-type]
 
     def take(self, some: Any) -> Self:
-        """Those of some nodes."""
+        """The arrays of some nodes."""
         return type(self)(*(part[some] for part in self.arrays))
 
     def mapped(self, function: Callable[[AnyArray], AnyArray]) -> Self:
         return type(self)(*map(function, self.arrays))
 
     def merged(self, better: AnyArray, other: Self) -> Self:
-        """`other` for the nodes where it is better."""
+        """Replace the nodes that are `better` in `other`."""
         xp = namespace(better)
         pairs = zip(self.arrays, other.arrays, strict=True)
         return type(self)(
@@ -61,7 +61,7 @@ class _Columns:
 
 @dataclass(frozen=True, eq=False)
 class Nodes(_Columns):
-    """Some nodes: the row of each, decided signs (1, -1 or 0) and multipliers of all blocks.
+    """Nodes: the row of each, decided signs (1, -1, or 0 for none) and multipliers of all blocks.
 
     `signs`, `slopes` and `shifts` are `(nodes, undecided)`.
     """
@@ -76,15 +76,15 @@ class Nodes(_Columns):
 
     @classmethod
     def joined(cls, parts: list[Nodes]) -> Nodes:
-        """Several lots of nodes as one, in numpy."""
+        """Concatenate several batches of nodes, in numpy."""
         columns = zip(*(part.arrays for part in parts), strict=True)
         return cls(*(np.concatenate(column) for column in columns))
 
 
 @dataclass(frozen=True, eq=False)
 class Evaluated(_Columns):
-    """Values `(nodes,)`, coefficients and multipliers `(nodes, undecided)`, a version each, and
-    how the value changes with slopes and shifts."""
+    """Values `(nodes,)`, coefficients and multipliers `(nodes, undecided)`, the version of each
+    node that attains its value, and the gradients of the value by slopes and shifts."""
 
     value: AnyArray
     a: AnyArray
@@ -96,7 +96,7 @@ class Evaluated(_Columns):
 
 @dataclass(frozen=True, eq=False)
 class _Block:
-    """A block's numbers in the search's precision; `own` is where its outputs are in `v`."""
+    """A block in the search's precision; `own` is the position of its outputs in `v`."""
 
     lower: AnyArray
     upper: AnyArray
@@ -120,7 +120,7 @@ class Dual:
     def __init__(
         self, compact: Compact, rows: Rows, start: AnyArray, place: Callable[[Any], AnyArray]
     ) -> None:
-        """For `start @ rows`, such as differences of scores; `place` puts an array on a device."""
+        """Bound `start @ rows`, such as score differences; `place` puts an array on a device."""
         ends = np.cumsum([0, *(len(block.neurons) for block in compact.blocks)]).tolist()
         self.blocks = []
         for block, part in zip(compact.blocks, pairwise(ends), strict=True):
@@ -146,7 +146,7 @@ class Dual:
         return Nodes(arange(len(zeros), zeros), zeros, near, zeros + 0.0)
 
     def evaluate(self, nodes: Nodes) -> Evaluated:
-        """The value of each node, and how it changes with the multipliers."""
+        """Compute the value of each node, and its gradient by the multipliers."""
         xp = namespace(self._rows)
         v, value = self._rows[nodes.rows] + 0.0, self._bias[nodes.rows]
         a, p, slopes, points = (xp.zeros_like(nodes.slopes) for _ in range(4))
@@ -170,7 +170,7 @@ class Dual:
     def _passed(
         self, block: _Block, a: AnyArray, nodes: Nodes
     ) -> tuple[AnyArray, AnyArray, AnyArray]:
-        """Slopes, the points at which the offsets are paid, and multipliers of one block."""
+        """Slopes, the points that attain the offsets, and multipliers of one block."""
         xp, part = namespace(a), block.part
         sign, nothing = nodes.signs[:, part], xp.zeros_like(a)
         slope = xp.where(a > 0, block.chord, nodes.slopes[:, part])
@@ -195,7 +195,7 @@ class Dual:
         return by_p
 
     def improve(self, nodes: Nodes, steps: Steps, goal: float) -> tuple[Nodes, Evaluated]:
-        """Descend until every value is below the goal; of each node the best that was met."""
+        """Descend until every value is below the goal; return the best multipliers of each node."""
         now, found = nodes, self.evaluate(nodes)
         best, worth = now, found
         xp = namespace(found.value)
@@ -214,7 +214,7 @@ class Dual:
         return best, worth
 
     def _scale(self, a: AnyArray) -> AnyArray:
-        """How large a step of a shift is: like the coefficients in its block."""
+        """The step size of a shift: the mean absolute coefficient in its block."""
         found = namespace(a).zeros_like(a)
         for block in self.blocks:
             if len(block.lower):
@@ -224,7 +224,7 @@ class Dual:
 
 
 def _adam(averages: list[AnyArray], gradient: AnyArray, step: int) -> AnyArray:
-    """Adam's step; the averages change in place."""
+    """Compute Adam's step, and update the averages in place."""
     first, second = averages
     first *= _FIRST
     first += (1 - _FIRST) * gradient

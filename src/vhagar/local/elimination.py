@@ -29,7 +29,7 @@ from vhagar.network import AbstractLinear, Affine, Network, Relu
 from vhagar.relaxation.interval import HALF_ULP
 from vhagar.relaxation.stages import stages_of
 
-# Matrices that are at least so full are stored as dense ones.
+# Matrices with at least this share of nonzero entries are stored as dense arrays.
 _FULL = 0.25
 # Entries of one batch of coefficients; keeps memory bounded.
 _BATCH_ENTRIES = 2_000_000
@@ -41,10 +41,10 @@ def compact_network(
     stop: Callable[[], bool] = lambda: False,
     record: bool = False,
 ) -> Compact:
-    """The ranges of all neurons, and with them the network over the undecided ones.
+    """Bound all neurons, and build the network over the undecided ones.
 
-    Where interval arithmetic over `v` leaves a sign open, CROWN bounds the neuron. With `record`,
-    what proves the ranges is kept.
+    If interval arithmetic over `v` leaves a sign open, CROWN bounds the neuron. With `record`, the
+    multipliers that prove the ranges are kept.
     """
     found = Compact(versions, network.classes)
     rows = started(network.input_size, versions)
@@ -64,7 +64,7 @@ def compact_network(
 def append_layer(
     found: Compact, rows: Rows, linear: Mask | None, stop: Callable[[], bool], record: bool
 ) -> None:
-    """Bound what enters a ReLU layer, and keep what is undecided of it."""
+    """Bound the pre-activations of a ReLU layer, and add a block of its undecided neurons."""
     lower, upper = interval_of(rows, *found.ends())
     relu = np.ones(len(lower), dtype=np.bool_) if linear is None else ~linear
     open_ = np.flatnonzero((lower < 0) & (upper > 0) & relu)
@@ -96,9 +96,10 @@ def _bounded(
     stop: Callable[[], bool],
     record: bool,
 ) -> NDArray[np.float32] | None:
-    """Tighten the ends of some neurons' ranges by CROWN, in place; its multipliers, if asked for.
+    """Tighten the ends of some neurons' ranges by CROWN, in place; return its multipliers.
 
-    Where interval arithmetic knew more, the multipliers are 0: that is what it amounts to.
+    Without `record` there are none. If interval arithmetic is tighter, the multipliers are 0, with
+    which the dual bound is interval arithmetic.
     """
     count = max(1, _BATCH_ENTRIES // rows.weight.shape[1])
     kept = np.zeros((2, len(neurons), found.undecided if record else 0), dtype=np.float32)
@@ -120,7 +121,7 @@ def _bounded(
 
 
 def _noting(found: Compact, chosen: dict[int, Array]) -> Choice:
-    """CROWN's multipliers, noted down."""
+    """Choose CROWN's multipliers, and record them in `chosen`."""
 
     def choose(k: int, a: Array) -> Array:
         chosen[k] = crown(found.blocks[k], a)
@@ -130,13 +131,13 @@ def _noting(found: Compact, chosen: dict[int, Array]) -> Choice:
 
 
 def started(size: int, versions: Versions) -> Rows:
-    """The input itself."""
+    """Rows for the input itself: the identity."""
     same = sparse.csr_array(sparse.eye_array(size, format="csr"))
     return Rows(same, np.zeros(size), np.zeros(size), versions.magnitude)
 
 
 def through_layer(layer: AbstractLinear, entering: Rows, magnitude: float) -> Rows:
-    """What leaves a linear layer; `magnitude` bounds the sum of all absolute values of `v`."""
+    """Pass rows through a linear layer; `magnitude` bounds the sum of absolute values of `v`."""
     weight = _product(layer, entering.weight)
     bias = layer.times(entering.bias[None])[0] + layer.flat_bias
     wide = layer.absolute
@@ -159,7 +160,8 @@ def _product(layer: AbstractLinear, weight: Matrix) -> Matrix:
 
 
 def after_relu(entering: Rows, status: NDArray[np.uint8]) -> Rows:
-    """What leaves a ReLU layer: rows that are on, 0, or a new entry of `v` each."""
+    """Pass rows through a ReLU layer: active ones stay, inactive ones become 0, and undecided
+    ones become new entries of `v`."""
     on, undecided = status == 1, np.flatnonzero(status == 2)
     keep = on.astype(np.float64)
     count, width = len(status), entering.weight.shape[1]
@@ -180,7 +182,7 @@ def after_relu(entering: Rows, status: NDArray[np.uint8]) -> Rows:
 
 
 def interval_of(rows: Rows, low: Array, high: Array) -> tuple[Array, Array]:
-    """Bounds on rows from those on the entries of `v` alone."""
+    """Bound rows by interval arithmetic over the entries of `v`."""
     middle = (low + high) / 2
     radius = np.maximum(high - middle, middle - low) * (1 + 4 * HALF_ULP)
     centre = rows.weight @ middle + rows.bias

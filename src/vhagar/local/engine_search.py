@@ -1,10 +1,10 @@
-"""Asks an engine about the margins, one part of a piece and one target after the other.
+"""Asks an engine about the margins, for each part of a piece and each target in turn.
 
 The range of a single parameter is split first, with interval arithmetic on the parts. Then the
-engine is asked. First whether the input can be pushed there at all: the class to be pushed into
-gets a head start just above what rounding can do, and the engine proves that it is not confident
-even so, or finds parameters, which the witness check of the question about all inputs then judges.
-What time is left goes to the margins, with a head start with which some version is ahead.
+engine decides whether the input can be pushed into the target at all. The target's score gets a
+head start just above what rounding can do; the engine proves that no version is classified as the
+target even so, or finds parameters, which the witness check of the global problem then judges. The
+remaining time goes to the margins, with a head start that puts the target ahead in some version.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from vhagar.result import Result, Status
 from vhagar.search import AbstractEngine
 from vhagar.verify import run_engine
 
-# Shift of the first question, relative to the largest score.
+# Head start in the first question, relative to the largest score.
 _HEAD_START = 1e-7
-# Parts into which the range of a single parameter is split before neurons are.
+# Most parts into which the range of a single parameter is split before the engine is asked.
 _MOST_PARTS = 128
-# Margins below this, relative to the largest score, need not be known precisely.
+# Margins below this share of the largest score need not be known precisely.
 _SMALL_MARGIN = 1e-3
 
 
 class EngineSearch:
-    """An engine's answers about the cases; with `margins`, how large the margins are as well."""
+    """Asks an engine about the cases; with `margins`, how large the margins are as well."""
 
     def __init__(
         self, known: Known, engine: AbstractEngine, options: Options, clock: Clock, margins: bool
@@ -42,7 +42,7 @@ class EngineSearch:
         known = self._known
         for number in range(len(known.problem.everywhere.pieces)):
             self._begin(number)
-        # The likeliest first: what is broken is broken by one of them.
+        # The likeliest first: if the image is not robust, one of them shows it.
         known.cases.sort(key=lambda case: -case.upper)
         self._ask([case for case in known.cases if case.upper >= 0], small=True)
         if self._margins and not known.interrupted:
@@ -50,7 +50,7 @@ class EngineSearch:
             self._ask(list(known.cases), small=False)
 
     def _begin(self, number: int) -> None:
-        """Look at a piece; one with a single parameter is split until that decides, if it can."""
+        """Bound a piece; split one with a single parameter until it is decided or in many parts."""
         known = self._known
         waiting = [[case for case in known.cases if case.piece == number]]
         known.look(waiting[0])
@@ -74,7 +74,7 @@ class EngineSearch:
                 return
             if self._is_settled(case, small):
                 continue
-            # Less than a little is lost on preparations.
+            # A case gets at least 3 seconds: less would be lost on preparations.
             share = None if math.isinf(left) else max(left / (len(cases) - place), min(left, 3.0))
             result = self._searched(case, small, share)
             if result is not None and result.status is Status.INTERRUPTED:
@@ -94,13 +94,13 @@ class EngineSearch:
         scores = float(abs(problem.everywhere.network.forward(problem.image[None])).max())
         if small:
             return 2 * rounding + _HEAD_START * scores
-        # A version of confidence `case.lower` is known. With this, the best one is ahead by about
-        # the size of the margin itself, to which the search's gap is then relative.
+        # A version with confidence `case.lower` in the target is known. With this head start, the
+        # best version is ahead by about the margin, to which the search's gap is then relative.
         size = max(abs(case.lower), _SMALL_MARGIN * scores) + 2 * rounding
         return max(size - case.lower, 0.0)
 
     def _searched(self, case: Case, small: bool, timeout: float | None) -> Result | None:
-        """The engine's answer; None where the part has no parameters, and nothing to search."""
+        """The engine's answer; None if the part has no parameters, hence nothing to search."""
         problem = self._known.problem
         images = fixed_images(case.part, problem.image)
         if not images.parameters:

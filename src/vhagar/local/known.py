@@ -1,4 +1,4 @@
-"""What is known of a local question so far: bounds on the targets' confidences, and a witness."""
+"""What is known about a local question: bounds on the targets' confidences, and a witness."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class LocalProgress:
-    """Where a search stands: seconds since its start, the margin's interval, and its nodes."""
+    """The progress of a search: seconds since its start, the margin's interval, and its nodes."""
 
     seconds: float
     lower: float
@@ -75,12 +75,12 @@ class Known:
         return [Case(number, part, target) for target in self.problem.everywhere.targets]
 
     def replace(self, old: list[Case], new: list[Case]) -> None:
-        """Parts of a piece instead of the whole."""
+        """Replace the cases of a piece by cases of its parts."""
         gone = set(map(id, old))
         self.cases = [case for case in self.cases if id(case) not in gone] + new
 
     def fixed(self, part: AbstractPiece) -> FixedMap:
-        """What a part of a piece makes of the image."""
+        """The map that gives the versions of the image under a part of a piece."""
         return fixed_map(part, self.problem.image, self._clip)
 
     @property
@@ -103,7 +103,7 @@ class Known:
         return self.verdict is not LocalVerdict.UNKNOWN
 
     def look(self, cases: list[Case], fixed: FixedMap | None = None) -> None:
-        """What interval arithmetic and one evaluation in the middle say of a part's cases."""
+        """Bound a part's cases by interval arithmetic and by an evaluation in the middle."""
         fixed = fixed or self.fixed(cases[0].part)
         self.offer(cases, fixed.choice((fixed.lower + fixed.upper) / 2, cases[0].part))
         box = Bounds(*fixed.versions().bounds())
@@ -111,7 +111,7 @@ class Known:
             case.offer_upper(most)
 
     def offer(self, cases: list[Case], choice: Array) -> None:
-        """Evaluate a version, and have it judged where it seems to belong to a target."""
+        """Evaluate a version, and check it as a witness if it may be classified as a target."""
         x, number = self.problem.image[None], cases[0].piece
         piece = self.problem.everywhere.pieces[number]
         image = Bounds(*(self._clip(side[0]) for side in piece.enclosure(x, choice[None])))
@@ -134,10 +134,10 @@ class Known:
         return [(float(low.min()), float(high.min())) for low, high in both]
 
 
-# Told where a search stands, from time to time.
+# Called with the progress of a search from time to time.
 OnProgress = Callable[[LocalProgress], None]
 
 
 def margin_of(witness: Witness) -> float:
-    """By how much the target wins; minus infinity where there is none."""
+    """By how much the target wins; minus infinity if the witness has no margin."""
     return witness.margin if witness.margin is not None else -math.inf

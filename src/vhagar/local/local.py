@@ -1,4 +1,4 @@
-"""The verb `vhagar.local`: the question about one image by one call."""
+"""The verb `vhagar.local`: local robustness of one image in one call."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ def local(
     certificate: str | os.PathLike[str] | None = None,
     device: str = "cpu",
 ) -> LocalResult:
-    """Does every perturbed version of one image keep its class, and by which margin?
+    """Decide whether every perturbed version of one image keeps its class, and by which margin.
 
     `image` is an array of the network's input, or the path of an image or .npy file. `source` is
-    its class, and may be given to be sure of it. The search ends with the answer; with a
-    `relative_gap` it goes on until the margin is known that precisely. On the `device` cuda, or
-    auto where there is a GPU, branch and bound takes more nodes at once. The other arguments are
-    those of `Problem` and of `verify`.
+    its class; giving it is optional, and an error if the network disagrees. The search ends with
+    the answer; with a `relative_gap` it goes on until the margin is known that precisely. On the
+    `device` cuda, or auto if there is a GPU, branch and bound processes more nodes at once. The
+    other arguments are those of `Problem` and of `verify`.
     """
     network = as_network(network, input_shape)
     if isinstance(image, str | os.PathLike):

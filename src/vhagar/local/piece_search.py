@@ -1,7 +1,7 @@
-"""The search of one piece: are all of its versions of the image's class?
+"""Search one piece: do all of its versions keep the image's class?
 
-CROWN first, then optimised slopes, then branch and bound on the signs of neurons. Where a piece has
-few parameters, their box is split as well: in small boxes few neurons are undecided.
+CROWN comes first, then optimised slopes, then branch and bound on the signs of neurons. If a piece
+has few parameters, their box is split as well: in small boxes few neurons are undecided.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from vhagar.network import Network
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
 
-# Most parameters of a box that is split, and nodes of its own before it is.
+# Most parameters of a box that is split, and nodes searched in it before that.
 _FEW_PARAMETERS, _NODES_PER_BOX = 10, 24
-# Boxes of one piece; their proofs take memory.
+# Most boxes of one piece; their proofs take memory.
 _MOST_BOXES = 50_000
 
 
 @dataclass(frozen=True, eq=False)
 class BoxProof:
-    """What proves the bounds of a box: its neurons' ranges, and the tree of its search."""
+    """The proof of a box's bounds: its neurons' ranges, and its search tree."""
 
     status: list[NDArray[np.uint8]]
     neurons: list[Index]  # the undecided ones of each ReLU layer
@@ -42,9 +42,9 @@ class BoxProof:
 
 @dataclass(eq=False)
 class Box:
-    """A box of parameters: the targets that are asked there, their search, and its two halves.
+    """A box of parameters: the targets to exclude there, their search, and its two halves.
 
-    `rows` are places in the list of targets, `start` their rows of coefficients on the scores.
+    `rows` are indices into the list of targets, `start` their rows of score coefficients.
     """
 
     lower: Array
@@ -65,10 +65,10 @@ class Box:
 
 @dataclass(eq=False)
 class PieceSearch:
-    """Proves, box by box, that no version of a piece is of a target.
+    """Proves, box by box, that no version of a piece is classified as a target.
 
-    `rivals` has for each target the class that is to stay ahead of it; None where that is open, and
-    the best one is taken.
+    `rivals` holds for each target the class that must stay ahead of it; with None, each box takes
+    the class with the best bound.
     """
 
     network: Network
@@ -76,7 +76,7 @@ class PieceSearch:
     targets: tuple[int, ...]
     rivals: tuple[int, ...] | None
     stop: Callable[[], bool]
-    record: bool = False  # whether to keep what certificates need
+    record: bool = False  # whether to keep the proofs for a certificate
     device: Device = CPU
     root: Box = field(init=False)
     failed: list[Box] = field(default_factory=list)
@@ -91,7 +91,7 @@ class PieceSearch:
 
     @property
     def is_done(self) -> bool:
-        """Whether all boxes are closed, but for those that were given up."""
+        """Whether every box is either closed or given up."""
         return not self._open
 
     @property
@@ -105,7 +105,7 @@ class PieceSearch:
         return _uppers(self.root, np.full(len(self.targets), -np.inf))
 
     def step(self) -> Array:
-        """Go on a little; returns versions at which bounds are attained, to be looked at."""
+        """Process one box, and return versions that attain its bounds: likely counterexamples."""
         self._open.sort(key=lambda box: float(box.uppers.max()))
         box = self._open.pop()
         if box.search is None:
@@ -131,7 +131,7 @@ class PieceSearch:
         return found
 
     def _finish(self, box: Box) -> None:
-        """Keep what proves a box, and nothing else of its search."""
+        """Keep only the proof of a box, and drop the rest of its search."""
         search, box.search = box.search, None
         if not self.record or search is None:
             return
@@ -147,7 +147,7 @@ class PieceSearch:
         )
 
     def finish(self) -> None:
-        """The search ends here: what is proved so far is kept, open boxes included."""
+        """End the search, and keep what is proved so far, even of open boxes."""
         for box in self._open:
             self._finish(box)
 
@@ -160,7 +160,7 @@ class PieceSearch:
         self.nodes += box.search.nodes
 
     def _rows(self, compact: Compact, rows: Index) -> Array:
-        """Each target's score minus that of the class that is furthest ahead of it."""
+        """Coefficients of each target's score minus its rival's."""
         classes = self.network.classes
         found = np.zeros((len(rows), classes))
         for place, row in enumerate(rows.tolist()):
@@ -210,7 +210,7 @@ class PieceSearch:
 
 
 def _uppers(box: Box, found: Array) -> Array:
-    """The bounds of a box, with those of its halves where they are better."""
+    """The bounds of a box, or those of its halves where they are better."""
     own = box.uppers.copy()
     if box.halves:
         below = np.maximum(*(_uppers(half, found)[half.rows] for half in box.halves))

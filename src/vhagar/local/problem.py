@@ -1,4 +1,4 @@
-"""The local question."""
+"""The question of local robustness."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ class LocalProblem:
     """Does every perturbed version of `image` stay out of the targets?
 
     The image is rounded to float32, so that it is the same in every precision. `source` is its
-    class, and may be given to be sure of it. The other arguments are those of `Problem`, which is
-    the same question about all inputs (`everywhere`); a domain must contain the image, and does
-    not matter otherwise.
+    class; giving it is optional, and an error if the network disagrees. The other arguments are
+    those of `Problem`, which asks the same about all inputs (`everywhere`). A domain must contain
+    the image, and does not matter otherwise.
     """
 
     everywhere: Problem

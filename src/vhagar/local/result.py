@@ -31,10 +31,10 @@ class LocalVerdict(Enum):
 class LocalResult:
     """The answer, and the interval of the smallest margin over all perturbed versions.
 
-    A version's margin is how far it is from belonging to a target: the confidence in the image's
-    own class where the targets are all others. It is negative, or 0 for a tie, where the version
-    does belong to one. `upper` is that of the worst version found; `lower` is proven. The witness
-    is there if and only if the verdict is BROKEN.
+    A version's margin is how far it is from being classified as a target; if the targets are all
+    other classes, it is the confidence in the image's own class. It is negative, or 0 for a tie, if
+    the version is classified as a target. `upper` is the margin of the worst version found; `lower`
+    is proven. There is a witness if and only if the verdict is BROKEN.
     """
 
     problem: LocalProblem
@@ -82,7 +82,7 @@ class LocalResult:
         return "\n".join([*rows, str(self)])
 
     def to_dict(self) -> dict[str, Any]:
-        """The whole answer in JSON's own types; what is not known is null."""
+        """Convert the whole answer to JSON's own types; what is unknown is null."""
         everywhere, witness = self.problem.everywhere, self.witness
         network, domain = everywhere.network, everywhere.domain
         taken = network.convention
@@ -111,7 +111,7 @@ class LocalResult:
         }
 
     def plot(self, path: str | os.PathLike[str] | None = None) -> Any:
-        """Draw the image and what it is turned into: a matplotlib figure, also written to `path`.
+        """Draw the image and its perturbed version as a matplotlib figure; write it to `path`.
 
         The file is a .png, .pdf or .svg.
         """
@@ -121,7 +121,7 @@ class LocalResult:
         return figure(data)
 
     def figure_data(self) -> FigureData:
-        """The image and, where it is broken, the perturbed version and their difference."""
+        """The image and, if there is a witness, the perturbed version and their difference."""
         everywhere, image = self.problem.everywhere, self.problem.shaped
         title = f"{everywhere}: {self.verdict.name.lower()}"
         if self.witness is not None:
@@ -140,7 +140,7 @@ class LocalResult:
 
 
 def margin_words(lower: float, upper: float) -> str:
-    """An interval of margins as text, rounded outward."""
+    """Format an interval of margins, rounded outward."""
     return f"[{_signed(lower, below=True)}, {_signed(upper, below=False)}]"
 
 
@@ -159,7 +159,7 @@ def _witness(witness: Witness) -> dict[str, Any]:
 
 
 def _signed(value: float, below: bool) -> str:
-    """Rounded outward."""
+    """Format one end of an interval, rounded outward."""
     if math.isinf(value):
         return "unknown"
     if value < 0:

@@ -1,4 +1,4 @@
-"""Answers a local question: attack and branch and bound first, an engine for what they leave."""
+"""Answers a local question: attack, branch and bound, and an engine for what they leave open."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from vhagar.runtime.threads import one_blas_thread
 from vhagar.search import AbstractEngine
 from vhagar.search.branch_and_bound import Bab, FirstOrder
 
-# Seconds beyond the timeout for what a certificate needs besides the search.
+# Seconds beyond the timeout for proofs that a certificate needs in addition to the search.
 _TO_PROVE = 5.0
-# Most neurons of a network for which the engine takes over what the search leaves open: its LPs
-# need memory.
+# Most neurons of a network for which an engine takes over if the search leaves the question open:
+# its LPs need memory.
 _MOST_NEURONS = 2_000
 
 
@@ -38,21 +38,21 @@ def verify_local(
     certificate: Path | None = None,
     device: str = "cpu",
 ) -> LocalResult:
-    """Is every perturbed version of the image still of its class, and how large is the margin?
+    """Decide whether every perturbed version of the image keeps its class, and by which margin.
 
-    It ends with the answer, when `timeout` seconds have passed, or on Ctrl-C, and what it says is
-    valid whenever it ends. With a `relative_gap` it goes on until the margin's bounds are within
-    that of each other. Any other engine than `Bab` answers all by itself; `workers` is the number
-    of processes of an engine that is asked, which stays in this process with 0 or 1. `certificate`
-    names a file to write that proves the answer. `device` is where branch and bound proposes: what
-    counts is proved in float64 on the CPU.
+    It ends with the answer, when `timeout` seconds have passed, or on Ctrl-C; its bounds are valid
+    whenever it ends. With a `relative_gap` it goes on until the margin's bounds are within that of
+    each other. An engine other than `Bab` answers alone, without the attack and the search of this
+    package. `workers` is the number of processes that an engine uses; with 0 or 1 it stays in this
+    process. `certificate` is a file to write that proves the answer. `device` is where branch and
+    bound proposes multipliers; what they prove is computed in float64 on the CPU.
     """
     engine = engine or Bab()
     own = isinstance(engine, Bab)
     if certificate is not None and not own:
         raise InvalidInput(f"the engine {engine.name} writes no certificates about one image")
     if isinstance(engine, Bab | FirstOrder):
-        # The search among inputs that the attack is has nothing to start from here.
+        # The engine's attack searches among inputs, of which there is only one here.
         engine = replace(engine, attack=False)
     gap = Options.relative_gap if relative_gap is None else relative_gap
     options = Options(relative_gap=gap, workers=workers, seed=seed)

@@ -1,8 +1,8 @@
 """Answers specifications: does some input of a box satisfy conditions on the outputs?
 
-Each box becomes a local question about a network with further scores: 0 for class 0, and for every
-case a score that is at least 0 if and only if the outputs satisfy the case. All inputs of the
-box are versions of its centre, which keep class 0 if and only if none of them satisfies a case.
+Each box becomes a local question about a network with new scores: 0 for class 0, and for every
+case a score that is at least 0 if and only if the outputs satisfy the case. The inputs of the box
+are the versions of its centre: all keep class 0 if and only if none of them satisfies a case.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from vhagar.network.onnx_reader import read_model
 from vhagar.perturbation.maps import AffineMap
 from vhagar.perturbation.user import RecordedMaps
 
-# The largest whole number up to which float32 has all of them.
+# Float32 represents every whole number up to this one.
 _LARGEST = 2**24
 
 
@@ -46,7 +46,7 @@ class Answer(Enum):
 
 @dataclass(frozen=True, eq=False)
 class SpecificationResult:
-    """The answer, with inputs and outputs `x`, `y` if and only if it is SATISFIED."""
+    """The answer, with an input `x` and its outputs `y` if and only if it is SATISFIED."""
 
     answer: Answer
     seconds: float
@@ -54,7 +54,7 @@ class SpecificationResult:
     y: Array | None = None
 
     def text(self) -> str:
-        """The answer as the competition's result files have it."""
+        """Format the answer as in the competition's result files."""
         if self.x is None or self.y is None:
             return f"{self.answer.value}\n"
         values = [("X", self.x), ("Y", self.y)]
@@ -74,7 +74,7 @@ def answer_specification(
 ) -> SpecificationResult:
     """Decide every case of a specification, one box after the other.
 
-    `second` is the network of a specification about two that have a file each.
+    `second` is the second network of a specification about two networks with separate files.
     """
     begun = time.monotonic()
     _check_outputs(network)
@@ -116,7 +116,7 @@ def answer_specification(
 
 
 def _check_outputs(network: Network) -> None:
-    """A specification is about what the model gives, not about scores that are made of it."""
+    """Refuse derived scores: a specification is about the model's own outputs."""
     if network.scores is not None and (network.scores.argmin or network.scores.threshold):
         raise InvalidInput("a specification is about the outputs: leave argmin and threshold out")
     if any("at the end is ignored" in note for note in network.notes):
@@ -127,7 +127,7 @@ def _check_outputs(network: Network) -> None:
 
 
 def side_by_side(first: Network, second: Network) -> Network:
-    """One network with the input of both, and the outputs of the second after the first's."""
+    """Join two networks into one with a shared input and the outputs of both, the first's first."""
     if first.input_size != second.input_size:
         sizes = f"{first.input_size} and {second.input_size}"
         raise InvalidInput(f"the two networks take {sizes} inputs; they must take the same")
@@ -151,7 +151,7 @@ def side_by_side(first: Network, second: Network) -> Network:
 
 
 class _Box:
-    """The cases of one box; `x` and `y` satisfy one of them once the answer says so."""
+    """The cases of one box; `x` and `y` satisfy one of them if the answer is SATISFIED."""
 
     def __init__(self, network: Network, cases: Sequence[Case]) -> None:
         self._network = network
@@ -200,7 +200,7 @@ class _Box:
         return Answer.TIMEOUT if late and found is None else Answer.UNKNOWN
 
     def _inside(self, x: Array) -> Array:
-        """Move a point into the box, exactly, as float32 numbers where there are any inside."""
+        """Move a point into the box exactly, to float32 numbers if the box contains them."""
         first = self._cases[0]
         flat = x.reshape(-1).astype(np.float32).astype(np.float64)
         low, high = (
@@ -210,7 +210,7 @@ class _Box:
         return np.clip(flat, low, high)
 
     def _satisfies(self, x: Array) -> bool:
-        """Whether a point satisfies a case, by onnxruntime and in float64 alike."""
+        """Whether a point satisfies a case both by onnxruntime and in float64."""
         first = _first(self._network)
         y = _outputs(self._network, x)[first:]
         for case in self._cases:
@@ -224,12 +224,12 @@ class _Box:
 
 
 def _first(network: Network) -> int:
-    """The score that is Y_0; of a model's one score the network has made `[0, Y_0]`."""
+    """The index of Y_0 among the scores: 1 if a model's only output became `[0, Y_0]`."""
     return int(network.scores is not None and network.scores.threshold is not None)
 
 
 def _rounded(value: Fraction, up: bool) -> float:
-    """The nearest float64 number that is not below (or not above) a fraction."""
+    """Round a fraction to the nearest float64 number that is not below (or not above) it."""
     found = float(value)
     if (found < value) if up else (found > value):
         return math.nextafter(found, math.inf if up else -math.inf)
@@ -242,7 +242,7 @@ def _value(form: Form, outputs: Array) -> Fraction:
 
 
 def _outputs(network: Network, x: Array) -> Array:
-    """What onnxruntime computes."""
+    """Evaluate the network by onnxruntime."""
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
     options.intra_op_num_threads = options.inter_op_num_threads = 1
@@ -255,7 +255,7 @@ def _outputs(network: Network, x: Array) -> Array:
 
 
 def _watched(network: Network, cases: Sequence[Case]) -> Network:
-    """The network with the scores 0 and, for every case, the least of its conditions' margins."""
+    """Build the network with score 0 and, for every case, the least margin of its conditions."""
     model = standalone(network)
     graph = graph_around(model)
     image = graph.add("Identity", INPUT)
@@ -276,7 +276,7 @@ def _watched(network: Network, cases: Sequence[Case]) -> Network:
 
 
 def _row(form: Form, network: Network) -> tuple[Array, float]:
-    """The negative of a form with whole coefficients, rounded towards satisfying it."""
+    """Negate a form and scale it to whole coefficients, rounded towards satisfying it."""
     scale = math.lcm(*(part.denominator for name, part in form.items() if name))
     row = np.zeros(network.classes)
     for name, part in form.items():

@@ -1,13 +1,13 @@
-"""All versions of one image under a piece, as a set whose support is known in closed form.
+"""Enclose all versions of one image under a piece in a set with support in closed form.
 
 With the image fixed, an entry of a version is an affine function of the piece's parameters, perhaps
 clipped. Over a box of parameters the versions lie in
 
     centre + directions @ v + w,    v in [-1, 1]^k,   abs(w) <= room
 
-which is exact for L-infinity balls (all of it is room) and for maps that are not clipped. A pixel
-that one parameter takes across an end of the input range stays close to the chord of its clip; with
-several parameters it is only known by its range. Smaller boxes of parameters make both exact.
+which is exact for L-infinity balls (`room` alone) and for maps that are not clipped. A pixel that a
+single parameter takes across an end of the input range is enclosed around the chord of its clip;
+with several parameters, only its range is known. Smaller boxes of parameters make both exact.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Versions:
-    """The set above: `centre` and `room` `(size,)`, `directions` `(size, k)`."""
+    """The enclosing set: `centre` and `room` `(size,)`, `directions` `(size, k)`."""
 
     centre: Array
     directions: sparse.csr_array
@@ -61,11 +61,11 @@ class Versions:
 
 @dataclass(frozen=True, eq=False)
 class FixedMap:
-    """What a piece makes of one image: `start + slopes @ e`, kept between `floor` and `ceiling`.
+    """The versions of one image: `start + slopes @ e`, clipped to `floor` and `ceiling`.
 
-    `slopes` is `(size, parameters)`; with `own_pixels` `(parameters,)` every parameter has a pixel
-    to itself, which it is added to. `rounding` `(size,)` is more than what float64 has done
-    to an entry for any parameters in the box `lower`, `upper`.
+    `slopes` is `(size, parameters)`; with `own_pixels` `(parameters,)` every parameter is added to
+    one pixel of its own. `rounding` `(size,)` bounds the rounding error of each entry for all
+    parameters in the box `lower`, `upper`.
     """
 
     start: Array
@@ -82,27 +82,27 @@ class FixedMap:
         return np.clip(self.start + self._moved(parameters), self.floor, self.ceiling)
 
     def pull(self, rows: Array) -> Array:
-        """Coefficients `(rows, parameters)` of what `(rows, size)` are coefficients of."""
+        """Turn coefficients on the image, `(rows, size)`, into ones on the parameters."""
         return rows_times(rows, self.slopes)
 
     def _moved(self, parameters: Array) -> Array:
         return rows_times(parameters, sparse.csr_array(self.slopes.T))
 
     def choice(self, parameters: Array, piece: AbstractPiece) -> Array:
-        """Parameters as the piece takes them, which knows of those that have a single value."""
+        """Parameters as the piece expects them, including those with a single value."""
         if not len(parameters):
             return piece.parameter_bounds[0]
         return piece.project(parameters)
 
     def parameters_of(self, versions: Array) -> Array | None:
-        """The parameters `(rows, parameters)` of versions; None where that is not simple."""
+        """The parameters `(rows, parameters)` of versions; None unless each has its own pixel."""
         if self.own_pixels is None or not len(versions):
             return None
         found = (versions - self.start)[:, self.own_pixels]
         return np.clip(found, self.lower, self.upper)
 
     def versions(self, lower: Array | None = None, upper: Array | None = None) -> Versions:
-        """The set of versions over a box of parameters, all of them unless told otherwise."""
+        """Enclose the versions over a box of parameters, by default the whole box."""
         low = self.lower if lower is None else lower
         high = self.upper if upper is None else upper
         ends = np.stack([low, high])
@@ -125,17 +125,17 @@ class FixedMap:
         )
 
     def _box(self, least: Array, most: Array) -> Versions:
-        """Every entry by its range alone."""
+        """Enclose every entry by its range alone."""
         low = np.clip(least - 4 * self.rounding, self.floor, self.ceiling)
         high = np.clip(most + 4 * self.rounding, self.floor, self.ceiling)
         centre = (low + high) / 2
         nothing = sparse.csr_array((len(centre), 0))
-        # Both halves of an interval, measured from its rounded middle.
+        # The larger half of each interval, measured from its rounded middle.
         radius = np.maximum(high - centre, centre - low) * (1 + 4 * HALF_ULP)
         return Versions(centre, nothing, radius)
 
     def _chord(self, ends: Array) -> Versions:
-        """One parameter: the chord of every entry, and how far the clip leaves it."""
+        """With one parameter, enclose every entry around its chord, as far as the clip bends."""
         before = self.start + self._moved(ends)
         first, last = np.clip(before, self.floor, self.ceiling)
         middle, half = (first + last) / 2, (last - first) / 2
@@ -155,9 +155,9 @@ class FixedMap:
 
 
 def fixed_map(piece: AbstractPiece, x: Array, clip: Clip) -> FixedMap:
-    """What a piece makes of a flat image; an error where that is no formula.
+    """The map from a piece's parameters to versions of a flat image; an error without a formula.
 
-    `clip` is what the network clips for the pieces that leave that to it.
+    `clip` is the clipping that the network does for pieces that leave it to the network.
     """
     formula, domain = piece.required_formula(), piece.domain
     own = formula.map

@@ -1,9 +1,9 @@
 """Reads VNN-LIB 1.0 and 2.0: conditions on the inputs X and the outputs Y of a network, or of two.
 
 Version 2.0 declares tensors, whose entries are numbered here as version 1.0 numbers them. A file
-asks whether some input satisfies all its assertions, of which most say what must never happen. They
-are brought into disjunctive normal form: a list of cases, each a box of inputs and linear
-conditions on the outputs. Numbers are exact fractions, as they are written.
+asks whether some input satisfies all its assertions, which usually describe what must never happen.
+They are brought into disjunctive normal form: a list of cases, each a box of inputs and linear
+conditions on the outputs. Numbers are kept as exact fractions.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from vhagar.local.vnnlib_2 import Second, Unreadable, as_version_1, head_of
 # A linear form: the coefficient of every variable, and the constant under "".
 Form = dict[str, Fraction]
 _TOKEN = re.compile(r"\s+|;[^\n]*|([()]|[^\s();]+)")
-# An index or a shape of version 2.0, which spaces may separate from the tensor's name.
+# An index or a shape of version 2.0; spaces may separate it from the tensor's name.
 _INDEX = re.compile(r"\s*\[([^][()]*)\]")
-# Most cases that a file may have.
+# Most cases that a file may contain.
 _MOST_CASES = 100_000
 
 
 @dataclass(frozen=True)
 class Case:
-    """Inputs between `lower` and `upper`, with outputs of which every form is at most 0."""
+    """Inputs between `lower` and `upper` whose outputs make every form at most 0."""
 
     lower: tuple[Fraction, ...]
     upper: tuple[Fraction, ...]
@@ -123,7 +123,7 @@ def _specification(expressions: list[Any]) -> Specification:
 
 
 def _cases_of(formula: Any) -> list[list[Form]]:
-    """A formula in disjunctive normal form, each condition as a form that is at most 0."""
+    """Bring a formula into disjunctive normal form; each condition is a form that is at most 0."""
     if not isinstance(formula, list) or not formula:
         raise Unreadable(f"{formula!r} is not a condition")
     head, *rest = formula

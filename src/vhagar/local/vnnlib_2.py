@@ -1,7 +1,7 @@
-"""VNN-LIB 2.0 in the words of version 1.0: entries of tensors as X_0, X_1, ... and Y_0, Y_1, ...
+"""Translate VNN-LIB 2.0 to version 1.0: entries of tensors become X_0, X_1, ... and Y_0, Y_1, ...
 
-A file may be about two networks if it says that they get the same input, entry by entry: they are
-then one network with two outputs, and those of the second are numbered after those of the first.
+A file may be about two networks if it asserts that their inputs are equal, entry by entry: they are
+then one network, and the outputs of the second are numbered after those of the first.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-# Most entries that a tensor may have.
+# Most entries that a tensor may contain.
 _MOST_ENTRIES = 10_000_000
 
 
 class Unreadable(Exception):
-    """What cannot be read, in words."""
+    """A file cannot be read; the message says why."""
 
 
 class Second(Enum):
@@ -30,7 +30,7 @@ class Second(Enum):
 
 @dataclass(frozen=True)
 class _Tensor:
-    """A declared tensor: entry k is called `kind_(first + k)`."""
+    """A declared tensor, whose entry k is called `kind_(first + k)`."""
 
     kind: str
     first: int
@@ -50,7 +50,7 @@ def head_of(expression: Any) -> Any:
 
 
 def as_version_1(expressions: list[Any]) -> tuple[list[Any], Second]:
-    """The same in the words of version 1.0, and what the second network is."""
+    """Translate a file to version 1.0, and say what the second network is."""
     version, *rest = expressions
     if version[1:] != ["<2.0>"]:
         raise Unreadable(f"its version is {' '.join(map(str, version[1:]))}, not <2.0>")
@@ -73,7 +73,7 @@ def as_version_1(expressions: list[Any]) -> tuple[list[Any], Second]:
 
 
 def _relation(first: Any, second: Any) -> tuple[Second, Any]:
-    """How the second network is related to the first, and its declaration without that."""
+    """Separate the second network's relation to the first from the rest of its declaration."""
     relations = [part for part in second[2:] if head_of(part) in ("equal-to", "isomorphic-to")]
     for relation in relations:
         if relation[1:] != [first[1]]:
@@ -84,7 +84,7 @@ def _relation(first: Any, second: Any) -> tuple[Second, Any]:
 
 
 def _tensors(network: Any, outputs: int, known: dict[str, _Tensor]) -> dict[str, _Tensor]:
-    """The tensors of a network by their names; the input of a second one is called Z."""
+    """The tensors of a network by their names; the input of a second network is called Z."""
     tensors: dict[str, _Tensor] = {}
     source = "Z" if known else "X"
     for declaration in network[2:]:
@@ -113,7 +113,7 @@ def _declared(tensors: dict[str, _Tensor]) -> list[Any]:
 
 
 def _joined(expressions: list[Any], size: int, other: int) -> list[Any]:
-    """Put the first network's input for that of the second, if it is said to be the same."""
+    """Replace the second network's input by the first's; the file must assert that both agree."""
     same, rest = set(), []
     for expression in [part for each in expressions for part in _parts(each)]:
         pair = _equal_entries(expression)
@@ -129,7 +129,7 @@ def _joined(expressions: list[Any], size: int, other: int) -> list[Any]:
 
 
 def _parts(expression: Any) -> list[Any]:
-    """The assertions that one of several conditions at once consists of."""
+    """Divide an assertion of a conjunction into one assertion for each part."""
     if head_of(expression) == "assert" and len(expression) == 2:
         (condition,) = expression[1:]
         if head_of(condition) == "and" and len(condition) > 1:
@@ -138,7 +138,7 @@ def _parts(expression: Any) -> list[Any]:
 
 
 def _equal_entries(expression: Any) -> tuple[str, str] | None:
-    """The entries X_k and Z_k of which an assertion says that they are equal."""
+    """The entries X_k and Z_j that an assertion declares equal; None for any other assertion."""
     if head_of(expression) != "assert" or len(expression) != 2 or head_of(expression[1]) != "==":
         return None
     names = sorted(str(part) for part in expression[1][1:])
@@ -154,12 +154,12 @@ def _with_first_input(term: Any) -> Any:
 
 
 def _renamed(term: Any, tensors: dict[str, _Tensor]) -> Any:
-    """A term with entries of tensors, such as `Y[0,3]`, by the names of version 1.0."""
+    """Rename the entries of tensors in a term, such as `Y[0,3]`, as in version 1.0."""
     if isinstance(term, list):
         return [_renamed(part, tensors) for part in term]
     match = re.fullmatch(r"([A-Za-z]\w*)(?:\[((?:\d+(?:,\d+)*)?)\])?", str(term))
     if match is None or match[1] not in tensors:
-        if re.fullmatch(r"[XYZ]_\d+", str(term)):  # a name of version 1.0, which nobody declared
+        if re.fullmatch(r"[XYZ]_\d+", str(term)):  # a version 1.0 name, which is not declared here
             raise Unreadable(f"{term!r} is neither a number nor a variable")
         return term
     tensor = tensors[match[1]]
