@@ -1,1 +1,1 @@
-"""Many problems at once: a study, the store that keeps its results, and who works on it."""
+"""Many problems at once: a study, the store of its results, and the workers that compute them."""

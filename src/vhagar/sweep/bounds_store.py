@@ -1,4 +1,4 @@
-"""Writing down what is known of a problem: intervals tighten, witnesses come with lower bounds."""
+"""Store what is known about a problem: intervals only tighten, a lower bound needs a witness."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from vhagar.sweep.snapshot import Snapshot
 def improve(
     db: Database, run: int, number: int, snapshot: Snapshot, what: str, origin: int | None
 ) -> bool:
-    """Take over what is better than what is known; returns whether anything was.
+    """Store the bounds that improve on the known ones, and return whether there are any.
 
-    `origin` is the problem that it was transferred from, if any. Call it within a transaction.
+    `origin` is the problem that they were transferred from, if any. Call it within a transaction.
     """
     better = False
     for goal_row in db.all("SELECT * FROM goals WHERE problem = ?", number):
@@ -38,7 +38,7 @@ def improve(
 def add_event(
     db: Database, run: int, number: int, seconds: float, what: str, note: str = ""
 ) -> None:
-    """One more line of a problem's history, with its interval at this moment."""
+    """Add an event to a problem's history, with its current interval."""
     lower, upper = interval(db, number)
     db.execute(
         "INSERT INTO events (problem, run, time, seconds, what, lower, upper, note) "
@@ -48,14 +48,14 @@ def add_event(
 
 
 def interval(db: Database, number: int) -> tuple[float, float | None]:
-    """The interval of a problem: None for an upper end that is not known."""
+    """The interval of a problem; its upper end is None if it is unknown."""
     rows = db.all("SELECT lower, upper FROM goals WHERE problem = ?", number)
     uppers = [row["upper"] for row in rows]
     return max(row["lower"] for row in rows), None if None in uppers else max(uppers)
 
 
 def seconds_spent(db: Database, number: int) -> float:
-    """How long a problem has been worked on, as far as its history tells."""
+    """How long a problem has been worked on, according to its history."""
     return float(db.one("SELECT max(seconds) FROM events WHERE problem = ?", number)[0] or 0.0)
 
 
@@ -84,7 +84,7 @@ def _lower_upper(db: Database, row: sqlite3.Row, upper: float, kind: BoundKind) 
         return False
     if upper < row["lower"]:
         if kind is BoundKind.SOLVER:
-            return False  # refuted already
+            return False  # a known witness refutes it
         raise _contradiction(row["problem"], row["lower"], upper, kind.value)
     proven, proven_kind = row["proven"], row["proven_kind"]
     if kind is not BoundKind.SOLVER:

@@ -1,4 +1,4 @@
-"""Who works on a problem: names that tell whether their bearer is still alive."""
+"""Names for the processes that work on problems, from which one can tell whether they still run."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from vhagar.runtime.cores import available_cores
 
 
 def owner_name() -> str:
-    """This process, as nobody else is called: host, process, when it began, and a number."""
+    """A unique name for this process: host, process id, start time, and a random number."""
     return "|".join([socket.gethostname(), str(os.getpid()), _began(os.getpid()), uuid.uuid4().hex])
 
 
 def is_gone(owner: str) -> bool:
-    """Whether a process is certainly no more. Of other machines that is never certain."""
+    """Whether a process has certainly ended; about other machines that is never certain."""
     host, pid, began, _ = owner.split("|")
     if host != socket.gethostname():
         return False
@@ -27,12 +27,12 @@ def is_gone(owner: str) -> bool:
     except ProcessLookupError:
         return True
     except OSError:
-        return False  # it is somebody else's, and alive
+        return False  # another user's process, and alive
     return bool(began) and _began(int(pid)) != began
 
 
 def _began(pid: int) -> str:
-    """When a process began, in the system's own units; empty where that cannot be known."""
+    """When a process began, in the system's own units; empty if that is unknown."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
@@ -42,7 +42,7 @@ def _began(pid: int) -> str:
 
 
 def machine() -> str:
-    """What the results were computed on, in words."""
+    """Describe the machine that computes the results."""
     cores = available_cores()
     python = ".".join(map(str, sys.version_info[:3]))
     several = "core" if cores == 1 else "cores"

@@ -14,9 +14,9 @@ from vhagar.result import Coverage, CoverageCounts
 class ClassCoverage:
     """One class of one network under one perturbation.
 
-    Inputs count as robust where none of the `targets` can be reached; `all_targets` tells whether
-    these are all other classes. `network` is its fingerprint, `domain` the name of the domain,
-    empty for all inputs.
+    Inputs count as robust if none of the `targets` can be reached; `all_targets` says whether
+    these are all other classes. `network` is the network's fingerprint, `domain` the name of the
+    domain, empty for all inputs.
     """
 
     network: str
@@ -29,11 +29,11 @@ class ClassCoverage:
     domain: str = ""
 
     def with_attacks_of(self, earlier: ClassCoverage) -> ClassCoverage:
-        """The same with the attacks of an earlier count, if more of them succeeded.
+        """Take over the attacks of an earlier count, if more of them succeeded.
 
-        Each had a checked witness, and what is attackable is never proven robust later.
+        Each had a checked witness, and an attackable input is never proven robust later.
         """
-        if replace(earlier, coverage=self.coverage) != self:  # another question
+        if replace(earlier, coverage=self.coverage) != self:  # a different question
             return self
         now, before = self.coverage, earlier.coverage
         found, known = now.classified, before.classified
@@ -49,14 +49,14 @@ class ClassCoverage:
 
 @dataclass(frozen=True)
 class StudyCoverage:
-    """All classes that a study asks about; `dataset` is the name of the file, `sha256` its hash."""
+    """The coverage of all classes of a study; `dataset` is the file's name, `sha256` its hash."""
 
     dataset: str
     classes: tuple[ClassCoverage, ...]
     sha256: str = ""
 
     def with_attacks_of(self, earlier: StudyCoverage | None) -> StudyCoverage:
-        """The same with the attacks of an earlier count of the same file that found more."""
+        """Take over the attacks of an earlier count of the same file, for classes with more."""
         if earlier is None or earlier.sha256 != self.sha256:
             return self
         classes = list(self.classes)
@@ -73,7 +73,7 @@ class StudyCoverage:
         return found
 
     def lines(self, names: Mapping[str, str]) -> list[str]:
-        """In words; `names` are those of networks by their fingerprints."""
+        """Describe the coverage in words; `names` maps fingerprints to names of networks."""
         return [
             f"{names[network]}, {perturbation}{'' if clip else ' unclipped'}{over(domain)}: "
             f"{total_words(found)}"
@@ -81,7 +81,7 @@ class StudyCoverage:
         ]
 
     def plain(self) -> dict[str, Any]:
-        """In JSON's own types; `from_plain` reads it."""
+        """Convert to JSON's own types; `from_plain` reads them."""
         return asdict(self)
 
     @classmethod
@@ -91,7 +91,7 @@ class StudyCoverage:
 
 
 def over(domain: str) -> str:
-    """`, over NAME` for what is about a domain."""
+    """The text `, over NAME` if there is a domain."""
     return f", over {domain}" if domain else ""
 
 
@@ -115,7 +115,7 @@ def total(classes: Sequence[ClassCoverage]) -> CoverageCounts:
 
 
 def total_words(classes: Sequence[ClassCoverage]) -> str:
-    """What is known of the inputs of several classes, in one sentence."""
+    """State the coverage of several classes together in one sentence."""
     counts = total(classes)
     if not counts.inputs:
         return "no input is classified as a class that was asked about"

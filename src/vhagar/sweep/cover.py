@@ -1,4 +1,4 @@
-"""What the bounds in a store say of a data set."""
+"""Count how many inputs of a data set the bounds in a store prove robust."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _Key = tuple[str, str, bool, int, Domain | None]
 
 
 def read_data(path: Path, models: Sequence[Model], study: Study) -> list[SeenData]:
-    """The data set for each model; an error where it does not fit one."""
+    """Read the data set for each model; an error if it does not fit one of them."""
     return [SeenData.read(path, model.network, study.domain_for(model.network)) for model in models]
 
 
@@ -33,8 +33,8 @@ def store_coverage(
 ) -> StudyCoverage:
     """Count, for each class under each perturbation, the inputs that are proven robust.
 
-    The others are attacked for `seconds` in all, shared fairly, but at least a few of each class
-    are. With 0 seconds none is attacked, and nothing is known of them.
+    The others are attacked for `seconds` in all, divided evenly, but at least a few of each class
+    are attacked. With 0 seconds there are no attacks, and the other inputs count as unknown.
     """
     uppers = known_uppers(store)
     found: list[ClassCoverage] = []
@@ -68,9 +68,10 @@ def store_coverage(
 
 
 def known_uppers(store: Store) -> dict[Question, dict[int, float]]:
-    """For each class under each perturbation, all its targets and their upper bounds.
+    """Collect, for each class under each perturbation, the upper bounds of all its targets.
 
-    The keys are questions about all targets that were asked; infinity is for what is not proven.
+    Each key is a question about all targets of the class in the study; a bound is infinite if
+    nothing is proven.
     """
     found: dict[_Key, dict[int, float]] = defaultdict(dict)
     ranges: dict[_Key, tuple[float, float]] = {}
@@ -96,7 +97,7 @@ def known_uppers(store: Store) -> dict[Question, dict[int, float]]:
 
 
 def quick_largest(store: Store, models: Sequence[Model]) -> dict[Question, tuple[float, float]]:
-    """For every class that is asked about, an interval around its maximal confidence."""
+    """Bound the maximal confidence of every class of the study in a quick search."""
     networks = {model.fingerprint: model.network for model in models}
     asked = dict.fromkeys(question.without_perturbation() for _, question in store.problems())
     found = {}

@@ -1,4 +1,4 @@
-"""An SQLite file that several processes may write to: all of a transaction or nothing of it."""
+"""An SQLite file that several processes may write to, in atomic transactions."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from vhagar.errors import InvalidInput
 from vhagar.sweep.schema import SCHEMA_VERSION, TABLES
 from vhagar.sweep.validation import require_store
 
-# Seconds to wait for other processes that are writing.
+# Seconds to wait while another process writes.
 _BUSY_SECONDS = 60.0
 
 
 class Database:
-    """An open file with the tables of a store. What was committed is on disk."""
+    """An open file with the tables of a store; what was committed is on disk."""
 
     def __init__(self, path: Path, create: bool) -> None:
         self.path = path
@@ -52,7 +52,7 @@ class Database:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """All of it or nothing, and nobody else writes meanwhile."""
+        """Commit all statements of the body or none; no other process writes in between."""
         self.execute("BEGIN IMMEDIATE")
         try:
             yield
@@ -72,7 +72,7 @@ class Database:
         return row
 
     def fact(self, name: str) -> str | None:
-        """One of the few things that are true of the whole study."""
+        """One of the values that describe the whole study; None if it is not set."""
         rows = self.all("SELECT value FROM facts WHERE name = ?", name)
         return rows[0]["value"] if rows else None
 
@@ -81,7 +81,7 @@ class Database:
 
 
 def _statements(script: str) -> Iterator[str]:
-    """One by one: `executescript` would end the transaction that they belong to."""
+    """Divide a script into statements: `executescript` would end the transaction around them."""
     statement = ""
     for line in script.splitlines():
         statement += line + "\n"

@@ -1,4 +1,4 @@
-"""The executor of a sweep: works on a few problems at a time, on this machine or in a cluster."""
+"""The executor of a sweep: runs several problems at a time, on this machine or in a cluster."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Executor:
         )
 
     def submit(self, task: Task) -> None:
-        """Start on a task. There must be a free slot."""
+        """Start a task. There must be a free slot."""
         assert len(self._workers.busy) < self.slots
         self._workers.submit(task.number, task)
 
@@ -40,12 +40,12 @@ class Executor:
             if not isinstance(message, Finished):
                 found: Message = message
                 return found
-            if number is not None:  # else a worker is lost that had nothing to do
+            if number is not None:  # else an idle worker was lost
                 return Lost(number, message.error or UNEXPECTED_END)
         return None
 
     def cancel(self, number: int) -> None:
-        """Stop a task, now, whatever its worker is doing."""
+        """Stop a task at once, whatever its worker is doing."""
         self._workers.cancel(number)
 
     def close(self) -> None:
@@ -64,7 +64,7 @@ def _ray(settings: Settings) -> Executor:
     return Executor(pool, settings.jobs or pool.capacity())
 
 
-# A new executor is one more line.
+# A new executor takes one more line here.
 EXECUTORS: dict[str, Callable[[Settings], Executor]] = {
     "local": _local,
     "ray": _ray,

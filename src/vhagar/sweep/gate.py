@@ -1,4 +1,4 @@
-"""What a study's results amount to, requirement by requirement."""
+"""Judge a study's results by requirements."""
 
 from __future__ import annotations
 

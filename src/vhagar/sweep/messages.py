@@ -1,4 +1,4 @@
-"""What is said between a sweep and its workers: tasks, and how they are going."""
+"""The messages between a sweep and its workers: tasks, and reports on their progress."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from vhagar.sweep.snapshot import Ending, Snapshot
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """A problem to work on, with all that a worker anywhere needs for it."""
+    """A problem to work on, with everything that a worker on any machine needs."""
 
     number: int
     question: Question
@@ -27,7 +27,7 @@ class Task:
 
 @dataclass(frozen=True, eq=False)
 class Improved:
-    """A problem's interval is better than it was."""
+    """A problem's interval has improved."""
 
     number: int
     snapshot: Snapshot
@@ -35,7 +35,7 @@ class Improved:
 
 @dataclass(frozen=True, eq=False)
 class Completed:
-    """A problem's run has ended in order."""
+    """A problem's run has ended without an error."""
 
     number: int
     snapshot: Snapshot
@@ -44,7 +44,7 @@ class Completed:
 
 @dataclass(frozen=True)
 class Failed:
-    """A problem cannot be worked on: trying again would end the same way."""
+    """A problem's run failed with an error that would occur again."""
 
     number: int
     reason: str
@@ -52,7 +52,7 @@ class Failed:
 
 @dataclass(frozen=True)
 class Lost:
-    """A problem's worker is gone. Nothing is wrong with the problem, as far as one knows."""
+    """A problem's worker is gone, which need not be the problem's fault."""
 
     number: int
     reason: str

@@ -1,7 +1,6 @@
 """The inputs of a data set that are nearest to the witnesses in a store.
 
-A witness is an input that no one has seen; beside the nearest of the data it shows how far off it
-is.
+A witness need not look like the data; the nearest input of the data shows how far off it is.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from vhagar.sweep.study import Model
 
 
 def write_neighbours(store: Store, models: Sequence[Model], dataset: Path) -> None:
-    """Write down the nearest input of a data set beside the best witness of each problem."""
+    """Store the input of a data set that is nearest to the best witness of each problem."""
     shapes = {model.fingerprint: model.network.input_shape for model in models}
     places: dict[tuple[Domain, Domain], dict[int, Witness]] = defaultdict(dict)
     for number, question in store.problems():
@@ -44,7 +43,7 @@ def write_neighbours(store: Store, models: Sequence[Model], dataset: Path) -> No
 
 
 def read_neighbours(store: Store, witnesses: Mapping[int, Witness | None]) -> dict[int, Neighbour]:
-    """The neighbours of these problems' best witnesses; none where there are better ones since."""
+    """Read the neighbours of these witnesses; a witness found since then has none."""
     found = {}
     for row in store.plain("neighbours") or []:
         witness = witnesses.get(row["problem"])
@@ -66,7 +65,7 @@ def _best_witness(
 
 
 def _plain(number: int, confidence: float, found: Neighbour) -> dict[str, Any]:
-    """In JSON's own types."""
+    """Convert a neighbour to JSON's own types."""
     content = base64.b64encode(found.x.astype("<f4").tobytes()).decode()
     return {
         "problem": number,

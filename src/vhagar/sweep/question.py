@@ -1,4 +1,4 @@
-"""One problem of a study as plain data: it can be written down, compared, and sent elsewhere."""
+"""One problem of a study as plain data, which can be stored, compared and sent to a worker."""
 
 from __future__ import annotations
 
@@ -13,12 +13,10 @@ from vhagar.problem import Problem
 
 @dataclass(frozen=True)
 class Question:
-    """What `Problem` is about: the network by its fingerprint, the rest as text and numbers.
+    """A `Problem` as data: the network by its fingerprint, the rest as text and numbers.
 
-    `domain` is None for all inputs of the range.
-
-    Without a perturbation, and so without targets, the question is how confident the network can be
-    in the source class at all.
+    `domain` is None for all inputs of the range. Without a perturbation, and so without targets,
+    the question is the maximal confidence of the source class.
     """
 
     network: str
@@ -45,24 +43,24 @@ class Question:
 
     @property
     def key(self) -> str:
-        """The same text for the same question, and only then."""
+        """A text that is equal for equal questions only."""
         parts = [self.network, self.perturbation, self.source, self.targets, self.clip]
         over = [] if self.domain is None else [self.domain.fingerprint]
         return json.dumps([*parts, self.input_range, *over])
 
     @property
     def over(self) -> str:
-        """`, over NAME` for a question about a domain."""
+        """The text `, over NAME` if the question is about a domain."""
         return "" if self.domain is None else f", over {self.domain}"
 
     def without_perturbation(self) -> Question:
-        """How confident the network can be in the source class at all."""
+        """The question about the maximal confidence of the source class."""
         asked = self.network, None, self.source, ()
         return Question(*asked, input_range=self.input_range, domain=self.domain)
 
     @property
     def goals(self) -> tuple[int | None, ...]:
-        """Each target, or None where nothing is attacked."""
+        """The targets, or None as the only goal without a perturbation."""
         return self.targets or (None,)
 
     @cached_property
@@ -70,7 +68,7 @@ class Question:
         return None if self.perturbation is None else parse(self.perturbation)
 
     def problem(self, network: Network) -> Problem:
-        """The problem itself."""
+        """The problem that the question is about."""
         targets = self.targets or None
         return Problem(
             network,
@@ -84,6 +82,6 @@ class Question:
 
 
 def domain_in(key: str) -> str | None:
-    """The fingerprint of the domain that a question with this key is about."""
+    """The fingerprint of the domain in a question's key; None for all inputs."""
     _, _, _, _, _, _, *domain = json.loads(key)
     return domain[0] if domain else None

@@ -1,7 +1,8 @@
-"""Which questions help each other, and the order that makes the most of it.
+"""Which questions can use each other's results, and the order that makes the most of it.
 
-Two questions about one network and one source class are related where one perturbation contains the
-other. Then witnesses go up, from the smaller to the larger, and upper bounds go down.
+Two questions about one network and one source class are related if one perturbation contains the
+other. Then the witnesses of the smaller are witnesses of the larger, and the upper bounds of the
+larger hold for the smaller.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from vhagar.sweep.question import Question
 
 
 def contains(larger: Question, smaller: Question, domain: Domain) -> bool:
-    """Whether what is possible under `smaller` is possible under `larger`, targets aside."""
+    """Whether every pair of inputs of `smaller` is one of `larger`, targets aside."""
     if (larger.network, larger.source) != (smaller.network, smaller.source):
         return False
     if larger.input_range != smaller.input_range:
@@ -30,12 +31,12 @@ def contains(larger: Question, smaller: Question, domain: Domain) -> bool:
 
 
 def ordered(questions: Sequence[Question], domains: dict[str, Domain]) -> list[Question]:
-    """Maximal confidences first, then smaller perturbations before those that contain them.
+    """Put maximal confidences first, then smaller perturbations before those that contain them.
 
-    Confidences bound everything from above. Among perturbations the witnesses of the smaller ones
-    are worth more than the loose upper bounds of the larger ones. All questions under one
-    perturbation follow each other, so that they share its bounds. Networks take turns: whenever the
-    time is up, the same is known of each.
+    Maximal confidences are upper bounds for every other question. Among perturbations, the
+    witnesses of smaller ones are worth more than the loose upper bounds of larger ones. All
+    questions under one perturbation follow each other, so that they share its bounds. Networks take
+    turns, so that each gets as far as the others whenever the time is up.
     """
     groups: dict[tuple[str, str | None, bool, Domain | None], list[Question]] = {}
     for question in questions:
@@ -51,10 +52,10 @@ def ordered(questions: Sequence[Question], domains: dict[str, Domain]) -> list[Q
 
 
 def _contained(question: Question, groups: list[list[Question]], domain: Domain) -> int:
-    """How many of the perturbations this one contains; -1 for no perturbation, which goes first.
+    """How many perturbations this one contains; -1 for no perturbation, which comes first.
 
-    Whoever contains another contains all that the other does, so sorting by this puts every
-    perturbation behind those that it contains.
+    Containment is transitive, so sorting by this number puts every perturbation after those that
+    it contains.
     """
     if question.parsed is None:
         return -1

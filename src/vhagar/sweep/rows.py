@@ -1,4 +1,4 @@
-"""Witnesses and goals as rows of a table, and back."""
+"""Convert witnesses and goals to rows of a table, and back."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def goal_of(target: int) -> int | None:
 def row_of_witness(
     problem: int, target: int, witness: Witness, origin: int | None
 ) -> tuple[Any, ...]:
-    """The columns of the table of witnesses, in order."""
+    """The values of a witness's row, in the order of the table's columns."""
     return (
         problem,
         target,
@@ -62,7 +62,7 @@ def witness_of_row(row: sqlite3.Row, shape: tuple[int, ...]) -> Witness:
 
 
 def suggestion_of_row(row: sqlite3.Row) -> Suggestion:
-    """The input that a row holds, for somebody to check."""
+    """The input that a row holds, as a suggestion still to be checked."""
     x_p = None if row["x_p"] is None else _array(row["x_p"])
     return Suggestion(goal_of(row["target"]), _array(row["x"]), x_p, _choice(row))
 
@@ -70,8 +70,8 @@ def suggestion_of_row(row: sqlite3.Row) -> Suggestion:
 def _choice(row: sqlite3.Row) -> Array:
     """The parameters of a witness.
 
-    Earlier versions only described them: there the last number is the parameter of a piece that
-    has one, and any other piece's are of no use or read off the images.
+    Earlier versions stored only their descriptions. There, the last number is the parameter of a
+    piece with one parameter; other pieces do not use it, or compute theirs from the images.
     """
     described = json.loads(row["parameters"])
     given = described.get(CHOICE, list(described.values())[-1:])

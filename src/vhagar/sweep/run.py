@@ -1,4 +1,4 @@
-"""The verb `vhagar.sweep`: a whole study by one call."""
+"""The verb `vhagar.sweep`: a whole study in one call."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ def sweep(
     certificates: str | os.PathLike[str] | None = None,
     **asked: Any,
 ) -> Store:
-    """Work on many problems and return the open store with what is known of them.
+    """Run the problems of a study and return the open store of their results.
 
     `study` is a `Study` or its TOML file. Other keyword arguments are fields of `Study`: they
-    describe one, or change the one that is given. The `store` is an SQLite file, in which results
-    are kept as they improve; with `resume` an existing one is continued, by its own study unless
-    another one is given.
+    describe a study, or change the one that is given. The `store` is an SQLite file in which
+    results are kept as they improve; with `resume` an existing one is continued, with its own study
+    unless another one is given.
 
     `jobs` is the number of problems at a time, one for each core by default, and `workers` the
-    number of processes on each. `executor` is "local" or "ray", `address` that of a Ray cluster,
-    and `gpus` what each problem takes of one. `certificates` is a folder for the problems'
-    certificates, which are then proved from the model alone. The rest is as for `verify`.
+    number of processes for each. `executor` is "local" or "ray", `address` that of a Ray cluster,
+    and `gpus` the share of a GPU for each problem. `certificates` is a folder for the problems'
+    certificates; bounds are then proved from the model alone. The rest is as for `verify`.
     """
     settings = Settings(
         executor=executor,
@@ -58,7 +58,7 @@ def sweep(
 
 
 def _described(given: Study | str | os.PathLike[str] | None, asked: dict[str, Any]) -> Study | None:
-    """The study that is asked for; None where the store has to say it."""
+    """The study that the caller describes; None if the store's own study is meant."""
     study = given if given is None or isinstance(given, Study) else read_study(Path(given))
     if not asked:
         return study

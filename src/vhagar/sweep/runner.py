@@ -1,4 +1,4 @@
-"""Runs a study: claims problems, hands them out, stores what comes back, and only then shows it."""
+"""Runs a study: claims problems, hands them to workers, stores results, only then shows them."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ _RENEW_EVERY = 3.0
 # Seconds between two checks whether another process still works on the last problems.
 _LOOK_EVERY = 0.5
 # A worker ends by itself when its time is up. It counts as stuck once it has exceeded its timeout
-# by this share and these seconds.
+# by this share of it plus these seconds.
 _PATIENCE_SECONDS, _PATIENCE_SHARE = 30.0, 0.5
-# Share of the time that a sweep with a data set searches; the rest is for attacks on its inputs.
+# Share of a sweep's time for the search if there is a data set; the rest is for attacks on it.
 _SEARCH_SHARE = 0.9
 _ATTACK_SHARE = 1 - _SEARCH_SHARE
 
@@ -52,7 +52,7 @@ def open_study(
         )
     if study is not None and not exists:
         models = load_models(study)
-        asked = _in_order(study, models)  # a study that cannot be is found before a file is made
+        asked = _in_order(study, models)  # an invalid study is refused before a file is created
         store = Store(path, create=True)
     else:
         store = Store(path)
@@ -78,9 +78,9 @@ def run_sweep(
     settings: Settings | None = None,
     watch: AbstractSweepWatch | None = None,
 ) -> Store:
-    """Work on a study until it is done, the time is up, or Ctrl-C; returns its store.
+    """Work on a study until it is done, the time is up, or Ctrl-C, and return its store.
 
-    All that is known is in the store at every moment, also when this ends by an exception.
+    All results are in the store at every moment, even if this ends by an exception.
     """
     settings = settings or Settings()
     if settings.certificates is not None:
@@ -91,7 +91,7 @@ def run_sweep(
                 f"cannot write certificates to {settings.certificates}: {error.strerror}"
             ) from None
     store, study, models = open_study(study, path, resume)
-    if study.dataset is not None:  # one that does not fit is noticed before the search
+    if study.dataset is not None:  # a data set that does not fit is refused before the search
         read_data(Path(study.dataset), models, study)
     watch = watch or Silent()
     begun = time.monotonic()
@@ -101,7 +101,7 @@ def run_sweep(
         watch.note(f"attacks on inputs of {Path(study.dataset).name} that are not proven robust")
         seconds = _ATTACK_SHARE / _SEARCH_SHARE * (time.monotonic() - begun)
         found = store_coverage(store, models, Path(study.dataset), seconds)
-        # A sweep that is resumed has less time for attacks than it had before.
+        # A resumed sweep may have less time for attacks than the one before.
         store.write_coverage(found.with_attacks_of(store.coverage()))
         write_neighbours(store, models, Path(study.dataset))
     return store
@@ -109,7 +109,7 @@ def run_sweep(
 
 @dataclass
 class _Running:
-    """A problem that somebody works on."""
+    """A problem that a worker of this process is running."""
 
     claimed: Claimed
     begun: float
@@ -156,7 +156,7 @@ class _Sweep:
             self._watch.begin(self._state(), study.timeout)
             self._loop(executor)
         finally:
-            # First stop the workers, then write down what they said last, and only then show it.
+            # First stop the workers, then store their last messages, and only then show them.
             self._hear_last_words(executor)
             executor.close()
             for number, running in self._running.items():
@@ -168,7 +168,7 @@ class _Sweep:
             self._watch.end(self._state())
 
     def _hear_last_words(self, executor: Executor) -> None:
-        """What was said since the last look, of problems that will not be finished now."""
+        """Receive the remaining messages about problems that will not be finished now."""
         while (message := executor.next_message(0.0)) is not None:
             running = self._running.get(message.number)
             if running is not None and isinstance(message, Improved | Completed):
@@ -191,7 +191,7 @@ class _Sweep:
                 self._store.renew_claims()
 
     def _hand_out(self, executor: Executor) -> bool:
-        """Fill the free slots; returns whether no problem is open any more, ours or others'."""
+        """Fill the free slots; return whether no problem is open except those running here."""
         while len(self._running) < executor.slots:
             claimed = self._claim()
             if claimed is None:
@@ -213,7 +213,7 @@ class _Sweep:
         return False
 
     def _claim(self) -> Claimed | None:
-        """Where nothing was to be had, not again at once."""
+        """Claim a problem; after a vain attempt, wait before the next one."""
         if time.monotonic() - self._looked < _LOOK_EVERY:
             return None
         claimed = self._store.claim()
@@ -222,7 +222,7 @@ class _Sweep:
         return claimed
 
     def _budget(self, slots: int) -> float | None:
-        """Seconds for the next problem: its own, or a fair share of what is left of the total."""
+        """Seconds for the next problem: its timeout, or a fair share of the total that is left."""
         if math.isinf(self._deadline):
             return self._study.timeout
         left = max(self._deadline - time.monotonic(), 0.0)
@@ -231,7 +231,7 @@ class _Sweep:
         return share if self._study.timeout is None else min(share, self._study.timeout)
 
     def _take(self, executor: Executor) -> None:
-        """What the workers say, until there is a moment of silence."""
+        """Process messages of the workers until none is waiting or a problem has ended."""
         patience = _FLUSH_EVERY
         while (message := executor.next_message(patience)) is not None:
             patience = 0.0
@@ -241,14 +241,14 @@ class _Sweep:
             if isinstance(message, Improved):
                 running.fresh = _merged(running.fresh, self._timed(running, message.snapshot))
                 if time.monotonic() - self._flushed >= _FLUSH_EVERY:
-                    return  # a stream of improvements must not keep the store waiting
+                    return  # a stream of improvements must not delay writing to the store
                 continue
             del self._running[message.number]
             self._conclude(running, message)
             return  # a slot is free
 
     def _timed(self, running: _Running, snapshot: Snapshot) -> Snapshot:
-        """With the seconds of earlier runs of the same problem."""
+        """Add the seconds of earlier runs of the same problem to a snapshot."""
         seconds = running.claimed.seconds + snapshot.seconds
         return Snapshot(seconds, snapshot.goals, snapshot.witnesses)
 
@@ -288,7 +288,7 @@ class _Sweep:
                 self._conclude(running, Lost(number, why))
 
     def _flush(self) -> None:
-        """Store what is new, then show it: whatever was shown is on disk."""
+        """Store what is new, then show it: only what is on disk is ever shown."""
         self._flushed = time.monotonic()
         for number, running in self._running.items():
             fresh, running.fresh = running.fresh, None
@@ -319,7 +319,7 @@ class _Sweep:
 
 
 def _merged(before: Snapshot | None, now: Snapshot) -> Snapshot:
-    """The newer one, with the witnesses of both: a message tells only what is new."""
+    """The newer snapshot with the witnesses of both: a message contains only new witnesses."""
     if before is None:
         return now
     return Snapshot(now.seconds, now.goals, {**before.witnesses, **now.witnesses})

@@ -1,7 +1,7 @@
 """The tables of a store, and the rules that the database itself enforces.
 
 - An interval only ever tightens. The one exception: a solver's bound that a checked witness refutes
-  is given up for the best that does not rest on a solver's word.
+  is replaced by the best bound that does not rely on a solver.
 - A lower bound needs its witness.
 - The history is kept.
 """
@@ -13,7 +13,7 @@ SCHEMA_VERSION = 1
 # The target of a goal without one: the maximal confidence.
 NO_TARGET = -1
 
-# The name, among a witness's parameters as they are described, of all of them in a list.
+# The key, in the description of a witness's parameters, under which all of them are listed.
 CHOICE = "choice"
 
 TABLES = """

@@ -1,4 +1,4 @@
-"""Who works on a study, and how."""
+"""The settings of a sweep: executor, workers, engine and options."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ class Settings:
     """How the problems of a study are worked on.
 
     `executor` is `local` or `ray`; `jobs` is the number of problems at a time and `workers` the
-    processes on each of them. `address` is that of a Ray cluster, and `gpus` what each problem
-    takes of one. With `certificates`, a folder, each problem writes one into it. The rest is as for
-    `verify`.
+    number of processes for each. `address` is that of a Ray cluster, and `gpus` the share of a GPU
+    for each problem. `certificates` is a folder into which each problem writes its certificate.
+    The rest is as for `verify`.
     """
 
     executor: str = "local"
@@ -49,7 +49,8 @@ class Settings:
         return self.jobs or max(available_cores() // self.workers, 1)
 
     def options_for(self, number: int) -> Options:
-        """One process works on a problem by itself, which keeps what the next problem can use."""
+        """The options of a problem; a single worker searches in its own process, which caches
+        bounds for the next problem."""
         folder = self.certificates
         return Options(
             relative_gap=self.relative_gap,

@@ -1,4 +1,4 @@
-"""What is known of a problem at one moment, as workers report it and the store takes it."""
+"""What is known about a problem at one moment, as workers report it and the store keeps it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from vhagar.result import BoundKind, Progress, Status, Witness
 
 @dataclass(frozen=True)
 class GoalBounds:
-    """The interval of one goal. `upper` is infinite where nothing is proven yet."""
+    """The interval of one goal; `upper` is infinite if nothing is proven yet."""
 
     lower: float
     upper: float
@@ -19,9 +19,9 @@ class GoalBounds:
 
 @dataclass(frozen=True, eq=False)
 class Snapshot:
-    """Intervals by goal, and the witnesses of those whose lower bound is new.
+    """The interval of each goal, and the witnesses of new lower bounds.
 
-    A goal is a target class, or None where nothing is attacked.
+    A goal is a target class, or None without a perturbation.
     """
 
     seconds: float

@@ -1,8 +1,8 @@
-"""The store of a study: one SQLite file that survives anything.
+"""The store of a study: one SQLite file that survives the end of any process.
 
-Every change is one transaction, on disk when the call returns: a process that is killed takes
-nothing with it that it had stored. Several processes may share the file; each works on problems
-that it has claimed, for as long as it keeps renewing the claim.
+Every change is one transaction, which is on disk when the call returns: killing a process loses
+nothing that it has stored. Several processes may share the file; each works on problems that it has
+claimed, for as long as it keeps renewing the claim.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from vhagar.version import __version__
 
 # Seconds that a claim holds without being renewed.
 LEASE = 15.0
-# Lost workers after which a problem is not tried again.
+# Number of lost workers after which a problem is not tried again.
 _MOST_LOSSES = 3
 _TABLES = ("networks", "runs", "problems", "goals", "witnesses", "events")
 
@@ -67,7 +67,7 @@ class Store:
     def write_study(
         self, study: Study, models: Sequence[Model], questions: Sequence[Question]
     ) -> None:
-        """Write down what is asked. What is known of questions that were asked before stays."""
+        """Store the study and its questions; results of questions that are there already stay."""
         with self._db.transaction():
             self._db.set_fact("study", json.dumps(study.plain()))
             for model in models:
@@ -108,7 +108,7 @@ class Store:
             )
 
     def study(self) -> Study:
-        """The study that the store was made for."""
+        """The study that the store holds."""
         text = self._db.fact("study")
         if text is None:
             raise InvalidInput(f"{self.path} holds no study; remove it and start again")
@@ -116,11 +116,11 @@ class Store:
 
     @property
     def created(self) -> float:
-        """When, in seconds since 1970."""
+        """When the store was created, in seconds since 1970."""
         return float(self._db.fact("created") or 0.0)
 
     def check_models(self, models: Sequence[Model]) -> None:
-        """An error where a model file is not the one that the results are about."""
+        """Raise an error if a model file has changed since its results were computed."""
         known = {row["path"]: row["fingerprint"] for row in self.rows("networks")}
         for model in models:
             before = known.get(model.path, model.fingerprint)
@@ -132,7 +132,7 @@ class Store:
                 )
 
     def check_domains(self, questions: Sequence[Question]) -> None:
-        """An error where a domain is not the one of this name that the results are about."""
+        """Raise an error if a domain is not the one of the same name in the store."""
         known = {str(question.domain): question.domain for _, question in self.problems()}
         for question in questions:
             domain = question.domain
@@ -144,11 +144,11 @@ class Store:
                 )
 
     def other_versions(self) -> list[str]:
-        """Versions of vhagar, other than this one, that worked on the study."""
+        """The other versions of vhagar that have worked on the study."""
         return sorted({row["version"] for row in self.rows("runs")} - {__version__})
 
     def begin_run(self, settings: Mapping[str, Any]) -> None:
-        """From now on this process works on the study."""
+        """Record that this process begins to work on the study."""
         with self._db.transaction():
             cursor = self._db.execute(
                 "INSERT INTO runs (owner, started, version, machine, settings) "
@@ -159,7 +159,7 @@ class Store:
             self._run = int(cursor.lastrowid or 0)
 
     def end_run(self) -> None:
-        """Give back what was claimed."""
+        """Record the end of this process's run, and give up its claims."""
         with self._db.transaction():
             self._db.execute("UPDATE runs SET ended = ? WHERE id = ?", time.time(), self._run)
             self._db.execute(
@@ -167,7 +167,7 @@ class Store:
             )
 
     def reopen(self, timeout: float | None) -> int:
-        """Open again what ran out of a smaller budget than this one; how many these are."""
+        """Reopen problems that ran out of a smaller timeout than this one; return their number."""
         with self._db.transaction():
             return self._db.execute(
                 "UPDATE problems SET status = 'open' WHERE status = 'timeout' AND budget < ?",
@@ -175,7 +175,7 @@ class Store:
             ).rowcount
 
     def claim(self) -> Claimed | None:
-        """The next open problem that nobody works on, now ours; None where there is none."""
+        """Claim the next open problem that no other process works on; None if there is none."""
         now = time.time()
         open_ones = "SELECT * FROM problems WHERE status = 'open' ORDER BY place"
         with self._db.transaction():
@@ -193,7 +193,7 @@ class Store:
         return None
 
     def renew_claims(self) -> None:
-        """Tell the others that this process is alive."""
+        """Extend all claims of this process, which shows the others that it is alive."""
         with self._db.transaction():
             self._db.execute(
                 "UPDATE problems SET lease = ? WHERE owner = ?", time.time() + LEASE, self.owner
@@ -212,7 +212,7 @@ class Store:
         )
 
     def lose(self, number: int, why: str, seconds: float = 0.0) -> None:
-        """A problem's worker is gone: it is run again, unless that has happened too often.
+        """Record the loss of a problem's worker; after too many losses the problem has failed.
 
         `seconds` is how long the problem was worked on, in this run and in earlier ones.
         """
@@ -226,7 +226,7 @@ class Store:
             self.fail(number, f"its worker was lost {losses} times; the last time: {why}")
 
     def fail(self, number: int, why: str) -> None:
-        """A problem that cannot be worked on. What is known of it stays."""
+        """Mark a problem as failed; what is known about it stays."""
         with self._db.transaction():
             self._db.execute(
                 "UPDATE problems SET status = 'failed', notes = ?, run = ? WHERE id = ?",
@@ -238,12 +238,12 @@ class Store:
     def improve(
         self, number: int, snapshot: Snapshot, what: str = "improved", origin: int | None = None
     ) -> bool:
-        """Take over what is better than what is known; returns whether anything was."""
+        """Store the bounds that improve on the known ones, and return whether there are any."""
         with self._db.transaction():
             return bounds_store.improve(self._db, self._run, number, snapshot, what, origin)
 
     def finish(self, number: int, snapshot: Snapshot, ending: Ending, budget: float | None) -> None:
-        """A problem's run has ended: its last word, and how it came to it."""
+        """Store the final bounds of a problem's run, and how the run ended."""
         with self._db.transaction():
             bounds_store.improve(self._db, self._run, number, snapshot, "improved", None)
             self._db.execute(
@@ -251,7 +251,7 @@ class Store:
                 "nodes = nodes + ?, engine = ?, run = ?, notes = ?, certificate = ? WHERE id = ?",
                 ending.status.name.lower(),
                 math.inf if budget is None else budget,
-                # As its history says: a run that was lost or interrupted took its time, too.
+                # Includes lost and interrupted runs of the problem, as in its history.
                 *(snapshot.seconds, ending.nodes, ending.engine, self._run),
                 *(json.dumps(ending.notes), ending.certificate, number),
             )
@@ -265,15 +265,15 @@ class Store:
         bounds_store.add_event(self._db, self._run, number, spent, what, note)
 
     def interval(self, number: int) -> tuple[float, float | None]:
-        """The interval of a problem: None for an upper end that is not known."""
+        """The interval of a problem; its upper end is None if nothing is proven."""
         return bounds_store.interval(self._db, number)
 
     def intervals(self) -> dict[Question, tuple[float, float | None]]:
-        """The interval of every problem; the upper end is None where nothing is proven."""
+        """The interval of every problem; its upper end is None if nothing is proven."""
         return {question: self.interval(number) for number, question in self.problems()}
 
     def table(self) -> list[dict[str, Any]]:
-        """All results as rows, one for each target of each problem (docs/sweeps.md)."""
+        """List all results as rows, one for each target of each problem (docs/sweeps.md)."""
         return table.table_rows(self._db)
 
     def to_csv(self, path: str | Path) -> None:
@@ -281,37 +281,37 @@ class Store:
         write_bytes(Path(path), table.csv_text(self.table()).encode())
 
     def to_pandas(self) -> Any:
-        """All results as a table of pandas."""
+        """All results as a pandas data frame."""
         return table.data_frame(self.table())
 
     def write_largest(self, found: Mapping[Question, tuple[float, float]]) -> None:
-        """Write down intervals around maximal confidences, which were found in no time."""
+        """Store intervals around maximal confidences that a quick search has found."""
         rows = [[json.loads(question.key), *ends] for question, ends in found.items()]
         with self._db.transaction():
             self._db.set_fact("largest", json.dumps(rows))
 
     def largest(self) -> dict[str, tuple[float, float]]:
-        """Those intervals, by the keys of questions without a perturbation."""
+        """The intervals of `write_largest`, by the keys of questions without a perturbation."""
         rows = json.loads(self._db.fact("largest") or "[]")
         return {json.dumps(key): (lower, upper) for key, lower, upper in rows}
 
     def write_coverage(self, found: StudyCoverage) -> None:
-        """Write down what the bounds say of a data set, instead of what was known before."""
+        """Store the coverage of a data set in place of the previous one."""
         with self._db.transaction():
             self._db.set_fact("coverage", json.dumps(found.plain()))
 
     def coverage(self) -> StudyCoverage | None:
-        """What the bounds said of a data set when a sweep last ended; None without one."""
+        """The coverage of the data set when a sweep last ended; None without a data set."""
         text = self._db.fact("coverage")
         return None if text is None else StudyCoverage.from_plain(json.loads(text))
 
     def write_plain(self, name: str, value: Any) -> None:
-        """Write down something in JSON's own types, instead of what was there under that name."""
+        """Store a value of JSON's own types under a name, in place of the previous one."""
         with self._db.transaction():
             self._db.set_fact(name, json.dumps(value))
 
     def plain(self, name: str) -> Any:
-        """What was written down under a name; None where there is nothing."""
+        """The value that `write_plain` stored under a name; None if there is none."""
         text = self._db.fact(name)
         return None if text is None else json.loads(text)
 
@@ -319,7 +319,7 @@ class Store:
         return f"<Store {self.path}>"
 
     def rows(self, table: str, problem: int | None = None) -> list[sqlite3.Row]:
-        """A table, in order, or what it says about one problem."""
+        """The rows of a table in order, all of them or those of one problem."""
         assert table in _TABLES
         if problem is None:
             return self._db.all(f"SELECT * FROM {table} ORDER BY rowid")
@@ -331,7 +331,7 @@ class Store:
         return [(int(row["id"]), self.question(row)) for row in rows]
 
     def counts(self) -> dict[str, int]:
-        """How many problems there are of each status."""
+        """The number of problems of each status."""
         rows = self._db.all("SELECT status, count(*) AS many FROM problems GROUP BY status")
         return {row["status"]: row["many"] for row in rows}
 
@@ -351,7 +351,7 @@ class Store:
     def _domain(
         self, network: str, span: tuple[float, float], fingerprint: str | None
     ) -> Domain | None:
-        """A domain that questions are about, each read once."""
+        """The domain with that fingerprint; each is read only once."""
         if fingerprint is None:
             return None
         if (network, fingerprint) not in self._domains:

@@ -1,4 +1,4 @@
-"""What a study asks: the product of networks, perturbations, sources and targets."""
+"""The questions of a study: the product of networks, perturbations, sources and targets."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ Targets = tuple[int, ...] | Literal["each", "any"]
 class Grid:
     """One perturbation for every square of an image: `kind` is `occlusion` or `patch`.
 
-    Squares of width `size` every `step` pixels (side by side, unless told otherwise); the last row
-    and column move inward so that the squares cover the image. Pixels of a patch change by up to
-    `limit`.
+    The squares have width `size` and start every `step` pixels (side by side by default); the last
+    row and column move inward so that the squares cover the image. Pixels of a patch change by up
+    to `limit`.
     """
 
     kind: str
@@ -36,7 +36,7 @@ class Grid:
     limit: float = 1.0
 
     def perturbations(self, domain: Domain) -> list[Perturbation]:
-        """One for every square, row by row."""
+        """List the perturbations of all squares, row by row."""
         if self.kind not in ("occlusion", "patch"):
             raise InvalidInput(
                 f"a grid consists of occlusion or patch squares, not of {self.kind!r}"
@@ -60,7 +60,7 @@ class Grid:
 
 
 def _starts(length: int, size: int, step: int) -> list[int]:
-    """First pixels, from 1, of squares that cover a line."""
+    """The first pixels, counted from 1, of squares that cover a line of pixels."""
     last = length - size + 1
     starts = list(range(1, last + 1, step))
     return starts if starts[-1] == last else [*starts, last]
@@ -71,14 +71,13 @@ class Study:
     """Networks x perturbations x sources x targets, and how long to work on them.
 
     `targets` is `"each"` for one problem per pair of classes, `"any"` for one problem per source
-    that holds all its targets, or the classes themselves (one problem for each of them).
-    `confidence` adds the question how confident the network can be in each source class at all.
-    `timeout` is for each problem and `total` for all of them together, in seconds. `dataset` is a
-    file of inputs, of which a sweep tells in the end how many are proven robust. `domain` is the
-    file of the domain that all questions are about, if not all inputs; `input_range` is 0 to 1
-    unless given there or here. `layout`,
-    `image_shape`, `mean` and `std` say how the networks take an image, and `output` and `threshold`
-    how their output becomes scores, as for `read_onnx`.
+    with all its targets, or a list of classes (one problem for each of them). `confidence` adds the
+    maximal confidence of each source class. `timeout` is for each problem and `total` for all of
+    them together, in seconds. `dataset` is a file of inputs; at the end, a sweep counts how many of
+    them are proven robust. `domain` is the file of the domain that all questions are about, if not
+    all inputs; `input_range` is 0 to 1 unless given there or here. `layout`, `image_shape`, `mean`
+    and `std` say how the networks take an image, and `output` and `threshold` how their output
+    becomes scores, as for `read_onnx`.
     """
 
     networks: tuple[str, ...]
@@ -112,16 +111,16 @@ class Study:
                 raise InvalidInput(f"{name} must be a number of seconds above 0, not {value}")
 
     def domain_for(self, network: Network) -> Domain:
-        """The domain of a network's inputs that the questions are about."""
+        """The domain of the questions about a network."""
         return domain_of(network, self.domain, self.input_range)
 
     def plain(self) -> dict[str, Any]:
-        """The study in JSON's own types; `from_plain` reads it."""
+        """Convert the study to JSON's own types; `from_plain` reads them."""
         return asdict(self)
 
     @classmethod
     def from_plain(cls, values: Mapping[str, Any], folder: Path | None = None) -> Study:
-        """A study from TOML or JSON values. Relative files are relative to `folder`."""
+        """Read a study from TOML or JSON values; relative paths are relative to `folder`."""
         known = {field.name for field in fields(cls)}
         unknown = sorted(set(values) - known)
         if unknown:
@@ -176,7 +175,7 @@ def read_study(path: str | Path) -> Study:
 
 @dataclass(frozen=True, eq=False)
 class Model:
-    """A network of the study, where it came from, and what it computes."""
+    """A network of the study, its file, and the fingerprint of what it computes."""
 
     path: str
     network: Network
@@ -184,7 +183,7 @@ class Model:
 
 
 def load_models(study: Study) -> list[Model]:
-    """The networks, read from their files, each once."""
+    """Read the networks of a study from their files; equal networks count once."""
     models: dict[str, Model] = {}
     for path in study.networks:
         network = read_onnx(
@@ -202,7 +201,7 @@ def load_models(study: Study) -> list[Model]:
 
 
 def questions(study: Study, models: Sequence[Model]) -> list[Question]:
-    """Everything the study asks, each question once, in the order of its description."""
+    """List all questions of a study, each once, in the order of the study's description."""
     found: dict[str, Question] = {}
     for model in models:
         for problem in _problems(study, model.network):
@@ -234,7 +233,7 @@ def _problems(study: Study, network: Network) -> Iterator[Problem]:
 
 
 def _targets(study: Study, network: Network, source: int) -> Iterator[int | None]:
-    """The targets of a source's problems, one by one; None stands for all at once."""
+    """Yield the target of each of a source's problems; None stands for all targets at once."""
     if study.targets == "any":
         yield None
     elif study.targets == "each":

@@ -1,4 +1,4 @@
-"""A store as one table: for CSV files, for pandas, for whatever reads rows."""
+"""Turn a store into one table, for CSV files and pandas."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ORDER BY place, target
 
 
 def table_rows(db: Database) -> list[dict[str, Any]]:
-    """One row for each target of each problem; None for what is not known."""
+    """Read one row for each target of each problem; unknown values are None."""
     rows = [dict(row) for row in db.all(_QUERY)]
     for row in rows:
         row["clip"] = bool(row["clip"])
@@ -37,7 +37,7 @@ def table_rows(db: Database) -> list[dict[str, Any]]:
 
 
 def csv_text(rows: list[dict[str, Any]]) -> str:
-    """The rows as a CSV file, with all digits; what is not known is empty."""
+    """Write the rows as CSV text, with all digits; unknown values are empty."""
     target = io.StringIO()
     writer = csv.DictWriter(target, COLUMNS, lineterminator="\n")
     writer.writeheader()
@@ -47,7 +47,7 @@ def csv_text(rows: list[dict[str, Any]]) -> str:
 
 
 def data_frame(rows: list[dict[str, Any]]) -> Any:
-    """The rows as a table of pandas, which must be installed."""
+    """Convert the rows to a pandas data frame; pandas must be installed."""
     try:
         pandas = import_module("pandas")
     except ImportError:

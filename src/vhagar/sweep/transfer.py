@@ -1,7 +1,7 @@
-"""What problems tell each other: witnesses go up to larger perturbations, upper bounds go down.
+"""Transfer results between problems: witnesses to larger perturbations, upper bounds to smaller.
 
-A witness is a pair of inputs. It counts for another problem where that problem's own check accepts
-it, so it is tried wherever network, source and target agree, contained or not. An upper bound is
+A witness is a pair of inputs. It counts for another problem if that problem's own check accepts it,
+so it is tried wherever network, source and target agree, contained or not. An upper bound is
 transferred only if one perturbation is known to contain the other.
 """
 
@@ -36,7 +36,7 @@ class Transfer:
         self._contains = cache(self._is_contained)
 
     def known(self, number: int) -> Known:
-        """What a search for a problem can start from: its own results so far, and the others'."""
+        """What a search can start from: the problem's own results, and those of related ones."""
         question = self._questions[number]
         suggestions: list[Suggestion] = []
         uppers: dict[int | None, tuple[float, BoundKind]] = {}
@@ -73,11 +73,11 @@ class Transfer:
         return contains(self._questions[larger], question, domain)
 
     def _uppers(self, origin: int, question: Question) -> dict[int | None, GoalBounds]:
-        """The origin's upper bounds by goal of the question."""
+        """The origin's upper bounds for each goal of the question."""
         found: dict[int | None, GoalBounds] = {}
         rows = {goal_of(row["target"]): row for row in self._store.rows("goals", origin)}
         for goal in question.goals:
-            # No attacked input is more confident than any input can be.
+            # Without a bound for the goal, the maximal confidence bounds every attackable input.
             row = rows.get(goal, rows.get(None))
             if row is not None and row["upper"] is not None:
                 kind = BoundKind[row["kind"].upper()]
@@ -91,7 +91,7 @@ class Transfer:
         return [suggestion_of_row(row) for row in rows if goal_of(row["target"]) in question.goals]
 
     def _witnesses(self, origin: int, other: int) -> dict[int | None, Witness]:
-        """The origin's witnesses that the other problem accepts and that beat its own."""
+        """The origin's witnesses that the other problem accepts and that beat its own witnesses."""
         question = self._questions[other]
         lowers = {goal_of(row["target"]): row["lower"] for row in self._store.rows("goals", other)}
         origins = {

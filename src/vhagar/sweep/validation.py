@@ -1,7 +1,7 @@
-"""Stores are files that anybody may have written: nothing of one is used before it was checked.
+"""Validate stores before use, because anyone may have written the file.
 
-A store is opened read-only first. It must have exactly the tables that this program makes, and in
-every column values of the type that belongs there: SQLite itself would take text for a number.
+A store is opened read-only first. It must contain exactly the tables that this program creates, and
+in every column values of the right type: SQLite itself would accept text as a number.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from vhagar.sweep.question import domain_in
 from vhagar.sweep.schema import CHOICE, NO_TARGET, SCHEMA_VERSION, TABLES
 from vhagar.version import __version__
 
-# A store that takes longer to check is not one of ours, or not worth the wait. Seconds, and
+# A store that takes longer to validate is not ours, or not worth the wait: seconds, and
 # virtual machine instructions of SQLite between two looks at the clock.
 _MOST_SECONDS, _INSTRUCTIONS = 60.0, 10_000
 _STATUSES = {"open", "failed", *(status.name.lower() for status in Status)}
@@ -59,12 +59,12 @@ def _is_count(value: Any) -> bool:
 
 
 def _is_time(value: Any) -> bool:
-    """Seconds that a calendar can hold."""
+    """Seconds since 1970 of a date that a calendar can represent."""
     return _is_number(value) and 0 <= value < _LATEST
 
 
 def _is_budget(value: Any) -> bool:
-    """Seconds, infinite where there is no limit; NaN is NULL to SQLite."""
+    """Seconds, infinite without a limit; SQLite stores NaN as NULL."""
     return isinstance(value, int | float) and value >= 0
 
 
@@ -98,7 +98,7 @@ def _json_list(item: type) -> Check:
 
 
 def _is_key(value: Any) -> bool:
-    """The parts of a question; the last of seven is the domain's fingerprint."""
+    """The six parts of a question's key, perhaps followed by the domain's fingerprint."""
     found = _from_json(value)
     return isinstance(found, list) and (
         len(found) == 6 or (len(found) == 7 and isinstance(found[6], str))
@@ -110,7 +110,7 @@ def _is_object(value: Any) -> bool:
 
 
 def _is_described(value: Any) -> bool:
-    """Numbers by name, and all parameters in a list."""
+    """A witness's parameters: numbers by name, and perhaps a list of all."""
     found = _from_json(value)
     if not isinstance(found, dict):
         return False
@@ -212,7 +212,7 @@ _COLUMNS: dict[str, dict[str, Check]] = {
 
 
 def require_store(path: Path) -> None:
-    """Refuse a file that is no store of ours; nothing is written to it."""
+    """Refuse a file that is not a valid store, without writing to it."""
     if path.stat().st_size == 0:
         raise InvalidInput(f"{path} is empty; it is not a store")
     connection = _read_only(path)
@@ -236,7 +236,7 @@ def _read_only(path: Path) -> sqlite3.Connection:
 
 
 def _require_tables(connection: sqlite3.Connection, path: Path) -> None:
-    """Exactly the tables, indices and triggers of a store: a view could be anything."""
+    """Require exactly the tables, indices and triggers of a store: a view could do anything."""
     found = _objects(connection)
     version = None
     if "facts" in {name for _, name in found}:
@@ -280,7 +280,7 @@ def _require_values(
 
 
 def _require_relations(connection: sqlite3.Connection, path: Path) -> None:
-    """What one row says of another holds: numbers of classes, sizes of inputs, goals."""
+    """Require that rows agree with each other: numbers of classes, sizes of inputs, goals."""
     if connection.execute("PRAGMA foreign_key_check").fetchone() is not None:
         raise InvalidInput(f"{path} is damaged: a row refers to one that is not there")
     disordered = "SELECT 1 FROM goals WHERE lower > upper OR upper > proven LIMIT 1"
@@ -314,7 +314,7 @@ def _require_relations(connection: sqlite3.Connection, path: Path) -> None:
 
 
 def _is_domain(connection: sqlite3.Connection, problem: sqlite3.Row, network: sqlite3.Row) -> bool:
-    """Whether the domain of a problem is there, and is the one that the problem names."""
+    """Whether the store holds the domain that a problem names, with the right fingerprint."""
     name = domain_in(problem["key"])
     if name is None:
         return True

@@ -1,4 +1,4 @@
-"""How a sweep is shown: what a display is told, and how long the rest may take."""
+"""The interface of displays that show a sweep, and an estimate of the time that it still takes."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from dataclasses import dataclass
 
 from vhagar.sweep.question import Question
 
-# Question, lower, upper (None where nothing is proven yet), seconds.
+# Question, lower, upper (None if nothing is proven yet), seconds.
 Running = tuple[Question, float, float | None, float]
 
 
 @dataclass(frozen=True)
 class State:
-    """Where a sweep stands: problems by status, those being worked on, names of the networks.
+    """The state of a sweep: problems by status, running problems, and names of the networks.
 
-    `left` is what remains of the total time, where there is a limit.
+    `left` is what remains of the total time, if that is limited.
     """
 
     counts: Mapping[str, int]
@@ -31,7 +31,7 @@ class State:
 
     @property
     def open(self) -> int:
-        """Not finished, those being worked on included."""
+        """How many problems are not finished, including the running ones."""
         return self.counts.get("open", 0)
 
     @property
@@ -40,38 +40,38 @@ class State:
 
 
 class Pace:
-    """Estimates how long the rest will take from how long the problems so far did."""
+    """Estimates the remaining time of a sweep from the time of the finished problems."""
 
     def __init__(self) -> None:
         self._begun = time.monotonic()
         self._done: int | None = None
 
     def left(self, state: State) -> float | None:
-        """Seconds; None where there is nothing to go by yet."""
+        """The remaining seconds; None if there is nothing to estimate from yet."""
         if self._done is None:
             self._done = state.done
         finished, spent = state.done - self._done, time.monotonic() - self._begun
         if not finished:
             return state.left
-        # What is being worked on is half done, more or less.
+        # On average, a running problem is half done.
         rest = spent / (finished + len(state.running) / 2) * (state.open - len(state.running) / 2)
         return rest if state.left is None else min(rest, state.left)
 
 
 class AbstractSweepWatch(ABC):
-    """Shows one sweep. What it is told is in the store already."""
+    """Shows one sweep; everything that it is told is already in the store."""
 
     @abstractmethod
     def begin(self, state: State, timeout: float | None) -> None:
-        """Work begins."""
+        """The sweep begins."""
 
     @abstractmethod
     def update(self, state: State) -> None:
-        """Where things stand, several times a second."""
+        """The state has changed, or some time has passed; called several times a second."""
 
     @abstractmethod
     def improved(self, number: int, question: Question, lower: float, upper: float | None) -> None:
-        """A problem's interval is better than it was."""
+        """A problem's interval has improved."""
 
     @abstractmethod
     def finished(
@@ -85,7 +85,7 @@ class AbstractSweepWatch(ABC):
 
     @abstractmethod
     def end(self, state: State) -> None:
-        """Work is over."""
+        """The sweep has ended."""
 
 
 class Silent(AbstractSweepWatch):
@@ -113,7 +113,7 @@ class Silent(AbstractSweepWatch):
 
 
 def words(question: Question, names: Mapping[str, str]) -> str:
-    """A question in a few words: `mnist_conv1, occlusion(14,14,5), 2 to 3`."""
+    """Describe a question in a few words: `mnist_conv1, occlusion(14,14,5), 2 to 3`."""
     name = names.get(question.network, question.network[:8])
     if question.perturbation is None:
         return f"{name}, confidence in {question.source}{question.over}"
@@ -123,7 +123,7 @@ def words(question: Question, names: Mapping[str, str]) -> str:
 
 
 def ending_words(state: State) -> str:
-    """What became of the problems: `83 closed, 5 robust, 2 out of time`."""
+    """Summarise how the problems ended: `83 closed, 5 robust, 2 out of time`."""
     names = {
         "closed": "closed",
         "robust": "robust",

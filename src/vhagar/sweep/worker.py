@@ -1,4 +1,4 @@
-"""What a worker does with a task, wherever it runs."""
+"""The worker's side of a sweep: run tasks and report on them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Send = Callable[[Message], None]
 
 
 class TaskWorker:
-    """Works on tasks, one after the other, and keeps what the next one can use.
+    """Runs tasks one after the other, and keeps what later tasks can use.
 
     That is the networks and the bounds of their neurons, which all problems under one perturbation
     share.
@@ -29,10 +29,10 @@ class TaskWorker:
         self._bounds = BoundsCache()
 
     def work(self, task: Task, send: Send) -> None:
-        """Work on a task and tell how it goes."""
+        """Run a task and send messages about its progress and its end."""
         listener = _Listener(task.number, send)
         try:
-            # One network object for all tasks: what is remembered is remembered of that.
+            # One network object for all tasks, so that what is cached for it is found again.
             network = self._networks.setdefault(task.question.network, task.network)
             result = run_engine(
                 task.question.problem(network),
@@ -44,7 +44,7 @@ class TaskWorker:
                 bounds=self._bounds,
             )
         except ProgressError as error:
-            raise error.cause from None  # nobody listens any more: no fault of the problem's
+            raise error.cause from None  # the sweep is gone; this is not the problem's fault
         except VhagarError as error:
             send(Failed(task.number, str(error)))
             return
@@ -52,7 +52,7 @@ class TaskWorker:
 
 
 class _Listener:
-    """Passes on what is new."""
+    """Sends each improvement of the interval, with the new witnesses."""
 
     def __init__(self, number: int, send: Send) -> None:
         self._number = number
@@ -73,7 +73,7 @@ class _Listener:
         self._send(Improved(self._number, replace(now, witnesses=fresh)))
 
     def last(self, result: Result) -> Snapshot:
-        """All that is known at the end."""
+        """Everything that is known at the end of the run."""
         witnesses = {} if self._seen is None else dict(self._seen.witnesses)
         best = result.witness
         if best is not None:
