@@ -1,1 +1,1 @@
-"""A study's results as figures, files, and one page: store -> plain data -> figure -> page."""
+"""Show a study's results as figures, files and one page: store -> plain data -> figure -> page."""

@@ -1,8 +1,8 @@
-"""Two networks, or two perturbations, pair by pair: which is proven to be more robust.
+"""Compare two networks or perturbations pair by pair: which one is proven to be more robust?
 
 Scores have no unit: a network whose last layer is multiplied by ten is as robust as before, and all
-its bounds are ten times as large. Networks are therefore compared in percent of the largest
-confidence that each can reach.
+its bounds are ten times as large. Networks are therefore compared in percent of their maximal
+confidences.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _FILL = {
 }
 _LETTER = {"first": "A", "second": "B", "open": "=", "unasked": "-"}
 _WORDS = {"first": "A", "second": "B", "open": "overlap", "unasked": "not asked"}
-# Percentage points: intervals that are no further apart are called equal.
+# Intervals that are at most this many percentage points apart are called equal.
 _SAME = 1.0
 
 
@@ -38,10 +38,10 @@ Ends = tuple[float, float]
 
 @dataclass(frozen=True)
 class Verdict:
-    """One pair of classes on both sides; None where it was not asked.
+    """One pair of classes on both sides; a side is None if the pair was not asked there.
 
-    What is compared are `first_ends` and `second_ends`: percentages of the maximal confidence, or
-    confidences themselves where both sides are one network. They are None where that is not known.
+    The comparison is of `first_ends` and `second_ends`: percentages of the maximal confidence, or
+    the confidences themselves if both sides are one network. They are None if they are unknown.
     """
 
     source: int
@@ -53,9 +53,9 @@ class Verdict:
 
     @property
     def more_robust(self) -> str:
-        """`first` or `second` where that is proven: a smaller bound is more robust.
+        """`first` or `second`, the side that is proven more robust by its smaller bound.
 
-        Otherwise `open`, where the intervals overlap, or `unasked`.
+        Otherwise `open`, if the intervals overlap, or `unasked`.
         """
         if self.first_ends is None or self.second_ends is None:
             return "unasked"
@@ -65,7 +65,7 @@ class Verdict:
 
     @property
     def apart(self) -> float:
-        """How far apart the two bounds can be at most; infinite where that is not known."""
+        """How far apart the two bounds can be at most; infinite if that is unknown."""
         if self.first_ends is None or self.second_ends is None:
             return math.inf
         (low, high), (low_b, high_b) = self.first_ends, self.second_ends
@@ -74,7 +74,7 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Comparison(AbstractFigure):
-    """All pairs of classes that were asked on one side at least."""
+    """The comparison of all pairs of classes that were asked on at least one side."""
 
     first: Group
     second: Group
@@ -82,7 +82,7 @@ class Comparison(AbstractFigure):
 
     @property
     def percent(self) -> bool:
-        """Whether percentages are compared: scores of different networks have their own units."""
+        """Whether percentages are compared: scores of different networks have different units."""
         return self.first.fingerprint != self.second.fingerprint
 
     @property
@@ -189,7 +189,7 @@ def _known(cell: PairCell | None) -> str:
 
 
 def _interest(groups: tuple[Group, Group]) -> int:
-    """Two networks under one perturbation first, then one network under two."""
+    """Rank two networks under one perturbation first, then one network under two."""
     first, second = groups
     if first.perturbation == second.perturbation:
         return 0
@@ -197,7 +197,7 @@ def _interest(groups: tuple[Group, Group]) -> int:
 
 
 def comparisons(study: StudyData) -> list[Comparison]:
-    """Every two groups that share pairs of classes, as many as a page can hold."""
+    """Compare every two groups that share pairs of classes, at most as many as fit on a page."""
     found = []
     for first, second in sorted(itertools.combinations(study.groups, 2), key=_interest):
         one = compared((study, first), (study, second))
@@ -209,7 +209,7 @@ def comparisons(study: StudyData) -> list[Comparison]:
 
 
 def compared(first: tuple[StudyData, Group], second: tuple[StudyData, Group]) -> Comparison:
-    """Two groups, each in its study, pair by pair."""
+    """Compare two groups, each in its study, pair by pair."""
     by_percent = first[1].fingerprint != second[1].fingerprint
     cells = [_cells(study, group, by_percent) for study, group in (first, second)]
     verdicts = []
@@ -222,7 +222,7 @@ def compared(first: tuple[StudyData, Group], second: tuple[StudyData, Group]) ->
 def _cells(
     study: StudyData, group: Group, by_percent: bool
 ) -> dict[tuple[int, int], tuple[PairCell, Ends | None]]:
-    """The pairs of a group, each with what can be compared."""
+    """The pairs of a group, each with the interval to compare."""
     entries = study.of(group)
     of_source = {entry.source: entry for entry in entries}
     found = {}
@@ -235,7 +235,7 @@ def _cells(
 
 
 def percentages(cell: PairCell, largest: Ends | None) -> Ends | None:
-    """The interval in percent of the maximal confidence, rounded outward; None if not known."""
+    """The interval in percent of the maximal confidence, rounded outward; None if unknown."""
     if largest is None:
         return None
     low = 100 * cell.lower / largest[1] if largest[1] > 0 else 0.0

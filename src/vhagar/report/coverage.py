@@ -1,4 +1,4 @@
-"""How much of a data set is safe: bars for each class, and a curve over the perturbation's size."""
+"""The robust share of a data set: bars for each class, and a curve over the perturbation's size."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PLOT = (420.0, 210.0)
 
 @dataclass(frozen=True)
 class CoverageBars(AbstractFigure):
-    """The data set under one perturbation of one network: a bar for each class, and for all."""
+    """A bar for each class, and one for all, of one network under one perturbation."""
 
     group: Group
     classes: tuple[ClassCoverage, ...]
@@ -38,7 +38,7 @@ class CoverageBars(AbstractFigure):
 
     @property
     def weakest(self) -> ClassCoverage | None:
-        """The class with inputs of which the smallest share is proven robust."""
+        """The class with the smallest share of inputs that are proven robust."""
         known = [each for each in self.classes if each.coverage.classified.inputs]
         return min(known, key=lambda each: _robust(each.coverage.classified), default=None)
 
@@ -94,10 +94,10 @@ def _bar(y: float, counts: CoverageCounts) -> list[Shape]:
 
 @dataclass(frozen=True)
 class CoverageCurve(AbstractFigure):
-    """The share that is robust over the size of a perturbation: proven, and at most.
+    """The robust share over the size of a perturbation: a proven curve, and an upper one.
 
-    `points` are sizes with their counts, in order; `family` is the perturbation with its size as
-    `s`.
+    `points` holds sizes with their counts, in order; `family` is the perturbation's text, with `s`
+    for its size.
     """
 
     network: str
@@ -142,7 +142,7 @@ class CoverageCurve(AbstractFigure):
             shapes.append(Line(((x, y), (end, y)), "grid", 1))
             shapes.append(Text(left - 8, y + 4, f"{100 * part:.0f} %", 11, "end", "muted"))
         shapes += [Line(tuple(proven), "robust", 2.5), Line(tuple(most), "attackable", 2.5)]
-        # Few enough labels that they do not meet.
+        # Few enough labels that they do not overlap.
         step = max(len(self.points) // 5, 1)
         for size, _ in [*self.points[:-1:step], self.points[-1]]:
             x, _ = place(size, 0.0)
@@ -160,7 +160,7 @@ def _robust(counts: CoverageCounts) -> float:
 
 
 def coverage_bars(study: StudyData) -> list[CoverageBars]:
-    """One for each network under each perturbation, where a data set was given."""
+    """Make one figure for each network under each perturbation; none without a data set."""
     known = {} if study.coverage is None else study.coverage.groups()
     groups = {
         (group.fingerprint, group.perturbation, group.clip, group.over): group
@@ -174,7 +174,7 @@ def coverage_bars(study: StudyData) -> list[CoverageBars]:
 
 
 def coverage_curves(study: StudyData) -> list[CoverageCurve]:
-    """One for each network and kind of perturbation that was asked in two sizes or more."""
+    """Make one curve for each network and kind of perturbation with at least two sizes."""
     families: dict[tuple[str, str, bool, str], list[tuple[tuple[float, ...], CoverageBars]]] = {}
     for bars in coverage_bars(study):
         text = bars.group.perturbation or ""
@@ -203,7 +203,7 @@ def _size(point: tuple[float, CoverageCounts]) -> float:
 
 
 def coverage_sentences(study: StudyData) -> list[str]:
-    """Where attacks succeed most, and where most is proven, of a data set."""
+    """Say for which networks and perturbations most inputs are attacked, and most are proven."""
     known = [(each, each.total, each.weakest) for each in coverage_bars(study)]
     bars = [(each, counts, worst) for each, counts, worst in known if worst is not None]
     if not bars:

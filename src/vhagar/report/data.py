@@ -1,4 +1,4 @@
-"""What a store knows, as plain data: everything a report shows comes from here."""
+"""The content of a store as plain data: everything that a report shows comes from here."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from vhagar.sweep.store import Store
 
 @dataclass(frozen=True)
 class Group:
-    """One network under one perturbation over one domain: what figures put side by side."""
+    """One network under one perturbation over one domain; a figure shows one or two groups."""
 
     network: str
     fingerprint: str
@@ -38,7 +38,7 @@ class Group:
 
     @property
     def label(self) -> str:
-        """`mnist_conv1, occlusion(14,14,5)`."""
+        """A label such as `mnist_conv1, occlusion(14,14,5)`."""
         if self.perturbation is None:
             return f"{self.network}, maximal confidence{over(self.over)}"
         unclipped = "" if self.clip else " unclipped"
@@ -47,7 +47,7 @@ class Group:
 
 @dataclass(frozen=True)
 class Goal:
-    """The interval of one target; `upper` is infinite where nothing is proven."""
+    """The interval of one target; `upper` is infinite if nothing is proven."""
 
     target: int | None
     lower: float
@@ -61,7 +61,7 @@ class Goal:
 
 @dataclass(frozen=True, eq=False)
 class Entry:
-    """One problem and all that is known of it."""
+    """One problem and everything that is known about it."""
 
     number: int
     question: Question
@@ -85,7 +85,7 @@ class Entry:
 
     @property
     def target(self) -> int | None:
-        """The target, where there is exactly one."""
+        """The target, if there is exactly one."""
         targets = self.question.targets
         return targets[0] if len(targets) == 1 else None
 
@@ -103,12 +103,12 @@ class Entry:
 
     @property
     def witness(self) -> Witness | None:
-        """The most confident one."""
+        """The witness with the largest confidence."""
         return max(self.witnesses.values(), key=lambda found: found.confidence, default=None)
 
     @property
     def relative_gap(self) -> float:
-        """The gap as a part of the upper end: 0 for closed, 1 for nothing known."""
+        """The gap relative to the upper end: about 0 if closed, 1 if nothing is known."""
         if not math.isfinite(self.upper):
             return 1.0
         return (self.upper - self.lower) / self.upper if self.upper > 0 else 0.0
@@ -134,7 +134,7 @@ class NetworkFacts:
 
 @dataclass(frozen=True)
 class Run:
-    """One process's part in the study. Times are seconds since 1970."""
+    """One process's run of the study; times are in seconds since 1970."""
 
     started: float
     ended: float | None
@@ -145,7 +145,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Event:
-    """A moment of the study's history: which problem, when, and its interval then."""
+    """An event of the study's history: the problem, the time, and the interval at that time."""
 
     number: int
     time: float
@@ -156,7 +156,7 @@ class Event:
 
 @dataclass(frozen=True, eq=False)
 class StudyData:
-    """A whole study."""
+    """Everything that a store holds about a study."""
 
     name: str
     networks: tuple[NetworkFacts, ...]
@@ -166,12 +166,12 @@ class StudyData:
     coverage: StudyCoverage | None = None
     # Intervals around maximal confidences, by the keys of their questions.
     largest: Mapping[str, tuple[float, float]] = field(default_factory=dict)
-    # The file of the domain, where all questions are about one.
+    # The file of the domain, if the questions are about one.
     domain_file: str | None = None
 
     @cached_property
     def groups(self) -> tuple[Group, ...]:
-        """Networks under perturbations, in the study's order; without maximal confidences."""
+        """All networks under all perturbations, in the study's order; no maximal confidences."""
         found = (entry.group for entry in self.entries)
         return tuple(dict.fromkeys(group for group in found if group.perturbation is not None))
 
@@ -205,7 +205,7 @@ class StudyData:
 
 
 def read_store(path: str | Path) -> StudyData:
-    """All that a store knows."""
+    """Read everything that a store holds."""
     with Store(path) as store:
         return _study(store)
 
@@ -288,7 +288,7 @@ def _end(upper: float | None) -> float:
 
 
 def _history(events: Sequence[Any]) -> tuple[Moment, ...]:
-    """The interval over the seconds spent on a problem, from the first bound on."""
+    """The interval over the seconds spent on a problem, starting at its first upper bound."""
     return tuple(
         Moment(row["seconds"], row["lower"], row["upper"])
         for row in events

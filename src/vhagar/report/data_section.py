@@ -1,4 +1,4 @@
-"""The page's section on the data set: networks across, perturbations down, and details by class."""
+"""The page's section on the data set: perturbations by networks, and details for each class."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SHARES = key(
 
 
 def data_section(study: StudyData) -> str:
-    """How much of the data set is safe; nothing without one."""
+    """Show how much of the data set is proven robust; empty without a data set."""
     bars = coverage_bars(study)
     if not bars or study.coverage is None:
         return ""
@@ -47,7 +47,7 @@ def _proven(bars: CoverageBars) -> float:
 
 
 def _matrix(study: StudyData, bars: Sequence[CoverageBars]) -> str:
-    """A row for each perturbation, the least proven first, and a column for each network."""
+    """A table with perturbations as rows, the least proven first, and networks as columns."""
     networks = {facts.fingerprint: facts.name for facts in study.networks}
     rows: dict[str, dict[str, CoverageBars]] = {}
     for each in bars:
@@ -67,7 +67,7 @@ def _matrix(study: StudyData, bars: Sequence[CoverageBars]) -> str:
 
 
 def _cell(bars: CoverageBars | None) -> str:
-    """The share that is proven, the number attacked, and the weakest class."""
+    """Show the share that is proven robust, the number of attacks, and the weakest class."""
     if bars is None:
         return "<td>not asked</td>"
     counts, worst = bars.total, bars.weakest

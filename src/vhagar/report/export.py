@@ -1,4 +1,4 @@
-"""The figures of a report as files: CSV with all digits, SVG and PNG."""
+"""Write the figures of a report to files: CSV with all digits, SVG and PNG."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from vhagar.result.serialize import write_bytes
 
 FORMATS = ("csv", "svg", "png")
 
-# A new figure is one more line here and one on the page.
+# A new figure takes one more line here and one on the page.
 _KINDS: dict[str, Callable[[StudyData], Iterable[AbstractFigure]]] = {
     "pairs": pair_heatmaps,
     "spatial": spatial_heatmaps,
@@ -32,13 +32,13 @@ _KINDS: dict[str, Callable[[StudyData], Iterable[AbstractFigure]]] = {
     "witnesses": lambda study: filter(None, map(witness_figure, study.entries)),
 }
 KINDS = tuple(_KINDS)
-# One figure for each problem of a study: only if asked for.
+# Kinds with one figure for each problem of a study, which are made only on request.
 OF_PROBLEMS = ("bounds", "witnesses")
 OF_STUDIES = tuple(kind for kind in KINDS if kind not in OF_PROBLEMS)
 
 
 def figures(study: StudyData, kinds: Sequence[str] = KINDS) -> Iterator[AbstractFigure]:
-    """The figures of a study, of the kinds that are asked for."""
+    """Make the figures of a study of the requested kinds."""
     for kind in kinds:
         yield from _KINDS[kind](study)
 
@@ -49,7 +49,7 @@ def export(
     formats: Sequence[str] = FORMATS,
     kinds: Sequence[str] = KINDS,
 ) -> list[Path]:
-    """Write figures in every format, and the table of all results; the files written."""
+    """Write figures in every format and the table of all results; return the files' paths."""
     unknown = [kind for kind in kinds if kind not in KINDS]
     if unknown:
         raise InvalidInput(
@@ -81,7 +81,7 @@ def _content(figure: AbstractFigure, kind: str) -> bytes:
 
 
 def csv_text(columns: Sequence[str], rows: Sequence[Sequence[Cell]]) -> str:
-    """A table as text. Numbers have all their digits; what is not known is empty."""
+    """Write a table as CSV text; numbers have all their digits, and unknown values are empty."""
     target = io.StringIO()
     writer = csv.writer(target, lineterminator="\n")
     writer.writerow(columns)

@@ -1,4 +1,4 @@
-"""Witnesses as pictures: the input, what the perturbation makes of it, and the difference."""
+"""Show witnesses as pictures: the input, its perturbed version, and the difference."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ _SIDE, _SPACE, _TOP = 118.0, 14.0, 40.0
 
 @dataclass(frozen=True, eq=False)
 class WitnessFigure(AbstractFigure):
-    """One witness, and beside it the nearest input of the data set, where there is one.
+    """One witness and, if there is a data set, its nearest input.
 
-    Images `(rows, columns)` or `(rows, columns, 3)`; other inputs `(1, size)`.
+    Images are `(rows, columns)` or `(rows, columns, 3)`; other inputs are `(1, size)`.
     """
 
     number: int
@@ -54,7 +54,7 @@ class WitnessFigure(AbstractFigure):
         return list(zip(range(x.size), x.tolist(), other, strict=True))
 
     def pictures(self) -> list[tuple[str, NDArray[np.uint8]]]:
-        """The pictures with their headings; only the input where nothing is attacked."""
+        """The pictures with their headings; without a perturbation there is only the input."""
         found = [("input", self._shades(self.witness.x))]
         if self.witness.x_p is not None:
             found.append(("perturbed", self._shades(self.witness.x_p)))
@@ -66,7 +66,7 @@ class WitnessFigure(AbstractFigure):
         return found
 
     def change(self) -> Array:
-        """The difference; of a colour image's channels the one that changes most."""
+        """The difference; in a colour image, that of the channel that changes most."""
         assert self.witness.x_p is not None
         change = largest_change(picture(self.witness.x_p) - picture(self.witness.x))
         return change if change.ndim == 2 else change[None]
@@ -96,7 +96,7 @@ class WitnessFigure(AbstractFigure):
         return Drawing(left + 176, _TOP + _SIDE + 28, self.title, shapes)
 
     def _captions(self, heading: str) -> tuple[str, str]:
-        """What is written above and below a picture."""
+        """The captions above and below a picture."""
         witness = self.witness
         if heading == "input":
             return f"class {self.source}", f"confidence {down(witness.confidence)}"
@@ -113,7 +113,7 @@ class WitnessFigure(AbstractFigure):
         return f"input {near.row}{label}", f"distance {near.distance:.2g}"
 
     def _scores(self, left: float, width: float) -> list[Shape]:
-        """Both copies' scores, class by class, as bars."""
+        """Draw the scores of both inputs as bars, class by class."""
         rows = [self.witness.scores]
         if self.witness.scores_p is not None:
             rows.append(self.witness.scores_p)
@@ -147,7 +147,7 @@ class WitnessFigure(AbstractFigure):
 
 
 def witness_figure(entry: Entry) -> WitnessFigure | None:
-    """The picture of an entry's best witness, if there is one."""
+    """The figure of an entry's best witness; None without a witness."""
     witness = entry.witness
     if witness is None:
         return None

@@ -1,4 +1,4 @@
-"""Pieces of HTML. Whatever comes from outside goes through `text`."""
+"""Build pieces of HTML; every text from outside is escaped by `text`."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ def figure(data: AbstractFigure, caption: str = "") -> str:
 
 
 def select(name: str, label: str, choices: Sequence[tuple[str, str]]) -> str:
-    """A list to choose from: values and what is shown for them. One choice needs no list."""
+    """A drop-down list of values with their labels, hidden if there is only one choice."""
     options = "".join(f'<option value="{text(key)}">{text(word)}</option>' for key, word in choices)
     hidden = " hidden" if len(choices) < 2 else ""
     return f'<label{hidden}>{text(label)} <select data-name="{name}">{options}</select></label>'
 
 
 def buttons(name: str, choices: Sequence[str], chosen: str) -> str:
-    """A few buttons of which one is pressed."""
+    """A row of buttons, one of which is pressed."""
     found = "".join(
         f'<button type="button" data-value="{text(word)}" '
         f'aria-pressed="{"true" if word == chosen else "false"}">{text(word)}</button>'
@@ -54,7 +54,7 @@ def buttons(name: str, choices: Sequence[str], chosen: str) -> str:
 
 
 def pick(kind: str, controls: Sequence[str], items: Sequence[str], missing: str = "") -> str:
-    """A set of figures of which one is shown at a time."""
+    """A set of figures, one of which is shown at a time."""
     nothing = f'<p class="note missing" hidden>{text(missing)}</p>' if missing else ""
     return (
         f'<div data-pick class="{kind}"><div class="controls">{"".join(controls)}</div>'
@@ -63,7 +63,7 @@ def pick(kind: str, controls: Sequence[str], items: Sequence[str], missing: str 
 
 
 def key(entries: Sequence[tuple[str, str]]) -> str:
-    """What colours mean."""
+    """A legend of colours and their meanings."""
     found = "".join(
         f'<span class="key"><i style="background:var(--{colour})"></i>{text(word)}</span>'
         for colour, word in entries
@@ -72,7 +72,7 @@ def key(entries: Sequence[tuple[str, str]]) -> str:
 
 
 def document(name: str, sections: Sequence[tuple[str, str, str]], head: str, foot: str = "") -> str:
-    """A page that needs nothing from anywhere else; sections are anchor, word and content."""
+    """A self-contained page; each section is its anchor, the word in the menu, and its content."""
     links = "".join(f'<a href="#{anchor}">{word}</a>' for anchor, word, _ in sections)
     folder = resources.files("vhagar.report")
     style, script = ((folder / file).read_text("utf-8") for file in ("style.css", "script.js"))
@@ -88,7 +88,7 @@ def document(name: str, sections: Sequence[tuple[str, str, str]], head: str, foo
 
 
 def shares(counts: CoverageCounts) -> str:
-    """A bar of what is known of inputs: proven robust on the left, attacked on the right."""
+    """A bar of the inputs' shares: proven robust on the left, attacked on the right."""
     robust, attackable = (
         100 * number / max(counts.inputs, 1) for number in (counts.robust, counts.attackable)
     )

@@ -1,4 +1,4 @@
-"""The page: one HTML file that needs nothing from anywhere else."""
+"""The page of a study: one self-contained HTML file."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def write_page(study: StudyData, path: str | Path) -> None:
 
 
 def page(study: StudyData) -> str:
-    """The page as text."""
+    """Build the page as HTML text."""
     sections = [
         ("data", "Data", data_section(study)),
         ("pairs", "Pairs", _pairs(study)),
@@ -115,7 +115,7 @@ def _pairs(study: StudyData) -> str:
 
 
 def _ranking(heatmap: PairHeatmap) -> str:
-    """The ends of the scale in words."""
+    """List the weakest and the most robust pairs."""
     cells = ranked(heatmap.cells)
     several = min(_MOST_RANKED, len(cells) // 2)
     parts = [

@@ -20,13 +20,13 @@ MEASURES = {
     "gap": "what is not known: upper minus lower",
 }
 _CELL, _LEFT, _TOP = 46.0, 58.0, 62.0
-# The share of a map's values that colours tell apart.
+# The share of a heatmap's values that get different colours.
 _QUANTILE = 0.9
 
 
 @dataclass(frozen=True)
 class PairCell:
-    """One pair of classes; the number of the problem that it comes from."""
+    """The interval of one pair of classes; `number` is that of its problem."""
 
     source: int
     target: int
@@ -35,7 +35,7 @@ class PairCell:
     number: int
 
     def value(self, measure: str) -> float:
-        """A bound, or the gap between them; not a number where it is not known."""
+        """A bound, or the gap between both; NaN if it is unknown."""
         return measured(self.lower, self.upper, measure)
 
     @property
@@ -44,7 +44,7 @@ class PairCell:
 
 
 def is_closed(lower: float, upper: float) -> bool:
-    """Whether an interval is as narrow as one that counts as closed."""
+    """Whether an interval is narrow enough to count as closed by default."""
     return upper - lower <= Options.relative_gap * upper and math.isfinite(upper)
 
 
@@ -54,7 +54,7 @@ def standing_words(
     closed: str = "closed",
     unknown: str = "nothing proven",
 ) -> str:
-    """How many intervals are closed, bounded, or without any proof, and what was not asked."""
+    """Count the intervals that are closed, bounded, without any proof, or not asked."""
     narrow = sum(is_closed(*own) for own in ends)
     without = sum(math.isinf(upper) for _, upper in ends)
     counts = (
@@ -67,7 +67,7 @@ def standing_words(
 
 
 def measured(lower: float, upper: float, measure: str) -> float:
-    """A bound, or the gap; not a number where nothing is known yet."""
+    """A bound, or the gap; NaN if it is unknown."""
     if math.isinf(upper) and lower == 0:
         return math.nan
     found = {"lower": lower, "upper": upper, "gap": upper - lower}[measure]
@@ -76,14 +76,14 @@ def measured(lower: float, upper: float, measure: str) -> float:
 
 @dataclass(frozen=True)
 class PairHeatmap(AbstractFigure):
-    """One bound of all pairs of classes, for one network under one perturbation."""
+    """A heatmap of one bound over all pairs of classes, for one network and perturbation."""
 
     group: Group
     measure: str
     sources: tuple[int, ...]
     targets: tuple[int, ...]
     cells: tuple[PairCell, ...]
-    largest: float  # the end of the scale, which the map's lower and upper bounds share
+    largest: float  # the end of the colour scale, the same for lower and upper bounds
 
     @property
     def title(self) -> str:  # type: ignore[override]
@@ -185,7 +185,7 @@ class PairHeatmap(AbstractFigure):
 
 
 def short(value: float, downward: bool) -> str:
-    """A number that fits into a cell, in four characters, rounded to the safe side."""
+    """Format a number in four characters, which fit into a cell, rounded to the safe side."""
     if value == 0:
         return "0"
     if value >= 1000:
@@ -209,7 +209,7 @@ def _known(value: float) -> float | None:
 
 
 def pair_cells(entries: Sequence[Entry]) -> tuple[PairCell, ...]:
-    """The pairs that entries are about; where several are about one pair, the tightest bounds."""
+    """The pairs of all entries; if several entries are about one pair, with the tightest bounds."""
     found: dict[tuple[int, int], PairCell] = {}
     for entry in entries:
         for goal in entry.goals:
@@ -225,23 +225,23 @@ def _met(known: PairCell | None, entry: Entry, goal: Goal) -> PairCell:
     if known is None:
         return PairCell(entry.source, goal.target, goal.lower, goal.upper, entry.number)
     lower, upper = max(known.lower, goal.lower), min(known.upper, goal.upper)
-    # A problem about this pair alone says more about it.
+    # Link to a problem about this pair alone, if there is one: its details are about the pair.
     number = entry.number if entry.target is not None else known.number
     return PairCell(entry.source, goal.target, lower, upper, number)
 
 
 def ranked(cells: Sequence[PairCell]) -> list[PairCell]:
-    """The weakest pairs first: by what was found, then by what is proven."""
+    """Sort the weakest pairs first: by lower bounds, then by upper bounds."""
     return sorted(cells, key=lambda cell: (-cell.lower, -cell.upper))
 
 
 def most_robust(cells: Sequence[PairCell]) -> list[PairCell]:
-    """The pairs with the smallest proven bounds first."""
+    """Sort the pairs with the smallest proven bounds first."""
     return sorted(cells, key=lambda cell: (cell.upper, cell.lower))
 
 
 def scale_end(values: Sequence[float]) -> float:
-    """Where colours end: a few outliers must not make all others look alike."""
+    """The end of the colour scale: a few outliers must not make all other values look alike."""
     known = sorted(value for value in values if not math.isnan(value))
     if not known:
         return 0.0
@@ -249,7 +249,7 @@ def scale_end(values: Sequence[float]) -> float:
 
 
 def pair_heatmaps(study: StudyData) -> list[PairHeatmap]:
-    """All of them: for each network and perturbation with at least two pairs, each measure."""
+    """Make a heatmap of each measure for each network and perturbation with at least two pairs."""
     cells = {group: pair_cells(study.of(group)) for group in study.groups}
     cells = {group: found for group, found in cells.items() if len(found) > 1}
     heatmaps = []

@@ -1,4 +1,4 @@
-"""One problem on the page: the answer, the bounds over time, the witness, how to get it again."""
+"""One problem on the page: the answer, the bounds over time, the witness, how to repeat it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MOST_CARDS = 120
 
 
 def shown_problems(study: StudyData) -> Sequence[Entry]:
-    """Those whose details are on the page: all, or the least robust ones."""
+    """The problems whose details are on the page: all, or the least robust ones."""
     entries = study.entries
     if len(entries) <= MOST_PROBLEMS:
         return entries
@@ -29,7 +29,7 @@ def shown_problems(study: StudyData) -> Sequence[Entry]:
 
 
 def problem_html(entry: Entry, study: StudyData) -> str:
-    """The details of a problem."""
+    """Show the details of a problem."""
     found = witness_figure(entry)
     weakest = max(study.entries, key=lambda other: (bool(other.question.targets), other.lower))
     first = " data-first" if entry is weakest else ""
@@ -62,7 +62,7 @@ def _facts(entry: Entry, found: WitnessFigure | None) -> str:
 
 
 def reproduction(entry: Entry, study: StudyData) -> str:
-    """The commands that ask the same question again, and that check the witness."""
+    """The shell command that asks the same question again."""
     question = entry.question
     file = study.network(entry.group).file
     if question.perturbation is None:
@@ -83,7 +83,7 @@ def reproduction(entry: Entry, study: StudyData) -> str:
 
 
 def card_html(entry: Entry) -> str:
-    """A witness in the gallery."""
+    """Show a witness in the gallery."""
     found = witness_figure(entry)
     if found is None:
         return ""

@@ -1,4 +1,4 @@
-"""A study in plain English. Numbers are rounded outward, so every sentence is true as printed."""
+"""Say a study in plain English, with numbers rounded outward: every sentence is true as printed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def answered(study: StudyData) -> list[Entry]:
 
 
 def summary(study: StudyData) -> list[str]:
-    """What the study found, in a few sentences."""
+    """Summarise the study's findings in a few sentences."""
     total, done = len(study.entries), len(answered(study))
     subject = _subject(study)
     robust = [entry for entry in study.entries if entry.upper == 0]
@@ -37,7 +37,7 @@ def summary(study: StudyData) -> list[str]:
     if still_open:
         sentences.append(f"{_many(len(still_open), 'question')} not finished yet.")
     if data:
-        return sentences  # what matters is said, and confidences of networks have no common unit
+        return sentences  # the data set says it all; confidences of networks have no common unit
     attacks = [entry for entry in study.entries if entry.group.perturbation is not None]
     sentences += _weakest(attacks)
     sentences += _strongest(attacks)
@@ -58,7 +58,7 @@ def _some(names: Sequence[str], noun: str) -> str:
 
 
 def _weakest(entries: Sequence[Entry]) -> list[str]:
-    """The most confident input that can be attacked."""
+    """Name the most confident attackable input."""
     worst = max(entries, key=lambda entry: entry.lower, default=None)
     if worst is None or worst.witness is None:
         return []
@@ -71,7 +71,7 @@ def _weakest(entries: Sequence[Entry]) -> list[str]:
 
 
 def _strongest(entries: Sequence[Entry]) -> list[str]:
-    """The smallest bound that is proven."""
+    """Name the smallest proven bound."""
     known = [entry for entry in entries if math.isfinite(entry.upper)]
     best = min(known, key=lambda entry: entry.upper, default=None)
     if best is None:
@@ -89,7 +89,7 @@ def _strongest(entries: Sequence[Entry]) -> list[str]:
 
 
 def tiles(study: StudyData) -> list[tuple[str, str]]:
-    """A few numbers at a glance: the number, and what it is."""
+    """A few key numbers, each with its label."""
     closed, bounded, unknown = standing(study)
     work = sum(entry.seconds for entry in study.entries)
     found = [
@@ -115,7 +115,7 @@ def tiles(study: StudyData) -> list[tuple[str, str]]:
 
 
 def standing(study: StudyData) -> tuple[int, int, int]:
-    """How many questions are closed, bounded but open, and without any upper bound."""
+    """Count the questions that are closed, bounded but open, and without any upper bound."""
     closed = len(answered(study))
     unknown = sum(not math.isfinite(entry.upper) for entry in study.entries)
     return closed, len(study.entries) - closed - unknown, unknown
@@ -129,7 +129,7 @@ def _duration(seconds: float) -> str:
 
 
 def answer(entry: Entry) -> str:
-    """The answer to one question, as a sentence."""
+    """State the answer to one question in a sentence."""
     question, source = entry.question, _class(entry)
     if question.perturbation is None:
         return f"The maximal confidence in {source} {_is_between(entry)}."
@@ -163,7 +163,7 @@ def _is_between(entry: Entry) -> str:
 
 
 def how(study: StudyData) -> list[str]:
-    """What the bounds rest on."""
+    """Say what the bounds rely on."""
     kinds = Counter(entry.kind.value for entry in study.entries if entry.kind is not None)
     sentences = [f"{_many(count, 'upper bound')}: {kind}." for kind, count in kinds.most_common()]
     witnesses = sum(len(entry.witnesses) for entry in study.entries)

@@ -30,7 +30,7 @@ _SIDE, _LEFT, _TOP = 252.0, 40.0, 62.0
 
 @dataclass(frozen=True)
 class Square:
-    """What is known of one square, 1-based: its bounds, and the problem they come from."""
+    """One square, its row and column counted from 1, with its bounds and its problem's number."""
 
     row: int
     column: int
@@ -45,7 +45,7 @@ class Square:
 
 @dataclass(frozen=True)
 class Map:
-    """The squares of one kind for one network, source and target (None: any target)."""
+    """The squares of one kind for one network, source and target (None for any target)."""
 
     network: str
     fingerprint: str
@@ -72,7 +72,7 @@ class Map:
 
 @dataclass(frozen=True)
 class SpatialHeatmap(AbstractFigure):
-    """One bound over the image."""
+    """A heatmap of one bound over the image."""
 
     map: Map
     measure: str
@@ -106,7 +106,7 @@ class SpatialHeatmap(AbstractFigure):
         ]
 
     def pixels(self) -> NDArray[np.float64]:
-        """For each pixel the largest value among its squares; not a number where there is none."""
+        """The largest value among the squares that cover each pixel; NaN if there is none."""
         found = np.full((self.map.height, self.map.width), np.nan)
         for square in self.map.squares:
             rows = slice(square.row - 1, square.row - 1 + square.width)
@@ -148,7 +148,7 @@ def _words(square: Square) -> str:
 
 
 def spatial_heatmaps(study: StudyData) -> list[SpatialHeatmap]:
-    """All of them, for kinds of squares that lie in at least two places."""
+    """Make all heatmaps of kinds of squares with at least two positions."""
     heatmaps = []
     for found in _maps(study):
         largest = scale_end([square.value("upper") for square in found.squares])
@@ -181,7 +181,7 @@ def _maps(study: StudyData) -> Iterator[Map]:
 
 
 def _square(entry: Entry) -> tuple[str, int, int, int] | None:
-    """The kind and place of a perturbation that is one square."""
+    """The kind and position of a perturbation that is one square; None for any other."""
     if entry.group.perturbation is None:
         return None
     found = parse(entry.group.perturbation)
@@ -205,7 +205,7 @@ def _square(entry: Entry) -> tuple[str, int, int, int] | None:
 def _squares(
     found: Sequence[tuple[Entry, int, int, int]], target: int | None, classes: int
 ) -> tuple[Square, ...]:
-    """For one target, or for any: then the largest bounds over all of them count."""
+    """The squares for one target, or, with None, with the largest bounds over all targets."""
     by_place: dict[tuple[int, int, int], list[tuple[float, float, int]]] = defaultdict(list)
     seen: dict[tuple[int, int, int], set[int]] = defaultdict(set)
     for entry, row, column, width in found:

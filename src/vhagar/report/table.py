@@ -1,4 +1,4 @@
-"""All problems as one table: for the page, and for other programs."""
+"""Show all problems in one table, on the page and for other programs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ COLUMNS = (
 
 
 def table_rows(study: StudyData) -> list[list[Cell]]:
-    """One row for each target of each problem, with all digits; None for what is not known."""
+    """Make one row for each target of each problem, with all digits; unknown values are None."""
     rows: list[list[Cell]] = []
     for entry in study.entries:
         for goal in entry.goals:
@@ -39,7 +39,7 @@ def table_rows(study: StudyData) -> list[list[Cell]]:
 
 
 def _percent(entry: Entry, study: StudyData) -> float | None:
-    """The upper end in percent of the maximal confidence, of which little need be known."""
+    """The upper end in percent of the maximal confidence, for which a lower bound is enough."""
     largest = None if entry.group.perturbation is None else study.largest_of(entry)
     if largest is None or largest[0] <= 0 or not math.isfinite(entry.upper):
         return None
@@ -47,7 +47,7 @@ def _percent(entry: Entry, study: StudyData) -> float | None:
 
 
 def table_html(study: StudyData) -> str:
-    """One row for each problem, sortable."""
+    """Build a sortable table with one row for each problem."""
     certificates = any(entry.certificate is not None for entry in study.entries)
     percents = any(_percent(entry, study) is not None for entry in study.entries)
     heads: list[tuple[str, bool]] = [
@@ -122,7 +122,7 @@ def _plain(value: float) -> float:
 
 
 def _bar(entry: Entry, largest: float) -> str:
-    """The interval from 0 to the study's largest bound, on a square-root scale."""
+    """Draw the interval on a square-root scale from 0 to the study's largest bound."""
     if not math.isfinite(entry.upper):
         return '<span class="bar"><i style="width:100%"></i></span>'
     low, high = (math.sqrt(end / (largest or 1.0)) for end in (entry.lower, entry.upper))

@@ -1,4 +1,4 @@
-"""Bounds over time, of the problems of a study and of the whole."""
+"""The progress over time of each problem, and of the whole study."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _WIDE = 720.0
 
 @dataclass(frozen=True)
 class StudyOverTime(AbstractFigure):
-    """How the study went: at each moment, the share of answered problems and the mean gap.
+    """The progress of a study: the share of answered problems and the mean gap over time.
 
-    Gaps are parts of the upper ends: 1 where nothing is known, 0 where the interval is closed.
+    Gaps are relative to the upper ends: 1 if nothing is known, about 0 if the interval is closed.
     """
 
     seconds: tuple[float, ...]
@@ -53,7 +53,7 @@ class StudyOverTime(AbstractFigure):
 
 
 def bounds_over_time(entry: Entry) -> BoundsOverTime:
-    """Of one problem."""
+    """Make the figure of one problem's bounds over time."""
     uppers = [moment.upper for moment in entry.history]
     final = uppers[-1] if uppers else 0.0
     highest = max(uppers, default=1.0)
@@ -64,7 +64,7 @@ def bounds_over_time(entry: Entry) -> BoundsOverTime:
 
 
 def study_over_time(study: StudyData, points: int = 200) -> StudyOverTime:
-    """From the history of all problems. Pauses between runs do not count."""
+    """Compute the progress from the history of all problems, without pauses between runs."""
     clock, last, moments = 0.0, None, []
     running = _running_spans(study)
     gaps = {entry.number: 1.0 for entry in study.entries}
@@ -96,13 +96,13 @@ def _relative_gap(lower: float, upper: float) -> float:
 
 
 def _running_spans(study: StudyData) -> list[tuple[float, float]]:
-    """When at least one process was at work; one that was killed, until its last event."""
+    """The time spans of all runs; a run that was killed ends with the study's last event."""
     latest = max((event.time for event in study.events), default=0.0)
     return sorted((run.started, run.ended or latest) for run in study.runs)
 
 
 def _overlap(start: float, end: float, spans: Sequence[tuple[float, float]]) -> float:
-    """How much of a stretch of time was work."""
+    """How much of a time span the runs cover."""
     covered, reached = 0.0, start
     for begin, stop in spans:
         low, high = max(begin, reached), min(stop, end)

@@ -1,4 +1,4 @@
-"""Two models side by side: by what is proven of a data set, and pair by pair of classes."""
+"""Compare two models, by what is proven about a data set, and for each pair of classes."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ StrPath = str | os.PathLike[str]
 
 @dataclass(frozen=True, eq=False)
 class Side:
-    """One of the two: its name, and the study that knows about it."""
+    """One of the two models: its name, and the study with its results."""
 
     name: str
     fingerprint: str
     study: StudyData
 
     def groups(self) -> dict[tuple[str | None, bool, Domain | None], Group]:
-        """Its perturbations, clipped or not, and the domains that they are asked over."""
+        """The model's groups by perturbation, clipping and domain."""
         own = [group for group in self.study.groups if group.fingerprint == self.fingerprint]
         return {(group.perturbation, group.clip, group.domain): group for group in own}
 
     def counts(self, group: Group) -> dict[int | None, CoverageCounts]:
-        """The coverage of each class under a perturbation, and of all under None."""
+        """The coverage of each class under a perturbation; that of all classes has the key None."""
         known = self.study.coverage
         found = {} if known is None else known.groups()
         key = (self.fingerprint, str(group.perturbation), group.clip, group.over)
@@ -51,7 +51,7 @@ class Side:
 
 @dataclass(frozen=True)
 class CoverageVerdict:
-    """What is known of one class's inputs on both sides; `source` is None for all classes."""
+    """The coverage of one class's inputs on both sides; `source` is None for all classes."""
 
     perturbation: str
     source: int | None
@@ -61,7 +61,7 @@ class CoverageVerdict:
 
     @property
     def more_robust(self) -> str:
-        """`first` or `second` where more of its inputs are robust, for certain."""
+        """`first` or `second`, the side with a provably larger share of robust inputs."""
         ends = [_shares(counts) for counts in (self.first, self.second)]
         if ends[0] is None or ends[1] is None:
             return "unasked"
@@ -71,7 +71,7 @@ class CoverageVerdict:
 
 
 def _shares(counts: CoverageCounts | None) -> tuple[float, float] | None:
-    """The share that is robust: at least, and at most."""
+    """Lower and upper bound on the share of robust inputs."""
     if counts is None or not counts.inputs:
         return None
     return counts.robust / counts.inputs, 1 - counts.attackable / counts.inputs
@@ -79,7 +79,7 @@ def _shares(counts: CoverageCounts | None) -> tuple[float, float] | None:
 
 @dataclass(frozen=True, eq=False)
 class ModelComparison:
-    """Two models, A and B. `pairs` holds one comparison for each perturbation that both have."""
+    """Two models, A and B. `pairs` holds one comparison for each perturbation in common."""
 
     first: Side
     second: Side
@@ -101,12 +101,12 @@ class ModelComparison:
         return [each for each in self.coverages if (each.perturbation, each.domain) == asked]
 
     def count(self, what: str) -> int:
-        """How many pairs of classes are `first`, `second`, `open` or `unasked`, in all."""
+        """Count the pairs of classes of all perturbations that are `first`, `second` and so on."""
         return sum(pair.count(what) for pair in self.pairs)
 
     @property
     def worst(self) -> float:
-        """By how many percentage points B's bound can be larger than A's, at most."""
+        """The most percentage points by which B's bound can be larger than A's."""
         if self.first.fingerprint == self.second.fingerprint:
             return 0.0
         gaps = [
@@ -119,7 +119,7 @@ class ModelComparison:
         return max(gaps, default=float("inf"))
 
     def to_dict(self) -> dict[str, Any]:
-        """In JSON's own types."""
+        """Convert the comparison to JSON's own types."""
         return {
             "first": {"name": self.first.name, "fingerprint": self.first.fingerprint},
             "second": {"name": self.second.name, "fingerprint": self.second.fingerprint},
@@ -142,7 +142,7 @@ class ModelComparison:
 
 
 def coverage_line(verdict: CoverageVerdict) -> str:
-    """What is known of a data set, for both sides."""
+    """State the coverage of both sides in one line."""
     sides = [
         f"{name} {share(counts)} % proven robust, {counts.attackable} of {counts.inputs} attacked"
         for name, counts in (("A", verdict.first), ("B", verdict.second))
@@ -153,7 +153,7 @@ def coverage_line(verdict: CoverageVerdict) -> str:
 
 
 def compare_sides(first: Side, second: Side) -> ModelComparison:
-    """Compare two networks under the perturbations that both were asked about."""
+    """Compare two networks under the perturbations that both studies contain."""
     ours, theirs = first.groups(), second.groups()
     shared = [key for key in ours if key in theirs]
     if not shared:
@@ -183,7 +183,7 @@ def compare(
 
     Models are verified first, under the `perturbations`, with their maximal confidences; other
     keyword arguments are fields of `Study`, such as `dataset` and `timeout`. The results are kept
-    in `store`, where one is given.
+    in `store`, if one is given.
     """
     names = [os.fspath(first), os.fspath(second)]
     stores = [_is_store(name.rpartition(":")[0]) or _is_store(name) for name in names]
@@ -202,7 +202,7 @@ def compare(
     models = {model.path: model for model in load_models(study)}
     sides = []
     for name, place in zip(names, study.networks, strict=True):
-        # Two files of one network are one model.
+        # Two files of the same network are loaded as one model.
         model = models.get(place) or next(iter(models.values()))
         sides.append(Side(Path(name).stem, model.fingerprint, data))
     return compare_sides(*sides)
@@ -217,7 +217,7 @@ def _is_store(name: str) -> bool:
 
 
 def _stored(name: str) -> Side:
-    """A network of a store: `study.db`, or `study.db:name` where it holds several."""
+    """Read a network of a store: `study.db`, or `study.db:name` if it holds several."""
     path, chosen = (name, None) if _is_store(name) else name.rsplit(":", 1)
     study = read_store(path)
     fitting = [facts for facts in study.networks if chosen in (None, facts.name)]

@@ -21,12 +21,12 @@ _PROVEN = {"first": "A", "second": "B", "open": "overlap", "unasked": "not asked
 
 
 def write_two(found: ModelComparison, path: str | Path) -> None:
-    """Write the page."""
+    """Write the page of a comparison."""
     write_bytes(Path(path), two_page(found).encode())
 
 
 def two_page(found: ModelComparison) -> str:
-    """The page as text."""
+    """Build the page as HTML text."""
     name = f"{found.first.name} and {found.second.name}"
     sections = [("data", "Data", _data(found)), ("pairs", "Pairs", _pairs(found))]
     shown = [section for section in sections if section[2]]
