@@ -16,7 +16,7 @@ __all__ = ["Rejected", "Verdict", "check"]
 
 
 def __getattr__(name: str) -> Any:
-    """What needs numpy is imported when it is asked for."""
+    """Import what needs numpy only when it is used."""
     if name in ("Verdict", "check"):
         from vhagar_check import verdict as room
 

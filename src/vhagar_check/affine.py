@@ -1,7 +1,7 @@
 """Pieces that are affine maps `x_p = A x + B e + c`, and L-infinity balls around moved pixels.
 
-The support of the first is a sum of maxima: one for each pixel, with coefficients `a + A'b`, and
-one for each parameter, with `B'b`. A clip of the image is no part of it (see `clipping`).
+The support of an affine map is a sum of maxima: one for each pixel, with coefficients `a + A'b`,
+and one for each parameter, with `B'b`. Clipping is not part of it (see `clipping`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from vhagar_check.pieces import Domain, Mask, Piece, everywhere
 from vhagar_check.pixelwise import linf_ball
 from vhagar_check.sparse import Sparse
 
-# Whether pixels rise or fall is found out exactly for rows of so many entries together.
+# Exact arithmetic decides whether pixels rise or fall, for at most this many entries of rows.
 _MOST_EXACT = 2**20
 
 

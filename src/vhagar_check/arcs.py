@@ -11,9 +11,9 @@ between. A weight changes by at most as much as its two coordinates. Hence, s of
 
 A linear function of the weights is then largest at one of the two ends.
 
-That is how the search bounds them, and its certificates rely on bounds that are no looser. Here
-these bounds are proposals: each is widened, where it must be, to what `turn_ranges` finds by
-another argument, and the rest is checked against its ranges of rows and columns.
+That is how the search bounds the weights, and its certificates rely on bounds that are no looser.
+Here these bounds are only proposals: each is widened, if necessary, to the range that `turn_ranges`
+finds by another argument, and the rest is checked against its ranges of rows and columns.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ Mask = NDArray[np.bool_]
 Index = NDArray[np.int64]
 
 _SNAP = 1e-9
-# More than what rounding does to a coordinate, for each row and column of the image; to a weight.
+# Bounds on the rounding error of a coordinate, per row and column of the image, and of a weight.
 _COORDINATE, _WEIGHT = 2.0**-45, 2.0**-50
-# Where the largest weights of a pixel sum to more, that it is at most white says more.
+# If the largest weights of a pixel sum to more, the bound that it is at most white is tighter.
 _LARGEST_SUM = 2.0
 
 
 @dataclass(frozen=True, eq=False)
 class Arc:
-    """For each pair of a pixel and a neighbour of its source: bounds on the weight.
+    """Bounds on the weight of each pair of a pixel and a neighbour of its source.
 
-    The entries are sorted by `source`. Of `capped` pixels it is only known that they are at most
-    white; `black` ones are black at every angle.
+    The entries are sorted by `source`. All that is known about `capped` pixels is that they are at
+    most white; `black` pixels are black at every angle.
     """
 
     pixel: Index
@@ -71,7 +71,7 @@ class _Way:
     count: int
 
     def near(self, pixel: Index, line: Index) -> _Way:
-        """The same for some pixels, each measured from a grid line."""
+        """The coordinates of some pixels, each measured from a grid line."""
         begin, end, low, high = (
             part[pixel] - line for part in (self.begin, self.end, self.low, self.high)
         )
@@ -93,7 +93,7 @@ def _tent(distance: Floats) -> Floats:
 
 
 def offsets(plane: tuple[int, int]) -> tuple[Floats, Floats]:
-    """How far below and right of the centre each pixel lies."""
+    """The distances of each pixel below and to the right of the centre."""
     row, column = np.divmod(np.arange(plane[0] * plane[1]), plane[1])
     return row - (plane[0] - 1) / 2, column - (plane[1] - 1) / 2
 
@@ -118,7 +118,7 @@ def arc_between(plane: tuple[int, int], begin: float, end: float) -> Arc:
     def total(values: Floats) -> Floats:
         return np.bincount(pixel, values, minlength=len(inside)).astype(np.float64)
 
-    # The chord where it says more than the plain interval.
+    # Use the chord if it is tighter than the plain interval.
     chorded = inside & (total(high - low) <= total(most - least))
     capped = ~chorded & (total(most) > _LARGEST_SUM)
     use = chorded[pixel]
@@ -144,7 +144,7 @@ def arc_between(plane: tuple[int, int], begin: float, end: float) -> Arc:
 
 
 def _leaves(turn: Turn) -> Mask:
-    """Pixels that may be black at some angle."""
+    """Mark pixels that may be black at some angle."""
     outside = [
         (low < 0) | (high > count - 1)
         for (low, high), count in zip(turn.ranges(), turn.plane, strict=True)

@@ -65,7 +65,7 @@ def matmul(reader: Reader, node: Node) -> Wire:
 
 
 def _times_matrix(reader: Reader, node: Node, wire: Wire, weight: Floats) -> Wire:
-    """A value times a constant matrix, or vector, to its right."""
+    """Multiply a value by a constant matrix or vector to its right."""
     is_vector = weight.ndim == 1
     weight = weight[None] if is_vector else weight.T
     fewest = 1 if reader.takes_vectors and not is_vector else 2
@@ -88,7 +88,7 @@ def _times_matrix(reader: Reader, node: Node, wire: Wire, weight: Floats) -> Wir
 def _columns(
     reader: Reader, node: Node, wire: Wire, weight: Floats, shape: tuple[int, int, int]
 ) -> Value:
-    """A matrix times each of several matrices: a convolution of single entries."""
+    """Multiply a matrix by each of several matrices, as a convolution with 1x1 kernels."""
     count, size, columns = shape
     refuse_unless(weight.shape[1] == size, node, "has a matrix that does not fit")
     reader.flow.budget.spend(count * weight.size)
@@ -137,7 +137,7 @@ def _both(reader: Reader, node: Node, given: list[Result], shape: Shape) -> Wire
 
 
 def _scaling(node: Node, value: Floats, reverse: bool) -> tuple[Floats, Floats, Floats]:
-    """Factor, divisor and bias. In `reverse` the constant is the first operand."""
+    """Factor, divisor and bias; with `reverse` the constant is the first operand."""
     one, zero = np.ones_like(value), np.zeros_like(value)
     if node.kind == "Div" and (reverse or not value.all()):
         raise node.refused("divides by its input or by zero")
@@ -174,7 +174,7 @@ def sum_of(reader: Reader, node: Node) -> Wire:
 
 
 def mean_of(reader: Reader, node: Node) -> Wire:
-    """The sum of the operands, divided by their number."""
+    """Divide the sum of the operands by their number."""
     wire = sum_of(reader, node)
     size = wire.value.size
     share = Scale(np.ones(size), np.full(size, float(len(node.inputs))), np.zeros(size))
@@ -231,7 +231,7 @@ def concat(reader: Reader, node: Node) -> Wire:
 def _placed(
     reader: Reader, node: Node, given: list[Result], places: list[Indices], shape: Shape
 ) -> Wire:
-    """Every entry is one entry of one of the operands, constants included."""
+    """Build a value whose entries are each an entry of one operand, which may be a constant."""
     operands, constants = [], np.zeros(shape)
     for position, (item, place) in enumerate(zip(given, places, strict=True)):
         if isinstance(item, Wire):
@@ -249,7 +249,7 @@ def _numbers(node: Node, item: Constant, position: int) -> Floats:
 
 
 def where(reader: Reader, node: Node) -> Wire:
-    """A constant condition chooses between two operands, entry by entry."""
+    """Choose between two operands by a constant condition, entry by entry."""
     node.only()
     given = reader.all_given(node)
     if len(given) != 3 or isinstance(given[0], Wire) or given[0].dtype.kind != "b":
@@ -295,7 +295,7 @@ def pad(reader: Reader, node: Node) -> Wire:
 def _padded(
     reader: Reader, node: Node, index: Indices, axis: int, ends: tuple[int, int], mode: str
 ) -> Indices:
-    """Along one axis; what is less than 0 cuts off."""
+    """Pad along one axis; a negative number cuts off entries."""
     size = index.shape[axis]
     if mode != "constant" and not all(0 <= end < size for end in ends):
         raise node.refused("repeats more of the image than there is inside")

@@ -1,7 +1,7 @@
-"""Models for a fixed number of inputs at a time, which they must treat alike and apart.
+"""Models with a fixed batch size, which must treat all inputs of a batch alike and separately.
 
 Such a model is read as if it took one input. That is the same function of every input only if no
-node brings inputs together or knows their number; what is not seen to do neither is refused.
+node combines inputs or depends on their number; a node that may do so is refused.
 """
 
 from __future__ import annotations
@@ -11,19 +11,19 @@ import numpy as np
 from vhagar_check.graph import Node
 from vhagar_check.reading import Reader, Wire
 
-# Operators that take each input of a batch by itself, whatever their attributes.
+# Operators that treat each input of a batch separately, whatever their attributes.
 _APART = frozenset({
     "Gemm", "Conv", "ConvTranspose", "BatchNormalization", "AveragePool", "GlobalAveragePool",
     "MaxPool", "GlobalMaxPool", "Relu", "LeakyRelu", "PRelu", "Clip", "Abs", "Neg", "HardSigmoid",
     "ThresholdedRelu", "Identity", "Dropout", "Cast", "Flatten", "Reshape", "Softmax",
     "LogSoftmax", "Atan", "Erf", "Exp", "Sigmoid", "Softplus", "Softsign", "Tanh",
 })  # fmt: skip
-# Operators that broadcast: the batch dimensions must lie at the same place.
+# Operators that broadcast: the batch dimensions must be at the same position.
 _JOINING = frozenset({"Add", "Sub", "Mul", "Div", "Sum", "Mean", "Max", "Min"})
 
 
 def require_alike(reader: Reader, node: Node) -> None:
-    """Refuse a node that may not treat the inputs of a fixed batch alike and apart."""
+    """Refuse a node that may not treat the inputs of a batch alike and separately."""
     if reader.graph.batch <= 1:
         return
     given = [reader.names.get(name) for name in node.inputs if name]

@@ -1,6 +1,6 @@
 """Proofs by boxes of inputs: a tree of halvings, whose leaves are bounded one by one.
 
-The tree cannot leave anything out: it says which entry is halved, and the middle is computed here.
+The tree cannot leave out any input: it says which entry is halved, and the middle is computed here.
 Bad choices prove a weak bound, never a wrong one.
 """
 
@@ -21,7 +21,7 @@ from vhagar_check.regions import Form
 
 LEAF = 255
 _KEYS = frozenset(("piece", "span", "target"))
-# Boxes at once.
+# Boxes that are bounded at once.
 _BATCH = 256
 
 Ends = tuple[float, ...]
@@ -29,7 +29,7 @@ Ends = tuple[float, ...]
 
 @dataclass(frozen=True, eq=False)
 class _Box:
-    """A box and the one that it is a half of."""
+    """A box and its parent, of which it is a half."""
 
     low: Ends
     high: Ends
@@ -38,7 +38,7 @@ class _Box:
 
 @dataclass(frozen=True, eq=False)
 class BoxRegion:
-    """What a BOXS block states: a tree of boxes for a piece and a target, or for neither."""
+    """The content of a BOXS block: a tree of boxes for a piece and a target, or for neither."""
 
     piece_number: int | None
     target: int | None
@@ -68,7 +68,7 @@ class BoxRegion:
         return cls(number, target, network, domain, limit, code)
 
     def leaves(self) -> Iterator[_Box]:
-        """The boxes that are not halved; together they are all inputs of the domain."""
+        """Yield the boxes that are not halved; together they cover all inputs of the domain."""
         low, high = (tuple(ends.tolist()) for ends in self.domain.inputs)
         waiting = [_Box(low, high, None)]
         for entry in self.code:
@@ -109,7 +109,7 @@ class BoxProver:
             self._pair = others.index(region.target), rivals.index(source)
 
     def upper(self) -> float:
-        """The largest bound of a leaf; an ancestor's counts where the leaf's is no better."""
+        """The largest bound of a leaf; an ancestor's bound counts if it is better."""
         worst, batch = 0.0, list[_Box]()
         for box in self.region.leaves():
             batch.append(box)
@@ -135,7 +135,7 @@ class BoxProver:
         return float(values.max())
 
     def _values(self, given: list[_Box]) -> Floats:
-        """A bound for each box; infinity where nothing is proved."""
+        """Bound each box; infinity if nothing is proved."""
         boxes = Boxes(np.array([box.low for box in given]), np.array([box.high for box in given]))
         above = self._bounds.above(boxes, self._leads)
         values = _known(extremes(above)[1].min(axis=1))
@@ -146,7 +146,7 @@ class BoxProver:
         return np.maximum(values, 0.0)
 
     def _by_images(self, boxes: Boxes, above: Floats) -> Floats:
-        """What the images say: minus infinity where the target cannot win."""
+        """Bound each box by its images; minus infinity if the target cannot win."""
         images = self._images(boxes)
         behind = self._bounds.above(images, self._target_leads)
         ours, theirs = self._pair

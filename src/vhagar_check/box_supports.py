@@ -20,7 +20,7 @@ Mask = NDArray[np.bool_]
 Box = tuple[Floats, Floats]
 Corner = tuple[Fraction, Fraction]
 
-# Steeper edges are not tried.
+# Steepest edge that is tried.
 _STEEPEST = 64
 
 
@@ -44,8 +44,8 @@ def joined(
     magnitude: float,
     known: Floats | None = None,
 ) -> Floats:
-    """The bound from a share `s`: `rest` is a bound on the other part, whose coefficients are
-    `left = a - s`, rounded, and `known` another one on `s.x`, if there is one. Rounded up."""
+    """The bound from a share `s`, rounded up. `rest` is a bound on the other part, whose
+    coefficients are `left = a - s`, rounded; `known` is another bound on `s.x`, if there is one."""
     own = box_support(box, s)
     if known is not None:
         own = np.fmin(own, known)
@@ -55,7 +55,7 @@ def joined(
 
 
 def edge_slopes(corners: tuple[Corner, ...]) -> list[float]:
-    """The slopes of the edges of the corners' hull that are level or rise, but for steep ones."""
+    """The slopes of the edges of the corners' hull that are not negative and not too steep."""
     found: list[float] = []
     for (x, y), (u, v) in combinations(corners, 2):
         across, up = u - x, v - y
@@ -67,9 +67,9 @@ def edge_slopes(corners: tuple[Corner, ...]) -> list[float]:
 
 
 def ball_share(box: Box, corners: tuple[Corner, ...], a: Floats, b: Floats) -> Floats:
-    """The share of `a.x` that makes the bound least, pixel by pixel, for pixels with these corners.
+    """Choose the share of `a.x` that minimises the bound, pixel by pixel, for these corners.
 
-    Any share is valid; so how it is rounded does not matter.
+    Any share is valid, so its rounding does not matter.
     """
     least = np.max([a * float(x) + b * float(y) for x, y in corners], axis=0)
     share = np.zeros_like(a)
@@ -86,7 +86,7 @@ def ball_share(box: Box, corners: tuple[Corner, ...], a: Floats, b: Floats) -> F
 def decided_part(
     box: Box, corners: list[Corner], slopes: list[float], a: Floats, b: Floats
 ) -> Floats:
-    """What pixels contribute at most that lie in the box and, with their image, in the hull of
+    """Bound the contribution of pixels that lie in the box and, with their image, in the hull of
     some corners."""
     found = np.max([a * float(x) + b * float(y) for x, y in corners], axis=0)
     for slope in slopes:
@@ -101,9 +101,9 @@ class BoxCorners:
     """The corners of every pixel over its range, at both ends of the parameter's span.
 
     Each end has a list of pairs `(x, image)`, `(size,)` each. For one parameter the image is linear
-    in x but for one kink, which is among the corners. `apart` says for which signs of `b` a pixel's
-    contribution may be neither convex nor linear in the parameter; then it is largest at an end of
-    the span by itself, as its image moves in one direction.
+    in x except at one kink, which is among the corners. `apart` says for which signs of `b` a
+    pixel's contribution may be neither convex nor linear in the parameter; such a pixel is
+    maximised on its own, at an end of the span, as its image moves in one direction.
     """
 
     ends: list[list[tuple[Floats, Floats]]]
@@ -111,7 +111,7 @@ class BoxCorners:
     apart_below: Mask  # for b < 0
 
     def each(self, a: Floats, b: Floats) -> list[Floats]:
-        """The contributions at both ends."""
+        """The contributions of all pixels at both ends of the span."""
         return [np.max([a * x + b * y for x, y in corners], axis=0) for corners in self.ends]
 
     def largest(self, a: Floats, b: Floats) -> Floats:
@@ -124,7 +124,7 @@ class BoxCorners:
 
 
 def brightness_corners(box: Box, span: tuple[float, float], clip: Corner | None) -> BoxCorners:
-    """`x + e`, clipped to the two ends of the range or not."""
+    """The corners of `x + e`, clipped to the two ends of the range or not."""
     low, high = box
     nowhere = np.zeros(len(low), dtype=np.bool_)
     if clip is None:
@@ -145,7 +145,7 @@ def brightness_corners(box: Box, span: tuple[float, float], clip: Corner | None)
 def contrast_corners(
     box: Box, span: tuple[float, float], black: float, white: float, clip: bool
 ) -> BoxCorners:
-    """`black + e (x - black)`, clipped to `white` or not."""
+    """The corners of `black + e (x - black)`, clipped to `white` or not."""
     low, high = box
     ends = []
     for e in span:

@@ -1,8 +1,8 @@
-"""Choices by a comparison: what jumps by itself is continuous where both sides meet.
+"""Choices by a comparison: a comparison jumps, but the choice is continuous if both sides meet.
 
 `where(x > 0, a x, b x)` is `b (x - relu(x)) + a relu(x)`, `x * (x > 0)` has no second side, and
 `where(x > c, x, c)` is the larger of x and c. Which side the limit itself belongs to never matters.
-Everything else that is chosen by a comparison is refused.
+Any other choice by a comparison is refused.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _FLOATS, _BOOL = (1, 11), 9
 
 
 def compared(reader: Reader, node: Node) -> Wire | Sides:
-    """What comes of a node that compares, or that takes a comparison."""
+    """Read a node that compares, or that takes a comparison as an input."""
     if node.kind in _ABOVE:
         return _compare(reader, node)
     sides = reader.sides(node, 0)
@@ -38,7 +38,7 @@ def compared(reader: Reader, node: Node) -> Wire | Sides:
 
 
 def _compare(reader: Reader, node: Node) -> Sides:
-    """A value on one side and constants on the other."""
+    """Read a comparison of a value with constants."""
     node.only()
     given = reader.all_given(node)
     if len(given) != 2 or isinstance(given[0], Wire) == isinstance(given[1], Wire):
@@ -52,7 +52,7 @@ def _compare(reader: Reader, node: Node) -> Sides:
 
 
 def _chosen(reader: Reader, node: Node) -> Wire:
-    """Where and Mul, of which an input is a comparison."""
+    """Read a Where or Mul node with a comparison as an input."""
     node.only()
     if node.kind == "Where":
         sides, branches = reader.sides(node, 0), [reader.given(node, k) for k in (1, 2)]
@@ -88,7 +88,7 @@ def _bent(reader: Reader, wire: Wire, above: Scale, below: Scale) -> Wire:
 
 
 def _slope(reader: Reader, branch: Branch, wire: Wire) -> Scale | None:
-    """What multiplies the value, where a branch is a multiple of it."""
+    """The factor of a branch that is a multiple of the value; None for any other branch."""
     one, zero = np.ones(wire.value.size), np.zeros(wire.value.size)
     if not isinstance(branch, Wire):
         return Scale(zero, one, zero) if branch.dtype.kind == "f" and not branch.any() else None

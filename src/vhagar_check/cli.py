@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 PROVED, REFUSED = 0, 1
 _LEAVE = "; perturbed inputs may leave it."
-# Up to so many entries of a domain are listed one by one.
+# Most entries of a domain that are listed one by one.
 _MOST_LISTED = 12
 
 HELP = "check a certificate, independently of the verifier"
@@ -53,7 +53,7 @@ def _cores() -> int:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Check a certificate; 0 if everything it claims is proved, 1 if not."""
+    """Check a certificate; return 0 if everything that it claims is proved, else 1."""
     parser = argparse.ArgumentParser(
         prog="python -m vhagar_check",
         description=DESCRIPTION,
@@ -65,7 +65,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the verdict; returns the exit code."""
+    """Print the verdict and return the exit code."""
     from vhagar_check.verdict import check
 
     for path in (arguments.certificate, arguments.model):
@@ -84,11 +84,11 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _say(text: str) -> None:
-    """Print the verdict, also into a pipe that is closed early, such as that of `head`."""
+    """Print the verdict, even into a pipe that is closed early, as by `head`."""
     try:
         print(text, flush=True)
     except BrokenPipeError:
-        # What is left unwritten would be an error again when the interpreter ends.
+        # Otherwise the unwritten rest would raise an error again when the interpreter ends.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -138,7 +138,7 @@ def in_words(verdict: Verdict) -> str:
 
 
 def _about_image(verdict: Verdict) -> list[str]:
-    """What was proved of one image; numbers are exact."""
+    """State what was proved about one image; numbers are exact."""
     clip = "clipped" if verdict.clip else "not clipped"
     lines = [
         "- One image is looked at. The SHA-256 of its entries, as float64 in the order above, is",
@@ -175,7 +175,7 @@ def _inputs(verdict: Verdict) -> str:
 
 
 def _domain(verdict: Verdict) -> list[str]:
-    """Say which of these inputs the statements are about, where it is not all of them."""
+    """Say which of these inputs the statements are about; nothing if it is all of them."""
     if verdict.box is None:
         return []
     (bottom, top), (low, high) = verdict.input_range, verdict.box

@@ -1,4 +1,4 @@
-"""A clip of the input, as layers before the network: `min(max(y, low), high)`, pixel by pixel.
+"""Clip the input by layers before the network: `min(max(y, low), high)`, pixel by pixel.
 
 Inputs in the range pass unchanged. In exact arithmetic every shift is undone by the same number.
 """
@@ -13,12 +13,12 @@ from vhagar_check.errors import Rejected
 from vhagar_check.layers import Floats, Linear, Network, Scale
 from vhagar_check.pieces import Domain, Mask, Piece
 
-# A map that leaves the range by less than this part of its width is not clipped: rounding does it.
+# A map that leaves the range by less than this share of its width needs no clip: it is rounding.
 _STAYS = 2e-9
 
 
 def clipped_pixels(given: Any, domain: Domain, clip: bool) -> tuple[Mask, Mask] | None:
-    """The pixels that are clipped from below and from above, as the header states them."""
+    """Read which pixels are clipped from below and from above, as the header states them."""
     if given is None:
         return None
     below, above = given
@@ -49,10 +49,10 @@ def require_clipped(pieces: list[Piece], masks: tuple[Mask, Mask] | None, domain
 
 
 def behind_clip(network: Network, masks: tuple[Mask, Mask], domain: Domain) -> Network:
-    """The network preceded by layers that clip some pixels of its input."""
+    """Put layers that clip some pixels of the input in front of the network."""
     below, above = masks
     width = domain.high - domain.low
-    # What is not clipped is lifted far above 0, where a ReLU changes nothing.
+    # A pixel that is not clipped is lifted far above 0, where a ReLU changes nothing.
     floor = np.where(below, -domain.low, width - domain.low)
     ceiling = np.where(above, domain.high, domain.high + width)
     stages: list[tuple[Linear, ...]] = []

@@ -1,11 +1,11 @@
-"""Conditions on inputs beside the ranges of their entries: rows, a zonotope, groups of entries.
+"""Conditions on inputs besides the ranges of their entries: rows, a zonotope, groups of entries.
 
 For any multipliers `y`, a maximum of `s.x` over inputs of a box with `l <= C x <= h` is at most
 
     sum over rows of max(l y, h y)  +  support of the box at s - C'y.
 
-The multipliers are found here, row by row; any would do. Whole numbers count as any others: the
-bound holds for all inputs that satisfy the rows. Over a zonotope the maximum has a closed form.
+The multipliers are found here, row by row; any would be valid. Integrality is ignored: the bound
+holds for all inputs that satisfy the rows. Over a zonotope the maximum has a closed form.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ _KEYS = frozenset(
 )
 _ROW_KEYS = frozenset(("entries", "weights", "at_least", "at_most"))
 _ZONOTOPE_KEYS = ("mean", "components", "ranges", "residual")
-# How often the multipliers of all rows are improved, where rows share entries.
+# How often the multipliers of all rows are improved if rows share entries.
 _SWEEPS = 3
 
 
 @dataclass(frozen=True, eq=False)
 class Row:
-    """`low <= weights.x[entries] <= high`; an end that is not there is infinite."""
+    """`low <= weights.x[entries] <= high`; a missing end is infinite."""
 
     entries: Indices
     weights: Floats
@@ -41,7 +41,7 @@ class Row:
     high: float
 
     def within(self, box: Box) -> tuple[float, float]:
-        """Both ends; one that is not there is what the box implies, rounded outward."""
+        """Both ends; a missing end is replaced by what the box implies, rounded outward."""
         if np.isfinite(self.low) and np.isfinite(self.high):
             return self.low, self.high
         low, high = (end[self.entries] for end in box)
@@ -88,7 +88,7 @@ class Zonotope:
         return total
 
     def contains(self, x: list[Fraction], coordinates: Any) -> bool:
-        """Whether an input lies in the zonotope, by the coordinates that are given for it."""
+        """Whether the given coordinates prove that an input lies in the zonotope."""
         z = [Fraction(float(value)) for value in coordinates]
         if len(z) != len(self.ranges):
             return False
@@ -105,7 +105,7 @@ class Zonotope:
 
 @dataclass(frozen=True, eq=False)
 class Conditions:
-    """All conditions beside ranges. `own_rows` are those stated, `rows` also those of groups."""
+    """All conditions besides ranges: `own_rows` are stated, `rows` includes those of groups."""
 
     own_rows: tuple[Row, ...]
     integer: tuple[int, ...]
@@ -123,7 +123,7 @@ class Conditions:
         return found
 
     def contains(self, x: list[Fraction], coordinates: Any) -> bool:
-        """Whether an input satisfies all conditions; `coordinates` are those in the zonotope."""
+        """Whether an input with these zonotope coordinates satisfies all conditions."""
         whole = {*self.integer, *(k for group in self.one_hot for k in group)}
         inside = all(x[k].denominator == 1 for k in whole)
         inside = inside and all(x[k] in (0, 1) for group in self.one_hot for k in group)
@@ -171,7 +171,7 @@ class Conditions:
         return y
 
     def exact_support(self, box: Box, s: list[Fraction]) -> Fraction | None:
-        """As `support`, in exact arithmetic; None where it says nothing."""
+        """As `support`, in exact arithmetic; None if there is no bound."""
         found: list[Fraction] = []
         if self.rows:
             rounded = np.array([[float(v) for v in s]])
@@ -212,7 +212,7 @@ class Conditions:
 
     @property
     def words(self) -> list[str]:
-        """What the conditions are, one for each line."""
+        """Describe the conditions, one on each line."""
         found = [f"entry {k} is a whole number" for k in self.integer]
         found += [f"one of the entries {_listed(g)} is 1, the others are 0" for g in self.one_hot]
         found += [f"the entries {_listed(g)} do not descend" for g in self.ordered]
@@ -227,10 +227,10 @@ class Conditions:
 
 
 def _best(own: Floats, row: Row, box: Box) -> Floats:
-    """The multiplier of a row that makes the bound least.
+    """Choose the multiplier of a row that minimises the bound.
 
-    The bound is convex and piecewise linear in it, with kinks where a coefficient becomes 0, and at
-    0. Beyond the least one, the slope is not negative.
+    The bound is convex and piecewise linear in the multiplier, with kinks where a coefficient
+    becomes 0, and at 0. Beyond the minimum, the slope is not negative.
     """
     low, high = (end[row.entries] for end in box)
     least, most = row.within(box)
@@ -245,7 +245,7 @@ def _best(own: Floats, row: Row, box: Box) -> Floats:
 
 
 def read_conditions(given: Any, size: int) -> Conditions | None:
-    """The conditions of a certificate's domain; None without any."""
+    """Read the conditions of a certificate's domain; None without any."""
     require_keys(given, _KEYS, "domain")
     integer = _group(given.get("integer", []), size)
     one_hot, ordered = (

@@ -1,7 +1,7 @@
 """The certificate file: blocks of compressed bytes under one digest.
 
-Nothing here trusts a length: every one is compared with what is left of the file and with the
-limit of its kind before anything is allocated.
+No length is trusted: each is compared with the rest of the file and with the limit of its kind
+of block before anything is allocated.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from vhagar_check.errors import Rejected
 
 MAGIC = b"VHAGCERT"
 VERSION = 1
-# The most bytes of a block of each kind, unpacked.
+# Most bytes of each kind of block, unpacked.
 _LIMITS = {
     b"HEAD": 2**26,
     b"MAPS": 2**28,

@@ -1,8 +1,8 @@
 """The input convention that a certificate states: what happens to an image before the model.
 
 The certificate's question is about images, channels first. In the header's `model.convention` it
-says how the model takes them: normalised, with the channels last, in another shape. Here that
-becomes layers in front of the network, so that everything that is proved is about the images.
+says how the model takes them: normalised, with the channels last, in another shape. Here this
+becomes layers in front of the network, so that every proof is about the images themselves.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Permute(Plain):
 
 
 def with_convention(network: Network, stated: Any, input_shape: Shape) -> tuple[Network, str]:
-    """The network with the convention in front of it, and the convention in words."""
+    """Put the convention in front of the network, and describe it in words."""
     if stated is None:
         return network, ""
     if not isinstance(stated, dict) or set(stated) != _KNOWN:
@@ -87,12 +87,12 @@ def with_convention(network: Network, stated: Any, input_shape: Shape) -> tuple[
 
 
 def _sizes(shape: Shape) -> Shape:
-    """A shape without dimensions of 1: a model that has two others or more takes an image."""
+    """The shape without dimensions of 1; with two or more others, the model takes an image."""
     return tuple(size for size in shape if size != 1)
 
 
 def _numbers(stated: Any, shape: Shape) -> Floats | None:
-    """One number for all entries, or one for each channel, or for each entry of a vector."""
+    """Spread one number over all entries, or one for each channel or entry of a vector."""
     values = np.array([float(value) for value in stated])
     if not len(values):
         return None

@@ -1,8 +1,8 @@
 """Crops of convolutional networks: a block of a layer, and everything that it depends on.
 
 The neurons of a convolution see a small window of each layer below. Inside the windows the network
-is a small one with the same kernels, and coefficients outside of them are 0. So bounds of a layer
-cost what its windows hold, not what whole layers hold.
+is a small one with the same kernels, and coefficients outside of them are 0. So the cost of a
+layer's bounds depends on the size of the windows, not of whole layers.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from vhagar_check.exact import Exact
 from vhagar_check.layers import Conv, Floats, Indices, Linear, Network
 from vhagar_check.pieces import Piece
 
-# Entries of the coefficients of a block: small enough for a cache.
+# Most coefficients of a block: few enough for a cache.
 _MOST_ENTRIES = 2**17
 
-# The first row and column of a block, and those behind its last.
+# The rows and the columns of a block, each from the first to behind the last.
 Block = tuple[tuple[int, int], tuple[int, int]]
 
 
 @dataclass(frozen=True, eq=False)
 class Crop:
-    """A block of a layer: `network` computes the inputs of the units `outputs` of the layer.
+    """A block of a layer: `network` computes the pre-activations of its units `outputs`.
 
-    `units[k]` are the units of ReLU layer k, and `pixels` the pixels, that it depends on.
+    `units[k]` are the units of ReLU layer k, and `pixels` the pixels, on which the block depends.
     """
 
     network: Network
@@ -39,7 +39,7 @@ class Crop:
 
 
 def convolutions(network: Network, stage: int) -> list[Conv] | None:
-    """The stages up to one, if each is a single convolution and no linear unit lies between."""
+    """The stages up to `stage`, if each is a single convolution, with no linear units between."""
     found: list[Conv] = []
     for k, layers in enumerate(network.stages[: stage + 1]):
         layer = layers[0] if len(layers) == 1 else None
@@ -48,7 +48,7 @@ def convolutions(network: Network, stage: int) -> list[Conv] | None:
         if found and found[-1].out_shape != layer.in_shape:
             return None
         if any(layer.padding[k] >= _span(layer, k % 2) for k in range(4)):
-            return None  # some places see nothing but padding
+            return None  # some outputs see nothing but padding
         found.append(layer)
     return found
 
@@ -84,7 +84,7 @@ def _block_size(layers: list[Conv]) -> int:
 
 
 def crop(layers: list[Conv], block: Block) -> Crop:
-    """Crop the network to what a block of the last convolution depends on."""
+    """Crop the network to the part on which a block of the last convolution depends."""
     outputs = _indices(layers[-1].out_shape, block)
     stages: list[tuple[Linear, ...]] = []
     seen: list[Indices] = []
@@ -98,7 +98,7 @@ def crop(layers: list[Conv], block: Block) -> Crop:
 
 
 def _cropped(layer: Conv, block: Block) -> tuple[Conv, Block]:
-    """The convolution from the part of its input that a block depends on, and that part."""
+    """Restrict a convolution to the part of its input on which a block depends; return both."""
     kept, before, behind = [], [], []
     for axis in (0, 1):
         begin, end = block[axis]
@@ -116,14 +116,14 @@ def _cropped(layer: Conv, block: Block) -> tuple[Conv, Block]:
 
 
 def _indices(shape: tuple[int, ...], block: Block) -> Indices:
-    """The flat numbers of all channels of a block."""
+    """The flat indices of all channels of a block."""
     numbers = np.arange(math.prod(shape)).reshape(shape)
     (top, bottom), (left, right) = block
     return np.ascontiguousarray(numbers[:, top:bottom, left:right]).reshape(-1)
 
 
 class SeenPiece(Piece):
-    """A piece of which only some pixels have coefficients; its support is the whole piece's."""
+    """A piece with coefficients on some pixels only; its support is that of the whole piece."""
 
     def __init__(self, piece: Piece, pixels: Indices) -> None:
         self.domain = piece.domain.part(pixels)

@@ -1,13 +1,14 @@
 """Proofs that a symmetric matrix has no eigenvalue below a given number.
 
-A triangular matrix `L` is computed by whatever means, and then judged by what is left:
-`A - L L'` has, by Gershgorin's circles, no eigenvalue below the smallest of its diagonal entries
-minus the absolute values beside it, and `L L'` has none below 0. So nothing is trusted but products
-of matrices, whose rounding errors are bounded like everywhere else. To leave something positive on
-the diagonal, `L` is the Cholesky factor of `A` minus a little.
+A triangular matrix `L` is computed in any way, and then judged by the remainder `A - L L'`. By
+Gershgorin's circles, the remainder has no eigenvalue below the smallest difference of a diagonal
+entry and the sum of the absolute values beside it, and `L L'` has none below 0. So nothing is
+trusted but matrix products, whose rounding errors are bounded as everywhere else. To leave
+something positive on the diagonal, `L` is the Cholesky factor of `A` minus a small multiple of the
+identity.
 
-A matrix with few entries is put in order by the distance of its rows from one of them: it is then
-block tridiagonal, and so is `L`.
+The rows of a sparse matrix are sorted by their distance from one row: it is then block
+tridiagonal, and so is `L`.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from numpy.typing import NDArray
 
 from vhagar_check.layers import TINY, Floats, Indices, gamma
 
-# Below this order, levels are not worth their while.
+# Up to this order, levels are not worth the effort.
 _SMALL = 1000
 
 
@@ -41,7 +42,7 @@ class Entries:
 
 
 def is_above(matrix: Entries, least: float) -> bool:
-    """Whether all eigenvalues are proved to be at least `least`, a number that is not negative."""
+    """Whether all eigenvalues are proved to be at least `least`, which must not be negative."""
     if matrix.order == 0:
         return True
     if not (np.isfinite(matrix.value).all() and np.isfinite(least) and least >= 0):
@@ -53,7 +54,7 @@ def is_above(matrix: Entries, least: float) -> bool:
 def is_semidefinite_exactly(rows: list[list[Fraction]]) -> bool:
     """Whether a symmetric matrix of rational numbers has no negative eigenvalue.
 
-    By elimination: a pivot is positive, or it is 0 and so is the rest of its row.
+    Elimination shows it: each pivot is positive, or it is 0 and so is the rest of its row.
     """
     rows = [list(row) for row in rows]
     for k, pivots in enumerate(rows):
@@ -72,7 +73,7 @@ def is_semidefinite_exactly(rows: list[list[Fraction]]) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class _Levels:
-    """A block tridiagonal matrix: the diagonal blocks, and below each but the last the next."""
+    """A block tridiagonal matrix: the diagonal blocks, and the blocks below all but the last."""
 
     diagonal: list[Floats]
     below: list[Floats]
@@ -102,14 +103,14 @@ class _Levels:
 
 
 def _levels(matrix: Entries) -> list[Indices]:
-    """Rows by their distance from one: no entry joins two levels that are not neighbours."""
+    """Group rows by their distance from one row: entries join only neighbouring levels."""
     ends = np.concatenate([matrix.row, matrix.column])
     others = np.concatenate([matrix.column, matrix.row])
     order = np.argsort(ends, kind="stable")
     starts = np.searchsorted(ends[order], np.arange(matrix.order + 1))
     near = others[order]
     first = _search(starts, near, 0)
-    # Once more from the far end: more levels, and smaller ones.
+    # Start again from the far end, which gives more and smaller levels.
     found = _search(starts, near, int(first[-1][0]))
     return found if len(found) > 3 else [np.arange(matrix.order)]
 
@@ -132,7 +133,7 @@ def _is_above(matrix: _Levels, least: float) -> bool:
     share = 4 * gamma(2 * widest + 16)
     trace = sum(float(abs(np.diagonal(block)).sum()) for block in matrix.diagonal)
     shift = least * (1 + 2 * share) + 4 * (share * trace + TINY)
-    # What is left of each row: its diagonal entry, minus what stands beside it, minus rounding.
+    # Gershgorin's bound of each row: its diagonal entry, minus the other entries, minus rounding.
     left: list[Floats] = []
     factor: Floats = np.zeros((0, 0))
     for k, block in enumerate(matrix.diagonal):
@@ -158,7 +159,7 @@ def _is_above(matrix: _Levels, least: float) -> bool:
 def _factors(
     block: Floats, joint: Floats, factor: Floats, shift: float
 ) -> tuple[Floats, Floats] | None:
-    """The next blocks of `L`, below the last level's factor and on the diagonal; None: failure."""
+    """The next blocks of `L`, below the last factor and on the diagonal; None on failure."""
     try:
         across: Floats = np.asarray(np.linalg.solve(factor, joint.T).T, dtype=np.float64)
         reduced = block - across @ across.T - shift * np.eye(len(block))

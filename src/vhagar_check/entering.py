@@ -1,4 +1,4 @@
-"""What the change of the input depends on: itself, or the input that determines it."""
+"""The unknowns of the input's change: the change itself, or the input that determines it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from vhagar_check.layers import UNDERFLOW, Floats, Indices, gamma
 from vhagar_check.pieces import Piece
 from vhagar_check.spectral import change_box
 
-# In a larger image, nothing is tied to the inputs.
+# In a larger image, changes are not tied to the inputs.
 _MOST_TIED = 2**13
 
 
@@ -33,7 +33,7 @@ class Entering:
 
     @classmethod
     def of(cls, piece: Piece, tied: bool) -> Entering:
-        """The unknowns of a piece; `Rejected` where nothing ties its changes to the input."""
+        """The unknowns of a piece; `Rejected` if they are to be tied and cannot be."""
         changed = np.flatnonzero(piece.rises | piece.falls)
         if not tied:
             low, high = change_box(piece, changed)
@@ -49,9 +49,9 @@ class Entering:
     def pulled(
         self, values: Floats, sizes: Floats, errors: Floats
     ) -> tuple[Floats, Floats, Floats]:
-        """From coefficients on all changes to those on the unknowns, with what bounds them.
+        """Turn coefficients on all changes into coefficients on the unknowns, with their bounds.
 
-        `sizes` are at least as large as coefficients can be, and `errors` as they can be off.
+        `sizes` bound the absolute values of the coefficients, and `errors` their errors.
         """
         values, sizes, errors = (part[:, self.changed] for part in (values, sizes, errors))
         if self.matrix is None or self.slips is None:

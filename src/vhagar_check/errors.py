@@ -1,4 +1,4 @@
-"""The one way a check fails."""
+"""The error with which every failed check ends."""
 
 
 class Rejected(Exception):

@@ -32,10 +32,10 @@ from vhagar_check.statement import Statement
 from vhagar_check.tightenings import tightened
 from vhagar_check.tree import Root
 
-# Processes are started for more bytes of proofs than this, or for more neurons to bound in all
-# regions together: otherwise starting them takes longer than the proofs.
+# Processes are started for at least this many bytes of proofs, or this many neurons to bound in
+# all regions together: otherwise starting them takes longer than the proofs.
 _SMALL, _FEW = 2**20, 2000
-# A region's block, those of its refinements and tightenings, and those of its proofs.
+# A region's block, the blocks of its refinements and tightenings, and the blocks of its proofs.
 Task = tuple[Block, list[Block], list[Block]]
 Answer = list[tuple[NDArray[np.uint32], Floats]]
 
@@ -43,7 +43,7 @@ Answer = list[tuple[NDArray[np.uint32], Floats]]
 def evaluate(
     statement: Statement, groups: list[Task], workers: int, exact: bool = False
 ) -> tuple[Floats, int]:
-    """The bounds of all nodes that have proofs, and how many proofs there were."""
+    """Evaluate all proofs; return the bounds of their nodes, and the number of proofs."""
     values, count = np.full(statement.tree.count, np.inf), 0
     size = sum(block.raw for *_, proofs in groups for block in proofs)
     answers: Iterator[Answer]
@@ -116,7 +116,7 @@ def _work(task: Task) -> Answer:
 
 
 class Evaluator:
-    """Evaluates proofs; keeps the last region's bounds."""
+    """Evaluates proofs, and keeps the last region's bounds."""
 
     def __init__(self, statement: Statement, exact: bool) -> None:
         self._statement = statement
@@ -136,7 +136,7 @@ class Evaluator:
             return [self._proofs(self._last[1], unpack(file, part)) for part in proofs]
 
     def _region(self, file: BinaryIO, block: Block, refined: list[Block]) -> Region:
-        """A region with its refinements and then its tightenings."""
+        """Read a region with its refinements and then its tightenings."""
         blocks = (unpack(file, part) for part in refined if part.tag == "REFN")
         region = self._regions.read(unpack(file, block), blocks)
         for part in refined:
@@ -147,7 +147,7 @@ class Evaluator:
         return region
 
     def _spectral(self, file: BinaryIO, block: Block, proofs: list[Block]) -> Answer:
-        """What a SPEC block's proofs come to: one number for each target, at any node."""
+        """Evaluate a SPEC block's proofs: one number for each target, at any node."""
         if self._statement.image is not None:
             raise Rejected("a spectral proof says nothing about one image")
         if self._last_spectral is None or self._last_spectral[0] != block:
@@ -172,7 +172,7 @@ class Evaluator:
         return answer
 
     def _by_boxes(self, raw: bytes, proof: bytes) -> tuple[NDArray[np.uint32], Floats]:
-        """What a BOXS block's proof comes to: one number, for the root of its tree."""
+        """Evaluate a BOXS block's proof: one number, for the root of its tree."""
         if self._statement.image is not None:
             raise Rejected("a proof by boxes says nothing about one image")
         region = BoxRegion.read(self._statement.form, raw)
@@ -190,7 +190,7 @@ class Evaluator:
     def _named(
         self, about: Any, data: bytes, piece: int | None
     ) -> tuple[int, NDArray[np.uint32], NDArray[np.uint8]]:
-        """The tree, the nodes and the kinds of a block of proofs."""
+        """Read the tree, the nodes and the kinds of a block of proofs."""
         tree, count = about["tree"], about["count"]
         roots = self._statement.tree.roots
         if type(tree) is not int or not 0 <= tree < len(roots) or roots[tree].piece != piece:
@@ -240,14 +240,14 @@ class Evaluator:
             }
             for k, vector in zip(np.flatnonzero(by_facts), quadratic, strict=True):
                 found[k] = judges[int(kinds[k])].value(vector, decisions[k])
-        if scope is not None:  # pairs of less confidence may be anywhere
+        if scope is not None:  # nothing is known about pairs with less confidence
             found = np.maximum(found, scope.level)
         return nodes, found
 
     def _vectors(
         self, region: Region, root: Root, kinds: NDArray[np.uint8], data: bytes
     ) -> tuple[Floats, Floats]:
-        """The numbers of the proofs by multipliers, and of those that are quadratic."""
+        """Read the numbers of the proofs by multipliers, and of the quadratic proofs."""
         question = self._statement.question(root)
         plain = region.width(self._statement.network.classes, question.target is not None)
         other = QuadraticProver.width(region)

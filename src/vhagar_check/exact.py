@@ -1,7 +1,7 @@
-"""Exact numbers: integers over one common denominator, in arrays.
+"""Arrays of exact numbers: integers over one common denominator.
 
-A float is an integer over a power of two, so everything a network computes from floats is of this
-form. Python's integers have no limit.
+A float is an integer over a power of two, so everything that a network computes from floats is of
+this form. Python's integers have no limit.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Exact:
 
     @classmethod
     def of(cls, values: Floats) -> Exact:
-        """Floats, exactly; an OverflowError where one is infinite or no number, as of fractions."""
+        """Convert floats exactly; an OverflowError if one is infinite or NaN, as for fractions."""
         values = np.asarray(values, dtype=np.float64)
         if not np.isfinite(values).all():
             raise OverflowError("an infinite number has no exact value")
@@ -74,7 +74,7 @@ class Exact:
 
     @classmethod
     def summed(cls, size: int, parts: list[tuple[slice, Exact]]) -> Exact:
-        """A vector of zeros to which other vectors are added, each at its place."""
+        """Add vectors, each at its place, to a vector of zeros."""
         common = math.lcm(1, *(part.denominator for _, part in parts))
         found = np.zeros(size, dtype=object)
         for place, part in parts:

@@ -1,7 +1,7 @@
-"""Constants that are computed from constants, as exporters compute shapes.
+"""Fold constants that are computed from constants, as exporters compute shapes.
 
-Whole numbers and selections are as they are. Floats are added and multiplied where the result is
-exact in float64, and refused elsewhere: a network's weights are what the file says.
+Whole numbers and selections are exact. Floats are added and multiplied only if the result is exact
+in float64, and refused otherwise: a network's weights are exactly what the file says.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _CASTS = {
 
 
 def fold(reader: Reader, node: Node) -> list[Constant | Product] | None:
-    """What a node gives that takes constants alone; None where it does not, or is unknown."""
+    """Evaluate a node that takes only constants; None if it does not, or is unknown."""
     if node.kind == "Constant":
         return [node.constant()]
     if node.kind in ("Shape", "Size"):
@@ -62,7 +62,7 @@ def _folded(
 
 
 def _product(reader: Reader, node: Node) -> Product:
-    """Kept as its factors, which are exact, for the node that takes it."""
+    """Keep a product as its factors, which are exact, for the node that takes it."""
     node.only()
     factors: list[Floats] = []
     for k in (0, 1):
@@ -158,7 +158,7 @@ def _whole(node: Node, left: Constant, right: Constant) -> Constant:
 
 
 def _exact(node: Node, a: Constant, b: Constant) -> Constant:
-    """The result where float64 holds it exactly."""
+    """The result of an operation, refused unless float64 holds it exactly."""
     single = all((part.astype(np.float32) == part).all() for part in (a, b))
     with np.errstate(all="ignore"):
         if node.kind in ("Add", "Sub"):

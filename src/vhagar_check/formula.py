@@ -1,13 +1,13 @@
 """The twin dual bound: for any multipliers, an upper bound on a linear function of both copies.
 
-Begin with coefficients on what leaves a stage in the two copies and go backwards. A linear layer
+Begin with coefficients on a stage's outputs in the two copies and go backwards. A linear layer
 turns coefficients `p` into `p K` and adds `p.bias`. A ReLU layer with coefficients `(a, b)` on its
 outputs may continue with *any* `(p, q)` on its pre-activations, for the price of
 
     r = max over the hexagon of  a relu(s) + b relu(t) - p s - q t.
 
-At the input the support of the perturbation's piece closes the bound. Everything is float64; what
-rounding can have done is added up in `error` and added at the end.
+At the input the support of the perturbation's piece closes the bound. Everything is float64; bounds
+on the rounding errors are summed in `error` and added at the end.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ from vhagar_check.layers import (
 from vhagar_check.pieces import Piece
 
 Choose = Callable[[int, Floats, Floats], tuple[Floats, Floats]]
-# Of the directions of a hexagon's sides, those of the first copy alone come first.
+# The number of sides of a hexagon that are about the first copy alone; they come first.
 _OF_ONE_COPY = 2
-# For each case: signs of the copies of neurons by (layer, neuron), and sides of pixels.
+# The decided sign of each copy (0, 1) of a neuron, by (layer, neuron).
 Signs = dict[tuple[int, int], dict[int, int]]
 
 
@@ -51,7 +51,7 @@ class Decisions:
 
 @dataclass(frozen=True, eq=False)
 class Added:
-    """A linear function of what enters a ReLU layer in both copies, one for each row."""
+    """Linear functions of a ReLU layer's pre-activations in both copies, one for each row."""
 
     layer: int
     on_s: Floats
@@ -83,18 +83,19 @@ class Bounds:
         choose: Choose,
         decisions: list[Decisions] | None = None,
     ) -> tuple[Floats, Floats]:
-        """Upper bounds on `a.y + b.y_p`, `y` what leaves a stage; one for each row of `a` and `b`.
+        """Upper bounds on `a.y + b.y_p`, `y` a stage's outputs; one for each row of `a` and `b`.
 
-        Minus infinity where the decisions of a case contradict the bounds; NaN or infinity where
-        nothing is proved. Beside them, how much lower the formula's exact value may be.
+        A bound is minus infinity if the decisions of a case contradict the neurons' bounds, and NaN
+        or infinity if nothing is proved. The second result is how much lower the formula's exact
+        value may be.
         """
-        with np.errstate(all="ignore"):  # what overflows proves nothing
+        with np.errstate(all="ignore"):  # a bound that overflows proves nothing
             return self._upper(stage, a, b, choose, decisions or [])
 
     def upper_with(
         self, added: Added, a: Floats, b: Floats, choose: Choose, decisions: list[Decisions]
     ) -> Floats:
-        """Upper bounds on a function of the scores, as in `upper`, plus what is `added` to it."""
+        """Upper bounds on a function of the scores, as in `upper`, plus the functions `added`."""
         with np.errstate(all="ignore"):
             return self._upper(len(self.network.stages) - 1, a, b, choose, decisions, added)[0]
 
@@ -131,8 +132,8 @@ class Bounds:
         a, b, constant, error = self._through_stage(0, a, b, constant, error)
         total = constant + self._support(a, b, decisions)
         room = 1.001 * error + 8 * HALF_ULP * (abs(constant) + abs(total)) + TINY
-        # Multipliers can be so large that a sum is infinite: then they prove nothing. Only where
-        # decisions leave no point is there nothing to bound.
+        # Multipliers can be so large that a sum is infinite: then they prove nothing. Only
+        # decisions that leave no point give minus infinity.
         found = np.where(np.isfinite(total + room), total + room, np.inf)
         return np.where(empty, -np.inf, found), 2 * room
 
@@ -141,7 +142,7 @@ class Bounds:
         linear, corners = self.hexagons[layer].linear, self.corners[layer]
         counts = _any(a, b, p, q)
         if linear is not None:
-            # A linear unit that passes on what it receives costs nothing.
+            # A linear unit whose multipliers equal its coefficients costs nothing.
             counts = counts & ~(linear & (p == a).all(axis=0) & (q == b).all(axis=0))
         if counts.all():
             return corners.offset(a, b, p, q)
@@ -164,7 +165,7 @@ class Bounds:
             both = abs(a) + abs(b)
             constant = constant + (a + b) @ layer.bias
             error = error + gamma(layer.out_size + 4) * (both @ abs(layer.bias))
-            # What rounding does to a coefficient costs as much as its input can be large.
+            # The rounding error of a coefficient is multiplied by the size of its input.
             spread = layer.backward(layer.size, both)
             error = error + gamma(2 * layer.terms + 8) * (spread @ size)
             error = error + 2 * UNDERFLOW * (layer.terms + 1) * size.sum()
@@ -190,7 +191,7 @@ class Bounds:
         return float(self._sizes(len(self.network.stages) - 1)[-1].max())
 
     def entering(self, k: int, boxes: list[Box]) -> list[Box]:
-        """Boxes of what enters ReLU layer k, from boxes of what enters stage k."""
+        """Boxes of ReLU layer k's pre-activations, from boxes of stage k's inputs."""
         return entering(self.network, k, boxes)
 
     def quick(self, layer: int, a: Floats, b: Floats) -> tuple[Floats, Floats]:
@@ -206,7 +207,7 @@ class Bounds:
         return p, q
 
     def sides(self, stage: int, neurons: Floats, choose: Choose, count: int) -> list[Floats]:
-        """The first sides of the hexagons of some neurons, given as unit rows."""
+        """The first `count` sides of the hexagons of some neurons, given as unit rows."""
         return [
             self.upper(stage, on_s * neurons, on_t * neurons, choose)[0]
             for on_s, on_t in directions(self.piece.ratio)[:count]
@@ -219,8 +220,8 @@ class Bounds:
         return found
 
     def around(self, stage: int, neurons: Indices) -> tuple[Bounds, Indices, list[Indices] | None]:
-        """What is known of all that some neurons of a layer depend on; which of its last units they
-        are; and which units of each layer below are there, None if all."""
+        """The bounds of the part of the network on which some neurons of a layer depend, their
+        indices in that part's last layer, and the units of each layer below; None if all."""
         layers = convolutions(self.network, stage)
         if layers is None:
             return self, neurons, None
@@ -234,7 +235,7 @@ class Bounds:
         return self.cropped(seen), np.searchsorted(seen.outputs, neurons), list(seen.units)
 
     def cropped(self, seen: Crop) -> Bounds:
-        """What is known inside a part of the network."""
+        """The bounds inside a part of the network."""
         part = type(self)(seen.network, SeenPiece(self.piece, seen.pixels))
         for hexagons, corners, units in zip(self.hexagons, self.corners, seen.units, strict=False):
             part.hexagons.append(hexagons.take(units))
@@ -262,9 +263,9 @@ def from_sides(sides: list[Floats], ratio: float) -> Hexagons:
 
 
 def quick_bounds(network: Network, piece: Piece, kind: type[Bounds] = Bounds) -> Bounds:
-    """The hexagons of all neurons: intervals, the formula with quick multipliers, signs.
+    """Bound all neurons by intervals, the formula with quick multipliers, and signs of changes.
 
-    Of a linear unit only its size and the sign of its gap matter: intervals and signs suffice.
+    For a linear unit only its size and the sign of its gap matter: intervals and signs suffice.
     """
     bounds = kind(network, piece)
     boxes = [piece.inputs, piece.image_box]
@@ -310,9 +311,9 @@ def _one_step(bounds: Bounds, k: int, linear: Mask) -> Hexagons:
 
 
 def _all_sides(bounds: Bounds, stage: int, alike: Mask) -> list[Floats]:
-    """The six sides of what enters the ReLU units of a layer; infinity for linear units.
+    """The six sides of the hexagons of a layer's ReLU units; infinity for linear units.
 
-    Where the copies are `alike`, the sides of the first one say all.
+    If the copies are `alike`, the sides of the first copy are enough.
     """
     linear = bounds.network.linear_units(stage)
     wanted = np.ones(len(alike), dtype=np.bool_) if linear is None else ~linear
@@ -328,8 +329,8 @@ def _all_sides(bounds: Bounds, stage: int, alike: Mask) -> list[Floats]:
 
 
 def _batches(bounds: Bounds, stage: int, wanted: Mask) -> Iterator[tuple[Bounds, Indices, Indices]]:
-    """Some units of a layer in batches: the part of the network that they depend on, which of the
-    part's units they are, and which of the layer's."""
+    """Divide some units of a layer into batches: the part of the network on which they depend,
+    and their indices in the part and in the layer."""
     layers = convolutions(bounds.network, stage)
     if layers is not None:
         for seen in crops(layers):

@@ -1,4 +1,4 @@
-"""The graph of an ONNX file: its nodes, its constants, what it takes and what it gives."""
+"""The graph of an ONNX file: its nodes, constants, input and output."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from vhagar_check.schema import check_fields
 
 Constant = NDArray[Any]
 
-# Operators mean here what they mean in these versions of ONNX's set.
+# Versions of ONNX's operator set in which the operators have the meaning that is read here.
 _OPSETS = range(7, 27)
-# The types of inputs: float32, float64, float16 and bfloat16.
+# ONNX's numbers for the types of inputs: float32, float64, float16 and bfloat16.
 _FLOATS = (1, 11, 10, 16)
 
 
 @dataclass(frozen=True, eq=False)
 class Node:
-    """An operator, the names of what it takes and gives, and its attributes."""
+    """An operator, the names of its inputs and outputs, and its attributes."""
 
     kind: str
     inputs: list[str]
@@ -63,7 +63,7 @@ class Node:
         return self.attributes[name].text(4) if name in self.attributes else default
 
     def constant(self) -> Constant:
-        """What a Constant node holds."""
+        """The value of a Constant node."""
         self.only("value", "value_float", "value_floats", "value_int", "value_ints")
         if len(self.attributes) != 1:
             raise self.refused("is not one constant")
@@ -79,10 +79,10 @@ class Node:
 
 @dataclass(frozen=True, eq=False)
 class Graph:
-    """The nodes that the output depends on, in the file's order, which is topological.
+    """The nodes on which the output depends, in the file's order, which is topological.
 
-    `batch` is the size of the input's first dimension where that is a batch: 1 where it is open,
-    and 0 where the input is one vector without any.
+    `batch` is the size of the input's batch dimension: 1 if it is open, and 0 if the input is one
+    vector without a batch dimension.
     """
 
     nodes: list[Node]
@@ -94,7 +94,7 @@ class Graph:
     batch: int = 1
 
     def consumers(self) -> dict[str, list[Node]]:
-        """The nodes that take each name, one for every time they do."""
+        """The nodes that take each name, a node once for each time that it does."""
         found: dict[str, list[Node]] = {}
         for node in self.nodes:
             for name in node.inputs:
@@ -103,9 +103,9 @@ class Graph:
 
 
 def read_graph(data: bytes, output: str | None = None, sizes: Shape = ()) -> Graph:
-    """The graph up to its output, which is named where the model has several.
+    """Read the graph up to its output, which must be named if the model has several.
 
-    `sizes` are those of the input, for a file that leaves them open.
+    `sizes` are the sizes of the input, for a file that leaves them open.
     """
     check_fields(data)
     model = Message(data)
@@ -153,7 +153,7 @@ def _check_names(nodes: list[Node], given: list[str]) -> None:
 
 
 def _input_shape(value: Message, output: Message | None, sizes: Shape) -> tuple[Shape, int]:
-    """The shape of one input, and how many are taken together."""
+    """The shape of one input, and the batch size."""
     form = value.message(2).message(1)
     if form.integer(1) not in _FLOATS:
         raise Rejected("the model's input is no tensor of floats")
@@ -176,7 +176,7 @@ def _sizes(shape: Message) -> list[int]:
 
 
 def _sizes_of(value: Message) -> list[int]:
-    """The sizes of an output, of which nothing need be known."""
+    """The sizes of an output; empty if the file does not state them."""
     for kind in value.messages(2):
         for form in kind.messages(1):
             for shape in form.messages(2):

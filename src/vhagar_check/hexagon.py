@@ -4,7 +4,7 @@ With `s` and `t` the pre-activations at `x` and at `x_p`, a hexagon is
 
     low <= s <= high,   low_p <= t <= high_p,   gap_low <= t - ratio * s <= gap_high
 
-A linear unit passes on what it receives, whatever its sign: it counts as a neuron that is on.
+A linear unit passes its input through unchanged, whatever its sign: it counts as active.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Hexagons:
     gap_low: Floats
     gap_high: Floats
     ratio: float
-    linear: Mask | None = None  # None: all are ReLUs
+    linear: Mask | None = None  # the linear units; None if all units are ReLUs
 
     @property
     def on(self) -> Mask:
@@ -42,13 +42,13 @@ class Hexagons:
 
     @property
     def floor(self) -> Floats:
-        """The least that a unit can put out: 0, or minus infinity for a linear unit."""
+        """The least output of a unit: 0, or minus infinity for a linear unit."""
         if self.linear is None:
             return np.zeros(len(self.low))
         return np.where(self.linear, -np.inf, 0.0)
 
     def take(self, units: Indices) -> Hexagons:
-        """Those of some units."""
+        """The hexagons of some units."""
         return Hexagons(
             self.low[units],
             self.high[units],
@@ -61,7 +61,7 @@ class Hexagons:
         )
 
     def meet(self, other: Hexagons) -> Hexagons:
-        """The intersection of two hexagons; NaN bounds nothing."""
+        """The intersection with other hexagons; a side that is NaN counts as absent."""
         return Hexagons(
             np.fmax(self.low, other.low),
             np.fmin(self.high, other.high),
@@ -108,7 +108,8 @@ class Hexagons:
 class Corners:
     """The corners of the hexagons cut along s = 0 and t = 0, `(15, neurons)`.
 
-    Every corner is computed up to `slack`; some are no corners, which does no harm to a maximum.
+    Every corner is computed up to `slack`; some points are not corners, which does not change a
+    maximum.
     """
 
     s: Floats
@@ -132,12 +133,12 @@ class Corners:
                 s_points.append(s)
                 t_points.append(t)
         sides = [abs(side) for side in (h.low, h.high, h.low_p, h.high_p)]
-        # Never so small that a corner's underflow is more than rounding's share of it.
+        # Never so small that a corner's underflow exceeds the bound on its rounding.
         magnitude = np.maximum(np.max(sides, axis=0) * max(h.ratio, 1 / h.ratio), TINY)
         return cls(np.array(s_points), np.array(t_points), magnitude, h.floor)
 
     def take(self, units: Indices) -> Corners:
-        """Those of some units."""
+        """The corners of some units."""
         parts = self.s[:, units], self.t[:, units], self.magnitude[units], self.floor[units]
         return Corners(*parts)
 
@@ -157,10 +158,10 @@ class Corners:
     def decided(
         self, neuron: int, signs: dict[int, int], a: float, b: float, p: float, q: float
     ) -> float:
-        """As `offset`, of one neuron whose copies (0, 1) have signs (1, -1).
+        """As `offset`, for one neuron whose copies (0, 1) have decided signs (1, -1).
 
-        A corner is left out only if it lies on the wrong side by more than rounding can do. Minus
-        infinity means that no point is left.
+        A corner is left out only if it lies on the wrong side by more than rounding can explain.
+        Minus infinity means that no point is left.
         """
         s, t, slack = self.s[:, neuron], self.t[:, neuron], self.slack[neuron]
         left = np.ones(len(s), dtype=np.bool_)
@@ -176,7 +177,7 @@ class Corners:
 def exact_offset(
     h: Hexagons, neuron: int, signs: dict[int, int], numbers: tuple[Fraction, ...]
 ) -> Fraction | None:
-    """The offset of one neuron in exact arithmetic; None where the signs leave no point."""
+    """The offset of one neuron in exact arithmetic; None if the signs leave no point."""
     low, high, low_p, high_p, gap_low, gap_high = (
         Fraction(float(side[neuron]))
         for side in (h.low, h.high, h.low_p, h.high_p, h.gap_low, h.gap_high)
@@ -223,8 +224,8 @@ def _larger(
 def quick_multipliers(h: Hexagons, corners: Corners, a: Floats, b: Floats) -> tuple[Floats, Floats]:
     """Choose multipliers `(p, q)` of ReLUs without optimisation; any others are valid as well.
 
-    Of three rules the one with the smallest offset: each copy for itself with the usual slopes of
-    a relaxed ReLU; or the sum through one copy, and the rest through the difference of both.
+    The best of three rules by its offset: each copy separately with the usual slopes of a relaxed
+    ReLU; or the sum through one of the copies, and the rest through the difference of both.
     """
     k, kappa = h.ratio, _difference_slope(h)
     both = a / k + b
@@ -234,7 +235,7 @@ def quick_multipliers(h: Hexagons, corners: Corners, a: Floats, b: Floats) -> tu
         (sum_s * a + k * (sum_s - kappa) * b, kappa * b),
         (kappa * a, (sum_t - kappa) / k * a + sum_t * b),
     )
-    # A later rule must be better by more than rounding, so that everyone chooses alike.
+    # A later rule must be better by more than rounding, so that every program chooses the same.
     room = 1e-9 * (abs(a) + abs(b)) * corners.magnitude
     best_p, best_q = np.zeros_like(a), np.zeros_like(a)
     best = np.full(a.shape, np.inf)

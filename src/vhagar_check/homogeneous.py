@@ -1,4 +1,4 @@
-"""Contrast as a linear question, where the certificate says that it was searched as one.
+"""Contrast as a linear question, if the certificate says that it was searched in this form.
 
 Multiply every bias of a ReLU network by one more input `h`. The network is then homogeneous: for a
 factor `e > 0`, `N(e x, e h) = e N(x, h)`, since linear layers and ReLUs commute with `e`. The image
@@ -26,7 +26,7 @@ from vhagar_check.pixelwise import Pixelwise
 
 @dataclass(eq=False)
 class WithBiasInput(Linear):
-    """`y = K z + h bias`, `h` the last input; where it is carried on, `h` is the last output."""
+    """`y = K z + h bias`, with `h` the last input; if it is carried on, also the last output."""
 
     layer: Linear
     carries: bool
@@ -36,7 +36,7 @@ class WithBiasInput(Linear):
         self.in_size = self.layer.in_size + 1
         self.out_size = self.layer.out_size + int(self.carries)
         self.bias = np.zeros(self.out_size)
-        # Backwards, `h` gathers a product from every output.
+        # Backwards, the coefficient of `h` is a sum with a product for every output.
         self.terms = max(self.layer.terms, self.layer.out_size) + 1
 
     @cached_property
@@ -82,7 +82,7 @@ class WithBiasInput(Linear):
 def homogeneous_network(network: Network) -> Network:
     """The network with one more input, by which every bias is multiplied.
 
-    A linear unit, the last one of its layer, carries it past every ReLU layer.
+    A linear unit, the last one of its layer, carries that input through every ReLU layer.
     """
     if not network.stages[-1]:
         raise Rejected("the network ends with a ReLU, so it has no homogeneous form")
@@ -137,9 +137,10 @@ class BiasPiece(Piece):
 
 
 def bias_pieces(pieces: list[Piece], domain: Domain) -> list[Piece]:
-    """The pieces of contrast as pieces that scale the biases.
+    """Turn the pieces of contrast into pieces that scale the biases.
 
-    Black must be 0, and 1 among the inputs; a factor that clips would not commute with the network.
+    Inputs must be from 0, which is black, to 1; a factor that clips would not commute with the
+    network.
     """
     if (domain.low, domain.high) != (0.0, 1.0):
         raise Rejected("the homogeneous form is for inputs from 0 to 1")
@@ -147,7 +148,7 @@ def bias_pieces(pieces: list[Piece], domain: Domain) -> list[Piece]:
 
 
 def _scales(piece: Piece) -> Span:
-    """The numbers `1/e`, rounded outward."""
+    """The range of `1/e`, rounded outward."""
     if not isinstance(piece, Pixelwise) or piece.name != "contrast" or piece.span is None:
         raise Rejected("the homogeneous form is for contrast")
     if piece.clip and piece.span[1] > 1:
@@ -157,6 +158,6 @@ def _scales(piece: Piece) -> Span:
 
 
 def _outward(value: Fraction, direction: float) -> float:
-    """The nearest float to a number that does not lie on the wrong side of it."""
+    """Round a number to a float that does not lie on the wrong side of it."""
     nearest = float(value)
     return nearest if Fraction(nearest) == value else float(np.nextafter(nearest, direction))

@@ -1,7 +1,7 @@
 """Interval arithmetic through stages, and the directions in which values can change.
 
-A stage of several layers is more than its layers one by one: what a join adds up may cancel. So
-its bounds come from the rows of the stage's whole matrix, which unit rows pulled back give.
+Bounding a stage of several layers layer by layer is loose: terms that a join adds may cancel. So
+the bounds come from the rows of the stage's whole matrix, which are unit rows pulled back.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from vhagar_check.layers import (
 )
 
 Box = tuple[Floats, Floats]
-# Entries of a batch of coefficients: small enough for a cache.
+# Entries of a batch of coefficients: few enough for a cache.
 MOST_ENTRIES = 2**17
 
 
 def entering(network: Network, k: int, boxes: list[Box]) -> list[Box]:
-    """Boxes of what enters ReLU layer k, from boxes of what enters stage k."""
+    """Boxes of ReLU layer k's pre-activations, from boxes of stage k's inputs."""
     layers = network.stages[k]
     if _one_by_one(layers):
         return [_through_layers(layers, *box) for box in boxes]
@@ -46,7 +46,7 @@ def entering(network: Network, k: int, boxes: list[Box]) -> list[Box]:
 
 
 def leaving(network: Network, k: int, box: Box) -> Box:
-    """The box of what leaves ReLU layer k."""
+    """The box of ReLU layer k's outputs, from the box of its pre-activations."""
     linear = network.linear_units(k)
     low, high = (np.maximum(side, 0.0) for side in box)
     if linear is None:
@@ -76,13 +76,13 @@ def _unit_rows(network: Network, k: int) -> Iterator[Floats]:
 
 @dataclass(frozen=True, eq=False)
 class Pulled:
-    """Rows of coefficients on what leaves a stage, pulled back to what enters it."""
+    """Rows of coefficients on a stage's outputs, pulled back to its inputs."""
 
     rows: Floats
     constant: Floats
-    spreads: list[Floats]  # with absolute values all the way: on the input of each layer
-    bias_size: Floats  # absolute values of all that was added to the constant
-    underflow: Floats  # more than what the rows lost to underflow
+    spreads: list[Floats]  # the rows on each layer's input, computed with absolute values
+    bias_size: Floats  # the sum of the absolute values that were added to the constant
+    underflow: Floats  # a bound on what the rows lost to underflow
 
     @classmethod
     def through(cls, layers: tuple[Linear, ...], rows: Floats) -> Pulled:
@@ -100,7 +100,7 @@ class Pulled:
         return cls(rows, constant, spreads[::-1], bias_size, underflow)
 
     def range(self, layers: tuple[Linear, ...], low: Floats, high: Floats) -> Box:
-        """The least and the most that the rows can be over a box of what enters the stage."""
+        """The least and the largest values of the rows over a box of the stage's inputs."""
         size = np.maximum(abs(low), abs(high))
         room = gamma(len(low) + 16) * (abs(self.rows) @ size)
         for layer, spread in zip(layers, self.spreads, strict=True):
@@ -129,10 +129,10 @@ def _reached(layer: Linear, size: Floats) -> Floats:
 
 
 def directions_of_change(network: Network, k: int, rises: Mask, falls: Mask) -> tuple[Mask, Mask]:
-    """Find what can rise and fall behind a stage, by the signs of its weights.
+    """Find which outputs of a stage can rise and fall, by the signs of its weights.
 
-    Layer by layer this is free of rounding. Where layers mix, the signs of the whole matrix know
-    more, as far as they are certain.
+    Layer by layer this is free of rounding. If several layers mix entries, the signs of the whole
+    matrix tell more, as far as they are certain.
     """
     layers = network.stages[k]
     up, down = _by_layers(layers, rises, falls)
@@ -161,7 +161,7 @@ def _by_rows(
     pulled = Pulled.through(layers, rows)
     reaches = rows
     for layer in reversed(layers):
-        # Counts of ways, not products of weights: no underflow hides one.
+        # Count paths instead of multiplying weights: underflow cannot hide a path.
         ways = (layer.kernel != 0).astype(np.float64)
         reaches = (layer.backward(ways, reaches) > 0).astype(np.float64)
     connected, room = reaches > 0, pulled.room(layers)
@@ -184,14 +184,14 @@ def confidence_interval(
 
 
 def _margins(network: Network, low: Floats, high: Floats, label: int) -> Box:
-    """Bounds on the lead of a class over each other one, from what enters the last stage."""
+    """Bounds on the lead of a class over each other class, from the last stage's inputs."""
     classes, layers = network.classes, network.stages[-1]
     others = [j for j in range(classes) if j != label]
     lead = -np.eye(classes)[others]
     lead[:, label] = 1.0
     pulled = Pulled.through(layers, lead)
     least, most = pulled.range(layers, low, high)
-    # Two classes with the same weights differ by exactly 0: one subtraction of equal numbers each.
+    # Two classes with the same weights differ by exactly 0, as equal numbers are subtracted.
     plain = len(layers) == 1 and not layers[0].joins
     alike = ~pulled.rows.any(axis=1) & (pulled.constant == 0) & plain
     return np.where(alike, 0.0, least), np.where(alike, 0.0, most)

@@ -13,9 +13,9 @@ from vhagar_check.layers import Array, Floats, Indices, Linear, Plain, Shape
 
 @dataclass(eq=False)
 class Pick(Plain):
-    """Every output is the sum of some entries of the input; of none, it is 0.
+    """Every output is the sum of some entries of the input, or 0.
 
-    Entry `inputs[k]` is added to output `outputs[k]`; `outputs` ascend. All with the same sign.
+    Entry `inputs[k]` is added to output `outputs[k]`, all with the same sign; `outputs` ascend.
     """
 
     outputs: Indices
@@ -31,7 +31,7 @@ class Pick(Plain):
 
     @classmethod
     def of(cls, index: Indices, in_size: int, sign: float = 1.0) -> Pick:
-        """Output k is the sum of the entries `index[k]`, one or a row of them; -1 is none."""
+        """Make output k the sum of the entries `index[k]`, one or a row; -1 stands for none."""
         table = index.reshape(len(index), -1)
         outputs, places = np.nonzero(table >= 0)
         return cls(outputs, table[outputs, places], in_size, len(index), sign)
@@ -62,7 +62,7 @@ class Pick(Plain):
 
 
 def _groups(places: Indices) -> list[Indices]:
-    """Of ascending numbers: the different ones, and where each begins."""
+    """The different values of ascending numbers, and where each begins."""
     different, starts = np.unique(places, return_index=True)
     return [different, starts]
 
@@ -70,7 +70,7 @@ def _groups(places: Indices) -> list[Indices]:
 def _moved(
     values: Array, source: Indices, target: Indices, groups: list[Indices], size: int
 ) -> Array:
-    """Entries `source` of each row added up at `target`, which ascends."""
+    """Add the entries `source` of each row up at `target`, which ascends."""
     different, starts = groups
     found = values[:, source]
     if len(different) < len(target):
@@ -84,7 +84,7 @@ def _moved(
 
 @dataclass(frozen=True, eq=False)
 class Term:
-    """A value that goes into a block: entries from `start`, through a layer or times a factor."""
+    """A term of a block: `size` entries from `start`, through a layer or times a factor."""
 
     start: int
     size: int
@@ -193,5 +193,5 @@ class Joined(Linear):
 
 
 def _times(term: Term, value: Exact) -> Exact:
-    """A whole factor, such as 1 or -1."""
+    """Multiply by a term's factor, a whole number such as 1 or -1."""
     return Exact(value.numerators * int(term.factor), value.denominator)

@@ -1,4 +1,4 @@
-"""The layers of a network: what they do to values, and backwards to coefficients on their outputs.
+"""The layers of a network: forwards on values, and backwards on coefficients of their outputs.
 
 Every linear layer is `y = K z + bias` for some kernel K, and offers `forward(K, z)` and
 `backward(K, p) = p K`, on arrays with one row for each case. The kernel is an argument, so the same
@@ -27,16 +27,16 @@ Indices = NDArray[np.int64]
 Shape = tuple[int, ...]
 
 HALF_ULP = 2.0**-53
-# More than what underflow can do to a sum whose terms are multiplied by nothing afterwards.
+# More than underflow can change a sum whose terms are not multiplied by anything afterwards.
 TINY = 2.0**-900
-# More than what one product loses to underflow, also where subnormal numbers count as 0. What a
-# coefficient loses costs as much as that which it multiplies is large.
+# More than one product can lose to underflow, even if subnormal numbers are flushed to 0. What a
+# coefficient loses is multiplied by the size of its value.
 UNDERFLOW = 2.0**-1022
 
 
 def gamma(terms: int) -> float:
-    """A sum of that many products, in any order, errs by at most this part of the sum of their
-    absolute values. Room is left for a few more operations and for the error's own rounding."""
+    """A bound on the error of a sum of that many products, in any order, relative to the sum of
+    their absolute values; with room for a few more operations and for its own rounding."""
     return 1.01 * HALF_ULP * (terms + 4)
 
 
@@ -47,7 +47,7 @@ class Linear(ABC):
     out_size: int
     bias: Floats
     terms: int  # the most products in a sum, forwards or backwards
-    joins = False  # whether an output adds up several values of one input, which may cancel
+    joins = False  # whether an output may depend on one input by several terms, which may cancel
 
     @property
     @abstractmethod
@@ -124,7 +124,7 @@ class Scale(Plain):
     def __post_init__(self) -> None:
         self.out_size = self.in_size = len(self.factor)
         self.terms = 3  # a product, and the division's own rounding
-        # A subnormal quotient is not known up to a part of itself.
+        # A subnormal quotient has no relative error bound.
         small = (abs(self.kernel) < UNDERFLOW) & (self.factor != 0) & (abs(self.divisor) != 1)
         if small.any() or not np.isfinite(self.kernel).all():
             raise Rejected("a scaling of the model leaves the range of float64")
@@ -195,7 +195,7 @@ class Conv(Plain):
         return np.asarray(padded[inside].reshape(len(p), -1))
 
     def _padded(self, like: Array) -> tuple[Array, tuple[slice, ...]]:
-        """A padded input of zeros for each row, and where in it the input proper lies."""
+        """A padded input of zeros for each row, and the position of the input itself in it."""
         top, left, bottom, right = self.padding
         channels, height, width = self.in_shape
         shape = (len(like), channels, height + top + bottom, width + left + right)
@@ -204,8 +204,8 @@ class Conv(Plain):
         return np.zeros(shape, dtype=like.dtype), inside
 
     def _places(self, kernel: Array) -> list[tuple[slice, slice, tuple[slice, slice], Array]]:
-        """For each group and each place of the kernel: the filters, the channels, the rows and
-        columns of the padded image it meets, and its weights (filters, channels)."""
+        """For each group and each entry of the kernel: the filters, the channels, the rows and
+        columns of the padded image that it meets, and its weights (filters, channels)."""
         found = []
         per_filter, per_channel = kernel.shape[0] // self.groups, kernel.shape[1]
         for g in range(self.groups):
@@ -225,7 +225,7 @@ class Conv(Plain):
 
 @dataclass(eq=False)
 class Transposed(Plain):
-    """A convolution backwards, with a bias."""
+    """A transposed convolution, with a bias."""
 
     conv: Conv
     bias: Floats
@@ -253,8 +253,8 @@ class Transposed(Plain):
 class Network:
     """Linear stages with a ReLU layer between each two; a stage may be empty.
 
-    `linear` has, for each ReLU layer, the units that pass on what they receive; None where all are
-    ReLUs, and nothing at all where that is so in every layer.
+    `linear` holds, for each ReLU layer, a mask of its linear units, or None if all are ReLUs; it is
+    empty if no layer has linear units.
     """
 
     stages: tuple[tuple[Linear, ...], ...]
@@ -267,7 +267,7 @@ class Network:
 
     @cached_property
     def relu_sizes_and_classes(self) -> list[int]:
-        """How many values leave each stage."""
+        """The number of outputs of each stage."""
         sizes, size = [], math.prod(self.input_shape)
         for stage in self.stages:
             size = stage[-1].out_size if stage else size
@@ -275,7 +275,7 @@ class Network:
         return sizes
 
     def linear_units(self, layer: int) -> Mask | None:
-        """Which units of a ReLU layer pass on what they receive; None if there are none."""
+        """A mask of the linear units of a ReLU layer; None if there are none."""
         return self.linear[layer] if self.linear else None
 
     def exact_scores(self, x: Exact) -> Exact:
@@ -288,7 +288,7 @@ class Network:
 
 
 def interval(layer: Linear, low: Floats, high: Floats) -> tuple[Floats, Floats]:
-    """Bounds on what leaves a linear layer, rounded outward."""
+    """Bounds on the outputs of a linear layer, rounded outward."""
     middle = (low + high) / 2
     radius = np.maximum(high - middle, middle - low) * (1 + 4 * HALF_ULP)
     (centre,) = layer.forward(layer.kernel, middle[None])

@@ -2,7 +2,7 @@
 
 Every value of the network lies between two functions that are linear in `u`, where the input of a
 box is `centre + radius u` and every `|u| <= 1`. Coefficients are `(boxes, entries + 1, values)`,
-the constant last. `docs/certificate.md` has the rules ("Boxes of inputs").
+the constant last. `docs/certificate.md` states the rules ("Boxes of inputs").
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from vhagar_check.errors import Rejected
 from vhagar_check.intervals import Pulled
 from vhagar_check.layers import HALF_ULP, TINY, Floats, Mask, Network, gamma
 
-# Entries of the largest matrix of a stage.
+# Most entries of a stage's matrix.
 _MOST_ENTRIES = 2**24
 
 
@@ -32,7 +32,7 @@ class Boxes:
 
     @property
     def radius(self) -> Floats:
-        """Rounded up, so that the whole box is within it of the centre."""
+        """Half the width, rounded up, so that `centre + radius u` covers the whole box."""
         middle = self.centre
         widest = np.maximum(self.high - middle, middle - self.low)
         return np.asarray(widest * (1 + 8 * HALF_ULP) + TINY)
@@ -40,7 +40,7 @@ class Boxes:
 
 @dataclass(frozen=True, eq=False)
 class _Stage:
-    """The matrix of a stage, what its entries and its constant may be off, and what follows."""
+    """The matrix and the constant of a stage, and bounds on their errors."""
 
     rows: Floats
     constant: Floats
@@ -63,7 +63,7 @@ class _Stage:
         return cls(pulled.rows, pulled.constant, pulled.room(layers), off)
 
     def through(self, below: Floats, above: Floats) -> tuple[Floats, Floats]:
-        """The functions of what leaves the stage, from those of what enters it."""
+        """Pass the linear bounds on the stage's inputs through to its outputs."""
         up, down = np.maximum(self.rows, 0.0), np.minimum(self.rows, 0.0)
         over = above @ up.T + below @ down.T
         under = below @ up.T + above @ down.T
@@ -102,7 +102,7 @@ class LinearBounds:
 
 
 def _rectified(below: Floats, above: Floats, linear: Mask | None) -> tuple[Floats, Floats]:
-    """Behind a ReLU layer: the chord of what is above, a line through 0 of what is below."""
+    """Pass linear bounds through a ReLU layer: the chord above, a line through 0 below."""
     low, high = extremes(above)
     slope = _slope(low, high)
     offset = np.maximum(-slope * low, (1 - slope) * high) * (1 + 16 * HALF_ULP) + TINY
@@ -132,8 +132,9 @@ def largest_of_pairs(
 ) -> Floats:
     """The largest of `first(x) + second(x_p)` `(boxes,)`, with `|x_p - x| <= limit` per entry.
 
-    The functions are `(boxes, entries + 1)`, each in the `u` of its own boxes. What an entry adds
-    is largest at a corner of the set of its pairs, all of which lie on the edges of two ranges.
+    The functions are `(boxes, entries + 1)`, each in the `u` of its own boxes. The contribution of
+    an entry is largest at a corner of the set of its pairs, with one of the two at an end of its
+    range.
     """
     r, s = boxes.radius, images.radius
     a, b = first[:, :-1] / r, second[:, :-1] / s

@@ -1,6 +1,6 @@
-"""From values and what is done to them to stages with ReLU layers between them.
+"""Turn operations on values into stages with ReLU layers between them.
 
-A value has a depth: how many ReLU layers lie below it. A linear operation's result is as deep as
+A value has a depth: the number of ReLU layers below it. A linear operation's result is as deep as
 its deepest operand and is computed in the stage of that number; units of ReLU layer d take values
 of depth d and give values of depth d + 1. A value that is used in a later stage than its own is
 carried through the layers between by linear units.
@@ -18,10 +18,10 @@ from vhagar_check.errors import Rejected
 from vhagar_check.joined import Joined, Term
 from vhagar_check.layers import Linear, Mask, Network, Shape
 
-# The most entries of one value, and of all values, all layers and all tables together: far more
-# than a network has that can be checked.
+# Most entries of one value, and of all values, layers and tables together: far more than in any
+# network that can be checked.
 _LARGEST, _LARGEST_TOTAL = 2**22, 2**26
-_LEAST = 64  # what anything counts, since it takes its time however small it is
+_LEAST = 64  # the least cost of an operation, since even a small one takes time
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +35,7 @@ class Value:
 
 @dataclass(frozen=True, eq=False)
 class Operand:
-    """A value on its way into a sum: through a layer, or times a factor."""
+    """An operand of a sum: a value, through a layer or times a factor."""
 
     value: Value
     layer: Linear | None = None
@@ -56,7 +56,7 @@ class _Units:
 
 @dataclass(eq=False)
 class Budget:
-    """How many entries may still be made; a small file can ask for very many."""
+    """The number of entries that may still be created; a small file can ask for very many."""
 
     left: int = _LARGEST_TOTAL
 
@@ -68,7 +68,7 @@ class Budget:
 
 @dataclass(eq=False)
 class Flow:
-    """What is done, in order."""
+    """The operations on values, in order."""
 
     input_shape: Shape
     budget: Budget = field(default_factory=Budget)
@@ -98,7 +98,7 @@ class Flow:
         return result
 
     def through(self, value: Value, *layers: Linear) -> Value:
-        """A new value: what one layer after the other makes of it."""
+        """A new value: the layers applied one after the other."""
         for layer in layers:
             value = self.sum(Operand(value, layer))
         return value
@@ -110,12 +110,12 @@ class Flow:
         return result
 
     def summands(self, value: Value) -> tuple[Operand, ...]:
-        """What a value is the sum of; nothing where it is none."""
+        """The operands of a value that is a sum; empty for any other value."""
         found = (step for step in self._steps if step.result is value and isinstance(step, _Sum))
         return next((step.operands for step in found), ())
 
     def network(self, output: Value) -> Network:
-        """The stages that lead to the output."""
+        """Build the stages that compute the output."""
         return _Schedule(self, self._needed(output), output).network()
 
     def _needed(self, output: Value) -> list[_Sum | _Units]:
@@ -134,7 +134,7 @@ def _operands(step: _Sum | _Units) -> list[Value]:
 
 
 class _Schedule:
-    """Who is where when."""
+    """Places the values in stages and ReLU layers."""
 
     def __init__(self, flow: Flow, steps: list[_Sum | _Units], output: Value) -> None:
         self._flow = flow
@@ -170,7 +170,7 @@ class _Schedule:
         return Network(tuple(stages), self._flow.input_shape, () if plain else tuple(masks))
 
     def _stage(self, k: int, state: list[Value], goal: list[Value]) -> list[Linear]:
-        """Layers from one list of values side by side to another."""
+        """The layers that compute one list of values, side by side, from another."""
         made = {step.result: step for step in self._sums[k]}
         level = dict.fromkeys(state, 0)
         taken = dict.fromkeys(state, 0)  # the last level that takes a value
@@ -180,7 +180,7 @@ class _Schedule:
             for value in _operands(step):
                 taken[value] = max(taken[value], own)
         count = max(level.values())
-        # What is made last and stands twice is made once and copied.
+        # A value of the last level that is needed twice is computed once and copied.
         often = Counter(goal)
         count += any(often[value] > 1 and level[value] == count for value in often if value in made)
         taken.update(dict.fromkeys(goal, count + 1))
@@ -198,7 +198,7 @@ class _Schedule:
     def _layer(
         self, before: list[Value], after: list[Value], made: dict[Value, _Sum]
     ) -> list[Linear]:
-        """One layer, or none where nothing changes."""
+        """One layer, or none if nothing changes."""
         if not made and before == after:
             return []
         for value in after:

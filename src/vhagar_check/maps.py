@@ -1,6 +1,6 @@
-"""The maps that a certificate records: perturbations that no text tells.
+"""The maps that a certificate records: perturbations that have no defining text.
 
-Nothing is trusted: counts are compared with what is left of the block before anything is made.
+Nothing is trusted: counts are compared with the rest of the block before anything is allocated.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from vhagar_check.sparse import Integers, Sparse
 
 _COUNTS = struct.Struct("<4Q")
 _LARGEST = 1e9
-# All maps together have so many numbers, at most; and each by itself as many as a small image.
+# Most numbers of all maps together, and what each map counts in addition: as much as a small image.
 _MOST_NUMBERS, _PIECE = 2**25, 100
 _LONGEST_NAME = 1_000
 
 
 @dataclass(frozen=True, eq=False)
 class Recorded:
-    """Maps as pieces; `name` is what the verifier called them, `sha256` what their numbers say."""
+    """Maps as pieces; `name` is the verifier's name for them, `sha256` their numbers' hash."""
 
     name: str
     sha256: str
@@ -36,12 +36,12 @@ class Recorded:
 
     @property
     def parameters(self) -> int:
-        """The most that a map has."""
+        """The largest number of parameters of a map."""
         return max(len(piece.lower) for piece in self.pieces)
 
 
 def read_maps(raw: bytes, domain: Domain) -> Recorded:
-    """The maps of a MAPS block."""
+    """Read the maps of a MAPS block."""
     about, data = split_json(raw)
     name, count = about["name"], len(about["maps"])
     if not isinstance(name, str) or not name.isprintable() or not 0 < len(name) < _LONGEST_NAME:

@@ -1,7 +1,7 @@
-"""Reads the network from an ONNX file, with nothing but the file's bytes.
+"""Reads the network from the bytes of an ONNX file alone.
 
-The operators are looked up in one table; what is not in it is refused by name. What they become is
-said in docs/certificate.md, under "The network".
+The operators are looked up in one table; any other is refused by name. docs/certificate.md says
+what each of them becomes, under "The network".
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _ALL_SCORES = Stated()
 
 
 def read_model(data: bytes, stated: Stated = _ALL_SCORES, sizes: Shape = ()) -> Network:
-    """The network of an ONNX file, with scores and sizes of its input as they are stated."""
+    """Read the network of an ONNX file, with the stated scores and input sizes."""
     reader = Reader(read_graph(data, stated.output, sizes))
     for node in reader.graph.nodes:
         require_alike(reader, node)
@@ -100,7 +100,7 @@ def _unsqueeze(reader: Reader, node: Node) -> Wire:
 
 
 def _softmax(reader: Reader, node: Node) -> Wire:
-    """Dropped: it keeps the order of the scores, and the confidence is defined on scores."""
+    """Drop a softmax: it keeps the order of the scores, on which the confidence is defined."""
     node.only("axis")
     wire = reader.alias(node)
     given = node.integer("axis", 1 if reader.graph.opset < 13 else -1)
@@ -112,13 +112,13 @@ def _softmax(reader: Reader, node: Node) -> Wire:
 
 
 def _increasing(reader: Reader, node: Node) -> Wire:
-    """Dropped likewise: it is strictly increasing, the same for all scores."""
+    """Drop a strictly increasing function, which is the same for all scores, likewise."""
     node.only()
     return replace(reader.alias(node), normalised=True)
 
 
 Operator = Callable[[Reader, Node], Wire]
-# Operators whose result is their operand, perhaps by another shape.
+# Operators whose result is their operand, perhaps with another shape.
 _ALIASES: dict[str, Operator] = {
     "Identity": _nothing,
     "Dropout": _nothing,

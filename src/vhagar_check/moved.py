@@ -1,4 +1,4 @@
-"""Pieces that move pixels: `x_p = M x + c`, for one M or for those of a range of angles."""
+"""Pieces that move pixels: `x_p = M x + c`, for one M, or for all M of a range of angles."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class Moved(Piece):
 class Turned(Piece):
     """Every pixel of `x_p` is an average of up to four pixels of `x`, or black.
 
-    The weights are irrational; `weights` are right up to `2**-50`, which `rounding` covers.
+    The true weights are irrational; `weights` err by at most `2**-50`, which `rounding` covers.
     """
 
     domain: Domain
@@ -107,7 +107,7 @@ class Turned(Piece):
     def linear_change(self) -> tuple[Floats, Floats] | None:
         if (~self.weights.any(axis=1)).any() and self.domain.low != 0:
             return None
-        # Weights of 0 and 1 are exact, and so is what 1 minus them is.
+        # Weights of 0 and 1 are exact, and so is 1 minus them.
         whole = (self.weights == 0.0) | (self.weights == 1.0)
         return np.eye(len(self.weights)) - self.weights, np.where(whole, 0.0, 2.0**-49)
 
@@ -122,7 +122,7 @@ class Turned(Piece):
 
 
 def turned(domain: Domain, degrees: float) -> Piece:
-    """A turn by one angle; where it only moves whole pixels, everything about it is exact."""
+    """The piece of a rotation by one angle, which is exact if it only moves whole pixels."""
     weights = turn_weights(domain.image, degrees)
     source = np.where(weights.any(axis=1), weights.argmax(axis=1), -1)
     taken = source[source >= 0]
@@ -130,14 +130,14 @@ def turned(domain: Domain, degrees: float) -> Piece:
     return Moved(domain, source) if whole else Turned(domain, weights)
 
 
-# The support of a range of angles is bounded arc by arc: on each the outermost pixel moves by about
-# this much, and there are at most so many.
+# The support of a range of angles is bounded arc by arc: on each arc the outermost pixel moves by
+# about this much, and there are at most this many arcs.
 _ARC, _MOST_ARCS = 0.125, 8
 
 
 @dataclass(frozen=True, eq=False)
 class TurnedBetween(Piece):
-    """The image turns by any angle of a span."""
+    """Rotations of the image by any angle of a span."""
 
     domain: Domain
     span: Span
@@ -162,8 +162,8 @@ class TurnedBetween(Piece):
         return [arc_between((height, width), *ends) for ends in itertools.pairwise(knots)]
 
     def largest(self, a: Floats, b: Floats) -> Floats:
-        """With u the distance from black, the image of u is W u; W's bounds are largest at an end
-        of an arc."""
+        """With u the distance from black, the image of u is W u; by W's bounds, the support over an
+        arc is largest at one of its ends."""
         low, width = self.domain.low, self.domain.high - self.domain.low
         channels = self.domain.image[0]
         on_image = b.reshape(len(b), channels, -1)
@@ -182,7 +182,7 @@ class TurnedBetween(Piece):
         return np.asarray(low * (a + b).sum(axis=1) + width * best)
 
     def share(self, a: Floats, b: Floats) -> Floats:
-        """At the middle of the span."""
+        """The share by the weights in the middle of the span."""
         arc, on_image = self._whole, b.reshape(len(b), self.domain.image[0], -1)
         found = a.reshape(on_image.shape).copy()
         starts = np.flatnonzero(np.diff(arc.source, prepend=-1))
@@ -197,7 +197,7 @@ class TurnedBetween(Piece):
         return arc_between((height, width), *self.span)
 
     def rounding(self, a: Floats, b: Floats) -> Floats:
-        """The bounds on the weights of a pixel sum to more than 1."""
+        """A larger bound, because the bounds on the weights of a pixel sum to more than 1."""
         return 8 * super().rounding(a, b)
 
     def exact_support(self, a: Exact, b: Exact) -> None:
@@ -221,7 +221,7 @@ class TurnedBetween(Piece):
 
 
 def radius(domain: Domain) -> float:
-    """How far the outermost pixel is from the centre."""
+    """The distance of the outermost pixel from the centre."""
     return float(np.hypot(*offsets(domain.image[1:])).max())
 
 

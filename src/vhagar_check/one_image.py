@@ -1,11 +1,11 @@
-"""All versions of one given image under a piece, as a set of inputs for a single copy.
+"""Enclose all versions of one given image under a piece in a set of inputs for a single copy.
 
 With the image fixed, an entry of a version is `start + slopes . e`, perhaps clipped to the input
 range, for parameters `e` in a box. The versions over a box lie in
 
     centre + directions v + w,    v in [-1, 1]^k,   abs(w) <= room
 
-Everything is computed in rational numbers, and only what is left of it is rounded, outward.
+Everything is computed in rational numbers, and only the results are rounded, outward.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ _ZERO, _ONE = Fraction(0), Fraction(1)
 
 @dataclass(frozen=True, eq=False)
 class Entry:
-    """One entry of a version: `start + slopes . e`, right up to `room`, and then clipped or not."""
+    """One entry of a version: `start + slopes . e`, up to an error `room`, then clipped or not."""
 
     start: Fraction
     slopes: dict[int, Fraction]
     room: Fraction = _ZERO
 
     def ends(self, low: list[Fraction], high: list[Fraction]) -> tuple[Fraction, Fraction]:
-        """The least and the most that it is before the clip, over a box of parameters."""
+        """Its least and largest value over a box of parameters, before the clip."""
         least = most = self.start
         for k, slope in self.slopes.items():
             both = slope * low[k], slope * high[k]
@@ -48,7 +48,7 @@ class Entry:
 
 @dataclass(frozen=True, eq=False)
 class AtImage:
-    """What a piece makes of one image; `own` where every parameter has an entry to itself."""
+    """The versions of one image under a piece; `own` if every parameter has its own entry."""
 
     domain: Domain
     entries: list[Entry]
@@ -62,9 +62,9 @@ class AtImage:
 
 
 def at_image(piece: Piece, x: Floats, clip: bool) -> AtImage:
-    """What a piece makes of an image; `Rejected` where that is not such a formula.
+    """Find the formula of an image's versions under a piece; `Rejected` if there is none.
 
-    `clip` says whether the images of affine maps are clipped; all others know for themselves.
+    `clip` says whether the images of affine maps are clipped; all other pieces know it themselves.
     """
     pixels, domain = Exact.of(x).fractions(), piece.domain
     black = domain.ends[0]
@@ -99,7 +99,7 @@ def at_image(piece: Piece, x: Floats, clip: bool) -> AtImage:
 
 
 def _still(piece: Piece, x: Floats, pixels: list[Fraction]) -> list[Entry]:
-    """A piece without a parameter."""
+    """The entries under a piece without parameters."""
     image = piece.exact_image(pixels, [])
     if image is not None:
         return [Entry(value, {}) for value in image]
@@ -121,9 +121,9 @@ def _of_map(piece: BoxAffine, pixels: list[Fraction], clip: bool) -> AtImage:
 
 
 class OneImage(Piece):
-    """The versions over a box of parameters: both copies see the same one.
+    """The versions over a box of parameters; both copies see the same version.
 
-    `span` is the box: the lower ends of all parameters, and the upper ones.
+    `span` is the box: the lower ends of all parameters, and their upper ends.
     """
 
     sides = 2
@@ -153,7 +153,7 @@ class OneImage(Piece):
     def _spread(
         self, entry: Entry, low: list[Fraction], high: list[Fraction]
     ) -> tuple[Fraction, dict[int, Fraction], Fraction]:
-        """The middle of an entry, how it moves with each parameter, and what is left."""
+        """The middle of an entry, how it moves with each parameter, and the remaining error."""
         made, (least, most) = self._made, entry.ends(low, high)
         black, white = self.domain.ends
         if made.clip and not made.own and len(low) == 1 and entry.slopes:
@@ -167,7 +167,7 @@ class OneImage(Piece):
     def _chord(
         self, entry: Entry, low: Fraction, high: Fraction
     ) -> tuple[Fraction, dict[int, Fraction], Fraction]:
-        """One parameter and a clip: between its ends the entry stays close to its chord."""
+        """With one parameter and a clip, enclose the entry around the chord between its ends."""
         made, slope = self._made, entry.slopes[0]
         begin, end = entry.start + slope * low, entry.start + slope * high
         first, last = made.clipped(begin), made.clipped(end)
@@ -177,7 +177,7 @@ class OneImage(Piece):
                 share = (limit - begin) / (end - begin)
                 bends.append(limit - first - share * (last - first))
         middle = (first + last + min(bends) + max(bends)) / 2
-        # A clip moves no two numbers further apart.
+        # A clip moves no two numbers further apart, so `room` bounds the error after it, too.
         return middle, {0: (last - first) / 2}, (max(bends) - min(bends)) / 2 + entry.room
 
     @property
@@ -203,7 +203,7 @@ class OneImage(Piece):
         return np.asarray(both @ self._centre + across + abs(both) @ self._room)
 
     def rounding(self, a: Floats, b: Floats) -> Floats:
-        """Sums over all entries, and over all parameters."""
+        """A bound on the rounding of sums over all entries and all parameters."""
         terms = 2 * self.domain.size + self._directions.shape[1] + 64
         reach = (abs(a) + abs(b)) @ self._size
         return np.asarray(1.01 * gamma(terms) * reach + TINY)
@@ -216,7 +216,7 @@ class OneImage(Piece):
 
 
 def split_box(box: Box, parameter: int, at: float, upper: bool) -> Box:
-    """One side of a box that is split where a parameter has a value."""
+    """One side of a box that is split at a value of a parameter."""
     low, high = list(box[0]), list(box[1])
     if not parameter < len(low) or not low[parameter] < at < high[parameter]:
         raise Rejected("a box of parameters is split where it has none or outside its range")

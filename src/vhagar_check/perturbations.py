@@ -1,4 +1,4 @@
-"""The textual form of perturbations, and the pieces each of them consists of."""
+"""Parse the text of perturbations, and build the pieces that each of them consists of."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from vhagar_check.pieces import Domain, Mask, Piece, Span
 from vhagar_check.pixelwise import brightness_piece, contrast_piece, linf_ball
 from vhagar_check.sparse import Sparse
 
-# A text this long is none that the verifier writes, and reading it could take for ever.
+# The verifier writes no longer text, and reading one could take forever.
 _LONGEST_TEXT = 1_000
 # Lists of features may be longer.
 _LONGEST_LIST = 100_000
-# All pieces together keep a few numbers for each of so many pixels, at most; and each piece by
-# itself as much as a small image.
+# Most pixels of all pieces together, each of which costs a few numbers, and what each piece counts
+# in addition: as much as a small image.
 _MOST_PIXELS, _PIECE = 2**25, 100
 # The largest factor of contrast, and the inverse of the smallest.
 _LARGEST_FACTOR = 1e6
-# How ranges of angles are cut into pieces.
+# Least radius by which ranges of angles are cut into pieces, and about the most pieces.
 _LEAST_RADIUS, _MOST_TURNS = 10.0, 180
 
 # Perturbations whose first argument limits a change: `e` stands for `[0,e]`.
 _LIMITED = ("linf", "patch")
-# ASCII alone: digits of other scripts read as something else.
+# ASCII only: other programs may read the digits of other scripts differently.
 _NUMBER = r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?"
 _ARGUMENT = re.compile(rf"(?:({_NUMBER})|\[({_NUMBER}),({_NUMBER})\])(?:,(?!$)|$)")
 
@@ -38,9 +38,9 @@ _ARGUMENT = re.compile(rf"(?:({_NUMBER})|\[({_NUMBER}),({_NUMBER})\])(?:,(?!$)|$
 def pieces(
     text: str | None, domain: Domain, clip: bool, recorded: Recorded | None = None
 ) -> list[Piece]:
-    """The pieces of a perturbation, in the order of the format.
+    """Build the pieces of a perturbation, in the order of the format.
 
-    `recorded` are the certificate's own maps, which a text may name by their numbers.
+    `recorded` are the certificate's own maps, which a text may name by their hash.
     """
     if text is None:
         return [identity(domain)]
@@ -71,11 +71,11 @@ def _pieces(text: str, domain: Domain, clip: bool) -> list[Piece]:
 
 
 def composed(first: list[Piece], text: str, domain: Domain, clip: bool) -> list[Piece]:
-    """Brightness or linf on top of pieces that move pixels."""
+    """Compose brightness or linf with pieces that move pixels."""
     name, ranges = _call(text)
     if name not in ("linf", "brightness") or len(ranges) != 1:
         raise Rejected(f"{text!r} cannot be composed with another perturbation")
-    _pieces(text, domain, clip)  # its range is one that it may have
+    _pieces(text, domain, clip)  # refuses an invalid range
     if name == "linf" and all(isinstance(piece, Moved) for piece in first):
         limit = ranges[0][1]
         return [ShiftedLinfBall(domain, p.source, limit) for p in first if isinstance(p, Moved)]
@@ -89,7 +89,7 @@ def _on_top(piece: Piece, name: str, span: Span, domain: Domain) -> Piece:
     if isinstance(piece, Moved):
         matrix, black, error = Sparse.picking(piece.source), np.asarray(piece.source < 0), 0.0
     elif isinstance(piece, Turned):
-        # The weights are irrational; these are right up to so much.
+        # The true weights are irrational; these err by at most `error`.
         matrix, black = Sparse.of(piece.weights), np.asarray(~piece.weights.any(axis=1))
         error = 2.0**-50
     else:
@@ -105,7 +105,7 @@ def _on_top(piece: Piece, name: str, span: Span, domain: Domain) -> Piece:
 
 
 def _call(text: str) -> tuple[str, list[Span]]:
-    """The name and the ranges of one perturbation."""
+    """Read the name and the ranges of one perturbation."""
     call = re.fullmatch(r"([a-z]+)\((.*)\)", text)
     if call is None:
         raise Rejected(f"{text!r} is not a perturbation")
@@ -125,7 +125,7 @@ def _call(text: str) -> tuple[str, list[Span]]:
 
 
 def _whole(domain: Domain, ranges: list[Span]) -> list[range]:
-    """Ranges of whole numbers, not too many combinations."""
+    """Check that ranges are of whole numbers, without too many combinations."""
     if any(end != int(end) for span in ranges for end in span):
         raise Rejected("a place or a width is not a whole number")
     found = [range(int(low), int(high) + 1) for low, high in ranges]
@@ -136,7 +136,7 @@ def _whole(domain: Domain, ranges: list[Span]) -> list[range]:
 
 
 def _features(text: str, domain: Domain) -> Piece:
-    """Entries that change by up to a radius each: `features([0,3],[0.5,2])`."""
+    """Read entries that change by up to a radius each: `features([0,3],[0.5,2])`."""
     call = re.fullmatch(r"features\(\[([0-9,]+)\],\[([-+0-9.eE,]+)\]\)", text)
     if call is None:
         raise Rejected(f"{text[:80]!r} is not a perturbation that this checker knows")
@@ -162,7 +162,7 @@ def _linf(domain: Domain, clip: bool, ranges: list[Span]) -> list[Piece]:
 
 
 def _limit(domain: Domain, span: Span) -> float:
-    """The `e` of `[0,e]`."""
+    """The limit `e` of a range `[0,e]`."""
     low, high = span
     if high <= 0 or low != 0:
         raise Rejected("the limit of a change is no positive number, nor an interval from 0")

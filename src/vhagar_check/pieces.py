@@ -1,4 +1,4 @@
-"""What the perturbations mean: the pieces they consist of, and how far each piece can reach.
+"""The meaning of perturbations: the pieces that they consist of, and the support of each piece.
 
 For coefficients `(a, b)` the support of a piece is the maximum of `a.x + b.x_p` over its pairs
 `(x, x_p)`. Two kinds of pieces suffice:
@@ -43,8 +43,8 @@ _IMAGES_AT_ONCE = 64
 class Domain:
     """Every entry of the input lies in `[low, high]`; `low` is black.
 
-    `box`, where there is one, narrows the range of the entries of `x`, each `(size,)`, and
-    `conditions` are what else `x` must satisfy. Perturbed inputs need not.
+    `box`, if there is one, narrows the range of the entries of `x`, each end `(size,)`, and
+    `conditions` are further conditions on `x`. Perturbed inputs need not satisfy them.
     """
 
     shape: Shape
@@ -54,7 +54,7 @@ class Domain:
     conditions: Conditions | None = field(default=None, compare=False)
 
     def part(self, pixels: NDArray[np.int64]) -> Domain:
-        """Some of the entries, in a row, without conditions beside their ranges."""
+        """The domain of some of the entries, without conditions besides their ranges."""
         box = None if self.box is None else (self.box[0][pixels], self.box[1][pixels])
         return Domain((len(pixels),), self.low, self.high, box)
 
@@ -94,12 +94,12 @@ class Domain:
 
 
 class Piece(ABC):
-    """A set of pairs `(x, x_p)`. `span` is the range of its parameter where it has one."""
+    """A set of pairs `(x, x_p)`; `span` is the range of its parameter, if it has one."""
 
     domain: Domain
     span: Span | None = None
-    ratio: float = 1.0  # what x_p follows is this multiple of x
-    sides: int = 6  # of a hexagon that refinements bound; 2 where both copies are the same
+    ratio: float = 1.0  # x_p is compared with this multiple of x
+    sides: int = 6  # sides of a hexagon that refinements bound; 2 if both copies are the same
     image: tuple[Floats, Floats]  # bounds on the entries of x_p
     rises: Mask  # entries with x_p > x for some pair
     falls: Mask
@@ -110,18 +110,18 @@ class Piece(ABC):
 
     @abstractmethod
     def exact_support(self, a: Exact, b: Exact) -> Fraction | None:
-        """The support in exact arithmetic, or an upper bound; None where it is not known."""
+        """The support in exact arithmetic, or an upper bound on it; None if it is unknown."""
 
     @abstractmethod
     def exact_image(self, x: list[Fraction], parameters: list[float]) -> list[Fraction] | None:
-        """The perturbed input; None where it is not rational."""
+        """The perturbed input; None if it is not rational."""
 
     def image_interval(self, x: Floats, parameters: list[float]) -> tuple[Floats, Floats]:
-        """Bounds on the perturbed input where it is not rational."""
+        """Bounds on a perturbed input that is not rational."""
         raise Rejected("this perturbation's image is known exactly")
 
     def linear_change(self) -> tuple[Floats, Floats] | None:
-        """`C` and the errors of its entries where `x - x_p = C x` for all pairs; else None."""
+        """`C` and its entries' errors if `x - x_p = C x` for all pairs; else None."""
         return None
 
     def with_span(self, span: Span) -> Piece:
@@ -175,11 +175,11 @@ class Piece(ABC):
         return joined(box, rest, s, left, self.magnitude, known)
 
     def share(self, a: Floats, b: Floats) -> Floats:
-        """The part of `a.x` that is bounded over the box, not over the range; any is valid."""
+        """The share of `a.x` that is bounded over the box, not over the range; any is valid."""
         return a
 
     def exact_within(self, a: Exact, b: Exact) -> Fraction | None:
-        """As `exact_support`, for the inputs of the domain."""
+        """As `exact_support`, over the inputs of the domain."""
         found, box = self.exact_support(a, b), self.domain.box
         if found is None or box is None:
             return found
@@ -197,7 +197,7 @@ class Piece(ABC):
         return min(found, rest + (own if known is None else min(own, known)))
 
     def rounding(self, a: Floats, b: Floats) -> Floats:
-        """More than what rounding and underflow take from the support.
+        """A bound on the support's loss by rounding and underflow.
 
         A coefficient may be a sum of products, and what it loses to underflow is multiplied by a
         pixel; a corner may be subnormal, and what it loses is multiplied by a coefficient.
@@ -207,7 +207,7 @@ class Piece(ABC):
         return np.asarray(1.01 * gamma(terms) * size * self.magnitude + lost + TINY)
 
     def decided(self, a: Floats, b: Floats, sides: dict[int, int]) -> Floats:
-        """The support where pixels are decided to be clipped (1) or not (-1)."""
+        """The support if some pixels are decided to be clipped (1) or not (-1)."""
         return self.support(a, b)
 
 

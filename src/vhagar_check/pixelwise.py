@@ -1,4 +1,4 @@
-"""Pieces that change every pixel by itself: linf, patch, brightness and contrast."""
+"""Pieces that change every pixel separately: linf, patch, brightness and contrast."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from vhagar_check.pieces import Corner, Domain, Mask, Piece, Span, everywhere
 class Pixelwise(Piece):
     """Scenarios of corners for the pixels of `mask`; the others keep their value.
 
-    `clip_corners`, where clipping makes two parts of a pixel's set, are the corners of both over
+    If clipping divides a pixel's set into two parts, `clip_corners` are the corners of both over
     the whole span; their side is 1 for the clipped part only, -1 for the other only, 0 for both.
     """
 
@@ -86,7 +86,7 @@ class Pixelwise(Piece):
 
     @cached_property
     def box_corners(self) -> BoxCorners | None:
-        """The corners over the box, of brightness and contrast."""
+        """The corners of brightness and contrast over the box; None for other pieces."""
         box, span = self.domain.box, self.span
         if box is None or span is None:
             return None
@@ -110,9 +110,10 @@ class Pixelwise(Piece):
         return self.clip and (self.name == "brightness" or self.span[1] > 1)
 
     def _conditioned(self, box: Box, a: Floats, b: Floats) -> Floats:
-        """A bound from the conditions of the domain, where nothing is clipped.
+        """A bound from the conditions of the domain, if nothing is clipped.
 
-        For each input the sum is linear in a factor, so its maximum is at an end of the span.
+        For each input the sum is linear in contrast's factor, so its maximum is at an end of the
+        span.
         """
         assert self.span is not None
         assert self.domain.conditions is not None
@@ -168,10 +169,10 @@ class Pixelwise(Piece):
         return [max(low, min(high, value)) for value in moved] if self.clip else moved
 
     def _moved(self, value: Fraction, change: Fraction) -> Fraction:
-        """A pixel that moves freely, rounded to float64: a witness is about what was evaluated.
+        """Move a pixel freely, rounded to float64: a witness is about what was evaluated.
 
-        All numbers within the limit and the range are images, so this one is. Both ends of the
-        range and the pixel itself are floats, so rounding does not lead beyond them.
+        Every number within the limit and the range is a possible image, so this one is. Both ends
+        of the range and the pixel itself are floats, so rounding does not lead beyond them.
         """
         low, high = self.domain.ends
         limit = Fraction(self.limit)
@@ -195,7 +196,7 @@ def _best(a: Floats, b: Floats, corners: Any) -> Floats:
 
 
 def linf_ball(domain: Domain, limit: float, mask: Mask) -> Pixelwise:
-    """Pixels of the mask change by up to the limit, inside the domain."""
+    """The piece in which pixels of the mask change by up to the limit, inside the range."""
     low, high = domain.ends
     step = Fraction(limit)
     above, below = min(low + step, high), max(high - step, low)
@@ -205,7 +206,7 @@ def linf_ball(domain: Domain, limit: float, mask: Mask) -> Pixelwise:
 
 
 def brightness_piece(domain: Domain, span: Span, clip: bool) -> Pixelwise:
-    """`x_p = x + e`, clipped or not; e keeps its sign over the span.
+    """The piece `x_p = x + e`, clipped or not; e keeps its sign over the span.
 
     For fixed e the corners are linear in e, so the support is convex in e: its maximum over the
     span is at an end.
@@ -246,7 +247,7 @@ def brightness_piece(domain: Domain, span: Span, clip: bool) -> Pixelwise:
 
 
 def contrast_piece(domain: Domain, span: Span, clip: bool) -> Pixelwise:
-    """`x_p - black = e (x - black)`, clipped or not; e stays on one side of 1.
+    """The piece `x_p - black = e (x - black)`, clipped or not; e stays on one side of 1.
 
     Without a clip the corners are linear in e, as with brightness. With one, a pixel's triangle
     (black, black), (black + width / e, white), (white, white) grows with e.

@@ -51,7 +51,7 @@ class Prover:
     def values(
         self, kinds: NDArray[np.uint8], vectors: Floats, decisions: list[Decisions]
     ) -> Floats:
-        """An upper bound on the confidence of each case; infinity where nothing is proved."""
+        """An upper bound on the confidence in each case; infinity if nothing is proved."""
         found = np.full(len(kinds), np.inf)
         quick = np.flatnonzero(kinds == QUICK)
         if len(quick):
@@ -66,9 +66,10 @@ class Prover:
         return np.where(np.isnan(found), np.inf, found)
 
     def _quick(self) -> float:
-        """How far the lead of source over target can shift from one copy to the other.
+        """Bound how far the lead of source over target can shift from one copy to the other.
 
-        The confidence is at most that lead in the first copy, and it is at most 0 in the second.
+        The confidence is at most the lead in the first copy, and the lead is at most 0 in the
+        second.
         """
         if self._question.target is None:
             return float(np.inf)
@@ -109,9 +110,9 @@ class Prover:
         return found
 
     def sides(self, added: Added, vectors: Floats, case: Decisions, level: Fraction) -> Floats:
-        """Upper bounds on what is added, for attacked pairs of at least a confidence `level`.
+        """Upper bounds on the functions `added`, for attacked pairs with confidence >= `level`.
 
-        For these, `sum of alpha_j (score_source - score_j - level)` is at least 0.
+        For these pairs, `sum of alpha_j (score_source - score_j - level)` is at least 0.
         """
         tables, alpha, mu = self._parts(vectors)
         if (alpha < 0).any() or (mu < 0).any() or not np.isfinite(vectors).all():
@@ -127,7 +128,7 @@ class Prover:
         return found
 
     def _start_room(self, alpha: Floats, mu: Floats) -> Floats:
-        """What rounding the sums in `_start` can have cost."""
+        """A bound on the error by rounding the sums in `_start`."""
         room = HALF_ULP * 2 * len(self._others) * self._region.bounds.score_size
         found: Floats = room * (alpha.sum(axis=1) + mu.sum(axis=1))
         return found
@@ -135,8 +136,8 @@ class Prover:
     def _confidence(self, value: float | Fraction, alpha: Floats) -> float:
         """Bound the confidence, from a bound on the sum of `alpha_j (score_source - score_j)`.
 
-        The confidence is the least of these leads, so the sum of the alphas times it is at most
-        that sum. Below 0 it does not matter: such inputs are not of the source class.
+        The confidence is the least of these leads, so it is at most that sum divided by the sum of
+        the alphas. Values below 0 do not matter: such inputs are not of the source class.
         """
         total = sum((Fraction(float(part)) for part in alpha), Fraction(0))
         if total <= 0 or not np.isfinite(float(value)):
@@ -175,7 +176,7 @@ class Prover:
         return from_tables(self._region.status, tables)
 
     def _exact(self, vector: Floats, alpha: Floats, case: Decisions) -> Fraction | float | None:
-        """The formula's value in exact arithmetic; None where it is not known."""
+        """The formula's value in exact arithmetic; None if it is unknown."""
         tables, _, mu = self._parts(vector[None])
         a, b = self._exact_start(alpha, mu[0])
         choice = self._choice(tables)

@@ -1,4 +1,4 @@
-"""ONNX files are protocol buffers: fields with a number, a wire type and a value."""
+"""Reads protocol buffers, as which ONNX files are stored: fields of number, wire type and value."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ from vhagar_check.errors import Rejected
 
 Value = int | bytes
 
-# The types of constants that are read, by their number, and the field of values that are not raw.
+# The types of constants that are read, by ONNX's number: numpy's type, and the field of values
+# that are not raw.
 _TYPES = {1: ("<f4", 4), 6: ("<i4", 5), 7: ("<i8", 7), 9: ("?", 5), 11: ("<f8", 10)}
 # Floats of 16 bits, which may also be stored as whole numbers: float16 and bfloat16.
 _HALF, _BRAIN = 10, 16
 
 
 def fields(data: bytes) -> Iterator[tuple[int, int, Value]]:
-    """The number, wire type and value of each field; numbers of 32 and 64 bits as their bytes."""
+    """Yield each field's number, wire type and value; 32- and 64-bit numbers as their bytes."""
     place = 0
     while place < len(data):
         key, place = _varint(data, place)
@@ -90,11 +91,11 @@ class Message:
         return values[-1] if values else default
 
     def integers(self, number: int) -> list[int]:
-        """Single or packed, as signed 64-bit numbers."""
+        """The whole numbers of a field, single or packed, as signed 64-bit numbers."""
         return [single for value in self.all(number) for single in signed(value)]
 
     def numbers(self, number: int, form: str) -> NDArray[Any]:
-        """Floats, single or packed."""
+        """The floats of a field, single or packed."""
         parts = [value for value in self.all(number) if isinstance(value, bytes)]
         if any(len(part) % np.dtype(form).itemsize for part in parts):
             raise Rejected("the model file is damaged (a number is cut off)")
@@ -132,7 +133,7 @@ def tensor(message: Message) -> NDArray[Any]:
 
 
 def _of_16_bits(message: Message, kind: int, shape: list[int]) -> NDArray[Any]:
-    """Half precision; a bfloat16 is the upper half of a float32."""
+    """Read numbers of 16 bits; a bfloat16 is the upper half of a float32."""
     if message.all(9):
         bits = message.numbers(9, "<u2")
     else:

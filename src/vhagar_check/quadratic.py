@@ -1,9 +1,9 @@
 """Quadratic proofs: multipliers of facts about the differences between the copies.
 
-`docs/certificate.md`, "The quadratic bound", has the mathematics. From the certificate come the
-multipliers alone. The coefficients of the differences, their errors and the box of the input's
-change are derived from the model here, and definiteness is proved by what is left of the matrix
-beside a triangular product, or in rational arithmetic where that is no more than a few numbers.
+`docs/certificate.md`, "The quadratic bound", explains the mathematics. Only the multipliers come
+from the certificate. The coefficients of the differences, their errors and the box of the input's
+change are derived from the model here. Definiteness is proved by the remainder of the matrix after
+subtracting a triangular product, or in rational arithmetic if the matrix is small.
 """
 
 from __future__ import annotations
@@ -22,13 +22,15 @@ from vhagar_check.layers import HALF_ULP, UNDERFLOW, Floats, Indices, Mask, gamm
 from vhagar_check.rational import exact_upper
 from vhagar_check.regions import EQUAL, OFF, ON, PAIR, Region
 
-# Multipliers beyond these prove nothing; within, no product loses more than the last to underflow.
+# Multipliers outside the first two prove nothing; inside, no product loses more than the third to
+# underflow.
 _SMALLEST, _LARGEST, _TINY = 2.0**-200, 2.0**200, 2.0**-600
-# Up to so many pairs and inputs, what float64 leaves open is decided in rational arithmetic.
+# Most pairs and inputs for which rational arithmetic decides what float64 leaves open.
 _FEW_PAIRS, _FEW_INPUTS = 24, 40
-# States of neurons that hang on rounding are decided exactly if it takes no more products.
+# Most products for deciding exactly the states of neurons that depend on rounding.
 _MOST_PRODUCTS = 2**22
-# What is at most 0 of a neuron that is off, on or equal: coefficients of both copies.
+# The functions that are at most 0 for a neuron that is off, on or equal: coefficients of both
+# copies.
 _AT_MOST_0 = {
     OFF: ((1.0, 0.0), (0.0, 1.0)),
     ON: ((-1.0, 0.0), (0.0, -1.0)),
@@ -38,7 +40,7 @@ _AT_MOST_0 = {
 
 @dataclass(frozen=True, eq=False)
 class _Slopes:
-    """Of each ReLU layer, the slopes that are 1 and those that are free; all others are 0."""
+    """The slopes of each ReLU layer that are 1, and the free ones; all others are 0."""
 
     on: list[Mask]
     free: list[Mask]
@@ -46,10 +48,10 @@ class _Slopes:
 
 @dataclass(frozen=True, eq=False)
 class _Rows:
-    """The lead's difference and the free pairs', the last layer's pairs first, as coefficients.
+    """Coefficients of the differences of the lead and of the free pairs, the last layer's first.
 
-    `on_inputs` `(1 + pairs, inputs)` and `on_pairs` `(1 + pairs, pairs)`; each with what it can be
-    at most in absolute value, and how far from the exact number it can be.
+    `on_inputs` is `(1 + pairs, inputs)` and `on_pairs` `(1 + pairs, pairs)`; each comes with bounds
+    on its absolute values and on its errors.
     """
 
     on_inputs: Floats
@@ -64,8 +66,8 @@ class _Rows:
 class QuadraticProver:
     """Judges quadratic proofs of one region for one target.
 
-    If they are `tied`, the unknowns are the inputs themselves, of which the change is a linear
-    function; else each entry of the change.
+    If they are `tied`, the unknowns are the inputs themselves, and the change is a linear function
+    of them; otherwise the unknowns are the entries of the change.
     """
 
     def __init__(
@@ -84,12 +86,12 @@ class QuadraticProver:
 
     @staticmethod
     def width(region: Region) -> int:
-        """How many numbers a proof has: one for each undecided pair, and one for each input."""
+        """The length of a proof: one number for each undecided pair, and one for each input."""
         pairs = sum(int((layer == PAIR).sum()) for layer in region.status)
         return pairs + region.bounds.piece.domain.size
 
     def _check_status(self) -> None:
-        """A slope is 0 or 1 only where the hexagons say so, or for a linear unit."""
+        """Check that a slope is taken as 0 or 1 only by the hexagons, or for a linear unit."""
         for k, (status, hexagons) in enumerate(
             zip(self._region.status, self._region.bounds.hexagons, strict=True)
         ):
@@ -104,7 +106,7 @@ class QuadraticProver:
                 raise Rejected("a quadratic proof rests on a neuron's state that is not proved")
 
     def _is_exact(self, layer: int, units: Indices) -> bool:
-        """Whether rational arithmetic proves states that float64 misses, at most by rounding."""
+        """Whether rational arithmetic proves states that float64 misses by rounding at most."""
         stages = self._network.stages[: layer + 1]
         way = sum(each.terms * min(each.in_size, each.out_size) for s in stages for each in s)
         if 2 * len(units) * way > _MOST_PRODUCTS:
@@ -122,7 +124,7 @@ class QuadraticProver:
         return True
 
     def value(self, vector: Floats, case: Decisions) -> float:
-        """The claim, where the multipliers prove it; else infinity."""
+        """The claim, if the multipliers prove it; else infinity."""
         slopes = self._slopes(case)
         rows = self._composed(slopes)
         pairs = len(vector) - self._region.bounds.piece.domain.size
@@ -161,7 +163,7 @@ class QuadraticProver:
         return found
 
     def _composed(self, slopes: _Slopes) -> _Rows:
-        """Go backwards; a free pair ends the way of what comes from above, and starts its own."""
+        """Go backwards; at a free pair, the coefficients from above end and its own row starts."""
         values, sizes, lost = self._lead[None], abs(self._lead)[None], np.zeros(len(self._lead))
         terms, starts = 8, np.cumsum([0, *(int((s == PAIR).sum()) for s in self._region.status)])
         met: list[tuple[Floats, Floats, Floats]] = []
@@ -196,7 +198,7 @@ class QuadraticProver:
         return _Rows(*on_inputs, wholes[0], wholes[1], wholes[2], every)
 
     def _enclosed(self, rows: _Rows, slopes: Floats, box: Floats) -> tuple[Floats, Floats]:
-        """The matrix that proves the claim, and how far from the exact one each entry can be."""
+        """The matrix that proves the claim, and bounds on the errors of its entries."""
         middle = (self._low + self._high) / 2
         reach = np.maximum(self._high - middle, middle - self._low) * (1 + 4 * HALF_ULP) + _TINY
         sums = gamma(len(box) + 32)
@@ -234,7 +236,7 @@ class QuadraticProver:
         return matrix, radius * (1 + 1e-6) + _TINY
 
     def _exact_matrix(self, slopes: _Slopes, facts: Floats, box: Floats) -> list[list[Fraction]]:
-        """The same matrix in rational numbers."""
+        """The matrix of `_enclosed` in rational numbers."""
         on_inputs, on_pairs = self._exact_rows(slopes)
         low, high, d, t = (
             [Fraction(x) for x in part.tolist()] for part in (self._low, self._high, box, facts)
@@ -288,7 +290,7 @@ def _is_definite(matrix: Floats, radius: Floats) -> bool:
     diagonal = matrix.diagonal()
     if not (np.isfinite(matrix).all() and np.isfinite(radius).all() and (diagonal > 0).all()):
         return False
-    # By powers of two, which is exact: all diagonal entries become about 1.
+    # Scale by powers of two, which is exact: all diagonal entries become about 1.
     power = -(np.frexp(diagonal)[1] // 2)
     powers = power[:, None] + power[None, :]
     scaled, sized = np.ldexp(matrix, powers), np.ldexp(radius, powers)

@@ -21,7 +21,7 @@ _SIDES = 6
 
 
 class ExactBounds(Bounds):
-    """As `Bounds`, with every bound the smaller of the float64 one and the exact one."""
+    """As `Bounds`, but every bound is the smaller of the float64 and the exact one."""
 
     def upper(
         self,
@@ -58,7 +58,7 @@ class ExactBounds(Bounds):
 def exact_upper(
     bounds: Bounds, stage: int, a: Exact, b: Exact, choose: Choose, case: Decisions
 ) -> Fraction | float | None:
-    """The formula's value; minus infinity where a case is empty, None where it is not rational."""
+    """The formula's value; minus infinity if a case is empty, None if it is not rational."""
     try:
         return _exact_upper(bounds, stage, a, b, choose, case)
     except (OverflowError, ValueError):  # an infinite or undefined side or multiplier
@@ -88,7 +88,7 @@ def _exact_upper(
 def _through_relus(
     bounds: Bounds, layer: int, a: Exact, b: Exact, choose: Choose, case: Decisions
 ) -> tuple[Exact, Exact, Fraction] | None:
-    """Coefficients on the pre-activations, and what they cost; None if the case is empty.
+    """Coefficients on the pre-activations, and their offsets' sum; None if the case is empty.
 
     A coefficient that is passed on unchanged is passed on exactly.
     """
@@ -117,7 +117,7 @@ def _through_relus(
 def _range(
     layers: tuple[Linear, ...], row: Exact, low: Floats, high: Floats
 ) -> tuple[Fraction, Fraction]:
-    """The least and the most of one row of what leaves a stage, over a box of what enters it."""
+    """The least and the largest value of one row on a stage's outputs, over a box of its inputs."""
     constant = Fraction(0)
     for layer in reversed(layers):
         constant += row.dot(Exact.of(layer.bias))
@@ -132,7 +132,7 @@ def _range(
 
 
 def exact_ceiling(network: Network, box: Box, label: int) -> float:
-    """The largest confidence in a class over a box of inputs, by exact interval arithmetic."""
+    """Bound the confidence in a class over a box of inputs, by exact interval arithmetic."""
     try:
         for k in range(len(network.stages) - 1):
             ends = [
@@ -153,7 +153,7 @@ def exact_ceiling(network: Network, box: Box, label: int) -> float:
 
 
 def exact_work(network: Network, regions: int, proofs: int) -> int:
-    """About how many products it takes to evaluate regions and proofs exactly."""
+    """Estimate the number of products in the exact evaluation of regions and proofs."""
     weights = bounds = 0
     for stage, size in zip(network.stages, network.relu_sizes_and_classes, strict=True):
         weights += sum(layer.terms * min(layer.in_size, layer.out_size) for layer in stage)

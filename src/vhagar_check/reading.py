@@ -1,7 +1,7 @@
-"""Shared by the readers of operators: names, shapes, constants and values.
+"""What all readers of operators share: names, shapes, constants and values.
 
-Shapes are whole here, with the batch dimension, which is always the first and always 1. Only where
-the model takes one vector without a batch, values are vectors until the model adds it.
+Shapes include the batch dimension here, which is always the first and always 1. Only if the model
+takes one vector without a batch, values are vectors until the model adds that dimension.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from vhagar_check.lowering import Flow, Operand, Value
 
 @dataclass(frozen=True, eq=False)
 class Wire:
-    """A value that depends on the input, with the shape that it has under some name."""
+    """A value that depends on the input, with its shape under one of its names."""
 
     value: Value
     shape: Shape
@@ -28,13 +28,13 @@ class Wire:
 
     @property
     def positions(self) -> Indices:
-        """The number of every entry."""
+        """The index of every entry, in the value's shape."""
         return np.arange(self.value.size).reshape(self.shape)
 
 
 @dataclass(frozen=True, eq=False)
 class Sides:
-    """Where a value is above its limit, entry by entry, or else below it."""
+    """A comparison: whether a value is above its limit, or below it, entry by entry."""
 
     wire: Wire
     limit: Floats
@@ -43,13 +43,13 @@ class Sides:
 
 @dataclass(frozen=True, eq=False)
 class Product:
-    """Constant matrices, one after the other; their product need not fit into floats."""
+    """A product of constant matrices, kept as its factors: it need not be exact in floats."""
 
     factors: tuple[Floats, ...]
 
 
 Result = Wire | Constant
-# What only some nodes can take.
+# Results that only some nodes can take.
 Special = Sides | Product
 
 
@@ -68,7 +68,7 @@ class Reader:
         self.consumers = self.graph.consumers()
 
     def given(self, node: Node, position: int) -> Result | None:
-        """An input of a node; None where it has none there."""
+        """An input of a node; None if it has none at that position."""
         name = node.inputs[position] if position < len(node.inputs) else ""
         if not name:
             return None
@@ -80,12 +80,12 @@ class Reader:
         return found
 
     def sides(self, node: Node, position: int) -> Sides | None:
-        """An input that is a comparison; None where it is none."""
+        """An input that is a comparison; None for any other."""
         found = self._special(node, position)
         return found if isinstance(found, Sides) else None
 
     def product(self, node: Node, position: int) -> Product | None:
-        """An input that is a product of constants; None where it is none."""
+        """An input that is a product of constants; None for any other."""
         found = self._special(node, position)
         return found if isinstance(found, Product) else None
 
@@ -104,14 +104,14 @@ class Reader:
         return [self._plain(node, item) for item in found if item is not None]
 
     def alias(self, node: Node) -> Wire:
-        """The value that a node passes on as it is."""
+        """The value that a node passes on unchanged."""
         found = self.given(node, 0)
         if not isinstance(found, Wire):
             raise node.refused("does not take a value that depends on the input")
         return found
 
     def wire(self, node: Node, position: int = 0) -> Wire:
-        """An input that depends on the network's."""
+        """An input of a node that depends on the network's input."""
         found = self.given(node, position)
         if not isinstance(found, Wire):
             raise node.refused("does not take a value that depends on the input there")
@@ -137,7 +137,7 @@ class Reader:
         return values.astype(np.float64)
 
     def scalar(self, node: Node, position: int) -> float | None:
-        """One number, NaN refused; None where there is none."""
+        """A constant number, which must not be NaN; None if the node has none."""
         values = self.given(node, position)
         if values is None:
             return None
@@ -160,14 +160,14 @@ class Reader:
         return [int(value) for value in values.reshape(-1)]
 
     def shaped(self, node: Node, value: Value, shape: Shape) -> Wire:
-        """A value with a shape, which must keep the batch apart."""
+        """Give a value a shape, which must keep the batch dimension."""
         if math.prod(shape) != value.size:
             raise node.refused("reshapes to a size that does not fit")
         self.require_batch(node, shape)
         return Wire(value, shape)
 
     def require_batch(self, node: Node, shape: Shape) -> None:
-        """Refuse what has no batch dimension of 1, unless it is a vector of one input alone."""
+        """Refuse a shape without a batch dimension of 1, unless the model takes a vector."""
         vector = len(shape) == 1 and not self.graph.batch
         if not vector and (not shape or shape[0] != 1):
             raise node.refused("mixes the batch dimension with others")
@@ -182,21 +182,21 @@ class Reader:
         return replace(wire, shape=found.shape)
 
     def picked(self, node: Node, wire: Wire, index: Indices) -> Wire:
-        """A new value made of entries of another; the index has the new shape."""
+        """Build a value from entries of another; the index has the new shape."""
         if not index.size:
             raise node.refused("makes an empty value")
         value = self.flow.sum(self.operand(wire, index))
         return self.shaped(node, value, index.shape)
 
     def operand(self, wire: Wire, index: Indices, sign: float = 1.0) -> Operand:
-        """Entries of a value, -1 for 0, as they go into a sum."""
+        """Entries of a value, by their indices (-1 for 0), as an operand of a sum."""
         flat = index.reshape(-1)
         if len(flat) == wire.value.size and (flat == np.arange(len(flat))).all():
             return Operand(wire.value, factor=sign)
         return Operand(wire.value, Pick.of(flat, wire.value.size, sign))
 
     def spread(self, node: Node, wire: Wire, shape: Shape, sign: float = 1.0) -> Operand:
-        """A value broadcast to a shape, as it goes into a sum."""
+        """A value broadcast to a shape, as an operand of a sum."""
         self.flow.budget.spend(math.prod(shape))
         return self.operand(wire, np.broadcast_to(wire.positions, shape), sign)
 
@@ -207,7 +207,7 @@ class Reader:
             raise node.refused("has a constant of another shape") from error
 
     def added(self, value: Value, constant: Floats) -> Value:
-        """A value plus constants; itself where they are all 0."""
+        """Add constants to a value; the value itself if they are all 0."""
         flat = constant.reshape(-1)
         if not flat.any():
             return value

@@ -1,4 +1,4 @@
-"""Regions: a piece or a part of it, the bounds of its neurons, and which of them have multipliers.
+"""Regions: a piece or a part of it, the bounds of its neurons, and which neurons have multipliers.
 
 A region's block says which neurons are on, off, undecided or equal in both copies, and how the
 bounds of some layers were refined: by multipliers, which prove tighter hexagons by the same
@@ -36,7 +36,7 @@ Status = list[NDArray[np.uint8]]
 
 @dataclass(frozen=True, eq=False)
 class Form:
-    """What the trees of pieces are about, and the network of the tree that is about no piece."""
+    """The network and pieces of the trees, and the network `alone` of the tree without a piece."""
 
     network: Network
     pieces: list[Piece]
@@ -54,15 +54,15 @@ class Form:
 
 @dataclass(frozen=True, eq=False)
 class Scope:
-    """The pairs that tightened bounds are about: those attacked toward one target that obey the
-    decisions and whose confidence is at least the level."""
+    """The pairs for which tightened bounds hold: they are attacked toward one target, obey the
+    decisions, and have at least the confidence `level`."""
 
     target: int
     level: float
     decisions: Decisions
 
     def covers(self, target: int | None, node: Decisions) -> bool:
-        """Whether all pairs of a node with at least that confidence are among them."""
+        """Whether the scope contains all pairs of a node with at least its confidence."""
         return (
             target == self.target
             and all(node.sides.get(pixel) == side for pixel, side in self.decisions.sides.items())
@@ -76,9 +76,9 @@ class Scope:
 
 @dataclass(frozen=True, eq=False)
 class Region:
-    """A piece or a part of it, the bounds of its neurons, and which of them have multipliers.
+    """A piece or a part of it, the bounds of its neurons, and which neurons have multipliers.
 
-    With a `scope` the bounds hold for some pairs alone, and nothing below its level is proved.
+    With a `scope` the bounds hold for its pairs only, and nothing below its level is proved.
     """
 
     piece_number: int | None
@@ -93,7 +93,7 @@ class Region:
 
 
 class Regions:
-    """Reads regions. The last piece's bounds stay, for other regions of the same piece."""
+    """Reads regions, and keeps the last piece's bounds for other regions of the same piece."""
 
     def __init__(self, form: Form, exact: bool = False) -> None:
         self._form = form
@@ -101,7 +101,7 @@ class Regions:
         self._last: tuple[int | None, Span | None, Bounds] | None = None
 
     def read(self, raw: bytes, refined: Iterable[bytes] = ()) -> Region:
-        """The region of a REGN block and of its REFN blocks, with its bounds computed."""
+        """Read the region of a REGN block and its REFN blocks, and compute its bounds."""
         about, data = split_json(raw)
         number, span = about["piece"], about["span"]
         network, piece = self._form.of(number)
@@ -152,7 +152,7 @@ class Numbers:
 
 
 def read_status(reader: Numbers, network: Network) -> Status:
-    """What a block says of every unit of every ReLU layer."""
+    """Read the status of every unit of every ReLU layer."""
     status = [reader.take(np.uint8, size) for size in network.relu_sizes_and_classes[:-1]]
     if any((layer > EQUAL).any() for layer in status):
         raise Rejected("a region gives a neuron an unknown status")
@@ -163,7 +163,7 @@ def read_status(reader: Numbers, network: Network) -> Status:
 
 
 def _refine(bounds: Bounds, status: Status, entry: Any, reader: Numbers) -> None:
-    """Tighter hexagons of some neurons of a layer, by given multipliers in the layers below."""
+    """Tighten the hexagons of some neurons of a layer, by given multipliers in the layers below."""
     layer = entry["layer"]
     if type(layer) is not int or not 0 < layer < len(status):
         raise Rejected("a region refines a layer that there is not")
@@ -219,10 +219,10 @@ def from_tables(
     undecided: list[Indices] | None = None,
     units: list[Indices] | None = None,
 ) -> Choose:
-    """Multipliers of undecided neurons from tables; neurons that are on pass, all others end.
+    """Choose multipliers of undecided neurons from tables, `(a, b)` if a neuron is on, else 0.
 
-    The tables are about the neurons `undecided`, or all that are. With `units`, only these units of
-    each layer are there to be chosen for; multipliers of others count for nothing.
+    The tables are about the neurons `undecided`, by default all undecided ones. With `units`, only
+    these units of each layer are in the network; multipliers of others are ignored.
     """
 
     def choose(layer: int, a: Floats, b: Floats) -> tuple[Floats, Floats]:

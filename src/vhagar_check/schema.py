@@ -1,10 +1,10 @@
-"""The messages of an ONNX file, field by field, so that nothing in it can be read in two ways.
+"""Check the messages of an ONNX file field by field, so that none can be read in two ways.
 
 Protocol buffers are lenient: a field that should occur once may occur twice, and is then merged or
 overwritten; a field of another number or wire type is skipped. What one reader skips another may
-use. So every message of the file is compared with this table first: an unknown field, a wrong
-wire type, a second occurrence of a field that occurs once, and what this checker never looks at
-although it could matter are refused.
+use. So every message of the file is compared with this table first. It refuses unknown fields,
+wrong wire types, second occurrences of fields that occur once, and fields that could matter but are
+never read by this checker.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
 @dataclass(frozen=True)
 class Field:
-    """What a field holds: a wire type, or a message of the table; and how often it may occur."""
+    """A field's content, a wire type or a message of the table, and whether it may be repeated."""
 
     name: str
     holds: int | str
@@ -63,7 +63,7 @@ MESSAGES: dict[str, dict[int, Field]] = {
     },
     "opset": {1: _bytes("domain"), 2: _int64("version")},
     "entry": {1: _bytes("key"), 2: _bytes("value")},
-    # Only the domain is looked at: no node may call a function.
+    # Only the domain is read: no node may call a function.
     "function": {
         1: _bytes("name"),
         4: _bytes("input", repeated=True),
@@ -131,7 +131,7 @@ MESSAGES: dict[str, dict[int, Field]] = {
         3: _bytes("doc_string"),
         4: _METADATA,
     },
-    # Outputs of other types than tensors are never looked at.
+    # Outputs of other types than tensors are never read.
     "type": {
         1: Field("tensor_type", "tensor type"),
         4: _bytes("sequence_type"),
@@ -141,14 +141,14 @@ MESSAGES: dict[str, dict[int, Field]] = {
     "shape": {1: _some("dim", "dimension")},
     "dimension": {1: _int64("dim_value"), 2: _bytes("dim_param"), 3: _bytes("denotation")},
 }
-# Of these groups a message has one field at most: two would be two answers to one question.
+# Groups of fields of which a message has at most one: two would be two answers to one question.
 _ALTERNATIVES = {
     "attribute": ({2, 3, 4, 5, 7, 8, 9},),
     "tensor": ({4, 5, 7, 9, 10},),
     "dimension": ({1, 2},),
     "type": ({1, 4},),
 }
-# The field in which an attribute of a stated type has its value.
+# The field that holds an attribute's value, by the attribute's type.
 _ATTRIBUTE_FIELDS = {1: 2, 2: 3, 3: 4, 4: 5, 6: 7, 7: 8, 8: 9}
 
 
@@ -189,7 +189,7 @@ def _check_value(message: str, field: Field, wire: int, value: Value) -> None:
 
 
 def _check_attribute(seen: dict[int, Value]) -> None:
-    """The value is where the type says; a value that is left out is the type's default."""
+    """Check that the value is in its type's field; a missing value is the type's default."""
     kind = seen.get(20, 0)
     place = _ATTRIBUTE_FIELDS.get(kind) if isinstance(kind, int) else None
     if place is None:

@@ -1,9 +1,9 @@
-"""How the model's output becomes scores, where the certificate says that something is done to it.
+"""Turn the model's output into scores, as the certificate states.
 
 In the header's `model.scores` the certificate names the value of the model that holds the scores,
-if the model has several outputs, and the threshold of a model that has one score alone: of that
-score z the classes have `[0, z - threshold]`. With `argmin` the smallest output wins: the scores
-are the negated outputs.
+if the model has several outputs, and the threshold of a model with a single score z: the scores of
+its two classes are `[0, z - threshold]`. With `argmin` the smallest output wins: the scores are the
+negated outputs.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _NEGATED = {*_KNOWN, "argmin"}
 
 @dataclass(frozen=True)
 class Stated:
-    """What a certificate says about scores, checked for sense."""
+    """What a certificate states about scores, after a check that it makes sense."""
 
     output: str | None = None
     threshold: float | None = None

@@ -1,4 +1,4 @@
-"""Operators that only choose and arrange entries, as tables of the entries' numbers."""
+"""Reads operators that only choose and arrange entries, as tables of the entries' indices."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MOST = 2**62
 
 
 def new_shape(reader: Reader, node: Node, old: Shape, batch: int = 1) -> Shape:
-    """The shape that a Reshape makes of another; a fixed batch size stands for the batch."""
+    """The shape after a Reshape; a fixed batch size in the first place stands for the batch."""
     node.only("allowzero")
     wanted = reader.integers(node, "shape", 1)
     if batch > 1 and wanted and wanted[0] in (1, batch):
@@ -36,7 +36,7 @@ def new_shape(reader: Reader, node: Node, old: Shape, batch: int = 1) -> Shape:
 
 
 def flat_shape(node: Node, old: Shape) -> Shape:
-    """The shape that a Flatten makes of another."""
+    """The shape after a Flatten."""
     node.only("axis")
     axis = node.integer("axis", 1)
     axis = axis + len(old) if axis < 0 else axis
@@ -46,7 +46,7 @@ def flat_shape(node: Node, old: Shape) -> Shape:
 
 
 def squeezed_shape(reader: Reader, node: Node, old: Shape, keep: int = 0) -> Shape:
-    """Without axes all of size 1 go, but for the first few that are kept."""
+    """The shape after a Squeeze; without axes it drops all of size 1 except the first `keep`."""
     node.only("axes")
     axes = reader.integers(node, "axes", 1)
     if axes is None:
@@ -190,7 +190,7 @@ def _space_to_depth(reader: Reader, node: Node, positions: Indices) -> list[Indi
 
 
 def _resize(reader: Reader, node: Node, positions: Indices) -> list[Indices]:
-    """Resize since version 11, which says how pixels are placed and rounded."""
+    """Read Resize since version 11, which states how pixels are placed and rounded."""
     if reader.graph.opset < 11:
         return _upsample(reader, node, positions)
     node.only(*_RESIZING)
@@ -247,7 +247,7 @@ def _nearest(
     half_pixel: bool,
     rounding: str,
 ) -> Indices:
-    """Entry k of an axis made f times as long is at `(k + 1/2) / f - 1/2`, or at `k / f`."""
+    """Stretch axes: entry k of one f times as long is at `(k + 1/2) / f - 1/2`, or at `k / f`."""
     if len(factors) != len(axes) or len(set(axes)) != len(axes):
         raise node.refused("has scales that do not fit")
     for axis, factor in zip(axes, factors, strict=True):
@@ -275,7 +275,7 @@ _RESIZING = (
     "antialias",
     "axes",
 )
-# The nearest whole number of a fraction of whole numbers, by its numerator and denominator.
+# Ways to round a fraction, given by its numerator and denominator, to a whole number.
 _ROUNDINGS: dict[str, Callable[[Indices, int], Indices]] = {
     "floor": lambda n, d: n // d,
     "ceil": lambda n, d: -(-n // d),
@@ -284,7 +284,7 @@ _ROUNDINGS: dict[str, Callable[[Indices, int], Indices]] = {
 }
 
 Selection = Callable[[Reader, Node, Indices], list[Indices]]
-# From a table of the numbers of an operand's entries to those of the results.
+# Functions from a table of an operand's indices to the tables of the results.
 SELECTIONS: dict[str, Selection] = {
     "Squeeze": _squeeze,
     "Unsqueeze": _unsqueeze,

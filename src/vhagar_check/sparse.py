@@ -13,7 +13,7 @@ from vhagar_check.layers import Floats
 
 Integers = NDArray[np.int64]
 
-# Entries of the products that are there at one time.
+# Most products that are kept in memory at once.
 _MOST_PRODUCTS = 2**22
 
 
@@ -33,7 +33,7 @@ class Sparse:
 
     @classmethod
     def picking(cls, source: Integers) -> Sparse:
-        """Every row is one column, or empty where it is -1."""
+        """The matrix that picks column `source[k]` in row k; -1 stands for an empty row."""
         row = np.flatnonzero(source >= 0)
         return cls((len(source), len(source)), row, source[row], np.ones(len(row)))
 
@@ -64,7 +64,7 @@ class Sparse:
 
     @cached_property
     def counts(self) -> Integers:
-        """How many entries each row has."""
+        """The number of entries of each row."""
         return np.bincount(self.row, minlength=self.shape[0])
 
     def extremes(self, low: Floats, high: Floats) -> tuple[Floats, Floats]:

@@ -1,8 +1,8 @@
-"""What a spectral proof states: scalings, norms, and slopes that are known.
+"""What a spectral proof states: scalings, norms, and known slopes.
 
-`docs/certificate.md` has the mathematics. The certificate has the scalings, numbers above the
-eigenvalues of the blocks' Gram matrices, and which slopes are taken for 0 or 1. Here the slopes are
-checked, and the box of `x - x_p` is derived; `spectral_prover.py` proves the rest.
+`docs/certificate.md` explains the mathematics. The certificate holds the scalings, upper bounds on
+the eigenvalues of the blocks' Gram matrices, and which slopes are taken as 0 or 1. Here the slopes
+are checked, and the box of `x - x_p` is derived; `spectral_prover.py` proves the rest.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ class Change:
     pixels: Indices
     radius: Floats
     middle: Floats | None
-    size: Floats  # of every entry of x - x_p, at most
+    size: Floats  # bounds on the absolute entries of x - x_p
 
     @property
     def count(self) -> int:
         return len(self.pixels) + (self.middle is not None)
 
     def push(self, rows: Floats) -> Floats:
-        """From coordinates to `x - x_p`."""
+        """Turn coordinates into `x - x_p`."""
         found = np.zeros((len(rows), len(self.size)))
         found[:, self.pixels] = rows[:, : len(self.pixels)] * self.radius
         if self.middle is not None:
@@ -50,7 +50,7 @@ class Change:
         return found
 
     def pull(self, rows: Floats) -> Floats:
-        """From coefficients on `x - x_p` to coefficients on the coordinates."""
+        """Turn coefficients on `x - x_p` into coefficients on the coordinates."""
         found = rows[:, self.pixels] * self.radius
         if self.middle is None:
             return found
@@ -63,7 +63,7 @@ class Change:
 
 @dataclass(frozen=True, eq=False)
 class SpectralRegion:
-    """A piece with scalings: what a SPEC block states."""
+    """The content of a SPEC block: a piece with scalings."""
 
     piece_number: int | None
     piece: Piece
@@ -76,7 +76,7 @@ class SpectralRegion:
 
     @classmethod
     def read(cls, form: Form, raw: bytes) -> SpectralRegion:
-        """The region of a SPEC block; `Rejected` where it contradicts the problem."""
+        """Read the region of a SPEC block; `Rejected` if it contradicts the problem."""
         about, data = split_json(raw)
         require_keys(about, _KEYS, "spectral proof")
         number, span = about["piece"], about["span"]
@@ -145,8 +145,8 @@ def change_box(piece: Piece, pixels: Indices) -> Box:
 
 
 def _check_status(network: Network, piece: Piece, status: Status) -> None:
-    """A slope is taken for 1 or 0 only where it is: by the signs in both copies, or for a unit that
-    receives the same in both."""
+    """Check that slopes taken as 1 or 0 are: by the signs in both copies, or because the unit
+    receives the same value in both."""
     boxes: list[Box] = [piece.inputs, piece.image_box]
     differs: Mask = piece.rises | piece.falls
     for k, layer in enumerate(status):

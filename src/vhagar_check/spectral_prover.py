@@ -1,4 +1,4 @@
-"""Proves the bound of a spectral proof: every norm, and what they add up to."""
+"""Proves the bound of a spectral proof: every norm, and the bound that follows from them."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from vhagar_check.spectral import FREE, SpectralRegion
 
 # Entries of a batch of rows.
 _BATCH_ENTRIES = 2**22
-# More than the relative error of a few sums of positive numbers.
+# A bound on the relative error of a few sums of positive numbers.
 _SLACK = 2.0**-40
 
 
 class SpectralProver:
-    """Bounds of one region; the norms are proved once, for all targets."""
+    """Proves the bounds of one region; the norms are proved once, for all targets."""
 
     def __init__(self, region: SpectralRegion) -> None:
         self._region = region
@@ -35,7 +35,7 @@ class SpectralProver:
         self._reach = self._proved_reach()
 
     def upper(self, source: int, target: int) -> float:
-        """A bound on the source's confidence where the piece leads to the target."""
+        """A bound on the confidence of inputs that the piece pushes into the target."""
         lead = np.zeros((1, self._network.classes))
         lead[0, source], lead[0, target] = 1.0, -1.0
         change = self._region.change
@@ -57,7 +57,7 @@ class SpectralProver:
         return max(found, 0.0) if math.isfinite(found) else math.inf
 
     def _proved_reach(self) -> list[float]:
-        """How large each layer's scaled deviation can be; infinite where a norm is not proved."""
+        """Bound each layer's scaled deviation; infinite if a norm is not proved."""
         reach = [0.0] * len(self._free)
         squares = iter(self._region.squares.tolist())
         for j in range(1, len(self._free) + 1):
@@ -71,7 +71,7 @@ class SpectralProver:
         return reach
 
     def _is_norm(self, i: int, j: int, square: float) -> bool:
-        """Whether the square of the norm of a scaled block is proved to be at most that."""
+        """Whether the squared norm of a scaled block is proved to be at most `square`."""
         left = self._region.layers[j - 1]
         right = 1 / (self._region.layers[i - 1] if i else self._region.inputs[j - 1])
         if not len(left) or not len(right):
@@ -118,9 +118,9 @@ class SpectralProver:
         return max([self._region.piece.domain.size, *sizes])
 
     def _push(self, rows: Floats, i: int, j: int, size: bool, lost: float = 0.0) -> Floats:
-        """From the free units of layer i, or the coordinates, to those of layer j, halved.
+        """Map the free units of layer i, or the coordinates, to those of layer j, halved.
 
-        With `size` in absolute values; `lost` is what underflow takes from each product.
+        With `size`, in absolute values; `lost` bounds what underflow takes from each product.
         """
         if i == 0:
             values = (self._absolute if size else self._region.change).push(rows) + lost
@@ -153,7 +153,7 @@ class SpectralProver:
         return back * (1.01 if lost else 1.0) + lost * (layer.terms + 1)
 
     def _lost(self, i: int, j: int, left: Floats, right: Floats, by_rows: bool) -> float:
-        """More than what underflow can take from an entry of a Gram matrix, as `_gram` goes."""
+        """A bound on what underflow can take from an entry of a Gram matrix in `_gram`."""
         lost = 4 * UNDERFLOW
         if by_rows:
             there = self._pull(np.full((1, len(left)), lost), i, j, True, lost) * right + lost
@@ -164,14 +164,14 @@ class SpectralProver:
         return float(back.max()) * 1.01 + lost
 
     def _spread(self, rows: Floats, layer: int) -> Floats:
-        """Rows of a layer's free units as rows of the whole layer."""
+        """Extend rows on a layer's free units to rows on the whole layer."""
         values = np.zeros((len(rows), len(self._middle[layer - 1])))
         values[:, self._free[layer - 1]] = rows
         return values
 
     def _to_scores(self, lead: Floats, size: bool, lost: float = 0.0) -> Iterator[Floats]:
-        """The lead's coefficients on each layer's free units, the last layer's first, and on
-        `x - x_p` at the end."""
+        """Yield the lead's coefficients on each layer's free units, the last layer's first, and
+        on `x - x_p` at the end."""
         values = abs(lead) if size else lead
         for k in range(len(self._network.stages) - 1, -1, -1):
             for layer in reversed(self._network.stages[k]):

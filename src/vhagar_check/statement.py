@@ -146,7 +146,7 @@ class Statement:
             raise Rejected("the certificate has targets without a perturbation, or none with one")
 
     def _read_domain(self, given: Any) -> Domain:
-        """The inputs that the question is about, which need not be all of the range."""
+        """Read the domain: the inputs that the question is about, perhaps not the whole range."""
         if given is None:
             return self.domain
         conditions = read_conditions(given, self.domain.size)
@@ -164,7 +164,7 @@ class Statement:
         return low, high
 
     def _read_image(self, given: Any) -> Floats | None:
-        """The one image that the certificate is about, where it is about one."""
+        """Read the image of a certificate about one image; None for any other."""
         if given is None:
             return None
         x = np.array([float(value) for value in given])
@@ -176,7 +176,7 @@ class Statement:
         return x
 
     def _at_image(self, x: Floats, problem: Any) -> Form:
-        """The question about one image: what a single copy makes of its versions."""
+        """The question about one image: a single copy of the network on its versions."""
         if problem.get("clipped_pixels") is not None or problem.get("form") is not None:
             raise Rejected("the versions of an image are clipped as they are, in no other form")
         made = [at_image(piece, x, self.clip) for piece in self.pieces]
@@ -218,7 +218,7 @@ class Statement:
             raise Rejected("a claim is negative or not finite")
 
     def _read_signed(self, claims: Any) -> None:
-        """Bounds on the confidence in each target over all versions; null where there is none."""
+        """Read the claims about each target's confidence over all versions; null for none."""
         each = claims["targets"]
         if set(each) != {str(goal) for goal in self.goals} or set(claims) != {"targets"}:
             raise Rejected("the certificate does not have a claim for every target")
@@ -256,7 +256,7 @@ class Statement:
         return self.confidences()[1]
 
     def confidences(self) -> tuple[float, float]:
-        """Bounds on the confidence of every input; infinity where nothing is known."""
+        """Bounds on the confidence of every input; infinite if nothing is known."""
         with np.errstate(all="ignore"):
             low, high = confidence_interval(self.network, *self.domain.inputs, self.source)
         return -math.inf if math.isnan(low) else low, math.inf if math.isnan(high) else high

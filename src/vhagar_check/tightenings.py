@@ -1,4 +1,4 @@
-"""Tightenings: hexagons that hold for the pairs of a subtree whose confidence is large enough.
+"""Tightenings: hexagons that hold for the pairs of a subtree with enough confidence.
 
 A pair that is attacked toward the target, obeys the decisions and has at least the confidence
 `level` has leads `D_source - D_j >= level` in the first copy, and `D_target - D_j >= 0` in the
@@ -31,7 +31,7 @@ _BATCH = 256
 
 
 def tightened(region: Region, raw: bytes, source: int) -> Region:
-    """A region with the tightening of a TIGH block."""
+    """Apply the tightening of a TIGH block to a region."""
     about, data = split_json(raw)
     network = region.bounds.network
     scope = _scope(about, region, network.classes, source)
@@ -55,7 +55,7 @@ def tightened(region: Region, raw: bytes, source: int) -> Region:
 
 
 def _scope(about: Any, region: Region, classes: int, source: int) -> Scope:
-    """The pairs that are left: those of the tightening among those that the region is about."""
+    """The pairs of the tightening among those of the region."""
     target, level = about["target"], about["level"]
     if type(target) is not int or not 0 <= target < classes or target == source:
         raise Rejected("a tightening is about a target that there is not")
@@ -75,7 +75,7 @@ def _scope(about: Any, region: Region, classes: int, source: int) -> Scope:
 
 
 def _decide(decisions: Decisions, step: Any, region: Region) -> None:
-    """Add one decision, `[layer, neuron, copy, positive]`; the first about a place stays."""
+    """Add one decision, `[layer, neuron, copy, positive]`, unless there is one about the place."""
     if not isinstance(step, list) or len(step) != 4 or any(type(part) is not int for part in step):
         raise Rejected("a tightening has a decision that is none")
     layer, neuron, copy, positive = step
@@ -95,7 +95,7 @@ def _decide(decisions: Decisions, step: Any, region: Region) -> None:
 
 
 def _sides(given: Any, status: Status, network: Network) -> list[tuple[int, int, int]]:
-    """Which sides are new: a layer, a neuron and a direction each."""
+    """Read which sides are new: a layer, a neuron and a direction each."""
     if not isinstance(given, list) or not given:
         raise Rejected("a tightening has no sides")
     found = []
@@ -120,7 +120,7 @@ def _values(
     vectors: Floats,
     level: float,
 ) -> Floats:
-    """What the multipliers prove of each side."""
+    """The bounds on each side that the multipliers prove."""
     prover = Prover(region, Question(source, scope.target, math.inf))
     ways = directions(region.bounds.piece.ratio)
     values = np.full(len(sides), np.inf)

@@ -29,16 +29,16 @@ RECORD = np.dtype(
 )
 _DECISION, _SPLIT, _SLOPE = 0, 1, 2
 _PIXELS = -1
-# Each proof costs a walk up to its root. Deeper trees are not met; forged ones would take for ever.
+# Each proof costs a walk up to its root. Real trees are not deeper; forged ones would take forever.
 _DEEPEST = 4096
 
 
 @dataclass(frozen=True)
 class Root:
-    """A whole piece and a target; without both, any input and the confidence alone.
+    """A whole piece and a target; with neither, the maximal confidence.
 
-    With `slopes` the tree is split by slopes, and bounds the difference of the copies alone. With
-    `boxes` it is a root alone, and a tree of boxes of inputs proves its bound.
+    With `slopes` the tree is split by slopes, and bounds only the difference of the copies. With
+    `boxes` it is a single root, and a tree of input boxes proves its bound.
     """
 
     target: int | None
@@ -129,7 +129,7 @@ class Tree:
             if record["kind"] == _SPLIT:
                 span = _part(span, record, upper)
                 continue
-            # Where a sign is decided again the first decision stays, which covers no less.
+            # If a sign is decided again, the first decision stays, which covers no less.
             sign = 1 if upper else -1
             if record["layer"] == _PIXELS:
                 decisions.sides.setdefault(int(record["neuron"]), sign)
@@ -150,7 +150,7 @@ class Tree:
 
 
 def _part(span: Any, record: Any, upper: bool) -> Any:
-    """The part of a span on one side of a split; of an image's versions, of one parameter's."""
+    """The part of a span on one side of a split; for one image, the split of one parameter."""
     at = float(record["at"])
     if span is not None and isinstance(span[0], tuple):
         return split_box(span, int(record["neuron"]), at, upper)

@@ -29,7 +29,8 @@ Index = NDArray[np.int64]
 
 # A coordinate this close to a grid line lies on it.
 SNAP = 1e-9
-# More than what rounding does to a sine or a cosine, and to a coordinate, in parts of the radius.
+# Terms of the series of sine and cosine, and a bound on the rounding of these and of a coordinate,
+# relative to the radius.
 _TERMS, _ROUNDING = 26, 2.0**-46
 # Steps over an arc in which the range of a coordinate is found.
 _STEPS = 8
@@ -49,7 +50,7 @@ class Turn:
 
     @property
     def offsets(self) -> tuple[Floats, Floats]:
-        """How far below and right of the centre each pixel lies."""
+        """The distances of each pixel below and to the right of the centre."""
         height, width = self.plane
         row, column = np.divmod(np.arange(height * width), width)
         return row - (height - 1) / 2, column - (width - 1) / 2
@@ -63,7 +64,7 @@ class Turn:
         return i * c - j * s + (height - 1) / 2, i * s + j * c + (width - 1) / 2
 
     def ranges(self) -> list[tuple[Floats, Floats]]:
-        """The least and the most of each pixel's row and column."""
+        """The ranges of the rows and columns of the pixels' sources over the arc."""
         i, j = self.offsets
         radius = np.hypot(i, j) * (1 + 1e-12)
         step = self.turn / _STEPS
@@ -86,7 +87,7 @@ def snapped(coordinate: Floats) -> Floats:
 
 
 def _cosine_and_sine(angle: Floats) -> tuple[Floats, Floats]:
-    """By their Taylor series, whose remainder is below rounding for angles up to a quarter turn."""
+    """Sum their Taylor series, with a remainder below rounding for angles up to a quarter turn."""
     cosine, sine, term = np.ones_like(angle), np.zeros_like(angle), np.ones_like(angle)
     for k in range(1, _TERMS):
         term = term * angle / k
@@ -100,7 +101,7 @@ def _cosine_and_sine(angle: Floats) -> tuple[Floats, Floats]:
 def weight_ranges(
     arc: Turn, pixel: Index, row: Index, column: Index, first: Floats, last: Floats
 ) -> tuple[Floats, Floats]:
-    """The range of each neighbour's weight off the line from `first` to `last`, along the arc."""
+    """The range of each neighbour's weight minus the line from `first` to `last`, over the arc."""
     if not len(pixel):  # all pixels may turn black
         return np.zeros(0), np.zeros(0)
     i, j = (part[pixel] for part in arc.offsets)
@@ -110,7 +111,7 @@ def weight_ranges(
     u, v = u - row[:, None], v - column[:, None]
     line = first[:, None] + (last - first)[:, None] * (way / arc.turn)
     offs = _tent(u) * _tent(v) - line
-    # Every weight is that of a coordinate that may be rounded, and moved to a grid line.
+    # Every weight belongs to a coordinate that may be rounded, and moved to a grid line.
     exact = np.where(radius > 0, 4 * _ROUNDING * (radius + 1) + 2.01 * SNAP, 0.0)[:, None]
     error = _between(u, v, np.diff(way, axis=1), radius[:, None]) + exact
     least, most = _product_range(arc, pixel, row, column)
@@ -136,8 +137,8 @@ def _tent(distance: Floats) -> Floats:
 
 
 def _ways(arc: Turn, i: Floats, j: Floats, row: Index, column: Index) -> Floats:
-    """The angles at which weights are sampled, ascending from 0 to the arc's length: about where
-    tents have kinks, and enough in between for a small bound on the rest."""
+    """The angles at which weights are sampled, ascending from 0 to the arc's length: near the
+    kinks of the tents, and enough in between for a small bound on the rest."""
     radius, phase = np.maximum(np.hypot(i, j), 1e-9), np.arctan2(j, i)
     begin = math.radians(arc.begin)
     knots = [np.zeros(len(i)), np.full(len(i), arc.turn)]
@@ -165,7 +166,7 @@ def _between(u: Floats, v: Floats, step: Floats, radius: Floats) -> Floats:
     for part in (u, v):
         low, high = np.minimum(part[:, 1:], part[:, :-1]), np.maximum(part[:, 1:], part[:, :-1])
         for kink in (-1.0, 0.0, 1.0):
-            # Of two values on both sides of a kink, the nearer one passes it by so much.
+            # By how much the nearer of two values on both sides of a kink lies beyond it.
             beyond = np.maximum(np.minimum(high - kink, kink - low), 0.0)
             touched = (low - bend < kink) & (kink < high + bend)
             error = error + np.where(touched, 2 * (2 * beyond + bend), 0.0)

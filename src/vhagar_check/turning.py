@@ -1,7 +1,7 @@
-"""The weights of a rotation, from a sine and a cosine that are known to 40 digits.
+"""The weights of a rotation, from a sine and a cosine with errors below 1e-30.
 
-A clockwise turn about the centre of the pixel grid: every pixel looks up its value at a point of
-the image by bilinear interpolation, and is black where that point lies outside. A coordinate
+In a clockwise rotation about the centre of the pixel grid, every pixel looks up its value at a
+point of the image by bilinear interpolation, and is black if that point lies outside. A coordinate
 within `1e-9` of a grid line lies on it, by definition.
 """
 
@@ -23,7 +23,7 @@ _TERMS = 40
 
 @cache
 def _pi() -> Fraction:
-    """By Machin's formula, with an error far below `_DOUBT`."""
+    """Compute pi by Machin's formula, with an error far below `_DOUBT`."""
 
     def arctangent_of_one_over(n: int) -> Fraction:
         return sum(
@@ -36,7 +36,7 @@ def _pi() -> Fraction:
 
 @lru_cache(1024)
 def cosine_and_sine(degrees: float) -> tuple[Fraction, Fraction]:
-    """Right up to 1e-30; exact at quarter turns."""
+    """Cosine and sine with errors below 1e-30; exact at quarter turns."""
     quarter, rest = divmod(Fraction(degrees), 90)
     angle = (rest * _pi() / 180).limit_denominator(10**40)
     cosine = sine = Fraction(0)
@@ -53,7 +53,7 @@ def cosine_and_sine(degrees: float) -> tuple[Fraction, Fraction]:
 
 
 def turn_weights(image: tuple[int, int, int], degrees: float) -> Floats:
-    """The matrix `(size, size)` of a turn; a pixel that becomes black has an empty row."""
+    """The matrix `(size, size)` of a rotation; a pixel that becomes black has an empty row."""
     channels, height, width = image
     cosine, sine = cosine_and_sine(degrees)
     plane = np.zeros((height * width, height * width))
@@ -79,7 +79,7 @@ def _snapped(coordinate: Fraction) -> Fraction:
 
 
 def _neighbours(coordinate: Fraction) -> list[tuple[int, Fraction]]:
-    """The grid lines around a coordinate, with their weights above 0."""
+    """The grid lines around a coordinate that have positive weights, with these weights."""
     line = math.floor(coordinate)
     rest = coordinate - line
     return [(line, 1 - rest), (line + 1, rest)] if rest else [(line, Fraction(1))]

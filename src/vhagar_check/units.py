@@ -13,7 +13,7 @@ from vhagar_check.lowering import Flow, Operand, Value
 from vhagar_check.reading import Reader, Wire, checked
 from vhagar_check.windows import over_the_image, reduced, windows
 
-# Beyond float32's ends there is nothing to limit.
+# A limit beyond the range of float32 limits nothing.
 _ENDS = float(np.finfo(np.float32).max)
 _PASSING = ("Identity", "Dropout")
 _POOLS = ("MaxPool", "GlobalMaxPool")
@@ -28,7 +28,7 @@ def relu(reader: Reader, node: Node) -> Wire:
 
 
 def _pool_follows(reader: Reader, node: Node) -> bool:
-    """Whether a pool alone takes it: a maximum commutes with a ReLU, which then has fewer units."""
+    """Whether only a max pool takes the ReLU: they commute, and after it there are fewer units."""
     graph: Graph = reader.graph
     while True:
         (name,) = node.outputs[:1]
@@ -104,7 +104,7 @@ def _between(reader: Reader, value: Value, low: Floats, high: Floats) -> Value:
 
 
 def hard_sigmoid(reader: Reader, node: Node) -> Wire:
-    """`alpha * v + beta`, between 0 and 1."""
+    """Read `alpha * v + beta`, clipped to 0 and 1."""
     node.only("alpha", "beta")
     wire = reader.wire(node)
     alpha = node.number("alpha", float(np.float32(0.2)))
@@ -117,7 +117,7 @@ def hard_sigmoid(reader: Reader, node: Node) -> Wire:
 
 
 def thresholded(reader: Reader, node: Node) -> Wire:
-    """A ReLU where the threshold is 0; with another it jumps."""
+    """Read a thresholded ReLU with threshold 0; with any other it jumps."""
     node.only("alpha")
     if node.number("alpha", 1.0) != 0:
         raise node.refused("jumps at its threshold")
@@ -138,7 +138,7 @@ def at_most(reader: Reader, value: Value, limit: Floats) -> Value:
 
 
 def extreme(reader: Reader, node: Node) -> Wire:
-    """Max and Min of any number of operands; constants are taken together first."""
+    """Read Max and Min of any number of operands; constants are combined first."""
     node.only()
     given = reader.all_given(node)
     least = node.kind == "Min"
@@ -175,7 +175,7 @@ def _of_many(
     shape: tuple[int, ...],
     least: bool,
 ) -> Wire:
-    """The operands side by side, in groups of one entry of each; the constant comes last."""
+    """Put the operands side by side, and group one entry of each; the constant comes last."""
     size, count = math.prod(shape), len(wires) + (limit is not None)
     checked(node, (size * count,), reader)
     operands = []
@@ -230,8 +230,8 @@ def reduce_extreme(reader: Reader, node: Node) -> Wire:
 def extremes(flow: Flow, entries: Value, table: Indices, least: bool) -> Value:
     """The maximum (or the minimum) of each group of entries, a row of the table, -1 for none.
 
-    Level by level neighbours a, b become `b + relu(a - b)` (the minimum: `a - relu(a - b)`); what
-    is left over at the end of a group waits. Every level is a ReLU layer.
+    Level by level, neighbours a, b become `b + relu(a - b)` (the minimum: `a - relu(a - b)`); an
+    entry left over at the end of a group waits for the next level. Every level is a ReLU layer.
     """
     order = np.argsort(table < 0, axis=1, kind="stable")
     table = np.take_along_axis(table, order, axis=1)

@@ -27,7 +27,7 @@ from vhagar_check.rational import exact_work
 from vhagar_check.statement import Statement, toward
 from vhagar_check.witnesses import check_witnesses, image_confidence
 
-# What a damaged file can lead to, wherever the damage is.
+# The errors that a damaged file can raise, wherever the damage is.
 _DAMAGE = (
     ArithmeticError,
     AttributeError,
@@ -40,15 +40,15 @@ _DAMAGE = (
     struct.error,
 )
 
-# A claim that is missed by no more than this part of the largest confidence, in absolute value, or
-# by this much, may be missed by rounding alone. It is then decided in rational arithmetic, if that
-# takes no more products than this.
+# A claim that is missed by at most this share of the largest absolute confidence, or by this much,
+# may be missed by rounding alone. It is then decided in rational arithmetic, if that takes at most
+# this many products.
 _ROUNDING_SHARE, _ROUNDING_TINY, _MOST_EXACT_PRODUCTS = 1e-9, 2.0**-800, 2**22
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What was proved. A lower bound of 0 needs no proof; infinity means that nothing is known."""
+    """What was proved; a lower bound of 0 needs no proof, and infinity means that none is known."""
 
     perturbation: str | None
     clip: bool
@@ -62,16 +62,16 @@ class Verdict:
     ties: set[int | None] = field(default_factory=set)
     proofs: int = 0
     nodes: int = 0
-    recorded: Recorded | None = None  # the perturbation, where it is maps of the certificate's own
+    recorded: Recorded | None = None  # the perturbation's maps, if the certificate records them
     convention: str = ""
     input_shape: tuple[int, ...] = ()
     scores: str = ""
     # SHA-256 of the one image that the statement is about: its entries as float64, little-endian.
     # `lowers` and `uppers` are then about the confidence in each target of all of its versions.
     image: str | None = None
-    # The box of inputs that the statement is about, where it is not about all of the input range.
+    # The box of inputs that the statement is about, if it is not the whole input range.
     box: Box | None = None
-    # What else these inputs satisfy.
+    # Further conditions on these inputs.
     conditions: Conditions | None = None
 
     def __str__(self) -> str:
@@ -135,7 +135,7 @@ def _check(certificate: Path, model: Path, workers: int) -> Verdict:
 def _upper_bounds(
     statement: Statement, values: Floats, groups: list[Task], count: int, workers: int
 ) -> dict[int | None, float]:
-    """What the proofs prove of each target; in rationals where only rounding is in the way."""
+    """The proved bound of each target, in rational arithmetic if only rounding misses a claim."""
     low, ceiling = statement.confidences()
     uppers = statement.upper_bounds(values, ceiling)
     work = exact_work(statement.form.network, len(groups), count)
@@ -163,7 +163,7 @@ def _require_claims(statement: Statement, uppers: dict[int | None, float]) -> No
 def _missed_by_rounding(
     uppers: dict[int | None, float], claims: dict[int | None, float], largest: float
 ) -> bool:
-    """Whether claims are missed, but all by so little that rounding can explain it."""
+    """Whether claims are missed, but only by so little that rounding can explain it."""
     missed = [uppers[goal] - claim for goal, claim in claims.items() if not uppers[goal] <= claim]
     room = _ROUNDING_SHARE * largest if math.isfinite(largest) else 0.0
     return bool(missed) and max(missed) <= room + _ROUNDING_TINY

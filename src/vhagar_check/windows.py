@@ -14,7 +14,7 @@ from vhagar_check.reading import Reader, Wire, axis_of, refuse_unless
 
 
 def conv(reader: Reader, node: Node) -> Wire:
-    """Over images and over rows, which are images of one row."""
+    """Read a convolution over images, or over vectors, which are images of one row."""
     node.only("kernel_shape", "strides", "dilations", "pads", "auto_pad", "group")
     wire, weight = reader.wire(node), reader.floats(node, 1)
     if weight.ndim not in (3, 4) or len(wire.shape) != weight.ndim:
@@ -46,7 +46,7 @@ def conv(reader: Reader, node: Node) -> Wire:
 
 
 def conv_transpose(reader: Reader, node: Node) -> Wire:
-    """The transpose of the convolution that would lead back from its output to its input."""
+    """Read the transpose of the convolution that would lead from its output to its input."""
     node.only("kernel_shape", "strides", "dilations", "pads", "group", "output_padding", "auto_pad")
     wire, weight = reader.wire(node), reader.floats(node, 1)
     if weight.ndim != 4 or len(wire.shape) != 4 or node.text("auto_pad", "NOTSET") != "NOTSET":
@@ -90,10 +90,10 @@ class _Frame:
     dilations: Shape
     pads: Shape
     padded: Shape
-    extents: Shape  # how many places
+    extents: Shape  # the number of positions of the window
 
     def met(self, axis: int) -> Indices:
-        """The rows (or the columns) of the image that each place meets; some lie outside."""
+        """The rows (or columns) of the image that each position covers; some lie outside."""
         first = np.arange(self.extents[axis]) * self.strides[axis] - self.pads[axis]
         return np.asarray(first[:, None] + self.dilations[axis] * np.arange(self.kernel[axis]))
 
@@ -133,7 +133,7 @@ def _frame(node: Node, image: Shape, kernel: list[int], ceil: bool = False) -> _
         count = room // strides[k] + 1
         if ceil and mode == "NOTSET":
             count = -(-room // strides[k]) + 1
-            # A place that begins in the padding behind the image is none.
+            # A position that begins in the padding behind the image does not count.
             count -= (count - 1) * strides[k] >= image[k] + pads[k]
         extents.append(count)
     if min(extents) < 1:
@@ -153,7 +153,7 @@ def _same_pads(shape: Shape, kernel: list[int], strides: list[int], upper: bool)
 
 
 def windows(reader: Reader, node: Node, wire: Wire) -> tuple[Indices, Shape, _Frame]:
-    """For each output of a pool the entries it sees, -1 outside the image; and its shape."""
+    """The entries that each output of a pool sees, -1 outside the image, and its shape."""
     kernel = node.integers("kernel_shape", [])
     if len(wire.shape) != 2 + len(kernel):
         raise node.refused("is not over an image of as many dimensions as its kernel")
@@ -180,7 +180,7 @@ def average_pool(reader: Reader, node: Node) -> Wire:
     table, shape, frame = windows(reader, node, wire)
     count: Floats = (table >= 0).sum(axis=1).astype(np.float64)
     if node.integer("count_include_pad", 0):
-        # A window may reach beyond the padding, where nothing counts.
+        # A window may reach beyond the padding, where entries do not count.
         rows, columns = (
             (frame.met(k) < frame.image[k] + frame.pads[k + 2]).sum(axis=1) for k in (0, 1)
         )
@@ -189,14 +189,14 @@ def average_pool(reader: Reader, node: Node) -> Wire:
 
 
 def _mean(reader: Reader, wire: Wire, table: Indices, count: Floats, shape: Shape) -> Wire:
-    """Sums of groups of entries, divided; the sums and the division are exact."""
+    """Divide the sums of groups of entries; the sums and the division are exact."""
     total = reader.flow.through(wire.value, Pick.of(table, wire.value.size))
     share = Scale(np.ones(total.size), count, np.zeros(total.size))
     return Wire(reader.flow.through(total, share), shape)
 
 
 def over_the_image(node: Node, wire: Wire) -> tuple[Indices, Shape]:
-    """The groups of a global pool: a channel's whole image; and the shape they leave."""
+    """The groups of a global pool, each a channel's whole image, and the resulting shape."""
     node.only()
     if len(wire.shape) < 3:
         raise node.refused("is not over an image")

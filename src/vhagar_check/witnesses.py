@@ -16,7 +16,7 @@ from vhagar_check.statement import Statement, toward
 
 
 def check_witnesses(statement: Statement) -> tuple[dict[int | None, float], set[int | None]]:
-    """Check the witness of every claimed lower bound; returns the bounds, and which are ties."""
+    """Check the witness of every claimed lower bound; return the bounds, and which are ties."""
     ties: set[int | None] = set()
     for goal, claim in statement.lowers.items():
         if claim == -math.inf or (claim <= 0 and statement.image is None):
@@ -33,7 +33,7 @@ def check_witnesses(statement: Statement) -> tuple[dict[int | None, float], set[
 def _margin_of(
     statement: Statement, goal: int | None, claim: float, witness: Any
 ) -> Fraction | float:
-    """The margin of a witness; refuse one that is not attacked or less confident than claimed."""
+    """The margin of a witness; refuse one that is not attacked, or less confident than claimed."""
     x = np.array([float(value) for value in witness["x"]])
     domain = statement.domain
     inside = x.shape == (domain.size,) and bool(np.isfinite(x).all())
@@ -54,7 +54,7 @@ def _margin_of(
 def _margin_at_image(
     statement: Statement, goal: int | None, claim: float, witness: Any
 ) -> Fraction | float:
-    """The confidence in the target of a version of the one image; `Rejected` where it is less."""
+    """The confidence in the target of a version of the image; `Rejected` if less than claimed."""
     x = np.array([float(value) for value in witness["x"]])
     if goal is None or statement.image is None or x.tolist() != statement.image.tolist():
         raise Rejected(f"the witness{toward(goal)} is not of the image that the certificate names")
@@ -65,7 +65,7 @@ def _margin_at_image(
 
 
 def image_confidence(statement: Statement) -> Fraction:
-    """How confident the network is in the source class of the one image."""
+    """The confidence of the one image in the source class."""
     assert statement.image is not None
     return _confidence(statement.network, Exact.of(statement.image), statement.source)
 
@@ -73,7 +73,7 @@ def image_confidence(statement: Statement) -> Fraction:
 def _confidence_of_image(
     statement: Statement, goal: int, x: Floats, witness: Any
 ) -> Fraction | float:
-    """The confidence in the target of what the witness's parameters make of `x`."""
+    """The confidence in the target of `x` perturbed by the witness's parameters."""
     number = witness["piece"]
     if type(number) is not int or not 0 <= number < len(statement.pieces):
         raise Rejected(f"the witness{toward(goal)} is about a piece that there is not")
@@ -82,7 +82,7 @@ def _confidence_of_image(
         raise Rejected(f"the witness{toward(goal)} has a parameter that is not finite")
     image = piece.exact_image(Exact.of(x).fractions(), parameters)
     _require_inside(statement, goal, image, witness)
-    # Where a certificate is about all inputs, the clip of affine maps is part of the network.
+    # If a certificate is about all inputs, the clip of affine maps is part of the network.
     clips = statement.image is not None and statement.clip
     if image is not None:
         low, high = statement.domain.ends
@@ -98,7 +98,7 @@ def _confidence_of_image(
 def _require_inside(
     statement: Statement, goal: int, image: list[Fraction] | None, witness: Any
 ) -> None:
-    """Refuse a perturbed input outside of a domain that it must lie in, too."""
+    """Refuse a perturbed input outside of the domain, if it must lie in the domain, too."""
     conditions = statement.domain.conditions
     if conditions is None or not conditions.perturbed_inside:
         return

@@ -35,8 +35,8 @@ _LEAF = Steps(300, 0.1, 0.985)
 _BY_OFFSET, _BY_SIZE = 4, 2
 # Weight of the better child's gain, relative to the worse child's.
 _BETTER_CHILD = 0.3
-# Nodes that are split at once: at first, and at most; in between, as many as this many seconds
-# allow.
+# Nodes that are split at once: at first, and at most; in between, as many as fit into about this
+# many seconds.
 _FIRST_BATCH, _MOST_AT_ONCE, _SECONDS = 8, 512, 0.25
 # Nodes of each batch that are examined for counterexamples.
 _LOOKED_AT = 8
