@@ -63,6 +63,14 @@ def test_coverage(robust: int, attackable: int, judgement: Judgement, make_resul
     )
 
 
+def test_a_share_is_meant_as_it_is_written(make_result: Make) -> None:
+    """In floats, 0.07 * 100 is above 7."""
+    data = Coverage(100, CoverageCounts(100, 7, 93), None, 8.0, 0.1)
+    result = replace(make_result(1.0, Status.CLOSED), coverage=data)
+    assert parse_requirement("coverage>=0.07").judge(result) is Judgement.MET
+    assert parse_requirement("coverage>=0.0701").judge(result) is Judgement.VIOLATED
+
+
 def test_without_data_there_is_no_judgement(make_result: Make) -> None:
     requirement = parse_requirement("coverage>=0.6")
     assert requirement.judge(make_result(1.0, Status.INTERRUPTED)) is Judgement.UNDECIDED

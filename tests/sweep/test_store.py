@@ -18,8 +18,10 @@ import pytest
 import vhagar
 from vhagar.errors import InvalidInput, VhagarError
 from vhagar.result import BoundKind, Status, Witness
+from vhagar.result.requirement import Judgement, parse_requirement
 from vhagar.sweep import store as store_module
 from vhagar.sweep.claims import is_gone, owner_name
+from vhagar.sweep.gate import judged_store
 from vhagar.sweep.rows import suggestion_of_row, witness_of_row
 from vhagar.sweep.runner import open_study
 from vhagar.sweep.snapshot import Ending, GoalBounds, Snapshot
@@ -128,13 +130,25 @@ def test_a_contradiction_of_proven_bounds_is_an_error_and_changes_nothing(store:
     assert store.rows("witnesses", 1)[0]["confidence"] == 2.0
 
 
-def test_a_refuted_solver_bound_is_given_up_for_the_proven_one(store: Store) -> None:
+@pytest.mark.parametrize("kind", [SOLVER, BoundKind.MARABOU])
+def test_a_refuted_bound_on_trust_is_given_up_for_the_proven_one(
+    store: Store, kind: BoundKind
+) -> None:
     store.improve(1, _bounds(0.0, 9.0))
-    store.improve(1, _bounds(0.0, 3.0, SOLVER))
+    store.improve(1, _bounds(0.0, 3.0, kind))
+    assert [row["proven"] for row in store.rows("goals", 1)] == [9.0]
     store.improve(1, _bounds(4.0, 9.0))
     assert store.interval(1) == (4.0, 9.0)
-    assert not store.improve(1, _bounds(0.0, 3.0, SOLVER))
+    assert not store.improve(1, _bounds(0.0, 3.0, kind))
     assert store.interval(1) == (4.0, 9.0)
+
+
+def test_a_gate_does_not_take_marabous_word(store: Store) -> None:
+    limit = parse_requirement("upper<=5")
+    store.improve(1, _bounds(0.0, 3.0, BoundKind.MARABOU))
+    assert judged_store(store, [limit])[0].judgement is Judgement.UNDECIDED
+    store.improve(1, _bounds(0.0, 2.0))
+    assert judged_store(store, [limit])[0].judgement is Judgement.MET
 
 
 def test_a_witness_comes_back_as_it_was(store: Store) -> None:

@@ -12,6 +12,9 @@ from vhagar.cli.main import _parser
 from vhagar.cli.sweep import described_study
 from vhagar.errors import InvalidInput
 from vhagar.perturbation import Domain
+from vhagar.report.data import read_store
+from vhagar.report.problems import reproduction
+from vhagar.sweep.runner import open_study
 from vhagar.sweep.study import Grid, Study, load_models, questions, read_study
 
 IMAGE = Domain((1, 28, 28))
@@ -205,3 +208,12 @@ def test_a_grid_that_cannot_be_read(text: str, capsys: pytest.CaptureFixture[str
     with pytest.raises(SystemExit):
         _described("--store", "s.db", "--network", "a.onnx", "--grid", text)
     assert "is not a grid" in capsys.readouterr().err
+
+
+def test_a_command_says_how_the_networks_take_an_image(model: str, tmp_path: Path) -> None:
+    study = Study((model,), ("linf(0.1)",), sources=(0,), mean=(-0.5,), std=(0.25,), layout="chw")
+    open_study(study, tmp_path / "s.db")[0].close()
+    data = read_store(tmp_path / "s.db")
+    words = reproduction(data.entries[0], data)
+    for option in ("--layout=chw", "--mean=-0.5", "--std=0.25"):
+        assert option in words

@@ -14,11 +14,13 @@ from typing import Any
 from vhagar.dataset import Neighbour
 from vhagar.perturbation import Domain
 from vhagar.result import BoundKind, Moment, Witness
+from vhagar.result.numbers import exact
 from vhagar.sweep.class_coverage import StudyCoverage, over
 from vhagar.sweep.neighbours import read_neighbours
 from vhagar.sweep.question import Question
 from vhagar.sweep.rows import goal_of, witness_of_row
 from vhagar.sweep.store import Store
+from vhagar.sweep.study import Study
 
 
 @dataclass(frozen=True)
@@ -168,6 +170,8 @@ class StudyData:
     largest: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     # The file of the domain, if the questions are about one.
     domain_file: str | None = None
+    # How the networks take an image and give their scores, as words of a command line.
+    conventions: tuple[str, ...] = ()
 
     @cached_property
     def groups(self) -> tuple[Group, ...]:
@@ -268,7 +272,23 @@ def _study(store: Store) -> StudyData:
         store.coverage(),
         store.largest(),
         None if study.domain is None else Path(study.domain).name,
+        _conventions(study),
     )
+
+
+def _conventions(study: Study) -> tuple[str, ...]:
+    """The study's input and output conventions, as options of a command."""
+    words: list[str] = []
+    for name in ("layout", "image_shape", "mean", "std", "output", "threshold"):
+        value = getattr(study, name)
+        if value is not None:
+            text = value if isinstance(value, str) else _numbers(value)
+            words.append(f"--{name.replace('_', '-')}={text}")
+    return tuple(words)
+
+
+def _numbers(value: float | Sequence[float]) -> str:
+    return ",".join(map(exact, value)) if isinstance(value, Sequence) else exact(value)
 
 
 def _by_problem(rows: Sequence[Any]) -> dict[int, list[Any]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 
 from vhagar.drawing.colours import ramp, text_on
 from vhagar.drawing.figure import AbstractFigure, Cell, slug
@@ -188,11 +189,12 @@ def short(value: float, downward: bool) -> str:
     """Format a number in four characters, which fit into a cell, rounded to the safe side."""
     if value == 0:
         return "0"
+    rounding = ROUND_FLOOR if downward else ROUND_CEILING
     if value >= 1000:
-        return f"{value:.0e}".replace("e+0", "e")
+        rounded = Context(prec=1, rounding=rounding).create_decimal(value)
+        return f"{rounded:.0e}".replace("e+", "e")
     decimals = 0 if value >= 100 else 1 if value >= 10 else 2
-    rounding = math.floor if downward else math.ceil
-    return f"{rounding(value * 10**decimals) / 10**decimals:.{decimals}f}"
+    return str(Decimal(value).quantize(Decimal(10) ** -decimals, rounding))
 
 
 def cell_words(cell: PairCell) -> str:

@@ -78,6 +78,7 @@ def reproduction(entry: Entry, study: StudyData) -> str:
         words += ["--input-range", ",".join(map(exact, question.input_range))]
     if question.domain is not None:
         words += ["--domain", study.domain_file or f"{question.domain}.toml"]
+    words += study.conventions
     words += ["--timeout", f"{max(entry.seconds, 1):.0f}"]
     return shlex.join(words)
 

@@ -6,6 +6,7 @@ import os
 import tempfile
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -70,11 +71,12 @@ class CoverageVerdict:
         return "second" if ends[1][0] > ends[0][1] else "open"
 
 
-def _shares(counts: CoverageCounts | None) -> tuple[float, float] | None:
-    """Lower and upper bound on the share of robust inputs."""
+def _shares(counts: CoverageCounts | None) -> tuple[Fraction, Fraction] | None:
+    """Lower and upper bound on the share of robust inputs; exact, as shares may be equal."""
     if counts is None or not counts.inputs:
         return None
-    return counts.robust / counts.inputs, 1 - counts.attackable / counts.inputs
+    most = counts.inputs - counts.attackable
+    return Fraction(counts.robust, counts.inputs), Fraction(most, counts.inputs)
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,6 +11,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
+from fractions import Fraction
 
 from vhagar.errors import InvalidInput
 from vhagar.result.numbers import down, up
@@ -93,9 +94,8 @@ class Requirement:
         if counts is None or not counts.inputs:
             return Judgement.UNDECIDED
         most = counts.inputs - counts.attackable
-        return judgement(
-            counts.robust >= self.limit * counts.inputs, most < self.limit * counts.inputs
-        )
+        needed = Fraction(repr(self.limit)) * counts.inputs  # 0.07 as it is written
+        return judgement(counts.robust >= needed, most < needed)
 
     def words(self, result: AbstractResult) -> str:
         """State the judgement and its evidence in one sentence."""

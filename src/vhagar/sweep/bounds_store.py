@@ -12,6 +12,9 @@ from vhagar.sweep.database import Database
 from vhagar.sweep.rows import goal_of, row_of_witness
 from vhagar.sweep.snapshot import Snapshot
 
+# Bounds that rely on another program: a witness may refute them.
+_ON_TRUST = tuple(kind.name.lower() for kind in (BoundKind.SOLVER, BoundKind.MARABOU))
+
 
 def improve(
     db: Database, run: int, number: int, snapshot: Snapshot, what: str, origin: int | None
@@ -67,8 +70,13 @@ def _raise_lower(
     db.execute(f"INSERT OR REPLACE INTO witnesses VALUES ({marks})", *columns)
     upper, kind = row["upper"], row["kind"]
     if upper is not None and witness.confidence > upper:
-        if kind != BoundKind.SOLVER.name.lower():
+        if kind not in _ON_TRUST:
             raise _contradiction(row["problem"], witness.confidence, upper, kind)
+        # The tables let go of a solver's bound alone.
+        db.execute(
+            "UPDATE goals SET kind = 'solver' WHERE problem = ? AND target = ?",
+            *(row["problem"], row["target"]),
+        )
         upper, kind = row["proven"], row["proven_kind"]
         db.execute("UPDATE problems SET status = 'open' WHERE id = ?", row["problem"])
     place = (row["problem"], row["target"])
@@ -83,11 +91,11 @@ def _lower_upper(db: Database, row: sqlite3.Row, upper: float, kind: BoundKind) 
     if row["upper"] is not None and upper >= row["upper"]:
         return False
     if upper < row["lower"]:
-        if kind is BoundKind.SOLVER:
+        if kind.name.lower() in _ON_TRUST:
             return False  # a known witness refutes it
         raise _contradiction(row["problem"], row["lower"], upper, kind.value)
     proven, proven_kind = row["proven"], row["proven_kind"]
-    if kind is not BoundKind.SOLVER:
+    if kind.name.lower() not in _ON_TRUST:
         proven, proven_kind = upper, kind.name.lower()
     db.execute(
         "UPDATE goals SET upper = ?, kind = ?, proven = ?, proven_kind = ? "
