@@ -13,6 +13,7 @@ import vhagar
 from vhagar import InvalidInput, Network, Problem, Result
 from vhagar.attack.local_attack import Found, LocalAttack
 from vhagar.coverage import _chunks, lower_confidences
+from vhagar.perturbation import Domain, Zonotope
 from vhagar.result import BoundKind, CoverageCounts, Status, Witness, WitnessCheck
 from vhagar.result.exact import exact_scores
 from vhagar.result.figure import figure_data
@@ -200,3 +201,36 @@ def test_the_nearest_input_stands_beside_the_witness(answered: Result, tmp_path:
     panel = figure_data(answered).nearest
     assert panel is not None
     assert panel.title.startswith(f"nearest of the data: {found.label}")
+
+
+def moved(hidden: Network) -> tuple[Problem, np.ndarray]:
+    """An input of a zonotope that its projection moves: least squares do not show it inside."""
+    zonotope = Zonotope([0.75, 0.25], [[1.0, 1.0]], [0.5], [0.0625, 0.25])
+    domain = Domain((1, 1, 2), zonotope=zonotope)
+    x = np.array([[0.75, 0.0]])
+    assert domain.contains(x).all()
+    assert (domain.project(x) != x).any()
+    return Problem(hidden, perturbation="linf(0.375)", source=0, targets=1, domain=domain), x
+
+
+def test_a_witness_keeps_an_input_of_the_domain(hidden: Network) -> None:
+    problem, x = moved(hidden)
+    found = WitnessCheck(problem)(1, x, 0, np.array([-0.375, 0.375]))
+    assert isinstance(found, Witness)
+    assert (found.x.reshape(-1) == x[0]).all()
+
+
+def test_an_attack_on_another_input_does_not_count(
+    hidden: Network, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    problem, x = moved(hidden)
+    np.savez(tmp_path / "one.npz", x=x.reshape(1, 1, 1, 2))
+    result = vhagar.verify(problem, workers=0, timeout=30)
+    assert vhagar.coverage(result, tmp_path / "one.npz").classified.attackable == 1
+    judge = WitnessCheck.__call__
+
+    def elsewhere(self: WitnessCheck, target: int, x: np.ndarray, *rest: object) -> object:
+        return judge(self, target, x - np.array([0.0625, 0.0]), *rest)
+
+    monkeypatch.setattr(WitnessCheck, "__call__", elsewhere)
+    assert vhagar.coverage(result, tmp_path / "one.npz").classified.attackable == 0

@@ -184,11 +184,16 @@ def _attacked(
                 for found in local.attacks(inputs[chunk], quick):
                     row = int(chunk[found.row])
                     verdict = check(found.target, inputs[row], found.root, found.parameters)
-                    if isinstance(verdict, Witness):
+                    # An input that the check has moved into the domain is another one.
+                    if isinstance(verdict, Witness) and _is_same(verdict.x, inputs[row]):
                         attacked.append(row)
     except KeyboardInterrupt:
         pass
     return attacked
+
+
+def _is_same(witness: Array, x: Array) -> bool:
+    return bool((witness.reshape(-1) == x).all())
 
 
 def _chunks(rows: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:

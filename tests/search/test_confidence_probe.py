@@ -7,6 +7,8 @@ import pytest
 
 from vhagar import Network, Problem
 from vhagar.network import Affine, Relu
+from vhagar.perturbation import Domain
+from vhagar.perturbation.linear_rows import linear_rows
 from vhagar.search.confidence_probe import confidence_within_reach, largest_within_reach
 
 from ..oracle.cases import Case
@@ -68,3 +70,13 @@ def test_dark_inputs_are_among_the_starts() -> None:
     network = Network((means, Relu((3,)), tent), (16,))
     problem = Problem(network, perturbation="linf(0.1)", source=0, targets=1)
     assert confidence_within_reach(problem, seed=0) > 0.2
+
+
+def test_an_input_beside_the_domain_proves_nothing() -> None:
+    """The only whole numbers with 3 a + 5 b = 8 are 1 and 1, whose confidence is 1.5."""
+    layers = (Affine(np.array([[1.0, 1.0], [0.0, 0.0]]), np.array([0.0, 0.5]), (2,), (2,)),)
+    row = linear_rows({0: 3.0, 1: 5.0}, 2, equal=8.0)
+    domain = Domain((2,), 0, [10, 10], range=(0, 10), integer=[0, 1], rows=row)
+    problem = Problem(Network(layers, (2,)), perturbation=None, source=0, domain=domain)
+    for seed in range(5):
+        assert largest_within_reach(problem, seed).lower <= 1.5

@@ -117,7 +117,8 @@ class WitnessCheck:
         if x.shape[1] != self._problem.domain.size or not np.isfinite(x).all():
             return Rejection("the input has the wrong size or is not finite")
         # Rounding to float32 may step over an end of the domain that float32 cannot represent.
-        x = self._problem.domain.project(x)
+        if not self._problem.domain.contains(x)[0]:
+            x = self._problem.domain.project(x)
         if target not in self._problem.goals:
             return Rejection(f"{target} is no target of the problem")
         if target is None:

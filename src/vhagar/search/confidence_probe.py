@@ -48,6 +48,8 @@ def largest_within_reach(problem: Problem, seed: int) -> Interval:
     _, x = _uphill(problem, seed, starts)
     error = forward_error(network, box)
     (reached,) = sure_confidences(network.forward(x[None]), error, label)
+    if not domain.contains(x[None])[0]:  # a few steps need not meet rows and whole numbers
+        reached = 0.0
     largest = max(largest_confidence(network, box, label), 0.0)
     return Interval(max(float(reached), 0.0), largest, BoundKind.INTERVAL)
 
