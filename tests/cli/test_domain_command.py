@@ -14,6 +14,7 @@ from vhagar.network import Affine, Network, Relu, write_onnx
 from vhagar.perturbation import Features, parse
 from vhagar.perturbation.domain_file import read_domain
 from vhagar.perturbation.domain_writer import write_domain
+from vhagar.sweep.question import Question
 
 TABLE = "age,pulse,class\n" + "".join(
     f"{30 + k},{60 + 2.5 * k},{'ill' if k % 3 else 'well'}\n" for k in range(12)
@@ -122,6 +123,22 @@ def test_a_saved_result_keeps_its_names() -> None:
     again = Result.load("saved.vhagar")
     assert again.problem.domain.features == ("age", "pulse")
     assert str(again.problem) == str(problem)
+
+
+@pytest.mark.parametrize(
+    ("names", "whole"),
+    [(["1", "2"], False), (["1", "2"], True), (["pulse", "0e0"], False), (["age", "pulse"], True)],
+    ids=str,
+)
+def test_a_saved_result_is_about_the_same_features(names: list[str], whole: bool) -> None:
+    """Also where names look like numbers of others, or are not saved with the domain."""
+    box = [0.0, 0.0], [200.0, 200.0 if whole else 100.0]
+    domain = Domain((2,), *box, range=(0.0, 200.0), name="p", features=names)
+    problem = Problem(network(), perturbation="features([1],8)", source=0, domain=domain)
+    assert parse(str(problem.perturbation)).settled(domain) == problem.perturbation
+    verify(problem, timeout=20, workers=0).save("saved.vhagar")
+    assert Result.load("saved.vhagar").problem.perturbation == problem.perturbation
+    assert Question.of(problem, "f").problem(network()).perturbation == problem.perturbation
 
 
 def test_features_by_name_and_by_number() -> None:

@@ -20,7 +20,7 @@ from vhagar.local.result import LocalVerdict
 from vhagar.local.run import verify_local
 from vhagar.network import Affine, Convolution, Relu, read_onnx, write_onnx
 from vhagar.network.network import confidence
-from vhagar.perturbation import Domain
+from vhagar.perturbation import Domain, Zonotope
 from vhagar.reduction.clipping import clip_of
 from vhagar.reduction.fixed_image import behind, fixed_images
 from vhagar.search import engine_named
@@ -289,3 +289,16 @@ def test_epsilon_or_perturbation(tmp_path: Path, capsys: Any) -> None:
     assert main([*words, "--epsilon", "0.1", "--perturbation", "linf(0.1)"]) == 2
     assert "either --epsilon or --perturbation" in capsys.readouterr().err
     assert main([*words, "--perturbation", "linf(0.1)", "--timeout", "10"]) == 0
+
+
+def test_the_domain_of_an_image_has_its_names_and_its_border() -> None:
+    layers = (Affine(np.array([[1.0, 1.0], [0.0, 0.0]]), np.array([0.0, 0.5]), (2,), (2,)),)
+    zonotope = Zonotope([0.75, 0.25], [[1.0, 1.0]], [0.5], [0.0625, 0.25])
+    domain = Domain((2,), zonotope=zonotope, features=["age", "pulse"])
+    x = np.array([0.75, 0.0])
+    assert (domain.project(x) != x).any()  # least squares do not show it inside
+    problem = LocalProblem(
+        Network(layers, (2,)), perturbation="features([pulse],0.1)", image=x, domain=domain
+    )
+    assert (problem.image == x).all()
+    assert str(problem.everywhere.perturbation) == "features([pulse],0.1)"

@@ -10,9 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from vhagar import Domain, InvalidInput, Store
+from vhagar import Domain, InvalidInput, Network, Problem, Store
 from vhagar.cli.main import main
 from vhagar.guard.bounds import of_store
+from vhagar.network import Affine, write_onnx
 from vhagar.report.data import read_store
 from vhagar.report.problems import reproduction
 from vhagar.report.sentences import answer
@@ -88,6 +89,28 @@ def test_a_domain_that_has_changed_is_another_one(model: str, dim: Path, tmp_pat
     dim.write_text("lower = 0.25\n")
     with pytest.raises(InvalidInput, match="the domain dim has changed"):
         open_study(study, tmp_path / "s.db", resume=True)
+
+
+def test_one_file_is_another_domain_for_each_shape(model: str, dim: Path, tmp_path: Path) -> None:
+    layer = Affine(np.eye(3, 4), np.zeros(3), (4,), (3,))
+    write_onnx(Network((layer,), (4,)), tmp_path / "row.onnx")
+    models = model, str(tmp_path / "row.onnx")
+    study = Study(models, ("linf(0.05)",), domain=str(dim))
+    open_study(study, tmp_path / "s.db")[0].close()
+    open_study(study, tmp_path / "s.db", resume=True)[0].close()
+
+
+def test_a_question_about_a_feature_stays_one_where_names_change() -> None:
+    names = [f"f{k}" for k in range(16)]
+    asked = []
+    for order in (names, names[::-1]):
+        domain = Domain((16,), 0.25, 0.75, range=(0.0, 1.0), name="dim", features=order)
+        network = Network((Affine(np.eye(3, 16), np.zeros(3), (16,), (3,)),), (16,))
+        problem = Problem(network, perturbation="features([f1],0.1)", source=0, domain=domain)
+        asked.append(Question.of(problem, "f"))
+    assert asked[0].domain == asked[1].domain
+    assert asked[0].key != asked[1].key
+    assert not contains(*asked, Domain((16,)))
 
 
 def test_questions_differ_by_their_domain() -> None:

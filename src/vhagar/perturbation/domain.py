@@ -206,8 +206,11 @@ class Domain:
 
     @property
     def range_only(self) -> Domain:
-        """The domain of all inputs of the range."""
-        return self if self.whole else Domain(self.shape, self.lower, self.upper)
+        """All inputs of the range; features and classes keep their names."""
+        if self.whole:
+            return self
+        ends, names = (self.lower, self.upper), self.names
+        return Domain(self.shape, *ends, features=names.features, classes=names.classes)
 
     def part(self, pixels: NDArray[np.int64]) -> Domain:
         """The domain of some of the entries, with no conditions but ranges and the zonotope."""

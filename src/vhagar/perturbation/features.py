@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from numbers import Real
@@ -18,7 +19,9 @@ from vhagar.perturbation.domain import Domain
 from vhagar.perturbation.maps import AffineMap
 from vhagar.perturbation.ranges import number
 
-# Most features that are named in a sentence.
+# Names that could be read as numbers: those of other features.
+_NUMERIC = re.compile(r"[-+./0-9eE\s]*")
+# Sentences name this many features, at most.
 _MOST_SHOWN = 4
 
 
@@ -81,7 +84,13 @@ class Features(Perturbation):
     def arguments(self) -> tuple[str, ...]:
         alike = len(set(self.radii)) == 1
         radii = number(self.radii[0]) if alike else _list(map(number, self.radii))
-        return (_list(self.names or self.chosen), radii)
+        return (_list(self._readable), radii)
+
+    @property
+    def _readable(self) -> tuple[str | int, ...]:
+        """Names where `parse` reads them as names, and numbers otherwise."""
+        pairs = zip(self.names or self.chosen, self.chosen, strict=True)
+        return tuple(k if _NUMERIC.fullmatch(str(name)) else name for name, k in pairs)
 
     @property
     def shown(self) -> str:

@@ -165,7 +165,7 @@ def _problem(problem: Problem) -> dict[str, Any]:
         "file": _file(problem),
         "input_shape": problem.network.input_shape,
         "classes": problem.network.classes,
-        "perturbation": None if perturbation is None else str(perturbation),
+        "perturbation": None if perturbation is None else perturbation.canonical,
         "map_sha256": problem.map_fingerprint,
         "source": problem.source,
         "targets": problem.targets,

@@ -33,7 +33,8 @@ class Question:
         perturbation = problem.perturbation
         return cls(
             network,
-            None if perturbation is None else str(perturbation),
+            # Features by their numbers: names are the domain's, and may change with its file.
+            None if perturbation is None else perturbation.canonical,
             problem.source,
             problem.targets,
             problem.clip,

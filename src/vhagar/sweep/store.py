@@ -132,11 +132,11 @@ class Store:
                 )
 
     def check_domains(self, questions: Sequence[Question]) -> None:
-        """Raise an error if a domain is not the one of the same name in the store."""
-        known = {str(question.domain): question.domain for _, question in self.problems()}
+        """An error where a domain is not the one of this name that the results are about."""
+        known = {(own.network, str(own.domain)): own.domain for _, own in self.problems()}
         for question in questions:
             domain = question.domain
-            if domain is not None and known.get(str(domain), domain) != domain:
+            if domain is not None and known.get((question.network, str(domain)), domain) != domain:
                 raise InvalidInput(
                     f"the domain {domain} has changed since the study began: the results in "
                     f"{self.path} are not about it. Put the old file back, give the new one "
