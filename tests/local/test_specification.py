@@ -7,6 +7,7 @@ from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 
 from vhagar.cli.main import main
@@ -326,6 +327,23 @@ def test_networks_that_do_not_fit_are_refused() -> None:
     wide = Network((Affine(np.ones((2, 3)), np.zeros(2), (3,), (2,)),), (3,))
     with pytest.raises(InvalidInput, match="2 and 3 inputs"):
         side_by_side(network(0), wide)
+
+
+def test_names_of_two_networks_do_not_meet(tmp_path: Path) -> None:
+    networks = []
+    for k, name in enumerate(("second_weight", "weight")):
+        path = tmp_path / f"{k}.onnx"
+        write_onnx(network(k), path)
+        model = onnx.load(path)
+        (tensor, *_), old = model.graph.initializer, model.graph.initializer[0].name
+        tensor.name = name
+        for node in model.graph.node:
+            node.input[:] = [name if each == old else each for each in node.input]
+        onnx.save(model, path)
+        networks.append(read_onnx(path))
+    x = np.array([[0.25, 0.75]])
+    wanted = np.concatenate([each.forward(x) for each in networks], axis=1)
+    assert np.allclose(side_by_side(*networks).forward(x), wanted)
 
 
 def test_two_networks_on_the_command_line(

@@ -131,7 +131,10 @@ def side_by_side(first: Network, second: Network) -> Network:
     if first.input_size != second.input_size:
         sizes = f"{first.input_size} and {second.input_size}"
         raise InvalidInput(f"the two networks take {sizes} inputs; they must take the same")
-    one, other = standalone(first), onnx.compose.add_prefix(standalone(second), "second_")
+    one, other = (
+        onnx.compose.add_prefix(standalone(network), f"{name}_")
+        for network, name in ((first, "first"), (second, "second"))
+    )
     graph, beside = graph_around(one), graph_around(other)
     if (graph.dtype, graph.opset) != (beside.dtype, beside.opset):
         raise InvalidInput(
