@@ -68,6 +68,26 @@ def test_the_other_way_round_is_the_mirror_image(sides: tuple[Side, Side]) -> No
     assert {each.source: each.more_robust for each in mirror.coverages}[0] == "second"
 
 
+def test_two_data_sets_are_not_compared(sides: tuple[Side, Side]) -> None:
+    one, two = sides
+    assert one.study.coverage is not None
+    other = replace(one.study, coverage=replace(one.study.coverage, sha256="another"))
+    found = compare_sides(one, replace(two, study=other))
+    assert not found.coverages
+    assert "for certain" not in "\n".join(found.lines)
+    assert compare_sides(one, replace(two, study=replace(one.study, coverage=None))).coverages
+
+
+def test_two_input_ranges_are_two_questions(sides: tuple[Side, Side]) -> None:
+    one, two = sides
+    entries = tuple(
+        replace(entry, question=replace(entry.question, input_range=(-1.0, 1.0)))
+        for entry in two.study.entries
+    )
+    with pytest.raises(InvalidInput, match="no perturbation in common"):
+        compare_sides(one, replace(two, study=replace(two.study, entries=entries)))
+
+
 def test_shares_that_meet_prove_nothing() -> None:
     half = CoverageCounts(10, 5, 5)
     assert CoverageVerdict("p", 0, half, half).more_robust == "open"

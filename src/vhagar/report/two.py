@@ -23,6 +23,8 @@ from vhagar.sweep.watch import AbstractSweepWatch
 
 _STORE = b"SQLite format 3\0"
 StrPath = str | os.PathLike[str]
+# A perturbation, clipped or not, the input range and the domain.
+_Asked = tuple[str | None, bool, tuple[float, float], Domain | None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,10 +35,19 @@ class Side:
     fingerprint: str
     study: StudyData
 
-    def groups(self) -> dict[tuple[str | None, bool, Domain | None], Group]:
-        """The model's groups by perturbation, clipping and domain."""
+    def groups(self) -> dict[_Asked, Group]:
+        """Its perturbations, clipped or not, and the ranges and domains that they are about."""
+        ranges = {entry.group: entry.question.input_range for entry in self.study.entries}
         own = [group for group in self.study.groups if group.fingerprint == self.fingerprint]
-        return {(group.perturbation, group.clip, group.domain): group for group in own}
+        return {
+            (group.perturbation, group.clip, ranges[group], group.domain): group for group in own
+        }
+
+    @property
+    def data(self) -> str | None:
+        """What tells the study's data set from others; None without one."""
+        known = self.study.coverage
+        return None if known is None else known.sha256 or known.dataset
 
     def counts(self, group: Group) -> dict[int | None, CoverageCounts]:
         """The coverage of each class under a perturbation; that of all classes has the key None."""
@@ -161,7 +172,9 @@ def compare_sides(first: Side, second: Side) -> ModelComparison:
     if not shared:
         raise InvalidInput(f"{first.name} and {second.name} have no perturbation in common")
     coverages = []
-    for key in shared:
+    # Shares of two data sets say nothing of which network is better.
+    comparable = first.data is None or second.data in (None, first.data)
+    for key in shared if comparable else ():
         counts = [first.counts(ours[key]), second.counts(theirs[key])]
         for source in dict.fromkeys([*counts[0], *counts[1]]):
             one, other = (own.get(source) for own in counts)
