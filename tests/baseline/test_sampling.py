@@ -15,6 +15,7 @@ from vhagar.baseline import DatasetEngine, RandomEngine, hoeffding_half_width
 from vhagar.baseline.random_sampling import draw
 from vhagar.network import Affine, Convolution, Relu
 from vhagar.perturbation import Domain
+from vhagar.perturbation.linear_rows import linear_rows
 from vhagar.runtime.deadline import Deadline, OutOfTime
 
 
@@ -238,3 +239,15 @@ def test_the_draws() -> None:
 def test_wrong_settings(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidInput, match=message):
         RandomEngine(**settings)
+
+
+def test_the_mean_is_that_of_inputs_of_the_domain() -> None:
+    """The only whole numbers with 3 a + 5 b = 8 are 1 and 1, whose confidence is 1.5."""
+    layer = Affine(np.array([[1.0, 1.0], [0.0, 0.0]]), np.array([0.0, 0.5]), (2,), (2,))
+    row = linear_rows({0: 3.0, 1: 5.0}, 2, equal=8.0)
+    domain = Domain((2,), 0, [10, 10], range=(0, 10), integer=[0, 1], rows=row)
+    problem = Problem(Network((layer,), (2,)), perturbation="linf(8)", source=0, domain=domain)
+    result = verify(problem, engine=RandomEngine(samples=200))
+    assert result.estimate is not None
+    assert result.estimate.mean == pytest.approx(1.5)
+    assert "random inputs are in the domain and classified 0" in result.notes[0]

@@ -88,8 +88,9 @@ class RandomEngine(AbstractEngine):
         return sums.drawn < self._samples
 
     def _conclude(self, run: Run, sums: _Sums) -> None:
+        inside = "in the domain and " if run.problem.domain.constrained else ""
         run.note(
-            f"{sums.own} of {sums.drawn} random inputs are classified {run.problem.source}"
+            f"{sums.own} of {sums.drawn} random inputs are {inside}classified {run.problem.source}"
             + ("" if sums.own else ": there is no mean")
         )
         if sums.own:
@@ -106,8 +107,11 @@ class RandomEngine(AbstractEngine):
         sums: _Sums,
     ) -> _Sums:
         """An input's local bound is its confidence if it can be attacked, else 0."""
-        x = draw(run.problem.domain, count, self._spread, rng)
+        domain = run.problem.domain
+        x = draw(domain, count, self._spread, rng)
         sure = local.confidences(x)
+        # What is drawn need not satisfy rows, groups and zonotopes.
+        sure = np.where(domain.contains(x), sure, -np.inf) if domain.constrained else sure
         own, sure = x[sure > 0], sure[sure > 0]
         found = local.attacks(own)
         for attack in sorted(found, key=lambda attack: -sure[attack.row]):
@@ -119,7 +123,7 @@ class RandomEngine(AbstractEngine):
 
 
 def draw(domain: Domain, count: int, spread: float, rng: np.random.Generator) -> Array:
-    """Independent inputs `(count, size)`."""
+    """Independent inputs `(count, size)` of the domain's box, most of them in the domain."""
     width = domain.high - domain.low
     drawn = rng.normal(domain.low + width / 2, spread * width, (count, domain.size))
     return domain.project(drawn)
