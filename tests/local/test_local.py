@@ -302,3 +302,12 @@ def test_the_domain_of_an_image_has_its_names_and_its_border() -> None:
     )
     assert (problem.image == x).all()
     assert str(problem.everywhere.perturbation) == "features([pulse],0.1)"
+
+
+def test_a_domain_of_perturbed_inputs_is_refused() -> None:
+    """An attack that leaves it would count otherwise."""
+    domain = Domain(SHAPE, 0.25, 0.75, range=(0.0, 1.0), perturbed_inside=True)
+    with pytest.raises(InvalidInput, match="perturbed_inside"):
+        LocalProblem(
+            network(0), perturbation="linf(0.5)", image=image(0, (0.25, 0.75)), domain=domain
+        )

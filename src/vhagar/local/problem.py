@@ -28,9 +28,9 @@ class LocalProblem:
     """Does every perturbed version of `image` stay out of the targets?
 
     The image is rounded to float32, so that it is the same in every precision. `source` is its
-    class; giving it is optional, and an error if the network disagrees. The other arguments are
-    those of `Problem`, which asks the same about all inputs (`everywhere`). A domain must contain
-    the image, and does not matter otherwise.
+    class, and may be given to be sure of it. The other arguments are those of `Problem`, which is
+    the same question about all inputs (`everywhere`); a domain must contain the image, and does
+    not matter otherwise, so that one with `perturbed_inside` is refused.
     """
 
     everywhere: Problem
@@ -57,6 +57,11 @@ class LocalProblem:
                 f"{network.input_shape}, or is not finite"
             )
         inputs = domain_of(network, domain, input_range)
+        if inputs.perturbed_inside:
+            raise InvalidInput(
+                f"the domain {inputs} requires perturbed inputs to lie in it (perturbed_inside), "
+                "which questions about one image do not take into account; leave that out"
+            )
         scores = network.forward(x[None])
         found = int(scores.argmax())
         if source is None:
