@@ -13,7 +13,7 @@ import pytest
 from vhagar import Domain, InvalidInput, Network, Problem, Store
 from vhagar.cli.main import main
 from vhagar.guard.bounds import of_store
-from vhagar.network import Affine, write_onnx
+from vhagar.network import Affine, read_onnx, write_onnx
 from vhagar.report.data import read_store
 from vhagar.report.problems import reproduction
 from vhagar.report.sentences import answer
@@ -59,7 +59,7 @@ def test_a_sweep_over_a_domain(
     with Store(store) as known:
         known.to_csv(tmp_path / "s.csv")
         with pytest.raises(InvalidInput, match="a guard needs proofs about all"):
-            of_store(known, data.networks[0].fingerprint)
+            of_store(known, data.networks[0].fingerprint, read_onnx(model))
     rows = list(csv.DictReader((tmp_path / "s.csv").read_text().splitlines()))
     assert {row["domain"] for row in rows} == {"dim"}
     assert main(["sweep", "--store", str(store), "--resume"]) == 0

@@ -14,7 +14,7 @@ from vhagar.errors import InvalidInput
 from vhagar.network import Network
 from vhagar.problem import Problem
 from vhagar.result import BoundKind, Interval, Result
-from vhagar.result.certificate import problem_statement
+from vhagar.result.certificate import model_statement, problem_statement
 from vhagar.sweep.rows import goal_of
 from vhagar.sweep.store import Store
 from vhagar_check import Rejected, check
@@ -145,8 +145,7 @@ def is_about(path: Path, network: Network) -> bool:
 
     The same file with another normalisation is another network.
     """
-    with path.open("rb") as file:
-        head = parse_json(unpack(file, scan(path)[0]))
+    head = _head(path)
     taken, scores = network.convention, network.scores
     stated = head["model"].get("convention"), head["model"].get("scores")
     own = None if taken is None else taken.plain(), None if scores is None else scores.plain()
@@ -155,11 +154,12 @@ def is_about(path: Path, network: Network) -> bool:
     return same and bool(head["problem"]["input_shape"] == list(network.input_shape))
 
 
-def of_store(store: Store, fingerprint: str) -> list[Bound]:
+def of_store(store: Store, fingerprint: str, network: Network) -> list[Bound]:
     """What a store knows about one of its networks.
 
     Where a problem has a certificate, its bounds are those that the certificate states, even if
-    the store learned better ones from related problems later.
+    the store learned better ones from related problems later. A file of that name which is about
+    something else, such as the certificate of another sweep, is none.
     """
     found: list[Bound] = []
     for row in store.rows("problems"):
@@ -172,6 +172,8 @@ def of_store(store: Store, fingerprint: str) -> list[Bound]:
                 "all inputs"
             )
         path = None if row["certificate"] is None else _placed(store.path, row["certificate"])
+        if path is not None and not _states(path, question.problem(network)):
+            path = None
         file = None if path is None else NamedFile.of(path)
         goals = {
             goal_of(goal["target"]): goal["proven"]
@@ -196,10 +198,30 @@ def _placed(store: Path, name: str) -> Path | None:
     return next((place for place in places if place.is_file()), None)
 
 
+def _states(path: Path, problem: Problem) -> bool:
+    """Whether a certificate is about this problem; it is not checked here."""
+    try:
+        head = _head(path)
+        stated = {**head["model"], **head["problem"]}
+    except (Rejected, OSError, KeyError, TypeError, ValueError):
+        return False
+    asked = {**model_statement(problem), **problem_statement(problem)}
+    for known in (stated, asked):  # a file may be moved, and a proof may use another form
+        for name in ("name", "clipped_pixels", "form"):
+            known.pop(name, None)
+    return bool(stated == json.loads(json.dumps(asked)))
+
+
+def _head(path: Path) -> dict[str, Any]:
+    """The first block of a certificate."""
+    with path.open("rb") as file:
+        found: dict[str, Any] = parse_json(unpack(file, scan(path)[0]))
+    return found
+
+
 def _claims(path: Path) -> Mapping[int | None, float]:
     """The upper bounds that a certificate states."""
-    with path.open("rb") as file:
-        head = parse_json(unpack(file, scan(path)[0]))
+    head = _head(path)
     return {int(target): ends["upper"] for target, ends in head["claims"]["targets"].items()}
 
 

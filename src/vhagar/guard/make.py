@@ -93,7 +93,8 @@ class _Gathered:
             names = ", ".join(model.network.name for model in models.values())
             what = "none" if not fitting else "more than one"
             raise InvalidInput(f"{what} of the store's networks is asked for; choose from: {names}")
-        self._take(fitting[0].network, of_store(store, fitting[0].fingerprint))
+        (model,) = fitting
+        self._take(model.network, of_store(store, model.fingerprint, model.network))
 
     def _take(self, network: Network, bounds: Iterable[Bound]) -> None:
         if self.network is None:
