@@ -173,7 +173,7 @@ def _attacked(
     attacked: list[int] = []
     if not len(rows) or (time.monotonic() >= deadline and not always):
         return attacked
-    local, check = LocalAttack(problem, "cpu"), WitnessCheck(problem)
+    local, check = LocalAttack(problem, "cpu"), WitnessCheck(problem, moves=False)
     try:
         for quick in local.passes:
             for chunk in _chunks(rows[~np.isin(rows, attacked)]):
@@ -184,7 +184,6 @@ def _attacked(
                 for found in local.attacks(inputs[chunk], quick):
                     row = int(chunk[found.row])
                     verdict = check(found.target, inputs[row], found.root, found.parameters)
-                    # An input that the check has moved into the domain is another one.
                     if isinstance(verdict, Witness) and _is_same(verdict.x, inputs[row]):
                         attacked.append(row)
     except KeyboardInterrupt:

@@ -94,11 +94,16 @@ class Rejection:
 
 
 class WitnessCheck:
-    """Checks candidates for one problem, in its original form and not a reduced one."""
+    """Decides on candidates for one problem, which is as it was given: no reduction's.
 
-    def __init__(self, problem: Problem) -> None:
+    Inputs are moved into the domain, unless `moves` is false: then they are judged where they are.
+    """
+
+    def __init__(self, problem: Problem, moves: bool = True) -> None:
         self._problem = problem
         self._clip = clip_of(problem)
+        domain = problem.domain
+        self._into_domain = domain.project if moves else domain.clipped
 
     def __call__(
         self,
@@ -117,8 +122,7 @@ class WitnessCheck:
         if x.shape[1] != self._problem.domain.size or not np.isfinite(x).all():
             return Rejection("the input has the wrong size or is not finite")
         # Rounding to float32 may step over an end of the domain that float32 cannot represent.
-        if not self._problem.domain.contains(x)[0]:
-            x = self._problem.domain.project(x)
+        x = self._into_domain(x)
         if target not in self._problem.goals:
             return Rejection(f"{target} is no target of the problem")
         if target is None:
