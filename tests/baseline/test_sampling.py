@@ -251,3 +251,13 @@ def test_the_mean_is_that_of_inputs_of_the_domain() -> None:
     assert result.estimate is not None
     assert result.estimate.mean == pytest.approx(1.5)
     assert "random inputs are in the domain and classified 0" in result.notes[0]
+
+
+def test_attacks_that_leave_a_domain_of_perturbed_inputs_do_not_count(hidden: Network) -> None:
+    box = np.array([0.75, 0.0]), np.array([1.0, 0.25])
+    for inside in (False, True):
+        domain = Domain((1, 1, 2), *box, range=(0, 1), perturbed_inside=inside)
+        problem = Problem(hidden, perturbation="linf(0.5)", source=0, targets=1, domain=domain)
+        result = verify(problem, engine=RandomEngine(samples=50))
+        assert result.estimate is not None
+        assert (result.estimate.mean == 0) == inside

@@ -8,12 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from vhagar.attack.local_attack import LocalAttack
+from vhagar.attack.local_attack import Found, LocalAttack
 from vhagar.attack.starts import CHUNK
 from vhagar.baseline.defaults import LEVEL, SAMPLES, SPREAD
 from vhagar.engine import AbstractEngine
 from vhagar.errors import InvalidInput
 from vhagar.perturbation import Domain
+from vhagar.problem import Problem
+from vhagar.reduction.clipping import clip_of
 from vhagar.relaxation import Bounds, largest_confidence
 from vhagar.result import Estimate, Run
 from vhagar.runtime.deadline import Deadline, OutOfTime
@@ -114,6 +116,8 @@ class RandomEngine(AbstractEngine):
         sure = np.where(domain.contains(x), sure, -np.inf) if domain.constrained else sure
         own, sure = x[sure > 0], sure[sure > 0]
         found = local.attacks(own)
+        if domain.perturbed_inside:
+            found = [attack for attack in found if _stays(run.problem, own[attack.row], attack)]
         for attack in sorted(found, key=lambda attack: -sure[attack.row]):
             if sure[attack.row] <= run.interval.lower:
                 break
@@ -127,6 +131,12 @@ def draw(domain: Domain, count: int, spread: float, rng: np.random.Generator) ->
     width = domain.high - domain.low
     drawn = rng.normal(domain.low + width / 2, spread * width, (count, domain.size))
     return domain.project(drawn)
+
+
+def _stays(problem: Problem, x: Array, attack: Found) -> bool:
+    """Whether an attacked input lies in the domain, too."""
+    image = problem.pieces[attack.root].apply(x[None], attack.parameters[None])
+    return bool(problem.domain.contains(clip_of(problem)(image)).all())
 
 
 def _largest(run: Run) -> float:
