@@ -69,7 +69,10 @@ def test_wrong_archives(write: object, message: str, tmp_path: Path) -> None:
 def test_wrong_places(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="holds no images"):
         read_dataset(tmp_path, GREY)
-    with pytest.raises(InvalidInput, match="neither a folder"):
+    with pytest.raises(InvalidInput, match=r"no data at .*nowhere\.npz"):
+        read_dataset(tmp_path / "nowhere.npz", GREY)
+    (tmp_path / "data.csv").write_text("a,b\n1,2\n")
+    with pytest.raises(InvalidInput, match=r"neither a folder.*save .* an \.npz file"):
         read_dataset(tmp_path / "data.csv", GREY)
     Image.fromarray(np.zeros((7, 7), dtype=np.uint8)).save(tmp_path / "a.png")
     with pytest.raises(InvalidInput, match="does not fit"):

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from vhagar.attack.local_attack import LocalAttack
 from vhagar.attack.starts import CHUNK
-from vhagar.dataset import Neighbour, nearest, read_test_set
+from vhagar.dataset import Neighbour, as_float32, nearest, read_test_set
 from vhagar.errors import InvalidInput
 from vhagar.network import Network
 from vhagar.options import Options
@@ -73,7 +73,7 @@ class SeenData:
     @classmethod
     def read(cls, path: Path, network: Network, domain: Domain) -> SeenData:
         inputs, labels = read_test_set(path, domain)
-        return cls(network, domain, _as_float32(inputs, domain), labels)
+        return cls(network, domain, as_float32(inputs, domain), labels)
 
     @cached_property
     def scores(self) -> Array:
@@ -104,7 +104,8 @@ def covered(
     """
     begun = time.monotonic()
     sure = data.sure(problem.source)
-    own = (sure > 0) & problem.domain.contains(data.inputs)
+    classified, inside = sure > 0, problem.domain.contains(data.inputs)
+    own = classified & inside
     robust = own & (sure > upper)
     rest = np.flatnonzero(own & ~robust)
     attackable = np.zeros_like(own)
@@ -118,6 +119,7 @@ def covered(
         correct=None if data.labels is None else _counts(own & right, robust, attackable),
         largest=float(sure[own].max(initial=0.0)),
         seconds=time.monotonic() - begun,
+        outside=int((classified & ~inside).sum()),
     )
 
 
@@ -153,13 +155,6 @@ def _neighbour(result: Result, dataset: Path) -> Neighbour | None:
 def lower_confidences(problem: Problem, inputs: Array) -> Array:
     """A proven lower bound on every input's confidence in the source class, `(count,)`."""
     return SeenData(problem.network, problem.domain, inputs, None).sure(problem.source)
-
-
-def _as_float32(inputs: Array, domain: Domain) -> Array:
-    """The same rounding as the witness check's, so that both speak of the same inputs."""
-    rounded = inputs.astype(np.float32).astype(np.float64)
-    clipped: Array = np.clip(rounded, domain.lower, domain.upper)
-    return clipped
 
 
 def _attacked(

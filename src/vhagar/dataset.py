@@ -68,7 +68,11 @@ def read_dataset(path: Path, domain: Domain) -> Array:
             raise InvalidInput(f"{path} holds no images ({', '.join(_IMAGES)})")
         return np.concatenate([_fitted(_image(file), domain, file) for file in files])
     if path.suffix != ".npz":
-        raise InvalidInput(f"{path} is neither a folder of images nor an .npz file")
+        if not path.exists():
+            raise InvalidInput(f"no data at {path}; check the path")
+        save = "; save the features of a table as one array of an .npz file"
+        hint = save if path.suffix == ".csv" else ""
+        raise InvalidInput(f"{path} is neither a folder of images nor an .npz file{hint}")
     return _fitted(_inputs_of(_arrays(path), domain, path), domain, path)
 
 
@@ -89,6 +93,13 @@ def read_test_set(path: Path, domain: Domain) -> tuple[Array, NDArray[np.int64] 
         if array.shape == (len(inputs),) and array.dtype.kind in "iu"
     ]
     return inputs, labels[0].astype(np.int64) if len(labels) == 1 else None
+
+
+def as_float32(inputs: Array, domain: Domain) -> Array:
+    """The same rounding as the witness check's, so that both speak of the same inputs."""
+    rounded = inputs.astype(np.float32).astype(np.float64)
+    clipped: Array = np.clip(rounded, domain.lower, domain.upper)
+    return clipped
 
 
 def read_image(path: Path, domain: Domain, index: int | None = None) -> Array:
@@ -126,6 +137,8 @@ def _arrays(path: Path) -> dict[str, Any]:
     try:
         with np.load(path, allow_pickle=False) as archive:
             return {name: archive[name] for name in archive.files}
+    except FileNotFoundError:
+        raise InvalidInput(f"no data at {path}; check the path") from None
     except BAD_ARRAYS as error:
         raise InvalidInput(f"cannot read {path}: {error}") from None
 

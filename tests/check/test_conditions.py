@@ -69,7 +69,7 @@ def test_the_verdict_states_the_conditions(proven: tuple[Result, Path], model: P
     ):
         assert part in words
     assert "mixed" in result.summary()
-    assert "upper bounds count whole numbers as any others" in result.summary()
+    assert "upper bounds also count values between whole numbers" in result.summary()
 
 
 def _without(key: str) -> Callable[[dict], None]:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from vhagar import Domain
+from vhagar.dataset import as_float32
 from vhagar.errors import InvalidInput
 from vhagar.fitting import box_around, fit_box, fit_components
 from vhagar.fitting.picture import draw_domain, is_image, panels, samples
@@ -35,9 +36,28 @@ def test_a_box_covers_what_is_asked_and_little_more(
     assert sum(own for own, _ in found.classes.values()) == inside
     assert sum(count for _, count in found.classes.values()) == held
     assert found.domain.low[5] == found.domain.high[5] == 0.25
-    assert (found.domain.low >= inputs.min(axis=0)).all()
-    assert (found.domain.high <= inputs.max(axis=0)).all()
+    # Nowhere beyond all inputs, but for the next float32 number outward.
+    assert (found.domain.low >= (1 - 1e-6) * inputs.min(axis=0)).all()
+    assert (found.domain.high <= (1 + 1e-6) * inputs.max(axis=0)).all()
     assert coverage_lines(found)[0].startswith(f"{inside} of 40 held-out inputs")
+
+
+@pytest.mark.parametrize("components", [None, 3])
+def test_what_is_inside_is_inside_as_float32_too(
+    data: tuple[np.ndarray, np.ndarray], components: int | None
+) -> None:
+    """Runtimes take float32: an input at an end of its range must not fall out by rounding."""
+    inputs, _ = data
+    if components is None:
+        found = fit_box(inputs, WHOLE, 1.0)
+    else:
+        found = fit_components(inputs, WHOLE, components, 1.0)
+    assert found.covered == (40, 40)
+    rounded = as_float32(inputs, WHOLE)
+    assert found.domain.contains(rounded).sum() >= 40
+    if components is None:
+        inside = found.domain.contains(inputs)
+        assert found.domain.contains(rounded)[inside].all()
 
 
 def test_a_smaller_share_is_a_smaller_box(data: tuple[np.ndarray, np.ndarray]) -> None:

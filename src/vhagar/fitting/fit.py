@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from vhagar.dataset import as_float32
 from vhagar.errors import InvalidInput
 from vhagar.perturbation import Domain, Zonotope
 
@@ -71,7 +72,7 @@ def fit_box(
     low, high = np.clip([centre - factor * below, centre + factor * above], *ends)
     chosen = inputs[held][needed <= factor]
     low, high = np.minimum(low, chosen.min(axis=0)), np.maximum(high, chosen.max(axis=0))
-    low, high = _rounded(low, high, conditions or {})
+    low, high = _rounded(*_float32_ends(low, high, domain), conditions or {})
     found = _named(domain, low, high, name, conditions)
     return _counted(found, inputs[held], None if labels is None else labels[held])
 
@@ -89,15 +90,21 @@ def fit_components(
     known = inputs[first]
     most = min(known.shape)
     if not 1 <= components <= most:
-        raise InvalidInput(f"the number of components must be 1 to {most}, not {components}")
+        raise InvalidInput(
+            f"the number of components must be 1 to {most}, not {components}: half of the data are "
+            f"{len(known)} inputs of {known.shape[1]} entries"
+        )
     mean = known.mean(axis=0)
     axes = np.linalg.svd(known - mean, full_matrices=False)[2][:components]
     floor = _LEAST_REACH * domain.width
     ranges, residual = (
         np.maximum(abs(part).max(axis=0), floor) for part in _parts(known, mean, axes)
     )
-    own, rest = _parts(inputs[held], mean, axes)
-    needed = np.maximum(abs(own / ranges).max(axis=1), abs(rest / residual).max(axis=1))
+    needed = np.zeros(len(held))
+    for each in (inputs[held], as_float32(inputs[held], domain)):
+        own, rest = (abs(part) for part in _parts(each, mean, axes))
+        needed = np.maximum(needed, (own / ranges).max(axis=1))
+        needed = np.maximum(needed, (rest / residual).max(axis=1))
     # A little wider, because membership is decided in floating-point arithmetic.
     factor = _factor(needed, cover) * (1 + 1e-6)
     zonotope = Zonotope(mean, axes, factor * ranges, factor * residual)
@@ -116,7 +123,10 @@ def _halves(inputs: Array, cover: float) -> tuple[Labels, Labels]:
     if not 0 < cover <= 1:
         raise InvalidInput(f"the share to cover must be above 0 and at most 1, not {cover:g}")
     if len(inputs) < 4:
-        raise InvalidInput(f"{len(inputs)} inputs are too few to hold half of them out")
+        raise InvalidInput(
+            f"a domain is fitted to at least 4 inputs, half of which are held out; this is "
+            f"{len(inputs)}"
+        )
     order = np.random.default_rng(0).permutation(len(inputs))
     middle = (len(inputs) + 1) // 2
     return np.sort(order[:middle]), np.sort(order[middle:])
@@ -134,6 +144,15 @@ def _factor(needed: Array, cover: float) -> float:
 
 def _ends(domain: Domain) -> tuple[float, float]:
     return domain.lower, domain.upper
+
+
+def _float32_ends(low: Array, high: Array, domain: Domain) -> tuple[Array, Array]:
+    """The next float32 numbers outward: inputs that are inside are inside as float32, too."""
+    down, up = low.astype(np.float32), high.astype(np.float32)
+    down = np.where(down > low, np.nextafter(down, np.float32(-np.inf)), down)
+    up = np.where(up < high, np.nextafter(up, np.float32(np.inf)), up)
+    low = np.maximum(down.astype(np.float64), domain.lower)
+    return low, np.minimum(up.astype(np.float64), domain.upper)
 
 
 def _rounded(low: Array, high: Array, conditions: Mapping[str, Any]) -> tuple[Array, Array]:
@@ -165,8 +184,8 @@ def _named(
 
 
 def _counted(domain: Domain, held: Array, labels: Labels | None) -> Fit:
-    """How many of the held-out inputs are inside, as `contains` says."""
-    inside = domain.contains(held)
+    """How many of the held-out inputs are inside, as they are and as float32."""
+    inside = domain.contains(held) & domain.contains(as_float32(held, domain))
     classes = None
     if labels is not None:
         classes = {

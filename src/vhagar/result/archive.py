@@ -127,6 +127,7 @@ def _coverage(values: dict[str, Any] | None) -> Coverage | None:
         None if correct is None else CoverageCounts(**correct),
         values["largest"],
         values["seconds"],
+        values.get("outside", 0),  # which earlier versions did not write
     )
 
 

@@ -208,6 +208,7 @@ def _coverage(coverage: Coverage) -> dict[str, Any]:
         "correct": None if correct is None else asdict(correct),
         "largest": coverage.largest,
         "seconds": coverage.seconds,
+        "outside": coverage.outside,
     }
 
 

@@ -163,18 +163,19 @@ def domain_words(domain: Domain) -> str:
 def _condition_words(domain: Domain) -> list[str]:
     """Describe the conditions other than ranges, and which of them upper bounds ignore."""
     groups, found = domain.groups, []
-    if groups.integer:
-        found.append(f"{len(groups.integer)} entries are whole numbers")
-    if groups.one_hot:
-        found.append(f"{len(groups.one_hot)} groups are one-hot")
-    if groups.ordered:
-        found.append(f"{len(groups.ordered)} groups are in ascending order")
-    if domain.own_rows is not None:
-        found.append(f"{domain.own_rows.count} linear rows hold")
+    rows = 0 if domain.own_rows is None else domain.own_rows.count
+    for count, one, several in (
+        (len(groups.integer), "entry is a whole number", "entries are whole numbers"),
+        (len(groups.one_hot), "group is one-hot", "groups are one-hot"),
+        (len(groups.ordered), "group is in ascending order", "groups are in ascending order"),
+        (rows, "linear row holds", "linear rows hold"),
+    ):
+        if count:
+            found.append(f"{count} {one if count == 1 else several}")
     if domain.zonotope is not None:
         found.append(f"inputs lie in a zonotope of {domain.zonotope.count} components")
     if len(groups.whole):
-        found.append("upper bounds count whole numbers as any others")
+        found.append("upper bounds also count values between whole numbers")
     return found
 
 
@@ -195,8 +196,11 @@ def _probability_rows(upper: float) -> list[tuple[str, str]]:
 
 
 def coverage_words(coverage: Coverage, source: str) -> str:
-    """Say in one sentence how many inputs of a data set are robust, attacked and undecided."""
-    counts = coverage.classified
+    """What is known of the inputs of a data set, in one sentence."""
+    counts, outside = coverage.classified, coverage.outside
+    if not counts.inputs and outside:
+        those = f"{outside} inputs" if outside > 1 else "input"
+        return f"the domain contains none of the {those} classified {source}"
     if not counts.inputs:
         return f"none of the {coverage.inputs} inputs is classified {source}"
     parts = [
@@ -204,13 +208,14 @@ def coverage_words(coverage: Coverage, source: str) -> str:
         f"{counts.attackable} were attacked with success",
         f"{counts.unknown} are undecided",
     ]
-    start = f"of {counts.inputs} inputs classified {source}, {', '.join(parts)}"
+    within = " inside the domain" if outside else ""
+    noun = "input" if counts.inputs == 1 else "inputs"
+    words = f"of {counts.inputs} {noun} classified {source}{within}, {', '.join(parts)}"
     correct = coverage.correct
-    if correct is None:
-        return start
-    return (
-        f"{start}; of the {correct.inputs} classified correctly, {_part(correct.robust, correct)}"
-    )
+    if correct is not None:
+        part = _part(correct.robust, correct)
+        words += f"; of the {correct.inputs} classified correctly, {part}"
+    return words + (f"; {outside} more lie outside of the domain" if outside else "")
 
 
 def _part(number: int, counts: CoverageCounts) -> str:
@@ -241,6 +246,8 @@ def is_vacuous(upper: float, largest: Interval | None) -> bool:
 
 
 def _uncovered_words(coverage: Coverage, upper: float) -> str:
+    if not coverage.classified.inputs:
+        return "the bound says nothing about this data: it holds no input that the bound is about"
     return (
         f"the bound says nothing about this data: no input has a confidence above {up(upper)}, "
         f"the largest is {down(coverage.largest)}"
@@ -309,7 +316,8 @@ def _change_rows(witness: Witness, problem: Problem) -> list[tuple[str, str]]:
         for name, before, after in found[:_MOST_CHANGES]
     ]
     more = len(found) - len(rows)
-    return [*rows, ("change", f"and {more} more features")] if more else rows
+    noun = "features" if more > 1 else "feature"
+    return [*rows, ("change", f"and {more} more {noun}")] if more else rows
 
 
 def _estimate_words(estimate: Estimate, source: str) -> str:

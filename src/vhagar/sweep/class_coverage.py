@@ -117,12 +117,16 @@ def total(classes: Sequence[ClassCoverage]) -> CoverageCounts:
 def total_words(classes: Sequence[ClassCoverage]) -> str:
     """State the coverage of several classes together in one sentence."""
     counts = total(classes)
+    outside = sum(each.coverage.outside for each in classes)
+    if not counts.inputs and outside:
+        return f"all {outside} inputs of the classes asked about lie outside of the domain"
     if not counts.inputs:
         return "no input is classified as a class that was asked about"
     toward = "" if all(each.all_targets for each in classes) else " against the targets asked"
     return (
         f"of {counts.inputs} inputs {counts.robust} ({share(counts)} %) are proven robust{toward}, "
         f"{counts.attackable} were attacked with success, {counts.unknown} are undecided"
+        + (f"; {outside} more lie outside of the domain" if outside else "")
     )
 
 
