@@ -69,7 +69,7 @@ def test_a_class_0_on_the_command_line_counts(tmp_path: Path) -> None:
     [
         ("sorce = 2", r"unknown key 'sorce'; valid keys: address, argmin, .*source"),
         ('config = "x"', "unknown key 'config'"),
-        ("source = 2.5", "source cannot be 2.5"),
+        ("source = 2.5", "source cannot be 2.5: write the number of a class, or its name"),
         ("source = true", "source cannot be True"),
         ("clip = 1", "clip cannot be 1: write true or false"),
         ("model = 3", "model cannot be 3: write a text in quotes"),

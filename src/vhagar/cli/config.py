@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from vhagar.cli.types import label, named_labels
+from vhagar.cli import types
 from vhagar.errors import InvalidInput
 
 # Not in a file: what names the file, and what describes the program itself.
@@ -104,9 +104,9 @@ def _value(action: argparse.Action, value: Any, folder: Path) -> Any:
     items = value if isinstance(value, list) else [value]
     if action.type in (None, Path) and not all(isinstance(item, str) for item in items):
         raise argparse.ArgumentTypeError("write a text in quotes")
-    kinds = (int, str) if action.type in (label, named_labels) else (int, float, str)
-    if not all(isinstance(item, kinds) and not isinstance(item, bool) for item in items):
-        raise TypeError
+    classes = action.type in (types.label, types.named_labels)
+    if classes and any(type(item) not in (int, str) for item in items):
+        raise argparse.ArgumentTypeError("write the number of a class, or its name in quotes")
     if isinstance(action, argparse._ExtendAction):
         return [one for item in items for one in _converted(action, item, folder)]
     if isinstance(action, argparse._AppendAction):
