@@ -203,6 +203,8 @@ def test_from_a_store_with_certificates(model: Path, tmp_path: Path) -> None:
     )
     with pytest.raises(InvalidInput, match="choose from: small, second"):
         vhagar.guard(store)
+    with pytest.raises(InvalidInput, match="no network large; choose from: small, second"):
+        vhagar.guard(store, network="large")
     made = vhagar.guard(store, network="small")
     store.close()
     assert {each.label for each in made.protections} == {"linf(0.05)", "linf(0.02)"}

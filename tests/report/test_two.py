@@ -13,6 +13,7 @@ import pytest
 import vhagar
 from vhagar import InvalidInput
 from vhagar.cli.main import main
+from vhagar.network import Affine, Relu
 from vhagar.report.data import Entry, StudyData
 from vhagar.report.two import CoverageVerdict, Side, compare_sides
 from vhagar.report.two_page import two_page
@@ -171,8 +172,15 @@ def test_nothing_in_common_cannot_be_compared(make_entry: MakeEntry, make_study:
         compare_sides(*(Side(name, PRINTS[name], study) for name in ("one", "two")))
 
 
-def test_equal_shares_prove_nothing() -> None:
-    """In floats, 1 - 9 / 10 is below 1 / 10."""
-    sides = CoverageCounts(10, 1, 0), CoverageCounts(10, 0, 9)
-    assert CoverageVerdict("linf(0.1)", 0, *sides).more_robust == "open"
-    assert CoverageVerdict("linf(0.1)", 0, *reversed(sides)).more_robust == "open"
+def test_what_cannot_be_compared_is_said_before_anything_runs(tmp_path: Path) -> None:
+    old, other = tmp_path / "old.onnx", tmp_path / "other.onnx"
+    vhagar.write_onnx(small_network(1), old)
+    last = Affine(np.ones((2, 3)), np.zeros(2), (3,), (2,))
+    network = small_network(1)
+    vhagar.write_onnx(replace(network, layers=(*network.layers, Relu((3,)), last)), other)
+    with pytest.raises(InvalidInput, match=r"no model file and no store at .*none\.db"):
+        vhagar.compare(old, tmp_path / "none.db", perturbations=["linf(0.1)"])
+    with pytest.raises(InvalidInput, match="give --perturbation"):
+        vhagar.compare(old, old, dataset="data.npz")
+    with pytest.raises(InvalidInput, match=r"old\.onnx has 3 and .*other\.onnx has 2 classes"):
+        vhagar.compare(old, other, perturbations=["linf(0.1)"])

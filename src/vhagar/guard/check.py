@@ -100,7 +100,8 @@ def _problem(bound: Bound, network: Network, folders: Sequence[Path], workers: i
     places = [folder / file.path.name for folder in folders]
     place = next((place for place in places if place.is_file()), None)
     if place is None:
-        return f"{about}: the certificate {file.path.name} is not there; name its folder"
+        missing = f"the certificate {file.path.name} is not there"
+        return f"{about}: {missing}; name its folder with --certificates"
     if hashlib.sha256(place.read_bytes()).hexdigest() != file.sha256:
         return f"{about}: {place} is not the certificate that the guard was made from"
     try:

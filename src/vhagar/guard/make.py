@@ -91,10 +91,10 @@ class _Gathered:
         ]
         if len(fitting) != 1:
             names = ", ".join(model.network.name for model in models.values())
-            what = "none" if not fitting else "more than one"
-            raise InvalidInput(f"{what} of the store's networks is asked for; choose from: {names}")
-        (model,) = fitting
-        self._take(model.network, of_store(store, model.fingerprint, model.network))
+            several = "the store holds several networks; name one with --network"
+            none = f"the store has no network {self._name}" if self._name else "no network fits"
+            raise InvalidInput(f"{several if fitting else none}; choose from: {names}")
+        self._take(fitting[0].network, of_store(store, fitting[0].fingerprint))
 
     def _take(self, network: Network, bounds: Iterable[Bound]) -> None:
         if self.network is None:

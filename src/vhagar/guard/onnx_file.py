@@ -68,6 +68,10 @@ def metadata(content: bytes) -> dict[str, Any]:
         model = onnx.load_model_from_string(content)
         found = {entry.key: entry.value for entry in model.metadata_props}
         values: dict[str, Any] = json.loads(found[KEY])
+    except KeyError:
+        raise InvalidInput(
+            f"this model is not a guard that vhagar has written: its metadata have no {KEY}"
+        ) from None
     except Exception as error:  # protobuf has its own exceptions for damaged files
         raise InvalidInput(f"this is not a guard that vhagar has written ({error})") from None
     if values.get("format") != FORMAT:

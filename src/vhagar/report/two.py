@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -35,9 +35,14 @@ class Side:
     fingerprint: str
     study: StudyData
 
-    def groups(self) -> dict[_Asked, Group]:
-        """Its perturbations, clipped or not, and the ranges and domains that they are about."""
-        ranges = {entry.group: entry.question.input_range for entry in self.study.entries}
+    @property
+    def classes(self) -> int:
+        """How many classes the network has."""
+        own = (facts for facts in self.study.networks if facts.fingerprint == self.fingerprint)
+        return next(own).classes
+
+    def groups(self) -> dict[tuple[str | None, bool, Domain | None], Group]:
+        """Its perturbations, clipped or not, and the domains that they are asked over."""
         own = [group for group in self.study.groups if group.fingerprint == self.fingerprint]
         return {
             (group.perturbation, group.clip, ranges[group], group.domain): group for group in own
@@ -166,7 +171,8 @@ def coverage_line(verdict: CoverageVerdict) -> str:
 
 
 def compare_sides(first: Side, second: Side) -> ModelComparison:
-    """Compare two networks under the perturbations that both studies contain."""
+    """Compare two networks under the perturbations that both were asked about."""
+    _require_same_classes({side.name: side.classes for side in (first, second)})
     ours, theirs = first.groups(), second.groups()
     shared = [key for key in ours if key in theirs]
     if not shared:
@@ -206,21 +212,34 @@ def compare(
         if perturbations or asked:
             raise InvalidInput("stores hold their answers already: name two stores and no question")
         return compare_sides(*(_stored(name) for name in names))
+    for name in names:
+        if not Path(name).exists() and not _is_store(name.rpartition(":")[0]):
+            raise InvalidInput(f"no model file and no store at {name}; check the path")
     if any(stores):
         raise InvalidInput("compare two models or two stores, not one of each")
+    if not perturbations and not asked.get("grids"):
+        raise InvalidInput("two models are compared under a perturbation; give --perturbation")
     given = {"confidence": True, **asked, "networks": names, "perturbations": list(perturbations)}
     study = Study.from_plain(given)
+    models = {model.path: model for model in load_models(study)}
+    _require_same_classes({path: model.network.classes for path, model in models.items()})
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "compare.db" if store is None else Path(store)
         run_sweep(study, path, settings=settings, watch=watch).close()
         data = read_store(path)
-    models = {model.path: model for model in load_models(study)}
     sides = []
     for name, place in zip(names, study.networks, strict=True):
         # Two files of the same network are loaded as one model.
         model = models.get(place) or next(iter(models.values()))
         sides.append(Side(Path(name).stem, model.fingerprint, data))
     return compare_sides(*sides)
+
+
+def _require_same_classes(classes: Mapping[str, int]) -> None:
+    """Refuse networks for different tasks: their classes have nothing to do with each other."""
+    if len(set(classes.values())) > 1:
+        counts = " and ".join(f"{name} has {count}" for name, count in classes.items())
+        raise InvalidInput(f"two models are compared class by class, but {counts} classes")
 
 
 def _is_store(name: str) -> bool:
