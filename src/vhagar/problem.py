@@ -73,7 +73,7 @@ class Problem:
             perturbation = perturbation.settled(domain)
         store(self, "network", network)
         store(self, "perturbation", perturbation)
-        store(self, "source", _class(network, domain, source, "source"))
+        store(self, "source", class_number(network, domain, source, "source"))
         store(self, "clip", clip)
         store(self, "domain", domain)
         store(self, "targets", self._checked_targets(targets))
@@ -102,7 +102,7 @@ class Problem:
         several = isinstance(targets, Iterable) and not isinstance(targets, str)
         given: list[Any] = list(targets) if several else [targets]  # type: ignore[arg-type]
         own = self.network, self.domain
-        checked = sorted({_class(*own, target, "target") for target in given})
+        checked = sorted({class_number(*own, target, "target") for target in given})
         if not checked:
             raise InvalidInput("give at least one target class, or None for all others")
         if self.source in checked:
@@ -210,7 +210,8 @@ def listed(labels: Sequence[int | str], word: str) -> str:
     return f"{', '.join(map(str, labels[:-1]))} {word} {labels[-1]}"
 
 
-def _class(network: Network, domain: Domain, label: int | str, what: str) -> int:
+def class_number(network: Network, domain: Domain, label: int | str, what: str) -> int:
+    """The number of a class that is given by its number or, if the domain names it, its name."""
     if isinstance(label, str):
         return number_of(label, domain.classes, network.classes, f"{what} class")
     if isinstance(label, bool) or not isinstance(label, Integral):

@@ -76,7 +76,7 @@ def test_an_image_outside_of_the_domain_is_refused(model: Path) -> None:
     label = int(net.forward(inside[None]).argmax())
     asked = {"perturbation": "linf(0.1)", "domain": "dim.toml"}
     assert LocalProblem(net, image=inside, **asked).everywhere.source == label
-    with pytest.raises(InvalidInput, match="not in the domain dim"):
+    with pytest.raises(InvalidInput, match=r"in the domain dim: entry 0,0,0 is 0\.875, not from"):
         LocalProblem(net, image=outside, **asked)
 
 

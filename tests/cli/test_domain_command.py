@@ -14,7 +14,7 @@ from vhagar.network import Affine, Network, Relu, write_onnx
 from vhagar.perturbation import Features, parse
 from vhagar.perturbation.domain_file import read_domain
 from vhagar.perturbation.domain_writer import write_domain
-from vhagar.sweep.question import Question
+from vhagar.sweep.study import Study, load_models, questions
 
 TABLE = "age,pulse,class\n" + "".join(
     f"{30 + k},{60 + 2.5 * k},{'ill' if k % 3 else 'well'}\n" for k in range(12)
@@ -51,6 +51,10 @@ def test_a_domain_from_a_table(capsys: pytest.CaptureFixture[str]) -> None:
     assert domain.groups.integer == (0,)
     assert main(["domain", "show", "p.toml"]) == 0
     assert "pulse" in capsys.readouterr().out
+    assert main([*words[:4], "--class", "ill", "-o", "ill.toml"]) == 0
+    out = capsys.readouterr().out
+    assert "class ill: 4 of 4" in out
+    assert "class well" not in out
 
 
 def test_a_domain_from_images_and_around_one(capsys: pytest.CaptureFixture[str]) -> None:
@@ -78,7 +82,13 @@ def test_a_domain_from_images_and_around_one(capsys: pytest.CaptureFixture[str])
         (["fit", "t.csv", "--like", "a.png", "-o", "o.toml"], "give one of DATA"),
         (["fit", "none.npz", "-o", "o.toml"], "no data at"),
         (["fit", "t.csv", "--components", "2", "-o", "o.toml"], "--components is for images"),
-        (["fit", "t.csv", "--class", "7", "-o", "o.toml"], "no input of class 7"),
+        (["fit", "t.csv", "--class", "7", "-o", "o.toml"], "no input of class 7; it has ill, well"),
+        (["fit", "t.csv", "--class", "dead", "-o", "o.toml"], "no input of class dead"),
+        (["fit", "few.npz", "-o", "o.toml"], "at least 4 inputs"),
+        (["fit", "few.npz", "--image-shape", "2", "-o", "o.toml"], "at least 4 inputs"),
+        (["fit", "some.npz", "--components", "9", "-o", "o.toml"], "half of the data are 4 inputs"),
+        (["fit", "plain.toml", "-o", "o.toml"], "is no data: give an .npz file"),
+        (["show", "apart.toml"], "row 1 of 2, row 2 of 2 and the ranges"),
         (["show", "none.toml"], "cannot read the domain"),
         (["show", "plain.toml"], "does not tell the shape"),
     ],
@@ -87,6 +97,10 @@ def test_what_is_refused(
     words: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     Path("plain.toml").write_text("lower = 0.5\n")
+    np.savez("few.npz", x=np.zeros((3, 1, 1, 2)))
+    np.savez("some.npz", x=np.random.default_rng(0).random((8, 1, 1, 9)))
+    row = "[[rows]]\ncoefficients = {0 = 1, 1 = 1}\n"
+    Path("apart.toml").write_text(f"shape = [2]\n{row}at_least = 1.5\n{row}at_most = 1\n")
     assert main(["domain", *words]) == 2
     assert message in capsys.readouterr().err
 
@@ -111,6 +125,39 @@ def test_names_in_the_question_and_in_the_answer(capsys: pytest.CaptureFixture[s
     assert found["witness"]["x"][0] == found["witness"]["x_p"][0]
     assert main(["check", "p.cert", "--model", "m.onnx"]) == 0
     assert "features([1],[8])" in capsys.readouterr().out
+
+
+def test_a_sweep_takes_classes_by_name(capsys: pytest.CaptureFixture[str]) -> None:
+    write_onnx(network(), "m.onnx")
+    names = {"features": ["age", "pulse"], "classes": ["ill", "well"]}
+    write_domain(Domain((2,), 30.0, 80.0, range=(0.0, 200.0), **names), "p.toml")
+    asked = {"networks": ["m.onnx"], "perturbations": ["features([pulse],8)"], "domain": "p.toml"}
+    study = Study.from_plain({**asked, "sources": ["ill"], "targets": ["well", 0]})
+    assert [(q.source, q.targets) for q in questions(study, load_models(study))] == [(0, (1,))]
+    words = ["sweep", "--network", "m.onnx", "--perturbation", "features([pulse],8)"]
+    assert main([*words, "--domain", "p.toml", "--store", "t.db", "--source", "dead"]) == 2
+    assert "no source class 'dead'; there are ill, well" in capsys.readouterr().err
+
+
+def test_a_data_set_outside_of_the_domain_is_counted_as_such(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    write_onnx(network(), "m.onnx")
+    write_domain(Domain((2,), [30.0, 60.0], [50.0, 90.0], range=(0.0, 200.0)), "p.toml")
+    asked = ["--perturbation", "features([1],1)", "--source", "0", "--dataset", "d.npz"]
+    words = ["verify", "m.onnx", *asked, "--domain", "p.toml", "--timeout", "20", "-w", "1"]
+    np.savez("d.npz", x=np.array([[40.0, 80.0], [49.0, 89.0], [90.0, 150.0], [51.0, 80.0]]))
+    assert main([*words, "--json", "out.json"]) == 0
+    out = capsys.readouterr().out
+    assert "of 2 inputs classified 0 inside the domain" in out
+    assert "; 2 more lie outside of the domain" in out
+    counted = json.loads(Path("out.json").read_text())["coverage"]
+    assert (counted["classified"]["inputs"], counted["outside"]) == (2, 2)
+    np.savez("d.npz", x=np.array([[90.0, 150.0], [51.0, 80.0]]))
+    assert main(words) == 0
+    out = capsys.readouterr().out
+    assert "the domain contains none of the 2 inputs classified 0" in out
+    assert "it holds no input that the bound is about" in out
 
 
 def test_a_saved_result_keeps_its_names() -> None:

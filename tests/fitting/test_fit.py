@@ -11,6 +11,7 @@ from vhagar.errors import InvalidInput
 from vhagar.fitting import box_around, fit_box, fit_components
 from vhagar.fitting.picture import draw_domain, is_image, panels, samples
 from vhagar.fitting.words import coverage_lines, domain_lines
+from vhagar.perturbation.linear_rows import linear_rows
 
 WHOLE = Domain((1, 3, 4))
 
@@ -133,3 +134,9 @@ def test_samples_lie_in_the_domain(data: tuple[np.ndarray, np.ndarray], tmp_path
     for drawn in (domain, Domain((4,), [0, 1, 2, 3], [1, 1, 5, 7], range=(0.0, 9.0))):
         draw_domain(drawn, tmp_path / "d.png")
         assert (tmp_path / "d.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_one_is_not_several() -> None:
+    row = linear_rows({0: 1.0}, 12, at_most=0.5)
+    lines = domain_lines(Domain((1, 3, 4), rows=[row], fixed={0: 0.25}))
+    assert lines[-2:] == ["1 entry has one value", "1 linear row"]

@@ -15,6 +15,7 @@ from vhagar.perturbation.domain_file import read_domain
 from vhagar.perturbation.domain_writer import write_domain
 
 SIZE = 6
+NAMED = 'features = ["a", "b", "c", "d", "e", "f"]\n'
 
 
 def zonotope(seed: int = 0, size: int = SIZE, count: int = 2) -> Zonotope:
@@ -172,7 +173,11 @@ def test_every_condition_is_part_of_the_fingerprint() -> None:
         ({"ordered": [[0]]}, "at least two"),
         ({"rows": [linear_rows({0: 1.0}, 4, at_most=1.0)]}, "4 entries"),
         ({"zonotope": zonotope(0, 4)}, "4 entries"),
-        ({"lower": 0.2, "upper": 0.8, "integer": [0], "range": (0, 1)}, "empty"),
+        (
+            {"lower": 0.2, "upper": 0.8, "integer": [0], "range": (0, 1)},
+            "empty: no whole number lies between 0 and 1",
+        ),
+        ({"fixed": {0: 2.0}, "features": list("abcdef")}, "empty.* entry a "),
     ],
 )
 def test_what_makes_no_sense_is_refused(given: dict[str, object], complaint: str) -> None:
@@ -209,9 +214,12 @@ def test_zonotopes_that_make_no_sense_are_refused() -> None:
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("integer = 3", "integer in .* must be flat numbers"),
+        ("integer = 3", "integer in .* must be entries"),
+        ("integer = ['age']", "integer in .* names 'age', .* none are listed as features"),
         ("one_hot = 3", "groups of entries"),
-        ("fixed = [3]", "by flat numbers"),
+        ("fixed = [3]", "must be numbers by entries"),
+        (NAMED + "fixed = {g = 0.5}", "fixed in .* names 'g', .* they are a, b, c, d, e, f"),
+        (NAMED + "fixed = {a = 0.5, 0 = 0.5}", "gives an entry twice"),
         ("perturbed_inside = 1", "true or false"),
         ("[rows]\nat_most = 1", "list of tables"),
         ("[[rows]]\nat_most = 1", "needs coefficients"),
@@ -224,6 +232,26 @@ def test_files_that_make_no_sense_are_refused(tmp_path: Path, text: str, complai
     path.write_text(text)
     with pytest.raises(InvalidInput, match=complaint):
         read_domain(path, (SIZE,))
+
+
+def test_entries_of_a_file_have_numbers_or_names(tmp_path: Path) -> None:
+    text = """fixed = {%s = 0.5}
+integer = [%s]
+one_hot = [[%s, %s]]
+ordered = [%s, %s]
+[[rows]]
+coefficients = {%s = 1, %s = 2}
+at_most = 1.5
+"""
+    found = []
+    for entries in (["0", "1", "2", "3", "4", "5", "4", "0"], list("abcdefea")):
+        quoted = [f'"{name}"' if name.isalpha() else name for name in entries]
+        words = [entries[0], *quoted[1:6], *entries[6:]]
+        path = tmp_path / "own.toml"
+        path.write_text(NAMED + text % tuple(words))
+        found.append(read_domain(path, (SIZE,)))
+    assert found[0] == found[1]
+    assert found[1].groups.one_hot == ((2, 3),)
 
 
 def points_of(domain: Domain, rng: np.random.Generator) -> np.ndarray:
@@ -270,6 +298,9 @@ def test_an_empty_domain_is_said_to_be_empty() -> None:
         linear_rows({0: 1.0}, SIZE, None, 0.4),
     ]
     require_inputs(Domain((SIZE,), rows=apart[:1]))
+    down = {"ordered": [[1, 2], [3, 4]], "fixed": {3: 0.7, 4: 0.2}}
+    with pytest.raises(InvalidInput, match=r"empty: the ordered group \[3, 4\] and the ranges"):
+        require_inputs(Domain((SIZE,), **down))
     with pytest.raises(InvalidInput, match=r"is empty.*rational arithmetic"):
         require_inputs(Domain((SIZE,), rows=apart))
     far = Zonotope(np.full(SIZE, 0.5), np.eye(1, SIZE), 0.25, 0.01)
@@ -278,7 +309,7 @@ def test_an_empty_domain_is_said_to_be_empty() -> None:
     with pytest.raises(InvalidInput, match="is empty"):
         require_inputs(Domain((SIZE,), rows=beyond, zonotope=far))
     hot = [linear_rows({0: 1.0, 1: 1.0, 2: 1.0}, SIZE, at_most=0.9)]
-    with pytest.raises(InvalidInput, match="is empty"):
+    with pytest.raises(InvalidInput, match=r"row 1 of 1, the one_hot group \[0, 1, 2\] and"):
         require_inputs(Domain((SIZE,), rows=hot, one_hot=[[0, 1, 2]]))
 
 

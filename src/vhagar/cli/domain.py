@@ -73,7 +73,11 @@ def _add_fit(parser: argparse.ArgumentParser) -> None:
     )
     add("-o", "--output", type=Path, required=True, metavar="FILE", help="TOML file to write")
     add("--features", type=Path, metavar="FILE.csv", help="a table with a header, instead of DATA")
-    add("--label", metavar="COLUMN", help="the table's column of classes (default: class, label)")
+    add(
+        "--label",
+        metavar="COLUMN",
+        help="the table's column of classes (default: one called class, label or target)",
+    )
     add(
         "--cover",
         type=float,
@@ -90,9 +94,9 @@ def _add_fit(parser: argparse.ArgumentParser) -> None:
     add(
         "--class",
         dest="label_number",
-        type=int,
+        type=types.label,
         metavar="C",
-        help="only inputs of this class, by the labels of the data",
+        help="only inputs of this class, by the labels of the data (of a table also by name)",
     )
     add("--like", type=Path, metavar="IMAGE", help="a box around this input, instead of DATA")
     add("--index", type=int, metavar="N", help="which input of the file --like, from 0")
@@ -160,7 +164,8 @@ def _fitted_table(arguments: argparse.Namespace, path: Path, name: str) -> Fit:
     if arguments.components is not None:
         raise InvalidInput("--components is for images: features have ranges of their own")
     table = read_table(path, arguments.label)
-    values, labels = of_class(table.values, table.labels, arguments.label_number, path)
+    label = arguments.label_number
+    values, labels = of_class(table.values, table.labels, label, path, table.classes)
     span = arguments.input_range or table_range(table.values)
     whole = Domain((len(table.features),), *span)
     conditions: dict[str, Any] = {"features": table.features, "classes": table.classes}
@@ -173,10 +178,12 @@ def show(arguments: argparse.Namespace) -> int:
     """Print a domain, and draw it."""
     from vhagar.fitting.sources import domain_shape
     from vhagar.fitting.words import domain_lines
+    from vhagar.perturbation.domain_emptiness import require_inputs
     from vhagar.perturbation.domain_file import read_domain
 
     shape = arguments.image_shape or domain_shape(arguments.domain)
     domain = read_domain(arguments.domain, shape, arguments.input_range)
+    require_inputs(domain)
     print("\n".join(domain_lines(domain)))
     _draw(domain, arguments.plot)
     return 0

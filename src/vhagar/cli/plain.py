@@ -90,7 +90,8 @@ class PlainWatch(AbstractWatch):
         now = time.monotonic()
         if fresh or now - self._printed_at >= wait:
             self._printed, self._printed_at = progress, now
-            news = "".join(f", first witness for target {target}" for target in fresh)
+            names = map(self._problem.domain.class_name, fresh)
+            news = "".join(f", first witness for target {target}" for target in names)
             self._screen.line(_progress_line(progress) + news)
         if self._screen.reader_gone:
             raise KeyboardInterrupt
@@ -107,7 +108,8 @@ class PlainWatch(AbstractWatch):
         if len(result.targets) > 1:
             for target, known in result.targets.items():
                 low, high = interval(known.lower, known.upper)
-                self._screen.line(f"{f'target {target}:':10}[{low}, {high}]")
+                name = self._problem.domain.class_name(target)
+                self._screen.line(f"{f'target {name}: ':10}[{low}, {high}]")
         self._screen.line(f"{'interval:':10}{interval_words(result.lower, result.upper)}")
         self._screen.line(f"{'status:':10}{outcome(result)}")
 

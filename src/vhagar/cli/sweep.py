@@ -64,14 +64,14 @@ def add_questions(group: Any, network: bool = True) -> None:
     )
     add(
         "--source",
-        type=types.labels,
+        type=types.named_labels,
         action="extend",
         metavar="C",
         help="source class; repeatable or comma-separated (default: every class)",
     )
     add(
         "--target",
-        type=types.labels,
+        type=types.named_labels,
         action="extend",
         metavar="T",
         help="target class, one problem for each; repeatable or comma-separated",

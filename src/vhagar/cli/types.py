@@ -13,15 +13,6 @@ import re
 _LONGEST = 1e9
 
 
-def labels(text: str) -> list[int]:
-    """`3` or `3,5`."""
-    try:
-        return [int(label) for label in text.split(",")]
-    except ValueError:
-        message = f"{text!r} is not a comma-separated list of classes, such as 3 or 3,5"
-        raise argparse.ArgumentTypeError(message) from None
-
-
 def label(text: str) -> int | str:
     """A class by its number or its name."""
     return int(text) if text.isascii() and text.isdecimal() else text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -34,6 +35,10 @@ def data_shape(path: Path, index: int | None = None) -> Shape:
             arrays = [found] if isinstance(found, np.ndarray) else [found[k] for k in found.files]
             shapes = {array.shape for array in arrays if array.ndim >= 2}
     except BAD_ARRAYS as error:
+        if path.suffix not in (".npz", ".npy"):
+            raise InvalidInput(
+                f"{path} is no data: give an .npz file, a folder of images, or a .csv table"
+            ) from None
         raise InvalidInput(f"cannot read {path}: {error}") from None
     if path.suffix == ".npy" and index is None:
         return as_image(next(iter(shapes), ()))
@@ -66,23 +71,32 @@ def as_image(shape: Shape) -> Shape:
     return shape
 
 
-def read_inputs(path: Path, domain: Domain, label: int | None) -> tuple[Array, Labels | None]:
+def read_inputs(path: Path, domain: Domain, label: int | str | None) -> tuple[Array, Labels | None]:
     """The inputs of a data set, or those of one class, with their labels if there are some."""
     inputs, labels = read_test_set(path, domain)
     return of_class(inputs, labels, label, path)
 
 
 def of_class(
-    inputs: Array, labels: Labels | None, label: int | None, path: Path
+    inputs: Array,
+    labels: Labels | None,
+    label: int | str | None,
+    path: Path,
+    names: Sequence[str] = (),
 ) -> tuple[Array, Labels | None]:
-    """The inputs of one class, or all."""
+    """The inputs of one class, by its number or its name, or all."""
     if label is None:
         return inputs, labels
     if labels is None:
-        raise InvalidInput(f"{path} has no labels, so that --class cannot choose")
-    chosen = labels == label
-    if not chosen.any():
-        raise InvalidInput(f"{path} has no input of class {label}")
+        raise InvalidInput(
+            f"{path} has no labels, so --class cannot choose among its inputs"
+            + (" (--label names the column of the classes)" if path.suffix == ".csv" else "")
+        )
+    number = names.index(label) if isinstance(label, str) and label in names else label
+    chosen = labels == number
+    if not np.any(chosen):
+        known = names or [str(each) for each in np.unique(labels)]
+        raise InvalidInput(f"{path} has no input of class {label}; it has {', '.join(known)}")
     return inputs[chosen], labels[chosen]
 
 
@@ -113,5 +127,6 @@ def domain_shape(path: Path) -> Shape:
             except (KeyError, *BAD_ARRAYS) as error:
                 raise InvalidInput(f"cannot read {value} of {path}: {error}") from None
     raise InvalidInput(
-        f"{path} does not tell the shape of inputs; give it with --image-shape C,H,W"
+        f"{path} does not tell the shape of inputs; write it there, such as shape = [1, 28, 28], "
+        "or give it with --image-shape"
     )

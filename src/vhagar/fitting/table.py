@@ -18,6 +18,8 @@ Array = NDArray[np.float64]
 
 # Names of the column with the classes, where none is given.
 LABELS = ("class", "label", "target")
+# What tables hold where a value is missing.
+_MISSING = ("", "nan", "na", "n/a", "null", "none", "?")
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,8 +54,13 @@ def read_table(path: str | Path, label: str | None = None) -> Table:
     columns = [k for k in range(len(names)) if k not in marked]
     if not columns:
         raise InvalidInput(f"{path} has no column of a feature")
-    values = np.array([[_number(row[k], names[k], path) for k in columns] for row in rows])
-    labels, classes = _classes([row[marked[0]] for row in rows]) if marked else (None, ())
+    values = np.array(
+        [
+            [_number(row[k], names[k], f"line {line} of {path}") for k in columns]
+            for line, row in rows
+        ]
+    )
+    labels, classes = _classes([row[marked[0]] for _, row in rows]) if marked else (None, ())
     features = tuple(names[k] for k in columns)
     groups = _one_hot(features, values)
     taken = {k for group in groups for k in group}
@@ -62,34 +69,64 @@ def read_table(path: str | Path, label: str | None = None) -> Table:
     return Table(features, values, labels, classes, integer, groups)
 
 
-def _cells(path: Path) -> tuple[list[str], list[list[str]]]:
+def _cells(path: Path) -> tuple[list[str], list[tuple[int, list[str]]]]:
+    """The names of the columns, and the rows with their lines in the file."""
     try:
         text = path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InvalidInput(f"cannot read the table {path}: {error}") from None
-    rows = [row for row in csv.reader(text.splitlines()) if row]
-    names = [name.strip() for name in rows[0]] if rows else []
+    except OSError as error:
+        raise InvalidInput(f"cannot read the table {path}: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise InvalidInput(f"cannot read the table {path}: it is no text ({error})") from None
+    lines = csv.reader(text.splitlines())
+    rows = [(lines.line_num, row) for row in lines if row]
+    names = [name.strip() for name in rows[0][1]] if rows else []
     if len(rows) < 2:
         raise InvalidInput(f"{path} needs a line of names and at least one line of numbers")
-    if not all(names) or len(set(names)) < len(names):
-        raise InvalidInput(f"the columns of {path} need names, each its own")
-    for number, row in enumerate(rows[1:], 2):
+    _check_names(names, path)
+    for line, row in rows[1:]:
         if len(row) != len(names):
-            raise InvalidInput(f"line {number} of {path} has {len(row)} cells, not {len(names)}")
+            raise InvalidInput(f"line {line} of {path} has {len(row)} cells, not {len(names)}")
     return names, rows[1:]
 
 
-def _number(cell: str, name: str, path: Path) -> float:
-    try:
-        value = float(cell)
-    except ValueError:
-        value = math.nan
-    if not math.isfinite(value):
+def _check_names(names: Sequence[str], path: Path) -> None:
+    if len(names) == 1 and (";" in names[0] or "\t" in names[0]):
+        raise InvalidInput(f"the columns of {path} must be separated by commas")
+    # Whole numbers may be names: columns are often numbered.
+    numbers = [name for name in names if not name.isdecimal() and math.isfinite(_value(name))]
+    if numbers:
         raise InvalidInput(
-            f"the column {name} of {path} holds {cell!r}, which is no number; make a column of 0 "
-            "and 1 for each of its values, and leave out rows that lack one"
+            f"the first line of {path} must hold the names of the columns, not numbers such as "
+            f"{numbers[0]}"
         )
-    return value
+    if not all(names):
+        raise InvalidInput(f"column {names.index('') + 1} of {path} has no name")
+    twice = [name for name in names if names.count(name) > 1]
+    if twice:
+        raise InvalidInput(f"two columns of {path} are called {twice[0]!r}; rename one of them")
+
+
+def _value(cell: str) -> float:
+    try:
+        return float(cell)
+    except ValueError:
+        return math.nan
+
+
+def _number(cell: str, name: str, line: str) -> float:
+    value = _value(cell)
+    if math.isfinite(value):
+        return value
+    if cell.strip().lower() in _MISSING:
+        raise InvalidInput(
+            f"{line} has no value in the column {name} ({cell!r}); leave the line out, or fill in "
+            "a number"
+        )
+    raise InvalidInput(
+        f"{line} has {cell!r} in the column {name}, which is not a finite number; if the column "
+        f"holds the classes, name it with --label; otherwise replace it by one column of 0 and 1 "
+        "for each of its values"
+    )
 
 
 def _classes(cells: Sequence[str]) -> tuple[NDArray[np.int64], tuple[str, ...]]:

@@ -28,7 +28,7 @@ def domain_lines(domain: Domain) -> list[str]:
         )
     fixed = int((domain.low == domain.high).sum())
     if fixed:
-        lines.append(f"{fixed} entries have one value")
+        lines.append(f"{fixed} entries have one value" if fixed > 1 else "1 entry has one value")
     if domain.zonotope is not None:
         residual = float(domain.zonotope.residual.mean())
         lines.append(
@@ -36,7 +36,8 @@ def domain_lines(domain: Domain) -> list[str]:
             "average"
         )
     if domain.own_rows is not None:
-        lines.append(f"{len(domain.own_rows.plain())} linear rows")
+        rows = domain.own_rows.count
+        lines.append(f"{rows} linear rows" if rows > 1 else "1 linear row")
     if domain.classes:
         lines.append(f"classes: {', '.join(domain.classes)}")
     if domain.features or domain.groups.any:

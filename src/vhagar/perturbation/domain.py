@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from vhagar.errors import InvalidInput
-from vhagar.perturbation.domain_groups import Groups, per_entry
+from vhagar.perturbation.domain_groups import Group, Groups, per_entry
 from vhagar.perturbation.domain_names import Names, number_of
 from vhagar.perturbation.domain_projection import projected
 from vhagar.perturbation.domain_support import rows_support, zonotope_support
@@ -26,6 +26,7 @@ from vhagar.perturbation.zonotope import Zonotope
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
+Whole = NDArray[np.int64]
 Shape = tuple[int, ...]
 
 # More than what one product loses to underflow, even where subnormal numbers are flushed to 0.
@@ -99,6 +100,7 @@ class Domain:
         for end, value in zip(("lower", "upper"), range, strict=True):
             store(self, end, float(value))
         self._check_range()
+        store(self, "names", Names.of(self.size, features, classes))
         low = per_entry(lower, self.shape, "lower")
         high = per_entry(upper, self.shape, "upper")
         self._check_box(low, high)
@@ -110,10 +112,9 @@ class Domain:
         store(self, "zonotope", zonotope)
         store(self, "perturbed_inside", bool(perturbed_inside))
         store(self, "name", name)
-        store(self, "names", Names.of(self.size, features, classes))
         self._check_sizes()
         low, high = self._narrowed(low, high, dict(fixed or {}))
-        self._check_box(low, high)
+        self._check_box(low, high, self.groups.whole)
         for end, ends in (("low", low), ("high", high)):
             ends.setflags(write=False)
             store(self, end, ends)
@@ -147,10 +148,24 @@ class Domain:
                 f"the input range needs lower < upper, not {self.lower},{self.upper}"
             )
 
-    def _check_box(self, low: Array, high: Array) -> None:
+    def beyond(self, x: Array) -> str:
+        """Where an input `(size,)` leaves the box, in words; empty if it does not."""
+        outside = np.flatnonzero((x < self.low) | (x > self.high))
+        if not len(outside):
+            return ""
+        k = int(outside[0])
+        span = f"from {self.low[k]:.9g} to {self.high[k]:.9g}"
+        return f": entry {self._place(k)} is {x[k]:.9g}, not {span}"
+
+    def _check_box(self, low: Array, high: Array, whole: Group | Whole = ()) -> None:
         empty = np.flatnonzero(low > high)
         if len(empty):
             k = int(empty[0])
+            if k in whole and low[k] - high[k] == 1:  # the ends of a range without a whole number
+                raise InvalidInput(
+                    f"the domain is empty: no whole number lies between {high[k]:g} and {low[k]:g},"
+                    f" where entry {self._place(k)} would have to be"
+                )
             raise InvalidInput(
                 f"the domain is empty: no number is at least {low[k]:g} and at most "
                 f"{high[k]:g}, as entry {self._place(k)} would have to be"
@@ -165,6 +180,8 @@ class Domain:
             )
 
     def _place(self, k: int) -> str:
+        if self.features:
+            return self.features[k]
         return ",".join(str(int(part)) for part in np.unravel_index(k, self.shape))
 
     @cached_property

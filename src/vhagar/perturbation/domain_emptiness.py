@@ -28,12 +28,37 @@ def require_inputs(domain: Domain) -> None:
         return
     proposed = _proposed(domain)
     if proposed is not None and exact_support_at_zero(domain, *proposed) < 0:
-        y = proposed[0]
-        used = "" if not y.any() else f" (rows {', '.join(map(str, np.flatnonzero(y)))} of them)"
         raise InvalidInput(
-            f"the domain {domain} is empty: its rows{used}, its zonotope and the ranges of its "
-            "entries contradict each other, as multipliers prove in rational arithmetic"
+            f"the domain {domain} is empty: {_together(domain, *proposed)} contradict each other, "
+            "as multipliers prove in rational arithmetic; loosen one of them"
         )
+
+
+def _together(domain: Domain, y: Array, v: Array) -> str:
+    """The conditions that contradict each other: those with a multiplier."""
+    parts = [_row_words(domain, int(row)) for row in np.flatnonzero(y)]
+    if v.any():
+        parts.append("its zonotope")
+    return f"{', '.join(parts)} and the ranges of its entries"
+
+
+def _row_words(domain: Domain, row: int) -> str:
+    """A row as the user gave it: one of [[rows]] by its place, a group by its entries."""
+    own = 0 if domain.own_rows is None else domain.own_rows.count
+    if row < own:
+        return f"row {row + 1} of {own}"
+    names = [domain.entry_name(k) for k in _group_of_row(domain, row - own)]
+    kind = "one_hot" if row - own < len(domain.groups.one_hot) else "ordered"
+    return f"the {kind} group [{', '.join(names)}]"
+
+
+def _group_of_row(domain: Domain, row: int) -> tuple[int, ...]:
+    """The group behind a row: one for each one-hot group, then one for each ordered pair."""
+    hot = domain.groups.one_hot
+    if row < len(hot):
+        return hot[row]
+    pairs = [group for group in domain.groups.ordered for _ in group[1:]]
+    return pairs[row - len(hot)]
 
 
 def exact_support_at_zero(domain: Domain, y: Array, v: Array) -> Fraction:

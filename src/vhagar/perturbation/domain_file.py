@@ -4,7 +4,7 @@ shape = [1, 28, 28]            # of inputs, for use without a network
 range = [0.0, 1.0]             # of all inputs; 0 to 1 unless given
 lower = 0.1                    # a number, one per channel, or one for each entry
 upper = "twos.npz:upper"       # an array of an .npz file, relative to this file
-fixed = {3 = 0.5}              # entries with one value, by flat number
+fixed = {3 = 0.5}              # entries with one value, by flat number or name
 integer = [0, 7]               # entries that are whole numbers
 one_hot = [[4, 5, 6]]          # groups in which one entry is 1, the others 0
 ordered = [[1, 2]]             # groups whose values do not descend
@@ -135,15 +135,15 @@ def _conditions(given: dict[str, Any], shape: Shape, path: Path) -> dict[str, An
     inside = given.get("perturbed_inside", False)
     if not isinstance(inside, bool):
         raise InvalidInput(f"perturbed_inside in {path} must be true or false, not {inside!r}")
-    zonotope = given.get("zonotope")
+    zonotope, names = given.get("zonotope"), _features(given)
     return {
-        "fixed": _by_entry(given.get("fixed", {}), "fixed", path),
-        "integer": _whole(given.get("integer", []), "integer", path),
-        "one_hot": _groups(given.get("one_hot", []), "one_hot", path),
-        "ordered": _groups(given.get("ordered", []), "ordered", path),
+        "fixed": _by_entry(given.get("fixed", {}), "fixed", names, path),
+        "integer": _entries(given.get("integer", []), "integer", names, path),
+        "one_hot": _groups(given.get("one_hot", []), "one_hot", names, path),
+        "ordered": _groups(given.get("ordered", []), "ordered", names, path),
         "perturbed_inside": inside,
         **{key: given[key] for key in ("features", "classes") if key in given},
-        "rows": [_row(row, math.prod(shape), path) for row in _list(given, "rows", path)],
+        "rows": [_row(row, math.prod(shape), names, path) for row in _list(given, "rows", path)],
         "zonotope": None if zonotope is None else _zonotope(zonotope, path),
     }
 
@@ -155,35 +155,60 @@ def _list(given: dict[str, Any], key: str, path: Path) -> list[Any]:
     return found
 
 
-def _by_entry(given: Any, key: str, path: Path) -> dict[int, float]:
-    numbers = isinstance(given, dict) and all(type(v) in (int, float) for v in given.values())
-    if not numbers or not all(k.isdecimal() for k in given):
+def _features(given: dict[str, Any]) -> list[str]:
+    """The names that entries may be given by; `Domain` says what is wrong with others."""
+    found = given.get("features", [])
+    named = isinstance(found, list) and all(isinstance(name, str) for name in found)
+    return found if named else []
+
+
+def _entry(given: str | int, key: str, names: list[str], path: Path) -> int:
+    """The flat number of an entry that is given by its name or number."""
+    if isinstance(given, str) and given in names:
+        return names.index(given)
+    if isinstance(given, str) and not given.isdecimal():
+        known = f"they are {', '.join(names)}" if names else "none are listed as features"
         raise InvalidInput(
-            f"{key} in {path} must be numbers by flat numbers of entries, such as {{3 = 0.5}}"
+            f"{key} in {path} names {given!r}, which is neither the flat number of an entry nor "
+            f"the name of a feature; {known}"
         )
-    return {int(k): _float(value, key, path) for k, value in given.items()}
+    return int(given)
 
 
-def _whole(given: Any, key: str, path: Path) -> list[int]:
-    if not isinstance(given, list) or any(type(k) is not int for k in given):
-        raise InvalidInput(f"{key} in {path} must be flat numbers of entries, such as [0, 7]")
-    return given
+def _by_entry(given: Any, key: str, names: list[str], path: Path) -> dict[int, float]:
+    if not isinstance(given, dict) or any(type(v) not in (int, float) for v in given.values()):
+        raise InvalidInput(
+            f"{key} in {path} must be numbers by entries (their flat numbers or names), such as "
+            "{3 = 0.5}"
+        )
+    found = {_entry(k, key, names, path): _float(v, key, path) for k, v in given.items()}
+    if len(found) < len(given):
+        raise InvalidInput(f"{key} in {path} gives an entry twice, by its name and its number")
+    return found
 
 
-def _groups(given: Any, key: str, path: Path) -> list[list[int]]:
+def _entries(given: Any, key: str, names: list[str], path: Path) -> list[int]:
+    if not isinstance(given, list) or any(type(k) not in (int, str) for k in given):
+        raise InvalidInput(
+            f"{key} in {path} must be entries (their flat numbers or names), such as [0, 7]"
+        )
+    return [_entry(k, key, names, path) for k in given]
+
+
+def _groups(given: Any, key: str, names: list[str], path: Path) -> list[list[int]]:
     """A list of groups; one group may be given without the outer brackets."""
-    if isinstance(given, list) and given and all(type(k) is int for k in given):
-        return [given]
+    if isinstance(given, list) and given and all(type(k) in (int, str) for k in given):
+        return [_entries(given, key, names, path)]
     if not isinstance(given, list):
         raise InvalidInput(f"{key} in {path} must be groups of entries, such as [[3, 4, 5]]")
-    return [_whole(group, key, path) for group in given]
+    return [_entries(group, key, names, path) for group in given]
 
 
-def _row(given: Any, size: int, path: Path) -> LinearRows:
+def _row(given: Any, size: int, names: list[str], path: Path) -> LinearRows:
     _require_keys(given, "row", path)
     weights = given.get("coefficients")
     if isinstance(weights, dict):
-        weights = _by_entry(weights, "coefficients", path)
+        weights = _by_entry(weights, "coefficients", names, path)
     elif weights is None:
         raise InvalidInput(f"a row in {path} needs coefficients")
     else:

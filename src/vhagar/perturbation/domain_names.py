@@ -49,18 +49,24 @@ def _is_name(name: str) -> bool:
     return bool(name.strip()) and name.isprintable() and not _SEPARATORS & set(name)
 
 
+def _known(names: Sequence[str], count: int, what: str) -> str:
+    """What could have been given instead."""
+    if names:
+        return f"there are {', '.join(names)}"
+    key = "classes" if what.endswith("class") else "features"
+    return (
+        f"without names, write a number from 0 to {count - 1}; names are those that a domain file "
+        f"(--domain) lists as {key}"
+    )
+
+
 def number_of(given: str | int, names: Sequence[str], count: int, what: str) -> int:
     """The number of a feature or class that a user gives by name or by number."""
     if isinstance(given, str):
         if given in names:
             return list(names).index(given)
         if not given.isdecimal():
-            what_to_do = (
-                f"choose from {', '.join(names)}"
-                if names
-                else "write a number, or give names in a domain's file"
-            )
-            raise InvalidInput(f"there is no {what} {given!r}: {what_to_do}")
+            raise InvalidInput(f"there is no {what} {given!r}; {_known(names, count, what)}")
         given = int(given)
     if not 0 <= given < count:
         raise InvalidInput(f"there is no {what} {given}; they are 0 to {count - 1}")

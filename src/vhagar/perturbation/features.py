@@ -69,7 +69,8 @@ class Features(Perturbation):
         if max(own.radii) > domain.width:
             raise InvalidInput(
                 f"a radius of {self} is more than the input range, which is "
-                f"{number(domain.width)} wide"
+                f"{number(domain.width)} wide; radii are in the units of the input, whose range is "
+                "given with --input-range or --domain"
             )
         entries, count = [int(entry) for entry in own.chosen], len(own.chosen)
         same = sparse.csr_array(sparse.eye_array(domain.size, format="csr"))
@@ -126,5 +127,8 @@ def _radii(given: Any, count: int) -> tuple[float, ...]:
     if not numbers or any(not (math.isfinite(each) and each > 0) for each in radii):
         raise InvalidInput("a radius of features must be a number above 0, or one for each of them")
     if len(radii) != count:
-        raise InvalidInput(f"features has {count} features and {len(radii)} radii")
+        raise InvalidInput(
+            f"features has {count} features and {len(radii)} radii; give one for all, or one for "
+            "each"
+        )
     return tuple(float(radius) for radius in radii)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -14,11 +14,11 @@ from vhagar.network.fingerprint import fingerprint
 from vhagar.perturbation import Domain, Perturbation, parse
 from vhagar.perturbation.occlusion import Occlusion
 from vhagar.perturbation.patch import Patch
-from vhagar.problem import Problem, domain_of
+from vhagar.problem import Problem, class_number, domain_of
 from vhagar.sweep.question import Question
 
-Labels = tuple[int, ...] | Literal["all"]
-Targets = tuple[int, ...] | Literal["each", "any"]
+Labels = tuple[int | str, ...] | Literal["all"]
+Targets = tuple[int | str, ...] | Literal["each", "any"]
 
 
 @dataclass(frozen=True)
@@ -212,8 +212,10 @@ def questions(study: Study, models: Sequence[Model]) -> list[Question]:
 
 def _problems(study: Study, network: Network) -> Iterator[Problem]:
     classes = range(network.classes)
-    sources = classes if study.sources == "all" else study.sources
     domain = study.domain_for(network)
+    sources: Iterable[int] = classes
+    if study.sources != "all":
+        sources = [class_number(network, domain, label, "source") for label in study.sources]
     perturbations = [parse(text) for text in study.perturbations]
     for grid in study.grids:
         perturbations += grid.perturbations(domain)
@@ -221,7 +223,7 @@ def _problems(study: Study, network: Network) -> Iterator[Problem]:
         yield Problem(network, perturbation=None, source=source, domain=domain)
     for perturbation in perturbations:
         for source in sources:
-            for targets in _targets(study, network, source):
+            for targets in _targets(study, network, domain, source):
                 yield Problem(
                     network,
                     perturbation=perturbation,
@@ -232,14 +234,15 @@ def _problems(study: Study, network: Network) -> Iterator[Problem]:
                 )
 
 
-def _targets(study: Study, network: Network, source: int) -> Iterator[int | None]:
-    """Yield the target of each of a source's problems; None stands for all targets at once."""
+def _targets(study: Study, network: Network, domain: Domain, source: int) -> Iterator[int | None]:
+    """The targets of a source's problems, one by one; None stands for all at once."""
     if study.targets == "any":
         yield None
     elif study.targets == "each":
         yield from (label for label in range(network.classes) if label != source)
     else:
-        yield from (label for label in study.targets if label != source)
+        targets = (class_number(network, domain, label, "target") for label in study.targets)
+        yield from (label for label in targets if label != source)
 
 
 def _texts(values: Mapping[str, Any], name: str) -> tuple[str, ...]:
@@ -271,7 +274,7 @@ def _labels(given: Any, name: str, words: tuple[str, ...]) -> Any:
         return given
     if isinstance(given, int) and not isinstance(given, bool):
         return (given,)
-    if isinstance(given, list | tuple) and given and all(type(label) is int for label in given):
+    if isinstance(given, list | tuple) and given and all(type(k) in (int, str) for k in given):
         return tuple(dict.fromkeys(given))
     choices = " or ".join(f'"{word}"' for word in words)
     raise InvalidInput(f"{name} must be {choices}, or a list of classes, not {given!r}")
