@@ -37,6 +37,10 @@ def test_a_perturbation_is_an_object_or_a_text() -> None:
         Problem(NETWORK, perturbation=Linf(0.1), source=0).perturbation
         == Problem(NETWORK, perturbation="linf(0.1)", source=0).perturbation
     )
+    with pytest.raises(InvalidInput, match=r"a perturbation is a text .* not float"):
+        Problem(NETWORK, perturbation=0.1, source=0)  # type: ignore[arg-type]
+    with pytest.raises(InvalidInput, match=r"a domain is a vhagar\.Domain or .* not ndarray"):
+        Problem(NETWORK, perturbation=None, source=0, domain=np.zeros(4))  # type: ignore[arg-type]
 
 
 def test_without_a_perturbation_nothing_is_attacked() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vhagar.errors import BAD_ARRAYS, InvalidInput
+from vhagar.errors import BAD_ARRAYS, InvalidInput, array_complaint
 from vhagar.options import Options
 from vhagar.perturbation import Domain
 
@@ -123,7 +123,7 @@ def read_image(path: Path, domain: Domain, index: int | None = None) -> Array:
     try:
         values = np.load(path, allow_pickle=False)
     except BAD_ARRAYS as error:
-        raise InvalidInput(f"cannot read {path}: {error}") from None
+        raise InvalidInput(f"cannot read {path}: {array_complaint(error)}") from None
     if values.dtype.kind not in "fiu":
         raise InvalidInput(f"{path} holds {values.dtype}, not numbers")
     if values.size != domain.size and index is not None and 0 <= index < len(values):
@@ -140,7 +140,7 @@ def _arrays(path: Path) -> dict[str, Any]:
     except FileNotFoundError:
         raise InvalidInput(f"no data at {path}; check the path") from None
     except BAD_ARRAYS as error:
-        raise InvalidInput(f"cannot read {path}: {error}") from None
+        raise InvalidInput(f"cannot read {path}: {array_complaint(error)}") from None
 
 
 def _inputs_of(arrays: dict[str, Any], domain: Domain, path: Path) -> Any:
@@ -185,6 +185,8 @@ def _fitted(values: Any, domain: Domain, path: Path) -> Array:
             f"{path}: an input of shape {values.shape[1:]} does not fit the network's input "
             f"{domain.shape}"
         )
+    if flat.dtype.kind not in "fiub":
+        raise InvalidInput(f"the inputs of {path} are of type {flat.dtype}, not numbers")
     if flat.dtype == np.uint8:
         flat = domain.lower + domain.width * (flat / 255.0)
     inputs: Array = flat.astype(np.float64)
@@ -199,7 +201,10 @@ def _fitted(values: Any, domain: Domain, path: Path) -> Array:
             domain.upper,
         )
         return clipped
-    if not beyond == 0:  # NaN is outside, too
+    if np.isnan(inputs).any():
+        row = int(np.isnan(inputs).any(axis=1).argmax())
+        raise InvalidInput(f"input {row} of {path} holds NaN; leave such inputs out")
+    if beyond:
         raise InvalidInput(
             f"{path} has values outside the input range [{domain.lower:g},{domain.upper:g}]; "
             "scale them, or give the range with --input-range"

@@ -85,3 +85,12 @@ class SolverFailure(VhagarError):
 
 class SolverUnavailable(VhagarError):
     """The chosen solver is not installed, or its licence does not allow the model."""
+
+
+def array_complaint(error: Exception) -> str:
+    """What is wrong with a file of arrays; numpy offers to unpickle what it does not know."""
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    if "pickle" in str(error):
+        return "it is no file of numpy arrays, or it holds objects instead of numbers"
+    return str(error)

@@ -70,6 +70,11 @@ class Problem:
         store = object.__setattr__
         domain = domain_of(network, domain, input_range)
         if perturbation is not None:
+            if not isinstance(perturbation, Perturbation):
+                kind = type(perturbation).__name__
+                raise InvalidInput(
+                    f'a perturbation is a text such as "linf(0.05)" or an object, not {kind}'
+                )
             perturbation = perturbation.settled(domain)
         store(self, "network", network)
         store(self, "perturbation", perturbation)
@@ -185,6 +190,9 @@ def _domain_of(
     shape = network.input_shape
     if given is None:
         return Domain(shape, *(input_range or (0.0, 1.0)))
+    if not isinstance(given, Domain | str | os.PathLike):
+        kind = type(given).__name__
+        raise InvalidInput(f"a domain is a vhagar.Domain or the path of its file, not {kind}")
     if not isinstance(given, Domain):
         given, input_range = read_domain(os.fspath(given), shape, input_range), None
     if len(given.classes) not in (0, network.classes):

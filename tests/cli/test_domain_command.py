@@ -87,6 +87,8 @@ def test_a_domain_from_images_and_around_one(capsys: pytest.CaptureFixture[str])
         (["fit", "few.npz", "-o", "o.toml"], "at least 4 inputs"),
         (["fit", "few.npz", "--image-shape", "2", "-o", "o.toml"], "at least 4 inputs"),
         (["fit", "some.npz", "--components", "9", "-o", "o.toml"], "half of the data are 4 inputs"),
+        (["fit", "some.npz", "--class", "1", "-o", "o.toml"], "labels are one vector of whole"),
+        (["fit", "t.csv", "--input-range", "0,50", "-o", "o.toml"], "beyond the input range 0,50"),
         (["fit", "plain.toml", "-o", "o.toml"], "is no data: give an .npz file"),
         (["show", "apart.toml"], "row 1 of 2, row 2 of 2 and the ranges"),
         (["show", "none.toml"], "cannot read the domain"),

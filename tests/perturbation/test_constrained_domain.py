@@ -171,6 +171,8 @@ def test_every_condition_is_part_of_the_fingerprint() -> None:
         ({"integer": [1, 1]}, "different entries"),
         ({"one_hot": [[0, 1], [1, 2]]}, "two one_hot groups"),
         ({"ordered": [[0]]}, "at least two"),
+        ({"one_hot": [0, 1]}, "one_hot of the domain must be groups"),
+        ({"fixed": {"a": 0.5}}, "fixed names entry a of 6"),
         ({"rows": [linear_rows({0: 1.0}, 4, at_most=1.0)]}, "4 entries"),
         ({"zonotope": zonotope(0, 4)}, "4 entries"),
         (

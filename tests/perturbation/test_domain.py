@@ -150,6 +150,7 @@ def test_ends_may_be_numbers_channels_or_arrays() -> None:
         ([0.0, np.nan], [1.0, 1.0], None, "not finite"),
         ([0.0], [1.0, 1.0], None, "has shape"),
         ("a", 1.0, (0.0, 1.0), "not made of numbers"),
+        ("a", 1.0, None, "not made of numbers"),
         (0.5, 0.25, None, "needs lower < upper"),
     ],
 )

@@ -183,4 +183,4 @@ def test_what_cannot_be_compared_is_said_before_anything_runs(tmp_path: Path) ->
     with pytest.raises(InvalidInput, match="give --perturbation"):
         vhagar.compare(old, old, dataset="data.npz")
     with pytest.raises(InvalidInput, match=r"old\.onnx has 3 and .*other\.onnx has 2 classes"):
-        vhagar.compare(old, other, perturbations=["linf(0.1)"])
+        vhagar.compare(old, other, perturbations="linf(0.1)")

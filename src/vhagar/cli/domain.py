@@ -167,6 +167,12 @@ def _fitted_table(arguments: argparse.Namespace, path: Path, name: str) -> Fit:
     label = arguments.label_number
     values, labels = of_class(table.values, table.labels, label, path, table.classes)
     span = arguments.input_range or table_range(table.values)
+    least, most = float(values.min()), float(values.max())
+    if least < span[0] or most > span[1]:
+        raise InvalidInput(
+            f"the values of {path} range from {least:g} to {most:g}, beyond the input range "
+            f"{span[0]:g},{span[1]:g}; leave --input-range out for one that holds them"
+        )
     whole = Domain((len(table.features),), *span)
     conditions: dict[str, Any] = {"features": table.features, "classes": table.classes}
     if not arguments.box:

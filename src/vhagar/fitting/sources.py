@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vhagar.dataset import read_test_set
-from vhagar.errors import BAD_ARRAYS, InvalidInput
+from vhagar.errors import BAD_ARRAYS, InvalidInput, array_complaint
 from vhagar.perturbation import Domain
 from vhagar.perturbation.domain_file import given_shape, read_toml
 
@@ -21,6 +21,11 @@ Shape = tuple[int, ...]
 _CHANNELS = (1, 3, 4)
 # A table's range reaches beyond its values by this part, so that perturbed rows are hardly clipped.
 _BEYOND = 0.25
+# Where labels are looked for, in arrays and in tables.
+_HOW_LABELS = {
+    False: "labels are one vector of whole numbers, as long as the inputs",
+    True: "name the column of the classes with --label",
+}
 _IMAGES = (".png", ".jpg", ".jpeg", ".bmp")
 
 
@@ -39,7 +44,7 @@ def data_shape(path: Path, index: int | None = None) -> Shape:
             raise InvalidInput(
                 f"{path} is no data: give an .npz file, a folder of images, or a .csv table"
             ) from None
-        raise InvalidInput(f"cannot read {path}: {error}") from None
+        raise InvalidInput(f"cannot read {path}: {array_complaint(error)}") from None
     if path.suffix == ".npy" and index is None:
         return as_image(next(iter(shapes), ()))
     inner = {shape[1:] for shape in shapes}
@@ -88,9 +93,9 @@ def of_class(
     if label is None:
         return inputs, labels
     if labels is None:
+        table = path.suffix == ".csv"
         raise InvalidInput(
-            f"{path} has no labels, so --class cannot choose among its inputs"
-            + (" (--label names the column of the classes)" if path.suffix == ".csv" else "")
+            f"{path} has no labels, so --class cannot choose among its inputs; {_HOW_LABELS[table]}"
         )
     number = names.index(label) if isinstance(label, str) and label in names else label
     chosen = labels == number
@@ -124,8 +129,11 @@ def domain_shape(path: Path) -> Shape:
             try:
                 with np.load(path.parent / file, allow_pickle=False) as arrays:
                     return tuple(arrays[name].shape)
-            except (KeyError, *BAD_ARRAYS) as error:
-                raise InvalidInput(f"cannot read {value} of {path}: {error}") from None
+            except KeyError:
+                raise InvalidInput(f"{path} names {value}, which holds no such array") from None
+            except BAD_ARRAYS as error:
+                why = array_complaint(error)
+                raise InvalidInput(f"cannot read {value} of {path}: {why}") from None
     raise InvalidInput(
         f"{path} does not tell the shape of inputs; write it there, such as shape = [1, 28, 28], "
         "or give it with --image-shape"

@@ -93,7 +93,9 @@ class Domain:
         classes: Sequence[str] = (),
     ) -> None:
         store = object.__setattr__
-        lists = any(isinstance(end, list | tuple) or np.ndim(end) > 0 for end in (lower, upper))
+        lists = any(
+            isinstance(end, list | tuple | str) or np.ndim(end) > 0 for end in (lower, upper)
+        )
         if range is None:
             range = (0.0, 1.0) if lists else (float(np.asarray(lower)), float(np.asarray(upper)))
         store(self, "shape", tuple(shape))
@@ -131,7 +133,7 @@ class Domain:
         """The ends of all entries, narrowed by fixed entries, groups and the zonotope."""
         low, high = low.copy(), high.copy()
         for k, value in fixed.items():
-            if not 0 <= k < self.size or not math.isfinite(value):
+            if isinstance(k, str) or not 0 <= k < self.size or not math.isfinite(value):
                 raise InvalidInput(f"fixed names entry {k} of {self.size}, or gives it no number")
             low[k], high[k] = max(low[k], value), min(high[k], value)
         low, high = self.groups.narrowed(low, high)

@@ -30,7 +30,7 @@ from typing import Any
 
 import numpy as np
 
-from vhagar.errors import BAD_ARRAYS, InvalidInput
+from vhagar.errors import BAD_ARRAYS, InvalidInput, array_complaint
 from vhagar.perturbation.domain import Domain, Shape
 from vhagar.perturbation.linear_rows import LinearRows, linear_rows
 from vhagar.perturbation.zonotope import Zonotope
@@ -258,7 +258,8 @@ def _numbers(given: Any, key: str, path: Path) -> Any:
                 raise InvalidInput(f"{place} has no array {name!r}; it has {', '.join(arrays)}")
             found = arrays[name]
     except BAD_ARRAYS as error:
-        raise InvalidInput(f"cannot read {key} of {path} from {place}: {error}") from error
+        why = array_complaint(error)
+        raise InvalidInput(f"cannot read {key} of {path} from {place}: {why}") from error
     if found.dtype.kind not in "fiu":
         raise InvalidInput(f"{key} of {path} in {place} is of type {found.dtype}, not of numbers")
     return found

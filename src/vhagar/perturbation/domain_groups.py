@@ -41,6 +41,9 @@ class Groups:
         ordered: Sequence[Sequence[int]],
     ) -> Groups:
         """The groups that a user has given for inputs of `size` entries."""
+        for what, groups in (("one_hot", one_hot), ("ordered", ordered)):
+            if any(isinstance(group, int | np.integer | str) for group in groups):
+                raise InvalidInput(f"{what} of the domain must be groups, such as [[3, 4, 5]]")
         hot = tuple(_group(group, size, "one_hot", 1) for group in one_hot)
         every = [k for group in hot for k in group]
         if len(set(every)) != len(every):

@@ -194,7 +194,7 @@ def compare(
     first: StrPath,
     second: StrPath,
     *,
-    perturbations: Sequence[str] = (),
+    perturbations: str | Sequence[str] = (),
     store: StrPath | None = None,
     settings: Settings | None = None,
     watch: AbstractSweepWatch | None = None,
@@ -219,7 +219,8 @@ def compare(
         raise InvalidInput("compare two models or two stores, not one of each")
     if not perturbations and not asked.get("grids"):
         raise InvalidInput("two models are compared under a perturbation; give --perturbation")
-    given = {"confidence": True, **asked, "networks": names, "perturbations": list(perturbations)}
+    several = [perturbations] if isinstance(perturbations, str) else list(perturbations)
+    given = {"confidence": True, **asked, "networks": names, "perturbations": several}
     study = Study.from_plain(given)
     models = {model.path: model for model in load_models(study)}
     _require_same_classes({path: model.network.classes for path, model in models.items()})
