@@ -15,6 +15,7 @@ from vhagar.perturbation import Features, parse
 from vhagar.perturbation.domain_file import read_domain
 from vhagar.perturbation.domain_writer import write_domain
 from vhagar.sweep.study import Study, load_models, questions
+from vhagar.sweep.watch import words as question_words
 
 TABLE = "age,pulse,class\n" + "".join(
     f"{30 + k},{60 + 2.5 * k},{'ill' if k % 3 else 'well'}\n" for k in range(12)
@@ -135,7 +136,10 @@ def test_a_sweep_takes_classes_by_name(capsys: pytest.CaptureFixture[str]) -> No
     write_domain(Domain((2,), 30.0, 80.0, range=(0.0, 200.0), **names), "p.toml")
     asked = {"networks": ["m.onnx"], "perturbations": ["features([pulse],8)"], "domain": "p.toml"}
     study = Study.from_plain({**asked, "sources": ["ill"], "targets": ["well", 0]})
-    assert [(q.source, q.targets) for q in questions(study, load_models(study))] == [(0, (1,))]
+    (asked_one,) = questions(study, load_models(study))
+    assert (asked_one.source, asked_one.targets) == (0, (1,))
+    named = "m, features([pulse],8), ill to well, over p"
+    assert question_words(asked_one, {asked_one.network: "m"}) == named
     words = ["sweep", "--network", "m.onnx", "--perturbation", "features([pulse],8)"]
     assert main([*words, "--domain", "p.toml", "--store", "t.db", "--source", "dead"]) == 2
     assert "no source class 'dead'; there are ill, well" in capsys.readouterr().err

@@ -6,11 +6,13 @@ import os
 import re
 import shutil
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from vhagar import Domain
 from vhagar.report.data import Entry, StudyData, read_store
 from vhagar.report.page import page, write_page
 from vhagar.report.problems import MOST_PROBLEMS, shown_problems
@@ -38,6 +40,17 @@ def test_the_summary_is_true_as_printed(study: StudyData) -> None:
     assert "1 question not finished yet" in words
     assert "class 0 with confidence 4.000" in words
     assert "every input of class 0 keeps clear of class 2 under linf(0.1), whatever" in words
+
+
+def test_classes_have_the_names_that_the_domain_gives_them(
+    make_entry: Callable[..., Entry],
+) -> None:
+    entry = make_entry({1: (2.0, 3.0)})
+    domain = Domain((2,), upper=[0.5, 0.5], name="ward", classes=["ill", "well", "gone"])
+    entry = replace(entry, question=replace(entry.question, domain=domain))
+    assert entry.pair == "ill to well"
+    assert answer(entry).startswith("Every input of class ill with")
+    assert answer(entry).endswith("is pushed into class well.")
 
 
 def test_answers_in_words(study: StudyData) -> None:

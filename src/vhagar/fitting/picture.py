@@ -134,5 +134,5 @@ def _bars(domain: Domain) -> Any:
     ax.set_xticks([])
     ax.tick_params(length=0)
     ax.spines[:].set_visible(False)
-    ax.set_title("ranges, each on a scale of its own that holds 0", fontsize=9, loc="left")
+    ax.set_title("ranges, each on its own scale, which includes 0", fontsize=9, loc="left")
     return drawn

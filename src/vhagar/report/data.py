@@ -118,9 +118,10 @@ class Entry:
     @property
     def pair(self) -> str:
         """`2 to 3`, `2 to any`, or `2` for a question without targets."""
+        source, target = self.question.class_name(self.source), self.target
         if not self.question.targets:
-            return str(self.source)
-        return f"{self.source} to {'any' if self.target is None else self.target}"
+            return source
+        return f"{source} to {'any' if target is None else self.question.class_name(target)}"
 
 
 @dataclass(frozen=True)

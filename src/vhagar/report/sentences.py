@@ -66,7 +66,7 @@ def _weakest(entries: Sequence[Entry]) -> list[str]:
     return [
         f"The most confident input found that can be attacked is one of {_class(worst)} with "
         f"confidence {down(worst.lower)}: {worst.question.perturbation} has it {fate} class "
-        f"{worst.witness.target}."
+        f"{_name(worst, worst.witness.target)}."
     ]
 
 
@@ -76,7 +76,7 @@ def _strongest(entries: Sequence[Entry]) -> list[str]:
     best = min(known, key=lambda entry: entry.upper, default=None)
     if best is None:
         return []
-    goal = "its class" if best.target is None else f"clear of class {best.target}"
+    goal = "its class" if best.target is None else f"clear of class {_name(best, best.target)}"
     if best.upper == 0:
         return [
             f"Most robust: every input of {_class(best)} keeps {goal} under "
@@ -133,7 +133,8 @@ def answer(entry: Entry) -> str:
     question, source = entry.question, _class(entry)
     if question.perturbation is None:
         return f"The maximal confidence in {source} {_is_between(entry)}."
-    keeps = "keeps its class" if entry.target is None else f"keeps clear of class {entry.target}"
+    goal = None if entry.target is None else _name(entry, entry.target)
+    keeps = "keeps its class" if goal is None else f"keeps clear of class {goal}"
     under = f"under {question.perturbation}{'' if question.clip else ' without clipping'}"
     if entry.upper == 0:
         return f"Every input of {source}, whatever its confidence, {keeps} {under}."
@@ -147,13 +148,19 @@ def answer(entry: Entry) -> str:
     if entry.witness is None:
         return f"{proven}. No input that can be attacked was found."
     fate = "is brought to a tie with" if entry.witness.tie else "is pushed into"
-    return f"{proven}. One with confidence {low} {fate} class {entry.witness.target}."
+    target = _name(entry, entry.witness.target)
+    return f"{proven}. One with confidence {low} {fate} class {target}."
 
 
 def _class(entry: Entry) -> str:
     """`class 2`, or `class 2 in the domain NAME`."""
     within = f" in the domain {entry.group.over}" if entry.group.over else ""
-    return f"class {entry.source}{within}"
+    return f"class {_name(entry, entry.source)}{within}"
+
+
+def _name(entry: Entry, label: int | None) -> str:
+    """The name of a class, or its number."""
+    return str(label) if label is None else entry.question.class_name(label)
 
 
 def _is_between(entry: Entry) -> str:

@@ -30,12 +30,11 @@ def _problems(store: Store) -> Iterator[tuple[str, Facts, float]]:
         if question.perturbation is None:
             continue
         lower, upper = store.interval(row["id"])
-        if upper is None or _relies_on_marabou(store, row["id"]):
-            upper = math.inf
-        facts = Facts(lower, upper, row["status"] in _CLOSED)
-        targets = ", ".join(map(str, question.targets))
+        facts = Facts(lower, math.inf if upper is None else upper, row["status"] in _CLOSED)
+        targets = ", ".join(map(question.class_name, question.targets))
         about = f"{names[question.network]}, {question.perturbation}"
-        asked = f"{about}, class {question.source} to {targets}{question.over}"
+        source = question.class_name(question.source)
+        asked = f"{about}, class {source} to {targets}{question.over}"
         yield asked, facts, row["seconds"]
 
 

@@ -54,6 +54,10 @@ class Question:
         """The text `, over NAME` if the question is about a domain."""
         return "" if self.domain is None else f", over {self.domain}"
 
+    def class_name(self, label: int) -> str:
+        """The name that the domain has for a class, or its number."""
+        return str(label) if self.domain is None else self.domain.class_name(label)
+
     def without_perturbation(self) -> Question:
         """The question about the maximal confidence of the source class."""
         asked = self.network, None, self.source, ()

@@ -115,11 +115,12 @@ class Silent(AbstractSweepWatch):
 def words(question: Question, names: Mapping[str, str]) -> str:
     """Describe a question in a few words: `mnist_conv1, occlusion(14,14,5), 2 to 3`."""
     name = names.get(question.network, question.network[:8])
+    source = question.class_name(question.source)
     if question.perturbation is None:
-        return f"{name}, confidence in {question.source}{question.over}"
+        return f"{name}, confidence in {source}{question.over}"
     targets = question.targets
-    goal = str(targets[0]) if len(targets) == 1 else f"{len(targets)} classes"
-    return f"{name}, {question.perturbation}, {question.source} to {goal}{question.over}"
+    goal = question.class_name(targets[0]) if len(targets) == 1 else f"{len(targets)} classes"
+    return f"{name}, {question.perturbation}, {source} to {goal}{question.over}"
 
 
 def ending_words(state: State) -> str:
