@@ -112,7 +112,8 @@ class Problem:
             raise InvalidInput("give at least one target class, or None for all others")
         if self.source in checked:
             raise InvalidInput(
-                f"class {self.source} is both source and target; a target must be another class"
+                f"class {self.source_name} is both source and target; a target must be another "
+                "class"
             )
         return tuple(checked)
 

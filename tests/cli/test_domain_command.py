@@ -212,10 +212,10 @@ def test_features_by_name_and_by_number() -> None:
         ("features([weight],0.1)", "no feature 'weight': choose from age, pulse"),
         ("features([7],0.1)", "no feature 7; they are 0 to 1"),
         ("features([age],0)", "above 0"),
-        ("features([age],[0.1,0.2])", "1 features and 2 radii"),
+        ("features([age],[0.1,0.2])", "1 features and 2 radii; give one for all"),
         ("features([age],5)", "more than the input range"),
         ("features(0.1)", "argument"),
-        ("features(age,0.1)", "cannot read"),
+        ("features(age,0.1)", "cannot read .*write features in brackets"),
     ],
 )
 def test_features_that_are_refused(text: str, message: str) -> None:
@@ -246,6 +246,8 @@ def test_classes_that_are_not_there() -> None:
     assert Problem(network(), source="1", **asked).source == 1
     with pytest.raises(InvalidInput, match="no source class 'dead': choose from ill, well"):
         Problem(network(), source="dead", **asked)
+    with pytest.raises(InvalidInput, match="class ill is both source and target"):
+        Problem(network(), perturbation="linf(0.1)", source="ill", targets="ill", domain=domain)
     with pytest.raises(InvalidInput, match="names 3 classes"):
         Problem(
             network(),

@@ -387,5 +387,5 @@ class Domain:
         raise InvalidInput(
             f"this perturbation needs an image (channels, rows, columns), but the network's input "
             f"has shape {self.shape}; if it is an image, give its shape with --image-shape C,H,W "
-            "(image_shape=...), else use linf, brightness or contrast"
+            "(image_shape=...), else use features, linf, brightness or contrast"
         )

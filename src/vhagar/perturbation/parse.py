@@ -86,10 +86,13 @@ def _arguments(inside: str, text: str, lists: bool) -> list[Any]:
         if match is None and lists:
             match = several = _LIST.match(inside, position)
         if match is None:
-            raise InvalidInput(
-                f"cannot read {inside[position:].strip()!r} in {text!r}; "
-                "an argument is a number or an interval such as [0,0.1]"
+            form = (
+                "write features in brackets and then one radius, or one for each in brackets, such "
+                "as features([age,dose],[2,0.1])"
+                if lists
+                else "an argument is a number or an interval such as [0,0.1]"
             )
+            raise InvalidInput(f"cannot read {inside[position:].strip()!r} in {text!r}; {form}")
         if several is not None:
             arguments.append([_item(item.strip()) for item in several[1].split(",")])
         else:
