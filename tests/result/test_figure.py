@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from vhagar import Domain
 from vhagar.errors import InvalidInput
 from vhagar.result import Moment, Status
-from vhagar.result.figure import FigureData, draw, figure_data, figure_format
+from vhagar.result.figure import FigureData, draw, figure, figure_data, figure_format
 
 Make = Callable[..., Any]
 
@@ -75,6 +76,27 @@ def test_what_is_no_image_is_flat(
     assert data.difference is not None
     np.testing.assert_array_equal(data.witness.values, x.reshape(-1))
     assert data.difference.low < data.difference.high  # although nothing changes
+
+
+def test_features_are_parts_of_their_ranges(
+    make_problem: Make, make_result: Make, make_witness: Make
+) -> None:
+    """In their units, the feature with the largest numbers would be all that is seen."""
+    box = [0.0, 100.0, 0.5], [1.0, 900.0, 0.5]
+    domain = Domain((3,), *box, range=(-10.0, 1000.0), features=["a", "b", "c"])
+    problem = make_problem(shape=(3,))
+    object.__setattr__(problem, "domain", domain)
+    x, x_p = np.array([0.25, 300.0, 0.5]), np.array([0.25, 500.0, 0.5])
+    result = make_result(20.0, Status.TIMEOUT, make_witness(x=x, x_p=x_p))
+    data = figure_data(replace(result, problem=problem))
+    assert data.witness is not None
+    assert data.difference is not None
+    np.testing.assert_allclose(data.witness.values, [0.25, 0.25, 0.0])
+    np.testing.assert_allclose(data.difference.values, [0.0, 0.25, 0.0])
+    assert (data.witness.low, data.witness.high) == (0.0, 1.0)
+    assert "largest change 25 % of a range" in data.difference.title
+    assert "its range" in data.witness.entries
+    figure(data)
 
 
 def test_a_tie_is_called_a_tie(make_problem: Make, make_result: Make, make_witness: Make) -> None:

@@ -6,7 +6,7 @@ AbstractResult -> plain data (`figure_data`) -> picture (`draw`); the data is wh
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -30,13 +30,16 @@ FORMATS = ("png", "pdf", "svg")
 
 @dataclass(frozen=True, eq=False)
 class InputPanel:
-    """One input: an image, `(rows, columns)` grey or `(rows, columns, 3)` colour, or a `(size,)`
-    vector."""
+    """One input: `(rows, columns)` grey, `(rows, columns, 3)` colour, or `(size,)` no image.
+
+    `entries` says what the entries of an input that is no image are.
+    """
 
     title: str
     values: Array
     low: float
     high: float
+    entries: str = "input entry"
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,8 +92,8 @@ def _nearest_panel(result: AbstractResult, witness: InputPanel | None) -> InputP
         return None
     label = "" if found.label is None else f": {result.problem.class_name(found.label)}"
     title = f"nearest of the data{label}\ndistance {100 * found.distance:.3g} %"
-    x = found.x.reshape(result.problem.network.input_shape)
-    return InputPanel(title, picture(x), witness.low, witness.high)
+    x = _in_range(found.x.reshape(result.problem.network.input_shape), result.problem)
+    return replace(witness, title=title, values=picture(x))
 
 
 def input_panels(
@@ -100,20 +103,40 @@ def input_panels(
     if witness is None:
         return None, None, None
     # One scale for both: without clipping the perturbed input may leave the domain.
-    shown = [witness.x] if witness.x_p is None else [witness.x, witness.x_p]
-    low = min(problem.domain.lower, *(float(array.min()) for array in shown))
-    high = max(problem.domain.upper, *(float(array.max()) for array in shown))
+    inputs = [witness.x] if witness.x_p is None else [witness.x, witness.x_p]
+    shown = [_in_range(x, problem) for x in inputs]
+    ends, entries = (problem.domain.lower, problem.domain.upper), InputPanel.entries
+    if _has_units(problem):
+        ends, entries = (0.0, 1.0), "feature (0 to 1: its range)"
+    low = min(ends[0], *(float(array.min()) for array in shown))
+    high = max(ends[1], *(float(array.max()) for array in shown))
     title = f"classified {problem.source_name}\nconfidence {down(witness.confidence)}"
-    first = InputPanel(title, picture(witness.x), low, high)
+    first = InputPanel(title, picture(shown[0]), low, high, entries)
     if witness.x_p is None or witness.margin is None:
         return first, None, None
     fate = "an exact tie with" if witness.tie else "classified"
     title = f"perturbed: {fate} {problem.class_name(witness.target)}\nmargin {down(witness.margin)}"
-    second = InputPanel(title, picture(witness.x_p), low, high)
-    change = largest_change(picture(witness.x_p) - picture(witness.x))
-    reach = float(abs(change).max()) or 1.0
-    title = f"difference\nlargest change {abs(change).max():.3g}"
-    return first, second, InputPanel(title, change, -reach, reach)
+    second = InputPanel(title, picture(shown[1]), low, high, entries)
+    change = largest_change(picture(shown[1]) - picture(shown[0]))
+    most = float(abs(change).max())
+    part = f"{100 * most:.3g} % of a range" if _has_units(problem) else f"{most:.3g}"
+    title = f"difference\nlargest change {part}"
+    return first, second, InputPanel(title, change, -(most or 1.0), most or 1.0, entries)
+
+
+def _has_units(problem: Problem) -> bool:
+    """Whether entries are features, each in units of its own, so that one scale shows nothing."""
+    return len(problem.domain.shape) == 1 and bool(problem.domain.features)
+
+
+def _in_range(x: Array, problem: Problem) -> Array:
+    """Features as parts of their ranges in the domain; other inputs as they are."""
+    if not _has_units(problem):
+        return x
+    domain = problem.domain
+    width = domain.high - domain.low
+    found: Array = (x - domain.low) / np.where(width > 0, width, domain.width)
+    return found
 
 
 def picture(x: Array) -> Array:
@@ -250,7 +273,7 @@ def _draw_vector(ax: Any, panel: InputPanel) -> None:
     ax.set_xlim(-0.6, size - 0.4)
     margin = 0.04 * (panel.high - panel.low)
     ax.set_ylim(panel.low - margin, panel.high + margin)
-    ax.set_xlabel("input entry")
+    ax.set_xlabel(panel.entries)
     ax.spines[["top", "right"]].set_visible(False)
     ax.xaxis.get_major_locator().set_params(integer=True, nbins=5)
 
