@@ -23,7 +23,7 @@ DOCUMENTS = [
     *(ROOT / name / "README.md" for name in ("examples", "bench")),
 ]
 # Lines that explain the syntax, such as `vhagar verify MODEL [options]`, are not commands.
-_SYNOPSIS = re.compile(r"^(\[.*|.*\]|\||\.\.\.|MODEL|STORE|FILE|CMD)$")
+_SYNOPSIS = re.compile(r"^(\[.*|.*\]|.*\|.*|\.\.\.|MODEL|STORE|FILE|CMD)$")
 
 
 class _Parsed(Exception):
