@@ -14,6 +14,7 @@ from vhagar.network import Affine, Network, Relu, write_onnx
 from vhagar.perturbation import Features, parse
 from vhagar.perturbation.domain_file import read_domain
 from vhagar.perturbation.domain_writer import write_domain
+from vhagar.sweep.question import Question
 from vhagar.sweep.study import Study, load_models, questions
 from vhagar.sweep.watch import words as question_words
 
@@ -138,7 +139,7 @@ def test_a_sweep_takes_classes_by_name(capsys: pytest.CaptureFixture[str]) -> No
     study = Study.from_plain({**asked, "sources": ["ill"], "targets": ["well", 0]})
     (asked_one,) = questions(study, load_models(study))
     assert (asked_one.source, asked_one.targets) == (0, (1,))
-    named = "m, features([pulse],8), ill to well, over p"
+    named = "m, features([1],[8]), ill to well, over p"
     assert question_words(asked_one, {asked_one.network: "m"}) == named
     words = ["sweep", "--network", "m.onnx", "--perturbation", "features([pulse],8)"]
     assert main([*words, "--domain", "p.toml", "--store", "t.db", "--source", "dead"]) == 2
@@ -209,7 +210,7 @@ def test_features_by_name_and_by_number() -> None:
     [
         ("features([age,age],0.1)", "each of them once"),
         ("features([age,0],0.1)", "a feature twice"),
-        ("features([weight],0.1)", "no feature 'weight': choose from age, pulse"),
+        ("features([weight],0.1)", "no feature 'weight'; there are age, pulse"),
         ("features([7],0.1)", "no feature 7; they are 0 to 1"),
         ("features([age],0)", "above 0"),
         ("features([age],[0.1,0.2])", "1 features and 2 radii; give one for all"),
@@ -244,7 +245,7 @@ def test_classes_that_are_not_there() -> None:
     asked = {"perturbation": "linf(0.1)", "domain": domain}
     assert Problem(network(), source="well", targets="ill", **asked).targets == (0,)
     assert Problem(network(), source="1", **asked).source == 1
-    with pytest.raises(InvalidInput, match="no source class 'dead': choose from ill, well"):
+    with pytest.raises(InvalidInput, match="no source class 'dead'; there are ill, well"):
         Problem(network(), source="dead", **asked)
     with pytest.raises(InvalidInput, match="class ill is both source and target"):
         Problem(network(), perturbation="linf(0.1)", source="ill", targets="ill", domain=domain)

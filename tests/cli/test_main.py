@@ -307,7 +307,10 @@ MIP = ("--engine", "mip")
         (["verify", "MODEL", "--perturbation", "blur(3)", "--source", "0"], "not a perturbation"),
         (["verify", "MODEL", "--perturbation", "linf(0.1)", "--source", "9"], "source class 9"),
         (["verify", "MODEL", *VERIFY, "--target", "0"], "both source and target"),
-        (["verify", "MODEL", *VERIFY, "--target", "one"], "no target class 'one': write a number"),
+        (
+            ["verify", "MODEL", *VERIFY, "--target", "one"],
+            "no target class 'one'; without names, write a number",
+        ),
         (["verify", "MODEL", *VERIFY, "--engine", "steam"], "unknown engine 'steam'"),
         (["verify", "MODEL", *VERIFY, *MIP, "--without", "luck"], "dependencies, attack, hints"),
         (["verify", "MODEL", *VERIFY, *MIP, "--formulation", "cubic"], "one of: bigm, lambda"),

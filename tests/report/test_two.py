@@ -172,6 +172,13 @@ def test_nothing_in_common_cannot_be_compared(make_entry: MakeEntry, make_study:
         compare_sides(*(Side(name, PRINTS[name], study) for name in ("one", "two")))
 
 
+def test_equal_shares_prove_nothing() -> None:
+    """In floats, 1 - 9 / 10 is below 1 / 10."""
+    sides = CoverageCounts(10, 1, 0), CoverageCounts(10, 0, 9)
+    assert CoverageVerdict("linf(0.1)", 0, *sides).more_robust == "open"
+    assert CoverageVerdict("linf(0.1)", 0, *reversed(sides)).more_robust == "open"
+
+
 def test_what_cannot_be_compared_is_said_before_anything_runs(tmp_path: Path) -> None:
     old, other = tmp_path / "old.onnx", tmp_path / "other.onnx"
     vhagar.write_onnx(small_network(1), old)

@@ -107,6 +107,8 @@ def _value(action: argparse.Action, value: Any, folder: Path) -> Any:
     classes = action.type in (types.label, types.named_labels)
     if classes and any(type(item) not in (int, str) for item in items):
         raise argparse.ArgumentTypeError("write the number of a class, or its name in quotes")
+    if any(type(item) not in (int, float, str) for item in items):
+        raise TypeError
     if isinstance(action, argparse._ExtendAction):
         return [one for item in items for one in _converted(action, item, folder)]
     if isinstance(action, argparse._AppendAction):

@@ -94,7 +94,8 @@ class _Gathered:
             several = "the store holds several networks; name one with --network"
             none = f"the store has no network {self._name}" if self._name else "no network fits"
             raise InvalidInput(f"{several if fitting else none}; choose from: {names}")
-        self._take(fitting[0].network, of_store(store, fitting[0].fingerprint))
+        (model,) = fitting
+        self._take(model.network, of_store(store, model.fingerprint, model.network))
 
     def _take(self, network: Network, bounds: Iterable[Bound]) -> None:
         if self.network is None:

@@ -87,7 +87,7 @@ class LocalProblem:
                 f"the image is classified {found}, not {source}; leave the source class out, or "
                 "choose another image"
             )
-        if not inputs.contains(inputs.project(x)[None])[0] or (inputs.project(x) != x).any():
+        if not inputs.contains(x[None])[0]:
             raise InvalidInput(f"the image is not in the domain {inputs}{inputs.beyond(x)}")
         object.__setattr__(self, "everywhere", problem)
         object.__setattr__(self, "image", x)

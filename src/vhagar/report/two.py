@@ -41,8 +41,9 @@ class Side:
         own = (facts for facts in self.study.networks if facts.fingerprint == self.fingerprint)
         return next(own).classes
 
-    def groups(self) -> dict[tuple[str | None, bool, Domain | None], Group]:
-        """Its perturbations, clipped or not, and the domains that they are asked over."""
+    def groups(self) -> dict[_Asked, Group]:
+        """The model's groups by perturbation, clipping, input range and domain."""
+        ranges = {entry.group: entry.question.input_range for entry in self.study.entries}
         own = [group for group in self.study.groups if group.fingerprint == self.fingerprint]
         return {
             (group.perturbation, group.clip, ranges[group], group.domain): group for group in own
@@ -171,7 +172,7 @@ def coverage_line(verdict: CoverageVerdict) -> str:
 
 
 def compare_sides(first: Side, second: Side) -> ModelComparison:
-    """Compare two networks under the perturbations that both were asked about."""
+    """Compare two networks under the perturbations that both studies contain."""
     _require_same_classes({side.name: side.classes for side in (first, second)})
     ours, theirs = first.groups(), second.groups()
     shared = [key for key in ours if key in theirs]

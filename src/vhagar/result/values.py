@@ -92,11 +92,11 @@ class CoverageCounts:
 class Coverage:
     """What a result says about a data set (see `vhagar.coverage`).
 
-    `inputs` is the size of the data set. `classified` counts those that the network classifies as
-    the source class; `correct` those of them whose label says the same, None without labels.
-    `largest` is the largest confidence among them, rounded down: above it the bound says nothing
-    about this data. Inputs of the source class that lie outside of the problem's domain are in
-    none of these: `outside` counts them.
+    `inputs` is the size of the data set. `classified` counts the inputs that the network classifies
+    as the source class; `correct` counts those of them whose label agrees, and is None without
+    labels. `largest` is the largest confidence among the classified inputs, rounded down: a bound
+    above it says nothing about this data. Inputs of the source class outside the problem's domain
+    are in none of these counts; `outside` counts them.
     """
 
     inputs: int

@@ -196,7 +196,7 @@ def _probability_rows(upper: float) -> list[tuple[str, str]]:
 
 
 def coverage_words(coverage: Coverage, source: str) -> str:
-    """What is known of the inputs of a data set, in one sentence."""
+    """Say in one sentence how many inputs of a data set are robust, attacked and undecided."""
     counts, outside = coverage.classified, coverage.outside
     if not counts.inputs and outside:
         those = f"{outside} inputs" if outside > 1 else "input"

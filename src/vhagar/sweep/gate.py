@@ -30,7 +30,9 @@ def _problems(store: Store) -> Iterator[tuple[str, Facts, float]]:
         if question.perturbation is None:
             continue
         lower, upper = store.interval(row["id"])
-        facts = Facts(lower, math.inf if upper is None else upper, row["status"] in _CLOSED)
+        if upper is None or _relies_on_marabou(store, row["id"]):
+            upper = math.inf
+        facts = Facts(lower, upper, row["status"] in _CLOSED)
         targets = ", ".join(map(question.class_name, question.targets))
         about = f"{names[question.network]}, {question.perturbation}"
         source = question.class_name(question.source)

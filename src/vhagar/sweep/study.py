@@ -235,7 +235,7 @@ def _problems(study: Study, network: Network) -> Iterator[Problem]:
 
 
 def _targets(study: Study, network: Network, domain: Domain, source: int) -> Iterator[int | None]:
-    """The targets of a source's problems, one by one; None stands for all at once."""
+    """Yield the target of each of a source's problems; None stands for all targets at once."""
     if study.targets == "any":
         yield None
     elif study.targets == "each":
