@@ -15,9 +15,8 @@ from vhagar.engine import AbstractEngine
 from vhagar.errors import InvalidInput
 from vhagar.perturbation import Domain
 from vhagar.problem import Problem
-from vhagar.reduction.clipping import clip_of
 from vhagar.relaxation import Bounds, largest_confidence
-from vhagar.result import Estimate, Run
+from vhagar.result import Estimate, Run, WitnessCheck
 from vhagar.runtime.deadline import Deadline, OutOfTime
 
 Array = NDArray[np.float64]
@@ -135,8 +134,8 @@ def draw(domain: Domain, count: int, spread: float, rng: np.random.Generator) ->
 
 def _stays(problem: Problem, x: Array, attack: Found) -> bool:
     """Whether an attacked input lies in the domain, too."""
-    image = problem.pieces[attack.root].apply(x[None], attack.parameters[None])
-    return bool(problem.domain.contains(clip_of(problem)(image)).all())
+    image = WitnessCheck(problem).image(attack.root, x, attack.parameters)
+    return bool(problem.domain.contains(image[None]).all())
 
 
 def _largest(run: Run) -> float:
