@@ -62,10 +62,10 @@ def test_without_a_perturbation_nothing_is_attacked() -> None:
         (0, [], "at least one target"),
         (True, None, "must be a whole number"),
         (0.0, None, "must be a whole number"),
-        ("0", None, "must be a whole number"),
+        ("zero", None, "no source class 'zero'"),
         (0, 1.0, "must be a whole number"),
         (0, [1.5], "must be a whole number"),
-        (0, "1", "must be a whole number"),
+        (0, "one", "no target class 'one'"),
         (0, True, "must be a whole number"),
     ],
 )

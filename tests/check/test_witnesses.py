@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from vhagar_check.conditions import Conditions
 from vhagar_check.errors import Rejected
 from vhagar_check.layers import Dense, Network
 from vhagar_check.moved import Turned
@@ -96,6 +97,26 @@ def test_two_witnesses_are_not_one() -> None:
     statement.witnesses *= 2
     with pytest.raises(Rejected, match="does not have one witness"):
         check_witnesses(statement)
+
+
+@pytest.mark.parametrize(("must", "most"), [(True, 0.75), (False, 0.5)])
+def test_a_perturbed_input_lies_in_the_domain_if_it_must(must: bool, most: float) -> None:
+    """`x` is (0.75, 0.25), its image (0.25, 0.75)."""
+    statement = stated(0.5)
+    statement.domain = _up_to([1.0, most], must)
+    assert check_witnesses(statement)[0] == {1: 0.5}
+
+
+def test_a_perturbed_input_outside_the_domain_is_refused_if_it_must_lie_inside() -> None:
+    statement = stated(0.5)
+    statement.domain = _up_to([1.0, 0.5], True)
+    with pytest.raises(Rejected, match="perturbed input of the witness for target 1 is not in"):
+        check_witnesses(statement)
+
+
+def _up_to(high: list[float], perturbed_inside: bool) -> Domain:
+    conditions = Conditions((), (), (), (), None, perturbed_inside)
+    return Domain((2,), 0.0, 1.0, (np.zeros(2), np.array(high)), conditions)
 
 
 def test_changes_are_limited_to_the_ball_and_the_range() -> None:

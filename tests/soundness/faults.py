@@ -625,7 +625,7 @@ RESULT = {
     "a witness without the check": Fault(
         _WITNESS,
         (
-            ("        if not (margin > 0 or tie):", "        if False:"),
+            ("        if not (inside and (margin > 0 or tie)):", "        if not inside:"),
             (
                 "        objection = self._objection(x_p, target, found, tie)",
                 "        objection = None",
@@ -1228,8 +1228,8 @@ GUARD = {
     ),
     "a data set of which one share is compared": _tested(
         "vhagar.report.two",
-        "return counts.robust / counts.inputs, 1 - counts.attackable / counts.inputs",
-        "return counts.robust / counts.inputs, counts.robust / counts.inputs",
+        "most = counts.inputs - counts.attackable",
+        "most = counts.robust",
         "tests/report/test_two.py",
     ),
     "a guard's check that does not look at the graph": _tested(
