@@ -114,6 +114,14 @@ def test_a_perturbed_input_outside_the_domain_is_refused_if_it_must_lie_inside()
         check_witnesses(statement)
 
 
+def test_a_perturbed_input_that_is_not_known_exactly_does_not_lie_in_a_domain() -> None:
+    statement = stated(0.5)
+    statement.domain = _up_to([1.0, 1.0], True)
+    statement.pieces = [SimpleNamespace(exact_image=lambda x, parameters: None)]
+    with pytest.raises(Rejected, match="is not in the domain"):
+        check_witnesses(statement)
+
+
 def _up_to(high: list[float], perturbed_inside: bool) -> Domain:
     conditions = Conditions((), (), (), (), None, perturbed_inside)
     return Domain((2,), 0.0, 1.0, (np.zeros(2), np.array(high)), conditions)

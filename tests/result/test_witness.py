@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from vhagar import Network, Problem, UserPerturbation, Witness
+from vhagar import Domain, Network, Problem, UserPerturbation, Witness, linear_rows
 from vhagar.errors import VhagarError
 from vhagar.network import Affine, Relu, onnx_bytes
 from vhagar.reduction import LINEAR_REDUCTIONS, REDUCTIONS, reduce_problem
@@ -108,6 +108,37 @@ def test_an_input_outside_the_domain_is_judged_where_it_ends_up() -> None:
     assert witness.x.reshape(-1).tolist() == [1.0, 0.0]
     assert witness.confidence <= 1.0
     assert "target" in refusal(judge(CLOSER, np.array([3.0, -1.0]), TOGETHER))
+
+
+@pytest.mark.parametrize(("must", "most"), [(True, 0.75), (False, 0.5)])
+def test_a_perturbed_input_lies_in_the_domain_if_it_must(must: bool, most: float) -> None:
+    """The image of GOOD is (0.475, 0.525)."""
+    domain = Domain(SHAPE, upper=[1.0, most], range=(0.0, 1.0), perturbed_inside=must)
+    problem = Problem(PIXELS, perturbation="linf(0.125)", source=0, targets=1, domain=domain)
+    accepted(WitnessCheck(problem)(1, GOOD, 0, TOGETHER))
+
+
+def test_a_perturbed_input_outside_the_domain_is_refused_if_it_must_lie_inside() -> None:
+    domain = Domain(SHAPE, upper=[1.0, 0.5], range=(0.0, 1.0), perturbed_inside=True)
+    problem = Problem(PIXELS, perturbation="linf(0.125)", source=0, targets=1, domain=domain)
+    assert "not in the domain" in refusal(WitnessCheck(problem)(1, GOOD, 0, TOGETHER))
+
+
+def test_an_image_that_is_rounded_is_nowhere_for_certain() -> None:
+    network = linear([[1, 1], [0, 0]], [0, 1])
+    asked = {"perturbation": "brightness([-0.25,0])", "source": 0, "targets": 1}
+    for must in (False, True):
+        problem = Problem(network, domain=Domain(SHAPE, perturbed_inside=must), **asked)
+        verdict = WitnessCheck(problem)(1, np.array([0.625, 0.625]), 0, np.array([-0.25]))
+        assert isinstance(verdict, Rejection) is must
+
+
+def test_an_input_is_moved_into_the_domain_unless_it_is_to_stay() -> None:
+    domain = Domain(SHAPE, rows=[linear_rows([1.0, 1.0], 2, at_most=0.875)])
+    problem = Problem(PIXELS, perturbation="linf(0.125)", source=0, targets=1, domain=domain)
+    moved = accepted(WitnessCheck(problem)(1, GOOD, 0, TOGETHER))
+    assert moved.x.sum() <= 0.875
+    assert refusal(WitnessCheck(problem, moves=False)(1, GOOD, 0, TOGETHER))
 
 
 def test_nothing_is_taken_for_granted() -> None:
