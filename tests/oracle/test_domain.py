@@ -13,7 +13,7 @@ from vhagar import Domain, Problem, Status, verify
 from vhagar.network.onnx_writer import onnx_bytes
 from vhagar.search.branch_and_bound import Bab
 from vhagar.search.mip.engine import Mip
-from vhagar_check import check
+from vhagar_check import Verdict, check
 
 from ..marks import campaign_from
 from .cases import Case
@@ -74,6 +74,16 @@ def truth_of(number: int) -> dict[int | None, Truth]:
     return exact_optimum(problem_of(number))
 
 
+def require_true(certificate: Path, problem: Problem, truths: dict[int | None, Truth]) -> Verdict:
+    """The verdict on a certificate, whose interval holds the optimum."""
+    model = certificate.with_name("model.onnx")
+    model.write_bytes(onnx_bytes(problem.network))
+    verdict, truth = check(certificate, model=model), overall(truths)
+    assert truth.low <= Fraction(verdict.upper)
+    assert Fraction(verdict.lower) <= truth.high
+    return verdict
+
+
 def test_the_interval_holds_the_optimum_over_the_box(
     number: int, engine: str, tmp_path: Path
 ) -> None:
@@ -95,9 +105,5 @@ def test_the_interval_holds_the_optimum_over_the_box(
     if not (case.kind == "brightness" and result.status is Status.TIMEOUT):
         require_tight(case, problem, truth_of(number), result)
     if certificate is not None:
-        (tmp_path / "model.onnx").write_bytes(onnx_bytes(problem.network))
-        verdict = check(certificate, model=tmp_path / "model.onnx")
-        truth = overall(truth_of(number))
-        assert truth.low <= Fraction(verdict.upper)
-        assert Fraction(verdict.lower) <= truth.high
+        verdict = require_true(certificate, problem, truth_of(number))
         assert (verdict.box is None) == problem.domain.whole
