@@ -37,6 +37,7 @@ class BoxAffine(Piece):
     lower: Floats
     upper: Floats
     error: float = 0.0
+    stays = False
 
     def __post_init__(self) -> None:
         least, most = self.matrix.extremes(*self.domain.inputs)
@@ -111,6 +112,20 @@ class BoxAffine(Piece):
             terms.append([weight * Fraction(float(side[k])) for side in (self.lower, self.upper)])
         shift = Fraction(float(self.offset[row]))
         return sum(map(min, terms), shift), sum(map(max, terms), shift)
+
+    def leaves(self, row: int) -> tuple[bool, bool]:
+        """Whether an entry of the image can be below or above the input range; true if unknown."""
+        if self.error and not self._rational()[row]:
+            return True, True
+        low, high = self.domain.inputs
+        terms = [
+            [weight * Fraction(float(end[k])) for end in (low, high)]
+            for k, weight in self.matrix.exact_row(row).items()
+        ]
+        for k, weight in self.directions.exact_row(row).items():
+            terms.append([weight * Fraction(float(end[k])) for end in (self.lower, self.upper)])
+        shift, (black, white) = Fraction(float(self.offset[row])), self.domain.ends
+        return sum(map(min, terms), shift) < black, sum(map(max, terms), shift) > white
 
     def linear_change(self) -> tuple[Floats, Floats] | None:
         if len(self.lower) or self.offset.any():

@@ -111,14 +111,14 @@ def in_words(verdict: Verdict) -> str:
     elif verdict.perturbation is None:
         lines += [
             f"- No input has a confidence in class {source} above {verdict.upper!r}.",
-            f"- One input has at least {verdict.lower!r}.",
         ]
+        if verdict.lower > 0:
+            lines.append(f"- One input has at least {verdict.lower!r}.")
     else:
-        clip = "clipped" if verdict.clip else "not clipped"
         lines += [
             f"- Every input that the network puts into class {source}",
             f"  with a confidence above {verdict.upper!r} stays out of",
-            f"  {_targets(verdict)} under {_perturbation(verdict)} ({clip} to the input range).",
+            f"  {_targets(verdict)} under {_perturbation(verdict)} ({verdict.clipping}).",
         ]
         if verdict.recorded is not None:
             lines += _recorded(verdict.recorded)
@@ -139,12 +139,11 @@ def in_words(verdict: Verdict) -> str:
 
 def _about_image(verdict: Verdict) -> list[str]:
     """State what was proved about one image; numbers are exact."""
-    clip = "clipped" if verdict.clip else "not clipped"
     lines = [
         "- One image is looked at. The SHA-256 of its entries, as float64 in the order above, is",
         f"  {verdict.image}.",
         f"  The network puts it into class {verdict.source}.",
-        f"- Its versions are those under {_perturbation(verdict)} ({clip} to the input range).",
+        f"- Its versions are those under {_perturbation(verdict)} ({verdict.clipping}).",
     ]
     if verdict.recorded is not None:
         lines += _recorded(verdict.recorded)

@@ -9,12 +9,15 @@ from typing import Any
 
 import numpy as np
 
+from vhagar_check.affine import BoxAffine
 from vhagar_check.errors import Rejected
 from vhagar_check.layers import Floats, Linear, Network, Scale
-from vhagar_check.pieces import Domain, Mask, Piece
+from vhagar_check.pieces import Domain, Mask
 
 # A map that leaves the range by less than this share of its width needs no clip: it is rounding.
-_STAYS = 2e-9
+STAYS = 2e-9
+# Exact arithmetic decides for at most this many pixels whether they leave the range at all.
+_MOST_EXACT = 2**14
 
 
 def clipped_pixels(given: Any, domain: Domain, clip: bool) -> tuple[Mask, Mask] | None:
@@ -37,15 +40,29 @@ def _mask(numbers: Any, size: int) -> Mask:
     return found
 
 
-def require_clipped(pieces: list[Piece], masks: tuple[Mask, Mask] | None, domain: Domain) -> None:
-    """Refuse pieces whose image leaves the input range in a pixel that is not clipped."""
+def require_clipped(
+    pieces: list[BoxAffine], masks: tuple[Mask, Mask] | None, domain: Domain
+) -> bool:
+    """Refuse pieces whose image leaves the input range in a pixel that is not clipped.
+
+    Returns whether all images stay in the range: otherwise some leave it by less than `STAYS`.
+    """
     nothing = np.zeros(domain.size, dtype=np.bool_)
     below, above = masks or (nothing, nothing)
-    room = _STAYS * (domain.high - domain.low)
+    room, doubtful = STAYS * (domain.high - domain.low), 0
     for piece in pieces:
         low, high = piece.image
         if (low < domain.low - room)[~below].any() or (high > domain.high + room)[~above].any():
             raise Rejected("a pixel leaves the input range and is not clipped to it")
+    for piece in pieces:
+        low, high = piece.image
+        under, over = (low < domain.low) & ~below, (high > domain.high) & ~above
+        for pixel in np.flatnonzero(under | over).tolist():
+            doubtful += 1
+            falls, rises = (True, True) if doubtful > _MOST_EXACT else piece.leaves(pixel)
+            if (falls and under[pixel]) or (rises and over[pixel]):
+                return False
+    return True
 
 
 def behind_clip(network: Network, masks: tuple[Mask, Mask], domain: Domain) -> Network:

@@ -100,6 +100,7 @@ class Piece(ABC):
     span: Span | None = None
     ratio: float = 1.0  # x_p is compared with this multiple of x
     sides: int = 6  # sides of a hexagon that refinements bound; 2 if both copies are the same
+    stays: bool = True  # whether every image lies in the input range, clipped or not
     image: tuple[Floats, Floats]  # bounds on the entries of x_p
     rises: Mask  # entries with x_p > x for some pair
     falls: Mask

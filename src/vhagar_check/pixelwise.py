@@ -104,6 +104,10 @@ class Pixelwise(Piece):
         return np.asarray(np.fmin(found, self._conditioned(box, a, b)))
 
     @property
+    def stays(self) -> bool:  # type: ignore[override]
+        return self.span is None or self.clip
+
+    @property
     def _clips(self) -> bool:
         """Whether images of brightness or contrast may be clipped."""
         assert self.span is not None

@@ -15,7 +15,7 @@ import numpy as np
 
 from vhagar_check.affine import BoxAffine
 from vhagar_check.box_supports import Box
-from vhagar_check.clipping import behind_clip, clipped_pixels, require_clipped
+from vhagar_check.clipping import STAYS, behind_clip, clipped_pixels, require_clipped
 from vhagar_check.conditions import read_conditions
 from vhagar_check.container import VERSION, Block, parse_json, require_keys, unpack
 from vhagar_check.convention import with_convention
@@ -130,6 +130,7 @@ class Statement:
         self.clip = bool(problem["clip"])
         self.recorded = None if maps is None else read_maps(maps, self.domain)
         self.pieces: list[Piece] = pieces(self.perturbation, self.domain, self.clip, self.recorded)
+        self.clipping = "clipped to the input range" if self.clip else self._unclipped()
         self.image = self._read_image(problem.get("image"))
         if self.image is None:
             self._clip_inputs(problem.get("clipped_pixels"))
@@ -144,6 +145,11 @@ class Statement:
             raise Rejected("the certificate's classes are not the network's")
         if bool(targets) != (self.perturbation is not None):
             raise Rejected("the certificate has targets without a perturbation, or none with one")
+
+    def _unclipped(self) -> str:
+        """What happens at the ends of the input range without a clip, in words."""
+        stays = all(piece.stays for piece in self.pieces)
+        return "never beyond the input range" if stays else "not clipped to the input range"
 
     def _read_domain(self, given: Any) -> Domain:
         """Read the domain: the inputs that the question is about, perhaps not the whole range."""
@@ -186,9 +192,9 @@ class Statement:
     def _clip_inputs(self, given: Any) -> None:
         """Put the clip of affine maps in front of the network; other pieces clip by themselves."""
         masks = clipped_pixels(given, self.domain, self.clip)
-        affine: list[Piece] = [piece for piece in self.pieces if isinstance(piece, BoxAffine)]
-        if self.clip:
-            require_clipped(affine, masks, self.domain)
+        affine = [piece for piece in self.pieces if isinstance(piece, BoxAffine)]
+        if self.clip and not require_clipped(affine, masks, self.domain):
+            self.clipping += f" where it leaves it by more than {STAYS!r} of its width"
         if masks is not None and len(affine) != len(self.pieces):
             raise Rejected("the certificate clips the images of pieces that never need it")
         if masks is not None:

@@ -73,6 +73,8 @@ class Verdict:
     box: Box | None = None
     # Further conditions on these inputs.
     conditions: Conditions | None = None
+    # What happens at the ends of the input range, in words.
+    clipping: str = ""
 
     def __str__(self) -> str:
         """What was proved, in words."""
@@ -129,6 +131,7 @@ def _check(certificate: Path, model: Path, workers: int) -> Verdict:
         image=None if statement.image is None else _sha256(statement.image),
         box=statement.domain.box,
         conditions=statement.domain.conditions,
+        clipping=statement.clipping,
     )
 
 

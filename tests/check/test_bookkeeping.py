@@ -127,17 +127,43 @@ def test_what_rounding_moves_out_of_the_range_stays(side: str, beyond: float, st
         np.array([ends[1]]),
     )
     if stays:
-        require_clipped([piece], None, domain)
+        assert not require_clipped([piece], None, domain)
         return
     with pytest.raises(Rejected, match="leaves the input range"):
         require_clipped([piece], None, domain)
     only, other = np.array([True, False]), np.zeros(2, dtype=bool)
     masks = (only, other) if side == "below" else (other, only)
-    require_clipped([piece], masks, domain)
+    assert require_clipped([piece], masks, domain)
     with pytest.raises(Rejected, match="leaves the input range"):
         require_clipped([piece], masks[::-1], domain)
     with pytest.raises(Rejected, match="leaves the input range"):
         require_clipped([piece], tuple(mask[::-1] for mask in masks), domain)
+
+
+def test_a_map_that_only_seems_to_leave_the_range_stays() -> None:
+    """Its computed image does, by the room for rounding; weights that sum to 1 never do."""
+    domain = Domain((2,), 0.0, 1.0)
+    half = Sparse.of(np.array([[0.5, 0.5], [0.25, 0.75]]))
+    none = Sparse.of(np.zeros((2, 0)))
+    nothing = np.zeros(0)
+    piece = BoxAffine(domain, half, none, np.zeros(2), nothing, nothing)
+    assert (piece.image[1] > 1).all()
+    assert require_clipped([piece], None, domain)
+    more = BoxAffine(domain, half, none, np.array([2.0**-60, 0.0]), nothing, nothing)
+    assert not require_clipped([more], None, domain)
+    less = BoxAffine(domain, half, none, np.array([0.0, -(2.0**-60)]), nothing, nothing)
+    assert not require_clipped([less], None, domain)
+    assert not require_clipped([piece, less], None, domain)
+    above = np.zeros(2, dtype=bool), np.ones(2, dtype=bool)
+    assert require_clipped([more], above, domain)
+    assert not require_clipped([less], above, domain)
+    box = np.zeros(2), np.full(2, 0.5)
+    inside = BoxAffine(
+        Domain((2,), 0.0, 1.0, box), half, none, np.array([0.5, 0.5]), nothing, nothing
+    )
+    assert require_clipped([inside], None, domain)
+    inexact = BoxAffine(domain, half, none, np.zeros(2), nothing, nothing, 2.0**-50)
+    assert not require_clipped([inexact], None, domain)
 
 
 def test_the_pixels_that_are_clipped() -> None:

@@ -112,6 +112,16 @@ def test_the_verdict_says_that_the_map_is_the_certificates(
     assert problem.map_fingerprint in told
 
 
+def test_a_map_that_leaves_the_range_by_next_to_nothing_is_said_not_to_be_clipped(
+    model: Path, tmp_path: Path
+) -> None:
+    """A clip would be a ReLU for each pixel; the words say what was proved without it."""
+    for factor, words in ((1.0, "range)"), (1 + 1e-10, "range where it leaves it by more than")):
+        path = tmp_path / "proof.cert"
+        certified(model, path, UserPerturbation(matrix=factor, name="louder"), True)
+        assert f"certificate (clipped to the input {words}" in str(check(path, model=model))
+
+
 @pytest.fixture(scope="module")
 def blocks(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Blocks:
     """The blocks of a certificate, by kind."""

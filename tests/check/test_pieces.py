@@ -259,3 +259,20 @@ def test_digits_of_other_scripts_are_none(text: str) -> None:
         pieces(text, Domain((1, 4, 4), 0.0, 1.0), True)
     with pytest.raises(InvalidInput):
         parse(text)
+
+
+@pytest.mark.parametrize("ends", [(-1.0, 1.0), (100.0, 101.0)])
+@pytest.mark.parametrize("narrowed", [False, True], ids=["range", "domain"])
+def test_the_kink_of_a_large_contrast_is_white(ends: tuple[float, float], narrowed: bool) -> None:
+    """Computed from the rounded kink, its image would be darker by the factor times the error."""
+    rng = np.random.default_rng(5)
+    low, high = ends
+    top = high - 0.25 * (high - low)
+    box = (np.array([low]), np.array([top])) if narrowed else None
+    a, b = np.array([[-1e-4]]), np.array([[1.0]])
+    for factor in np.exp(rng.uniform(np.log(1e3), np.log(1e6), 40)):
+        (piece,) = pieces(f"contrast({factor})", Domain((1,), low, high, box), True)
+        kink = Fraction(low) + (Fraction(high) - Fraction(low)) / Fraction(factor)
+        exact = Fraction(a[0, 0]) * kink + Fraction(high)
+        assert Fraction(float(piece.support(a, b)[0])) >= exact
+        assert piece.support(a, b)[0] <= float(exact) + 1e-9

@@ -89,6 +89,36 @@ def test_the_largest_confidence(model: Path, tmp_path: Path) -> None:
     assert "has a confidence in class 0" in _printed(path, model)
 
 
+def test_a_class_that_never_wins_has_no_input(tmp_path: Path) -> None:
+    """A lower bound of 0 has no witness, so the words state none."""
+    weight, bias = np.eye(2), np.array([0.0, 2.0])
+    path = tmp_path / "model.onnx"
+    path.write_bytes(onnx_bytes(Network((Affine(weight, bias, (2,), (2,)),), (2,))))
+    _, proof = certified(path, tmp_path, None)
+    assert check(proof, model=path).upper == 0
+    words = _printed(proof, path)
+    assert "No input has a confidence in class 0 above 0" in words
+    assert "One input" not in words
+
+
+@pytest.mark.parametrize(
+    ("perturbation", "clip", "words"),
+    [
+        ("linf(0.1)", True, "linf(0.1) (clipped to the input range)"),
+        ("linf(0.1)", False, "linf(0.1) (never beyond the input range)"),
+        ("occlusion(1,1,2)", False, "occlusion(1,1,2) (never beyond the input range)"),
+        ("brightness([0.1,0.2])", True, "brightness([0.1,0.2]) (clipped to the input range)"),
+        ("brightness([0.1,0.2])", False, "brightness([0.1,0.2]) (not clipped to the input range)"),
+    ],
+)
+def test_what_happens_at_the_ends_of_the_range_is_said(
+    perturbation: str, clip: bool, words: str, model: Path, tmp_path: Path
+) -> None:
+    """Pixels that linf moves stay in the range, clipped or not: no words promise more."""
+    _, path = certified(model, tmp_path, perturbation, clip, timeout=0.2)
+    assert words in " ".join(_printed(path, model).split())
+
+
 def test_a_search_that_was_cut_short_has_a_proof(model: Path, tmp_path: Path) -> None:
     path = tmp_path / "proof.cert"
     problem = Problem(read_onnx(model), perturbation="linf(0.2)", source=0)

@@ -126,7 +126,7 @@ def test_altered_metadata_are_noticed(saved: Path, model: Path) -> None:
     stated["bounds"][0]["uppers"] = [99.0, 99.0]
     changed.metadata_props[0].value = json.dumps(stated)
     onnx.save(changed, saved)
-    assert _checked(saved, model)[1] == ("the file's graph is not what follows from its bounds",)
+    assert "the file's graph is not what follows from its bounds" in _checked(saved, model)[1]
 
 
 def test_certificates_must_be_there_and_be_the_same(
@@ -262,3 +262,67 @@ def test_what_is_missing_is_said(
     given = [word.format(model=model, tmp=tmp_path, proof=proof) for word in words]
     assert main(["guard", *given]) == 2
     assert message in capsys.readouterr().err
+
+
+def _renamed(saved: Path, model: Path, name: str) -> None:
+    """A guard that is consistent in itself, with another name for its first perturbation."""
+    from vhagar.guard.bounds import Bound
+    from vhagar.guard.guard import Guard
+
+    stated = metadata(saved.read_bytes())
+    for bound in stated["bounds"]:
+        if bound["perturbation"] == "linf(0.05)":
+            bound["name"] = name
+    Guard(vhagar.read_onnx(model), tuple(map(Bound.from_plain, stated["bounds"]))).save(saved)
+
+
+@pytest.mark.parametrize("name", ["linf(0.5)", "features([0],[0.05])", "any change at all"])
+def test_a_name_that_promises_more_is_refused(saved: Path, model: Path, name: str) -> None:
+    """Names are words for people, who would believe them."""
+    _renamed(saved, model, name)
+    proved, problems = _checked(saved, model)
+    assert proved == 3
+    assert all("proves something else" in problem for problem in problems)
+
+
+def test_names_of_features_are_told_with_their_numbers(model: Path, tmp_path: Path) -> None:
+    from dataclasses import replace
+
+    from vhagar.guard.bounds import of_result
+    from vhagar.guard.guard import Guard
+
+    network = vhagar.read_onnx(model)
+    bounds = []
+    for source in range(3):
+        problem = vhagar.Problem(network, perturbation="features([0,1],[0.1,0.2])", source=source)
+        proof = tmp_path / f"{source}.cert"
+        bounds += of_result(vhagar.verify(problem, workers=0, timeout=10, certificate=proof))
+    for name, count in (("features([age,income],[0.1,0.2])", 3), ("features([age],[0.2])", 0)):
+        named = tuple(replace(bound, name=name) for bound in bounds)
+        Guard(network, named).save(tmp_path / "guard.onnx")
+        found = check_guard(tmp_path / "guard.onnx", network)
+        assert found.proved == count
+    named = tuple(replace(bound, name="features([age,income],[0.1,0.2])") for bound in bounds)
+    Guard(network, named).save(tmp_path / "guard.onnx")
+    words = str(check_guard(tmp_path / "guard.onnx", network))
+    assert "features([age,income],[0.1,0.2]) is features([0,1],[0.1,0.2]) in the cert" in words
+
+
+@pytest.mark.parametrize("where", ["uppers", "description", "name", "more"])
+def test_what_a_guard_says_about_itself_is_compared(saved: Path, model: Path, where: str) -> None:
+    """The graph computes as promised, but metadata or description promise more."""
+    changed = onnx.load(saved)
+    stated = metadata(saved.read_bytes())
+    if where == "uppers":
+        stated["perturbations"][0]["uppers"] = [0.0, 0.0, 0.0]
+    elif where == "name":
+        stated["perturbations"][0]["name"] = "linf(0.5)"
+    elif where == "more":
+        stated["also"] = "proved for everything"
+    else:
+        changed.doc_string = changed.doc_string.replace("linf(0.05)", "linf(0.5)")
+    changed.metadata_props[0].value = json.dumps(stated)
+    onnx.save(changed, saved)
+    proved, problems = _checked(saved, model)
+    assert proved == 6
+    assert problems == ("what the file says about itself is not what follows from its bounds",)

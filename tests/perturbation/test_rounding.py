@@ -57,3 +57,20 @@ def test_membership_in_a_band_is_exact(ends: tuple[float, float]) -> None:
                 assert piece.contains(x, x_p, np.zeros_like(x)).tolist() == expected
                 verdicts |= set(expected)
     assert verdicts == {False, True}
+
+
+@pytest.mark.parametrize("ends", [(-1.0, 1.0), (100.0, 101.0)])
+@pytest.mark.parametrize("narrowed", [False, True], ids=["range", "domain"])
+def test_support_at_the_kink_of_a_large_contrast(ends: tuple[float, float], narrowed: bool) -> None:
+    """Where clipping begins, the image is white: a large factor would multiply any rounding."""
+    rng = np.random.default_rng(5)
+    low, high = ends
+    black, white = Fraction(low), Fraction(high)
+    box = np.full((1, 1, 1), low), np.full((1, 1, 1), high - 0.25 * (high - low))
+    domain = Domain((1, 1, 1), *box, range=ends) if narrowed else Domain((1, 1, 1), *ends)
+    a, b = np.array([[-1e-4]]), np.array([[1.0]])
+    for factor in np.exp(rng.uniform(np.log(1e3), np.log(1e6), 40)):
+        (piece,) = Contrast(factor).pieces(domain)
+        kink = black + (white - black) / Fraction(factor)
+        exact = Fraction(a[0, 0]) * kink + white
+        assert Fraction(float(piece.support(a, b).value[0])) >= exact

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from vhagar.errors import InvalidInput
 from vhagar.guard.bounds import Bound, one_range
 from vhagar.network import Network
+from vhagar.perturbation.ranges import interval_text
 from vhagar.relaxation import Bounds
 from vhagar.relaxation.rounding import FLOAT32, Precision, confidence_error, forward_error
 from vhagar.result.numbers import up
@@ -122,7 +123,7 @@ class AbstractGuard:
         low, high = self.input_range
         proven = sum(bound.certificate is not None for bound in self.bounds)
         lines = [
-            f"{self.network.name}: inputs in [{low:g},{high:g}], float32 rounding up to "
+            f"{self.network.name}: inputs in {interval_text((low, high))}, float32 rounding up to "
             f"{up(float(self.rounding(FLOAT32).max()))}",
             f"{proven} of {len(self.bounds)} bounds have a certificate",
         ]

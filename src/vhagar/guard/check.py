@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,10 +14,14 @@ import onnx
 from vhagar.errors import InvalidInput
 from vhagar.guard.bounds import Bound, is_about
 from vhagar.guard.guard import Guard
-from vhagar.guard.onnx_file import guard_bytes, metadata
+from vhagar.guard.onnx_file import about, guard_bytes, metadata
 from vhagar.network import Network
 from vhagar.network.fingerprint import fingerprint
+from vhagar.perturbation import Features, parse
 from vhagar_check import Rejected, Verdict, check
+
+# Metadata that depend on where the guard was made.
+_OF_FILES = ("vhagar", "network", "model")
 
 
 @dataclass(frozen=True)
@@ -35,8 +40,18 @@ class GuardCheck:
             [
                 f"PROVED by {self.proved} certificates, and the file is what follows from them:",
                 *self.guard.words,
+                *self._names,
             ]
         )
+
+    @property
+    def _names(self) -> list[str]:
+        """What the certificates call perturbations that have another name in the file."""
+        return [
+            f"{each.name} is {each.perturbation} in the certificates"
+            for each in self.guard.protections
+            if each.name != each.perturbation
+        ]
 
 
 def check_guard(
@@ -70,6 +85,8 @@ def check_guard(
         if _same_graph(content, guard_bytes(guard))
         else ["the file's graph is not what follows from its bounds"]
     )
+    if not _same_words(content, stated, guard):
+        problems.append("what the file says about itself is not what follows from its bounds")
     proved = 0
     for bound in bounds:
         problem = _problem(bound, network, (*folders, path.parent), workers)
@@ -91,26 +108,39 @@ def _graph(content: bytes) -> tuple[bytes, list[bytes], int]:
     return graph, opsets, len(model.functions)
 
 
+def _same_words(content: bytes, stated: dict[str, Any], guard: Guard) -> bool:
+    """Whether metadata and description say what the bounds do; names of files may differ."""
+    made = json.loads(json.dumps(about(guard)))
+    kept = [name for name in made if name not in _OF_FILES]
+    model: Any = onnx.load_model_from_string(content)
+    words = "\n".join(guard.words).replace(guard.network.name, str(stated.get("network")), 1)
+    return (
+        stated.keys() == made.keys()
+        and all(stated[name] == made[name] for name in kept)
+        and model.doc_string == words
+    )
+
+
 def _problem(bound: Bound, network: Network, folders: Sequence[Path], workers: int) -> str | None:
     """Why a bound is not proved; None where it is."""
-    about = f"class {bound.source} under {bound.name}"
+    what = f"class {bound.source} under {bound.name}"
     file = bound.certificate
     if file is None:
-        return f"{about}: there is no certificate"
+        return f"{what}: there is no certificate"
     places = [folder / file.path.name for folder in folders]
     place = next((place for place in places if place.is_file()), None)
     if place is None:
         missing = f"the certificate {file.path.name} is not there"
-        return f"{about}: {missing}; name its folder with --certificates"
+        return f"{what}: {missing}; name its folder with --certificates"
     if hashlib.sha256(place.read_bytes()).hexdigest() != file.sha256:
-        return f"{about}: {place} is not the certificate that the guard was made from"
+        return f"{what}: {place} is not the certificate that the guard was made from"
     try:
         assert network.file is not None
         verdict = check(place, model=network.file.path, workers=workers)
     except Rejected as rejection:
-        return f"{about}: {place}: {rejection}"
+        return f"{what}: {place}: {rejection}"
     proved = _proves(verdict, bound) and is_about(place, network)
-    return None if proved else f"{about}: {place} proves something else"
+    return None if proved else f"{what}: {place} proves something else"
 
 
 def _proves(verdict: Verdict, bound: Bound) -> bool:
@@ -120,6 +150,7 @@ def _proves(verdict: Verdict, bound: Bound) -> bool:
     )
     return (
         same
+        and _is_named(bound.name, verdict)
         and verdict.image is None
         and verdict.box is None
         and all(
@@ -127,3 +158,19 @@ def _proves(verdict: Verdict, bound: Bound) -> bool:
             for target, upper in zip(bound.targets, bound.uppers, strict=True)
         )
     )
+
+
+def _is_named(name: str, verdict: Verdict) -> bool:
+    """Whether a name says no more than was proved.
+
+    It is the certificate's own, except that features may have names instead of numbers.
+    """
+    text = verdict.perturbation if verdict.recorded is None else verdict.recorded.name
+    if name == text:
+        return True
+    try:
+        given, proved = parse(name), parse(str(text))
+    except InvalidInput:
+        return False
+    both = isinstance(given, Features) and isinstance(proved, Features)
+    return both and given.radii == proved.radii  # type: ignore[attr-defined]

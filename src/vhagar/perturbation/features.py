@@ -99,7 +99,8 @@ class Features(Perturbation):
         if len(self.chosen) <= _MOST_SHOWN:
             return str(self)
         least, most = min(self.radii), max(self.radii)
-        radii = f"{least:.4g}" if least == most else f"{least:.4g} to {most:.4g}"
+        # Not rounded: a larger radius would say more than is proved.
+        radii = number(least) if least == most else f"{number(least)} to {number(most)}"
         return f"features({len(self.chosen)} features, {radii})"
 
     @property

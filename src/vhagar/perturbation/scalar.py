@@ -153,6 +153,14 @@ class ScalarPiece(AbstractPiece):
             return self.domain.lower + self.domain.width / e
         return (self.domain.upper if self._brightens else self.domain.lower) - e
 
+    @property
+    def _clipped_to(self) -> float:
+        """The image of a pixel where clipping begins.
+
+        It must not be computed from that pixel: a large factor would multiply its rounding error.
+        """
+        return self.domain.upper if self._brightens else self.domain.lower
+
     def support_corners(self) -> SupportCorners:
         return self._support_corners
 
@@ -164,7 +172,8 @@ class ScalarPiece(AbstractPiece):
         for e in self._best_ends:
             turns = [min(max(self._clip_begins(e), low), high)] if self.clips else []
             x.append(np.array([low, high, *turns]))
-            x_p.append(part.apply(x[-1][:, None], np.array([[e]]))[:, 0])
+            ends = part.apply(x[-1][:2, None], np.array([[e]]))[:, 0]
+            x_p.append(np.array([*ends, *([self._clipped_to] * len(turns))]))
         return SupportCorners(np.array(x), np.array(x_p))
 
     def _support(self, a: Array, b: Array) -> Support:
@@ -202,6 +211,9 @@ class ScalarPiece(AbstractPiece):
         turns = [self._clip_begins(e) for e in self.span]
         xs = [np.stack([low, high, np.clip(np.full(size, t), low, high)]) for t in turns]
         ps = [self.apply(x, np.full((3, 1), e)) for x, e in zip(xs, self.span, strict=True)]
+        for image, turn in zip(ps, turns, strict=True):
+            near = 4 * ROUNDING * self.domain.magnitude
+            image[2, (low - near <= turn) & (turn <= high + near)] = self._clipped_to
         if self.product:
             return ClippedBox(np.stack(xs), np.stack(ps), np.ones(size, dtype=np.bool_), 0)
         # One step outward, because the turns are rounded.
