@@ -191,3 +191,38 @@ def test_a_program_is_loaded_only_if_it_is_trusted(
     assert np.allclose(network.forward(x.astype(np.float64)), wanted, atol=1e-5)
     (tmp_path / "m.pt2").write_bytes((tmp_path / "m.pt2").read_bytes()[:-400])
     assert main([*words, "--trust"]) == 2
+
+
+def _no_version(model: Any) -> None:
+    del model.opset_import[:]
+
+
+def _no_parameters(model: Any) -> None:
+    del model.graph.node[0].input[1:]
+
+
+def _no_scales(model: Any) -> None:
+    model.graph.initializer[1].CopyFrom(numpy_helper.from_array(np.zeros(0, np.float32), "ws"))
+
+
+def _unknown_output(model: Any) -> None:
+    model.graph.output[0].name = "nowhere"
+
+
+def _constant_of_nothing(model: Any) -> None:
+    model.graph.node.insert(0, helper.make_node("Constant", [], ["c"]))
+
+
+@pytest.mark.parametrize(
+    "damage", [_no_version, _no_parameters, _no_scales, _unknown_output, _constant_of_nothing]
+)
+def test_a_malformed_model_is_refused_in_words(
+    damage: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = Model().made("a")
+    damage(model)
+    path = tmp_path / "damaged.onnx"
+    path.write_bytes(model.SerializeToString())
+    assert main(["convert", str(path), "-o", str(tmp_path / "real.onnx")]) == 2
+    assert "error" in capsys.readouterr().err
+    assert not (tmp_path / "real.onnx").exists()

@@ -77,6 +77,7 @@ def _from_quantised(content: bytes, arguments: argparse.Namespace) -> tuple[Netw
     from vhagar.errors import InvalidInput
     from vhagar.network.onnx_reader import parse_model, read_model
     from vhagar.network.quantised import is_quantised, without_rounding
+    from vhagar.result.serialize import write_bytes
 
     model = parse_model(content, arguments.model)
     if not is_quantised(model):
@@ -85,7 +86,7 @@ def _from_quantised(content: bytes, arguments: argparse.Namespace) -> tuple[Netw
         )
     converted = without_rounding(model)
     network = read_model(converted.model, arguments.out.stem, "chw")
-    arguments.out.write_bytes(converted.model.SerializeToString())
+    write_bytes(arguments.out, converted.model.SerializeToString())
     remarks = [f"{_count(converted.constants, 'constant')} dequantised, as runtimes do in float32"]
     if converted.steps:
         remarks += [

@@ -21,6 +21,8 @@ from vhagar.network.onnx_tensors import read_tensor
 
 _QUANTISE, _DEQUANTISE = "QuantizeLinear", "DequantizeLinear"
 _TYPES = {"int8", "uint8", "int16", "uint16", "int32"}
+# The errors that a malformed model can raise, wherever it is malformed.
+_DAMAGE = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +44,13 @@ def without_rounding(model: Any) -> Converted:
     """Convert a model of the QDQ format; what cannot be converted is an error."""
     changed = onnx.ModelProto()
     changed.CopyFrom(model)
-    return _Conversion(changed).run()
+    try:
+        return _Conversion(changed).run()
+    except InvalidNetwork:
+        raise
+    except (onnx.checker.ValidationError, *_DAMAGE) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise InvalidNetwork(f"the quantised model is malformed: {reason}") from error
 
 
 class _Conversion:
