@@ -110,11 +110,22 @@ class Pulled:
         widest = max([0, *(layer.out_size for layer in layers)])
         room = room + gamma(widest + 2 * len(layers) + 8) * self.bias_size
         room = 1.01 * room + 8 * HALF_ULP * abs(self.constant) + TINY
+        room = np.where(self._is_nothing(layers, low, high), 0.0, room)
         up, down = np.maximum(self.rows, 0.0), np.minimum(self.rows, 0.0)
         return (
             self.constant + up @ low + down @ high - room,
             self.constant + up @ high + down @ low + room,
         )
+
+    def _is_nothing(self, layers: tuple[Linear, ...], low: Floats, high: Floats) -> Mask:
+        """Mark rows that are exactly 0: of one layer, with weights on inputs that are 0 only.
+
+        The rows on its outputs hold only 0, 1 and -1, so no product of theirs can underflow.
+        """
+        if len(layers) != 1 or layers[0].joins:
+            return np.zeros(len(self.rows), dtype=np.bool_)
+        live = ((low != 0) | (high != 0)).astype(np.float64)
+        return np.asarray((self.spreads[0] @ live == 0) & (self.bias_size == 0))
 
     def room(self, layers: tuple[Linear, ...]) -> Floats:
         """A bound on how far rounding can have moved each entry of the rows."""

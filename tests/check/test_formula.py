@@ -10,7 +10,7 @@ import pytest
 from vhagar_check.exact import Exact
 from vhagar_check.formula import Bounds, Decisions, quick_bounds
 from vhagar_check.hexagon import Corners, Hexagons, exact_offset
-from vhagar_check.intervals import confidence_interval
+from vhagar_check.intervals import Pulled, confidence_interval
 from vhagar_check.layers import Conv, Dense, Network
 from vhagar_check.perturbations import pieces
 from vhagar_check.pieces import Domain, Piece
@@ -195,6 +195,24 @@ def test_numbers_beyond_float64_prove_nothing() -> None:
         bounds: Bounds = quick_bounds(net, piece)
         upper = bounds.upper(1, *rng.normal(size=(2, 1, 2)), bounds.quick)[0]
     assert not (upper < np.inf).any()
+
+
+def test_weights_on_inputs_that_are_zero_give_exactly_nothing() -> None:
+    """Behind neurons that are off, scores tie exactly; rows of several layers may underflow."""
+    weight = np.array([[1.5, -2.0, 0.0], [0.1, 0.2, 0.3]])
+    zero, some = np.zeros(3), np.array([0.0, 0.0, 1.0])
+    single = (Dense(weight, np.zeros(2)),)
+    for low, high, exact in ((zero, zero, [True, True]), (zero, some, [True, False])):
+        ends = Pulled.through(single, np.eye(2)).range(single, low, high)
+        assert ((ends[0] == 0) & (ends[1] == 0)).tolist() == exact
+        ends = Pulled.through(single, np.eye(2)).range(single, -high, low)
+        assert ((ends[0] == 0) & (ends[1] == 0)).tolist() == exact
+    for layers in (
+        (Dense(weight, np.array([0.1, 0.0])),),
+        (Dense(weight, np.array([1e-300, 0.0])), Dense(1e-300 * np.eye(2), np.zeros(2))),
+    ):
+        low, high = Pulled.through(layers, np.eye(2)).range(layers, zero, zero)
+        assert low[0] < high[0]
 
 
 def test_confidences_lie_in_their_interval() -> None:

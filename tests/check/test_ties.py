@@ -239,3 +239,14 @@ def test_the_work_of_exact_arithmetic() -> None:
     assert weights >= sum(products)
     sizes = network.relu_sizes_and_classes
     assert base >= 6 * sum(sizes) * products[0]
+
+
+def test_scores_behind_neurons_that_are_off_tie(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are 0 without any rounding, so it takes no rational arithmetic, however large it is."""
+    weight = np.random.default_rng(3).normal(size=(3, 4))
+    model = _written(tmp_path, -np.ones((4, 9)), weight, biases=(-1.0, 0.0))
+    monkeypatch.setattr("vhagar_check.verdict._MOST_EXACT_PRODUCTS", 0)
+    for text in ("linf(0.1)", "brightness([0,0.1])"):
+        assert check(_certified(model, text), model=model).upper == 0

@@ -138,6 +138,20 @@ def test_scores_that_are_always_zero_tie_exactly() -> None:
     assert low[0] == high[0] == 0.0
 
 
+def test_weights_on_inputs_that_are_zero_give_exactly_nothing() -> None:
+    """A layer whose neurons are all off: the scores behind it tie, and nothing is rounded."""
+    layer = Affine(np.array([[1.5, -2.0, 0.0], [0.1, 0.2, 0.3]]), np.zeros(2), (3,), (2,))
+    dead = Bounds(np.zeros(3), np.array([0.0, 0.0, 1.0]))
+    found = linear_bounds(layer, dead)
+    assert found.lower[0] == found.upper[0] == 0
+    assert found.lower[1] < 0 < found.upper[1]
+    low, high = confidence_bounds(Network((layer,), (3,)), Bounds(np.zeros(3), np.zeros(3)), 0)
+    assert low[0] == high[0] == 0
+    biased = Affine(layer.pull(np.eye(2)), np.array([0.1, 0.0]), (3,), (2,))
+    found = linear_bounds(biased, dead)
+    assert found.lower[0] < 0.1 < found.upper[0]
+
+
 def test_overflow_is_no_bound() -> None:
     layers: list[AbstractLinear | Relu] = []
     for _ in range(3):

@@ -66,11 +66,11 @@ def _rounded_outward(layer: AbstractLinear, inputs: Bounds) -> tuple[Array, Arra
     # Both halves of the interval, measured from the rounded middle.
     radius = np.maximum(inputs.upper - middle, middle - inputs.lower) * (1 + 4 * HALF_ULP)
     bias = layer.flat_bias
-    ones = np.ones_like(middle)
+    live = ((inputs.lower != 0) | (inputs.upper != 0)).astype(np.float64)
     (centre,) = layer.times(middle[None]) + bias
-    spread, size, weights = layer.absolute.times(np.stack([radius, abs(middle) + radius, ones]))
+    spread, size, weights = layer.absolute.times(np.stack([radius, abs(middle) + radius, live]))
     size = size + abs(bias)
-    # A row of zeros gives exactly 0; nothing can underflow.
+    # A row without weights, or with weights on inputs that are 0, gives exactly 0.
     empty = (weights == 0) & (bias == 0)
     error = np.where(empty, 0.0, _gamma(2 * layer.fan_in + 8) * size + _UNDERFLOW)
     return centre - spread - error, centre + spread + error
