@@ -46,7 +46,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     "Limits on sizes": (
         "network/*:*LARGEST*",
         "network/*:_SMALL_TENSOR",
-        "perturbation/*:*LARGEST*",
+        "perturbation/*:*LARGEST",
         "perturbation/*:_MOST_MAPS",
         "perturbation/*:_LONGEST_NAME",
         "sweep/validation.py:*",
@@ -96,6 +96,7 @@ UNLISTED = (
     "*PIXELS",
     "*FIRST_COPY",
     "*CORNERS",
+    "*_OF_ONE_COPY",
     "*:_LEVEL",
     "*:_FEASIBLE",
     "*:_TOO_LARGE",

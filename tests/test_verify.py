@@ -23,6 +23,7 @@ from vhagar import (
     ProgressError,
     Result,
     Status,
+    attack,
     max_confidence,
     verify,
 )
@@ -295,10 +296,14 @@ def test_progress_tells_what_is_known(engine: str) -> None:
     assert {"bounds", "search"} <= result.timings.keys()
 
 
-@pytest.mark.parametrize("timeout", [-1.0, math.nan])
+@pytest.mark.parametrize("timeout", [-1.0, math.nan, "5"])
 def test_a_timeout_that_is_none_is_refused(timeout: float) -> None:
-    with pytest.raises(InvalidInput, match="timeout"):
-        verify(Case(0).problem(), timeout=timeout)
+    complaint = f"timeout must be a number of seconds .* not {timeout!r}"
+    for dataset in (None, "data.npz"):
+        with pytest.raises(InvalidInput, match=complaint):
+            verify(Case(0).problem(), timeout=timeout, dataset=dataset)
+    with pytest.raises(InvalidInput, match=complaint):
+        attack(Case(0).problem(), timeout=timeout)
 
 
 def test_an_engine_that_is_none_is_refused() -> None:

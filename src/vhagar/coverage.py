@@ -35,6 +35,7 @@ from vhagar.result import (
     Witness,
     WitnessCheck,
 )
+from vhagar.runtime.deadline import Deadline
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -52,13 +53,13 @@ def coverage(result: Result, dataset: str | Path, *, timeout: float | None = Non
     float32, as runtimes take them. Those that are not proven robust are attacked, one by one, for
     at most `timeout` seconds in all; whoever was not reached is neither robust nor attackable.
     """
-    begun = time.monotonic()
+    deadline = Deadline.after(timeout)
     problem = result.problem
     if problem.perturbation is None:
         raise InvalidInput("coverage needs a result about a perturbation")
     data = SeenData.read(Path(dataset), problem.network, problem.domain)
     upper = math.inf if result.kind is BoundKind.MARABOU else result.upper
-    return covered(problem, upper, data, math.inf if timeout is None else begun + timeout)
+    return covered(problem, upper, data, deadline.at)
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,7 +137,8 @@ def with_coverage(result: Result, dataset: Path | None, seconds: float | None) -
     interrupted = result.status is Status.INTERRUPTED
     if dataset is None or result.problem.perturbation is None or interrupted:
         return result
-    found = coverage(result, dataset, timeout=seconds)
+    left = None if seconds is None else max(seconds, 0.0)
+    found = coverage(result, dataset, timeout=left)
     return replace(result, coverage=found, nearest=_neighbour(result, dataset))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import time
 from collections.abc import Sequence
@@ -24,7 +23,7 @@ from vhagar.result import BoundKind, Interval, Known, ProgressError, Result, Run
 from vhagar.result.known import offer_known
 from vhagar.result.live import notebook_bar
 from vhagar.result.run import OnProgress
-from vhagar.runtime.deadline import Deadline, OutOfTime
+from vhagar.runtime.deadline import Deadline, OutOfTime, check_timeout
 from vhagar.search import AbstractEngine
 from vhagar.search.branch_and_bound import Bab
 from vhagar.search.confidence_probe import largest_within_reach
@@ -95,6 +94,7 @@ def verify(
         executor=executor,
         address=address,
     )
+    check_timeout(timeout)
     begun = time.monotonic()
     result = _watched(problem, engine or Bab(), options, search_time(options, timeout), on_progress)
     left = None if timeout is None else begun + timeout - time.monotonic()
@@ -214,10 +214,8 @@ def run_engine(
     """
     if not isinstance(engine, AbstractEngine):
         raise InvalidInput(f"an engine is an object such as vhagar.Mip(), not {engine!r}")
-    if timeout is not None and (math.isnan(timeout) or timeout < 0):
-        raise InvalidInput(f"the timeout must be a number of seconds, not {timeout}")
-    engine.check(options)
     deadline = Deadline.after(timeout)
+    engine.check(options)
     reductions = engine.reductions(problem, options)
     run = Run(problem, options, on_progress, bounds, reductions, engine.name)
     stopped: Status | None = None

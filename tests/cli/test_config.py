@@ -86,9 +86,10 @@ def test_what_is_wrong_with_a_file_is_said(tmp_path: Path, text: str, message: s
 
 
 def test_what_is_missing_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
+    with pytest.raises(InvalidInput, match="gives the perturbation; add a line `perturbation ="):
         _parsed(tmp_path, 'model = "m.onnx"\nsource = 1')
-    assert "the following arguments are required: --perturbation" in capsys.readouterr().err
+    with pytest.raises(InvalidInput, match="gives the model and the source; add a line `model ="):
+        _parsed(tmp_path, "", "--perturbation", "linf(0.1)")
     assert main(["verify", "--config", str(tmp_path / "nothing.toml")]) == 2
     assert "no file at" in capsys.readouterr().err
     with pytest.raises(SystemExit):

@@ -107,12 +107,13 @@ def test_no_two_outputs_are_one_file(
     assert not (folder / "new").exists()
 
 
-def test_a_domain_is_not_written_where_its_arrays_go(
-    folder: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("suffix", [".npz", ".json"])
+def test_a_domain_is_written_as_toml_only(
+    suffix: str, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["domain", "fit", "images.npz", "-o", "new.npz"]) == 2
-    assert "a domain is a .toml file" in capsys.readouterr().err
-    assert not (folder / "new.npz").exists()
+    assert main(["domain", "fit", "images.npz", "-o", f"new{suffix}"]) == 2
+    assert f"a domain is a .toml file, not {suffix}" in capsys.readouterr().err
+    assert not (folder / f"new{suffix}").exists()
 
 
 def test_a_checkpoint_may_take_the_place_of_the_one_that_is_resumed(

@@ -46,6 +46,11 @@ def test_a_study_from_the_command_line_to_its_report(
             "no model",
         ),
         (["report", "missing.db"], "no store at missing.db"),
+        (
+            ["report", "s.db", "--figures", "f", "--kinds", "pears"],
+            "unknown kind of figures 'pears'; choose from: pairs, spatial",
+        ),
+        (["report", "s.db", "--figures", "f", "--formats", "bmp"], "choose from: csv, svg, png"),
     ],
 )
 def test_wrong_input_is_named(

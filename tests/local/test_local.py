@@ -172,6 +172,8 @@ def test_the_network_of_the_parameters_is_the_network_of_the_images() -> None:
 
 def test_a_time_that_is_too_short_leaves_an_honest_interval() -> None:
     problem = LocalProblem(network(3), perturbation="linf(0.2)", image=image(3))
+    with pytest.raises(InvalidInput, match="number of seconds"):
+        verify_local(problem, timeout="5")  # type: ignore[arg-type]
     result = verify_local(problem, timeout=0)
     assert result.lower <= margins(problem, problem.image[None])[0]
     assert result.lower <= result.upper

@@ -159,6 +159,12 @@ def test_what_is_no_domain_is_refused(lower, upper, span, complaint: str) -> Non
         Domain((2,), lower, upper, range=span)
 
 
+@pytest.mark.parametrize("shape", [784, 784.0, "784", None, (1, -2), (2.5,), (0,)])
+def test_what_is_no_shape_is_refused(shape) -> None:
+    with pytest.raises(InvalidInput, match=r"a tuple of sizes, such as .*\(784,\), not "):
+        Domain(shape)
+
+
 def test_a_file_has_numbers_lists_or_arrays_beside_it(tmp_path: Path) -> None:
     path = tmp_path / "twos.toml"
     np.savez(tmp_path / "twos.npz", top=np.array([0.5, 1.0]))

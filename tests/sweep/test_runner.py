@@ -340,6 +340,13 @@ def test_settings_that_cannot_be(
         run_sweep(pairs, tmp_path / "s.db", settings=Settings(**settings))
 
 
+def test_no_two_runs_write_the_same_certificate(tmp_path: Path) -> None:
+    settings = Settings(certificates=tmp_path)
+    names = [settings.options_for(number).certificate for number in (1, 1, 2)]
+    assert [str(name.name)[:10] for name in names if name] == ["problem-1-"] * 2 + ["problem-2-"]
+    assert len(set(names)) == 3
+
+
 def test_witnesses_of_an_earlier_message_are_not_forgotten() -> None:
     """A message has only the witnesses that are new; several may come before one is stored."""
     kind, x = BoundKind.TWIN, np.zeros(4)

@@ -78,8 +78,6 @@ def attack(
     regularly for attacks found elsewhere, to continue from.
     """
     options = options or AttackOptions()
-    if timeout is not None and not timeout >= 0:
-        raise InvalidInput(f"the timeout must be a number of seconds, not {timeout}")
     if timeout is None and options.rounds is None:
         raise InvalidInput("the attack would never end: give a timeout or a number of rounds")
     deadline = Deadline.after(timeout)

@@ -34,10 +34,12 @@ def parse(whole: argparse.ArgumentParser, words: Sequence[str]) -> argparse.Name
     if path is None or command is None:
         return whole.parse_args(words)
     given = _read(path, command)
-    for action, _ in given:
+    required = [action for action in command._actions if action.required]
+    for action in required:
         action.required = False
         if not action.option_strings:
             action.nargs = "?"  # the model may be in the file
+    for action, _ in given:
         if not isinstance(action, argparse._AppendAction):  # which would append to the marker
             command.set_defaults(**{action.dest: given})  # a marker: "not on the command line"
     arguments = whole.parse_args(words)
@@ -50,6 +52,12 @@ def parse(whole: argparse.ArgumentParser, words: Sequence[str]) -> argparse.Name
             rivals = _rivals(command, action) - open_
             overruled = any(found[rival] for rival in rivals)
             setattr(arguments, action.dest, False if overruled else value)
+    missing = [action.dest for action in required if found[action.dest] is None]
+    if missing:
+        raise InvalidInput(
+            f"neither {path} nor the command line gives the {' and the '.join(missing)}; "
+            f"add a line `{missing[0]} = ...` to the file, or give it on the command line"
+        )
     return arguments
 
 

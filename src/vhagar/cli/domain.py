@@ -121,8 +121,11 @@ def fit(arguments: argparse.Namespace) -> int:
     chosen = [path for path in given if path is not None]
     if len(chosen) != 1:
         raise InvalidInput("give one of DATA, --features FILE.csv and --like IMAGE")
-    if arguments.output.suffix == ".npz":
-        raise InvalidInput("a domain is a .toml file; its arrays go into an .npz file beside it")
+    if arguments.output.suffix not in ("", ".toml"):
+        raise InvalidInput(
+            f"a domain is a .toml file, not {arguments.output.suffix}; its arrays go into an .npz "
+            "file beside it"
+        )
     for path in (arguments.output, arguments.output.with_suffix(".npz"), arguments.plot):
         if path is not None:
             check_writable(path, chosen[0])

@@ -47,7 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Write the page and the figures and return the exit code."""
     from vhagar.report.data import read_store
-    from vhagar.report.export import FORMATS, KINDS, OF_STUDIES, export
+    from vhagar.report.export import FORMATS, KINDS, OF_STUDIES, check_figures, export
     from vhagar.report.page import write_page
     from vhagar.result.serialize import check_writable
     from vhagar.sweep.store import Store
@@ -56,6 +56,8 @@ def run(arguments: argparse.Namespace) -> int:
         if vars(arguments)[option] is not None and arguments.figures is None:
             raise InvalidInput(f"--{option} is for the figures: name their folder with --figures")
     kinds = KINDS if arguments.kinds == ["all"] else arguments.kinds or OF_STUDIES
+    formats = arguments.formats or FORMATS
+    check_figures(formats, kinds)
     output = arguments.output or arguments.store.with_suffix(".html")
     study = read_store(arguments.store)
     check_writable(output, arguments.store)
@@ -68,6 +70,6 @@ def run(arguments: argparse.Namespace) -> int:
             store.to_csv(arguments.csv)
         print(f"wrote {arguments.csv}")
     if arguments.figures is not None:
-        written = export(study, arguments.figures, arguments.formats or FORMATS, kinds)
+        written = export(study, arguments.figures, formats, kinds)
         print(f"wrote {len(written)} files to {arguments.figures}")
     return 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from vhagar.local.known import Known, OnProgress
 from vhagar.local.problem import LocalProblem
 from vhagar.local.result import LocalResult
 from vhagar.options import Options
+from vhagar.runtime.deadline import Deadline
 from vhagar.runtime.threads import one_blas_thread
 from vhagar.search import AbstractEngine
 from vhagar.search.branch_and_bound import Bab, FirstOrder
@@ -56,9 +56,7 @@ def verify_local(
         engine = replace(engine, attack=False)
     gap = Options.relative_gap if relative_gap is None else relative_gap
     options = Options(relative_gap=gap, workers=workers, seed=seed)
-    clock = Clock(math.inf)
-    if timeout is not None:
-        clock.deadline = clock.started + timeout
+    clock = Clock(Deadline.after(timeout).at)
     known = Known(problem)
     try:
         if own:

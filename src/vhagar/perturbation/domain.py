@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from vhagar.errors import InvalidInput
-from vhagar.perturbation.domain_groups import Group, Groups, per_entry
+from vhagar.perturbation.domain_groups import Group, Groups, checked_shape, per_entry
 from vhagar.perturbation.domain_names import Names, number_of
 from vhagar.perturbation.domain_projection import projected
 from vhagar.perturbation.domain_support import rows_support, zonotope_support
@@ -98,7 +98,7 @@ class Domain:
         )
         if range is None:
             range = (0.0, 1.0) if lists else (float(np.asarray(lower)), float(np.asarray(upper)))
-        store(self, "shape", tuple(shape))
+        store(self, "shape", checked_shape(shape))
         for end, value in zip(("lower", "upper"), range, strict=True):
             store(self, end, float(value))
         self._check_range()

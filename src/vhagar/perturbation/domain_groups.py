@@ -114,6 +114,17 @@ def _group(given: Sequence[int], size: int, what: str, least: int) -> Group:
     return tuple(int(k) for k in given)
 
 
+def checked_shape(given: Any) -> tuple[int, ...]:
+    """The shape of an input, of whole sizes from 1."""
+    sizes = tuple(given) if isinstance(given, list | tuple) else (None,)
+    if not all(isinstance(size, int | np.integer) and size > 0 for size in sizes):
+        raise InvalidInput(
+            f"the shape of a domain is a tuple of sizes, such as (1, 28, 28) or (784,), not "
+            f"{given!r}"
+        )
+    return tuple(map(int, sizes))
+
+
 def per_entry(given: Any, shape: tuple[int, ...], what: str) -> Array:
     """Expand one number, one per channel, or one per entry to `(size,)`."""
     try:

@@ -43,6 +43,15 @@ def figures(study: StudyData, kinds: Sequence[str] = KINDS) -> Iterator[Abstract
         yield from _KINDS[kind](study)
 
 
+def check_figures(formats: Sequence[str], kinds: Sequence[str]) -> None:
+    """Raise an error if there is no such format or kind of figures."""
+    for what, given, known in (("format", formats, FORMATS), ("kind", kinds, KINDS)):
+        for name in given:
+            if name not in known:
+                choices = ", ".join(known)
+                raise InvalidInput(f"unknown {what} of figures {name!r}; choose from: {choices}")
+
+
 def export(
     study: StudyData,
     folder: str | Path,
@@ -50,11 +59,7 @@ def export(
     kinds: Sequence[str] = KINDS,
 ) -> list[Path]:
     """Write figures in every format and the table of all results; return the files' paths."""
-    unknown = [kind for kind in kinds if kind not in KINDS]
-    if unknown:
-        raise InvalidInput(
-            f"unknown kind of figure {unknown[0]!r}; choose from: {', '.join(KINDS)}"
-        )
+    check_figures(formats, kinds)
     folder = Path(folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -75,9 +80,7 @@ def _content(figure: AbstractFigure, kind: str) -> bytes:
         return csv_text(figure.columns(), figure.rows()).encode()
     if kind == "svg":
         return figure.draw().svg(alone=True).encode()
-    if kind == "png":
-        return figure.draw().png()
-    raise InvalidInput(f"unknown figure format {kind!r}; choose from: {', '.join(FORMATS)}")
+    return figure.draw().png()
 
 
 def csv_text(columns: Sequence[str], rows: Sequence[Sequence[Cell]]) -> str:

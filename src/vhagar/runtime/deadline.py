@@ -6,6 +6,9 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from numbers import Real
+
+from vhagar.errors import InvalidInput
 
 
 class OutOfTime(Exception):
@@ -25,6 +28,7 @@ class Deadline:
     @classmethod
     def after(cls, seconds: float | None) -> Deadline:
         """So many seconds from now; never, without any."""
+        check_timeout(seconds)
         return NEVER if seconds is None or seconds == math.inf else cls(time.monotonic() + seconds)
 
     @property
@@ -71,6 +75,14 @@ class WorkLimit:
 
 
 NEVER = Deadline()
+
+
+def check_timeout(timeout: float | None) -> None:
+    """Raise an error unless a timeout is a number of seconds from 0, or None."""
+    if timeout is not None and not (isinstance(timeout, Real) and timeout >= 0):  # NaN is not
+        raise InvalidInput(
+            f"the timeout must be a number of seconds from 0, or None for no limit, not {timeout!r}"
+        )
 
 
 def _at_wall_clock(seconds: float) -> Deadline:

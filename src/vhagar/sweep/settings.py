@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import uuid
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -51,10 +52,13 @@ class Settings:
     def options_for(self, number: int) -> Options:
         """The options of a problem; a single worker searches in its own process, which caches
         bounds for the next problem."""
-        folder = self.certificates
+        certificate = None
+        if self.certificates is not None:
+            # Another sweep, or an earlier run of this one, may have written to the same folder.
+            certificate = self.certificates / f"problem-{number}-{uuid.uuid4().hex[:12]}.cert"
         return Options(
             relative_gap=self.relative_gap,
             workers=self.workers if self.workers > 1 else 0,
             seed=self.seed,
-            certificate=None if folder is None else folder / f"problem-{number}.cert",
+            certificate=certificate,
         )

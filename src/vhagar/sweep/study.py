@@ -107,8 +107,8 @@ class Study:
             raise InvalidInput("a study needs a perturbation or a grid (or confidence = true)")
         for name in ("timeout", "total"):
             value = getattr(self, name)
-            if value is not None and not value > 0:  # NaN is no time either
-                raise InvalidInput(f"{name} must be a number of seconds above 0, not {value}")
+            if value is not None and not (_is_number(value) and value > 0):  # nor NaN
+                raise InvalidInput(f"{name} must be a number of seconds above 0, not {value!r}")
 
     def domain_for(self, network: Network) -> Domain:
         """The domain of the questions about a network."""
@@ -144,9 +144,6 @@ class Study:
         ):
             if not isinstance(given.get(name, kind()), kind):
                 raise InvalidInput(f"{name} cannot be {given[name]!r}")
-        for name in ("timeout", "total"):
-            if not (given.get(name) is None or _is_number(given[name])):
-                raise InvalidInput(f"{name} must be a number of seconds, not {given[name]!r}")
         for name in ("layout", "output"):
             if not isinstance(given.get(name), str | None):
                 raise InvalidInput(f"{name} cannot be {given[name]!r}")
