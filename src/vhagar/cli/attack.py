@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from vhagar.cli import groups, parsed
+from vhagar.cli import groups
 from vhagar.options import ATTACK_PARTS
 
 if TYPE_CHECKING:
@@ -44,16 +44,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> Outcome:
     """Attack, display, and write the requested files."""
-    from vhagar.cli.session import Outputs, run_session
+    from vhagar.cli.session import run_session
 
-    engine, options = parsed.engine(arguments), parsed.options(arguments)
-    outputs = Outputs(arguments.json, arguments.plot)
-    outputs.check(arguments.model)
-    return run_session(
-        parsed.problem(arguments),
-        engine,
-        options,
-        arguments.timeout,
-        outputs,
-        verbosity=parsed.verbosity(arguments),
-    )
+    return run_session(arguments)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from vhagar.baseline.defaults import SAMPLES, SPREAD
-from vhagar.cli import groups, parsed, types
+from vhagar.cli import groups, types
 
 if TYPE_CHECKING:
     from vhagar.cli.session import Outcome
@@ -54,9 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         ("dataset", "the most confident input of a dataset", _DATASET, _add_dataset),
         ("random", "the mean over random inputs", _RANDOM, _add_random),
     ):
-        one = commands.add_parser(name, help=text, description=description, epilog=EPILOG)
-        one.set_defaults(baseline=name)
-        add(one)
+        add(commands.add_parser(name, help=text, description=description, epilog=EPILOG))
 
 
 def _add_marabou(parser: argparse.ArgumentParser) -> None:
@@ -132,18 +130,6 @@ def _random(arguments: argparse.Namespace) -> AbstractEngine:
 
 
 def _run(arguments: argparse.Namespace) -> Outcome:
-    from vhagar.cli.session import Outputs, run_session
+    from vhagar.cli.session import run_session
 
-    outputs = Outputs(arguments.json, arguments.plot)
-    outputs.check(arguments.model)
-    engine = arguments.make_engine(arguments)
-    problem = parsed.problem(arguments)
-    options = parsed.options(arguments)
-    return run_session(
-        problem,
-        engine,
-        options,
-        arguments.timeout,
-        outputs,
-        verbosity=parsed.verbosity(arguments),
-    )
+    return run_session(arguments, engine=arguments.make_engine(arguments))

@@ -9,6 +9,7 @@ from vhagar.cli import groups, parsed, types
 
 if TYPE_CHECKING:
     from vhagar.cli.session import Outcome
+    from vhagar.problem import Problem
 
 HELP = "how confident can the network be in a class at all?"
 
@@ -36,26 +37,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> Outcome:
     """Search, display, and write the requested files."""
-    from vhagar.cli.session import Outputs, run_session
+    from vhagar.cli.session import run_session
+
+    return run_session(arguments, problem_of=_problem)
+
+
+def _problem(arguments: argparse.Namespace) -> Problem:
     from vhagar.network import read_onnx
     from vhagar.problem import Problem
 
-    engine, options = parsed.engine(arguments), parsed.options(arguments)
-    outputs = Outputs(arguments.json, arguments.plot)
-    outputs.check(arguments.model, options.certificate, options.checkpoint)
-    network = read_onnx(arguments.model, **parsed.conventions(arguments))
-    problem = Problem(
-        network,
+    return Problem(
+        read_onnx(arguments.model, **parsed.conventions(arguments)),
         perturbation=None,
         source=arguments.label,
         input_range=arguments.input_range,
         domain=arguments.domain,
-    )
-    return run_session(
-        problem,
-        engine,
-        options,
-        arguments.timeout,
-        outputs,
-        verbosity=parsed.verbosity(arguments),
     )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from vhagar.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from vhagar.result.requirement import Judged, Requirement
+    from vhagar.result.requirement import Judged, Judgement, Requirement
 
 EXIT_MET, EXIT_VIOLATED, EXIT_UNDECIDED = 0, 3, 4
 
@@ -50,14 +50,19 @@ def requirements(
 def conclude(judged: Sequence[Judged], arguments: argparse.Namespace, show: bool = True) -> int:
     """Write and show the judgements, and return the exit code that they amount to."""
     from vhagar.result.junit import junit_xml
-    from vhagar.result.requirement import Judgement
     from vhagar.result.serialize import write_bytes
 
     if arguments.junit is not None:
         write_bytes(arguments.junit, junit_xml("requirements", judged))
     for each in judged if show else ():
         print(f"required: {each.subject}: {each.words}")
-    found = {each.judgement for each in judged}
+    return exit_code([each.judgement for each in judged])
+
+
+def exit_code(found: Sequence[Judgement]) -> int:
+    """The exit code that judgements amount to."""
+    from vhagar.result.requirement import Judgement
+
     if Judgement.VIOLATED in found:
         return EXIT_VIOLATED
     return EXIT_UNDECIDED if Judgement.UNDECIDED in found else EXIT_MET

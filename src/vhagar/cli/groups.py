@@ -208,25 +208,36 @@ def add_without(parser: argparse.ArgumentParser, whole: str, parts: str) -> None
 
 def add_common(parser: argparse.ArgumentParser, timeout: float | None = None) -> None:
     """Add timeout, input range, output files and seed."""
-    add = parser.add_argument
     ends = "run until closed" if timeout is None else f"{timeout:g}"
-    add(
+    add_timeout(parser, timeout, f" (default: {ends})")
+    add_input_range(parser)
+    add_outputs(parser, "witness and bounds")
+    add_seed(parser)
+    add_verbosity(parser)
+
+
+def add_timeout(
+    parser: argparse.ArgumentParser, timeout: float | None = None, default: str = ""
+) -> None:
+    parser.add_argument(
         "--timeout",
         type=seconds,
         default=timeout,
         metavar="S",
-        help=f"stop after S seconds, or a time such as 90s, 5m or 1h (default: {ends})",
+        help=f"stop after S seconds, or a time such as 90s, 5m or 1h{default}",
     )
-    add_input_range(parser)
+
+
+def add_outputs(parser: argparse.ArgumentParser, drawn: str) -> None:
+    """Add the files for the result and its plot."""
+    add = parser.add_argument
     add(
         "--json",
         type=Path,
         metavar="FILE",
         help="write the result as JSON, witness included; - for the standard output",
     )
-    add("--plot", type=Path, metavar="FILE", help="plot witness and bounds (.png, .pdf or .svg)")
-    add_seed(parser)
-    add_verbosity(parser)
+    add("--plot", type=Path, metavar="FILE", help=f"plot {drawn} (.png, .pdf or .svg)")
 
 
 def add_verbosity(parser: argparse.ArgumentParser) -> None:
@@ -251,7 +262,7 @@ def add_seed(parser: Any) -> None:
     )
 
 
-def add_input_range(parser: argparse.ArgumentParser, domain: bool = True) -> None:
+def add_input_range(parser: Any, domain: bool = True) -> None:
     """Add the interval of every input entry and, with `domain`, which of these inputs count."""
     parser.add_argument(
         "--input-range",

@@ -7,9 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from vhagar.cli import groups, parsed, types
+from vhagar.cli import groups, parsed
 from vhagar.cli.standard_output import shown
-from vhagar.errors import InvalidInput
 
 if TYPE_CHECKING:
     from vhagar.network.inspection import DatasetFacts
@@ -42,13 +41,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("model", type=Path, metavar="MODEL", help="classifier (ONNX file)")
     groups.add_conventions(parser)
-    add(
-        "--input-range",
-        type=types.span,
-        default=(0.0, 1.0),
-        metavar="LO,HI",
-        help="interval of every input entry (default: 0,1)",
-    )
+    groups.add_input_range(parser, domain=False)
+    parser.set_defaults(input_range=(0.0, 1.0))
     add(
         "--dataset",
         type=Path,
@@ -72,8 +66,6 @@ def run(arguments: argparse.Namespace) -> int:
 
     if arguments.json is not None:
         check_writable(arguments.json, arguments.model)
-        if arguments.json.resolve() == arguments.model.resolve():
-            raise InvalidInput(f"{arguments.json} is the model file; choose another output file")
     found = inspect(arguments.model, arguments.input_range, **parsed.conventions(arguments))
     if arguments.dataset is not None and not found.unsupported:
         found = replace(found, dataset=_dataset(arguments))

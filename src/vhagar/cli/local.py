@@ -7,6 +7,7 @@ import json
 import math
 import sys
 from collections.abc import Sequence
+from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,7 +19,6 @@ from vhagar.options import DEVICES
 if TYPE_CHECKING:
     from vhagar.local.known import LocalProgress
     from vhagar.local.result import LocalResult
-    from vhagar.local.specification import SpecificationResult
     from vhagar.result.requirement import Judged, Requirement
 
 HELP = "local robustness: does one image keep its class under the perturbation?"
@@ -57,6 +57,40 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `vhagar local`."""
     parser.set_defaults(command=run)
     groups.add_model(parser)
+    _add_question(parser)
+    groups.add_classes(parser, local=True)
+    groups.add_input_range(parser)
+    groups.add_engine_name(parser)
+    add = parser.add_argument
+    add(
+        "--gap",
+        type=float,
+        metavar="G",
+        help="relative gap at which the margin counts as known (default: stop at the answer)",
+    )
+    groups.add_timeout(parser)
+    add(
+        "--device",
+        default="cpu",
+        choices=DEVICES,
+        help="where branch and bound runs: cpu (default), cuda, or auto for a GPU if there is one",
+    )
+    add("--certificate", type=Path, metavar="FILE", help="write a proof for `vhagar check`")
+    groups.add_outputs(parser, "image and witness")
+    gate.add_gate(parser, '"robust", or "unsat" of a VNN-LIB file')
+    add(
+        "-w",
+        "--workers",
+        type=types.workers,
+        metavar="N",
+        help="processes of the engine for what the first search leaves open (default: 1)",
+    )
+    groups.add_seed(parser)
+    groups.add_verbosity(parser)
+
+
+def _add_question(parser: argparse.ArgumentParser) -> None:
+    """Add what the question is about: a VNN-LIB file, or an image and how far it may change."""
     add = parser.add_argument
     add(
         "--vnnlib",
@@ -83,50 +117,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="E",
         help='short for --perturbation "linf(E)", such as 0.02 or 8/255',
     )
-    groups.add_classes(parser, local=True)
-    groups.add_input_range(parser)
-    groups.add_engine_name(parser)
-    add(
-        "--gap",
-        type=float,
-        metavar="G",
-        help="relative gap at which the margin counts as known (default: stop at the answer)",
-    )
-    add(
-        "--timeout",
-        type=types.seconds,
-        metavar="S",
-        help="stop after S seconds, or a time such as 90s or 5m",
-    )
-    add(
-        "--device",
-        default="cpu",
-        choices=DEVICES,
-        help="where branch and bound runs: cpu (default), cuda, or auto for a GPU if there is one",
-    )
-    add("--certificate", type=Path, metavar="FILE", help="write a proof for `vhagar check`")
-    add(
-        "--json",
-        type=Path,
-        metavar="FILE",
-        help="write the result as JSON, witness included; - for the standard output",
-    )
-    add("--plot", type=Path, metavar="FILE", help="plot image and witness (.png, .pdf or .svg)")
-    gate.add_gate(parser, '"robust", or "unsat" of a VNN-LIB file')
-    add(
-        "-w",
-        "--workers",
-        type=types.workers,
-        metavar="N",
-        help="processes of the engine for what the first search leaves open (default: 1)",
-    )
-    groups.add_seed(parser)
-    groups.add_verbosity(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Verify, write the requested files, print the answer and return the exit code."""
-    from vhagar.cli.session import Outputs
+    from vhagar.cli.session import check_outputs
     from vhagar.dataset import read_image
     from vhagar.local.problem import LocalProblem
     from vhagar.local.result import LocalResult
@@ -144,7 +139,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise InvalidInput("give the input with --image, or a specification with --vnnlib")
     if (arguments.epsilon is None) == (arguments.perturbation is None):
         raise InvalidInput("give either --epsilon or --perturbation")
-    Outputs(arguments.json, arguments.plot).check(arguments.model, arguments.certificate)
+    check_outputs(arguments, arguments.certificate)
     requirements = gate.requirements(arguments, OF_LOCAL)
     network = read_onnx(arguments.model, **parsed.conventions(arguments))
     domain = domain_of(network, arguments.domain, arguments.input_range)
@@ -180,22 +175,12 @@ def run(arguments: argparse.Namespace) -> int:
             print(f"vhagar: error: cannot write {path}: {error}", file=sys.stderr)
             failures += 1
     print(result if arguments.quiet else result.summary())
-    code = gate.conclude(_judged(result, requirements), arguments)
+    about = str(problem.everywhere)
+    judged = _judged(about, "robust", result.verdict, result.seconds, requirements)
+    code = gate.conclude(judged, arguments)
     if failures:
         return 2
     return 130 if result.interrupted else code
-
-
-def _judged(result: LocalResult, requirements: Sequence[Requirement]) -> list[Judged]:
-    """There is one thing to demand of an image: that it keeps its class."""
-    from vhagar.local.result import LocalVerdict
-    from vhagar.result.requirement import Judged, judgement
-
-    verdict = result.verdict
-    found = judgement(verdict is LocalVerdict.ROBUST, verdict is LocalVerdict.BROKEN)
-    words = f"robust: {found.value} ({verdict.value})"
-    about = str(result.problem.everywhere)
-    return [Judged(about, str(each), found, words, result.seconds) for each in requirements]
 
 
 def _answer(arguments: argparse.Namespace) -> int:
@@ -220,21 +205,23 @@ def _answer(arguments: argparse.Namespace) -> int:
         second = read_onnx(arguments.second, layout="chw", **conventions)
     found = answer_specification(network, specification, arguments.timeout, second)
     print(found.text(), end="")
-    judged = _judged_answer(found, requirements, arguments.vnnlib.name)
+    name = arguments.vnnlib.name
+    judged = _judged(name, "unsat", found.answer, found.seconds, requirements)
     return gate.conclude(judged, arguments)
 
 
-def _judged_answer(
-    result: SpecificationResult, requirements: Sequence[Requirement], about: str
+def _judged(
+    about: str, demand: str, answer: Enum, seconds: float, requirements: Sequence[Requirement]
 ) -> list[Judged]:
-    """There is one thing to demand of a specification: that nothing satisfies it."""
+    """There is one thing to demand: that an image keeps its class, or that a file is unsat."""
+    from vhagar.local.result import LocalVerdict
     from vhagar.local.specification import Answer
     from vhagar.result.requirement import Judged, judgement
 
-    answer = result.answer
-    found = judgement(answer is Answer.NEVER, answer is Answer.SATISFIED)
-    words = f"unsat: {found.value} ({answer.value})"
-    return [Judged(about, str(each), found, words, result.seconds) for each in requirements]
+    met = answer in (LocalVerdict.ROBUST, Answer.NEVER)
+    found = judgement(met, answer in (LocalVerdict.BROKEN, Answer.SATISFIED))
+    words = f"{demand}: {found.value} ({answer.value})"
+    return [Judged(about, str(each), found, words, seconds) for each in requirements]
 
 
 class _Lines:

@@ -8,10 +8,9 @@ from __future__ import annotations
 import argparse
 import io
 import logging
-import os
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from vhagar.cli import (
@@ -24,6 +23,7 @@ from vhagar.cli import (
     convert,
     domain,
     export,
+    gate,
     groups,
     guard,
     inspect,
@@ -32,7 +32,7 @@ from vhagar.cli import (
     sweep,
     verify,
 )
-from vhagar.cli.standard_output import json_to_standard_output
+from vhagar.cli.standard_output import discard_output, json_to_standard_output
 from vhagar.errors import VhagarError
 from vhagar.version import __version__
 from vhagar_check import cli as check
@@ -42,8 +42,6 @@ if TYPE_CHECKING:
 
 EXIT_ANSWERED = 0
 EXIT_BAD_INPUT = 2
-EXIT_VIOLATED = 3
-EXIT_UNDECIDED = 4
 EXIT_INTERRUPTED = 130
 
 _DESCRIPTION = """\
@@ -114,10 +112,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         print("vhagar: interrupted", file=sys.stderr)
         return EXIT_INTERRUPTED
     except BrokenPipeError:  # a reader that stops listening, such as `head`, has what it wants
-        _discard_output()
+        discard_output()
         return EXIT_ANSWERED
     except OSError as error:
-        _discard_output()
+        discard_output()
         return _complain(f"cannot write the output: {error.strerror or error}")
 
 
@@ -130,15 +128,8 @@ def _flushed() -> Iterator[None]:
         sys.stdout.flush()
 
 
-def _discard_output() -> None:
-    """Python flushes the standard output again at exit, which must not fail."""
-    with suppress(OSError, ValueError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
 def _exit_code(outcome: Outcome | int) -> int:
     from vhagar.result import Status
-    from vhagar.result.requirement import Judgement
 
     if isinstance(outcome, int):
         return outcome
@@ -150,9 +141,7 @@ def _exit_code(outcome: Outcome | int) -> int:
         return EXIT_INTERRUPTED
     if outcome.failures:
         return EXIT_BAD_INPUT
-    if Judgement.VIOLATED in outcome.judgements:
-        return EXIT_VIOLATED
-    return EXIT_UNDECIDED if Judgement.UNDECIDED in outcome.judgements else EXIT_ANSWERED
+    return gate.exit_code(outcome.judgements)
 
 
 def _complain(message: str) -> int:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-import os
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from vhagar.cli.screen import AbstractScreen, AbstractWatch
+from vhagar.cli.standard_output import discard_output
 from vhagar.problem import Problem
 from vhagar.result import Progress, Result
 from vhagar.result.numbers import interval, seconds
@@ -29,14 +28,17 @@ class PlainScreen(AbstractScreen):
 
     @contextmanager
     def watch(self, problem: Problem, timeout: float | None) -> Iterator[AbstractWatch]:
-        limit = "" if timeout is None else f", at most {seconds(timeout)}"
-        self.line(f"{problem}{limit}")
-        watch = PlainWatch(self, problem)
+        watch = self._opened(problem, timeout)
         try:
             yield watch
         except KeyboardInterrupt:
             watch.interrupted()
             raise
+
+    def _opened(self, problem: Problem, timeout: float | None) -> PlainWatch:
+        limit = "" if timeout is None else f", at most {seconds(timeout)}"
+        self.line(f"{problem}{limit}")
+        return PlainWatch(self, problem)
 
     def conclude(self, rows: Sequence[tuple[str, str]], sentence: str) -> None:
         for label, text in rows:
@@ -50,21 +52,14 @@ class PlainScreen(AbstractScreen):
             print(text, flush=True)
         except BrokenPipeError:
             self.reader_gone = True
-            # Python flushes the standard output again at exit, which must not fail.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            discard_output()
 
 
 class QuietScreen(PlainScreen):
     """Prints the answer alone, or the interval of a search that is interrupted."""
 
-    @contextmanager
-    def watch(self, problem: Problem, timeout: float | None) -> Iterator[AbstractWatch]:
-        watch = _QuietWatch(self, problem)
-        try:
-            yield watch
-        except KeyboardInterrupt:
-            watch.interrupted()
-            raise
+    def _opened(self, problem: Problem, timeout: float | None) -> PlainWatch:
+        return _QuietWatch(self, problem)
 
     def conclude(self, rows: Sequence[tuple[str, str]], sentence: str) -> None:
         self.line(sentence)

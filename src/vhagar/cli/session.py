@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import argparse
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from vhagar.cli import parsed
 from vhagar.cli.screen import AbstractScreen, is_terminal
 from vhagar.cli.standard_output import shown
 from vhagar.coverage import search_time, with_coverage
 from vhagar.dataset import named_dataset
-from vhagar.errors import InvalidInput, VhagarError
+from vhagar.errors import VhagarError
 from vhagar.options import Options
 from vhagar.problem import Problem
 from vhagar.result import ProgressError, Result, Status
@@ -28,26 +30,6 @@ _SHARE_OF_QUESTION = 0.75
 
 
 @dataclass(frozen=True)
-class Outputs:
-    """The files to write, all optional."""
-
-    json: Path | None = None
-    plot: Path | None = None
-
-    def check(self, model: Path, *others: Path | None) -> None:
-        """Fail before the search if a file cannot be written, or would overwrite another."""
-        taken = {model.resolve()}
-        for path in (*others, self.json, self.plot):
-            if path is not None:
-                check_writable(path, model)
-                if path.resolve() in taken:
-                    raise InvalidInput(f"{path} is named twice; choose different files")
-                taken.add(path.resolve())
-        if self.plot is not None:
-            figure_format(self.plot)
-
-
-@dataclass(frozen=True)
 class Outcome:
     """The result of a run, the files that could not be written, and what was demanded of it."""
 
@@ -56,34 +38,46 @@ class Outcome:
     judgements: tuple[Judgement, ...] = ()
 
 
+def check_outputs(arguments: argparse.Namespace, *others: Path | None) -> None:
+    """Fail before the search if a file cannot be written."""
+    for path in (*others, arguments.json, arguments.plot):
+        if path is not None:
+            check_writable(path, arguments.model)
+    if arguments.plot is not None:
+        figure_format(arguments.plot)
+
+
 def run_session(
-    problem: Problem,
-    engine: AbstractEngine,
-    options: Options,
-    timeout: float | None = None,
-    outputs: Outputs = Outputs(),  # noqa: B008 (frozen)
+    arguments: argparse.Namespace,
+    *,
+    engine: AbstractEngine | None = None,
+    problem_of: Callable[[argparse.Namespace], Problem] = parsed.problem,
     percent: bool = False,
     covering: bool = False,
     requirements: Sequence[Requirement] = (),
-    verbosity: int = 0,
 ) -> Outcome:
-    """Search, display, write the files and print the answer; `covering`, also for a data set."""
+    """Answer a command's question: search, display, write the files and print the answer.
+
+    `percent` also searches for the maximal confidence, and `covering` counts what is proven of a
+    data set. Without an `engine`, it is the one that the arguments name.
+    """
+    engine, options = engine or parsed.engine(arguments), parsed.options(arguments)
+    check_outputs(arguments, options.certificate, options.checkpoint)
+    problem, timeout = problem_of(arguments), arguments.timeout
     # Invalid options are reported before anything is displayed.
     engine.check(options)
     named_dataset(options, problem.domain)
-    screen = open_screen(verbosity)
+    screen = open_screen(parsed.verbosity(arguments))
     begun = time.monotonic()
     share = search_time(options, timeout) if covering else timeout
-    if percent:
-        result = _search_with_percent(screen, problem, engine, options, share)
-    else:
-        result = _search(screen, problem, engine, options, share)
+    search = _search_with_percent if percent else _search
+    result = search(screen, problem, engine, options, share)
     if covering:
         left = None if timeout is None else begun + timeout - time.monotonic()
         result = with_coverage(result, options.dataset, left)
     if result.status is not Status.INTERRUPTED:  # whoever interrupts is not kept waiting
         result = with_largest(result, options.seed)
-    failures = _deliver(screen, result, outputs, requirements)
+    failures = _deliver(screen, result, arguments, requirements)
     if options.certificate is not None and result.certificate is None:
         failures = (f"there is no certificate {options.certificate}", *failures)
     judgements = tuple(requirement.judge(result) for requirement in requirements)
@@ -133,13 +127,13 @@ def _search_with_percent(
 def _deliver(
     screen: AbstractScreen,
     result: Result,
-    outputs: Outputs,
-    requirements: Sequence[Requirement] = (),
+    arguments: argparse.Namespace,
+    requirements: Sequence[Requirement],
 ) -> tuple[str, ...]:
     """Write the files, then print the answer even if writing failed."""
     writers: list[tuple[Path | None, Callable[[Path], None]]] = [
-        (outputs.json, lambda path: write_json(result, path)),
-        (outputs.plot, lambda path: draw(figure_data(result), path)),
+        (arguments.json, lambda path: write_json(result, path)),
+        (arguments.plot, lambda path: draw(figure_data(result), path)),
     ]
     rows, failures = details(result), []
     rows += [("required", requirement.words(result)) for requirement in requirements]
@@ -159,7 +153,7 @@ def _deliver(
     return tuple(failures)
 
 
-def open_screen(verbosity: int = 0) -> AbstractScreen:
+def open_screen(verbosity: int) -> AbstractScreen:
     """Choose the live display in a terminal, and plain lines otherwise, as many as wanted."""
     if verbosity < 0:
         from vhagar.cli.plain import QuietScreen

@@ -6,10 +6,11 @@ Everything else that is printed then goes to the standard error, so that the out
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stdout
+from contextlib import contextmanager, redirect_stdout, suppress
 from pathlib import Path
 
 # The name of the file that is copied to the standard output.
@@ -30,6 +31,12 @@ def json_to_standard_output(arguments: argparse.Namespace) -> Iterator[None]:
         finally:
             if arguments.json.is_file():
                 sys.stdout.write(arguments.json.read_text(encoding="utf-8"))
+
+
+def discard_output() -> None:
+    """Python flushes the standard output again at exit, which must not fail."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def shown(path: Path) -> str:

@@ -80,12 +80,7 @@ def add_questions(group: Any, network: bool = True) -> None:
     add("--untargeted", action="store_true", help="one problem per source, all targets at once")
     add("--confidence", action="store_true", help="also find each source's maximal confidence")
     add("--no-clip", action="store_true", help="let brightness and contrast leave the input range")
-    add(
-        "--input-range",
-        type=types.span,
-        metavar="LO,HI",
-        help="interval of every input entry (default: 0,1)",
-    )
+    groups.add_input_range(group, domain=False)
     add("--domain", metavar="FILE", help="the inputs that all questions are about (TOML file)")
     add("--timeout", type=types.seconds, metavar="S", help="seconds for each problem")
     add("--total", type=types.seconds, metavar="S", help="seconds for all problems together")
@@ -101,8 +96,7 @@ def _add_work(group: Any) -> None:
     add = group.add_argument
     add("--jobs", type=int, metavar="N", help="problems at a time (default: one per core)")
     add("--workers", type=int, default=1, metavar="N", help="processes per problem (default: 1)")
-    add("--executor", default="local", metavar="E", help="local (default) or ray")
-    add("--address", metavar="A", help="address of a Ray cluster (default: start a local one)")
+    groups.add_executor(group)
     add("--gpus", type=float, default=0.0, metavar="N", help="GPUs per problem, with Ray")
     add(
         "--certificates",

@@ -11,9 +11,9 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from vhagar.result.numbers import interval, seconds
+from vhagar.result.numbers import seconds
 from vhagar.sweep.question import Question
-from vhagar.sweep.watch import AbstractSweepWatch, Pace, State, ending_words, words
+from vhagar.sweep.watch import AbstractSweepWatch, Pace, State, ending_words, interval_text, words
 
 _WIDEST = 100
 _FRAME = 6  # the panel's border and padding, both sides
@@ -51,7 +51,9 @@ class LiveSweepWatch(AbstractSweepWatch):
     def finished(
         self, number: int, question: Question, lower: float, upper: float | None, ending: str
     ) -> None:
-        self._last = f"{words(question, self._state.names)}: {_span(lower, upper)}, {ending}"
+        self._last = (
+            f"{words(question, self._state.names)}: {interval_text(lower, upper)}, {ending}"
+        )
 
     def note(self, text: str) -> None:
         self._console.print(Text(f"note: {text}", style="dim"))
@@ -88,7 +90,7 @@ class LiveSweepWatch(AbstractSweepWatch):
         shown = list(self._state.running.values())
         for question, lower, upper, spent in shown[:_MOST_SHOWN]:
             name = words(question, self._state.names)
-            table.add_row(Text(name), Text(_span(lower, upper)), seconds(spent + since))
+            table.add_row(Text(name), Text(interval_text(lower, upper)), seconds(spent + since))
         if len(shown) > _MOST_SHOWN:
             table.add_row(Text(f"and {len(shown) - _MOST_SHOWN} more", style="dim"), "", "")
         return table
@@ -99,11 +101,6 @@ class LiveSweepWatch(AbstractSweepWatch):
             return Text(f"done after {seconds(spent)}")
         rest = "" if left is None else f", about {seconds(left)} left"
         return Text(f"{seconds(spent)}{rest}", style="bold")
-
-
-def _span(lower: float, upper: float | None) -> str:
-    low, high = interval(lower, float("inf") if upper is None else upper)
-    return f"[{low}, {high}]"
 
 
 def _cut(text: str, width: int) -> Text:

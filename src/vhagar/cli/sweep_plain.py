@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 
 from vhagar.cli.plain import HEARTBEAT_INTERVAL, PlainScreen
-from vhagar.result.numbers import interval, seconds
+from vhagar.result.numbers import seconds
 from vhagar.sweep.question import Question
-from vhagar.sweep.watch import AbstractSweepWatch, Pace, State, ending_words, words
+from vhagar.sweep.watch import AbstractSweepWatch, Pace, State, ending_words, interval_text, words
 
 
 class PlainSweepWatch(AbstractSweepWatch):
@@ -40,7 +40,7 @@ class PlainSweepWatch(AbstractSweepWatch):
         self, number: int, question: Question, lower: float, upper: float | None, ending: str
     ) -> None:
         name = words(question, self._state.names)
-        self._line(f"{self._progress()}  {name}: {_interval_text(lower, upper)}, {ending}")
+        self._line(f"{self._progress()}  {name}: {interval_text(lower, upper)}, {ending}")
         if self._every_improvement:
             self._line(f"problem {number}: [{lower!r}, {upper!r}] {ending}")
 
@@ -63,8 +63,3 @@ class PlainSweepWatch(AbstractSweepWatch):
         self._screen.line(text)
         if self._screen.reader_gone:
             raise KeyboardInterrupt
-
-
-def _interval_text(lower: float, upper: float | None) -> str:
-    low, high = interval(lower, float("inf") if upper is None else upper)
-    return f"[{low}, {high}]"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from vhagar.cli import config, gate, groups, parsed
+from vhagar.cli import config, gate, groups
 
 if TYPE_CHECKING:
     from vhagar.cli.session import Outcome
@@ -60,24 +60,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> Outcome:
     """Verify, display, and write the requested files."""
-    from vhagar.cli.session import Outputs, run_session
+    from vhagar.cli.session import run_session
     from vhagar.result.requirement import OF_RESULTS, Facts
 
     requirements = gate.requirements(arguments, OF_RESULTS, arguments.dataset)
-    engine, options = parsed.engine(arguments), parsed.options(arguments)
-    outputs = Outputs(arguments.json, arguments.plot)
-    outputs.check(arguments.model, options.certificate, options.checkpoint)
-    problem = parsed.problem(arguments)
     outcome = run_session(
-        problem,
-        engine,
-        options,
-        arguments.timeout,
-        outputs,
-        arguments.percent,
-        covering=True,
-        requirements=requirements,
-        verbosity=parsed.verbosity(arguments),
+        arguments, percent=arguments.percent, covering=True, requirements=requirements
     )
     result = outcome.result
     about, facts = str(result.problem), Facts.of(result)

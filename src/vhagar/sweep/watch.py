@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from vhagar.result.numbers import interval
 from vhagar.sweep.question import Question
 
 # Question, lower, upper (None if nothing is proven yet), seconds.
@@ -121,6 +122,12 @@ def words(question: Question, names: Mapping[str, str]) -> str:
     targets = question.targets
     goal = question.class_name(targets[0]) if len(targets) == 1 else f"{len(targets)} classes"
     return f"{name}, {question.perturbation}, {source} to {goal}{question.over}"
+
+
+def interval_text(lower: float, upper: float | None) -> str:
+    """An interval as it is displayed; the upper end is None if nothing is proven."""
+    low, high = interval(lower, float("inf") if upper is None else upper)
+    return f"[{low}, {high}]"
 
 
 def ending_words(state: State) -> str:
