@@ -50,6 +50,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         "perturbation/*:_MOST_MAPS",
         "perturbation/*:_LONGEST_NAME",
         "sweep/validation.py:*",
+        "sweep/column_checks.py:*",
         "baseline/solver.py:_LONGEST",
     ),
     "Blocks and caches": (

@@ -41,7 +41,7 @@ Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
 # Of the time for a problem with a data set; the rest is for attacks on its inputs.
-_SEARCH_SHARE = 0.9
+SEARCH_SHARE = 0.9
 # Few, so that a deadline is kept.
 _ATTACKED_AT_ONCE = 128
 
@@ -126,7 +126,7 @@ def covered(
 
 def search_time(options: Options, timeout: float | None) -> float | None:
     """How much of the time a search may take where a data set is to be looked at, too."""
-    return timeout if timeout is None or options.dataset is None else _SEARCH_SHARE * timeout
+    return timeout if timeout is None or options.dataset is None else SEARCH_SHARE * timeout
 
 
 def with_coverage(result: Result, dataset: Path | None, seconds: float | None) -> Result:

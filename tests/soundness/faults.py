@@ -853,7 +853,7 @@ OVERLOOKED = {
         "tests/sweep/test_store.py::test_a_problem_whose_bound_is_refuted_is_open_again",
     ),
     "witnesses of an earlier message dropped": _tested(
-        "vhagar.sweep.runner",
+        "vhagar.sweep.scheduler",
         "{**before.witnesses, **now.witnesses}",
         "now.witnesses",
         "tests/sweep/test_runner.py::test_witnesses_of_an_earlier_message_are_not_forgotten",

@@ -13,12 +13,12 @@ import vhagar
 from vhagar.errors import InvalidInput
 from vhagar.report.data import read_store
 from vhagar.report.page import write_page
+from vhagar.sweep.column_checks import COLUMNS
 from vhagar.sweep.runner import run_sweep
 from vhagar.sweep.schema import TABLES
 from vhagar.sweep.settings import Settings
 from vhagar.sweep.store import Store
 from vhagar.sweep.study import Study
-from vhagar.sweep.validation import _COLUMNS
 
 from ..marks import mostly_slow
 from .conftest import small_network
@@ -137,4 +137,4 @@ def test_every_column_has_its_check() -> None:
     connection.executescript(TABLES)
     for table in NAMES:
         names = {row[1] for row in connection.execute(f"PRAGMA table_info({table})")}
-        assert names == _COLUMNS[table].keys()
+        assert names == COLUMNS[table].keys()

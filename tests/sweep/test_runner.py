@@ -24,7 +24,8 @@ from vhagar.runtime.processes import ProcessPool
 from vhagar.search.branch_and_bound import Bab, FirstOrder
 from vhagar.sweep.executor import Executor
 from vhagar.sweep.question import Question
-from vhagar.sweep.runner import _merged, run_sweep
+from vhagar.sweep.runner import run_sweep
+from vhagar.sweep.scheduler import _merged
 from vhagar.sweep.settings import Settings
 from vhagar.sweep.snapshot import GoalBounds, Snapshot
 from vhagar.sweep.store import Store

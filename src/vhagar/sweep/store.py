@@ -17,14 +17,12 @@ from pathlib import Path
 from typing import Any
 
 from vhagar.errors import InvalidInput
-from vhagar.perturbation import Domain
 from vhagar.result.serialize import write_bytes
-from vhagar.sweep import bounds_store, table
+from vhagar.sweep import bounds_store, question_store, table
 from vhagar.sweep.claims import is_gone, machine, owner_name
 from vhagar.sweep.class_coverage import StudyCoverage
 from vhagar.sweep.database import Database
-from vhagar.sweep.question import Question, domain_in
-from vhagar.sweep.rows import target_of
+from vhagar.sweep.question import Question
 from vhagar.sweep.snapshot import Ending, Snapshot
 from vhagar.sweep.study import Model, Study
 from vhagar.version import __version__
@@ -52,8 +50,8 @@ class Store:
         self.path = Path(path)
         self.owner = owner_name()
         self._run = 0
-        self._domains: dict[tuple[str, str], Domain] = {}
         self._db = Database(self.path, create)
+        self._questions = question_store.Questions(self._db)
 
     def close(self) -> None:
         self._db.close()
@@ -70,42 +68,7 @@ class Store:
         """Store the study and its questions; results of questions that are there already stay."""
         with self._db.transaction():
             self._db.set_fact("study", json.dumps(study.plain()))
-            for model in models:
-                network = model.network
-                shape = json.dumps([int(size) for size in network.input_shape])
-                self._db.execute(
-                    "INSERT OR IGNORE INTO networks VALUES (?, ?, ?, ?, ?)",
-                    *(model.fingerprint, network.name, model.path, network.classes, shape),
-                )
-            for place, question in enumerate(questions):
-                self._write_question(place, question)
-            for domain in {question.domain for question in questions}:
-                if domain is not None:
-                    self._db.set_fact(f"domain {domain.fingerprint}", json.dumps(domain.plain()))
-
-    def _write_question(self, place: int, question: Question) -> None:
-        columns = {
-            "key": question.key,
-            "place": place,
-            "network": question.network,
-            "perturbation": question.perturbation,
-            "source": question.source,
-            "targets": json.dumps(question.targets),
-            "clip": question.clip,
-            "input_low": question.input_range[0],
-            "input_high": question.input_range[1],
-        }
-        self._db.execute(
-            f"INSERT INTO problems ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))}) "
-            "ON CONFLICT (key) DO UPDATE SET place = excluded.place",
-            *columns.values(),
-        )
-        number = self._db.one("SELECT id FROM problems WHERE key = ?", question.key)["id"]
-        for goal in question.goals:
-            self._db.execute(
-                "INSERT OR IGNORE INTO goals (problem, target) VALUES (?, ?)",
-                *(number, target_of(goal)),
-            )
+            question_store.write(self._db, models, questions)
 
     def study(self) -> Study:
         """The study that the store holds."""
@@ -337,26 +300,4 @@ class Store:
 
     def question(self, row: sqlite3.Row) -> Question:
         """The question of a row of the table of problems."""
-        span = (row["input_low"], row["input_high"])
-        return Question(
-            row["network"],
-            row["perturbation"],
-            row["source"],
-            tuple(json.loads(row["targets"])),
-            bool(row["clip"]),
-            span,
-            self._domain(row["network"], span, domain_in(row["key"])),
-        )
-
-    def _domain(
-        self, network: str, span: tuple[float, float], fingerprint: str | None
-    ) -> Domain | None:
-        """The domain with that fingerprint; each is read only once."""
-        if fingerprint is None:
-            return None
-        if (network, fingerprint) not in self._domains:
-            row = self._db.one("SELECT * FROM networks WHERE fingerprint = ?", network)
-            given = json.loads(self._db.fact(f"domain {fingerprint}") or "null")
-            shape = tuple(json.loads(row["input_shape"]))
-            self._domains[network, fingerprint] = Domain.from_plain(shape, span, given)
-        return self._domains[network, fingerprint]
+        return self._questions.of(row)

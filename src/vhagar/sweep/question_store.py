@@ -1,0 +1,88 @@
+"""Store what a study asks: networks, problems with their goals, and domains."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Sequence
+
+from vhagar.perturbation import Domain
+from vhagar.sweep.database import Database
+from vhagar.sweep.question import Question, domain_in
+from vhagar.sweep.rows import target_of
+from vhagar.sweep.study import Model
+
+
+def write(db: Database, models: Sequence[Model], questions: Sequence[Question]) -> None:
+    """Store networks and questions; what is there already stays. Call it within a transaction."""
+    for model in models:
+        network = model.network
+        shape = json.dumps([int(size) for size in network.input_shape])
+        db.execute(
+            "INSERT OR IGNORE INTO networks VALUES (?, ?, ?, ?, ?)",
+            *(model.fingerprint, network.name, model.path, network.classes, shape),
+        )
+    for place, question in enumerate(questions):
+        _write_question(db, place, question)
+    for domain in {question.domain for question in questions}:
+        if domain is not None:
+            db.set_fact(f"domain {domain.fingerprint}", json.dumps(domain.plain()))
+
+
+def _write_question(db: Database, place: int, question: Question) -> None:
+    columns = {
+        "key": question.key,
+        "place": place,
+        "network": question.network,
+        "perturbation": question.perturbation,
+        "source": question.source,
+        "targets": json.dumps(question.targets),
+        "clip": question.clip,
+        "input_low": question.input_range[0],
+        "input_high": question.input_range[1],
+    }
+    db.execute(
+        f"INSERT INTO problems ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))}) "
+        "ON CONFLICT (key) DO UPDATE SET place = excluded.place",
+        *columns.values(),
+    )
+    number = db.one("SELECT id FROM problems WHERE key = ?", question.key)["id"]
+    for goal in question.goals:
+        db.execute(
+            "INSERT OR IGNORE INTO goals (problem, target) VALUES (?, ?)",
+            *(number, target_of(goal)),
+        )
+
+
+class Questions:
+    """Reads questions from rows of the table of problems, and each domain only once."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+        self._domains: dict[tuple[str, str], Domain] = {}
+
+    def of(self, row: sqlite3.Row) -> Question:
+        """The question of a row."""
+        span = (row["input_low"], row["input_high"])
+        return Question(
+            row["network"],
+            row["perturbation"],
+            row["source"],
+            tuple(json.loads(row["targets"])),
+            bool(row["clip"]),
+            span,
+            self._domain(row["network"], span, domain_in(row["key"])),
+        )
+
+    def _domain(
+        self, network: str, span: tuple[float, float], fingerprint: str | None
+    ) -> Domain | None:
+        """The domain with that fingerprint."""
+        if fingerprint is None:
+            return None
+        if (network, fingerprint) not in self._domains:
+            row = self._db.one("SELECT * FROM networks WHERE fingerprint = ?", network)
+            given = json.loads(self._db.fact(f"domain {fingerprint}") or "null")
+            shape = tuple(json.loads(row["input_shape"]))
+            self._domains[network, fingerprint] = Domain.from_plain(shape, span, given)
+        return self._domains[network, fingerprint]
