@@ -86,6 +86,8 @@ UNLISTED = (
     "result/notebook.py:*",
     "result/numbers.py:*",
     "result/timeline.py:*",
+    "result/words.py:*",
+    "result/evidence.py:*",
     "perturbation/*:_MOST_NAMED",
     "*SCHEMA*",
     "*FORMAT*",

@@ -13,9 +13,10 @@ from typing import Any
 import pytest
 
 from vhagar import Domain
-from vhagar.report.data import Entry, StudyData, read_store
+from vhagar.report.data import Entry, StudyData
 from vhagar.report.page import page, write_page
 from vhagar.report.problems import MOST_PROBLEMS, shown_problems
+from vhagar.report.reading import read_store
 from vhagar.report.sentences import answer, how, summary
 from vhagar.sweep.runner import run_sweep
 from vhagar.sweep.study import Study

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from vhagar.result import BoundKind, Coverage, CoverageCounts, Estimate, Interval, Status
-from vhagar.result.words import coverage_words, details, outcome, sufficient_probability
+from vhagar.result.evidence import coverage_words
+from vhagar.result.words import details, outcome, sufficient_probability
 
 Make = Callable[..., Any]
 

@@ -11,8 +11,8 @@ import pytest
 
 import vhagar
 from vhagar.errors import InvalidInput
-from vhagar.report.data import read_store
 from vhagar.report.page import write_page
+from vhagar.report.reading import read_store
 from vhagar.sweep.column_checks import COLUMNS
 from vhagar.sweep.runner import run_sweep
 from vhagar.sweep.schema import TABLES

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import vhagar
-from vhagar.report.data import read_store
 from vhagar.report.gallery import witness_figure
 from vhagar.report.page import page
+from vhagar.report.reading import read_store
 
 RNG = np.random.default_rng(2)
 DATA, LABELS = RNG.random((20, 1, 4, 4)).astype(np.float32), RNG.integers(0, 3, 20)

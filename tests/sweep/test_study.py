@@ -12,8 +12,8 @@ from vhagar.cli.main import _parser
 from vhagar.cli.sweep import described_study
 from vhagar.errors import InvalidInput
 from vhagar.perturbation import Domain
-from vhagar.report.data import read_store
 from vhagar.report.problems import reproduction
+from vhagar.report.reading import read_store
 from vhagar.sweep.runner import open_study
 from vhagar.sweep.study import Grid, Study, load_models, questions, read_study
 

@@ -46,9 +46,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Write the page and the figures and return the exit code."""
-    from vhagar.report.data import read_store
     from vhagar.report.export import FORMATS, KINDS, OF_STUDIES, check_figures, export
     from vhagar.report.page import write_page
+    from vhagar.report.reading import read_store
     from vhagar.result.serialize import check_writable
     from vhagar.sweep.store import Store
 

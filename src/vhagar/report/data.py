@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import math
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
-from typing import Any
 
 from vhagar.dataset import Neighbour
 from vhagar.perturbation import Domain
 from vhagar.result import BoundKind, Moment, Witness
-from vhagar.result.numbers import exact
 from vhagar.sweep.class_coverage import StudyCoverage, over
-from vhagar.sweep.neighbours import read_neighbours
 from vhagar.sweep.question import Question
-from vhagar.sweep.rows import goal_of, witness_of_row
-from vhagar.sweep.store import Store
-from vhagar.sweep.study import Study
 
 
 @dataclass(frozen=True)
@@ -207,122 +198,3 @@ class StudyData:
             return quick
         lower, upper = quick or (0.0, math.inf)
         return max(lower, searched.lower), min(upper, searched.upper)
-
-
-def read_store(path: str | Path) -> StudyData:
-    """Read everything that a store holds."""
-    with Store(path) as store:
-        return _study(store)
-
-
-def _study(store: Store) -> StudyData:
-    networks = {
-        row["fingerprint"]: NetworkFacts(
-            row["name"],
-            row["fingerprint"],
-            Path(row["path"]).name,
-            row["classes"],
-            tuple(json.loads(row["input_shape"])),
-        )
-        for row in store.rows("networks")
-    }
-    runs = {row["id"]: row for row in store.rows("runs")}
-    goals, witnesses, events = (
-        _by_problem(store.rows(name)) for name in ("goals", "witnesses", "events")
-    )
-    problems = sorted(store.rows("problems"), key=lambda row: int(row["place"]))
-    entries = []
-    for row in problems:
-        number, question = row["id"], store.question(row)
-        facts = networks[row["network"]]
-        entries.append(
-            Entry(
-                number,
-                question,
-                Group(
-                    facts.name,
-                    facts.fingerprint,
-                    question.perturbation,
-                    question.clip,
-                    question.domain,
-                ),
-                row["status"],
-                tuple(map(_goal, goals[number])),
-                _history(events[number]),
-                {
-                    goal_of(found["target"]): witness_of_row(found, facts.input_shape)
-                    for found in witnesses[number]
-                },
-                row["seconds"],
-                row["nodes"],
-                row["engine"] or "",
-                runs[row["run"]]["version"] if row["run"] in runs else "",
-                tuple(json.loads(row["notes"])),
-                None if row["certificate"] is None else Path(row["certificate"]).name,
-                sum(event["what"] == "transferred" for event in events[number]),
-            )
-        )
-    study = store.study()
-    neighbours = read_neighbours(store, {entry.number: entry.witness for entry in entries})
-    return StudyData(
-        study.name or Path(store.path).stem,
-        tuple(networks.values()),
-        tuple(replace(entry, neighbour=neighbours.get(entry.number)) for entry in entries),
-        tuple(_run(row) for row in runs.values()),
-        tuple(_event(row) for row in store.rows("events")),
-        store.coverage(),
-        store.largest(),
-        None if study.domain is None else Path(study.domain).name,
-        _conventions(study),
-    )
-
-
-def _conventions(study: Study) -> tuple[str, ...]:
-    """The study's input and output conventions, as options of a command."""
-    words: list[str] = []
-    for name in ("layout", "image_shape", "mean", "std", "output", "threshold"):
-        value = getattr(study, name)
-        if value is not None:
-            text = value if isinstance(value, str) else _numbers(value)
-            words.append(f"--{name.replace('_', '-')}={text}")
-    return tuple(words)
-
-
-def _numbers(value: float | Sequence[float]) -> str:
-    return ",".join(map(exact, value)) if isinstance(value, Sequence) else exact(value)
-
-
-def _by_problem(rows: Sequence[Any]) -> dict[int, list[Any]]:
-    found: dict[int, list[Any]] = defaultdict(list)
-    for row in rows:
-        found[row["problem"]].append(row)
-    return found
-
-
-def _goal(row: Any) -> Goal:
-    kind = None if row["kind"] is None else BoundKind[row["kind"].upper()]
-    return Goal(goal_of(row["target"]), row["lower"], _end(row["upper"]), kind)
-
-
-def _end(upper: float | None) -> float:
-    return math.inf if upper is None else upper
-
-
-def _history(events: Sequence[Any]) -> tuple[Moment, ...]:
-    """The interval over the seconds spent on a problem, starting at its first upper bound."""
-    return tuple(
-        Moment(row["seconds"], row["lower"], row["upper"])
-        for row in events
-        if row["upper"] is not None
-    )
-
-
-def _run(row: Any) -> Run:
-    settings = json.loads(row["settings"])
-    jobs = settings.get("jobs", 1)
-    executor = f"{settings.get('executor', 'local')}, {jobs} at a time"
-    return Run(row["started"], row["ended"], row["version"], row["machine"], executor)
-
-
-def _event(row: Any) -> Event:
-    return Event(row["problem"], row["time"], row["what"], row["lower"], _end(row["upper"]))

@@ -13,7 +13,8 @@ from typing import Any
 from vhagar.errors import InvalidInput
 from vhagar.perturbation import Domain
 from vhagar.report.compare import Comparison, compared
-from vhagar.report.data import Group, StudyData, read_store
+from vhagar.report.data import Group, StudyData
+from vhagar.report.reading import read_store
 from vhagar.result import CoverageCounts
 from vhagar.sweep.class_coverage import over, share, total
 from vhagar.sweep.runner import run_sweep

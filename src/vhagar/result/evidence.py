@@ -1,0 +1,158 @@
+"""Describe the evidence beside an interval in words: witness, data set, mean, domain."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from vhagar.dataset import Neighbour
+from vhagar.perturbation import Domain
+from vhagar.problem import Problem
+from vhagar.result.numbers import down, up
+from vhagar.result.values import Coverage, CoverageCounts, Estimate
+from vhagar.result.witness import Witness
+
+# Features whose changes are printed.
+_MOST_CHANGES = 12
+
+
+def witness_words(witness: Witness, problem: Problem) -> str:
+    """The witness in one sentence."""
+    start = f"an input with confidence {down(witness.confidence)} in class {problem.source_name}"
+    if witness.target is None or witness.margin is None:
+        return start
+    target = problem.class_name(witness.target)
+    if witness.tie:
+        end = f"perturbed, class {target} ties for the highest score"
+    else:
+        end = f"perturbed, it is classified {target} by a margin of {down(witness.margin)}"
+    return f"{start}; {end} ({_how(witness)})"
+
+
+def changes(witness: Witness, problem: Problem) -> list[tuple[str, float, float]]:
+    """List the features that a witness's perturbation changes: name, before and after.
+
+    The largest change comes first, relative to the feature's range in the domain.
+    """
+    if witness.x_p is None:
+        return []
+    domain = problem.domain
+    x, x_p = witness.x.reshape(-1), witness.x_p.reshape(-1)
+    width = domain.high - domain.low
+    size = abs(x_p - x) / np.where(width > 0, width, domain.width)
+    order = [k for k in np.argsort(-size, kind="stable").tolist() if size[k] > 0]
+    return [(domain.entry_name(k), float(x[k]), float(x_p[k])) for k in order]
+
+
+def nearest_words(found: Neighbour, problem: Problem) -> str:
+    """The input of the data set that is nearest to the witness."""
+    label = "" if found.label is None else f", labelled {problem.class_name(found.label)},"
+    return (
+        f"input {found.row} of the data set{label} is nearest to the witness; they differ by "
+        f"{100 * found.distance:.3g} % of their ranges (root mean square)"
+    )
+
+
+def change_rows(witness: Witness, problem: Problem) -> list[tuple[str, str]]:
+    """List the largest changes of a witness feature by feature, if inputs are not images."""
+    if len(problem.domain.shape) != 1 or not problem.domain.features:
+        return []
+    found = changes(witness, problem)
+    width = max((len(name) for name, _, _ in found[:_MOST_CHANGES]), default=0)
+    rows = [
+        ("change", f"{name:{width}}  {before:.6g} -> {after:.6g}")
+        for name, before, after in found[:_MOST_CHANGES]
+    ]
+    more = len(found) - len(rows)
+    noun = "features" if more > 1 else "feature"
+    return [*rows, ("change", f"and {more} more {noun}")] if more else rows
+
+
+def _how(witness: Witness) -> str:
+    """Name the piece and its chosen parameters; whole numbers are part of its label already."""
+    chosen = [
+        f"{name} {value:.4g}"
+        for name, value in (witness.parameters or {}).items()
+        if isinstance(value, float)
+    ]
+    return ", ".join([witness.piece, *chosen])
+
+
+def coverage_words(coverage: Coverage, source: str) -> str:
+    """Say in one sentence how many inputs of a data set are robust, attacked and undecided."""
+    counts, outside = coverage.classified, coverage.outside
+    if not counts.inputs and outside:
+        those = f"{outside} inputs" if outside > 1 else "input"
+        return f"the domain contains none of the {those} classified {source}"
+    if not counts.inputs:
+        return f"none of the {coverage.inputs} inputs is classified {source}"
+    parts = [
+        f"{_part(counts.robust, counts)} are proven robust",
+        f"{counts.attackable} were attacked with success",
+        f"{counts.unknown} are undecided",
+    ]
+    within = " inside the domain" if outside else ""
+    noun = "input" if counts.inputs == 1 else "inputs"
+    words = f"of {counts.inputs} {noun} classified {source}{within}, {', '.join(parts)}"
+    correct = coverage.correct
+    if correct is not None:
+        part = _part(correct.robust, correct)
+        words += f"; of the {correct.inputs} classified correctly, {part}"
+    return words + (f"; {outside} more lie outside of the domain" if outside else "")
+
+
+def _part(number: int, counts: CoverageCounts) -> str:
+    """Format a number and its percentage, rounded down: it reads 100 only for all of them."""
+    if not counts.inputs:
+        return str(number)
+    share = math.floor(1000 * number / counts.inputs) / 10
+    return f"{number} ({share:g} %)"
+
+
+def uncovered_words(coverage: Coverage, upper: float) -> str:
+    """Say that no input of a data set exceeds the bound."""
+    if not coverage.classified.inputs:
+        return "the bound says nothing about this data: it holds no input that the bound is about"
+    return (
+        f"the bound says nothing about this data: no input has a confidence above {up(upper)}, "
+        f"the largest is {down(coverage.largest)}"
+    )
+
+
+def estimate_words(estimate: Estimate, source: str) -> str:
+    """State the estimated mean, with the half-width rounded up."""
+    sure = f"{100 * (1 - estimate.level):g} %"
+    return (
+        f"{estimate.mean:.4g} +- {up(estimate.half_width)} (probability {sure}) over inputs "
+        f"classified {source} drawn at random, {estimate.samples} of them; 0 for those that "
+        "cannot be pushed into a target class"
+    )
+
+
+def domain_words(domain: Domain) -> str:
+    """A domain in one sentence."""
+    narrowed = int(domain.restricted.sum())
+    found = f"{domain}, which narrows the range of {narrowed} of {domain.size} entries"
+    found = "; ".join([found, *_condition_words(domain)])
+    leave = "must lie in it, too" if domain.perturbed_inside else "may leave it"
+    return f"{found}; perturbed inputs {leave}; its numbers have SHA-256 {domain.fingerprint}"
+
+
+def _condition_words(domain: Domain) -> list[str]:
+    """Describe the conditions other than ranges, and which of them upper bounds ignore."""
+    groups, found = domain.groups, []
+    rows = 0 if domain.own_rows is None else domain.own_rows.count
+    for count, one, several in (
+        (len(groups.integer), "entry is a whole number", "entries are whole numbers"),
+        (len(groups.one_hot), "group is one-hot", "groups are one-hot"),
+        (len(groups.ordered), "group is in ascending order", "groups are in ascending order"),
+        (rows, "linear row holds", "linear rows hold"),
+    ):
+        if count:
+            found.append(f"{count} {one if count == 1 else several}")
+    if domain.zonotope is not None:
+        found.append(f"inputs lie in a zonotope of {domain.zonotope.count} components")
+    if len(groups.whole):
+        found.append("upper bounds also count values between whole numbers")
+    return found
