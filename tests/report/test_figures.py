@@ -17,12 +17,13 @@ import numpy as np
 import pytest
 
 from vhagar.drawing.colours import luminance, ramp, ramp_pixels, text_on
+from vhagar.drawing.figure import csv_text
 from vhagar.drawing.png import png_bytes
 from vhagar.drawing.shapes import Rect, Text
 from vhagar.errors import InvalidInput
 from vhagar.report.compare import comparisons, percentages
 from vhagar.report.data import Entry, StudyData
-from vhagar.report.export import KINDS, OF_STUDIES, csv_text, export, figures
+from vhagar.report.export import KINDS, OF_STUDIES, export, figures
 from vhagar.report.gallery import witness_figure
 from vhagar.report.pairs import PairCell, measured, pair_cells, pair_heatmaps, short
 from vhagar.report.spatial import spatial_heatmaps

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from vhagar.drawing.shapes import Drawing
 
@@ -32,6 +34,16 @@ class AbstractFigure(ABC):
     @abstractmethod
     def draw(self) -> Drawing:
         """Draw the figure."""
+
+
+def csv_text(columns: Sequence[str], rows: Iterable[Sequence[Cell]]) -> str:
+    """Write a table as CSV text; numbers have all their digits, and unknown values are empty."""
+    target = io.StringIO()
+    writer = csv.writer(target, lineterminator="\n")
+    writer.writerow(columns)
+    for row in rows:
+        writer.writerow([repr(cell) if isinstance(cell, float) else cell for cell in row])
+    return target.getvalue()
 
 
 def slug(*parts: object) -> str:

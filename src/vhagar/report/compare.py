@@ -16,11 +16,11 @@ from vhagar.drawing.colours import NAMED, text_on
 from vhagar.drawing.figure import AbstractFigure, Cell, slug
 from vhagar.drawing.shapes import Drawing, Rect, Shape, Text
 from vhagar.report.data import Group, StudyData
-from vhagar.report.pairs import PairCell, pair_cells
+from vhagar.report.pairs import CELL, LEFT, PairCell, pair_axes, pair_cells
 from vhagar.result.numbers import down, up
 
 MOST_COMPARISONS = 15
-_CELL, _LEFT, _TOP = 46.0, 58.0, 44.0
+_TOP = 44.0
 _FILL = {
     "first": NAMED["robust"],
     "second": NAMED["attackable"],
@@ -140,21 +140,12 @@ class Comparison(AbstractFigure):
     def draw(self) -> Drawing:
         sources = sorted({verdict.source for verdict in self.verdicts})
         targets = sorted({verdict.target for verdict in self.verdicts})
-        bottom = _TOP + _CELL * len(sources)
-        width = max(_LEFT + _CELL * len(targets) + 8, 330)
-        middle = _LEFT + _CELL * len(targets) / 2
-        shapes: list[Shape] = [
-            Text(_LEFT, 20, "which is more robust?", 15, bold=True),
-            Text(16, (_TOP + bottom) / 2, "source", 12, "middle", "muted", turned=True),
-            Text(middle, bottom + 34, "target", 12, "middle", "muted"),
-        ]
-        for k, source in enumerate(sources):
-            shapes.append(Text(_LEFT - 10, _TOP + _CELL * (k + 0.5) + 4, str(source), 13, "end"))
-        for k, target in enumerate(targets):
-            shapes.append(Text(_LEFT + _CELL * (k + 0.5), bottom + 17, str(target), 13, "middle"))
+        bottom = _TOP + CELL * len(sources)
+        width = max(LEFT + CELL * len(targets) + 8, 330)
+        shapes = pair_axes("which is more robust?", sources, targets, _TOP)
         for verdict in self.verdicts:
-            x = _LEFT + _CELL * targets.index(verdict.target)
-            y = _TOP + _CELL * sources.index(verdict.source)
+            x = LEFT + CELL * targets.index(verdict.target)
+            y = _TOP + CELL * sources.index(verdict.source)
             shapes += _cell(x, y, verdict)
         return Drawing(width, bottom + 44, self.title, shapes)
 
@@ -167,7 +158,7 @@ def _columns(cell: PairCell | None, ends: Ends | None, percent: bool) -> list[Ce
 
 
 def _cell(x: float, y: float, verdict: Verdict) -> list[Shape]:
-    what, size = verdict.more_robust, _CELL - 2
+    what, size = verdict.more_robust, CELL - 2
     sides = [
         f"{side} {_known(cell)}" for side, cell in (("A", verdict.first), ("B", verdict.second))
     ]

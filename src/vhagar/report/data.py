@@ -52,6 +52,13 @@ class Goal:
         return self.upper - self.lower
 
 
+def relative_gap(lower: float, upper: float) -> float:
+    """The gap relative to the upper end: about 0 if closed, 1 if nothing is known."""
+    if not math.isfinite(upper):
+        return 1.0
+    return (upper - lower) / upper if upper > 0 else 0.0
+
+
 @dataclass(frozen=True, eq=False)
 class Entry:
     """One problem and everything that is known about it."""
@@ -101,10 +108,7 @@ class Entry:
 
     @property
     def relative_gap(self) -> float:
-        """The gap relative to the upper end: about 0 if closed, 1 if nothing is known."""
-        if not math.isfinite(self.upper):
-            return 1.0
-        return (self.upper - self.lower) / self.upper if self.upper > 0 else 0.0
+        return relative_gap(self.lower, self.upper)
 
     @property
     def pair(self) -> str:

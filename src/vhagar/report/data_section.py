@@ -6,16 +6,8 @@ from collections.abc import Sequence
 
 from vhagar.report.coverage import CoverageBars, coverage_bars, coverage_curves
 from vhagar.report.data import StudyData
-from vhagar.report.html import block, figure, key, paragraph, pick, select, shares, text
+from vhagar.report.html import SHARES, block, figure, paragraph, pick, select, shares, table, text
 from vhagar.sweep.class_coverage import share
-
-_SHARES = key(
-    [
-        ("robust", "proven robust"),
-        ("unknown", "not known"),
-        ("attackable", "attacked with success"),
-    ]
-)
 
 
 def data_section(study: StudyData) -> str:
@@ -36,7 +28,7 @@ def data_section(study: StudyData) -> str:
             "their class are proven robust; the others were attacked, as long as there was time. "
             "The class that is named is the one of which the smallest share is proven."
         ),
-        _SHARES,
+        SHARES,
         _matrix(study, bars),
         f'<div class="classes"><div>{by_class}</div><div class="curves">{curves}</div></div>',
     )
@@ -54,16 +46,13 @@ def _matrix(study: StudyData, bars: Sequence[CoverageBars]) -> str:
         label = each.group.label.removeprefix(f"{each.group.network}, ")
         rows.setdefault(label, {})[each.group.fingerprint] = each
     order = sorted(rows, key=lambda label: sum(map(_proven, rows[label].values())))
-    lines = "".join(
-        f'<tr><th scope="row">{text(label)}</th>'
-        f"{''.join(_cell(rows[label].get(print)) for print in networks)}</tr>"
+    lines = (
+        f'<th scope="row">{text(label)}</th>'
+        f"{''.join(_cell(rows[label].get(print)) for print in networks)}"
         for label in order
     )
-    head = "".join(f"<th>{text(name)}</th>" for name in networks.values())
-    return (
-        f'<div class="scroll lines" tabindex="0"><table class="matrix"><thead><tr><th></th>{head}'
-        f"</tr></thead><tbody>{lines}</tbody></table></div>"
-    )
+    heads = ["<th></th>", *(f"<th>{text(name)}</th>" for name in networks.values())]
+    return table(heads, lines, "matrix", "scroll lines")
 
 
 def _cell(bars: CoverageBars | None) -> str:

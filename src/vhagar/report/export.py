@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
-from vhagar.drawing.figure import AbstractFigure, Cell
+from vhagar.drawing.figure import AbstractFigure, csv_text
 from vhagar.errors import InvalidInput
 from vhagar.report.compare import comparisons
 from vhagar.report.coverage import coverage_bars, coverage_curves
@@ -81,13 +79,3 @@ def _content(figure: AbstractFigure, kind: str) -> bytes:
     if kind == "svg":
         return figure.draw().svg(alone=True).encode()
     return figure.draw().png()
-
-
-def csv_text(columns: Sequence[str], rows: Sequence[Sequence[Cell]]) -> str:
-    """Write a table as CSV text; numbers have all their digits, and unknown values are empty."""
-    target = io.StringIO()
-    writer = csv.writer(target, lineterminator="\n")
-    writer.writerow(columns)
-    for row in rows:
-        writer.writerow([repr(cell) if isinstance(cell, float) else cell for cell in row])
-    return target.getvalue()

@@ -71,6 +71,42 @@ def key(entries: Sequence[tuple[str, str]]) -> str:
     return f"<p>{found}</p>"
 
 
+# What the colours of `shares` mean.
+SHARES = key(
+    [
+        ("robust", "proven robust"),
+        ("unknown", "not known"),
+        ("attackable", "attacked with success"),
+    ]
+)
+
+
+def table(heads: Iterable[str], rows: Iterable[str], kind: str = "", box: str = "scroll") -> str:
+    """A table that scrolls by itself: cells of its head and rows of cells, both as HTML."""
+    named = f' class="{kind}"' if kind else ""
+    return (
+        f'<div class="{box}" tabindex="0"><table{named}><thead><tr>{"".join(heads)}</tr></thead>'
+        f"<tbody>{''.join(f'<tr>{row}</tr>' for row in rows)}</tbody></table></div>"
+    )
+
+
+def cells(values: Iterable[object], tag: str = "td") -> str:
+    """Cells of a table; every value is escaped."""
+    return "".join(f"<{tag}>{text(value)}</{tag}>" for value in values)
+
+
+def head(name: str, lead: str, tiles: Iterable[tuple[str, str]], *below: str) -> str:
+    """The head of a page: its name, a paragraph, and a few key numbers with their labels."""
+    boxes = "".join(
+        f'<div class="tile"><b>{text(number)}</b><span>{text(what)}</span></div>'
+        for number, what in tiles
+    )
+    return (
+        f'<header><h1>{text(name)}</h1><p class="lead">{text(lead)}</p>'
+        f'<div class="tiles">{boxes}</div>{"".join(below)}</header>'
+    )
+
+
 def document(name: str, sections: Sequence[tuple[str, str, str]], head: str, foot: str = "") -> str:
     """A self-contained page; each section is its anchor, the word in the menu, and its content."""
     links = "".join(f'<a href="#{anchor}">{word}</a>' for anchor, word, _ in sections)

@@ -12,12 +12,15 @@ from vhagar.report.html import (
     block,
     bullets,
     buttons,
+    cells,
     document,
     figure,
+    head,
     key,
     paragraph,
     pick,
     select,
+    table,
     text,
 )
 from vhagar.report.pairs import (
@@ -74,18 +77,8 @@ def page(study: StudyData) -> str:
     ]
     shown = [(name, word, content) for name, word, content in sections if content]
     name = study.name or "study"
-    return document(name, shown, _head(study, name), _footer())
-
-
-def _head(study: StudyData, name: str) -> str:
-    numbers = "".join(
-        f'<div class="tile"><b>{text(number)}</b><span>{text(what)}</span></div>'
-        for number, what in tiles(study)
-    )
-    return (
-        f'<header><h1>{text(name)}</h1><p class="lead">{text(" ".join(summary(study)))}</p>'
-        f'<div class="tiles">{numbers}</div>{paragraph(_CONFIDENCE)}</header>'
-    )
+    lead = " ".join(summary(study))
+    return document(name, shown, head(name, lead, tiles(study), paragraph(_CONFIDENCE)), _footer())
 
 
 def _pairs(study: StudyData) -> str:
@@ -116,12 +109,12 @@ def _pairs(study: StudyData) -> str:
 
 def _ranking(heatmap: PairHeatmap) -> str:
     """List the weakest and the most robust pairs."""
-    cells = ranked(heatmap.cells)
-    several = min(_MOST_RANKED, len(cells) // 2)
+    weakest = ranked(heatmap.cells)
+    several = min(_MOST_RANKED, len(weakest) // 2)
     parts = [
         f"<h3>{heading}</h3><ol>{''.join(map(_ranked_item, found))}</ol>"
         for heading, found in (
-            ("weakest pairs", cells[:several]),
+            ("weakest pairs", weakest[:several]),
             ("most robust pairs", most_robust(heatmap.cells)[:several]),
         )
     ]
@@ -265,31 +258,28 @@ def _table(study: StudyData) -> str:
 
 
 def _how(study: StudyData) -> str:
-    networks = "".join(
-        f"<tr><td>{text(facts.name)}</td><td>{text(facts.file)}</td>"
-        f"<td>{'x'.join(map(str, facts.input_shape))}</td><td class=number>{facts.classes}</td>"
-        f"<td>{text(facts.fingerprint[:16])}</td></tr>"
+    networks = [
+        cells([facts.name, facts.file, "x".join(map(str, facts.input_shape))])
+        + f"<td class=number>{facts.classes}</td>{cells([facts.fingerprint[:16]])}"
         for facts in study.networks
-    )
-    runs = "".join(
-        f"<tr><td>{_clock(run.started)}</td><td>{'-' if run.ended is None else _clock(run.ended)}"
-        f"</td><td>{text(run.version)}</td><td>{text(run.executor)}</td>"
-        f"<td>{text(run.machine)}</td></tr>"
+    ]
+    runs = [
+        cells([_clock(run.started), _clock(run.ended), run.version, run.executor, run.machine])
         for run in study.runs
-    )
+    ]
     return block(
         "how",
         "What was proved, and how",
         bullets(how(study)),
-        '<div class="scroll" tabindex="0"><table><thead><tr><th>network</th><th>file</th>'
-        "<th>input</th><th>classes</th><th>fingerprint</th></tr></thead>"
-        f"<tbody>{networks}</tbody></table></div><p></p>"
-        '<div class="scroll" tabindex="0"><table><thead><tr><th>from</th><th>to</th><th>vhagar</th>'
-        f"<th>work</th><th>machine</th></tr></thead><tbody>{runs}</tbody></table></div>",
+        table([cells(["network", "file", "input", "classes", "fingerprint"], "th")], networks),
+        "<p></p>",
+        table([cells(["from", "to", "vhagar", "work", "machine"], "th")], runs),
     )
 
 
-def _clock(seconds: float) -> str:
+def _clock(seconds: float | None) -> str:
+    if seconds is None:
+        return "-"
     return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(seconds))
 
 

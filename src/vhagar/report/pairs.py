@@ -20,7 +20,8 @@ MEASURES = {
     "upper": "more confident inputs are proven robust",
     "gap": "what is not known: upper minus lower",
 }
-_CELL, _LEFT, _TOP = 46.0, 58.0, 62.0
+CELL, LEFT = 46.0, 58.0
+_TOP = 62.0
 # The share of a heatmap's values that get different colours.
 _QUANTILE = 0.9
 
@@ -111,43 +112,22 @@ class PairHeatmap(AbstractFigure):
         ]
 
     def draw(self) -> Drawing:
-        width = _LEFT + _CELL * len(self.targets) + 8
-        bottom = _TOP + _CELL * len(self.sources)
+        width = LEFT + CELL * len(self.targets) + 8
+        bottom = _TOP + CELL * len(self.sources)
+        heading = "gap" if self.measure == "gap" else f"{self.measure} bound"
         shapes: list[Shape] = [
-            Text(
-                _LEFT,
-                20,
-                f"{self.measure} bound" if self.measure != "gap" else "gap",
-                15,
-                bold=True,
-            ),
-            Text(_LEFT, 37, MEASURES[self.measure], 12, fill="muted"),
-            Text(
-                16,
-                _TOP + _CELL * len(self.sources) / 2,
-                "source",
-                12,
-                "middle",
-                "muted",
-                turned=True,
-            ),
-            Text(
-                _LEFT + _CELL * len(self.targets) / 2, bottom + 34, "target", 12, "middle", "muted"
-            ),
+            Text(LEFT, 37, MEASURES[self.measure], 12, fill="muted"),
+            *pair_axes(heading, self.sources, self.targets, _TOP),
         ]
-        for k, source in enumerate(self.sources):
-            shapes.append(Text(_LEFT - 10, _TOP + _CELL * (k + 0.5) + 4, str(source), 13, "end"))
-        for k, target in enumerate(self.targets):
-            shapes.append(Text(_LEFT + _CELL * (k + 0.5), bottom + 17, str(target), 13, "middle"))
         found = {(cell.source, cell.target): cell for cell in self.cells}
         for i, source in enumerate(self.sources):
             for j, target in enumerate(self.targets):
-                x, y = _LEFT + _CELL * j, _TOP + _CELL * i
+                x, y = LEFT + CELL * j, _TOP + CELL * i
                 shapes += self._cell(x, y, found.get((source, target)), source == target)
         shapes += legend(
-            _LEFT, bottom + 50, max(width - _LEFT - 8, 220), self.largest, self._is_clipped
+            LEFT, bottom + 50, max(width - LEFT - 8, 220), self.largest, self._is_clipped
         )
-        shapes.append(Text(_LEFT, bottom + 96, self._standing, 11, fill="muted"))
+        shapes.append(Text(LEFT, bottom + 96, self._standing, 11, fill="muted"))
         return Drawing(max(width, 360), bottom + 108, self.title, shapes)
 
     @property
@@ -161,7 +141,7 @@ class PairHeatmap(AbstractFigure):
         return any(cell.value(self.measure) > self.largest for cell in self.cells)
 
     def _cell(self, x: float, y: float, cell: PairCell | None, diagonal: bool) -> list[Shape]:
-        size = _CELL - 2
+        size = CELL - 2
         if cell is None:
             return [] if diagonal else [Rect(x, y, size, size, "empty", round=3, tip="not asked")]
         value = cell.value(self.measure)
@@ -183,6 +163,26 @@ class PairHeatmap(AbstractFigure):
                 bold=cell.closed,
             ),
         ]
+
+
+def pair_axes(
+    heading: str, sources: Sequence[int], targets: Sequence[int], top: float
+) -> list[Shape]:
+    """The heading of a figure of pairs of classes, and the labels of its rows and columns."""
+    bottom = top + CELL * len(sources)
+    return [
+        Text(LEFT, 20, heading, 15, bold=True),
+        Text(16, (top + bottom) / 2, "source", 12, "middle", "muted", turned=True),
+        Text(LEFT + CELL * len(targets) / 2, bottom + 34, "target", 12, "middle", "muted"),
+        *(
+            Text(LEFT - 10, top + CELL * (k + 0.5) + 4, str(source), 13, "end")
+            for k, source in enumerate(sources)
+        ),
+        *(
+            Text(LEFT + CELL * (k + 0.5), bottom + 17, str(target), 13, "middle")
+            for k, target in enumerate(targets)
+        ),
+    ]
 
 
 def short(value: float, downward: bool) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from vhagar.drawing.figure import Cell
 from vhagar.report.data import Entry, StudyData
-from vhagar.report.html import text
+from vhagar.report.html import table, text
 from vhagar.result.numbers import interval
 
 COLUMNS = (
@@ -65,19 +65,15 @@ def table_html(study: StudyData) -> str:
         ("nodes", True),
         *([("certificate", False)] if certificates else []),
     ]
-    cells = "".join(
+    cells = (
         f"<th{' class=number' if number else ''}><button type=button>{text(head)}</button></th>"
         for head, number in heads
     )
     largest = max((e.upper for e in study.entries if math.isfinite(e.upper)), default=1.0)
-    body = "".join(
-        f"<tr>{''.join(_cells(entry, study, largest, percents, certificates))}</tr>"
-        for entry in study.entries
+    rows = (
+        "".join(_cells(entry, study, largest, percents, certificates)) for entry in study.entries
     )
-    return (
-        '<div class="scroll" tabindex="0"><table class="sortable"><thead><tr>'
-        f"{cells}</tr></thead><tbody>{body}</tbody></table></div>"
-    )
+    return table(cells, rows, "sortable")
 
 
 def _cells(

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from vhagar.drawing.figure import AbstractFigure, Cell
 from vhagar.drawing.shapes import Drawing, Line, Shape, Text
-from vhagar.report.data import Entry, StudyData
+from vhagar.report.data import Entry, StudyData, relative_gap
 from vhagar.report.sentences import answered
 from vhagar.result.timeline import BoundsOverTime, Frame
 
@@ -76,7 +75,7 @@ def study_over_time(study: StudyData, points: int = 200) -> StudyOverTime:
         if last is not None:
             clock += _overlap(last, event.time, running)
         last = event.time
-        new = _relative_gap(event.lower, event.upper)
+        new = relative_gap(event.lower, event.upper)
         gap_sum += new - gaps.get(event.number, 1.0)
         gaps[event.number] = new
         if event.what == "finished" and event.number in closed:
@@ -87,12 +86,6 @@ def study_over_time(study: StudyData, points: int = 200) -> StudyOverTime:
         thin.append(moments[-1])
     columns = list(zip(*thin, strict=True)) or [(), (), ()]
     return StudyOverTime(tuple(columns[0]), tuple(columns[1]), tuple(columns[2]))
-
-
-def _relative_gap(lower: float, upper: float) -> float:
-    if not math.isfinite(upper):
-        return 1.0
-    return (upper - lower) / upper if upper > 0 else 0.0
 
 
 def _running_spans(study: StudyData) -> list[tuple[float, float]]:

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from vhagar.report.html import block, document, figure, key, paragraph, shares, text
+from vhagar.report.html import (
+    SHARES,
+    block,
+    cells,
+    document,
+    figure,
+    head,
+    paragraph,
+    shares,
+    table,
+    text,
+)
 from vhagar.report.two import CoverageVerdict, ModelComparison
 from vhagar.result import CoverageCounts
 from vhagar.result.serialize import write_bytes
 from vhagar.sweep.class_coverage import over, share
 
-_MEANING = key(
-    [
-        ("robust", "proven robust"),
-        ("unknown", "not known"),
-        ("attackable", "attacked with success"),
-    ]
-)
 _PROVEN = {"first": "A", "second": "B", "open": "overlap", "unasked": "not asked"}
 
 
@@ -40,26 +44,18 @@ def _head(found: ModelComparison, name: str) -> str:
         (str(found.count("open")), "pairs: intervals overlap"),
         (str(found.count("unasked")), "pairs: not asked of both"),
     ]
-    boxes = "".join(
-        f'<div class="tile"><b>{number}</b><span>{text(what)}</span></div>'
-        for number, what in tiles
+    lead = (
+        f"A is {found.first.name}, B is {found.second.name}. Bounds are compared in percent of the "
+        "largest confidence that each network can reach in a class, because scores have no common "
+        "unit. A smaller bound is more robust."
     )
-    return (
-        f'<header><h1>{text(name)}</h1><p class="lead">A is {text(found.first.name)}, B is '
-        f"{text(found.second.name)}. Bounds are compared in percent of the largest confidence that "
-        "each network can reach in a class, because scores have no common unit. A smaller bound "
-        f'is more robust.</p><div class="tiles">{boxes}</div></header>'
-    )
+    return head(name, lead, tiles)
 
 
 def _data(found: ModelComparison) -> str:
     if not found.coverages:
         return ""
-    rows = "".join(map(_row, found.coverages))
-    head = "".join(
-        f"<th>{text(word)}</th>"
-        for word in ("perturbation", "class", "A", "", "B", "", "more robust")
-    )
+    heads = ("perturbation", "class", "A", "", "B", "", "more robust")
     return block(
         "data",
         "How much of the data is safe?",
@@ -67,9 +63,8 @@ def _data(found: ModelComparison) -> str:
             "Of the inputs that each network puts into a class, the share that is proven robust. "
             "One is better for certain where more is proven of it than can be true of the other."
         ),
-        _MEANING,
-        f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>'
-        "</div>",
+        SHARES,
+        table([cells(heads, "th")], map(_row, found.coverages)),
     )
 
 
@@ -77,8 +72,8 @@ def _row(verdict: CoverageVerdict) -> str:
     label = "all" if verdict.source is None else str(verdict.source)
     sides = "".join(_side(counts) for counts in (verdict.first, verdict.second))
     return (
-        f"<tr><td>{text(verdict.perturbation + over(verdict.domain))}</td><td>{label}</td>{sides}"
-        f"<td>{_PROVEN[verdict.more_robust]}</td></tr>"
+        f"{cells([verdict.perturbation + over(verdict.domain), label])}{sides}"
+        f"{cells([_PROVEN[verdict.more_robust]])}"
     )
 
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from vhagar.drawing.figure import csv_text
 from vhagar.errors import InvalidInput
 from vhagar.result.serialize import write_bytes
 from vhagar.sweep import bounds_store, question_store, table
@@ -241,7 +242,8 @@ class Store:
 
     def to_csv(self, path: str | Path) -> None:
         """Write all results as a CSV file."""
-        write_bytes(Path(path), table.csv_text(self.table()).encode())
+        rows = (list(row.values()) for row in self.table())
+        write_bytes(Path(path), csv_text(table.COLUMNS, rows).encode())
 
     def to_pandas(self) -> Any:
         """All results as a pandas data frame."""

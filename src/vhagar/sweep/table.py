@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from importlib import import_module
 from typing import Any
@@ -34,16 +32,6 @@ def table_rows(db: Database) -> list[dict[str, Any]]:
         found = domain_in(row.pop("key"))
         row["domain"] = found and json.loads(db.fact(f"domain {found}") or "{}").get("name")
     return [{name: row[name] for name in COLUMNS} for row in rows]
-
-
-def csv_text(rows: list[dict[str, Any]]) -> str:
-    """Write the rows as CSV text, with all digits; unknown values are empty."""
-    target = io.StringIO()
-    writer = csv.DictWriter(target, COLUMNS, lineterminator="\n")
-    writer.writeheader()
-    for row in rows:
-        writer.writerow({k: json.dumps(v) if type(v) is float else v for k, v in row.items()})
-    return target.getvalue()
 
 
 def data_frame(rows: list[dict[str, Any]]) -> Any:
