@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from vhagar.attack.batch import Batch, State
 from vhagar.attack.options import AttackOptions
-from vhagar.runtime.devices import Tensor, require_torch
+from vhagar.runtime.devices import Tensor, as_numpy, require_torch
 
 Array = NDArray[np.float64]
 
@@ -85,7 +85,7 @@ class _BestAttacks:
 
     def solutions(self) -> Solutions:
         x, parameters = self._state.x, self._state.parameters
-        return Solutions(_numpy(self._best), _numpy(x), tuple(_numpy(p) for p in parameters))
+        return Solutions(as_numpy(self._best), as_numpy(x), tuple(as_numpy(p) for p in parameters))
 
 
 def ascend(
@@ -225,8 +225,3 @@ def _moved(batch: Batch, state: State, steps: list[Tensor]) -> State:
         parts = zip(batch.pieces, state.parameters, steps[1:], strict=True)
         parameters = [old + (piece.upper - piece.lower) * step for piece, old, step in parts]
         return batch.projected(x, parameters)
-
-
-def _numpy(tensor: Tensor) -> Array:
-    result: Array = tensor.detach().cpu().double().numpy()
-    return result

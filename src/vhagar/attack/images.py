@@ -17,7 +17,7 @@ from scipy import sparse
 from vhagar.perturbation import AbstractPiece
 from vhagar.perturbation.formula import Formula
 from vhagar.perturbation.piece import TorchApply
-from vhagar.runtime.devices import Tensor, require_torch
+from vhagar.runtime.devices import Tensor, as_numpy, require_torch
 
 MakeTensor = Callable[[Any], Tensor]
 _Map = Callable[[Tensor], Tensor]
@@ -126,8 +126,7 @@ def _sparse_product(matrix: sparse.csr_array, tensor: MakeTensor) -> _Map:
 
 def _sampled(piece: AbstractPiece, tensor: MakeTensor) -> TorchApply:
     def apply(x: Tensor, parameters: Tensor) -> Tensor:
-        values = (part.detach().cpu().double().numpy() for part in (x, parameters))
-        image = tensor(piece.apply(*values))
+        image = tensor(piece.apply(as_numpy(x), as_numpy(parameters)))
         return x + (image - x.detach())
 
     return apply

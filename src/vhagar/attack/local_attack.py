@@ -18,7 +18,7 @@ from vhagar.attack.model import TorchNetwork, torch_confidence
 from vhagar.attack.starts import CHUNK, confidences
 from vhagar.problem import Problem
 from vhagar.runtime.deadline import NEVER, Deadline
-from vhagar.runtime.devices import Tensor, one_torch_thread, require_torch, torch_device
+from vhagar.runtime.devices import Tensor, as_numpy, one_torch_thread, require_torch, torch_device
 
 Array = NDArray[np.float64]
 
@@ -124,7 +124,7 @@ class LocalAttack:
             targets = torch.tensor(self._problem.targets, device=winner.device)
             attacked = torch.isin(winner, targets) & (torch_confidence(scores, winner) > 0)
             for place in torch.nonzero(attacked)[:, 0].tolist():
-                row, own = int(batch.rows[place]), _numpy(parameters[place])
+                row, own = int(batch.rows[place]), as_numpy(parameters[place])
                 batch.found.append(Found(row, int(winner[place]), root, own))
         batch.x, batch.rows = batch.x[~attacked], batch.rows[(~attacked).cpu().numpy()]
         return ~attacked
@@ -136,8 +136,3 @@ class LocalAttack:
         chosen = torch.zeros(scores.shape[1], dtype=torch.bool, device=scores.device)
         chosen[list(goals)] = True
         return scores[:, chosen].amax(dim=1) - scores[:, ~chosen].amax(dim=1)
-
-
-def _numpy(tensor: Tensor) -> Array:
-    result: Array = tensor.detach().cpu().double().numpy()
-    return result

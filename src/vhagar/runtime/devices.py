@@ -9,6 +9,9 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
+
 from vhagar.errors import InvalidInput, VhagarError
 from vhagar.runtime.cores import available_cores
 
@@ -92,6 +95,12 @@ def device_words(device: Any) -> str:
     if device.type == "cuda":
         return f"cuda ({require_torch().cuda.get_device_name(device)})"
     return str(device.type)
+
+
+def as_numpy(tensor: Tensor) -> NDArray[np.float64]:
+    """A tensor's values as an array in float64."""
+    values: NDArray[np.float64] = tensor.detach().cpu().double().numpy()
+    return values
 
 
 def sparse_tensor(matrix: sparse.csr_array, dtype: Any, device: Any) -> Tensor:
