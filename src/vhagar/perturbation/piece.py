@@ -161,12 +161,12 @@ class AbstractPiece(ABC):
         """The piece with its one parameter fixed; the piece itself if it has no `span`."""
         return self
 
-    def middle(self) -> AbstractPiece | None:
-        """The piece at the middle of its span, if its support shows how much a split can gain.
+    def narrower(self) -> tuple[AbstractPiece, ...]:
+        """Pieces with narrower spans; the largest of their supports shows what a split can gain.
 
-        None for pieces where a split improves neurons' bounds more than the support.
+        There are none where a split improves neurons' bounds more than the support.
         """
-        return None
+        return ()
 
     def pixel_corners(self) -> PixelCorners | None:
         """The corners of a pixel's clipped and unclipped parts, equal for all pixels; or None."""

@@ -84,8 +84,8 @@ class RotationPiece(AbstractPiece):
         turned = AffineMap(matrix, still, dark, angle, angle, ("angle",), self.label)
         return AffinePiece(self.domain, self.label, turned, span=(value, value))
 
-    def middle(self) -> AffinePiece:
-        return self.fixed_at(self.span[0] + (self.span[1] - self.span[0]) / 2)
+    def narrower(self) -> tuple[AffinePiece, ...]:
+        return (self.fixed_at(self.span[0] + (self.span[1] - self.span[0]) / 2),)
 
     @cached_property
     def _whole(self) -> Arc:

@@ -107,6 +107,11 @@ class ScalarPiece(AbstractPiece):
             return ()
         return replace(self, span=(low, middle)), replace(self, span=(middle, high))
 
+    def narrower(self) -> tuple[Self, ...]:
+        # With the clip, the strongest change allows each pixel what weaker ones allow: while the
+        # sides of the clip are open, the half that contains it gains nothing.
+        return self.split() if self.clips else ()
+
     def fixed_at(self, value: float) -> Self:
         return replace(self, span=(value, value))
 

@@ -296,18 +296,19 @@ class RegionModel:
         return Evaluation(upper, answer, self.formula.proof(ProofKind.MULTIPLIERS, answer.duals))
 
     def cost_of_span(self, decisions: tuple[Decision, ...], duals: Array | None) -> float | None:
-        """How much smaller a node's bound would be at the middle of the piece's span alone.
+        """How much smaller a node's bound would be over narrower spans of the piece.
 
         None for pieces where that says little about the gain of a split.
         """
-        middle, allowed = self._middle, self.allowed(decisions)
-        if middle is None or allowed is None:
+        narrower, allowed = self._narrower, self.allowed(decisions)
+        if not narrower or allowed is None:
             return None
-        return self.formula.upper(duals, allowed) - self.formula.upper(duals, allowed, middle)
+        bounds = [self.formula.upper(duals, allowed, part) for part in narrower]
+        return self.formula.upper(duals, allowed) - max(bounds)
 
     @cached_property
-    def _middle(self) -> AbstractPiece | None:
-        return self.piece.middle()
+    def _narrower(self) -> tuple[AbstractPiece, ...]:
+        return self.piece.narrower()
 
     def allowed(self, decisions: tuple[Decision, ...]) -> Allowed | None:
         """The corners that the decisions leave; None if a neuron has none left."""

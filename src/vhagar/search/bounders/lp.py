@@ -24,7 +24,7 @@ from vhagar.solver.simplex import LpAnswer, LpStatus
 
 # Decisions between two halvings of a nonconvex piece, below its first ones.
 _SPLIT_EVERY = 3
-# It is also halved where the bound at the middle of its span is better by this share of the gap.
+# It is also halved where bounds over narrower spans are better by this share of the gap.
 _COSTLY = 0.3
 # A piece whose parameter varies by less than this share is not split before neurons are decided.
 _NARROW = 0.01

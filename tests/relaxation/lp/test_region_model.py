@@ -1,0 +1,47 @@
+"""What a region's model tells the search: whether the target counts, and what a split gains."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from vhagar import Problem
+from vhagar.relaxation.layerwise import quick_bounds
+from vhagar.relaxation.lp.region_model import PIXELS, Decision, RegionModel
+
+EXAMPLES = Path(__file__).parents[3] / "examples"
+
+
+def model_of(network: str, perturbation: str, lazily: bool) -> RegionModel:
+    problem = Problem(EXAMPLES / f"{network}.onnx", perturbation=perturbation, source=2, targets=3)
+    return RegionModel(problem, quick_bounds(problem.network, problem.pieces[0]), 3, lazily)
+
+
+@pytest.mark.parametrize("lazily", [False, True])
+def test_costs_slightly_off_do_not_hide_that_the_target_is_ignored(lazily: bool) -> None:
+    """They leave tiny multipliers where the exact ones are 0."""
+    strong = model_of("mnist_conv1", "translation(3,3)", lazily)
+    duals = strong.evaluate((), math.inf).answer.duals
+    assert strong.formula.ignores_target(duals)
+    weak = model_of("mnist_3x10", "occlusion(1,1,2)", lazily)
+    duals = weak.evaluate((), math.inf).answer.duals
+    assert duals is not None
+    assert not weak.formula.ignores_target(duals)
+
+
+@pytest.mark.parametrize("perturbation", ["contrast([1,1.5])", "brightness([0,0.1])"])
+def test_narrower_spans_gain_only_where_sides_of_the_clip_are_decided(perturbation: str) -> None:
+    model = model_of("mnist_3x10", perturbation, lazily=True)
+    answer = model.evaluate((), math.inf).answer
+    cost = model.cost_of_span((), answer.duals)
+    assert cost is not None
+    assert abs(cost) < 1e-6
+    moved = tuple(Decision(PIXELS, k, 0, False) for k in range(784))
+    answer = model.evaluate(moved, math.inf).answer
+    cost = model.cost_of_span(moved, answer.duals)
+    assert cost is not None
+    assert cost > 0.1
+    assert np.isfinite(cost)
