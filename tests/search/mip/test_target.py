@@ -11,6 +11,7 @@ import pytest
 from vhagar import Network, Problem
 from vhagar.network import Affine
 from vhagar.reduction import REDUCTIONS, reduce_problem
+from vhagar.runtime.deadline import Deadline
 from vhagar.search.mip.messages import CandidateFound, Message, UpperFound
 from vhagar.search.mip.options import MipOptions
 from vhagar.search.mip.target import TargetSearch
@@ -213,3 +214,27 @@ def test_only_the_problems_own_pieces_are_sent(hidden: Network) -> None:
         parameters = message.candidate.parameters
         assert (piece.project(parameters) == parameters).all()
         assert np.isfinite(message.candidate.x).all()
+
+
+class _Patient(HighsModel):
+    """A solver that polls nothing: only its time limit ends it."""
+
+    limits: list[float]
+
+    def solve(self, **request: Any) -> Solved:  # type: ignore[override]
+        self.limits.append(request["time_limit"])
+        return Solved(SolveStatus.STOPPED, math.inf, None)
+
+
+def test_solvers_are_told_the_deadline(hidden: Network, monkeypatch: pytest.MonkeyPatch) -> None:
+    _Patient.limits = []
+    problem = Problem(hidden, perturbation="patch([0,0.125],1,[1,2],1)", source=0, targets=1)
+    reduced = reduce_problem(problem, REDUCTIONS)
+    deadline = Deadline.after(1.5)
+    search = TargetSearch(
+        reduced, 1, MipOptions(), print, lambda: len(_Patient.limits) > 1, deadline=deadline
+    )
+    monkeypatch.setattr(search, "_backend", _Patient)
+    search.run()
+    assert len(_Patient.limits) == 2  # a turn of 2 s for each of the pieces
+    assert all(0 <= limit <= 1.5 for limit in _Patient.limits)

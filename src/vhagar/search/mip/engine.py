@@ -82,16 +82,18 @@ def _run_here(run: Run, options: MipOptions, deadline: Deadline) -> bool:
         attacked = attack_first(run, options, deadline)
         runner = InProcessRunner(BoundsWorker(problem, options), late)
         prepared = replace(attacked, pieces=prepare(problem, options, runner, deadline.at))
-    for target in problem.goals:
+    for k, target in enumerate(problem.goals):
+        # Every target has its share: the answer is about all of them.
+        share = deadline.sooner(deadline.left / (len(problem.goals) - k))
 
-        def stop(target: int | None = target) -> bool:
-            return deadline.passed or run.interval.settled(target)
+        def stop(target: int | None = target, share: Deadline = share) -> bool:
+            return share.passed or run.interval.settled(target)
 
         def receive(message: Message, target: int | None = target) -> None:
             _take(run, target, message)
 
         try:
-            TargetSearch(run.reduced, target, options, receive, stop, prepared).run()
+            TargetSearch(run.reduced, target, options, receive, stop, prepared, share).run()
         except SolverFailure as failure:
             _note_failure(run, target, str(failure))
     return deadline.passed

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from vhagar.perturbation import AbstractPiece
 from vhagar.problem import Problem
+from vhagar.runtime.deadline import NEVER, Deadline
 from vhagar.search.mip.encoding import Encoding, encode
 from vhagar.solver.backends import SolveStatus
 from vhagar.solver.backends.highs import HighsModel
@@ -25,6 +26,8 @@ Array = NDArray[np.float64]
 # Target margins to try, relative to the scores: float32 must still see the smallest that works.
 # With the last, the target wins only at an exact tie.
 _MARGINS = (1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 0.0)
+# Seconds for the activation pattern at an input, and for the LP of its linear region.
+_PATTERN_SECONDS, _REGION_SECONDS = 10.0, 30.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,9 +39,16 @@ class WitnessCandidate:
 
 
 class Polish:
-    """Polishes candidates for one piece and target."""
+    """Polishes candidates for one piece and target, until the deadline."""
 
-    def __init__(self, problem: Problem, piece: AbstractPiece | None, target: int | None) -> None:
+    def __init__(
+        self,
+        problem: Problem,
+        piece: AbstractPiece | None,
+        target: int | None,
+        deadline: Deadline = NEVER,
+    ) -> None:
+        self._deadline = deadline
         self._problem = problem
         self._piece = piece
         self._target = target
@@ -52,10 +62,14 @@ class Polish:
         piece = _at(self._piece, parameters)
         encoding = encode(self._problem, piece, self._target)
         model = HighsModel(encoding.arrays, encoding.delta)
-        pattern = _pattern(encoding, model, x, piece.apply(x[None], parameters[None])[0])
+        x_p = piece.apply(x[None], parameters[None])[0]
+        seconds = min(_PATTERN_SECONDS, self._deadline.left)
+        pattern = _pattern(encoding, model, x, x_p, seconds)
         if pattern is not None:
             for margin in _MARGINS:
-                found = _region_optimum(encoding, model, pattern, margin * encoding.target_scale)
+                seconds = min(_REGION_SECONDS, self._deadline.left)
+                wanted = margin * encoding.target_scale
+                found = _region_optimum(encoding, model, pattern, wanted, seconds)
                 if found is None:
                     continue
                 assert encoding.parameters is not None  # there is a piece
@@ -68,7 +82,9 @@ def _at(piece: AbstractPiece, parameters: Array) -> AbstractPiece:
     return piece if piece.exact_rows else piece.fixed_at(float(parameters[0]))
 
 
-def _pattern(encoding: Encoding, model: HighsModel, x: Array, x_p: Array) -> Array | None:
+def _pattern(
+    encoding: Encoding, model: HighsModel, x: Array, x_p: Array, seconds: float
+) -> Array | None:
     """The values of the integer columns at a pair, by fixing the pair; presolve does the rest."""
     arrays = encoding.arrays
     lower, upper = arrays.column_lower.copy(), arrays.column_upper.copy()
@@ -78,14 +94,14 @@ def _pattern(encoding: Encoding, model: HighsModel, x: Array, x_p: Array) -> Arr
         lower[columns] = upper[columns] = np.clip(values, lower[columns], upper[columns])
     rows = np.concatenate([encoding.source_rows, encoding.target_rows])
     free = np.full(len(rows), -np.inf)
-    solved = model.solve(lower=lower, upper=upper, row_lower=(rows, free), time_limit=10.0)
+    solved = model.solve(lower=lower, upper=upper, row_lower=(rows, free), time_limit=seconds)
     if solved.solution is None:
         return None
     return np.round(solved.solution[arrays.integer])
 
 
 def _region_optimum(
-    encoding: Encoding, model: HighsModel, pattern: Array, margin: float
+    encoding: Encoding, model: HighsModel, pattern: Array, margin: float, seconds: float
 ) -> Array | None:
     """The best point of the linear region with that activation pattern, with a margin."""
     arrays = encoding.arrays
@@ -98,7 +114,7 @@ def _region_optimum(
         upper=upper,
         row_lower=(encoding.target_rows, margins),
         integer=False,
-        time_limit=30.0,
+        time_limit=seconds,
     )
     return solved.solution if solved.status is SolveStatus.OPTIMAL else None
 

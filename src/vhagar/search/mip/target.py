@@ -23,6 +23,7 @@ from vhagar.reduction import Reduced
 from vhagar.relaxation import Bounds, largest_confidence
 from vhagar.result import Witness
 from vhagar.result.witness import RestoredCheck
+from vhagar.runtime.deadline import NEVER, Deadline
 from vhagar.search.mip.encoding import Encoding, Tightening, encode, known_ranges
 from vhagar.search.mip.hexagons import hexagons_of
 from vhagar.search.mip.infeasibility_check import infeasibility_model
@@ -54,7 +55,8 @@ class _Open:
 class _Turn:
     """A piece whose MIP is being solved, for a confidence of at least `least`.
 
-    `cutoff` is the same, except that `least` may be slightly negative for the sake of ties.
+    `cutoff` is the same, except that `least` may be slightly negative for the sake of ties. A piece
+    that is `alone` has all the time there is.
     """
 
     current: _Open
@@ -62,11 +64,14 @@ class _Turn:
     model: AbstractModel
     least: float
     cutoff: float
-    time_limit: float
+    alone: bool
 
 
 class TargetSearch:
-    """Searches one target and sends what it finds; polls `should_stop` throughout."""
+    """Searches one target and sends what it finds; polls `should_stop` throughout.
+
+    Solvers do not poll it at every moment, so they are told the deadline as well.
+    """
 
     def __init__(
         self,
@@ -76,7 +81,9 @@ class TargetSearch:
         send: Callable[[Message], None],
         should_stop: Callable[[], bool],
         prepared: Prepared = UNPREPARED,
+        deadline: Deadline = NEVER,
     ) -> None:
+        self._deadline = deadline
         self._problem = problem = reduced.problem
         self._prepared = prepared
         self._target = target
@@ -119,14 +126,12 @@ class TargetSearch:
         cutoff = min(self._lower, float(upper[encoding.delta]))
         if cutoff > 0:
             lower[encoding.delta] = cutoff
-        alone = len(self._open) == 1
-        time_limit = math.inf if alone else current.slice
         least = float(lower[encoding.delta])
-        turn = _Turn(current, encoding, model, least, cutoff, time_limit)
+        turn = _Turn(current, encoding, model, least, cutoff, len(self._open) == 1)
         self._counted = 0
         solved = model.solve(
             lower=lower,
-            time_limit=time_limit,
+            time_limit=self._seconds(turn),
             seed=self._options.seed,
             start=self._start(encoding),
             proving=cutoff > 0,
@@ -137,6 +142,10 @@ class TargetSearch:
         )
         current.slice *= 2
         self._conclude(turn, solved)
+
+    def _seconds(self, turn: _Turn) -> float:
+        """How long a solver may take for a turn."""
+        return min(math.inf if turn.alone else turn.current.slice, self._deadline.left)
 
     def _tightening_of(self, current: _Open) -> Tightening:
         """The facts about the problem's piece that this one is, or is a part of."""
@@ -183,7 +192,7 @@ class TargetSearch:
         # After a failure, or an early end that was not for lack of time, another turn would end
         # alike: the piece keeps its last bound.
         early = solved.status is SolveStatus.STOPPED
-        if not early or (math.isinf(turn.time_limit) and not self._should_stop()):
+        if not early or (turn.alone and not self._should_stop()):
             self._close(current)
 
     def _check_infeasibility(self, turn: _Turn) -> Solved:
@@ -199,7 +208,7 @@ class TargetSearch:
 
         solved = model.solve(
             row_lower=(check.target_rows, row_lower),
-            time_limit=turn.time_limit,
+            time_limit=self._seconds(turn),
             seed=self._options.seed,
             on_bound=bounded,
             should_stop=lambda: best < 0 or self._should_stop(),
@@ -225,7 +234,7 @@ class TargetSearch:
         solved = turn.model.solve(
             lower=lower,
             row_lower=(encoding.target_rows, margins),
-            time_limit=current.slice,
+            time_limit=min(current.slice, self._deadline.left),
             seed=self._options.seed,
             on_solution=lambda point: self._found(current, encoding, point),
             should_stop=self._should_stop,
@@ -281,7 +290,7 @@ class TargetSearch:
         if not (np.isfinite(point).all() and point[encoding.delta] > self._lower):
             return
         parameters = None if encoding.parameters is None else encoding.parameters.value(point)
-        polish = Polish(self._problem, current.piece, self._target)
+        polish = Polish(self._problem, current.piece, self._target, self._deadline)
         candidates = polish.candidates(point[encoding.x], parameters)
         best = first_accepted(
             candidates, lambda candidate: self._accepts(current.piece_index, candidate)
