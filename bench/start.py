@@ -12,6 +12,7 @@ import argparse
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -37,9 +38,13 @@ CASES: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 
 
-def seconds(arguments: Sequence[str], source: Path, limit: float) -> float:
-    """How long one command takes; infinite beyond the limit."""
-    environment = {**os.environ, "PYTHONPATH": str(source)}
+def seconds(arguments: Sequence[str], source: Path, limit: float, compiled: Path) -> float:
+    """How long one command takes; infinite beyond the limit.
+
+    Like an installed package, the tree is compiled once, into the folder `compiled`.
+    """
+    environment = {**os.environ, "PYTHONPATH": str(source), "PYTHONPYCACHEPREFIX": str(compiled)}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
     command = [sys.executable, "-m", "vhagar", *arguments]
     begun = time.monotonic()
     try:
@@ -50,7 +55,11 @@ def seconds(arguments: Sequence[str], source: Path, limit: float) -> float:
 
 
 def measure(
-    trees: dict[str, Path], cases: dict[str, tuple[str, ...]], repeat: int, limit: float
+    trees: dict[str, Path],
+    cases: dict[str, tuple[str, ...]],
+    repeat: int,
+    limit: float,
+    compiled: Path,
 ) -> dict[str, dict[str, float]]:
     """The median time of each case for each tree; the first run, which compiles, does not count."""
     found: dict[str, dict[str, float]] = {}
@@ -59,7 +68,7 @@ def measure(
         times: dict[str, list[float]] = {tree: [] for tree in trees}
         for k in range(repeat + 1):
             for tree, source in trees.items():
-                taken = seconds(arguments, source, limit)
+                taken = seconds(arguments, source, limit, compiled)
                 if k:
                     times[tree].append(taken)
         found[case] = {tree: median(taken) for tree, taken in times.items()}
@@ -90,7 +99,8 @@ def main(given: Sequence[str] | None = None) -> int:
     cases = {name: words for name, words in CASES.items() if (chosen.only or "") in name}
     if not cases or chosen.repeat < 1:
         arguments.error("no case is left; see --only and --repeat")
-    print(table(measure(trees, cases, chosen.repeat, chosen.limit)))
+    with tempfile.TemporaryDirectory() as compiled:
+        print(table(measure(trees, cases, chosen.repeat, chosen.limit, Path(compiled))))
     return 0
 
 
