@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import itertools
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pytest
 
 from vhagar import Network, Problem, read_onnx
+from vhagar.attack import region_search
 from vhagar.attack.incumbents import Incumbents
 from vhagar.attack.region_search import RegionSearch
 from vhagar.reduction import REDUCTIONS, reduce_problem
+from vhagar.solver.simplex import LpAnswer, Simplex
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -94,3 +98,27 @@ def test_a_dive_where_nothing_can_be_attacked_finds_nothing(hidden: Network) -> 
     )
     assert regions.dive(0, 0, np.zeros(0)) is None
     assert not incumbents.best
+
+
+def test_no_relaxation_takes_for_ever(hidden: Network, monkeypatch: pytest.MonkeyPatch) -> None:
+    limits: list[int | None] = []
+    solve = Simplex.solve
+
+    def noted(simplex: Simplex, limit: int | None = None, **more: Any) -> LpAnswer:
+        limits.append(limit)
+        return solve(simplex, limit, **more)
+
+    monkeypatch.setattr(Simplex, "solve", noted)
+    _, regions = _regions(Problem(hidden, perturbation="linf(0.125)", source=0, targets=1))
+    regions.dive(1, 0, np.zeros(2))
+    regions.search_around(1, 0, np.zeros(2), np.zeros(2))
+    assert None not in limits
+
+
+def test_an_unfinished_relaxation_is_no_attack(
+    hidden: Network, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(region_search, "_WORK_OF_LP", 0.0)
+    incumbents, regions = _regions(Problem(hidden, perturbation="linf(0.125)", source=0, targets=1))
+    regions.dive(1, 0, np.zeros(2))
+    assert incumbents.confidence(1) <= 0.25  # the exact bound

@@ -37,6 +37,9 @@ _OTHER_VALUE, _NEAREST_VALUE = 0.2, 0.01
 _MOST_LEVELS, _DECIDED, _NOISE = 8, 0.5, 0.3
 # Mass that counts as none, relative to the largest.
 _NO_MASS = 1e-7
+# Work of one LP (iterations times entries of the model): a few seconds. Whatever takes longer is
+# left to the search.
+_WORK_OF_LP = 3e9
 
 
 class RegionSearch:
@@ -81,7 +84,7 @@ class RegionSearch:
         cut = np.zeros(0, dtype=np.int64)
         for _ in range(_MOST_LEVELS):
             region_model.simplex.switch_off(cut)
-            answer = region_model.simplex.solve()
+            answer = region_model.simplex.solve(_most_iterations(region_model))
             if answer.primal is None or answer.objective <= 0:
                 return None
             proposal = proposed(region_model, answer.primal)
@@ -135,7 +138,7 @@ class RegionSearch:
         with contextlib.suppress(SolverFailure):
             region_model = self._region_model(target, root, parameters)
             region_model.simplex.switch_off(self._random_cuts(region_model, x, parameters))
-            answer = region_model.simplex.solve()
+            answer = region_model.simplex.solve(_most_iterations(region_model))
             if answer.primal is not None and answer.objective > beyond:
                 return self.polish(target, root, *proposed(region_model, answer.primal))
         return None
@@ -202,6 +205,11 @@ def _neuron_of_columns(region_model: RegionModel) -> tuple[NDArray[np.int64], in
     weights = region_model.model.weights
     ends = np.cumsum([0, *(len(layer) for layer in region_model.bounds.hexagons)])
     return ends[weights.layer] + weights.neuron, int(ends[-1])
+
+
+def _most_iterations(region_model: RegionModel) -> int:
+    """Iterations after which an LP is taken as it is."""
+    return int(_WORK_OF_LP / region_model.entries)
 
 
 def _parameter_is_fixed(piece: AbstractPiece) -> bool:

@@ -57,9 +57,14 @@ def starting_multipliers(
 
     There `T_i = |derivative by w_i| / |s_i|` and `D_k = |derivative by u_k| / (2 radius_k)`. They
     are smoothed, by the best of several amounts, and then the layers are scaled. None where no such
-    matrix is positive definite.
+    matrix is positive definite. Once it is to stop, the first one that is found will do.
     """
-    found = [start for share in _SMOOTHING if (start := _start(known, ascent, share)) is not None]
+    found: list[tuple[Multipliers, float]] = []
+    for share in _SMOOTHING:
+        if found and should_stop():
+            break
+        start = _start(known, ascent, share)
+        found += [] if start is None else [start]
     best = min(found, key=lambda start: start[1], default=(None, 0.0))[0]
     return None if best is None else with_scaled_layers(known, best, should_stop)
 

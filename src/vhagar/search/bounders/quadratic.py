@@ -164,9 +164,11 @@ class QuadraticBounder(AbstractBounder):
         if region.target is None:
             return None
         bounds = self._bounds_of(region)
+        self._deadline.check()
         known = differences_of(bounds, self._problem.source, region.target)
         if known is None:
             return None
+        self._deadline.check()
         ascent = ascend(known)
         start = starting_multipliers(known, ascent, lambda: self._deadline.passed)
         return _Root(bounds, known, ascent.value, start)
