@@ -90,7 +90,8 @@ class Bab(_FrontierEngine):
     def _search(self, search: NodeSearch, run: Run, deadline: Deadline) -> bool:
         if run.resumed is None:
             search.climb(Rung.DIFFERENCES, deadline)
-            if len(run.problem.pieces) <= MOST_KEPT:  # with more, workers are quicker
+            # By the clock, where there are many pieces: not where results must repeat.
+            if run.options.processes or len(run.problem.pieces) <= MOST_KEPT:
                 search.climb(Rung.QUICK, deadline)
         if run.options.executor == "ray":
             return search.in_cluster(deadline)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import threading
+import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import TypeVar
@@ -28,8 +29,8 @@ Found = TypeVar("Found")
 # The number by which this process goes beside workers.
 HERE = -1
 # Seconds for a rung of the ladder, or a share of the remaining time, where there are many pieces;
-# then others take over.
-_RUNG_SECONDS, _RUNG_SHARE = 0.5, 0.05
+# then others take over. Rungs that take longer have a limit of seconds as well.
+_RUNG_SECONDS, _RUNG_SHARE, _MOST_RUNG_SECONDS = 0.5, 0.05, 3.0
 # Seconds to wait for a message of the attack while bounds are computed.
 _PATIENCE = 0.05
 # Seconds after the deadline for what is being computed here to come to an end.
@@ -56,12 +57,20 @@ class Search:
         return self._keeper.to_the_end()
 
     def climb(self, rung: Rung, deadline: Deadline) -> None:
-        """Bound the roots and the ceiling on a rung of the ladder, and announce what it gives."""
+        """Bound the roots and the ceiling on a rung of the ladder, and announce what it gives.
+
+        The answer is the largest bound of all pieces: where a rung takes long, and there is no time
+        for all of them, the others are left to the search.
+        """
         run, frontiers = self._run, self._frontiers
         worker = self._rung_worker(rung, deadline)
-        last = deadline.sooner(max(_RUNG_SECONDS, _RUNG_SHARE * deadline.left))
-        for root in range(len(run.problem.pieces)):
-            if run.interval.closed or (root and last.passed):
+        quick, count, begun = rung is Rung.DIFFERENCES, len(run.problem.pieces), time.monotonic()
+        seconds = max(_RUNG_SECONDS, _RUNG_SHARE * deadline.left)
+        last = deadline.sooner(seconds if quick else min(seconds, _MOST_RUNG_SECONDS))
+        for root in range(count):
+            each = (time.monotonic() - begun) / max(root, 1)
+            needed = 0.0 if quick else each * (count - root)
+            if run.interval.closed or (root and (last.passed or last.left < needed)):
                 break
             nodes = frontiers.signs.take_root(HERE, root)
             task = Task(nodes, run.interval.lower, frontiers.ceiling.upper)

@@ -13,9 +13,11 @@ from vhagar.network import onnx_bytes, read_onnx
 from vhagar.relaxation.bounds_cache import BoundsCache
 from vhagar.result import Run
 from vhagar.runtime.deadline import NEVER, Deadline
+from vhagar.search import search as search_module
 from vhagar.search.bounders import first_rungs
 from vhagar.search.bounders.first_rungs import Rung, programs_fit, rung_bounds
 from vhagar.search.search import Search
+from vhagar.search.worker import AnyTask, SearchWorker, Task
 from vhagar_check import check
 
 from ...marks import mostly_slow
@@ -130,3 +132,26 @@ def test_the_ceiling_climbs_where_it_is_the_lower_one(problem: Problem) -> None:
     result = verify(strong, engine=_ThenCeiling(Rung.DIFFERENCES), workers=0)
     assert result.upper < first.upper
     require_sound(strong, exact_optimum(strong), result)
+
+
+@pytest.mark.parametrize(("seconds", "pieces"), [(0.0, 1), (600.0, 4)])
+def test_a_rung_is_for_all_pieces_or_left_to_the_search(
+    seconds: float, pieces: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The answer is the largest bound of all pieces, so better bounds of some change nothing."""
+    monkeypatch.setattr(search_module, "_MOST_RUNG_SECONDS", seconds)
+    monkeypatch.setattr(search_module, "_RUNG_SECONDS", 600.0)
+    roots: list[int] = []
+    work = Search._work
+
+    def noted(search: Search, worker: SearchWorker, task: AnyTask, deadline: Deadline) -> None:
+        if isinstance(task, Task):
+            roots.append(task.nodes[0].region.root)
+        work(search, worker, task, deadline)
+
+    monkeypatch.setattr(Search, "_work", noted)
+    network = network_of("convolution", np.random.default_rng(1))
+    many = Problem(network, perturbation="occlusion([1,2],[1,2],1)", source=0)
+    assert len(many.pieces) == 4
+    verify(many, engine=Only(Rung.QUICK), workers=0)
+    assert roots == list(range(pieces))
