@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -135,6 +136,16 @@ class ConcurrentAttack:
 
     def stop(self) -> None:
         self._pool.stop(self.name)
+
+
+def messages(run: Run, pool: AbstractPool, deadline: Deadline) -> Iterator[tuple[Any, Any]]:
+    """The messages of all workers, until none is left, the interval is closed or time is up."""
+    while len(pool) and not run.interval.closed and not deadline.passed:
+        received = pool.next_message(deadline.at)
+        if received is None:
+            run.report()
+        else:
+            yield received
 
 
 def attack_here(

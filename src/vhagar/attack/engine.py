@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from vhagar.attack.concurrent import attack_here, offer
+from vhagar.attack.concurrent import attack_here, messages, offer
 from vhagar.attack.incumbents import AttackFound
 from vhagar.attack.options import AttackOptions
 from vhagar.attack.worker import AttackJob, attack_in_worker
@@ -78,14 +78,7 @@ def _run_in_processes(run: Run, job: AttackJob, count: int, deadline: Deadline) 
     with ProcessPool() as pool:
         for k in range(count):
             pool.start(k, (attack_in_worker, job_of_worker(job, k)))
-        while len(pool) and not run.interval.closed:
-            if deadline.passed:
-                return True
-            received = pool.next_message(deadline.at)
-            if received is None:
-                run.report()
-                continue
-            name, message = received
+        for name, message in messages(run, pool, deadline):
             if isinstance(message, AttackFound):
                 offer(run, message)
                 found = (message.target, message.root, message.x, message.parameters)

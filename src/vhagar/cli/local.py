@@ -8,16 +8,17 @@ import math
 import sys
 from collections.abc import Sequence
 from enum import Enum
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vhagar.cli import gate, groups, parsed, types
-from vhagar.cli.standard_output import shown
 from vhagar.errors import InvalidInput
 from vhagar.options import DEVICES
 
 if TYPE_CHECKING:
     from vhagar.local.known import LocalProgress
+    from vhagar.local.problem import LocalProblem
     from vhagar.local.result import LocalResult
     from vhagar.result.requirement import Judged, Requirement
 
@@ -121,14 +122,8 @@ def _add_question(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Verify, write the requested files, print the answer and return the exit code."""
-    from vhagar.cli.session import check_outputs
-    from vhagar.dataset import read_image
-    from vhagar.local.problem import LocalProblem
-    from vhagar.local.result import LocalResult
+    from vhagar.cli.session import check_outputs, write_outputs
     from vhagar.local.run import verify_local
-    from vhagar.network import read_onnx
-    from vhagar.perturbation.loading import named
-    from vhagar.problem import domain_of
     from vhagar.result.requirement import OF_LOCAL
 
     if arguments.vnnlib is not None:
@@ -141,17 +136,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise InvalidInput("give either --epsilon or --perturbation")
     check_outputs(arguments, arguments.certificate)
     requirements = gate.requirements(arguments, OF_LOCAL)
-    network = read_onnx(arguments.model, **parsed.conventions(arguments))
-    domain = domain_of(network, arguments.domain, arguments.input_range)
-    problem = LocalProblem(
-        network,
-        perturbation=named(arguments.perturbation or f"linf({arguments.epsilon!r})"),
-        image=read_image(arguments.image, domain, arguments.index),
-        source=arguments.source,
-        targets=arguments.target,
-        clip=arguments.clip,
-        domain=domain,
-    )
+    problem = _problem(arguments)
     result = verify_local(
         problem,
         engine=parsed.engine(arguments),
@@ -163,17 +148,13 @@ def run(arguments: argparse.Namespace) -> int:
         certificate=arguments.certificate,
         device=arguments.device,
     )
-    failures = 0
-    for path, write in ((arguments.json, _write_json), (arguments.plot, LocalResult.plot)):
-        if path is None:
-            continue
-        try:
-            write(result, path)
-            if not arguments.quiet:
-                print(f"wrote:    {shown(path)}")
-        except Exception as error:  # a file that cannot be written must not cost the answer
-            print(f"vhagar: error: cannot write {path}: {error}", file=sys.stderr)
-            failures += 1
+    rows: list[tuple[str, str]] = []
+    write = partial(_write_json, result)
+    failures = write_outputs(arguments, rows, json=write, plot=result.plot)
+    for failure in failures:
+        print(f"vhagar: error: {failure}", file=sys.stderr)
+    for label, text in () if arguments.quiet else rows:
+        print(f"{label + ':':10}{text}")
     print(result if arguments.quiet else result.summary())
     about = str(problem.everywhere)
     judged = _judged(about, "robust", result.verdict, result.seconds, requirements)
@@ -181,6 +162,26 @@ def run(arguments: argparse.Namespace) -> int:
     if failures:
         return 2
     return 130 if result.interrupted else code
+
+
+def _problem(arguments: argparse.Namespace) -> LocalProblem:
+    from vhagar.dataset import read_image
+    from vhagar.local.problem import LocalProblem
+    from vhagar.network import read_onnx
+    from vhagar.perturbation.loading import named
+    from vhagar.problem import domain_of
+
+    network = read_onnx(arguments.model, **parsed.conventions(arguments))
+    domain = domain_of(network, arguments.domain, arguments.input_range)
+    return LocalProblem(
+        network,
+        perturbation=named(arguments.perturbation or f"linf({arguments.epsilon!r})"),
+        image=read_image(arguments.image, domain, arguments.index),
+        source=arguments.source,
+        targets=arguments.target,
+        clip=arguments.clip,
+        domain=domain,
+    )
 
 
 def _answer(arguments: argparse.Namespace) -> int:

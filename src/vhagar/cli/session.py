@@ -131,25 +131,35 @@ def _deliver(
     requirements: Sequence[Requirement],
 ) -> tuple[str, ...]:
     """Write the files, then print the answer even if writing failed."""
-    writers: list[tuple[Path | None, Callable[[Path], None]]] = [
-        (arguments.json, lambda path: write_json(result, path)),
-        (arguments.plot, lambda path: draw(figure_data(result), path)),
-    ]
-    rows, failures = details(result), []
+    rows = details(result)
     rows += [("required", requirement.words(result)) for requirement in requirements]
     try:
-        for path, write in writers:
-            if path is None:
-                continue
-            try:
-                write(path)
-                rows.append(("wrote", shown(path)))
-            except VhagarError as error:
-                failures.append(str(error))
-            except Exception as error:  # a file that cannot be written must not cost the answer
-                failures.append(f"cannot write {path}: {error}")
+        return write_outputs(
+            arguments,
+            rows,
+            json=lambda path: write_json(result, path),
+            plot=lambda path: draw(figure_data(result), path),
+        )
     finally:
         screen.conclude(rows, str(result))
+
+
+def write_outputs(
+    arguments: argparse.Namespace, rows: list[tuple[str, str]], **writers: Callable[[Path], None]
+) -> tuple[str, ...]:
+    """Write the files that the arguments name; add them to `rows`, and return what failed."""
+    failures = []
+    for option, write in writers.items():
+        path = getattr(arguments, option)
+        if path is None:
+            continue
+        try:
+            write(path)
+            rows.append(("wrote", shown(path)))
+        except VhagarError as error:
+            failures.append(str(error))
+        except Exception as error:  # a file that cannot be written must not cost the answer
+            failures.append(f"cannot write {path}: {error}")
     return tuple(failures)
 
 

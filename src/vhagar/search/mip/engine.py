@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+from vhagar.attack.concurrent import messages
 from vhagar.dataset import named_dataset
 from vhagar.engine import AbstractEngine
 from vhagar.errors import InvalidInput, SolverFailure, SolverUnavailable
@@ -106,22 +107,14 @@ def _run_in_processes(run: Run, options: MipOptions, deadline: Deadline) -> bool
         for target in run.problem.goals:
             if not run.interval.settled(target):
                 pool.start(target, (_search, (run.reduced, target, options, prepared)))
-        while len(pool) and not run.interval.closed:
-            if deadline.passed:
-                return True
-            received = pool.next_message(deadline.at)
-            if received is None:
-                run.report()
-                continue
-            target, message = received
+        for target, message in messages(run, pool, deadline):
             if isinstance(message, Finished):
                 if message.error is not None:
                     _note_failure(run, target, message.error)
                 continue
             _take(run, target, message)
-            for target in pool:
-                if run.interval.settled(target):
-                    pool.stop(target)
+            for settled in filter(run.interval.settled, pool):
+                pool.stop(settled)
         return not run.interval.closed and deadline.passed
 
 
