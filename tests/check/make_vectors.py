@@ -528,9 +528,6 @@ def a_clip_that_the_form_excludes(certificate: Certificate) -> None:
     certificate.head["problem"]["clip"] = True
 
 
-Damage = Callable[[bytes], bytes]
-
-
 def _repeated_key(raw: bytes) -> bytes:
     """A header with a second claim that other readers may take."""
     return raw[:-1] + b', "claims": {"lower": 0.0, "upper": 0.0}}'

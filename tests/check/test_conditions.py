@@ -72,10 +72,6 @@ def test_the_verdict_states_the_conditions(proven: tuple[Result, Path], model: P
     assert "upper bounds also count values between whole numbers" in result.summary()
 
 
-def _without(key: str) -> Callable[[dict], None]:
-    return lambda domain: domain.pop(key)
-
-
 def _narrower_row(domain: dict) -> None:
     domain["rows"][0]["at_most"] = 0.0
     domain["rows"][0]["at_least"] = -1.0

@@ -20,7 +20,7 @@ _KEPT = {
     "vhagar.relaxation.pair_hulls": ["tests/relaxation/test_pair_hulls.py"],
     "vhagar.search.proof_store": ["tests/search/test_proof_tree.py"],
     "vhagar.search.proof_tree": ["tests/search/test_proof_tree.py"],
-    "vhagar.sweep.question_store": ["tests/sweep/test_store.py"],
+    "vhagar.sweep.question_store": ["tests/sweep/test_store.py", "tests/sweep/test_domain.py"],
     "vhagar.sweep.store": ["tests/sweep/test_store.py", "tests/sweep/test_cover.py"],
 }
 # The checker's modules: those of its tests that answer for each, which take seconds. All of them

@@ -30,8 +30,6 @@ TEXTS = (
     "occlusion(1,1,2)+linf(0.2)",
     "translation(1,0)+brightness([0,0.2])",
 )
-# Clipped ranges of one number for the whole image are relaxed over a box, and so are angles.
-INEXACT = ("rotation([", "brightness([0,", "brightness([-0.3", "contrast([1,2")
 
 
 def boxed(seed: int, lower: float = 0.0, upper: float = 1.0) -> Domain:

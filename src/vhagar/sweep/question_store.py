@@ -82,7 +82,7 @@ class Questions:
             return None
         if (network, fingerprint) not in self._domains:
             row = self._db.one("SELECT * FROM networks WHERE fingerprint = ?", network)
-            given = json.loads(self._db.fact(f"domain {fingerprint}") or "null")
-            shape = tuple(json.loads(row["input_shape"]))
-            self._domains[network, fingerprint] = Domain.from_plain(shape, span, given)
+            fact = self._db.one("SELECT * FROM facts WHERE name = ?", f"domain {fingerprint}")
+            shape, given = (json.loads(text) for text in (row["input_shape"], fact["value"]))
+            self._domains[network, fingerprint] = Domain.from_plain(tuple(shape), span, given)
         return self._domains[network, fingerprint]

@@ -27,7 +27,6 @@ from vhagar.search.checkpoint.file import (
 from .conftest import keep_all, small_problem
 
 ALONE = {"timeout": 0.0, "workers": 0}
-Content = tuple[dict[str, Any], dict[str, Any]]
 
 
 @pytest.fixture(scope="module")
