@@ -116,8 +116,8 @@ class PairHeatmap(AbstractFigure):
         bottom = _TOP + CELL * len(self.sources)
         heading = "gap" if self.measure == "gap" else f"{self.measure} bound"
         shapes: list[Shape] = [
-            Text(LEFT, 37, MEASURES[self.measure], 12, fill="muted"),
             *pair_axes(heading, self.sources, self.targets, _TOP),
+            Text(LEFT, 37, MEASURES[self.measure], 12, fill="muted"),
         ]
         found = {(cell.source, cell.target): cell for cell in self.cells}
         for i, source in enumerate(self.sources):
