@@ -10,9 +10,9 @@ import pytest
 from scipy import sparse
 
 from vhagar.local.branching import CPU, Branching
-from vhagar.local.compact import Compact, offsets, upper_bounds
+from vhagar.local.compact import Compact, Rows, offsets, upper_bounds
 from vhagar.local.dual import Dual, Evaluated, Nodes, Steps
-from vhagar.local.elimination import compact_network
+from vhagar.local.elimination import after_relu, compact_network, started, through_layer
 from vhagar.local.known import Known
 from vhagar.local.piece_search import Box, PieceSearch
 from vhagar.local.problem import LocalProblem
@@ -61,20 +61,25 @@ def box_versions(centre: np.ndarray, room: np.ndarray) -> Versions:
     return Versions(centre, sparse.csr_array((len(centre), 0)), room)
 
 
-def compact_of(seed: int, room: float) -> tuple[Network, Compact, np.ndarray]:
+def compact_of(
+    seed: int, room: float, tightened: bool = False
+) -> tuple[Network, Compact, np.ndarray]:
     rng = np.random.default_rng(seed)
     sizes, layers = (4, 6, 6, 3), []
     for k, (into, out) in enumerate(itertools.pairwise(sizes)):
         weight, bias = rng.normal(size=(out, into)), rng.normal(size=out) / 2
         layers += [Affine(weight, bias, (into,), (out,))] + ([Relu((out,))] if k < 2 else [])
     net, centre = Network(tuple(layers), (4,)), rng.uniform(size=4)
-    compact = compact_network(net, box_versions(centre, np.full(4, room)))
+    until = (lambda: False) if tightened else None
+    versions = box_versions(centre, np.full(4, room))
+    compact = compact_network(net, versions, record=tightened, tightened_until=until)
     return net, compact, rng.uniform(centre - room, centre + room, (3000, 4))
 
 
+@pytest.mark.parametrize("tightened", [False, True])
 @pytest.mark.parametrize("seed", range(6))
-def test_ranges_hold_and_eliminated_neurons_keep_their_sign(seed: int) -> None:
-    net, compact, points = compact_of(seed, 0.3)
+def test_ranges_hold_and_eliminated_neurons_keep_their_sign(seed: int, tightened: bool) -> None:
+    net, compact, points = compact_of(seed, 0.3, tightened)
     values, layer = points, 0
     for each in net.layers:
         if isinstance(each, Relu):
@@ -85,6 +90,29 @@ def test_ranges_hold_and_eliminated_neurons_keep_their_sign(seed: int) -> None:
             layer += 1
         values = each.forward(values)
     assert compact.undecided > 0
+
+
+def test_optimised_slopes_tighten_ranges_and_are_kept_for_certificates() -> None:
+    tighter = 0
+    for seed in range(6):
+        _, before, _ = compact_of(seed, 0.3)
+        net, after, _ = compact_of(seed, 0.3, tightened=True)
+        assert (after.upper[1] <= before.upper[1]).all()
+        assert (after.lower[1] >= before.lower[1]).all()
+        tighter += int((after.upper[1] < before.upper[1]).sum())
+        refined = after.refined[1]
+        rows = through_layer(net.layers[2], after_relu(input_rows(net, after), after.status[0]), 10)
+        for side, sign in enumerate((-1.0, 1.0)):
+            p = refined.below[side].astype(np.float64)
+            own, start = rows.take(refined.crown), sign * np.eye(len(refined.crown))
+            ends = (after.lower, after.upper)[side][1][refined.crown]
+            proved = upper_bounds(after, own, start, lambda k, a, p=p: p)
+            np.testing.assert_allclose(sign * proved, ends, rtol=1e-9, atol=1e-9)
+    assert tighter > 0
+
+
+def input_rows(net: Network, compact: Compact) -> Rows:
+    return through_layer(net.layers[0], started(net.input_size, compact.versions), 10)
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -199,7 +227,7 @@ def test_a_box_is_only_as_good_as_the_worse_of_its_halves() -> None:
     search = PieceSearch(network(2), fixed, (0, 1), (2, 2), lambda: False)
     rows = np.arange(2)
     search.root.uppers = np.array([3.0, 4.0])
-    search.root.halves = (
+    search.root.parts = (
         Box(fixed.lower, fixed.upper, rows, np.array([-1.0, 2.0])),
         Box(fixed.lower, fixed.upper, rows, np.array([-2.0, -3.0])),
     )

@@ -942,9 +942,15 @@ LOCAL = {
     ),
     "one image: a box as good as its better half": _tested(
         "vhagar.local.piece_search",
-        "below = np.maximum(",
-        "below = np.minimum(",
+        "below = np.max([",
+        "below = np.min([",
         _SEEN + "test_a_box_is_only_as_good_as_the_worse_of_its_halves",
+    ),
+    "one image: ranges tightened too far": _tested(
+        "vhagar.local.tightening",
+        "sign * np.fmin(before, best)",
+        "sign * np.fmin(before, 0.8 * best)",
+        _SEEN + "test_ranges_hold_and_eliminated_neurons_keep_their_sign",
     ),
     "one image: a node closed by float32": _tested(
         "vhagar.local.branching",

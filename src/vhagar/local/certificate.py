@@ -78,7 +78,9 @@ class _Writer:
             elif box.at is not None:
                 parameter, at = box.at
                 children = self._pair(node, NodeKind.SPLIT, 0, parameter, at)
-                waiting += zip(box.halves, children, strict=True)
+                waiting += zip(box.parts, children, strict=True)
+            else:
+                waiting += [(part, node) for part in box.parts]
 
     def _signs(self, tree: int, node: int, proof: BoxProof, place: int) -> Iterator[NodeProof]:
         """Record the decisions below a node, and yield the proofs of the leaves."""

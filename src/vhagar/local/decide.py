@@ -156,6 +156,7 @@ class Decision:
             self._clock.is_over,
             self._record,
             self._device,
+            lambda: self._clock.left,
         )
 
     def proved(self) -> list[PieceSearch]:

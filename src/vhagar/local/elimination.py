@@ -24,6 +24,7 @@ from vhagar.local.compact import (
     unit,
     upper_bounds,
 )
+from vhagar.local.tightening import tighten
 from vhagar.local.versions import Versions
 from vhagar.network import AbstractLinear, Affine, Network, Relu
 from vhagar.relaxation.interval import HALF_ULP
@@ -40,11 +41,13 @@ def compact_network(
     versions: Versions,
     stop: Callable[[], bool] = lambda: False,
     record: bool = False,
+    tightened_until: Callable[[], bool] | None = None,
 ) -> Compact:
     """Bound all neurons, and build the network over the undecided ones.
 
-    If interval arithmetic over `v` leaves a sign open, CROWN bounds the neuron. With `record`, the
-    multipliers that prove the ranges are kept.
+    If interval arithmetic over `v` leaves a sign open, CROWN bounds the neuron; what CROWN leaves
+    open is bounded with optimised slopes until `tightened_until` is true, if it is given. With
+    `record`, the multipliers that prove the ranges are kept.
     """
     found = Compact(versions, network.classes)
     rows = started(network.input_size, versions)
@@ -56,19 +59,26 @@ def compact_network(
         if k == len(relus):
             found.scores = rows
             return found
-        append_layer(found, rows, relus[k].linear, stop, record)
+        append_layer(found, rows, relus[k].linear, stop, record, tightened_until)
         rows = after_relu(rows, found.status[-1])
     raise AssertionError("a network ends with a linear stage")
 
 
 def append_layer(
-    found: Compact, rows: Rows, linear: Mask | None, stop: Callable[[], bool], record: bool
+    found: Compact,
+    rows: Rows,
+    linear: Mask | None,
+    stop: Callable[[], bool],
+    record: bool,
+    tightened_until: Callable[[], bool] | None = None,
 ) -> None:
     """Bound the pre-activations of a ReLU layer, and add a block of its undecided neurons."""
     lower, upper = interval_of(rows, *found.ends())
     relu = np.ones(len(lower), dtype=np.bool_) if linear is None else ~linear
     open_ = np.flatnonzero((lower < 0) & (upper > 0) & relu)
     below = _bounded(found, rows, open_, (lower, upper), stop, record)
+    if tightened_until is not None:
+        tighten(found, rows, open_, (lower, upper), tightened_until, below)
     if below is not None:
         found.refined.append(RefinedLayer(len(found.blocks), open_, below, _others(relu, open_)))
     status = np.where(upper <= 0, 0, np.where(lower >= 0, 1, 2)).astype(np.uint8)

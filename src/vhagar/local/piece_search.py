@@ -1,13 +1,16 @@
 """Search one piece: do all of its versions keep the image's class?
 
-CROWN comes first, then optimised slopes, then branch and bound on the signs of neurons. If a piece
-has few parameters, their box is split as well: in small boxes few neurons are undecided.
+CROWN comes first, then optimised slopes, first of the scores and then of the neurons' ranges too,
+then branch and bound on the signs of neurons. If a piece has few parameters, their box is split
+instead of tightening ranges: in small boxes few neurons are undecided.
 """
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +28,8 @@ Index = NDArray[np.int64]
 _FEW_PARAMETERS, _NODES_PER_BOX = 10, 24
 # Most boxes of one piece; their proofs take memory.
 _MOST_BOXES = 50_000
+# Share of the remaining time for optimised slopes of the neurons' ranges.
+_TIGHTENING = 0.3
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,9 +47,10 @@ class BoxProof:
 
 @dataclass(eq=False)
 class Box:
-    """A box of parameters: the targets to exclude there, their search, and its two halves.
+    """A box of parameters: the targets to exclude there, their search, and its parts.
 
-    `rows` are indices into the list of targets, `start` their rows of score coefficients.
+    `rows` are indices into the list of targets, `start` their rows of score coefficients. The parts
+    are two halves, or the same box with tightened ranges, for the targets that were still open.
     """
 
     lower: Array
@@ -54,13 +60,19 @@ class Box:
     start: Array = field(default_factory=lambda: np.zeros((0, 0)))
     search: Branching | None = None
     proof: BoxProof | None = None
-    halves: tuple[Box, ...] = ()
+    parts: tuple[Box, ...] = ()
     at: tuple[int, float] | None = None  # the parameter that is split, and where
     stuck: bool = False
+    tightened: bool = False
 
     @property
     def is_closed(self) -> bool:
         return bool((self.uppers < 0).all())
+
+    def part(self, lower: Array, upper: Array) -> Box:
+        """A part of the box, for the targets that are still open."""
+        left = np.flatnonzero(~(self.uppers < 0))
+        return Box(lower, upper, self.rows[left], self.uppers[left])
 
 
 @dataclass(eq=False)
@@ -78,6 +90,7 @@ class PieceSearch:
     stop: Callable[[], bool]
     record: bool = False  # whether to keep the proofs for a certificate
     device: Device = CPU
+    seconds_left: Callable[[], float] = lambda: math.inf
     root: Box = field(init=False)
     failed: list[Box] = field(default_factory=list)
     nodes: int = 0
@@ -110,6 +123,10 @@ class PieceSearch:
         box = self._open.pop()
         if box.search is None:
             self._begin(box)
+        elif not box.tightened and not self._can_split(box):
+            self._open += self._tightened(box)
+            self._finish(box)
+            return np.zeros((0, 0))
         elif self._is_to_be_split(box):
             self._open += self._split(box)
             self._finish(box)
@@ -153,11 +170,17 @@ class PieceSearch:
 
     def _begin(self, box: Box) -> None:
         versions = self.fixed.versions(box.lower, box.upper)
-        compact = compact_network(self.network, versions, self.stop, self.record)
+        tightened = self._share_is_over() if box.tightened else None
+        compact = compact_network(self.network, versions, self.stop, self.record, tightened)
         box.start = self._rows(compact, box.rows)
         box.search = Branching(compact, box.start, self.device)
         box.search.begin()
         self.nodes += box.search.nodes
+
+    def _share_is_over(self) -> Callable[[], bool]:
+        """Tell whether the time for tightening is over."""
+        end = time.monotonic() + _TIGHTENING * self.seconds_left()
+        return lambda: self.stop() or time.monotonic() > end
 
     def _rows(self, compact: Compact, rows: Index) -> Array:
         """Coefficients of each target's score minus its rival's."""
@@ -186,6 +209,11 @@ class PieceSearch:
         enough = box.stuck or box.search.nodes >= _NODES_PER_BOX + len(box.rows)
         return enough and self._can_split(box) and self._boxes < _MOST_BOXES
 
+    def _tightened(self, box: Box) -> tuple[Box, ...]:
+        """The same box once more, where the neurons' ranges get optimised slopes."""
+        box.parts = (replace(box.part(box.lower, box.upper), tightened=True),)
+        return box.parts
+
     def _split(self, box: Box) -> tuple[Box, ...]:
         """Halve the parameter that the worst bound depends on most."""
         assert box.search is not None
@@ -199,22 +227,20 @@ class PieceSearch:
         at = float((box.lower[parameter] + box.upper[parameter]) / 2)
         below, above = box.upper.copy(), box.lower.copy()
         below[parameter] = above[parameter] = at
-        left = np.flatnonzero(~(box.uppers < 0))
         box.at = parameter, at
         self._boxes += 2
-        box.halves = tuple(
-            Box(low, high, box.rows[left], box.uppers[left])
-            for low, high in ((box.lower, below), (above, box.upper))
+        box.parts = tuple(
+            box.part(low, high) for low, high in ((box.lower, below), (above, box.upper))
         )
-        return box.halves
+        return box.parts
 
 
 def _uppers(box: Box, found: Array) -> Array:
-    """The bounds of a box, or those of its halves where they are better."""
+    """The bounds of a box, or those of its parts where they are better."""
     own = box.uppers.copy()
-    if box.halves:
-        below = np.maximum(*(_uppers(half, found)[half.rows] for half in box.halves))
-        places = np.searchsorted(box.rows, box.halves[0].rows)
+    if box.parts:
+        below = np.max([_uppers(part, found)[part.rows] for part in box.parts], axis=0)
+        places = np.searchsorted(box.rows, box.parts[0].rows)
         own[places] = np.minimum(own[places], below)
     whole = found.copy()
     whole[box.rows] = own
