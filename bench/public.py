@@ -7,7 +7,8 @@
 image, epsilon, flags, published. A network is an ONNX file of the folder, an image a .npy file,
 both without their endings; flags are options of the command line. Every question is asked on the
 command line in a process of its own, so that start, imports and overshoot count. The table has the
-medians of the repeats, and the largest memory of all processes of a run together.
+medians of the repeats, and the largest memory of all processes of a run together. `--flags` asks the
+same of another engine: `--flags="--engine mip"`.
 """
 
 from __future__ import annotations
@@ -163,9 +164,11 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--timeout", type=float, default=20.0)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--only", default="", help="a part of the network's name")
+    parser.add_argument("--flags", default="", help="options for all questions: '--engine mip'")
     given = parser.parse_args(arguments)
     with given.questions.open(newline="") as file:
         rows = [row for row in csv.DictReader(file) if given.only in row["network"]]
+    rows = [{**row, "flags": f"{row['flags']} {given.flags}"} for row in rows]
     heads = GLOBAL_HEADS if given.kind == "global" else LOCAL_HEADS
     print(table_row(heads))
     print(table_row(["---"] * len(heads)), flush=True)

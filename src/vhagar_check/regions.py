@@ -33,6 +33,9 @@ OFF, ON, PAIR, EQUAL = range(4)
 
 Status = list[NDArray[np.uint8]]
 
+# Sides of a range: a region about one image has a single copy.
+_OF_ONE_IMAGE = 2
+
 
 @dataclass(frozen=True, eq=False)
 class Form:
@@ -54,17 +57,17 @@ class Form:
 
 @dataclass(frozen=True, eq=False)
 class Scope:
-    """The pairs for which tightened bounds hold: they are attacked toward one target, obey the
-    decisions, and have at least the confidence `level`."""
+    """The pairs for which tightened bounds hold: they are attacked toward one target, or any if it
+    is None, obey the decisions, and have at least the confidence `level`."""
 
-    target: int
+    target: int | None
     level: float
     decisions: Decisions
 
     def covers(self, target: int | None, node: Decisions) -> bool:
         """Whether the scope contains all pairs of a node with at least its confidence."""
         return (
-            target == self.target
+            self.target in (None, target)
             and all(node.sides.get(pixel) == side for pixel, side in self.decisions.sides.items())
             and all(
                 node.signs.get(place, {}).get(copy) == sign
@@ -115,6 +118,7 @@ class Regions:
         reader = Numbers(data)
         status = read_status(reader, network)
         bounds = self._bounds(number, network, piece)
+        scope = _decided(bounds, about["decisions"]) if "decisions" in about else None
         for entry in about["refined"]:
             _refine(bounds, status, entry, reader)
         reader.finish()
@@ -123,7 +127,7 @@ class Regions:
             reader = Numbers(data)
             _refine(bounds, status, entry, reader)
             reader.finish()
-        return Region(number, bounds, status)
+        return Region(number, bounds, status, scope)
 
     def _bounds(self, number: int | None, network: Network, piece: Piece) -> Bounds:
         if self._last is None or self._last[:2] != (number, piece.span):
@@ -160,6 +164,35 @@ def read_status(reader: Numbers, network: Network) -> Status:
         if linear is not None and (layer[linear] != ON).any():
             raise Rejected("a region has a linear unit that is not on")
     return status
+
+
+def _decided(bounds: Bounds, steps: Any) -> Scope:
+    """Cut the ranges of neurons with decided signs at 0, in a region about one image.
+
+    A decision that leaves nothing of a range leaves it as it is: then no version obeys it.
+    """
+    network, decisions = bounds.network, Decisions()
+    sizes = network.relu_sizes_and_classes[:-1]
+    if bounds.piece.sides != _OF_ONE_IMAGE or not isinstance(steps, list):
+        raise Rejected("a region has decisions that it may not have")
+    for step in steps:
+        if not isinstance(step, list) or [type(part) for part in step] != [int] * 3:
+            raise Rejected("a region has a decision that is none")
+        layer, neuron, positive = step
+        if not 0 <= layer < len(sizes) or not 0 <= neuron < sizes[layer]:
+            raise Rejected("a region decides about a neuron that there is not")
+        linear = network.linear_units(layer)
+        if positive not in (0, 1) or (linear is not None and linear[neuron]):
+            raise Rejected("a region has a decision that is none")
+        if (layer, neuron) in decisions.signs:
+            raise Rejected("a region decides twice about a neuron")
+        decisions.signs[layer, neuron] = {0: 1 if positive else -1}
+        known = bounds.hexagons[layer]
+        cut = np.full((6, sizes[layer]), np.inf)
+        if known.high[neuron] >= 0 >= known.low[neuron]:
+            cut[0 if positive else 1, neuron] = 0.0
+        bounds.replace(layer, known.meet(from_sides(list(cut), known.ratio)).tightened())
+    return Scope(None, -np.inf, decisions)
 
 
 def _refine(bounds: Bounds, status: Status, entry: Any, reader: Numbers) -> None:

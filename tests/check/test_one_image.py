@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Callable
 from fractions import Fraction
@@ -11,17 +12,19 @@ from typing import Any
 import numpy as np
 import pytest
 
+from vhagar.local.branching import Branching
 from vhagar.local.problem import LocalProblem
 from vhagar.local.result import LocalVerdict
 from vhagar.local.run import verify_local
 from vhagar.network import Network, read_onnx, write_onnx
-from vhagar.result.certificate import Container
+from vhagar.result.certificate import Container, with_json
 from vhagar_check import Rejected, check
-from vhagar_check.container import scan, unpack
+from vhagar_check.container import scan, split_json, unpack
 from vhagar_check.moved import TurnedBetween
 from vhagar_check.one_image import AtImage, Entry, OneImage, at_image, split_box
 from vhagar_check.pieces import Domain
 from vhagar_check.pixelwise import brightness_piece
+from vhagar_check.regions import Regions
 from vhagar_check.statement import Statement
 from vhagar_check.tree import RECORD, Root, Tree
 
@@ -129,6 +132,93 @@ def another_source(head: Any) -> None:
 
 def no_image_at_all(head: Any) -> None:
     del head["problem"]["image"]
+
+
+@pytest.fixture(scope="module")
+def proved_by_signs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A certificate whose parts decide signs, because the search within a box is stuck at once."""
+    folder = tmp_path_factory.mktemp("signs")
+    model, proof = folder / "model.onnx", folder / "signs.cert"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Branching, "step", lambda search: False)
+        for seed, limit in itertools.product(range(3, 9), np.linspace(0.4, 0.02, 39)):
+            text = f"linf({limit:.2f})"
+            problem = LocalProblem(written(seed, model), perturbation=text, image=image(seed))
+            result = verify_local(problem, timeout=5, certificate=proof)
+            if result.verdict is LocalVerdict.ROBUST and any(map(decided, regions_of(proof))):
+                return model, proof
+    raise AssertionError("no image needs decisions")
+
+
+def decided(about: dict[str, Any]) -> bool:
+    return bool(about.get("decisions"))
+
+
+def regions_of(proof: Path) -> list[dict[str, Any]]:
+    with proof.open("rb") as file:
+        return [split_json(unpack(file, b))[0] for b in scan(proof) if b.tag == "REGN"]
+
+
+def test_regions_with_decisions_are_proved(proved_by_signs: tuple[Path, Path]) -> None:
+    model, proof = proved_by_signs
+    assert check(proof, model=model).upper < 0
+
+
+def test_the_bounds_of_a_region_with_decisions_hold_where_they_are_obeyed(
+    proved_by_signs: tuple[Path, Path],
+) -> None:
+    model, proof = proved_by_signs
+    net, statement = read_onnx(model), Statement(proof, model, scan(proof))
+    low, high = statement.form.pieces[0].inputs
+    points = np.random.default_rng(0).uniform(low, high, (4000, len(low)))
+    values = [own.reshape(len(points), -1) for own in net.preactivations(points)[0]]
+    seen = 0
+    with proof.open("rb") as file:
+        for block in scan(proof):
+            if block.tag != "REGN" or not decided(split_json(unpack(file, block))[0]):
+                continue
+            region = Regions(statement.form).read(unpack(file, block))
+            steps = split_json(unpack(file, block))[0]["decisions"]
+            obeys = np.ones(len(points), dtype=bool)
+            for layer, neuron, positive in steps:
+                obeys &= (values[layer][:, neuron] > 0) == bool(positive)
+            for hexagons, own in zip(region.bounds.hexagons, values, strict=True):
+                assert (hexagons.low <= own[obeys]).all()
+                assert (own[obeys] <= hexagons.high).all()
+            seen += int(obeys.sum())
+    assert seen > 100
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda steps: [[layer, neuron, 1 - positive] for layer, neuron, positive in steps],
+        lambda steps: [*steps, steps[0]],
+        lambda steps: [[layer, neuron + 1000, positive] for layer, neuron, positive in steps],
+        lambda steps: [[layer, neuron, 0.5] for layer, neuron, positive in steps],
+        lambda steps: [[-1, neuron, positive] for layer, neuron, positive in steps],
+        lambda steps: [*steps, [steps[0][0], 1 - min(steps[0][1], 1), 1]],
+        lambda steps: {},
+    ],
+    ids=["other signs", "twice", "no neuron", "no sign", "no layer", "more", "no list"],
+)
+def test_forged_decisions_are_refused(
+    proved_by_signs: tuple[Path, Path], tmp_path: Path, change: Callable[[Any], Any]
+) -> None:
+    model, proof = proved_by_signs
+    target = tmp_path / "forged.cert"
+    with proof.open("rb") as file, target.open("wb") as out:
+        container = Container(out)
+        for block in scan(proof):
+            raw = unpack(file, block)
+            if block.tag == "REGN" and decided(split_json(raw)[0]):
+                about, data = split_json(raw)
+                raw = with_json({**about, "decisions": change(about["decisions"])}, data)
+            if block.tag.strip() != "END":
+                container.block(block.tag.encode().ljust(4), raw)
+        container.end()
+    with pytest.raises(Rejected):
+        check(target, model=model)
 
 
 def a_missing_tree(head: Any) -> None:

@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from vhagar.local.box import Box
 from vhagar.local.branching import CPU, Branching
 from vhagar.local.compact import Compact, Rows, offsets, upper_bounds
 from vhagar.local.dual import Dual, Evaluated, Nodes, Steps
 from vhagar.local.elimination import after_relu, compact_network, started, through_layer
 from vhagar.local.known import Known
-from vhagar.local.piece_search import Box, PieceSearch
+from vhagar.local.piece_search import PieceSearch
 from vhagar.local.problem import LocalProblem
 from vhagar.local.versions import FixedMap, Versions
 from vhagar.network import Affine, Network, Relu
@@ -90,6 +91,41 @@ def test_ranges_hold_and_eliminated_neurons_keep_their_sign(seed: int, tightened
             layer += 1
         values = each.forward(values)
     assert compact.undecided > 0
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_ranges_hold_for_versions_that_obey_decisions(seed: int) -> None:
+    net, compact, points = compact_of(seed, 0.3)
+    rng = np.random.default_rng(seed)
+    first = points @ net.layers[0].weight.T + net.layers[0].bias
+    second = np.maximum(first, 0) @ net.layers[2].weight.T + net.layers[2].bias
+    free = [(k, int(n)) for k, block in enumerate(compact.blocks) for n in block.neurons]
+    for _ in range(10):
+        chosen = rng.permutation(len(free))[:3]
+        decisions = {free[k]: int(rng.choice([-1, 1])) for k in chosen}
+        values = (first, second)
+        obeys = np.all([sign * values[k][:, n] >= 0 for (k, n), sign in decisions.items()], axis=0)
+        found = compact_network(
+            net, compact.versions, tightened_until=lambda: False, decisions=decisions
+        )
+        if found.contradicted is not None:
+            assert not obeys.any()
+            continue
+        for layer, pre in enumerate(values):
+            assert (found.lower[layer] <= pre[obeys]).all()
+            assert (pre[obeys] <= found.upper[layer]).all()
+        start = rng.normal(size=(1, 3))
+        bound = upper_bounds(found, found.scores, start)[0]
+        assert (bound >= net.forward(points[obeys]) @ start[0]).all()
+
+
+def test_a_decision_that_no_version_obeys_is_named() -> None:
+    _, compact, _ = compact_of(0, 0.01)
+    net, _, _ = compact_of(0, 0.3)
+    neuron = int(np.flatnonzero(compact.lower[0] > 0)[0])
+    found = compact_network(net, compact.versions, decisions={(0, neuron): -1})
+    assert found.contradicted == (0, neuron)
+    assert compact_network(net, compact.versions, decisions={(0, neuron): 1}).contradicted is None
 
 
 def test_optimised_slopes_tighten_ranges_and_are_kept_for_certificates() -> None:

@@ -941,10 +941,16 @@ LOCAL = {
         _SEEN + "test_versions_are_in_their_set",
     ),
     "one image: a box as good as its better half": _tested(
-        "vhagar.local.piece_search",
+        "vhagar.local.box",
         "below = np.max([",
         "below = np.min([",
         _SEEN + "test_a_box_is_only_as_good_as_the_worse_of_its_halves",
+    ),
+    "one image: a decided range cut on the wrong side": _tested(
+        "vhagar.local.elimination",
+        "(lower if sign > 0 else upper)[neuron] = 0.0",
+        "(lower if sign < 0 else upper)[neuron] = 0.0",
+        _SEEN + "test_ranges_hold_for_versions_that_obey_decisions",
     ),
     "one image: ranges tightened too far": _tested(
         "vhagar.local.tightening",
@@ -1281,9 +1287,21 @@ TIGHTENINGS = {
     ),
     "a checker that takes a tightening for another target's": _tested(
         "vhagar_check.regions",
-        "target == self.target",
+        "self.target in (None, target)",
         "target is not None",
         _TIGHTENINGS,
+    ),
+    "a checker that cuts a decided range on the wrong side": _tested(
+        "vhagar_check.regions",
+        "cut[0 if positive else 1, neuron] = 0.0",
+        "cut[1 if positive else 0, neuron] = 0.0",
+        "tests/check/test_one_image.py::test_the_bounds_of_a_region_with_decisions_hold_where_they_are_obeyed",
+    ),
+    "a checker that forgets which nodes a region's decisions are for": _tested(
+        "vhagar_check.regions",
+        'scope = _decided(bounds, about["decisions"]) if "decisions" in about else None',
+        'scope = _decided(bounds, about["decisions"]) and None if "decisions" in about else None',
+        "tests/check/test_one_image.py::test_forged_decisions_are_refused",
     ),
     "a checker that takes one side of a decision for the other": _tested(
         "vhagar_check.regions",

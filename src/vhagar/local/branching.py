@@ -132,6 +132,7 @@ class Branching:
         # The versions that attain the worst bounds of the last batch of nodes.
         self.x: Array = np.zeros((0, len(compact.versions.centre)))
         self._open: _Open | None = None
+        self._roots: Nodes | None = None  # with improved multipliers
 
     @property
     def compact(self) -> Compact:
@@ -156,8 +157,20 @@ class Branching:
         first = self._device.host(self.dual.evaluate(nodes).value)
         self._goal = -_CLEARLY * float(max(abs(first).max(initial=0.0), 1e-30))
         nodes, found = self.dual.improve(nodes, _ROOT, self._goal)
+        self._roots = nodes
         values = self._settle(nodes, found, np.array(self.roots), at_root=True)
         self._keep(nodes, found, values, np.array(self.roots))
+
+    def neuron_of(self, row: int) -> tuple[int, int] | None:
+        """The layer and index of the neuron at which to split the root of a row, if any is free."""
+        assert self._roots is not None
+        place = int(self._branch(self._roots.take(np.array([row])))[0])
+        if place < 0:
+            return None
+        ends = np.cumsum([len(block.neurons) for block in self._compact.blocks])
+        layer = int(np.searchsorted(ends, place, side="right"))
+        block = self._compact.blocks[layer]
+        return layer, int(block.neurons[place - int(ends[layer]) + len(block.neurons)])
 
     def step(self) -> bool:
         """Split the nodes with the largest values; False if a fully decided one stays open."""

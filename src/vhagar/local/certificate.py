@@ -16,9 +16,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from vhagar.local.box import Box, BoxProof
 from vhagar.local.compact import RefinedLayer
 from vhagar.local.known import Known, margin_of
-from vhagar.local.piece_search import Box, BoxProof, PieceSearch
+from vhagar.local.piece_search import PieceSearch
 from vhagar.network import Relu
 from vhagar.relaxation.interval import Bounds, layer_bounds
 from vhagar.relaxation.proof import ProofKind
@@ -79,11 +80,17 @@ class _Writer:
                 parameter, at = box.at
                 children = self._pair(node, NodeKind.SPLIT, 0, parameter, at)
                 waiting += zip(box.parts, children, strict=True)
+            elif box.neuron is not None:
+                children = self._pair(node, NodeKind.DECISION, *box.neuron, 0.0)
+                waiting += zip(box.parts, children, strict=True)
             else:
                 waiting += [(part, node) for part in box.parts]
 
     def _signs(self, tree: int, node: int, proof: BoxProof, place: int) -> Iterator[NodeProof]:
         """Record the decisions below a node, and yield the proofs of the leaves."""
+        if proof.is_empty:
+            yield NodeProof(tree, node, ProofKind.EMPTY, b"")
+            return
         below = {parent: k for k, parent in reversed(list(enumerate(proof.tree.parents)))}
         layers = [(k, int(n)) for k, neurons in enumerate(proof.neurons) for n in neurons]
         target = int(proof.start[place].argmax())
@@ -157,6 +164,11 @@ def _region(known: Known, region: _Region) -> RegionProofs:
         "layers": [len(status) for status in proof.status],
         "refined": [],
     }
+    if proof.decisions:
+        head["decisions"] = [
+            [layer, neuron, int(sign > 0)]
+            for (layer, neuron), sign in sorted(proof.decisions.items())
+        ]
     statuses = b"".join(_STATUS[status].tobytes() for status in proof.status)
     blocks = [(b"REGN", with_json(head, statuses))]
     blocks += ((b"REFN", raw) for raw in _refinements(known, region, proof))

@@ -49,7 +49,10 @@ class Rows:
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """The undecided neurons of one ReLU layer: their indices, their ranges, and their rows."""
+    """The undecided neurons of one ReLU layer: their indices, their ranges, and their rows.
+
+    The range of a neuron with a decided sign begins or ends at 0.
+    """
 
     neurons: Index
     lower: Array
@@ -63,6 +66,10 @@ class Block:
     def width(self) -> int:
         """The number of entries of `v` before this block."""
         return int(self.weight.shape[1])
+
+
+# Signs of neurons, 1 active and -1 inactive, by ReLU layer and index.
+Decisions = dict[tuple[int, int], int]
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,10 +92,14 @@ class Compact:
 
     `status` holds, for each ReLU layer, 0 for inactive neurons, 1 for active ones (and for linear
     units), and 2 for undecided ones. `refined` is filled on request, for certificates.
+    `decisions` limit the versions to those that obey them; `contradicted` is a decision, by its
+    layer and neuron, that no version obeys.
     """
 
     versions: Versions
     classes: int
+    decisions: Decisions = field(default_factory=dict)
+    contradicted: tuple[int, int] | None = None
     blocks: list[Block] = field(default_factory=list)
     status: list[NDArray[np.uint8]] = field(default_factory=list)
     lower: list[Array] = field(default_factory=list)

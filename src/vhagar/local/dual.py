@@ -136,14 +136,16 @@ class Dual:
         self._size = len(versions.centre)
 
     def begin(self) -> Nodes:
-        """One node for each row, with CROWN's multipliers."""
+        """One node for each row, with CROWN's multipliers and the signs that ranges decide."""
         xp = namespace(self._rows)
         zeros = xp.zeros_like(self._rows)[:, :1] + xp.zeros_like(self._rows)[:1, : self.undecided]
-        near = zeros + 0.0
+        near, signs = zeros + 0.0, zeros + 0.0
         for block in self.blocks:
             one = xp.ones_like(block.chord)
             near[:, block.part] = xp.where(block.chord > 0.5, one, 0.0 * one)
-        return Nodes(arange(len(zeros), zeros), zeros, near, zeros + 0.0)
+            negative = xp.where(block.upper <= 0, -one, 0.0 * one)
+            signs[:, block.part] = xp.where(block.lower >= 0, one, negative)
+        return Nodes(arange(len(zeros), zeros), signs, near, zeros)
 
     def evaluate(self, nodes: Nodes) -> Evaluated:
         """Compute the value of each node, and its gradient by the multipliers."""

@@ -14,6 +14,7 @@ from vhagar.local.compact import (
     Block,
     Choice,
     Compact,
+    Decisions,
     Index,
     Mask,
     Matrix,
@@ -42,14 +43,16 @@ def compact_network(
     stop: Callable[[], bool] = lambda: False,
     record: bool = False,
     tightened_until: Callable[[], bool] | None = None,
+    decisions: Decisions | None = None,
 ) -> Compact:
     """Bound all neurons, and build the network over the undecided ones.
 
     If interval arithmetic over `v` leaves a sign open, CROWN bounds the neuron; what CROWN leaves
     open is bounded with optimised slopes until `tightened_until` is true, if it is given. With
-    `record`, the multipliers that prove the ranges are kept.
+    `record`, the multipliers that prove the ranges are kept. With `decisions`, everything is about
+    the versions that obey them.
     """
-    found = Compact(versions, network.classes)
+    found = Compact(versions, network.classes, decisions or {})
     rows = started(network.input_size, versions)
     relus = [layer for layer in network.layers if isinstance(layer, Relu)]
     for k, stage in enumerate(stages_of(network)):
@@ -84,12 +87,28 @@ def append_layer(
     status = np.where(upper <= 0, 0, np.where(lower >= 0, 1, 2)).astype(np.uint8)
     status[~relu] = 1
     neurons = np.flatnonzero(status == 2)
+    _decide(found, status, lower, upper)
     own = rows.take(neurons)
     ends = lower[neurons], upper[neurons]
     found.blocks.append(Block(neurons, *ends, dense(own.weight), own.bias, own.error, own.size))
     found.status.append(status)
     found.lower.append(lower)
     found.upper.append(upper)
+
+
+def _decide(found: Compact, status: NDArray[np.uint8], lower: Array, upper: Array) -> None:
+    """Cut the ranges of the layer's neurons with decided signs at 0, in place.
+
+    They stay among the undecided ones: their multipliers say what the decision is worth.
+    """
+    layer = len(found.blocks)
+    for (own, neuron), sign in found.decisions.items():
+        if own != layer:
+            continue
+        if (upper[neuron] < 0) if sign > 0 else (lower[neuron] > 0):
+            found.contradicted = layer, neuron
+        elif status[neuron] == 2:
+            (lower if sign > 0 else upper)[neuron] = 0.0
 
 
 def _others(relu: Mask, some: Index) -> Index:

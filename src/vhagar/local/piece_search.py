@@ -1,8 +1,10 @@
 """Search one piece: do all of its versions keep the image's class?
 
 CROWN comes first, then optimised slopes, first of the scores and then of the neurons' ranges too,
-then branch and bound on the signs of neurons. If a piece has few parameters, their box is split
-instead of tightening ranges: in small boxes few neurons are undecided.
+then branch and bound on the signs of neurons: on the ranges as they are, and, if that takes longer
+than they did, in parts where the sign of one more neuron is decided and all ranges are tightened
+again. If a piece has few parameters, their box is split instead: in small boxes few neurons are
+undecided.
 """
 
 from __future__ import annotations
@@ -10,13 +12,14 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
+from vhagar.local.box import Box, BoxProof, uppers_of
 from vhagar.local.branching import CPU, Branching, Device, Tree
-from vhagar.local.compact import Compact, RefinedLayer, input_coefficients, upper_bounds
+from vhagar.local.compact import Compact, input_coefficients, upper_bounds
 from vhagar.local.elimination import compact_network
 from vhagar.local.versions import FixedMap
 from vhagar.network import Network
@@ -30,49 +33,6 @@ _FEW_PARAMETERS, _NODES_PER_BOX = 10, 24
 _MOST_BOXES = 50_000
 # Share of the remaining time for optimised slopes of the neurons' ranges.
 _TIGHTENING = 0.3
-
-
-@dataclass(frozen=True, eq=False)
-class BoxProof:
-    """The proof of a box's bounds: its neurons' ranges, and its search tree."""
-
-    status: list[NDArray[np.uint8]]
-    neurons: list[Index]  # the undecided ones of each ReLU layer
-    refined: list[RefinedLayer]
-    tree: Tree
-    roots: list[int]
-    start: Array
-    closed: NDArray[np.bool_]
-
-
-@dataclass(eq=False)
-class Box:
-    """A box of parameters: the targets to exclude there, their search, and its parts.
-
-    `rows` are indices into the list of targets, `start` their rows of score coefficients. The parts
-    are two halves, or the same box with tightened ranges, for the targets that were still open.
-    """
-
-    lower: Array
-    upper: Array
-    rows: Index
-    uppers: Array  # (rows,)
-    start: Array = field(default_factory=lambda: np.zeros((0, 0)))
-    search: Branching | None = None
-    proof: BoxProof | None = None
-    parts: tuple[Box, ...] = ()
-    at: tuple[int, float] | None = None  # the parameter that is split, and where
-    stuck: bool = False
-    tightened: bool = False
-
-    @property
-    def is_closed(self) -> bool:
-        return bool((self.uppers < 0).all())
-
-    def part(self, lower: Array, upper: Array) -> Box:
-        """A part of the box, for the targets that are still open."""
-        left = np.flatnonzero(~(self.uppers < 0))
-        return Box(lower, upper, self.rows[left], self.uppers[left])
 
 
 @dataclass(eq=False)
@@ -115,33 +75,35 @@ class PieceSearch:
     @property
     def uppers(self) -> Array:
         """A proven bound on each target's lead over its rival, for every version."""
-        return _uppers(self.root, np.full(len(self.targets), -np.inf))
+        return uppers_of(self.root, len(self.targets))
 
     def step(self) -> Array:
         """Process one box, and return versions that attain its bounds: likely counterexamples."""
-        self._open.sort(key=lambda box: float(box.uppers.max()))
+        if self._is_split_by_parameters:
+            self._open.sort(key=lambda box: float(box.uppers.max()))
         box = self._open.pop()
+        begun = time.monotonic()
         if box.search is None:
             self._begin(box)
-        elif not box.tightened and not self._can_split(box):
-            self._open += self._tightened(box)
-            self._finish(box)
-            return np.zeros((0, 0))
-        elif self._is_to_be_split(box):
-            self._open += self._split(box)
+            box.seconds_to_begin = time.monotonic() - begun
+        elif self._has_parts(box):
+            self._open += box.parts
             self._finish(box)
             return np.zeros((0, 0))
         else:
             before = box.search.nodes
             box.stuck = not box.search.step() or box.search.is_full
             self.nodes += box.search.nodes - before
-        assert box.search is not None
+            box.seconds += time.monotonic() - begun
+        return self._take(box)
+
+    def _take(self, box: Box) -> Array:
+        """Take over what the search of a box has found."""
+        if box.search is None:  # no version obeys its decisions
+            return np.zeros((0, 0))
         box.uppers = np.minimum(box.uppers, box.search.uppers)
         found = box.search.x
         if box.is_closed:
-            self._finish(box)
-        elif box.stuck and not self._can_split(box):
-            self.failed.append(box)
             self._finish(box)
         else:
             self._open.append(box)
@@ -161,6 +123,25 @@ class PieceSearch:
             search.roots,
             box.start,
             search.uppers < 0,
+            box.decisions,
+        )
+
+    def _close_empty(self, box: Box, compact: Compact, decision: tuple[int, int]) -> None:
+        """Close a box in which no version obeys a decision."""
+        box.uppers = np.full(len(box.rows), -np.inf)
+        if not self.record:
+            return
+        others = {place: sign for place, sign in box.decisions.items() if place != decision}
+        box.proof = BoxProof(
+            compact.status,
+            [block.neurons for block in compact.blocks],
+            compact.refined,
+            Tree(),
+            [],
+            np.zeros((0, 0)),
+            np.ones(len(box.rows), dtype=np.bool_),
+            others,
+            is_empty=True,
         )
 
     def finish(self) -> None:
@@ -171,7 +152,12 @@ class PieceSearch:
     def _begin(self, box: Box) -> None:
         versions = self.fixed.versions(box.lower, box.upper)
         tightened = self._share_is_over() if box.tightened else None
-        compact = compact_network(self.network, versions, self.stop, self.record, tightened)
+        compact = compact_network(
+            self.network, versions, self.stop, self.record, tightened, box.decisions
+        )
+        if compact.contradicted is not None:
+            self._close_empty(box, compact, compact.contradicted)
+            return
         box.start = self._rows(compact, box.rows)
         box.search = Branching(compact, box.start, self.device)
         box.search.begin()
@@ -199,22 +185,41 @@ class PieceSearch:
             found[place, target], found[place, rival] = 1.0, -1.0
         return found
 
-    def _can_split(self, box: Box) -> bool:
-        wide = (box.upper - box.lower).max(initial=0.0)
-        few = 0 < len(box.lower) <= _FEW_PARAMETERS
-        return bool(few and wide > 1e-7 * (1 + abs(box.lower).max()))
+    @property
+    def _is_split_by_parameters(self) -> bool:
+        return 0 < len(self.fixed.lower) <= _FEW_PARAMETERS
 
-    def _is_to_be_split(self, box: Box) -> bool:
+    def _has_parts(self, box: Box) -> bool:
+        """Divide a box if it is time to; a box that can only be given up has no parts."""
         assert box.search is not None
-        enough = box.stuck or box.search.nodes >= _NODES_PER_BOX + len(box.rows)
-        return enough and self._can_split(box) and self._boxes < _MOST_BOXES
+        if self._is_split_by_parameters:
+            wide = (box.upper - box.lower).max(initial=0.0)
+            enough = box.stuck or box.search.nodes >= _NODES_PER_BOX + len(box.rows)
+            splits = wide > 1e-7 * (1 + abs(box.lower).max()) and self._boxes < _MOST_BOXES
+            if enough and splits:
+                self._split(box)
+        elif not box.tightened:
+            box.parts = (box.part(tightened=True),)
+        elif (box.stuck or box.seconds >= box.seconds_to_begin) and self._boxes < _MOST_BOXES:
+            self._decide(box)
+        if box.stuck and not box.parts:
+            self.failed.append(box)
+        return box.stuck or bool(box.parts)
 
-    def _tightened(self, box: Box) -> tuple[Box, ...]:
-        """The same box once more, where the neurons' ranges get optimised slopes."""
-        box.parts = (replace(box.part(box.lower, box.upper), tightened=True),)
-        return box.parts
+    def _decide(self, box: Box) -> None:
+        """Decide the sign of the neuron that the worst bound gains most from.
 
-    def _split(self, box: Box) -> tuple[Box, ...]:
+        Branching within a box decides signs, too, but leaves the ranges of the other neurons alone.
+        In the parts, all are tightened again.
+        """
+        assert box.search is not None
+        box.neuron = box.search.neuron_of(int(box.uppers.argmax()))
+        if box.neuron is None:
+            return
+        self._boxes += 2
+        box.parts = tuple(box.part(decided={box.neuron: sign}, tightened=True) for sign in (-1, 1))
+
+    def _split(self, box: Box) -> None:
         """Halve the parameter that the worst bound depends on most."""
         assert box.search is not None
         compact, worst = box.search.compact, box.start[[int(box.uppers.argmax())]]
@@ -232,16 +237,3 @@ class PieceSearch:
         box.parts = tuple(
             box.part(low, high) for low, high in ((box.lower, below), (above, box.upper))
         )
-        return box.parts
-
-
-def _uppers(box: Box, found: Array) -> Array:
-    """The bounds of a box, or those of its parts where they are better."""
-    own = box.uppers.copy()
-    if box.parts:
-        below = np.max([_uppers(part, found)[part.rows] for part in box.parts], axis=0)
-        places = np.searchsorted(box.rows, box.parts[0].rows)
-        own[places] = np.minimum(own[places], below)
-    whole = found.copy()
-    whole[box.rows] = own
-    return whole

@@ -1,0 +1,93 @@
+"""Boxes of a piece's parameters, with the signs that are decided there, and their proofs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vhagar.local.branching import Branching, Tree
+from vhagar.local.compact import Decisions, RefinedLayer
+
+Array = NDArray[np.float64]
+Index = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class BoxProof:
+    """The proof of a box's bounds: its neurons' ranges, and its search tree.
+
+    With `is_empty` the ranges of the neurons contradict a decision, which `decisions` leave out.
+    """
+
+    status: list[NDArray[np.uint8]]
+    neurons: list[Index]  # the undecided ones of each ReLU layer
+    refined: list[RefinedLayer]
+    tree: Tree
+    roots: list[int]
+    start: Array
+    closed: NDArray[np.bool_]
+    decisions: Decisions
+    is_empty: bool = False
+
+
+@dataclass(eq=False)
+class Box:
+    """A box of parameters: the targets to exclude there, their search, and its parts.
+
+    `rows` are indices into the list of targets, `start` their rows of score coefficients. The parts
+    are two halves, or both signs of a neuron, or the same box with tightened ranges; they are about
+    the targets that were still open.
+    """
+
+    lower: Array
+    upper: Array
+    rows: Index
+    uppers: Array  # (rows,)
+    decisions: Decisions = field(default_factory=dict)
+    tightened: bool = False
+    start: Array = field(default_factory=lambda: np.zeros((0, 0)))
+    search: Branching | None = None
+    proof: BoxProof | None = None
+    parts: tuple[Box, ...] = ()
+    at: tuple[int, float] | None = None  # the parameter that is split, and where
+    neuron: tuple[int, int] | None = None  # whose sign is decided in the parts: layer and index
+    stuck: bool = False
+    # Seconds for the neurons' ranges and the roots, and for the search since then.
+    seconds_to_begin: float = 0.0
+    seconds: float = 0.0
+
+    @property
+    def is_closed(self) -> bool:
+        return bool((self.uppers < 0).all())
+
+    def part(
+        self,
+        lower: Array | None = None,
+        upper: Array | None = None,
+        decided: Decisions | None = None,
+        tightened: bool = False,
+    ) -> Box:
+        """A part of the box, for the targets that are still open."""
+        left = np.flatnonzero(~(self.uppers < 0))
+        return Box(
+            self.lower if lower is None else lower,
+            self.upper if upper is None else upper,
+            self.rows[left],
+            self.uppers[left],
+            {**self.decisions, **(decided or {})},
+            tightened,
+        )
+
+
+def uppers_of(box: Box, targets: int) -> Array:
+    """The bounds of a box on all targets, or those of its parts where they are better."""
+    own = box.uppers.copy()
+    if box.parts:
+        below = np.max([uppers_of(part, targets)[part.rows] for part in box.parts], axis=0)
+        places = np.searchsorted(box.rows, box.parts[0].rows)
+        own[places] = np.minimum(own[places], below)
+    whole = np.full(targets, -np.inf)
+    whole[box.rows] = own
+    return whole
