@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from vhagar.errors import InvalidInput
-from vhagar.local.branching import CPU, Branching, Device, device_named, on_torch
+from vhagar.local.branching import Branching
+from vhagar.local.device import CPU, Device, device_named, on_torch
 from vhagar.runtime.devices import has_cuda, require_torch
 
 from .test_compact import compact_of

@@ -10,8 +10,9 @@ import pytest
 from scipy import sparse
 
 from vhagar.local.box import Box
-from vhagar.local.branching import CPU, Branching
+from vhagar.local.branching import Branching
 from vhagar.local.compact import Compact, Rows, offsets, upper_bounds
+from vhagar.local.device import CPU
 from vhagar.local.dual import Dual, Evaluated, Nodes, Steps
 from vhagar.local.elimination import after_relu, compact_network, started, through_layer
 from vhagar.local.known import Known

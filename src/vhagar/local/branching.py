@@ -9,7 +9,6 @@ candidate neurons are evaluated without any steps, and the neuron with the best 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vhagar.local.compact import Compact, upper_bounds
+from vhagar.local.device import CPU, Device
 from vhagar.local.dual import Dual, Evaluated, Nodes, Steps
-from vhagar.runtime.devices import cuda_is_likely, require_torch, torch_device
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
@@ -44,39 +43,6 @@ _LOOKED_AT = 8
 _MOST_OPEN = 40_000_000
 # A value must be this far below 0, relative to the roots' values, before float64 tries to prove it.
 _CLEARLY = 1e-6
-
-
-@dataclass(frozen=True, eq=False)
-class Device:
-    """Where the search computes: `place` puts an array there, `host` brings one back."""
-
-    place: Callable[[Any], Any]
-    host: Callable[[Any], Any]
-
-
-CPU = Device(lambda values: _narrow(np.asarray(values)), np.asarray)
-
-
-def device_named(name: str) -> Device:
-    """The device of that name: numpy on the CPU, or torch on a GPU (`auto`: if there is one)."""
-    if name == "cpu" or (name == "auto" and not cuda_is_likely()):
-        return CPU
-    where = torch_device(name)
-    return CPU if where.type == "cpu" else on_torch(where)
-
-
-def on_torch(where: Any) -> Device:
-    """Compute with float32 tensors on a device of torch."""
-    torch = require_torch()
-
-    def place(values: Any) -> Any:
-        return torch.as_tensor(_narrow(np.asarray(values)), device=where)
-
-    return Device(place, lambda values: values.cpu().numpy())
-
-
-def _narrow(values: Any) -> Any:
-    return values.astype(np.float32) if values.dtype == np.float64 else values
 
 
 @dataclass(eq=False)
@@ -161,16 +127,26 @@ class Branching:
         values = self._settle(nodes, found, np.array(self.roots), at_root=True)
         self._keep(nodes, found, values, np.array(self.roots))
 
-    def neuron_of(self, row: int) -> tuple[int, int] | None:
-        """The layer and index of the neuron at which to split the root of a row, if any is free."""
+    def early_neuron(self, row: int) -> tuple[int, int] | None:
+        """The free neuron of the first layer that has one, by layer and index, with the largest
+        offset in the root of a row; None if no neuron is free.
+
+        All later ranges depend on it. Measured: on an MNIST network of 4 x 256 neurons, deciding
+        first neurons first closed half of an image's versions in 9 s, deciding those that gain most
+        on the ranges as they are nothing.
+        """
         assert self._roots is not None
-        place = int(self._branch(self._roots.take(np.array([row])))[0])
-        if place < 0:
-            return None
-        ends = np.cumsum([len(block.neurons) for block in self._compact.blocks])
-        layer = int(np.searchsorted(ends, place, side="right"))
-        block = self._compact.blocks[layer]
-        return layer, int(block.neurons[place - int(ends[layer]) + len(block.neurons)])
+        nodes = self._roots.take(np.array([row]))
+        a = abs(self._device.host(self.dual.evaluate(nodes).a)[0])
+        free = self._device.host(nodes.signs)[0] == 0
+        offsets = np.where(free, a * self._triangle, 0.0)
+        for layer, (part, block) in enumerate(
+            zip(self.dual.blocks, self._compact.blocks, strict=True)
+        ):
+            own = offsets[part.part]
+            if own.max(initial=0.0) > 0:
+                return layer, int(block.neurons[int(own.argmax())])
+        return None
 
     def step(self) -> bool:
         """Split the nodes with the largest values; False if a fully decided one stays open."""

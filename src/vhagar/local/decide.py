@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vhagar.local.attack import attack
-from vhagar.local.branching import CPU, Device
+from vhagar.local.device import CPU, Device
 from vhagar.local.known import Case, Known, LocalProgress, OnProgress
 from vhagar.local.piece_search import PieceSearch
 from vhagar.local.versions import FixedMap

@@ -18,8 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vhagar.local.box import Box, BoxProof, uppers_of
-from vhagar.local.branching import CPU, Branching, Device, Tree
+from vhagar.local.branching import Branching, Tree
 from vhagar.local.compact import Compact, input_coefficients, upper_bounds
+from vhagar.local.device import CPU, Device
 from vhagar.local.elimination import compact_network
 from vhagar.local.versions import FixedMap
 from vhagar.network import Network
@@ -207,13 +208,13 @@ class PieceSearch:
         return box.stuck or bool(box.parts)
 
     def _decide(self, box: Box) -> None:
-        """Decide the sign of the neuron that the worst bound gains most from.
+        """Decide the sign of an early neuron on which the worst bound depends.
 
         Branching within a box decides signs, too, but leaves the ranges of the other neurons alone.
         In the parts, all are tightened again.
         """
         assert box.search is not None
-        box.neuron = box.search.neuron_of(int(box.uppers.argmax()))
+        box.neuron = box.search.early_neuron(int(box.uppers.argmax()))
         if box.neuron is None:
             return
         self._boxes += 2

@@ -6,9 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from vhagar.errors import InvalidInput
-from vhagar.local.branching import device_named
 from vhagar.local.certificate import write_local_certificate
 from vhagar.local.decide import Clock, Decision
+from vhagar.local.device import device_named
 from vhagar.local.engine_search import EngineSearch
 from vhagar.local.known import Known, OnProgress
 from vhagar.local.problem import LocalProblem
