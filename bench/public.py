@@ -7,8 +7,8 @@
 image, epsilon, flags, published. A network is an ONNX file of the folder, an image a .npy file,
 both without their endings; flags are options of the command line. Every question is asked on the
 command line in a process of its own, so that start, imports and overshoot count. The table has the
-medians of the repeats, and the largest memory of all processes of a run together. `--flags` asks the
-same of another engine: `--flags="--engine mip"`.
+medians of the repeats, and the largest memory of all processes of a run together. Options for all
+questions, such as another engine, come with `--flags="--engine mip"`.
 """
 
 from __future__ import annotations
