@@ -22,7 +22,7 @@ import vhagar
 from vhagar import Problem
 from vhagar.relaxation.first_order.build import whole_dual
 from vhagar.relaxation.first_order.dual import Steps
-from vhagar.relaxation.first_order.goal import ConfidenceGoal
+from vhagar.relaxation.first_order.objective import ConfidenceObjective
 from vhagar.relaxation.first_order.refine import device_bounds
 from vhagar.relaxation.first_order.torch_layers import torch_stages
 from vhagar.relaxation.layerwise import TwinBounds, quick_bounds
@@ -58,7 +58,7 @@ def bound_nodes(
     stages = torch_stages(bounds.stages, device)
 
     def work() -> None:
-        goal = ConfidenceGoal(
+        goal = ConfidenceObjective(
             problem.network.classes,
             problem.source,
             torch.full((nodes,), problem.targets[0], device=device),

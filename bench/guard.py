@@ -86,7 +86,9 @@ def attacked(guard: Path, model: Path, inputs: Any, seconds: float) -> tuple[int
                     reached[chunk, column] = True
                     for found in local.attacks(inputs[chunk], quick):
                         row = chunk[found.row]
-                        verdict = check(found.target, inputs[row], found.root, found.parameters)
+                        verdict = check(
+                            found.target, inputs[row], found.piece_index, found.parameters
+                        )
                         broken[row, column] |= isinstance(verdict, Witness)
     return int(robust.sum()), int(reached.sum()), int(broken.sum())
 

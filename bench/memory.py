@@ -36,9 +36,9 @@ def grow(problem: Problem, seconds: float) -> tuple[list[Node], int, NodeSolver]
     solver = solver_with(bounder, problem, options)
     upper = float("inf")
     nodes = [
-        Node(Region(target, root), upper, -root)
-        for target in problem.goals
-        for root in range(len(problem.pieces))
+        Node(Region(target, piece_index), upper, -piece_index)
+        for target in problem.search_targets
+        for piece_index in range(len(problem.pieces))
     ]
     expanded, end = 0, time.monotonic() + seconds
     while nodes and time.monotonic() < end:

@@ -20,7 +20,7 @@ def test_targets_are_one_several_or_all_others() -> None:
     assert Problem(NETWORK, perturbation="linf(0.1)", source=0, targets=2).targets == (2,)
     assert Problem(NETWORK, perturbation="linf(0.1)", source=0, targets=[3, 1, 3]).targets == (1, 3)
     assert Problem(NETWORK, perturbation="linf(0.1)", source=1).targets == (0, 2, 3)
-    assert Problem(NETWORK, perturbation="linf(0.1)", source=1).goals == (0, 2, 3)
+    assert Problem(NETWORK, perturbation="linf(0.1)", source=1).search_targets == (0, 2, 3)
 
 
 def test_numpy_numbers_are_numbers() -> None:
@@ -45,7 +45,7 @@ def test_a_perturbation_is_an_object_or_a_text() -> None:
 
 def test_without_a_perturbation_nothing_is_attacked() -> None:
     problem = Problem(NETWORK, perturbation=None, source=0)
-    assert (problem.targets, problem.goals) == ((), (None,))
+    assert (problem.targets, problem.search_targets) == ((), (None,))
     with pytest.raises(InvalidInput, match="only with a perturbation"):
         Problem(NETWORK, perturbation=None, source=0, targets=1)
 

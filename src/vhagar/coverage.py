@@ -180,7 +180,7 @@ def _attacked(
                 # What an attack has found counts, even if the time is up by then.
                 for found in local.attacks(inputs[chunk], quick):
                     row = int(chunk[found.row])
-                    verdict = check(found.target, inputs[row], found.root, found.parameters)
+                    verdict = check(found.target, inputs[row], found.piece_index, found.parameters)
                     if isinstance(verdict, Witness) and _is_same(verdict.x, inputs[row]):
                         attacked.append(row)
     except KeyboardInterrupt:

@@ -23,6 +23,9 @@ from vhagar.perturbation.maps import AffineMap, fingerprint
 if TYPE_CHECKING:
     from torch.nn import Module
 
+# A target class; None where nothing is attacked.
+Target = int | None
+
 
 @dataclass(frozen=True, eq=False, init=False)
 class Problem:
@@ -167,7 +170,7 @@ class Problem:
         return f"Problem({self})"
 
     @property
-    def goals(self) -> tuple[int | None, ...]:
+    def search_targets(self) -> tuple[Target, ...]:
         """What is searched one by one: each target, or None where nothing is attacked."""
         return self.targets or (None,)
 

@@ -246,5 +246,5 @@ def _offer_trivial_bounds(run: Run) -> None:
     domain = problem.domain
     box = Bounds(domain.low, domain.high)
     largest = largest_confidence(problem.network, box, problem.source)
-    for goal in problem.goals:
-        run.interval.offer_upper(goal, largest, BoundKind.INTERVAL)
+    for target in problem.search_targets:
+        run.interval.offer_upper(target, largest, BoundKind.INTERVAL)

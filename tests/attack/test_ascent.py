@@ -20,7 +20,9 @@ _BOTH = pytest.mark.parametrize("lagrangian", [True, False])
 def _batch(problem: Problem, rows: int) -> Batch:
     model = TorchNetwork(problem.network, torch_device("cpu"), double=True)
     groups = tuple(
-        Group(target, root) for target in problem.goals for root in range(len(problem.pieces))
+        Group(target, piece_index)
+        for target in problem.search_targets
+        for piece_index in range(len(problem.pieces))
     )
     return Batch(problem, model, groups, rows)
 
@@ -41,7 +43,7 @@ def test_solutions_are_what_they_say(
     assert (found.x <= 1).all()
     assert np.isfinite(found.confidence).any()
     for k, group in enumerate(batch.groups):
-        rows, piece = batch.rows(k), problem.pieces[group.root]
+        rows, piece = batch.rows(k), problem.pieces[group.piece_index]
         low, high = piece.parameter_bounds
         assert ((found.parameters[k] >= low) & (found.parameters[k] <= high)).all()
         solved = np.isfinite(found.confidence[rows])
@@ -74,7 +76,7 @@ def test_it_stops_when_told(hidden: Network) -> None:
 
 @pytest.mark.parametrize("perturbation", ["linf(0.2)", "brightness([-0.3,0.3])"])
 def test_aimed_starts_are_possible_ones(random_network: Network, perturbation: str) -> None:
-    """Half of the rows of the goal that has an attack move there, and nothing else moves."""
+    """Half of the rows of the target that has an attack move there, and nothing else moves."""
     problem = Problem(random_network, perturbation=perturbation, source=1)
     batch, rng = _batch(problem, 8), np.random.default_rng(0)
     state = batch.start(rng.uniform(size=(len(batch), 40)), rng)
@@ -84,12 +86,12 @@ def test_aimed_starts_are_possible_ones(random_network: Network, perturbation: s
     assert ((restarted.x >= 0) & (restarted.x <= 1)).all()
     moved = (restarted.x != state.x).any(dim=1)
     for k, group in enumerate(batch.groups):
-        lower, upper = problem.pieces[group.root].parameter_bounds
+        lower, upper = problem.pieces[group.piece_index].parameter_bounds
         parameters = restarted.parameters[k].numpy()
         assert ((parameters >= lower) & (parameters <= upper)).all()
         near = group.target == 2
         assert moved[batch.rows(k)].tolist() == [near] * 4 + [False] * 4
-        if near and group.root == 0:
+        if near and group.piece_index == 0:
             assert abs(parameters[:4] - low).mean() < 0.3 * (upper - lower).max()
         elif not near:
             assert (restarted.parameters[k] == state.parameters[k]).all()

@@ -71,7 +71,7 @@ def test_each_target_has_its_witness() -> None:
     assert set(found.attacks) == {1, 2}
     check = WitnessCheck(problem)
     for target, best in found.attacks.items():
-        verdict = check(target, best.x, best.root, best.parameters)
+        verdict = check(target, best.x, best.piece_index, best.parameters)
         assert isinstance(verdict, Witness)
         assert verdict.confidence == best.confidence
         assert 0.5 - 1e-4 <= best.confidence <= 0.5
@@ -103,7 +103,7 @@ def test_more_pieces_than_inputs(corner: Problem) -> None:
     problem = Problem(corner.network, perturbation="occlusion([1,4],[1,4],1)", source=0, targets=1)
     found = attack(problem, options=replace(_SMALL, inputs=3, rounds=3))
     assert 4.0 - 1e-4 <= found.lower <= 4.0
-    assert found.attacks[1].root == 0
+    assert found.attacks[1].piece_index == 0
 
 
 def test_pieces_without_a_formula(corner: Problem, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -112,7 +112,9 @@ def test_pieces_without_a_formula(corner: Problem, monkeypatch: pytest.MonkeyPat
 
 
 def _outcome(found: Any) -> list[Any]:
-    attacks = [(k, a.root, a.x.tolist(), a.parameters.tolist()) for k, a in found.attacks.items()]
+    attacks = [
+        (k, a.piece_index, a.x.tolist(), a.parameters.tolist()) for k, a in found.attacks.items()
+    ]
     hints = [[part.tolist() for part in (*h.first, *h.second)] for h in found.hints.values()]
     return [found.lower, attacks, hints]
 

@@ -132,8 +132,8 @@ def test_it_hears_of_incumbents(corner: Problem) -> None:
     attack.join_when_due()
     x = np.zeros(16)
     attack.suggest(1, 0, x, np.zeros(0))
-    ((target, root, suggested, _),) = heard
-    assert (target, root) == (1, 0)
+    ((target, piece_index, suggested, _),) = heard
+    assert (target, piece_index) == (1, 0)
     assert suggested is x
 
 

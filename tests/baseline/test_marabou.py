@@ -155,7 +155,7 @@ def test_a_bound_needs_all_pieces_and_all_targets(scripted: Any) -> None:
     last = problem.targets[-1], len(problem.pieces) - 1
 
     def all_but_one(problem: Problem, task: QueryTask) -> Answer | None:
-        return None if (task.target, task.root) == last else Answer(QueryStatus.NO_INPUT)
+        return None if (task.target, task.piece_index) == last else Answer(QueryStatus.NO_INPUT)
 
     scripted(all_but_one)
     result = search(problem, timeout=0.5, query_timeout=0.05)

@@ -64,7 +64,7 @@ def test_who_can_be_turned(
     found = local.attacks(INPUTS)
     assert [attack.row for attack in found] == turned
     for attack in found:
-        piece = problem.pieces[attack.root]
+        piece = problem.pieces[attack.piece_index]
         x = INPUTS[attack.row][None]
         x_p = piece.apply(x, attack.parameters[None])
         assert piece.contains(x, x_p, attack.parameters[None]).all()

@@ -42,19 +42,19 @@ class Truth:
 
 def exact_optimum(problem: Problem) -> dict[int | None, Truth]:
     """The optimum for every target by itself (for None: the largest confidence)."""
-    return {goal: _Question(problem, goal).answer() for goal in problem.goals}
+    return {target: _Question(problem, target).answer() for target in problem.search_targets}
 
 
-def exact_optimum_at(problem: Problem, goal: int | None, x: np.ndarray) -> Fraction:
+def exact_optimum_at(problem: Problem, target: int | None, x: np.ndarray) -> Fraction:
     """The same for one input: its confidence if it can be attacked, else 0."""
-    truth = _Question(problem, goal, pixels=rationals(x).reshape(-1)).answer()
+    truth = _Question(problem, target, pixels=rationals(x).reshape(-1)).answer()
     assert truth.exact  # even a range of contrasts is linear when the input is known
     return truth.low
 
 
-def exact_confidence_in(problem: Problem, goal: int, x: np.ndarray) -> Fraction:
+def exact_confidence_in(problem: Problem, target: int, x: np.ndarray) -> Fraction:
     """The largest confidence in a class that any perturbed version of one input has."""
-    return _Question(problem, goal, pixels=rationals(x).reshape(-1)).largest_in_goal()
+    return _Question(problem, target, pixels=rationals(x).reshape(-1)).largest_in_target()
 
 
 def exact_confidence_of(problem: Problem, witness: Witness) -> Fraction:
@@ -88,9 +88,9 @@ def _changed(problem: Problem, network: Network, perturbation: Perturbation | No
     )
 
 
-def exact_optimum_with_margin(problem: Problem, goal: int | None, margin: Fraction) -> Fraction:
+def exact_optimum_with_margin(problem: Problem, target: int | None, margin: Fraction) -> Fraction:
     """The same where the target must win by a margin: what no tie and no rounding can take."""
-    return _Question(problem, goal, margin=margin).answer().low
+    return _Question(problem, target, margin=margin).answer().low
 
 
 def overall(truths: dict[int | None, Truth]) -> Truth:
@@ -100,10 +100,10 @@ def overall(truths: dict[int | None, Truth]) -> Truth:
 
 @dataclass(frozen=True, eq=False)
 class _Question:
-    """How confident can an input be that the goal's attack turns?"""
+    """How confident can an input be that the target's attack turns?"""
 
     problem: Problem
-    goal: int | None
+    target: int | None
     margin: Fraction = Fraction(0)
     pixels: np.ndarray | None = None
 
@@ -144,22 +144,22 @@ class _Question:
         model, network = RationalModel(), self.problem.network
         x = self._inputs(model)
         sure = _confidence(model, exact_forward(model, network, x), self.problem.source)
-        if image is not None and self.goal is not None:
+        if image is not None and self.target is not None:
             scores = exact_forward(model, network, image(model, x))
-            model.require(_confidence(model, scores, self.goal), self.margin)
+            model.require(_confidence(model, scores, self.target), self.margin)
         model.require(sure, beyond)
         found = model.maximum(sure)
         return beyond if found is None else found
 
-    def largest_in_goal(self) -> Fraction:
-        """The largest confidence in the goal itself, over all versions of the given pixels."""
+    def largest_in_target(self) -> Fraction:
+        """The largest confidence in the target itself, over all versions of the given pixels."""
         perturbation, domain, clip = (
             self.problem.perturbation,
             self.problem.domain,
             self.problem.clip,
         )
         assert perturbation is not None
-        assert self.goal is not None
+        assert self.target is not None
         if isinstance(perturbation, Contrast):
             span = (Fraction(perturbation.span[0]), Fraction(perturbation.span[1]))
             found = [stretched(span, domain, clip)]
@@ -169,7 +169,7 @@ class _Question:
         for image in found:
             model = RationalModel()
             scores = exact_forward(model, self.problem.network, image(model, self._inputs(model)))
-            values.append(model.maximum(_confidence(model, scores, self.goal)))
+            values.append(model.maximum(_confidence(model, scores, self.target)))
         return max(value for value in values if value is not None)
 
     def _inputs(self, model: RationalModel) -> list[Value]:

@@ -84,17 +84,19 @@ ALL = pytest.mark.parametrize("contract", CONTRACTS.values(), ids=CONTRACTS)
 def points(problem: Problem, seed: int, count: int = 40) -> Iterator[Point]:
     """Pairs of a problem: where random directions are at their largest."""
     rng = np.random.default_rng([31, seed])
-    for root, piece in enumerate(problem.pieces):
+    for piece_index, piece in enumerate(problem.pieces):
         a, b = rng.normal(size=(2, count, problem.domain.size))
         found = piece.support(a, b)
         for x, parameters in zip(found.x, found.parameters, strict=True):
             # Not the corners alone: on the way to another point that the piece allows.
             other = found.x[rng.integers(count)]
-            yield root, x + rng.choice([0, 0.5]) * (other - x), parameters
+            yield piece_index, x + rng.choice([0, 0.5]) * (other - x), parameters
 
 
-def image_of(problem: Problem, root: int, x: np.ndarray, parameters: np.ndarray) -> np.ndarray:
-    return clip_of(problem)(problem.pieces[root].apply(x[None], parameters[None]))
+def image_of(
+    problem: Problem, piece_index: int, x: np.ndarray, parameters: np.ndarray
+) -> np.ndarray:
+    return clip_of(problem)(problem.pieces[piece_index].apply(x[None], parameters[None]))
 
 
 def test_every_reduction_has_a_contract() -> None:
@@ -112,8 +114,8 @@ def test_points_come_back(contract: Contract, seed: int) -> None:
     """The given network is as confident in the source, exactly, and as sure of the classes."""
     reduced = contract.reduced(seed)
     given, made = reduced.original, reduced.problem
-    for root, x, parameters in points(made, seed):
-        place, own_x, own = reduced.restore.witness(root, x, parameters)
+    for piece_index, x, parameters in points(made, seed):
+        place, own_x, own = reduced.restore.witness(piece_index, x, parameters)
         piece = given.pieces[place]
         assert (own_x >= given.domain.lower).all()
         assert (own_x <= given.domain.upper).all()
@@ -121,7 +123,9 @@ def test_points_come_back(contract: Contract, seed: int) -> None:
         exact = rational_confidence(given.network, rationals(own_x), given.source)
         assert rational_confidence(made.network, rationals(x), made.source) == exact
         scores = given.network.forward(image_of(given, place, own_x, own))
-        made_scores = made.network.forward(made.pieces[root].apply(x[None], parameters[None]))
+        made_scores = made.network.forward(
+            made.pieces[piece_index].apply(x[None], parameters[None])
+        )
         for target in given.targets:
             ahead = confidence(scores, target)[0]
             if abs(ahead) > CLEAR:
@@ -136,13 +140,13 @@ def test_witnesses_come_back(contract: Contract) -> None:
         reduced = contract.reduced(seed)
         given, made = reduced.original, reduced.problem
         check, again = RestoredCheck(reduced), WitnessCheck(given)
-        for root, x, parameters in points(made, seed):
-            scores = made.network.forward(made.pieces[root].apply(x[None], parameters[None]))
+        for piece_index, x, parameters in points(made, seed):
+            scores = made.network.forward(made.pieces[piece_index].apply(x[None], parameters[None]))
             sure = confidence(made.network.forward(x[None]), made.source)[0]
             for target in made.targets:
                 if min(sure, confidence(scores, target)[0]) < CLEAR:
                     continue
-                found = check(target, x, root, parameters)
+                found = check(target, x, piece_index, parameters)
                 assert isinstance(found, Witness)
                 assert found.confidence == pytest.approx(sure, abs=CLEAR)
                 exact = exact_confidence_of(given, found)
@@ -173,10 +177,10 @@ def test_bounds_come_back(contract: Contract, seed: int) -> None:
 def test_workers_get_the_same(contract: Contract) -> None:
     reduced = contract.reduced(1)
     copy = pickle.loads(pickle.dumps(reduced))
-    for root, x, parameters in points(reduced.problem, 1, 5):
+    for piece_index, x, parameters in points(reduced.problem, 1, 5):
         for one, other in zip(
-            reduced.restore.witness(root, x, parameters),
-            copy.restore.witness(root, x, parameters),
+            reduced.restore.witness(piece_index, x, parameters),
+            copy.restore.witness(piece_index, x, parameters),
             strict=True,
         ):
             np.testing.assert_array_equal(one, other)
@@ -216,18 +220,18 @@ def test_a_fixed_image_comes_back(perturbation: str, seed: int) -> None:
     network = FLAVOURS["plain"](Wish(rng, (1, 2, 2), 3, 1.0, 0, [1]))
     problem = Problem(network, perturbation=perturbation, source=0, targets=1)
     x = rng.uniform(size=4).astype(np.float32).astype(np.float64)
-    for root, piece in enumerate(problem.pieces):
+    for piece_index, piece in enumerate(problem.pieces):
         images = fixed_images(piece, x)
         rounding = 2 * float(score_rounding(network, images).max())
-        reduced = FixedImage(root, images, 1, 0.25, rounding).apply(problem)
+        reduced = FixedImage(piece_index, images, 1, 0.25, rounding).apply(problem)
         u = rng.uniform(size=(200, images.parameters))
         sure = confidence(reduced.problem.network.forward(u), 1)
         worst = -np.inf
         for at, shifted in zip(u, sure, strict=True):
             place, own_x, own = reduced.restore.witness(0, at, np.zeros(0))
-            assert place == root
+            assert place == piece_index
             np.testing.assert_array_equal(own_x, x)
-            image = image_of(problem, root, own_x, own)
+            image = image_of(problem, piece_index, own_x, own)
             ahead = confidence(network.forward(image), 1)[0]
             assert shifted - 0.25 == pytest.approx(ahead, abs=1e-9)
             worst = max(worst, ahead)

@@ -126,7 +126,7 @@ def domain_of(build: str) -> Domain:
 def pieces_of(text: str, clip: bool, domain: Domain) -> tuple[AbstractPiece, ...]:
     """The pieces, and for those with a range the first of their halves, too."""
     roots = parse(text).pieces(domain, clip)
-    return (*roots, *(root.split()[0] for root in roots if root.split()))
+    return (*roots, *(piece_index.split()[0] for piece_index in roots if piece_index.split()))
 
 
 @dataclass(frozen=True, eq=False)
@@ -233,7 +233,7 @@ def overshoot(piece: AbstractPiece, pair: Pair) -> np.ndarray | None:
 class Attacked:
     """An input that the perturbation moves from the source to the target, and its confidence."""
 
-    root: int
+    piece_index: int
     pair: Pair
     first: Values
     second: Values
@@ -243,7 +243,7 @@ class Attacked:
 def attacked_inputs(problem: Problem, target: int, rng: Rng, tries: int) -> Iterator[Attacked]:
     """Inputs found by chance, and proved in rational arithmetic."""
     network, exact = problem.network, ExactNetwork(problem.network)
-    for root, piece in enumerate(problem.pieces):
+    for piece_index, piece in enumerate(problem.pieces):
         domain = piece.domain
         x = rng.uniform(domain.lower, domain.upper, (tries, domain.size))
         ends = rng.choice([domain.lower, domain.upper], x.shape)
@@ -255,4 +255,4 @@ def attacked_inputs(problem: Problem, target: int, rng: Rng, tries: int) -> Iter
             pair = pair_at(piece, x[k], parameters[k])
             first, second = exact(pair.exact), exact(pair.exact_p)
             if first.confidence(problem.source) > 0 and second.confidence(target) >= 0:
-                yield Attacked(root, pair, first, second, first.confidence(problem.source))
+                yield Attacked(piece_index, pair, first, second, first.confidence(problem.source))

@@ -17,8 +17,8 @@ from vhagar.relaxation.corners import DecidedSigns
 from vhagar.relaxation.first_order.build import hexagon_tensors
 from vhagar.relaxation.first_order.dual import Dual, Multipliers, Steps, support_of_piece
 from vhagar.relaxation.first_order.fused import offset
-from vhagar.relaxation.first_order.goal import FixedGoal
 from vhagar.relaxation.first_order.hulls import Hulls
+from vhagar.relaxation.first_order.objective import FixedObjective
 from vhagar.relaxation.first_order.torch_layers import torch_stages
 from vhagar.relaxation.layerwise import TwinBounds, quick_bounds
 from vhagar.relaxation.slopes import quick_payment
@@ -266,7 +266,7 @@ def test_the_quick_choice_is_the_same_everywhere(build: str, text: str, clip: bo
     dual = Dual(
         bounds.stages, [Hulls.of(h) for h in bounds.hexagons], support_of_piece(bounds.piece)
     )
-    frees = dual.begin(FixedGoal(*start))
+    frees = dual.begin(FixedObjective(*start))
     begun: list[tuple[Any, ...]] = []
     choose = Multipliers(tuple(free.now for free in frees)).choice()
     backward(bounds.stages, start, recorded(paying(bounds.corners, choose), begun))
@@ -310,9 +310,9 @@ def test_the_ascent_proves_what_it_reports(build: str, text: str, clip: bool) ->
     ]
     quick = bounds.bound(len(bounds.stages) - 1, *start)
     for dual, given in duals:
-        goal = FixedGoal(*given)
-        frees = dual.begin(goal)
-        best = np.asarray(dual.run(goal, frees, Steps(5, 0.01)), dtype=np.float64)
+        objective = FixedObjective(*given)
+        frees = dual.begin(objective)
+        best = np.asarray(dual.run(objective, frees, Steps(5, 0.01)), dtype=np.float64)
         chosen = Multipliers(tuple(np.asarray(free.kept) for free in frees))
         proven = bounds.bound(len(bounds.stages) - 1, *start, chosen.choice())
         single = given[0].dtype == torch.float32

@@ -42,8 +42,8 @@ def run() -> Run:
         Problem(network, perturbation="linf(0.1)", source=0, targets=[1, 2]),
         Options(certificate=Path("some")),
     )
-    for goal in (1, 2):
-        found.interval.offer_upper(goal, 1.0, BoundKind.INTERVAL)
+    for target in (1, 2):
+        found.interval.offer_upper(target, 1.0, BoundKind.INTERVAL)
     return found
 
 
@@ -139,11 +139,14 @@ def test_claims_and_witnesses_are_the_trackers(run: Run) -> None:
     run.interval.offer_witness(1, x, 0, np.array([-0.1, 0.1, 0.0]))
     run.interval.offer_upper(2, 0.5, BoundKind.TWIN)
     head = head_of(run, [], 0)
-    assert head["claims"]["lower"] == run.interval.lower == run.interval.goal_lower(1) > 0
+    assert head["claims"]["lower"] == run.interval.lower == run.interval.target_lower(1) > 0
     assert head["claims"]["upper"] == run.interval.upper
     assert head["claims"]["targets"] == {
-        str(goal): {"lower": run.interval.goal_lower(goal), "upper": run.interval.goal_upper(goal)}
-        for goal in (1, 2)
+        str(target): {
+            "lower": run.interval.target_lower(target),
+            "upper": run.interval.target_upper(target),
+        }
+        for target in (1, 2)
     }
     (witness,) = head["witnesses"]
     assert (witness["target"], witness["piece"]) == (1, 0)

@@ -29,16 +29,16 @@ TOGETHER = np.array([-0.25, 0.25])
 
 def run_with(interval_bound: float = 1.0, **options: Any) -> Run:
     run = Run(PROBLEM, Options(**options))
-    for goal in PROBLEM.goals:
-        run.interval.offer_upper(goal, interval_bound, BoundKind.INTERVAL)
+    for target in PROBLEM.search_targets:
+        run.interval.offer_upper(target, interval_bound, BoundKind.INTERVAL)
     return run
 
 
-def offer(run: Run, confidence: float, goal: int = 1) -> Witness | Rejection:
+def offer(run: Run, confidence: float, target: int = 1) -> Witness | Rejection:
     x = np.array([0.5 + confidence / 2, 0.5 - confidence / 2])
-    if goal == 2:
+    if target == 2:
         x = np.array([0.6 + confidence, 0.6])
-    return run.interval.offer_witness(goal, x, 0, TOGETHER)
+    return run.interval.offer_witness(target, x, 0, TOGETHER)
 
 
 def test_it_starts_with_what_is_trivial() -> None:
@@ -53,7 +53,7 @@ def test_numbers_that_are_none_change_nothing(value: float) -> None:
     run = run_with()
     before = run.result().history[:-1]
     assert not run.interval.offer_upper(1, value, BoundKind.SOLVER)
-    assert (run.interval.lower, run.interval.upper, run.interval.goal_upper(1)) == (0.0, 1.0, 1.0)
+    assert (run.interval.lower, run.interval.upper, run.interval.target_upper(1)) == (0.0, 1.0, 1.0)
     assert run.result().history[:-1] == before
 
 
@@ -62,13 +62,13 @@ def test_a_larger_bound_changes_nothing() -> None:
     assert run.interval.offer_upper(1, 0.75, BoundKind.SOLVER)
     assert not run.interval.offer_upper(1, 0.8, BoundKind.SOLVER)
     assert not run.interval.offer_upper(1, 0.75, BoundKind.SOLVER)
-    assert run.interval.goal_upper(1) == 0.75
+    assert run.interval.target_upper(1) == 0.75
 
 
 def test_a_negative_bound_means_zero() -> None:
     run = run_with()
-    for goal in PROBLEM.goals:
-        run.interval.offer_upper(goal, -3.0, BoundKind.SOLVER)
+    for target in PROBLEM.search_targets:
+        run.interval.offer_upper(target, -3.0, BoundKind.SOLVER)
     assert run.interval.upper == 0.0
     assert run.result().status is Status.ROBUST
 
@@ -98,7 +98,7 @@ def test_each_target_has_its_interval_and_the_worst_counts() -> None:
     run = run_with()
     run.interval.offer_upper(1, 0.5, BoundKind.SOLVER)
     run.interval.offer_upper(2, 0.25, BoundKind.SOLVER)
-    offer(run, 0.125, goal=2)
+    offer(run, 0.125, target=2)
     assert run.interval.upper == 0.5
     result = run.result()
     assert result.targets[1].upper == 0.5
@@ -111,8 +111,8 @@ def test_each_target_has_its_interval_and_the_worst_counts() -> None:
 def test_a_witness_of_one_target_says_nothing_against_another_bound() -> None:
     run = run_with()
     run.interval.offer_upper(2, 0.1, BoundKind.SOLVER)
-    offer(run, 0.4, goal=1)
-    assert run.interval.goal_upper(2) == 0.1
+    offer(run, 0.4, target=1)
+    assert run.interval.target_upper(2) == 0.1
     assert run.interval.settled(2)
     assert not run.interval.settled(1)
     assert not run.result().notes
@@ -122,7 +122,7 @@ def test_a_bound_is_refuted_by_an_earlier_witness() -> None:
     run = run_with()
     offer(run, 0.4)
     assert not run.interval.offer_upper(1, 0.3, BoundKind.SOLVER)
-    assert run.interval.goal_upper(1) == 1.0
+    assert run.interval.target_upper(1) == 1.0
     (note,) = run.result().notes
     assert "0.3" in note
     assert "refuted by a witness" in note
@@ -132,7 +132,7 @@ def test_a_bound_is_refuted_by_a_later_witness() -> None:
     run = run_with()
     assert run.interval.offer_upper(1, 0.3, BoundKind.SOLVER)
     offer(run, 0.4)
-    assert run.interval.goal_upper(1) == 1.0
+    assert run.interval.target_upper(1) == 1.0
     assert run.interval.lower == pytest.approx(0.4)
     assert len(run.result().notes) == 1
 
@@ -143,7 +143,7 @@ def test_whoever_was_refuted_has_no_credit_left() -> None:
     run.interval.offer_upper(1, 0.1, BoundKind.SOLVER)
     # Not refuted, and yet not to be believed: the truth is 1/2.
     assert not run.interval.offer_upper(1, 0.201, BoundKind.SOLVER)
-    assert run.interval.goal_upper(1) == 1.0
+    assert run.interval.target_upper(1) == 1.0
     # What it says of another target was never refuted.
     assert run.interval.offer_upper(2, 0.7, BoundKind.SOLVER)
 
@@ -158,8 +158,8 @@ def test_the_interval_only_shrinks() -> None:
     seen: list[Progress] = []
     run = Run(PROBLEM, Options(), seen.append)
     rng = np.random.default_rng(0)
-    for goal in PROBLEM.goals:
-        run.interval.offer_upper(goal, 1.0, BoundKind.INTERVAL)
+    for target in PROBLEM.search_targets:
+        run.interval.offer_upper(target, 1.0, BoundKind.INTERVAL)
     for _ in range(60):
         offer(run, float(rng.uniform(0, 0.6)))
         run.interval.offer_upper(1, float(rng.uniform(0.5, 1.2)), BoundKind.SOLVER)
@@ -186,8 +186,8 @@ def test_closed_by_the_relative_gap_or_as_negligible() -> None:
     assert rounded.interval.closed
     assert not run_with(interval_bound=1e-10).interval.closed
     nearly_robust = run_with()
-    for goal in PROBLEM.goals:
-        nearly_robust.interval.offer_upper(goal, 1e-7, BoundKind.SOLVER)
+    for target in PROBLEM.search_targets:
+        nearly_robust.interval.offer_upper(target, 1e-7, BoundKind.SOLVER)
     assert nearly_robust.interval.closed
     assert nearly_robust.result().status is Status.CLOSED  # 0 is not proved
 
@@ -218,12 +218,12 @@ def test_a_phase_within_another_counts_for_itself(monkeypatch: pytest.MonkeyPatc
 
 def test_with_a_certificate_bounds_leave_room_for_its_checker() -> None:
     run = run_with(1.0, certificate=Path("some"))
-    assert run.interval.goal_upper(1) == pytest.approx(1 + 2e-9, abs=1e-11)
+    assert run.interval.target_upper(1) == pytest.approx(1 + 2e-9, abs=1e-11)
     run.interval.offer_upper(1, 0.5, BoundKind.TWIN)
-    assert run.interval.goal_upper(1) == pytest.approx(0.5 + 1.5e-9, abs=1e-11)
-    assert run.interval.goal_upper(1) > 0.5
+    assert run.interval.target_upper(1) == pytest.approx(0.5 + 1.5e-9, abs=1e-11)
+    assert run.interval.target_upper(1) > 0.5
     run.interval.offer_upper(1, 0.0, BoundKind.TWIN)
-    assert run.interval.goal_upper(1) == 0.0  # nothing was rounded
+    assert run.interval.target_upper(1) == 0.0  # nothing was rounded
 
 
 def test_the_room_keeps_no_interval_open() -> None:
@@ -233,8 +233,8 @@ def test_the_room_keeps_no_interval_open() -> None:
         run = run_with(1000.0, certificate=certificate)
         assert isinstance(offer(run, 0.25), Witness)
         bound = run.interval.lower / (1 - run.options.relative_gap)
-        for goal in PROBLEM.goals:
-            run.interval.offer_upper(goal, bound, BoundKind.TWIN)
+        for target in PROBLEM.search_targets:
+            run.interval.offer_upper(target, bound, BoundKind.TWIN)
         closed.append(run.interval.closed)
     assert closed == [True, True]
 
@@ -250,18 +250,18 @@ def scaled(size: float) -> Problem:
 
 
 def keeper_with(first: float, problem: Problem = PROBLEM, **options: Any) -> IntervalKeeper:
-    """A keeper without a gap that counts as closed, whose goals have their first bound."""
+    """A keeper without a gap that counts as closed, whose targets have their first bound."""
     keeper = IntervalKeeper(problem, **{"relative_gap": 0.0, **options})
-    for goal in problem.goals:
-        keeper.offer_upper(goal, first, TWIN)
+    for target in problem.search_targets:
+        keeper.offer_upper(target, first, TWIN)
     return keeper
 
 
 @pytest.mark.parametrize(("share", "closed"), [(0.9e-6, True), (1.1e-6, False)])
 def test_what_is_negligible_is_measured_by_the_first_bound(share: float, closed: bool) -> None:
     keeper = keeper_with(512.0)
-    for goal in PROBLEM.goals:
-        assert keeper.offer_upper(goal, 512.0 * share, TWIN)
+    for target in PROBLEM.search_targets:
+        assert keeper.offer_upper(target, 512.0 * share, TWIN)
     assert keeper.initial_upper == 512.0
     assert keeper.closed is closed
 
@@ -308,22 +308,22 @@ def test_the_room_of_a_bound_is_what_it_says(size: float) -> None:
     keeper = keeper_with(2.0, scaled(size), certified=True)
     room = 1e-9 * (2.0 + 2.0) + 1e-12 * size
     assert keeper.computed_upper(1) == 2.0
-    assert keeper.goal_upper(1) - 2.0 == pytest.approx(room, rel=1e-6)
-    first = keeper.goal_upper(1)
+    assert keeper.target_upper(1) - 2.0 == pytest.approx(room, rel=1e-6)
+    first = keeper.target_upper(1)
     assert keeper.offer_upper(1, 2e-6, SOLVER)
     room = 1e-9 * (2e-6 + first) + 1e-12 * size
-    assert keeper.goal_upper(1) - 2e-6 == pytest.approx(room, rel=1e-6)
+    assert keeper.target_upper(1) - 2e-6 == pytest.approx(room, rel=1e-6)
     assert keeper.computed_upper(1) == 2e-6
     # Beyond what is negligible by the room alone.
-    assert keeper.goal_upper(1) > 1e-6 * first + 0.9 * room
+    assert keeper.target_upper(1) > 1e-6 * first + 0.9 * room
     assert keeper.closed
 
 
 def test_the_worst_goal_decides_and_the_best_witness_counts() -> None:
     run = run_with()
-    assert isinstance(offer(run, 0.25, goal=1), Witness)
-    assert isinstance(offer(run, 0.125, goal=2), Witness)
-    assert run.interval.lower == run.interval.goal_lower(1) > run.interval.goal_lower(2) > 0
+    assert isinstance(offer(run, 0.25, target=1), Witness)
+    assert isinstance(offer(run, 0.125, target=2), Witness)
+    assert run.interval.lower == run.interval.target_lower(1) > run.interval.target_lower(2) > 0
     run.interval.offer_upper(1, 0.5, TWIN)
     assert run.interval.deciding == 2
     run.interval.offer_upper(2, 0.375, TWIN)
@@ -344,13 +344,13 @@ def test_a_bound_that_a_witness_attains_stands() -> None:
     keeper = keeper_with(1.0)
     assert keeper.offer_upper(1, witness.confidence, TWIN)
     assert isinstance(keeper.offer_witness(1, x, 0, TOGETHER), Witness)
-    assert keeper.goal_lower(1) == keeper.goal_upper(1) == witness.confidence
+    assert keeper.target_lower(1) == keeper.target_upper(1) == witness.confidence
 
 
 def test_every_improvement_is_told_and_written_down_once() -> None:
     told: list[int] = []
     keeper = keeper_with(1.0, on_change=lambda: told.append(1))
-    keeper.offer_upper(1, 0.75, TWIN)  # the other goal decides
+    keeper.offer_upper(1, 0.75, TWIN)  # the other target decides
     keeper.offer_upper(2, 0.75, TWIN)
     keeper.offer_upper(1, 0.5, TWIN)
     keeper.offer_witness(1, np.array([0.625, 0.375]), 0, TOGETHER)
@@ -367,5 +367,5 @@ def test_a_refuted_bound_is_gone_as_it_was_computed_too() -> None:
     keeper.offer_upper(1, 0.125, SOLVER)
     assert keeper.computed_upper(1) == 0.125
     keeper.offer_witness(1, np.array([0.625, 0.375]), 0, TOGETHER)
-    assert keeper.computed_upper(1) == keeper.goal_upper(1) == 1.0
+    assert keeper.computed_upper(1) == keeper.target_upper(1) == 1.0
     assert keeper.computed_upper(2) == 1.0

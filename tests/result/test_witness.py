@@ -150,8 +150,8 @@ def test_nothing_is_taken_for_granted() -> None:
     assert "no target" in refusal(check(0, GOOD, 0, TOGETHER))
     assert "no target" in refusal(check(7, GOOD, 0, TOGETHER))
     # An attack by another, stronger perturbation: by a piece or by parameters of its own.
-    for root in (-1, 1):
-        assert "not the problem's" in refusal(check(1, GOOD, root, TOGETHER))
+    for piece_index in (-1, 1):
+        assert "not the problem's" in refusal(check(1, GOOD, piece_index, TOGETHER))
     stronger = check(1, np.array([0.9, 0.1]), 0, np.array([-0.5, 0.5]))
     assert "not classified as the target" in refusal(stronger)
 
@@ -278,8 +278,8 @@ def test_what_is_stated_is_never_more_than_what_is_exact() -> None:
     for number in range(0, 384, 5):
         problem = Case(number).problem()
         rng = np.random.default_rng(number)
-        for x, root, parameters, target in random_candidates(problem, rng):
-            verdict = WitnessCheck(problem)(target, x, root, parameters)
+        for x, piece_index, parameters, target in random_candidates(problem, rng):
+            verdict = WitnessCheck(problem)(target, x, piece_index, parameters)
             if isinstance(verdict, Witness):
                 witnesses += 1
                 exact = rational_confidence(problem.network, rationals(verdict.x), problem.source)
@@ -294,14 +294,14 @@ def random_candidates(
     problem: Problem, rng: np.random.Generator
 ) -> Iterator[tuple[np.ndarray, int, np.ndarray, int]]:
     low, high = problem.domain.lower, problem.domain.upper
-    for root, piece in enumerate(problem.pieces):
+    for piece_index, piece in enumerate(problem.pieces):
         for _ in range(12):
             x = rng.uniform(low, high, problem.domain.size)
             x = np.where(rng.random(x.shape) < 0.5, rng.choice([low, high], x.shape), x)
             scores = problem.network.forward(x[None])[0]
             if scores.argmax() == problem.source:
                 for target in problem.targets:
-                    yield x, root, rng.uniform(*piece.parameter_bounds), target
+                    yield x, piece_index, rng.uniform(*piece.parameter_bounds), target
 
 
 @pytest.mark.parametrize(
@@ -315,10 +315,10 @@ def test_how_far_float32_may_be_off(width: float, noise: float) -> None:
 
 def test_half_a_perturbation_is_none() -> None:
     check = WitnessCheck(CLOSER)
-    for root, parameters in ((None, TOGETHER), (0, None), (None, None)):
-        assert "names no perturbation" in refusal(check(1, GOOD, root, parameters))
-    for root in (-1, 1, 7):
-        assert "is not the problem's" in refusal(check(1, GOOD, root, TOGETHER))
+    for piece_index, parameters in ((None, TOGETHER), (0, None), (None, None)):
+        assert "names no perturbation" in refusal(check(1, GOOD, piece_index, parameters))
+    for piece_index in (-1, 1, 7):
+        assert "is not the problem's" in refusal(check(1, GOOD, piece_index, TOGETHER))
 
 
 # In float64, 1 + TINY is rounded up.
@@ -398,8 +398,8 @@ def test_a_candidate_of_a_reduced_problem_is_judged_as_one_of_the_original() -> 
     assert found.x_p is not None
     assert found.x_p.reshape(-1).tolist() == [0.75, 1.0]
     assert WitnessCheck(problem).image(0, x, np.zeros(0)).tolist() == [0.75, 1.0]
-    for root, parameters in ((None, np.zeros(0)), (0, None), (None, None)):
-        assert "names no perturbation" in refusal(check(1, x, root, parameters))
+    for piece_index, parameters in ((None, np.zeros(0)), (0, None), (None, None)):
+        assert "names no perturbation" in refusal(check(1, x, piece_index, parameters))
 
 
 def test_half_a_candidate_of_a_reduced_problem_is_none() -> None:
@@ -408,5 +408,5 @@ def test_half_a_candidate_of_a_reduced_problem_is_none() -> None:
     reduced = reduce_problem(contrast, LINEAR_REDUCTIONS)
     assert reduced.problem is not contrast
     check = RestoredCheck(reduced)
-    for root, parameters in ((None, np.ones(1)), (0, None), (None, None)):
-        assert isinstance(check(1, np.array([0.6, 0.4, 1.0]), root, parameters), Rejection)
+    for piece_index, parameters in ((None, np.ones(1)), (0, None), (None, None)):
+        assert isinstance(check(1, np.array([0.6, 0.4, 1.0]), piece_index, parameters), Rejection)

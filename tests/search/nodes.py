@@ -43,10 +43,10 @@ def found_in(case: Case, most: int = 4) -> tuple[Found, ...]:
     for target in problem.targets:
         contexts: dict[int, RegionModel] = {}
         for attacked in attacked_inputs(problem, target, rng, 60):
-            if attacked.root not in contexts:
-                bounds = quick_bounds(problem.network, problem.pieces[attacked.root])
-                contexts[attacked.root] = RegionModel(problem, bounds, target)
-            found.append(Found(problem, target, contexts[attacked.root], attacked))
+            if attacked.piece_index not in contexts:
+                bounds = quick_bounds(problem.network, problem.pieces[attacked.piece_index])
+                contexts[attacked.piece_index] = RegionModel(problem, bounds, target)
+            found.append(Found(problem, target, contexts[attacked.piece_index], attacked))
     picked = rng.permutation(len(found))[:most]
     return tuple(found[k] for k in picked)
 

@@ -32,7 +32,7 @@ from ..result.certificates import (
     read_certificate,
 )
 
-Goal = int | None
+Target = int | None
 Span = tuple[float, float] | None
 
 
@@ -51,19 +51,19 @@ class Proven:
         self._spans: dict[int, Span] = {}
         self._decisions: dict[int, tuple[Decision, ...]] = {}
         self._tree: dict[int, int] = {}
-        self._region_models: dict[tuple[int, Goal], RegionModel] = {}
+        self._region_models: dict[tuple[int, Target], RegionModel] = {}
         self._walk()
 
     def leaves(self) -> list[int]:
         return [node for node in range(self.stored.head["nodes"]) if node not in self.children]
 
-    def upper(self, goal: Goal) -> float:
-        """What is proven of a goal, before any room for rounding."""
-        bounds: dict[tuple[Goal, int | None], float] = {}
+    def upper(self, target: Target) -> float:
+        """What is proven of a target, before any room for rounding."""
+        bounds: dict[tuple[Target, int | None], float] = {}
         for k, tree in enumerate(self.stored.trees):  # by signs, and perhaps also by slopes
             name = tree["target"], tree["piece"]
             bounds[name] = min(bounds.get(name, math.inf), self._value(k))
-        own = [value for (target, _), value in bounds.items() if target == goal]
+        own = [value for (about, _), value in bounds.items() if about == target]
         ceiling = bounds.get((None, None), math.inf)
         return max(0.0, min(max(own), ceiling, self.largest()))
 
@@ -164,7 +164,7 @@ class Proven:
         found = proven_bound(known, multipliers)
         return math.inf if found is None else found
 
-    def _region_model(self, region: StoredRegion, target: Goal) -> RegionModel:
+    def _region_model(self, region: StoredRegion, target: Target) -> RegionModel:
         key = (id(region), target)
         if key not in self._region_models:
             piece = self._piece(region.head["piece"])

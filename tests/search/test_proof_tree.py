@@ -84,15 +84,15 @@ def proven(result: Result, problem: Problem) -> Proven:
     found = Proven(result.certificate, problem)
     head = found.stored.head
     assert (head["claims"]["lower"], head["claims"]["upper"]) == (result.lower, result.upper)
-    for goal in problem.goals:
-        claim = head["claims"] if goal is None else head["claims"]["targets"][str(goal)]
-        known = result.interval if goal is None else result.targets[goal]
+    for target in problem.search_targets:
+        claim = head["claims"] if target is None else head["claims"]["targets"][str(target)]
+        known = result.interval if target is None else result.targets[target]
         assert (claim["lower"], claim["upper"]) == (known.lower, known.upper)
-        upper = found.upper(goal)
+        upper = found.upper(target)
         room = ROOM * (upper + found.largest()) + score_size(problem) * 1e-12 if upper else 0.0
         assert upper + 0.99 * room <= known.upper <= upper + 1.01 * room
         with_witness = [witness["target"] for witness in head["witnesses"]]
-        assert with_witness.count(goal) == (known.lower > 0)
+        assert with_witness.count(target) == (known.lower > 0)
     for witness in head["witnesses"]:
         confirm(witness, problem)
     return found
@@ -338,9 +338,9 @@ def proven_at_least(result: Result, problem: Problem) -> None:
     """The certificate may know more than was announced, never less."""
     assert result.certificate is not None
     found = Proven(result.certificate, problem)
-    for goal in problem.goals:
-        assert goal is not None
-        assert found.upper(goal) <= result.targets[goal].upper
+    for target in problem.search_targets:
+        assert target is not None
+        assert found.upper(target) <= result.targets[target].upper
 
 
 def files(folder: Path) -> list[str]:
@@ -444,7 +444,7 @@ def test_without_a_certificate_bounds_are_as_they_were_computed(
     assert without.nodes == with_one.nodes
     assert without.lower == with_one.lower
     found = proven(with_one, problem)
-    assert without.upper == max(found.upper(goal) for goal in problem.goals)
+    assert without.upper == max(found.upper(target) for target in problem.search_targets)
 
 
 @pytest.mark.parametrize("name", ["mip", "attack", "paper-attack"])

@@ -127,8 +127,8 @@ def test_a_challenge_leaves_room_for_every_attacked_input(kind: str) -> None:
     for found in everything(kind):
         attacked = found.attacked
         confidence = float(attacked.confidence)
-        for goal in (0.5 * confidence, 0.999 * confidence):
-            answer = found.region_model.challenge((), goal, None)
+        for least in (0.5 * confidence, 0.999 * confidence):
+            answer = found.region_model.challenge((), least, None)
             assert answer is not None
             scores = np.array([float(score) for score in attacked.second.scores])
             lead = scores[found.target] - np.delete(scores, found.target).max()

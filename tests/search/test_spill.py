@@ -62,7 +62,7 @@ def test_a_goal_that_is_closed_takes_its_nodes_from_the_disk(little_memory: None
     frontier.close(1)
     assert len(frontier) == 20
     assert frontier.uppers((0, 1)) == {0: 38.0, 1: 39.0}
-    assert len(frontier.take_root(0, 0)) == 20
+    assert len(frontier.take_piece(0, 0)) == 20
     assert frontier.uppers((0, 1)) == {0: 38.0, 1: 39.0}
 
 

@@ -77,8 +77,8 @@ def prepared(folder: Path, numbers: list[int]) -> list[Probe]:
             "clip": problem.clip,
             "range": [problem.domain.lower, problem.domain.upper],
             "truths": {
-                str(goal): [str(truth.low), str(truth.high)]
-                for goal, truth in exact_optimum(problem).items()
+                str(target): [str(truth.low), str(truth.high)]
+                for target, truth in exact_optimum(problem).items()
             },
         }
         for engine in ("bab", "mip"):

@@ -390,8 +390,8 @@ PERTURBATIONS = {
     ),
     "a factor that comes back as its inverse": _tested(
         "vhagar.reduction.contrast",
-        "self.given[root].project(1.0 / parameters)",
-        "self.given[root].project(parameters)",
+        "self.given[piece_index].project(1.0 / parameters)",
+        "self.given[piece_index].project(parameters)",
         "tests/reduction/test_contract.py::test_points_come_back",
     ),
     "black pixels that linf leaves black": _tested(
@@ -595,8 +595,8 @@ SEARCH = {
     ),
     "nodes on disk forgotten by the bound": _tested(
         "vhagar.search.frontier",
-        "uppers[goal] = max(uppers[goal], spill.upper)",
-        "uppers[goal] = max(uppers[goal], 0.0 * spill.upper)",
+        "uppers[target] = max(uppers[target], spill.upper)",
+        "uppers[target] = max(uppers[target], 0.0 * spill.upper)",
         "tests/search/test_spill.py",
     ),
     "a worse proof in place of a better one": _tested(
@@ -607,8 +607,8 @@ SEARCH = {
     ),
     "a target forgotten": _one(
         "vhagar.search.frontiers",
-        "for target in problem.goals\n",
-        "for target in problem.goals[:1]\n",
+        "for target in problem.search_targets\n",
+        "for target in problem.search_targets[:1]\n",
         232,
         248,
         46,
@@ -650,16 +650,16 @@ RESULT = {
     ),
     "a bound of one target for all": _one(
         _KEEPER,
-        "        self._uppers[goal][kind] = value\n",
-        "        for each in self._problem.goals:\n            self._uppers[each][kind] = value\n",
+        "        self._uppers[target][kind] = value\n",
+        "        for each in self._uppers:\n            self._uppers[each][kind] = value\n",
         232,
         248,
         46,
     ),
     "a certificate that claims more than was found": _one(
         "vhagar.result.certificate",
-        '"upper": interval.goal_upper(target)',
-        '"upper": interval.goal_lower(target)',
+        '"upper": interval.target_upper(target)',
+        '"upper": interval.target_lower(target)',
     ),
     "a certificate with the decisions of the sibling": _one(
         "vhagar.search.proof_tree",

@@ -116,4 +116,6 @@ def _computed(problem: Problem, finding: Finding) -> dict[int | None, Truth]:
 
 
 def _from_words(known: Told) -> dict[int | None, Truth]:
-    return {int(goal): Truth(Fraction(low), Fraction(high)) for goal, (low, high) in known.items()}
+    return {
+        int(target): Truth(Fraction(low), Fraction(high)) for target, (low, high) in known.items()
+    }

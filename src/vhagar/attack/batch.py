@@ -21,10 +21,10 @@ _NEAREST, _FARTHEST = 0.003, 0.3
 
 @dataclass(frozen=True)
 class Group:
-    """Rows that share a target and a piece; `root` is the piece's index in the problem."""
+    """Rows that share a target and a piece; `piece_index` is the piece's index in the problem."""
 
     target: int | None
-    root: int
+    piece_index: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,9 +46,12 @@ class Batch:
         self.groups = groups
         self.rows_per_group = rows_per_group
         torch = require_torch()
-        roots = {group.root for group in groups}
-        pieces = {root: torch_piece(problem.pieces[root], model.tensor) for root in roots}
-        self.pieces = tuple(pieces[group.root] for group in groups)
+        indices = {group.piece_index for group in groups}
+        pieces = {
+            piece_index: torch_piece(problem.pieces[piece_index], model.tensor)
+            for piece_index in indices
+        }
+        self.pieces = tuple(pieces[group.piece_index] for group in groups)
         self.low, self.high = model.tensor(problem.domain.low), model.tensor(problem.domain.high)
         self.widths = self.high - self.low
         # Whoever checks a witness moves it into the zonotope, which would take long here.
@@ -99,7 +102,7 @@ class Batch:
             size = self.model.tensor(drawn)
             first = self.rows(k).start
             x[first : first + count] = self._near(attack.x, size * self.widths, rng)
-            if group.root == attack.root:
+            if group.piece_index == attack.piece_index:
                 widths = piece.upper - piece.lower
                 parameters[k][:count] = self._near(attack.parameters, size * widths, rng)
         with torch.no_grad():

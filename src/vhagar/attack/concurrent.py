@@ -101,10 +101,10 @@ class ConcurrentAttack:
         job = AttackJob(self._run.original, self._options, longest, self._dataset)
         self._pool.start(self.name, (attack_in_worker, job))
 
-    def suggest(self, target: int | None, root: int, x: Array, parameters: Array) -> None:
+    def suggest(self, target: int | None, piece_index: int, x: Array, parameters: Array) -> None:
         """Give the attack a witness that the search found, to start from."""
         if self.running:
-            self._pool.tell(self.name, (target, root, x, parameters))
+            self._pool.tell(self.name, (target, piece_index, x, parameters))
 
     def handle(self, message: Any) -> None:
         """Process a message from the attack."""
@@ -168,4 +168,4 @@ def attack_here(
 
 def offer(run: Run, found: AttackFound) -> None:
     """Offer an attack to the run's interval, which checks it again."""
-    run.interval.offer_witness(found.target, found.x, found.root, found.parameters)
+    run.interval.offer_witness(found.target, found.x, found.piece_index, found.parameters)

@@ -81,7 +81,7 @@ def _run_in_processes(run: Run, job: AttackJob, count: int, deadline: Deadline) 
         for name, message in messages(run, pool, deadline):
             if isinstance(message, AttackFound):
                 offer(run, message)
-                found = (message.target, message.root, message.x, message.parameters)
+                found = (message.target, message.piece_index, message.x, message.parameters)
                 for other in pool:
                     if other != name:
                         pool.tell(other, found)

@@ -20,7 +20,7 @@ class AttackFound:
     """A witness with the flat input, the piece and the parameters that produce it."""
 
     target: int | None
-    root: int
+    piece_index: int
     x: Array
     parameters: Array
     witness: Witness
@@ -48,13 +48,13 @@ class Incumbents:
         return best.confidence if best else 0.0
 
     def offer(
-        self, target: int | None, root: int, x: Array, parameters: Array
+        self, target: int | None, piece_index: int, x: Array, parameters: Array
     ) -> AttackFound | None:
         """Check a candidate; return it as an attack if it is one, and keep it if it is the best."""
-        verdict = self._check(target, x, root, parameters)
+        verdict = self._check(target, x, piece_index, parameters)
         if not isinstance(verdict, Witness):
             return None
-        attack = AttackFound(target, root, x, parameters, verdict)
+        attack = AttackFound(target, piece_index, x, parameters, verdict)
         if attack.confidence > self.confidence(target):
             self.best[target] = attack
             if self._on_attack is not None:

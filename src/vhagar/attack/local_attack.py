@@ -34,7 +34,7 @@ class Found:
 
     row: int
     target: int
-    root: int
+    piece_index: int
     parameters: Array
 
 
@@ -79,43 +79,47 @@ class LocalAttack:
             for start in range(0, len(x), CHUNK):
                 part = self._model.tensor(x[start : start + CHUNK])
                 batch = _Batch(part, np.arange(start, start + len(part)))
-                for root, piece in enumerate(self._pieces):
-                    self._attack(root, piece, batch, quick)
+                for piece_index, piece in enumerate(self._pieces):
+                    self._attack(piece_index, piece, batch, quick)
                 found += batch.found
         return sorted(found, key=lambda attack: attack.row)
 
-    def _attack(self, root: int, piece: TorchPiece, batch: _Batch, quick: bool) -> None:
+    def _attack(self, piece_index: int, piece: TorchPiece, batch: _Batch, quick: bool) -> None:
         """Attack the remaining inputs with one piece."""
         if len(piece.lower) > 1:
             targets = self._problem.targets
             each = [(target,) for target in targets if len(targets) > 1 and not quick]
-            for goals in [targets, *each]:
-                self._ascend(root, piece, goals, batch)
+            for chosen_targets in [targets, *each]:
+                self._ascend(piece_index, piece, chosen_targets, batch)
             return
         # Without a parameter there is only one image.
         for share in np.linspace(0.0, 1.0, _VALUES if len(piece.lower) else 1).tolist():
             self._deadline.check()
             value = piece.lower + share * (piece.upper - piece.lower)
-            self._try(root, piece, value.expand(len(batch.x), -1), batch)
+            self._try(piece_index, piece, value.expand(len(batch.x), -1), batch)
 
-    def _ascend(self, root: int, piece: TorchPiece, goals: tuple[int, ...], batch: _Batch) -> None:
+    def _ascend(
+        self, piece_index: int, piece: TorchPiece, chosen_targets: tuple[int, ...], batch: _Batch
+    ) -> None:
         """Signed gradient ascent, from no change (or the nearest that the piece allows)."""
         torch = require_torch()
         start = torch.zeros_like(piece.lower).expand(len(batch.x), -1)
         parameters = piece.project(batch.x, start)
         for k in range(_STEPS + 1):
             self._deadline.check()
-            parameters = parameters[self._try(root, piece, parameters, batch)]
+            parameters = parameters[self._try(piece_index, piece, parameters, batch)]
             if k == _STEPS or not len(batch.x):
                 return
             variables = parameters.detach().requires_grad_(True)
-            total = self._lead(piece.apply(batch.x, variables), goals).sum()
+            total = self._lead(piece.apply(batch.x, variables), chosen_targets).sum()
             (slope,) = torch.autograd.grad(total, variables)
             step = _STEP * (1 - k / _STEPS) * (piece.upper - piece.lower)
             with torch.no_grad():
                 parameters = piece.project(batch.x, variables + step * slope.sign())
 
-    def _try(self, root: int, piece: TorchPiece, parameters: Tensor, batch: _Batch) -> Tensor:
+    def _try(
+        self, piece_index: int, piece: TorchPiece, parameters: Tensor, batch: _Batch
+    ) -> Tensor:
         """Remove attacked inputs from the batch, and return a mask of those that stay."""
         torch = require_torch()
         with torch.no_grad():
@@ -125,14 +129,14 @@ class LocalAttack:
             attacked = torch.isin(winner, targets) & (torch_confidence(scores, winner) > 0)
             for place in torch.nonzero(attacked)[:, 0].tolist():
                 row, own = int(batch.rows[place]), as_numpy(parameters[place])
-                batch.found.append(Found(row, int(winner[place]), root, own))
+                batch.found.append(Found(row, int(winner[place]), piece_index, own))
         batch.x, batch.rows = batch.x[~attacked], batch.rows[(~attacked).cpu().numpy()]
         return ~attacked
 
-    def _lead(self, x: Tensor, goals: tuple[int, ...]) -> Tensor:
+    def _lead(self, x: Tensor, chosen_targets: tuple[int, ...]) -> Tensor:
         """The lead of the best of some targets over all classes that are none of them."""
         torch = require_torch()
         scores = self._model.scores(x)
         chosen = torch.zeros(scores.shape[1], dtype=torch.bool, device=scores.device)
-        chosen[list(goals)] = True
+        chosen[list(chosen_targets)] = True
         return scores[:, chosen].amax(dim=1) - scores[:, ~chosen].amax(dim=1)

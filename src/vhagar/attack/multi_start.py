@@ -23,7 +23,7 @@ class StartPoint:
     """An input that attacks the target, or nearly does, from which to search."""
 
     target: int | None
-    root: int
+    piece_index: int
     x: Array
     parameters: Array
     confidence: float
@@ -40,7 +40,7 @@ class _LocalSearch:
     def step(self) -> None:
         at = self.best
         found = self._regions.search_around(
-            at.target, at.root, at.x, at.parameters, at.confidence * (1 + _SAME)
+            at.target, at.piece_index, at.x, at.parameters, at.confidence * (1 + _SAME)
         )
         if found is None or found.confidence <= at.confidence:
             self.failures += 1
@@ -97,12 +97,12 @@ def from_start_points(
     """Polish the points and dive from their pieces; if that yields nothing, search around them."""
     found = False
     for point in points:
-        attack = regions.polish(target, point.root, point.x, point.parameters)
+        attack = regions.polish(target, point.piece_index, point.x, point.parameters)
         found = found or attack is not None
         yield attack
     if not options.regions:
         return
-    pieces = {point.root: point.parameters for point in reversed(points)}
+    pieces = {point.piece_index: point.parameters for point in reversed(points)}
     for attack in from_relaxations(target, list(pieces.items()), regions):
         found = found or attack is not None
         yield attack
@@ -110,7 +110,7 @@ def from_start_points(
         if found:
             break
         point = points[k % len(points)]
-        attack = regions.search_around(target, point.root, point.x, point.parameters)
+        attack = regions.search_around(target, point.piece_index, point.x, point.parameters)
         found = attack is not None
         yield attack
 
@@ -119,8 +119,8 @@ def from_relaxations(
     target: int | None, pieces: list[tuple[int, Array]], regions: RegionSearch
 ) -> Attempts:
     """Dive from the pieces' relaxations; the parameters are fixed where the piece needs it."""
-    for root, parameters in pieces:
-        yield regions.dive(target, root, parameters)
+    for piece_index, parameters in pieces:
+        yield regions.dive(target, piece_index, parameters)
 
 
 def _distinct(attacks: list[AttackFound]) -> list[AttackFound]:

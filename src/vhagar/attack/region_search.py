@@ -58,29 +58,33 @@ class RegionSearch:
         )
 
     def polish(
-        self, target: int | None, root: int, x: Array, parameters: Array
+        self, target: int | None, piece_index: int, x: Array, parameters: Array
     ) -> AttackFound | None:
         """The best attack in the region of an input and in the regions that it leads to."""
         found: list[AttackFound] = []
 
         def judge(x: Array, parameters: Array) -> float | None:
-            attack = self._incumbents.offer(target, root, x, parameters)
+            attack = self._incumbents.offer(target, piece_index, x, parameters)
             if attack is None:
                 return None
             found.append(attack)
             return attack.confidence
 
         with contextlib.suppress(SolverFailure):  # means that nothing is found here
-            polish(self._region_model(target, root, parameters), x, parameters, judge)
+            polish(self._region_model(target, piece_index, parameters), x, parameters, judge)
         return max(found, key=lambda attack: attack.confidence, default=None)
 
-    def dive(self, target: int | None, root: int, parameters: Array) -> AttackFound | None:
+    def dive(self, target: int | None, piece_index: int, parameters: Array) -> AttackFound | None:
         """The attack, if any, to which a dive from the relaxation leads."""
         with contextlib.suppress(SolverFailure):
-            return self._dive(self._region_model(target, root, parameters), target, root)
+            return self._dive(
+                self._region_model(target, piece_index, parameters), target, piece_index
+            )
         return None
 
-    def _dive(self, region_model: RegionModel, target: int | None, root: int) -> AttackFound | None:
+    def _dive(
+        self, region_model: RegionModel, target: int | None, piece_index: int
+    ) -> AttackFound | None:
         cut = np.zeros(0, dtype=np.int64)
         for _ in range(_MOST_LEVELS):
             region_model.simplex.switch_off(cut)
@@ -92,7 +96,7 @@ class RegionSearch:
             if not len(more):
                 break
             cut = np.union1d(cut, more)
-        return self.polish(target, root, *proposal)
+        return self.polish(target, piece_index, *proposal)
 
     def _clearest_cuts(self, region_model: RegionModel, primal: Array) -> NDArray[np.int64]:
         """The columns to fix at 0 to decide the undecided signs that the LP's solution favours."""
@@ -126,21 +130,21 @@ class RegionSearch:
     def search_around(
         self,
         target: int | None,
-        root: int,
+        piece_index: int,
         x: Array,
         parameters: Array,
         beyond: float = -np.inf,
     ) -> AttackFound | None:
         """An attack near an input, or None if the LP admits no confidence above `beyond`."""
-        piece = self._problem.pieces[root]
+        piece = self._problem.pieces[piece_index]
         if _parameter_is_fixed(piece) and self._rng.random() < _OTHER_VALUE:
-            return self.polish(target, root, x, self._other_value(piece, parameters))
+            return self.polish(target, piece_index, x, self._other_value(piece, parameters))
         with contextlib.suppress(SolverFailure):
-            region_model = self._region_model(target, root, parameters)
+            region_model = self._region_model(target, piece_index, parameters)
             region_model.simplex.switch_off(self._random_cuts(region_model, x, parameters))
             answer = region_model.simplex.solve(_most_iterations(region_model))
             if answer.primal is not None and answer.objective > beyond:
-                return self.polish(target, root, *proposed(region_model, answer.primal))
+                return self.polish(target, piece_index, *proposed(region_model, answer.primal))
         return None
 
     def _random_cuts(
@@ -171,12 +175,12 @@ class RegionSearch:
         size = np.exp(self._rng.uniform(np.log(_NEAREST_VALUE), 0.0))
         return piece.project(parameters + size * (high - low) * self._rng.normal())
 
-    def _region_model(self, target: int | None, root: int, parameters: Array) -> RegionModel:
-        piece = self._problem.pieces[root]
+    def _region_model(self, target: int | None, piece_index: int, parameters: Array) -> RegionModel:
+        piece = self._problem.pieces[piece_index]
         value = float(parameters[0]) if _parameter_is_fixed(piece) else None
-        key = (target, root, value)
+        key = (target, piece_index, value)
         if key not in self._region_models:
-            bounds = self._bounds_of(root, value)
+            bounds = self._bounds_of(piece_index, value)
             self._region_models[key] = RegionModel(
                 self._problem, bounds, target, deadline=self._deadline
             )
@@ -185,9 +189,9 @@ class RegionSearch:
             self._region_models.popitem(last=False)
         return self._region_models[key]
 
-    def _bounds_of(self, root: int, value: float | None) -> TwinBounds:
+    def _bounds_of(self, piece_index: int, value: float | None) -> TwinBounds:
         """Bounds for a piece, shared by all targets."""
-        key, piece = (root, value), self._problem.pieces[root]
+        key, piece = (piece_index, value), self._problem.pieces[piece_index]
         if key not in self._bounds:
             if value is not None:
                 piece = piece.fixed_at(value)

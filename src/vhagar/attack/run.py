@@ -115,8 +115,12 @@ class _Rounds:
     def _batch(self) -> Batch:
         """The batch, created on first use because torch takes a second to import."""
         problem, options = self._problem, self._options
-        roots = range(len(problem.pieces))
-        groups = tuple(Group(target, root) for target in problem.goals for root in roots)
+        indices = range(len(problem.pieces))
+        groups = tuple(
+            Group(target, piece_index)
+            for target in problem.search_targets
+            for piece_index in indices
+        )
         device = torch_device(options.device)
         model = TorchNetwork(problem.network, device, options.double)
         inputs = options.gpu_inputs if device.type == "cuda" else options.inputs
@@ -126,7 +130,7 @@ class _Rounds:
         self, should_stop: Callable[[], bool], suggestions: Callable[[], Iterable[Suggestion]]
     ) -> AttackResult:
         rounds = 0
-        options, regions, targets = self._options, self._regions, self._problem.goals
+        options, regions, targets = self._options, self._regions, self._problem.search_targets
         if options.relax_first:
             dives = {
                 target: from_relaxations(target, self._random_pieces(), regions)
@@ -192,7 +196,7 @@ class _Rounds:
         """What offers the best attacks that a batch has found so far."""
 
         def offer(solutions: Solutions) -> None:
-            for target in self._problem.goals:
+            for target in self._problem.search_targets:
                 self._offer(_start_points(batch, target, solutions))
 
         return offer
@@ -219,27 +223,30 @@ class _Rounds:
         """Where to search: the best points, then those of rarely tried pieces, then any others."""
         count = self._options.basins
         best, rest = points[:count], points[count:]
-        seen = {point.root for point in best}
+        seen = {point.piece_index for point in best}
         new: dict[int, StartPoint] = {}
         for point in rest:
-            if point.root not in seen:
-                new.setdefault(point.root, point)  # the best of its piece
+            if point.piece_index not in seen:
+                new.setdefault(point.piece_index, point)  # the best of its piece
         tie_breaks = self._rng.permutation(len(self._problem.pieces))
         least_tried = sorted(
             new.values(),
-            key=lambda point: (self._visits[point.target, point.root], tie_breaks[point.root]),
+            key=lambda point: (
+                self._visits[point.target, point.piece_index],
+                tie_breaks[point.piece_index],
+            ),
         )
         shuffled = [rest[k] for k in self._rng.permutation(len(rest))]
-        others = [point for point in shuffled if new.get(point.root) is not point]
+        others = [point for point in shuffled if new.get(point.piece_index) is not point]
         chosen = [*best, *least_tried, *others][: 2 * count]
-        self._visits.update({(point.target, point.root) for point in chosen})
+        self._visits.update({(point.target, point.piece_index) for point in chosen})
         return chosen
 
     def _offer(self, points: list[StartPoint]) -> None:
         for point in points[:_MOST_OFFERED]:
             if point.confidence <= self._incumbents.confidence(point.target):
                 break
-            if self._incumbents.offer(point.target, point.root, point.x, point.parameters):
+            if self._incumbents.offer(point.target, point.piece_index, point.x, point.parameters):
                 break
 
     def _update_hints(self, target: int | None, points: list[StartPoint]) -> None:
@@ -249,7 +256,7 @@ class _Rounds:
             return
         empty = np.zeros((0, self._problem.domain.size))
         images = [
-            self._problem.pieces[point.root].apply(point.x[None], point.parameters[None])
+            self._problem.pieces[point.piece_index].apply(point.x[None], point.parameters[None])
             for point in attacks
         ]
         x = np.concatenate([empty, *(point.x[None] for point in attacks)])
@@ -265,11 +272,11 @@ class _Rounds:
 
         If there are few pieces, each occurs several times, because dives are random as well.
         """
-        roots = self._rng.permutation(len(self._problem.pieces)).tolist()
+        indices = self._rng.permutation(len(self._problem.pieces)).tolist()
         chosen = []
-        for root in itertools.islice(itertools.cycle(roots), 2 * self._options.basins):
-            low, high = self._problem.pieces[root].parameter_bounds
-            chosen.append((root, low + (high - low) * self._rng.uniform(size=len(low))))
+        for piece_index in itertools.islice(itertools.cycle(indices), 2 * self._options.basins):
+            low, high = self._problem.pieces[piece_index].parameter_bounds
+            chosen.append((piece_index, low + (high - low) * self._rng.uniform(size=len(low))))
         return chosen
 
     def _search(
@@ -301,7 +308,7 @@ def _start_points(batch: Batch, target: int | None, solutions: Solutions) -> lis
     found = [
         StartPoint(
             target,
-            group.root,
+            group.piece_index,
             solutions.x[batch.rows(k)][row],
             solutions.parameters[k][row],
             float(solutions.confidence[batch.rows(k)][row]),

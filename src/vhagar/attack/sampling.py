@@ -37,10 +37,10 @@ class Sample:
 class Sampler:
     """Looks for pairs of one piece and one target, round after round."""
 
-    def __init__(self, problem: Problem, target: int, root: int, seed: int) -> None:
+    def __init__(self, problem: Problem, target: int, piece_index: int, seed: int) -> None:
         self._problem, self._target = problem, target
-        self._piece = problem.pieces[root]
-        self._rng = np.random.default_rng([seed, target, root])
+        self._piece = problem.pieces[piece_index]
+        self._rng = np.random.default_rng([seed, target, piece_index])
         size = problem.domain.size
         self._x, self._merit = np.zeros((0, size)), np.zeros(0)
         self._share = _FIRST

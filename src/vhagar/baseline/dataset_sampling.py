@@ -45,7 +45,7 @@ class DatasetEngine(AbstractEngine):
             inputs = dataset[order[start : start + CHUNK]]
             for found in local.attacks(inputs):
                 x = inputs[found.row]
-                checked = run.offer_witness(found.target, x, found.root, found.parameters)
+                checked = run.offer_witness(found.target, x, found.piece_index, found.parameters)
                 if not isinstance(checked, Rejection):
                     return False
         return False

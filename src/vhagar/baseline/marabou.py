@@ -81,7 +81,9 @@ class _Search:
         self._pool = MarabouPool(run.reduced)
         pieces = range(len(run.problem.pieces))
         self._bounds: dict[QueryKey, float] = {
-            (target, root): math.inf for target in run.problem.targets for root in pieces
+            (target, piece_index): math.inf
+            for target in run.problem.targets
+            for piece_index in pieces
         }
 
     def ask(self, delta: float, limit: float) -> bool:
@@ -125,9 +127,11 @@ class _Search:
             self._run.interval.offer_upper(target, bound, BoundKind.MARABOU)
 
     def _offer(self, place: QueryKey, found: Answer) -> None:
-        target, root = place
+        target, piece_index = place
         for candidate in found.candidates:
-            checked = self._run.offer_witness(target, candidate.x, root, candidate.parameters)
+            checked = self._run.offer_witness(
+                target, candidate.x, piece_index, candidate.parameters
+            )
             if not isinstance(checked, Rejection):
                 return
         self._run.note("an input that Marabou found is not a witness, and was ignored")

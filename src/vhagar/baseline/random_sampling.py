@@ -120,7 +120,7 @@ class RandomEngine(AbstractEngine):
         for attack in sorted(found, key=lambda attack: -sure[attack.row]):
             if sure[attack.row] <= run.interval.lower:
                 break
-            run.offer_witness(attack.target, own[attack.row], attack.root, attack.parameters)
+            run.offer_witness(attack.target, own[attack.row], attack.piece_index, attack.parameters)
         total = float(sum(sure[attack.row] for attack in found))
         return _Sums(sums.drawn + count, sums.own + len(own), sums.total + total)
 
@@ -134,7 +134,7 @@ def draw(domain: Domain, count: int, spread: float, rng: np.random.Generator) ->
 
 def _stays(problem: Problem, x: Array, attack: Found) -> bool:
     """Whether an attacked input lies in the domain, too."""
-    image = WitnessCheck(problem).image(attack.root, x, attack.parameters)
+    image = WitnessCheck(problem).image(attack.piece_index, x, attack.parameters)
     return bool(problem.domain.contains(image[None]).all())
 
 

@@ -43,7 +43,7 @@ class QueryTask:
     Marabou checks the time now and then; after `seconds` it may give up by itself.
     """
 
-    root: int
+    piece_index: int
     target: int
     delta: float
     threads: int
@@ -81,7 +81,7 @@ def serve(reduced: Reduced, channel: Channel) -> None:
 def answer(reduced: Reduced, task: QueryTask) -> Answer:
     """Ask Marabou, and turn its input, if it finds one, into candidates for a witness."""
     problem = reduced.problem
-    piece = problem.pieces[task.root]
+    piece = problem.pieces[task.piece_index]
     query = delta_query(problem, piece, task.target, task.delta)
     word, values = solve(query, task.threads, task.seconds)
     status = _STATUSES.get(word, QueryStatus.UNDECIDED)
@@ -89,7 +89,7 @@ def answer(reduced: Reduced, task: QueryTask) -> Answer:
         return Answer(status, word=word)
     x = problem.domain.project(values[query.x])
     found = WitnessCandidate(x, piece.project(query.image.parameters.value(values)))
-    checked = RestoredCheck(reduced)(task.target, found.x, task.root, found.parameters)
+    checked = RestoredCheck(reduced)(task.target, found.x, task.piece_index, found.parameters)
     if not isinstance(checked, Rejection):
         return Answer(status, (found,), word)
     # The input often lies on the boundary between the classes, where rounding decides. The linear

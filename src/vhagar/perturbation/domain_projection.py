@@ -126,9 +126,9 @@ def _solve_equalities(rows: LinearRows, free: Mask, x: Array) -> None:
         candidates = sorted((abs(abs(w) - 1), k) for k, w in entries.items() if free[k])
         if not candidates:
             continue
-        k, goal = candidates[0][1], Fraction(float(rows.low[row]))
+        k, wanted = candidates[0][1], Fraction(float(rows.low[row]))
         places = [place for place in entries if free[place]]
         x[:, places] = np.rint(x[:, places] / _GRID) * _GRID
         for case in x:
             rest = rows.exact_value(int(row), case) - Fraction(entries[k]) * Fraction(case[k])
-            case[k] = float((goal - rest) / Fraction(entries[k]))
+            case[k] = float((wanted - rest) / Fraction(entries[k]))

@@ -26,7 +26,7 @@ class AbstractRestore(ABC):
     """The way back from a reduced problem to the one it was made of."""
 
     @abstractmethod
-    def witness(self, root: int, x: Array, parameters: Array) -> Point:
+    def witness(self, piece_index: int, x: Array, parameters: Array) -> Point:
         """A candidate for a witness of the reduced problem, as one of the given problem."""
 
     def upper(self, value: float) -> float:
@@ -68,10 +68,10 @@ class RestoreAll(AbstractRestore):
 
     steps: tuple[AbstractRestore, ...] = ()
 
-    def witness(self, root: int, x: Array, parameters: Array) -> Point:
+    def witness(self, piece_index: int, x: Array, parameters: Array) -> Point:
         for step in reversed(self.steps):
-            root, x, parameters = step.witness(root, x, parameters)
-        return root, x, parameters
+            piece_index, x, parameters = step.witness(piece_index, x, parameters)
+        return piece_index, x, parameters
 
     def upper(self, value: float) -> float:
         for step in reversed(self.steps):

@@ -91,8 +91,8 @@ class _Restore(AbstractRestore):
 
     clip: Clip
 
-    def witness(self, root: int, x: Array, parameters: Array) -> Point:
-        return root, x, parameters
+    def witness(self, piece_index: int, x: Array, parameters: Array) -> Point:
+        return piece_index, x, parameters
 
     def statement(self) -> dict[str, Any]:
         sides = (self.clip.below, self.clip.above)

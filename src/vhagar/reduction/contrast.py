@@ -104,8 +104,8 @@ class _Restore(AbstractRestore):
 
     given: tuple[AbstractPiece, ...]
 
-    def witness(self, root: int, x: Array, parameters: Array) -> Point:
-        return root, x[:-1], self.given[root].project(1.0 / parameters)
+    def witness(self, piece_index: int, x: Array, parameters: Array) -> Point:
+        return piece_index, x[:-1], self.given[piece_index].project(1.0 / parameters)
 
     def statement(self) -> dict[str, Any]:
         """The form's name: whoever checks derives the network and the pieces anew."""

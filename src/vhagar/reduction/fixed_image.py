@@ -92,14 +92,14 @@ def _at(formula: Formula, x: Array, domain: Domain) -> tuple[Array, sparse.csr_a
 
 @dataclass(frozen=True, eq=False)
 class FixedImage(AbstractReduction):
-    """The `images` that the piece at `root` makes of one input, as inputs of a network.
+    """The `images` that the piece at `piece_index` makes of one input, as inputs of a network.
 
     The question becomes how confident that network is in the `target`, which scores `shift` more
     than it does. `rounding` is what float64 can have done to a difference of scores.
     """
 
     name = "fixed image"
-    root: int
+    piece_index: int
     images: FixedImages
     target: int
     shift: float
@@ -117,9 +117,9 @@ class _Restore(AbstractRestore):
 
     reduction: FixedImage
 
-    def witness(self, root: int, x: Array, parameters: Array) -> Point:
+    def witness(self, piece_index: int, x: Array, parameters: Array) -> Point:
         images = self.reduction.images
-        return self.reduction.root, images.x, images.choice(x)
+        return self.reduction.piece_index, images.x, images.choice(x)
 
     def upper(self, value: float) -> float:
         shift = self.reduction.shift

@@ -31,8 +31,9 @@ def quick_root_bounds(
     for row, (_, target, rival) in enumerate(starts):
         alpha[row, others if rival is None else rival] = 1.0
         mu[row, problem.source] = 0.0 if target is None else 1.0
-    goals = [target for _, target, _ in starts]
-    rows = confidence_bounds(problem, bounds, goals, alpha, mu, _quick(bounds))
+    rows = confidence_bounds(
+        problem, bounds, [target for _, target, _ in starts], alpha, mu, _quick(bounds)
+    )
     found: list[list[RootBound]] = [[] for _ in targets]
     for (place, _, _), bound in zip(starts, rows, strict=True):
         found[place].append(bound)

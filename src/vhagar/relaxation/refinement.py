@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vhagar.relaxation.first_order.dual import Dual, Multipliers, Steps, support_of_piece
-from vhagar.relaxation.first_order.goal import FixedGoal
 from vhagar.relaxation.first_order.hulls import Hulls
+from vhagar.relaxation.first_order.objective import FixedObjective
 from vhagar.relaxation.hexagon import Hexagons
 from vhagar.relaxation.layerwise import Refined, TwinBounds
 from vhagar.relaxation.starts import hexagon_directions, hexagons_of, maxima_of, neuron_starts
@@ -39,12 +39,12 @@ def refine_layer(bounds: TwinBounds, layer: int, steps: int, deadline: Deadline 
     on_s, on_t = neuron_starts(hexagon_directions(hexagons.ratio), len(hexagons), undecided)
     hulls = [Hulls.of(known) for known in bounds.hexagons[:layer]]
     dual = Dual(bounds.stages[: layer + 1], hulls, support_of_piece(bounds.piece))
-    goal = FixedGoal(on_s, on_t)
-    frees = dual.begin(goal)
+    objective = FixedObjective(on_s, on_t)
+    frees = dual.begin(objective)
     entries = len(on_s) * sum(stage.in_size for stage in bounds.stages[1 : layer + 1])
     affordable = max(1, min(steps, _MOST_STEPPED // max(entries, 1)))
     plan = Steps(affordable, _STEP, _DECAY ** max(affordable - 1, 1))
-    dual.run(goal, frees, plan, deadline.check)
+    dual.run(objective, frees, plan, deadline.check)
     chosen = Multipliers(tuple(free.kept for free in frees))
     refine_by(bounds, layer, undecided, chosen.choice())
 

@@ -194,7 +194,7 @@ def head_of(run: Run, trees: list[Tree], nodes: int) -> dict[str, Any]:
     problem = run.original
     if not math.isfinite(run.interval.upper):
         raise VhagarError("no upper bound is known, so there is nothing to prove")
-    witnesses = filter(None, map(run.interval.witness, problem.goals))
+    witnesses = filter(None, map(run.interval.witness, problem.search_targets))
     return {
         "format": FORMAT,
         "producer": f"vhagar {__version__}",
@@ -277,8 +277,8 @@ def _claims(run: Run) -> dict[str, Any]:
     if run.original.targets:
         claims["targets"] = {
             str(target): {
-                "lower": interval.goal_lower(target),
-                "upper": interval.goal_upper(target),
+                "lower": interval.target_lower(target),
+                "upper": interval.target_upper(target),
             }
             for target in run.original.targets
         }

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vhagar.errors import VhagarError
-from vhagar.problem import Problem
+from vhagar.problem import Problem, Target
 from vhagar.relaxation import Bounds, network_bounds
 from vhagar.result.values import BoundKind, Interval, Moment
 from vhagar.result.witness import Rejection, Witness, WitnessCheck
@@ -32,7 +32,9 @@ _ON_TRUST = (BoundKind.SOLVER, BoundKind.MARABOU)
 
 
 class IntervalKeeper:
-    """Intervals per goal (a target class, or None), the best witness of each, and the history.
+    """The interval and the best witness of each target, and the history.
+
+    A target is a class, or None if nothing is attacked.
 
     `on_change` is called after every improvement, `note` with messages for the user.
     """
@@ -53,10 +55,11 @@ class IntervalKeeper:
         self._started = time.monotonic()
         self._check = WitnessCheck(problem)
         # Upper bounds as they are stated, and as they were computed.
-        self._uppers: dict[int | None, dict[BoundKind, float]] = {g: {} for g in problem.goals}
-        self._computed: dict[int | None, dict[BoundKind, float]] = {g: {} for g in problem.goals}
-        self._witnesses: dict[int | None, Witness] = {}
-        self._distrusted: set[tuple[int | None, BoundKind]] = set()
+        targets = problem.search_targets
+        self._uppers: dict[Target, dict[BoundKind, float]] = {k: {} for k in targets}
+        self._computed: dict[Target, dict[BoundKind, float]] = {k: {} for k in targets}
+        self._witnesses: dict[Target, Witness] = {}
+        self._distrusted: set[tuple[Target, BoundKind]] = set()
         self._rounding = _ROUNDING * _score_size(problem)
         self._history: list[Moment] = []
         self._initial_upper = math.inf
@@ -67,26 +70,26 @@ class IntervalKeeper:
 
     @property
     def upper(self) -> float:
-        return max(self.goal_upper(goal) for goal in self._problem.goals)
+        return max(self.target_upper(target) for target in self._problem.search_targets)
 
-    def witness(self, goal: int | None) -> Witness | None:
-        """The best witness of a goal."""
-        return self._witnesses.get(goal)
+    def witness(self, target: Target) -> Witness | None:
+        """The best witness of a target."""
+        return self._witnesses.get(target)
 
-    def goal_lower(self, goal: int | None) -> float:
-        witness = self._witnesses.get(goal)
+    def target_lower(self, target: Target) -> float:
+        witness = self._witnesses.get(target)
         return witness.confidence if witness else 0.0
 
-    def goal_upper(self, goal: int | None) -> float:
-        return min(self._uppers[goal].values(), default=math.inf)
+    def target_upper(self, target: Target) -> float:
+        return min(self._uppers[target].values(), default=math.inf)
 
-    def computed_upper(self, goal: int | None) -> float:
-        """A goal's upper bound as it was computed, without the room for the checker's rounding."""
-        return min(self._computed[goal].values(), default=math.inf)
+    def computed_upper(self, target: Target) -> float:
+        """A target's upper bound as computed, without the room for the checker's rounding."""
+        return min(self._computed[target].values(), default=math.inf)
 
-    def settled(self, goal: int | None) -> bool:
-        """Whether searching this goal further can no longer change the answer."""
-        return self._is_closed(self.lower, self.goal_upper(goal))
+    def settled(self, target: Target) -> bool:
+        """Whether searching this target further can no longer change the answer."""
+        return self._is_closed(self.lower, self.target_upper(target))
 
     @property
     def closed(self) -> bool:
@@ -106,59 +109,59 @@ class IntervalKeeper:
         first = self._initial_upper if self._history else value
         return _ROOM * (value + first) + self._rounding
 
-    def offer_upper(self, goal: int | None, value: float, kind: BoundKind) -> bool:
-        """Take a valid upper bound for a goal and return whether it improves on the known one."""
-        if not math.isfinite(value) or (goal, kind) in self._distrusted:
+    def offer_upper(self, target: Target, value: float, kind: BoundKind) -> bool:
+        """Take a valid upper bound for a target and return whether it improves on the known one."""
+        if not math.isfinite(value) or (target, kind) in self._distrusted:
             return False
         computed = max(float(value), 0.0)  # delta* is 0 where nothing can be attacked
         value = computed + self._room(computed)
-        if value >= self.goal_upper(goal):
+        if value >= self.target_upper(target):
             return False
-        if value < self.goal_lower(goal):
-            self._refute(goal, value, kind)
+        if value < self.target_lower(target):
+            self._refute(target, value, kind)
             return False
-        self._uppers[goal][kind] = value
-        self._computed[goal][kind] = computed
+        self._uppers[target][kind] = value
+        self._computed[target][kind] = computed
         self._record()
         return True
 
     def offer_witness(
         self,
-        goal: int | None,
+        target: Target,
         x: NDArray[np.float64],
-        root: int | None = None,
+        piece_index: int | None = None,
         parameters: NDArray[np.float64] | None = None,
     ) -> Witness | Rejection:
         """Check a candidate and, if it is a witness and the best one, raise the lower bound.
 
-        `root` is the index of its piece in the problem's pieces.
+        `piece_index` is the index of its piece in the problem's pieces.
         """
-        verdict = self._check(goal, x, root, parameters)
-        if isinstance(verdict, Rejection) or verdict.confidence <= self.goal_lower(goal):
+        verdict = self._check(target, x, piece_index, parameters)
+        if isinstance(verdict, Rejection) or verdict.confidence <= self.target_lower(target):
             return verdict
-        self._witnesses[goal] = verdict
-        for kind, bound in list(self._uppers[goal].items()):
+        self._witnesses[target] = verdict
+        for kind, bound in list(self._uppers[target].items()):
             if bound < verdict.confidence:
-                self._refute(goal, bound, kind)
+                self._refute(target, bound, kind)
         self._record()
         return verdict
 
-    def _refute(self, goal: int | None, value: float, kind: BoundKind) -> None:
+    def _refute(self, target: Target, value: float, kind: BoundKind) -> None:
         """Drop a bound that a checked witness contradicts; the witness stays.
 
-        What computed the bound is no longer trusted: later bounds of its kind for this goal are
+        What computed the bound is no longer trusted: later bounds of its kind for this target are
         ignored.
         """
         if kind not in _ON_TRUST:
             raise VhagarError(
-                f"a witness of confidence {self.goal_lower(goal)} contradicts the bound {value} "
-                f"({kind.value}); this is a bug in vhagar, please report it"
+                f"a witness of confidence {self.target_lower(target)} contradicts the bound "
+                f"{value} ({kind.value}); this is a bug in vhagar, please report it"
             )
-        self._uppers[goal].pop(kind, None)
-        self._computed[goal].pop(kind, None)
-        self._distrusted.add((goal, kind))
+        self._uppers[target].pop(kind, None)
+        self._computed[target].pop(kind, None)
+        self._distrusted.add((target, kind))
         self._note(
-            f"a bound {value!r} for target {goal} ({kind.value}) was refuted by a witness and "
+            f"a bound {value!r} for target {target} ({kind.value}) was refuted by a witness and "
             "dropped"
         )
 
@@ -184,25 +187,27 @@ class IntervalKeeper:
         return tuple(self._history)
 
     @property
-    def witnesses(self) -> dict[int | None, Witness]:
-        """The best witness of each goal that has one."""
+    def witnesses(self) -> dict[Target, Witness]:
+        """The best witness of each target that has one."""
         return dict(self._witnesses)
 
     def intervals(self) -> dict[int, Interval]:
         """The interval of each target."""
         return {
-            goal: Interval(self.goal_lower(goal), self.goal_upper(goal), self.kind(goal))
-            for goal in self._problem.targets
+            target: Interval(
+                self.target_lower(target), self.target_upper(target), self.kind(target)
+            )
+            for target in self._problem.targets
         }
 
     @property
-    def deciding(self) -> int | None:
-        """The goal with the largest upper bound, which is the upper end of the interval."""
-        return max(self._problem.goals, key=self.goal_upper)
+    def deciding(self) -> Target:
+        """The target with the largest upper bound, which is the upper end of the interval."""
+        return max(self._problem.search_targets, key=self.target_upper)
 
-    def kind(self, goal: int | None) -> BoundKind:
-        """The kind of a goal's upper bound."""
-        bounds = self._uppers[goal]
+    def kind(self, target: Target) -> BoundKind:
+        """The kind of a target's upper bound."""
+        bounds = self._uppers[target]
         return min(bounds, key=lambda kind: bounds[kind], default=BoundKind.INTERVAL)
 
 

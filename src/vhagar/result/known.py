@@ -40,7 +40,7 @@ class Suggestion:
 
 @dataclass(frozen=True, eq=False)
 class Known:
-    """Inputs that may be witnesses, and proven upper bounds by goal."""
+    """Inputs that may be witnesses, and proven upper bounds by target."""
 
     suggestions: tuple[Suggestion, ...] = ()
     uppers: dict[int | None, tuple[float, BoundKind]] = field(default_factory=dict)
@@ -49,12 +49,12 @@ class Known:
 def offer_known(run: Run, known: Known) -> None:
     """Offer the suggested inputs and the proven upper bounds to the run's interval."""
     for suggestion in known.suggestions:
-        for goal, x, root, parameters in explanations(run.original, suggestion):
-            run.interval.offer_witness(goal, x, root, parameters)
-    for goal, (value, kind) in known.uppers.items():
+        for target, x, piece_index, parameters in explanations(run.original, suggestion):
+            run.interval.offer_witness(target, x, piece_index, parameters)
+    for target, (value, kind) in known.uppers.items():
         # A certificate must prove its claims from the model alone, not from other results.
-        if goal in run.problem.goals and run.options.certificate is None:
-            run.interval.offer_upper(goal, value, kind)
+        if target in run.problem.search_targets and run.options.certificate is None:
+            run.interval.offer_upper(target, value, kind)
 
 
 def checked(problem: Problem, suggestion: Suggestion) -> Witness | None:
@@ -73,20 +73,20 @@ def explanations(problem: Problem, suggestion: Suggestion) -> list[_Candidate]:
     judges what comes out.
     """
     x = np.asarray(suggestion.x, dtype=np.float64).reshape(-1)
-    if suggestion.target not in problem.goals or x.size != problem.domain.size:
+    if suggestion.target not in problem.search_targets or x.size != problem.domain.size:
         return []
     if suggestion.target is None or suggestion.x_p is None:
         return [(suggestion.target, x, None, None)]
     x_p = np.asarray(suggestion.x_p, dtype=np.float64).reshape(-1)
     found: list[_Candidate] = []
     check = WitnessCheck(problem)
-    for root, piece in enumerate(problem.pieces):
+    for piece_index, piece in enumerate(problem.pieces):
         parameters = _parameters(piece, x, x_p, suggestion.parameters)
         if parameters is None:
             continue
-        image = check.image(root, x, parameters)
+        image = check.image(piece_index, x, parameters)
         if (abs(image - x_p) <= _SAME * problem.domain.width).all():
-            found.append((suggestion.target, x, root, parameters))
+            found.append((suggestion.target, x, piece_index, parameters))
     return found
 
 

@@ -71,16 +71,16 @@ class Run:
 
     def offer_witness(
         self,
-        goal: int | None,
+        target: int | None,
         x: NDArray[np.float64],
-        root: int | None = None,
+        piece_index: int | None = None,
         parameters: NDArray[np.float64] | None = None,
     ) -> Witness | Rejection:
         """Translate a candidate of `problem` into one of `original`, and offer it as a witness."""
-        if root is None or parameters is None:
-            return self.interval.offer_witness(goal, x)
-        root, x, parameters = self.reduced.restore.witness(root, x, parameters)
-        return self.interval.offer_witness(goal, x, root, parameters)
+        if piece_index is None or parameters is None:
+            return self.interval.offer_witness(target, x)
+        piece_index, x, parameters = self.reduced.restore.witness(piece_index, x, parameters)
+        return self.interval.offer_witness(target, x, piece_index, parameters)
 
     def report(self) -> None:
         """Call `on_progress`; if it returns False or fails, stop the run as Ctrl-C does."""

@@ -111,7 +111,7 @@ class Coverage:
 class Progress:
     """What `on_progress` receives: the current interval, and what the verifier is doing.
 
-    `witnesses` holds the best witness of each goal: a target class, or None without a perturbation.
+    `witnesses` holds the best witness of each target class, of None without a perturbation.
     `kind` says what kind of bound `upper` is.
     """
 

@@ -2,7 +2,7 @@
 
 A witness is accepted only if all of the following holds; nothing is accepted by default:
 
-- the goal and the piece belong to the problem; the input lies in the domain, the parameters in
+- the target and the piece belong to the problem; the input lies in the domain, the parameters in
   their box, the pair in the perturbation;
 - the network, evaluated in float64 with its rounding error bounded, is confident in the source
   class and puts the perturbed input into the target class; an exact tie, which float64 cannot
@@ -109,13 +109,13 @@ class WitnessCheck:
         self,
         target: int | None,
         x: Array,
-        root: int | None = None,
+        piece_index: int | None = None,
         parameters: Array | None = None,
     ) -> Witness | Rejection:
         """Check a flat input and, if there is a target, the parameters of a piece.
 
-        `root` is the index of that piece in the problem's pieces. The input is first rounded to
-        float32, so that the witness is the same in every precision.
+        `piece_index` is the place of that piece among the problem's pieces. The input is first
+        rounded to float32, so that the witness is the same in every precision.
         """
         with np.errstate(over="ignore"):  # an overflow becomes infinite, and is rejected
             x = np.asarray(x, dtype=np.float32).astype(np.float64).reshape(1, -1)
@@ -123,19 +123,19 @@ class WitnessCheck:
             return Rejection("the input has the wrong size or is not finite")
         # Rounding to float32 may step over an end of the domain that float32 cannot represent.
         x = self._into_domain(x)
-        if target not in self._problem.goals:
+        if target not in self._problem.search_targets:
             return Rejection(f"{target} is no target of the problem")
         if target is None:
             return self._judge_confidence(x)
-        if root is None or parameters is None:
+        if piece_index is None or parameters is None:
             return Rejection("the candidate names no perturbation")
-        if not 0 <= root < len(self._problem.pieces):
+        if not 0 <= piece_index < len(self._problem.pieces):
             return Rejection("the candidate's perturbation is not the problem's")
-        return self._judge_attack(target, x, root, np.asarray(parameters, dtype=np.float64))
+        return self._judge_attack(target, x, piece_index, np.asarray(parameters, dtype=np.float64))
 
-    def image(self, root: int, x: Array, parameters: Array) -> Array:
+    def image(self, piece_index: int, x: Array, parameters: Array) -> Array:
         """Perturb a flat input by a piece, and clip it as the original network sees it."""
-        return self._clip(self._problem.pieces[root].apply(x[None], parameters[None])[0])
+        return self._clip(self._problem.pieces[piece_index].apply(x[None], parameters[None])[0])
 
     def _judge_confidence(self, x: Array) -> Witness | Rejection:
         source = self._problem.source
@@ -268,10 +268,10 @@ class RestoredCheck:
         self,
         target: int | None,
         x: Array,
-        root: int | None = None,
+        piece_index: int | None = None,
         parameters: Array | None = None,
     ) -> Witness | Rejection:
-        if root is None or parameters is None:
+        if piece_index is None or parameters is None:
             return self._check(target, x)
-        root, x, parameters = self._restore.witness(root, x, parameters)
-        return self._check(target, x, root, parameters)
+        piece_index, x, parameters = self._restore.witness(piece_index, x, parameters)
+        return self._check(target, x, piece_index, parameters)

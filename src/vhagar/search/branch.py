@@ -29,7 +29,7 @@ _TRIALS_AT_FIRST, _TRIALS_LATER = 1e9, 0.5
 # Bases that are kept.
 _MOST_BASES = 4096
 # Position of the challenge's confidence between the lower and the node's upper bound.
-_GOAL = 0.5
+_CHALLENGE = 0.5
 # A sign that is expected to close this share of a node's gap needs no challenge; another one yields
 # to a challenge that is this many times better.
 _GOOD, _BETTER = 0.25, 2.0
@@ -168,9 +168,9 @@ class Brancher:
         if progress > _GOOD or node.region.target is None:
             return None
         lower = incumbent.lower
-        goal = lower + _GOAL * (min(node.upper, incumbent.ceiling) - lower)
+        confidence = lower + _CHALLENGE * (min(node.upper, incumbent.ceiling) - lower)
         answer = region_model.challenge(
-            node.decisions, goal, self._start(node.challenge, region_model)
+            node.decisions, confidence, self._start(node.challenge, region_model)
         )
         if answer is None:
             return None

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import chain
 
+from vhagar.problem import Target
 from vhagar.search.cover import Cover
 from vhagar.search.node import Closed, Node, Region
 from vhagar.search.node_solver import Explored
 from vhagar.search.spill import Spill
-
-Goal = int | None
 
 # Most nodes of a task.
 MOST_HANDED_OUT = 8
@@ -28,12 +27,12 @@ class _Lent:
 
     nodes: list[Node] = field(default_factory=list)
     unreported: list[Node] = field(default_factory=list)
-    held: dict[Goal, float] = field(default_factory=dict)
+    held: dict[Target, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class InMemory:
-    """How many open nodes of a goal are in memory at most; each takes one to three kilobytes."""
+    """How many open nodes of a target are in memory at most; each takes one to three kilobytes."""
 
     nodes: int = 50_000
 
@@ -64,10 +63,10 @@ class Frontier:
     def __init__(
         self, nodes: Iterable[Node], closed: Iterable[Node] = (), keeps: bool = False
     ) -> None:
-        # A heap for each goal: its bound is its best node's, however many there are.
-        self._open: dict[Goal, list[Node]] = {}
+        # A heap for each target: its bound is its best node's, however many there are.
+        self._open: dict[Target, list[Node]] = {}
         # Beyond a limit, the nodes with the smallest bounds are on disk.
-        self._spilled: dict[Goal, Spill] = {}
+        self._spilled: dict[Target, Spill] = {}
         self._count = 0
         for node in nodes:
             self._push(node)
@@ -84,30 +83,30 @@ class Frontier:
         return self._count
 
     def _push(self, node: Node) -> None:
-        goal = node.region.target
-        heap = self._open.setdefault(goal, [])
+        target = node.region.target
+        heap = self._open.setdefault(target, [])
         heapq.heappush(heap, node)
         self._count += 1
         if len(heap) > IN_MEMORY.nodes:
-            self._spill(goal, heap)
+            self._spill(target, heap)
 
-    def _spill(self, goal: Goal, heap: list[Node]) -> None:
-        """Put the worse half of a goal's nodes on disk."""
+    def _spill(self, target: Target, heap: list[Node]) -> None:
+        """Put the worse half of a target's nodes on disk."""
         heap.sort()
         half = len(heap) // 2
-        if self._spilled.setdefault(goal, Spill()).store(heap[half:]):
+        if self._spilled.setdefault(target, Spill()).store(heap[half:]):
             del heap[half:]
 
     def _refill(self, everything: bool = False) -> None:
         """Read nodes from disk that are better than all in memory, or all there are."""
-        for goal, spill in self._spilled.items():
-            heap = self._open.setdefault(goal, [])
+        for target, spill in self._spilled.items():
+            heap = self._open.setdefault(target, [])
             while len(spill) and (everything or not heap or spill.upper > heap[0].upper):
                 for node in spill.take_best():
                     heapq.heappush(heap, node)
 
     def _pop(self) -> Node:
-        """The best node of all; among equals that of the younger goal."""
+        """The best node of all; among equals that of the younger target."""
         self._refill()
         self._count -= 1
         heaps = [heap for heap in reversed(self._open.values()) if heap]
@@ -141,34 +140,33 @@ class Frontier:
         """The best nodes, and a fair share only while there are few, so that nobody starves."""
         return self.take(worker, max(1, min(MOST_HANDED_OUT, len(self) // workers)), workers)
 
-    def take_piece(self, worker: int) -> list[Node]:
+    def take_alike(self, worker: int) -> list[Node]:
         """Take the best node, and all others of its piece that were bounded in as many rounds."""
         self._refill(everything=True)
         best = self._pop()
 
         def alike(node: Node) -> bool:
-            return (node.region.root, node.rounds) == (best.region.root, best.rounds)
+            return (node.region.piece_index, node.rounds) == (best.region.piece_index, best.rounds)
 
-        taken = [best]
-        for heap in self._open.values():
-            taken += filter(alike, heap)
-            heap[:] = [node for node in heap if not alike(node)]
-            heapq.heapify(heap)
-        self._count -= len(taken) - 1
-        self._in_flight[worker] = taken
+        taken = self._in_flight[worker] = [best, *self._take_all(alike)]
         return taken
 
-    def take_root(self, worker: int, root: int) -> list[Node]:
+    def take_piece(self, worker: int, piece_index: int) -> list[Node]:
         """All open nodes of a piece."""
         self._refill(everything=True)
-        taken: list[Node] = []
-        for heap in self._open.values():
-            taken += (node for node in heap if node.region.root == root)
-            heap[:] = [node for node in heap if node.region.root != root]
-            heapq.heapify(heap)
-        self._count -= len(taken)
+        taken = self._take_all(lambda node: node.region.piece_index == piece_index)
         if taken:
             self._in_flight[worker] = taken
+        return taken
+
+    def _take_all(self, wanted: Callable[[Node], bool]) -> list[Node]:
+        """Take all wanted nodes that are in memory."""
+        taken: list[Node] = []
+        for heap in self._open.values():
+            taken += filter(wanted, heap)
+            heap[:] = [node for node in heap if not wanted(node)]
+            heapq.heapify(heap)
+        self._count -= len(taken)
         return taken
 
     def best(self) -> float:
@@ -198,7 +196,7 @@ class Frontier:
             lent.unreported += taken
         return taken
 
-    def report(self, worker: int, explored: Explored, held: dict[Goal, float]) -> None:
+    def report(self, worker: int, explored: Explored, held: dict[Target, float]) -> None:
         """Take a worker's report on all nodes that it was lent.
 
         Nodes that come back are open again; `held` bounds those that stay with the worker.
@@ -222,9 +220,9 @@ class Frontier:
             self._cover.add(explored.closed.nodes)
         self.explored += explored.nodes
 
-    def close(self, goal: Goal) -> None:
-        """Close all open nodes of a goal with the bounds they have."""
-        nodes, spill = self._open.pop(goal, []), self._spilled.pop(goal, Spill())
+    def close(self, target: Target) -> None:
+        """Close all open nodes of a target with the bounds they have."""
+        nodes, spill = self._open.pop(target, []), self._spilled.pop(target, Spill())
         self._count -= len(nodes) + len(spill)
         for node in chain(nodes, spill):
             self._close(node)
@@ -251,20 +249,20 @@ class Frontier:
         for node in self._in_flight.pop(worker, []) + lent.nodes:
             self._push(node)
 
-    def uppers(self, goals: Iterable[Goal]) -> dict[Goal, float]:
-        """Each goal's bound: the largest of its nodes, open, in flight or closed."""
-        uppers = {goal: self._closed.uppers.get(goal, 0.0) for goal in goals}
-        for goal, heap in self._open.items():
+    def uppers(self, targets: Iterable[Target]) -> dict[Target, float]:
+        """Each target's bound: the largest of its nodes, open, in flight or closed."""
+        uppers = {target: self._closed.uppers.get(target, 0.0) for target in targets}
+        for target, heap in self._open.items():
             if heap:
-                uppers[goal] = max(uppers[goal], heap[0].upper)
-        for goal, spill in self._spilled.items():
-            uppers[goal] = max(uppers[goal], spill.upper)
+                uppers[target] = max(uppers[target], heap[0].upper)
+        for target, spill in self._spilled.items():
+            uppers[target] = max(uppers[target], spill.upper)
         for lent in self._lent.values():
-            for goal, upper in lent.held.items():
-                uppers[goal] = max(uppers[goal], upper)
+            for target, upper in lent.held.items():
+                uppers[target] = max(uppers[target], upper)
         unreported = (lent.unreported for lent in self._lent.values())
         for nodes in (*self._in_flight.values(), *unreported):
             for node in nodes:
-                goal = node.region.target
-                uppers[goal] = max(uppers[goal], node.upper)
+                target = node.region.target
+                uppers[target] = max(uppers[target], node.upper)
         return uppers

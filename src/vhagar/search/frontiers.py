@@ -44,13 +44,13 @@ class Frontiers:
         self._resumed = run.resumed if isinstance(run.resumed, Checkpoint) else None
         problem = run.problem
         roots = [
-            Node(Region(target, root), run.interval.computed_upper(target), -k)
-            for target in problem.goals
-            for k, root in enumerate(range(len(problem.pieces)))
+            Node(Region(target, piece_index), run.interval.computed_upper(target), -k)
+            for target in problem.search_targets
+            for k, piece_index in enumerate(range(len(problem.pieces)))
         ]
         self.signs = self._frontier_of(roots, SearchKind.SIGNS)
         self._roots = len(roots)
-        largest = max(map(run.interval.computed_upper, problem.goals))
+        largest = max(map(run.interval.computed_upper, problem.search_targets))
         self.ceiling = Ceiling(run.original, largest, self._frontier_of)
         by_inputs = inputs and problem is run.original and splits_inputs(problem)
         self.boxes = InputsBeside(run, self._record_boxes) if by_inputs else None
@@ -97,7 +97,7 @@ class Frontiers:
             return CeilingTask(ceiling.frontier.take(worker, MOST_HANDED_OUT), ceiling.lower)
         if idle:
             return None
-        take = frontier.take_piece if whole_piece else lambda w: frontier.take_share(w, workers)
+        take = frontier.take_alike if whole_piece else lambda w: frontier.take_share(w, workers)
         return Task(take(worker), self._run.interval.lower, ceiling.upper)
 
     def next_slope_task(self, worker: int) -> AnyTask | None:
@@ -182,7 +182,7 @@ class Frontiers:
 
     def announce(self, kind: BoundKind = BoundKind.TWIN) -> None:
         """Offer all bounds; `kind` is that of the bounds that have become better."""
-        uppers = self.signs.uppers(self._run.problem.goals)
+        uppers = self.signs.uppers(self._run.problem.search_targets)
         restore = self._run.reduced.restore
         for target, upper in uppers.items():
             known = min(restore.upper(upper), self.ceiling.upper)
@@ -192,11 +192,11 @@ class Frontiers:
         for target, upper in self._by_inputs().items():
             self._run.interval.offer_upper(target, upper, BoundKind.BOXES)
 
-    def _known_upper(self, goal: int | None) -> float:
-        """A goal's bound without the search by slopes."""
-        found = self.signs.uppers(self._run.problem.goals)[goal]
-        return min(found, self.ceiling.upper, self._by_inputs().get(goal, math.inf))
+    def _known_upper(self, target: int | None) -> float:
+        """A target's bound without the search by slopes."""
+        found = self.signs.uppers(self._run.problem.search_targets)[target]
+        return min(found, self.ceiling.upper, self._by_inputs().get(target, math.inf))
 
     def _by_inputs(self) -> dict[int | None, float]:
-        """Each goal's bound by boxes of inputs, where there are any."""
+        """Each target's bound by boxes of inputs, where there are any."""
         return {} if self.boxes is None else self.boxes.uppers

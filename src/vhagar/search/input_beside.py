@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vhagar.attack.sampling import Sampler
-from vhagar.problem import Problem
+from vhagar.problem import Problem, Target
 from vhagar.relaxation.input_boxes import ForwardBounds
 from vhagar.relaxation.proof import ProofKind
 from vhagar.result.certificate import with_json
@@ -26,8 +26,6 @@ from vhagar.search.input_search import InputSearch
 from vhagar.search.primal_heuristic import WitnessFound
 from vhagar.search.proof_log import ProofEvents, Proven, RegionBlocks, RegionName
 
-Goal = int | None
-
 # Rounds of sampling before boxes are halved, and then steps for each further round.
 _FIRST_ROUNDS, _ROUND_EVERY = 8, 4
 # Seconds between two reports, or a share of all that have passed: each contains the whole tree.
@@ -36,34 +34,34 @@ _REPORT_EVERY, _REPORT_SHARE = 0.3, 0.05
 
 @dataclass(frozen=True, eq=False)
 class InputsReport:
-    """Bounds of goals, what proves them where a certificate is asked for, and pairs."""
+    """Bounds of targets, what proves them where a certificate is asked for, and pairs."""
 
-    uppers: dict[Goal, float]
+    uppers: dict[Target, float]
     boxes: int
     logged: ProofEvents | None = None
     found: list[WitnessFound] = field(default_factory=list)
 
 
 class InputSearches:
-    """The searches of all goals and pieces; the one with the largest bound goes on."""
+    """The searches of all targets and pieces; the one with the largest bound goes on."""
 
     def __init__(self, problem: Problem, seed: int, record: bool) -> None:
         self._record = record
         forward = ForwardBounds(problem.network)
-        roots = range(len(problem.pieces)) if problem.perturbation is not None else range(1)
+        indices = range(len(problem.pieces)) if problem.perturbation is not None else range(1)
         self._searches = [
-            InputSearch(problem, forward, target, root)
-            for target in problem.goals
-            for root in roots
+            InputSearch(problem, forward, target, piece_index)
+            for target in problem.search_targets
+            for piece_index in indices
         ]
         self._samplers = {
-            (target, root): Sampler(problem, target, root, seed)
+            (target, piece_index): Sampler(problem, target, piece_index, seed)
             for target in problem.targets
-            for root in roots
+            for piece_index in indices
         }
         self._found: list[WitnessFound] = []
         self._steps, self._told = 0, 0
-        self._proved: dict[tuple[Goal, int], float] = {}
+        self._proved: dict[tuple[Target, int], float] = {}
 
     @property
     def is_done(self) -> bool:
@@ -76,7 +74,7 @@ class InputSearches:
             self._found.append(WitnessFound(*key, best.x, best.parameters, best.confidence))
 
     def step(self, lower: float = 0.0) -> None:
-        """Sample at first, then halve boxes of the goal with the largest bound."""
+        """Sample at first, then halve boxes of the target with the largest bound."""
         self._steps += 1
         if self._steps <= _FIRST_ROUNDS:
             for key in self._samplers:
@@ -88,11 +86,11 @@ class InputSearches:
         search = max(going, key=lambda one: one.upper)
         search.step(lower)
         if search.target is not None and self._steps % _ROUND_EVERY == 0:
-            self._sample((search.target, search.root), search.centres)
+            self._sample((search.target, search.piece_index), search.centres)
 
     def report(self) -> InputsReport:
-        """Return each goal's bound, and what is new since the last report."""
-        uppers: dict[Goal, float] = {}
+        """Return each target's bound, and what is new since the last report."""
+        uppers: dict[Target, float] = {}
         for search in self._searches:
             uppers[search.target] = max(uppers.get(search.target, 0.0), search.upper)
         boxes = sum(search.boxes for search in self._searches)
@@ -104,14 +102,14 @@ class InputSearches:
         """The trees that prove better bounds than they did."""
         logged = ProofEvents()
         for search in self._searches:
-            key = search.target, search.root
+            key = search.target, search.piece_index
             if not search.upper < self._proved.get(key, math.inf):
                 continue
             self._proved[key] = search.upper
             about, code = search.block()
-            piece = None if search.target is None else search.root
+            piece = None if search.target is None else search.piece_index
             block = with_json({**about, "piece": piece, "span": None}, code)
-            name = RegionName(search.root, (), hashlib.sha256(block).digest(), b"BOXS")
+            name = RegionName(search.piece_index, (), hashlib.sha256(block).digest(), b"BOXS")
             logged.regions[name] = RegionBlocks((block,))
             logged.events.append(Proven(key, name, ProofKind.BOXES, b"", search.upper))
         return logged
@@ -123,7 +121,7 @@ class InputsBeside:
     def __init__(self, run: Run, note: Callable[[InputsReport], None]) -> None:
         """`note` hears of every report before its bounds count."""
         self._run, self._note = run, note
-        self.uppers: dict[Goal, float] = {}
+        self.uppers: dict[Target, float] = {}
         self._record = run.options.certificate is not None
         self._searches: InputSearches | None = None
         self._begun = self._told = 0.0
@@ -165,7 +163,9 @@ class InputsBeside:
         report = self._searches.report()
         self._note(report)
         self._run.count_nodes(report.boxes)
-        for goal, upper in report.uppers.items():
-            self.uppers[goal] = min(upper, self.uppers.get(goal, math.inf))
+        for target, upper in report.uppers.items():
+            self.uppers[target] = min(upper, self.uppers.get(target, math.inf))
         for found in report.found:
-            self._run.interval.offer_witness(found.target, found.x, found.root, found.parameters)
+            self._run.interval.offer_witness(
+                found.target, found.x, found.piece_index, found.parameters
+            )

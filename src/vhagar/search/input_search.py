@@ -41,7 +41,7 @@ def splits_inputs(problem: Problem) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class Leads:
-    """The leads that a goal is about: of the source over others, and of the target, if any."""
+    """The leads that a target is about: of the source over others, and of the target, if any."""
 
     source: Array
     target: Array | None
@@ -65,20 +65,20 @@ def _leads(label: int, others: list[int], classes: int) -> Array:
 
 
 class InputSearch:
-    """The search of one piece for one goal, box by box.
+    """The search of one piece for one target, box by box.
 
     `upper` holds at every moment, and `code` is the tree that proves it.
     """
 
     def __init__(
-        self, problem: Problem, forward: ForwardBounds, target: int | None, root: int
+        self, problem: Problem, forward: ForwardBounds, target: int | None, piece_index: int
     ) -> None:
-        self.target, self.root = target, root
+        self.target, self.piece_index = target, piece_index
         self._forward, self._leads = forward, Leads.of(problem, target)
         self._domain = problem.domain
         size = self._domain.size
         self._limit = np.zeros(size)
-        ball = problem.pieces[root].ball if target is not None else None
+        ball = problem.pieces[piece_index].ball if target is not None else None
         if ball is not None:
             self._limit[ball.mask] = ball.limit
         self._lower = self._domain.low[None].copy()
@@ -96,7 +96,7 @@ class InputSearch:
 
     @property
     def upper(self) -> float:
-        """A bound on the goal: the largest of all boxes that are not halved."""
+        """A bound on the target: the largest of all boxes that are not halved."""
         return max(-self._heap[0][0] if self._heap else 0.0, self._closed, self._halving)
 
     @property

@@ -22,7 +22,7 @@ class Region:
     """
 
     target: int | None
-    root: int
+    piece_index: int
     path: tuple[int, ...] = ()
     tightening: Tightening | None = None
 

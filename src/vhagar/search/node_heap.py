@@ -9,7 +9,7 @@ from vhagar.search.node import Node
 
 
 class NodeHeap:
-    """Open nodes of any goals."""
+    """Open nodes of any targets."""
 
     def __init__(self, nodes: Iterable[Node] = ()) -> None:
         self._entries: list[tuple[float, int, int, Node]] = []
@@ -22,7 +22,7 @@ class NodeHeap:
     def push(self, nodes: Iterable[Node]) -> None:
         for node in nodes:
             self._pushed += 1
-            # Among equals the younger; roots of several goals may share a number.
+            # Among equals the younger; roots of several targets may share a number.
             heapq.heappush(self._entries, (-node.upper, -node.number, self._pushed, node))
 
     def pop(self, count: int) -> list[Node]:
@@ -33,9 +33,9 @@ class NodeHeap:
         return [entry[-1] for entry in self._entries]
 
     def uppers(self) -> dict[int | None, float]:
-        """The largest bound of each goal that has nodes here."""
+        """The largest bound of each target that has nodes here."""
         found: dict[int | None, float] = {}
         for entry in self._entries:
-            goal = entry[-1].region.target
-            found[goal] = max(found.get(goal, 0.0), -entry[0])
+            target = entry[-1].region.target
+            found[target] = max(found.get(target, 0.0), -entry[0])
         return found

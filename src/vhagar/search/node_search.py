@@ -199,6 +199,6 @@ class NodeSearch(Search):
             # No attack: it only says when the ceiling cannot come lower.
             ceiling.lower = max(ceiling.lower, found.confidence)
             return
-        self._run.interval.offer_witness(found.target, found.x, found.root, found.parameters)
+        self._run.interval.offer_witness(found.target, found.x, found.piece_index, found.parameters)
         if self._attack is not None:
-            self._attack.suggest(found.target, found.root, found.x, found.parameters)
+            self._attack.suggest(found.target, found.piece_index, found.x, found.parameters)

@@ -24,7 +24,7 @@ class Explored:
     """What became of the nodes that were given: those still open, and the bounds of the rest.
 
     `trouble` is what a solver said that failed; the nodes in question were closed as they were.
-    `logged` is for the certificate, where one is asked for. `floors` say for each goal what no
+    `logged` is for the certificate, where one is asked for. `floors` say for each target what no
     bound by slopes can go below. `spectral` if bounds became better by spectral norms.
     """
 

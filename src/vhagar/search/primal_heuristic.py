@@ -41,7 +41,7 @@ class WitnessFound:
     """
 
     target: int | None
-    root: int
+    piece_index: int
     x: Array
     parameters: Array
     confidence: float
@@ -84,7 +84,7 @@ class PrimalHeuristic:
     def is_due(self, region_model: RegionModel, region: Region) -> bool:
         """The first nodes of a piece are polished each, later ones now and then, while that takes
         its share of the work only."""
-        key = (region.target, region.root)
+        key = (region.target, region.piece_index)
         visits = self._visits[key] = self._visits.get(key, 0) + 1
         if self._left <= 0:
             return False
@@ -107,13 +107,15 @@ class PrimalHeuristic:
 
         def judge(x: Array, parameters: Array) -> float | None:
             nonlocal best
-            root, x, parameters = self._reduced.restore.witness(region.root, x, parameters)
-            verdict = self._check(region.target, x, root, parameters)
+            piece_index, x, parameters = self._reduced.restore.witness(
+                region.piece_index, x, parameters
+            )
+            verdict = self._check(region.target, x, piece_index, parameters)
             if not isinstance(verdict, Witness):
                 return None
             if verdict.confidence > best:
                 best = verdict.confidence
-                self._send(WitnessFound(region.target, root, x, parameters, best))
+                self._send(WitnessFound(region.target, piece_index, x, parameters, best))
             return verdict.confidence
 
         x, parameters = proposed(region_model, primal)
@@ -145,7 +147,7 @@ class PrimalHeuristic:
         value = float(parameters[0])
         if not exactly:
             value = min(piece.span, key=lambda end: abs(end - value))
-        key = (region.target, region.root, value)
+        key = (region.target, region.piece_index, value)
         if key not in self._convex:
             fixed = piece.fixed_at(value)
             bounds = quick_bounds(self._problem.network, fixed, should_stop=self._deadline.check)

@@ -30,7 +30,7 @@ NodeName = int | tuple[int | None, int]
 
 def name_of(node: Node) -> NodeName:
     """What a node is called in a log."""
-    return node.number if node.number > 0 else (node.region.target, node.region.root)
+    return node.number if node.number > 0 else (node.region.target, node.region.piece_index)
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class RegionName:
     All workers compute the same bounds. Should one not, its proofs keep the bounds they rest on.
     """
 
-    root: int
+    piece_index: int
     path: tuple[int, ...]
     digest: bytes
     tag: bytes = b"REGN"
@@ -129,11 +129,11 @@ class ProofLog:
 
     def _own_block(self, region: Region, proof: BlockProof) -> RegionName:
         about, numbers = proof.content()
-        span = self._problem.pieces[region.root].span
+        span = self._problem.pieces[region.piece_index].span
         assert not region.path, "such proofs are about whole pieces"
-        where = {"piece": region.root, "span": None if span is None else list(span)}
+        where = {"piece": region.piece_index, "span": None if span is None else list(span)}
         block = with_json({**about, **where}, numbers)
-        name = RegionName(region.root, (), hashlib.sha256(block).digest(), proof.tag)
+        name = RegionName(region.piece_index, (), hashlib.sha256(block).digest(), proof.tag)
         self._tell(name, RegionBlocks((block,)))
         return name
 
@@ -153,7 +153,7 @@ class ProofLog:
         digest = hashlib.sha256()
         for block in blocks:
             digest.update(block)
-        name = RegionName(region.root, region.path, digest.digest())
+        name = RegionName(region.piece_index, region.path, digest.digest())
         self._tell(name, RegionBlocks(blocks))
         return name
 
@@ -164,7 +164,7 @@ class ProofLog:
         any other worker can have a node of theirs.
         """
         assert bounds.tightening is not None
-        name = RegionName(region.root, region.path, bounds.tightening.digest, b"TIGH")
+        name = RegionName(region.piece_index, region.path, bounds.tightening.digest, b"TIGH")
         if bounds.side_proofs is not None:
             base = self._region(region, bounds.side_proofs.base)
             self._tell(name, RegionBlocks((tightening_block(bounds),), base))
@@ -180,7 +180,7 @@ def region_blocks(problem: Problem, region: Region, bounds: TwinBounds) -> tuple
     size = sum(part.nbytes for refined in bounds.refined for both in refined.below for part in both)
     inside = bounds.refined if size <= _MOST_INSIDE else []
     head = {
-        "piece": None if problem.perturbation is None else region.root,
+        "piece": None if problem.perturbation is None else region.piece_index,
         "span": None if piece.span is None else list(piece.span),
         "layers": [len(layer) for layer in hexagons],
         "refined": [_about(refined) for refined in inside],

@@ -113,12 +113,12 @@ class ProofTree:
         return True
 
     def proven(self) -> dict[SearchKind, dict[int | None, float]]:
-        """What the trees of each search prove of each goal."""
+        """What the trees of each search prove of each target."""
         values, _ = self._values()
         found: dict[SearchKind, dict[int | None, float]] = {kind: {} for kind in SearchKind}
         for number, tree in enumerate(self._trees):
-            of_goal = found[self._searches[number]]
-            of_goal[tree.target] = max(of_goal.get(tree.target, 0.0), values[number])
+            of_target = found[self._searches[number]]
+            of_target[tree.target] = max(of_target.get(tree.target, 0.0), values[number])
         return found
 
     def add(self, logged: ProofEvents | None, search: SearchKind) -> None:
@@ -180,7 +180,7 @@ class ProofTree:
         """Write the certificate of what the run states now."""
         if self._failure is not None:
             raise VhagarError(self._failure)
-        upper_of, restore = run.interval.goal_upper, run.reduced.restore
+        upper_of, restore = run.interval.target_upper, run.reduced.restore
         kept = self._kept(lambda tree, value: restore.upper(value) <= upper_of(tree.target))
         place = np.cumsum(kept) - 1  # of each node in the certificate
         trees = [tree for tree, is_kept in zip(self._trees, kept, strict=False) if is_kept]

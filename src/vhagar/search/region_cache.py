@@ -89,7 +89,7 @@ class Regions:
 
     def piece(self, region: Region) -> AbstractPiece:
         """The part of the perturbation that a region is about."""
-        piece = self._problem.pieces[region.root]
+        piece = self._problem.pieces[region.piece_index]
         for part in region.path:
             piece = piece.split()[part]
         return piece
@@ -113,7 +113,7 @@ class Regions:
                 self._refine(bounds)
             return bounds
 
-        return self._bounds.of(self._problem, (region.root, region.path), compute)
+        return self._bounds.of(self._problem, (region.piece_index, region.path), compute)
 
     def _refine(self, bounds: TwinBounds) -> None:
         local = is_local(bounds)

@@ -129,8 +129,8 @@ class SearchInRounds(Search):
 
         def bounds_of(region: Region) -> TwinBounds:
             limit = deadline.sooner(share * deadline.left)
-            problem, root = run.problem, region.root
-            return rung_bounds(problem, root, Rung.QUICK, run.bounds, threads, late, limit)
+            problem, piece_index = run.problem, region.piece_index
+            return rung_bounds(problem, piece_index, Rung.QUICK, run.bounds, threads, late, limit)
 
         numbers, last = Numbers(self._first_number), deadline.before(_PROOF_SECONDS)
         return QuadraticBounder(run.problem, numbers, bounds_of, last)

@@ -67,12 +67,12 @@ class Search:
         quick, count, begun = rung is Rung.DIFFERENCES, len(run.problem.pieces), time.monotonic()
         seconds = max(_RUNG_SECONDS, _RUNG_SHARE * deadline.left)
         last = deadline.sooner(seconds if quick else min(seconds, _MOST_RUNG_SECONDS))
-        for root in range(count):
-            each = (time.monotonic() - begun) / max(root, 1)
-            needed = 0.0 if quick else each * (count - root)
-            if run.interval.closed or (root and (last.passed or last.left < needed)):
+        for piece_index in range(count):
+            each = (time.monotonic() - begun) / max(piece_index, 1)
+            needed = 0.0 if quick else each * (count - piece_index)
+            if run.interval.closed or (piece_index and (last.passed or last.left < needed)):
                 break
-            nodes = frontiers.signs.take_root(HERE, root)
+            nodes = frontiers.signs.take_piece(HERE, piece_index)
             task = Task(nodes, run.interval.lower, frontiers.ceiling.upper)
             self._work(worker, task, deadline)
         self._climb_ceiling(worker, deadline)
@@ -80,7 +80,7 @@ class Search:
     def climb_ceiling(self, rung: Rung, deadline: Deadline) -> None:
         """Bound the ceiling alone, if it is lower than all that is known otherwise."""
         signs = self._frontiers.signs
-        own = max(signs.uppers(self._run.problem.goals).values(), default=0.0)
+        own = max(signs.uppers(self._run.problem.search_targets).values(), default=0.0)
         if self._frontiers.ceiling.upper < own:
             self._climb_ceiling(self._rung_worker(rung, deadline), deadline)
 

@@ -14,8 +14,8 @@ from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import replace
 
-from vhagar.problem import Problem
-from vhagar.search.frontier import MOST_HANDED_OUT, Frontier, Goal
+from vhagar.problem import Problem, Target
+from vhagar.search.frontier import MOST_HANDED_OUT, Frontier
 from vhagar.search.node import Node, Region
 from vhagar.search.node_solver import Explored
 from vhagar.search.tree_state import SearchKind
@@ -32,7 +32,7 @@ _FEW_TASKS = 4
 _FAR = 1.3
 # Where slopes can close no more than this share of the gap, they get the smaller share.
 _LITTLE = 0.02
-# A goal is given up where slopes can improve the known bound by no more than this share of it.
+# A target is given up where slopes can improve the known bound by no more than this share of it.
 _USE = 1e-3
 
 
@@ -66,15 +66,15 @@ class Descent:
 class SlopeSearch:
     """The frontier of slope nodes, and whether it is worth more time.
 
-    `known` gives the bound of a goal that is known from elsewhere, in terms of this problem. Before
-    anything is done here, signs have a head start: many a small problem ends before it does.
+    `known` gives the bound of a target that is known from elsewhere, in terms of this problem.
+    Before anything is done here, signs have a head start: many a small problem ends before it does.
     """
 
     def __init__(
         self,
         problem: Problem,
         wanted: bool,
-        known: Callable[[Goal], float],
+        known: Callable[[Target], float],
         head_start: float = 0.0,
         frontier_of: Callable[[list[Node], SearchKind], Frontier] = lambda nodes, _: Frontier(
             nodes
@@ -82,19 +82,19 @@ class SlopeSearch:
     ) -> None:
         self._known = known
         self._head_start = head_start
-        self._goals = problem.targets if wanted else ()
+        self._targets = problem.targets if wanted else ()
         roots = [
-            Node(Region(target, root), known(target), -k)
-            for target in self._goals
-            for k, root in enumerate(range(len(problem.pieces)))
+            Node(Region(target, piece_index), known(target), -k)
+            for target in self._targets
+            for k, piece_index in enumerate(range(len(problem.pieces)))
         ]
         self.frontier = frontier_of(roots, SearchKind.SLOPES)
         self._own, self._signs = Descent(), Descent()
-        self._floors: dict[Goal, float] = {}
+        self._floors: dict[Target, float] = {}
 
-    def uppers(self) -> dict[Goal, float]:
-        """Each goal's bound by slopes."""
-        return self.frontier.uppers(self._goals)
+    def uppers(self) -> dict[Target, float]:
+        """Each target's bound by slopes."""
+        return self.frontier.uppers(self._targets)
 
     def next_task(
         self,
@@ -126,7 +126,7 @@ class SlopeSearch:
     def _share(self, lower: float) -> float:
         """This search's share of all effort, with a lower bound on what is searched for."""
         own = max(self.uppers().values())
-        signs = max(map(self._known, self._goals))
+        signs = max(map(self._known, self._targets))
         if min(self._own.tasks, self._signs.tasks) < _FEW_TASKS:
             return _FIRST_SHARES[own >= signs]
         if own > _FAR * signs and self._own.rate <= self._signs.rate:
@@ -141,20 +141,20 @@ class SlopeSearch:
 
     def spent(self, effort: float, by_slopes: bool) -> None:
         """Record the effort that a task of one of the two searches took."""
-        if self._goals:
+        if self._targets:
             if by_slopes:
                 self._own.add(effort, max(self.uppers().values()))
             else:
-                self._signs.add(effort, max(map(self._known, self._goals)))
+                self._signs.add(effort, max(map(self._known, self._targets)))
 
     def _give_up(self) -> None:
-        """Close goals whose known bounds are as good as slopes can ever prove."""
-        for goal, floor in self._floors.items():
-            if floor >= (1 - _USE) * self._known(goal):
-                self.frontier.close(goal)
+        """Close targets whose known bounds are as good as slopes can ever prove."""
+        for target, floor in self._floors.items():
+            if floor >= (1 - _USE) * self._known(target):
+                self.frontier.close(target)
 
     def put_back(self, worker: int, explored: Explored, keeps: bool) -> None:
         """Take a worker's report on its nodes."""
         self.frontier.put_back(worker, explored, keeps)
-        for goal, floor in explored.floors.items():
-            self._floors[goal] = max(self._floors.get(goal, floor), floor)
+        for target, floor in explored.floors.items():
+            self._floors[target] = max(self._floors.get(target, floor), floor)

@@ -23,7 +23,7 @@ class Segment:
 
 
 class Spill:
-    """The segments of one goal, in a file without a name that is gone with this process.
+    """The segments of one target, in a file without a name that is gone with this process.
 
     The file is this process's own, and so is the pickle in it.
     """

@@ -76,9 +76,9 @@ def trees_of(problem: Problem) -> list[Tree]:
     for the largest confidence, and as many by slopes."""
     attacks = problem.perturbation is not None
     found = [
-        Tree(target, root if attacks else None)
-        for target in problem.goals
-        for root in range(len(problem.pieces))
+        Tree(target, piece_index if attacks else None)
+        for target in problem.search_targets
+        for piece_index in range(len(problem.pieces))
     ]
     by_boxes = [replace(tree, boxes=True) for tree in found]
     if not attacks:

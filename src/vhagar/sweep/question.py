@@ -64,8 +64,8 @@ class Question:
         return Question(*asked, input_range=self.input_range, domain=self.domain)
 
     @property
-    def goals(self) -> tuple[int | None, ...]:
-        """The targets, or None as the only goal without a perturbation."""
+    def search_targets(self) -> tuple[int | None, ...]:
+        """The targets, or None alone without a perturbation."""
         return self.targets or (None,)
 
     @cached_property

@@ -47,7 +47,7 @@ def _write_question(db: Database, place: int, question: Question) -> None:
         *columns.values(),
     )
     number = db.one("SELECT id FROM problems WHERE key = ?", question.key)["id"]
-    for goal in question.goals:
+    for goal in question.search_targets:
         db.execute(
             "INSERT OR IGNORE INTO goals (problem, target) VALUES (?, ?)",
             *(number, target_of(goal)),

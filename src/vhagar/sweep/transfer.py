@@ -76,7 +76,7 @@ class Transfer:
         """The origin's upper bounds for each goal of the question."""
         found: dict[int | None, GoalBounds] = {}
         rows = {goal_of(row["target"]): row for row in self._store.rows("goals", origin)}
-        for goal in question.goals:
+        for goal in question.search_targets:
             # Without a bound for the goal, the maximal confidence bounds every attackable input.
             row = rows.get(goal, rows.get(None))
             if row is not None and row["upper"] is not None:
@@ -88,7 +88,11 @@ class Transfer:
         if self._questions[origin].input_range != question.input_range:
             return []
         rows = self._store.rows("witnesses", origin)
-        return [suggestion_of_row(row) for row in rows if goal_of(row["target"]) in question.goals]
+        return [
+            suggestion_of_row(row)
+            for row in rows
+            if goal_of(row["target"]) in question.search_targets
+        ]
 
     def _witnesses(self, origin: int, other: int) -> dict[int | None, Witness]:
         """The origin's witnesses that the other problem accepts and that beat its own witnesses."""

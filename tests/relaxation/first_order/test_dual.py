@@ -15,7 +15,11 @@ from vhagar.relaxation.first_order import refine as refining
 from vhagar.relaxation.first_order.build import local_dual, whole_dual
 from vhagar.relaxation.first_order.dual import Dual, Multipliers, Steps
 from vhagar.relaxation.first_order.fused import Free
-from vhagar.relaxation.first_order.goal import AbstractGoal, ConfidenceGoal, FixedGoal
+from vhagar.relaxation.first_order.objective import (
+    AbstractObjective,
+    ConfidenceObjective,
+    FixedObjective,
+)
 from vhagar.relaxation.first_order.refine import device_bounds, refine
 from vhagar.relaxation.first_order.root import confidence_bounds, root_bounds
 from vhagar.relaxation.first_order.torch_layers import torch_stages
@@ -50,7 +54,7 @@ def codes_of(bounds: TwinBounds, decisions: tuple[Decision, ...]) -> list[torch.
 
 def node_dual(
     region_model: RegionModel, decisions: tuple[Decision, ...]
-) -> tuple[Dual, ConfidenceGoal]:
+) -> tuple[Dual, ConfidenceObjective]:
     bounds, problem = region_model.bounds, region_model.problem
     dual = whole_dual(
         bounds,
@@ -60,18 +64,18 @@ def node_dual(
         list(codes_of(bounds, decisions)),
     )
     target = torch.tensor([region_model.target])
-    return dual, ConfidenceGoal(problem.network.classes, problem.source, target)
+    return dual, ConfidenceObjective(problem.network.classes, problem.source, target)
 
 
 def values(
     dual: Dual,
-    goal: AbstractGoal,
+    objective: AbstractObjective,
     numbers: list[torch.Tensor],
     sizes: list[tuple[torch.Tensor, ...]] | None = None,
 ) -> torch.Tensor:
     """The bounds for given free numbers; with magnitudes, no less than in exact arithmetic."""
     with devices.full_precision():
-        state = backward(dual._stages, goal.start(), dual.payment(numbers, []), sizes)
+        state = backward(dual._stages, objective.start(), dual.payment(numbers, []), sizes)
         value = state.constant + dual._support(state.a, state.b)[0]
         if sizes is None:
             return value
@@ -85,8 +89,8 @@ def magnitudes(bounds: TwinBounds) -> list[tuple[torch.Tensor, ...]]:
     return [tuple(torch.as_tensor(size).float() for size in stage) for stage in sizes]
 
 
-def kept(goal: ConfidenceGoal, frees: list[Free]) -> list[torch.Tensor]:
-    goal.alpha, goal.mu = goal.kept_alpha, goal.kept_mu
+def kept(objective: ConfidenceObjective, frees: list[Free]) -> list[torch.Tensor]:
+    objective.alpha, objective.mu = objective.kept_alpha, objective.kept_mu
     return [free.kept for free in frees]
 
 
@@ -97,12 +101,12 @@ def test_never_below_the_linear_program_nor_the_truth(kind: str) -> None:
     for found in everything(kind):
         region_model = found.region_model
         decisions = agreeing(found, rng, rng.choice([0.0, 0.4]))
-        dual, goal = node_dual(region_model, decisions)
+        dual, objective = node_dual(region_model, decisions)
         sizes = magnitudes(region_model.bounds)
-        frees = dual.begin(goal)
-        first = values(dual, goal, [free.now for free in frees], sizes)
-        dual.run(goal, frees, Steps(30, 0.02, 0.05))
-        best = values(dual, goal, kept(goal, frees), sizes)
+        frees = dual.begin(objective)
+        first = values(dual, objective, [free.now for free in frees], sizes)
+        dual.run(objective, frees, Steps(30, 0.02, 0.05))
+        best = values(dual, objective, kept(objective, frees), sizes)
         lowest = min(float(first), float(best))
         assert found.attacked.confidence <= Fraction(lowest)
         neurons = tuple(one for one in decisions if one.layer != PIXELS)
@@ -243,10 +247,10 @@ def test_windows_at_the_border_are_evaluated_as_they_are_proven(text: str) -> No
     tiles = list(local.places())
     rows = local.output.size
     unit = torch.eye(rows)
-    goal = FixedGoal(unit.repeat(len(tiles), 1), -0.5 * unit.repeat(len(tiles), 1))
+    objective = FixedObjective(unit.repeat(len(tiles), 1), -0.5 * unit.repeat(len(tiles), 1))
     dual = local_dual(bounds, local, tiles, torch_stages(local.stages, CPU), CPU)
-    frees = dual.begin(goal)
-    best = dual.run(goal, frees, Steps(15, 0.05, 0.1)).reshape(len(tiles), rows)
+    frees = dual.begin(objective)
+    best = dual.run(objective, frees, Steps(15, 0.05, 0.1)).reshape(len(tiles), rows)
     for number, place in enumerate(tiles):
         own = [free.kept.reshape(6, len(tiles), rows, -1)[:, number].numpy() for free in frees]
         choose = Multipliers(tuple(own)).choice()
@@ -287,10 +291,10 @@ def test_a_run_that_is_stopped_keeps_what_it_has() -> None:
     a = torch.zeros((1, 3))
     a[0, 0] = 1.0
     dual = whole_dual(bounds, 2, torch_stages(bounds.stages, CPU), CPU)
-    goal = FixedGoal(a, -a)
-    frees = dual.begin(goal)
-    value = dual.run(goal, frees, Steps(10**9), should_stop=lambda: True)
-    assert torch.equal(value, values(dual, goal, [free.kept for free in frees]))
+    objective = FixedObjective(a, -a)
+    frees = dual.begin(objective)
+    value = dual.run(objective, frees, Steps(10**9), should_stop=lambda: True)
+    assert torch.equal(value, values(dual, objective, [free.kept for free in frees]))
 
 
 def test_out_of_memory_the_parts_shrink() -> None:

@@ -97,8 +97,8 @@ def test_no_optimum_exceeds_the_bound(number: int) -> None:
     truths = exact_optimum(problem)
     for target in problem.targets:
         uppers = []
-        for root in range(len(problem.pieces)):
-            proof = spectral_difference_bound(problem, root, target, steps=8)
+        for piece_index in range(len(problem.pieces)):
+            proof = spectral_difference_bound(problem, piece_index, target, steps=8)
             assert proof is not None
             uppers.append(proof.upper)
         # The pieces clip by themselves here, or not at all.

@@ -68,7 +68,7 @@ def test_bounds_by_spectral_norms_are_called_so() -> None:
     search = Search(run, attack=False)
     search._frontiers.signs.take(HERE, 1)
     search._frontiers.put_back(HERE, first)
-    assert run.interval.goal_upper(1) == pytest.approx(first.open[0].upper)
+    assert run.interval.target_upper(1) == pytest.approx(first.open[0].upper)
     assert run.interval.kind(1) is BoundKind.SPECTRAL
 
 

@@ -70,7 +70,7 @@ def bound_of(found: Found, threads: int = 1) -> BatchBound:
 def suitable(kind: str) -> Iterator[Found]:
     """What may be explored in batches: no clipped pixels to decide."""
     for found in everything(kind):
-        if Region(found.target, found.attacked.root) in Suitable(found.problem):
+        if Region(found.target, found.attacked.piece_index) in Suitable(found.problem):
             yield found
 
 
@@ -213,7 +213,7 @@ def test_no_input_is_lost(kind: str, states: int) -> None:
     """Also where the states of most nodes are gone by the time they are needed."""
     for found in list(suitable(kind))[:3]:
         solver = solver_of(found, Effort(4, 60, 60, states))
-        root = Node(Region(found.target, found.attacked.root), 1e6, 0)
+        root = Node(Region(found.target, found.attacked.piece_index), 1e6, 0)
         explored = solver.explore([root], 40)
         assert explored.nodes <= 40
         require_covered(found, explored.open, explored.closed)
@@ -249,7 +249,7 @@ def test_branching_gains_something() -> None:
 def test_out_of_memory_the_batch_shrinks(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same nodes with the same bounds, from smaller parts."""
     found = hard_case()
-    root = Node(Region(found.target, found.attacked.root), 1e6, 0)
+    root = Node(Region(found.target, found.attacked.piece_index), 1e6, 0)
     effort = Effort(8, 50, 50, 4096)
     largest: list[int] = []
     honest = PrimalDual.run
@@ -289,7 +289,7 @@ def test_nodes_that_steps_do_not_come_close_to_stay_as_they_are(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     found = hard_case()
-    node = Node(Region(found.target, found.attacked.root), 1e6, 0)
+    node = Node(Region(found.target, found.attacked.piece_index), 1e6, 0)
     monkeypatch.setattr(bounding, "_FAR", -math.inf)
     explored = solver_of(found).explore([node], 10)
     assert explored.open == [node]
@@ -305,7 +305,7 @@ def test_arrivals_end_near_the_bounds_of_linear_programs() -> None:
         for number, share in enumerate((0.1, 0.3, 0.5)):
             decisions = agreeing(found, rng, share)
             upper = region_model.evaluate(decisions, math.inf).upper
-            region = Region(found.target, found.attacked.root)
+            region = Region(found.target, found.attacked.piece_index)
             nodes.append(Node(region, upper, number, decisions))
         place = bounder_of(found)._place(nodes[0].region)
         assert place is not None
@@ -323,7 +323,7 @@ def test_nodes_that_cannot_be_taken_stay_as_they_are() -> None:
         for found in everything(kind)
         if found.region_model.piece.pixel_corners() is not None
     )
-    node = Node(Region(clipped.target, clipped.attacked.root), 5.0, 0)
+    node = Node(Region(clipped.target, clipped.attacked.piece_index), 5.0, 0)
     assert node.region not in Suitable(clipped.problem)
     explored = solver_of(clipped).explore([node], 10)
     assert explored.open == [node]

@@ -44,11 +44,11 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("case", marked, ids=str)
 
 
-def searched(problem: Problem, target: int, root: int, nodes: int) -> tuple[float, float]:
+def searched(problem: Problem, target: int, piece_index: int, nodes: int) -> tuple[float, float]:
     """The bound of a tree of slopes after so many nodes, and what slopes can reach at least."""
     bounder = slope_bounder(problem, 0, BoundsCache(), NEVER)
     solver = solver_with(bounder, problem, Options(relative_gap=0.0))
-    frontier = Frontier([Node(Region(target, root), math.inf, 0)])
+    frontier = Frontier([Node(Region(target, piece_index), math.inf, 0)])
     explored = solver.explore(frontier.take(0, 1), nodes)
     frontier.put_back(0, explored)
     return frontier.uppers([target])[target], bounder.floors[target]
@@ -60,7 +60,10 @@ def test_the_slopes_alone_hold_the_optimum(case: Case) -> None:
     for target, truth in exact_optimum(given).items():
         assert target is not None
         for nodes in (1, 24):
-            found = [searched(problem, target, root, nodes) for root in range(len(problem.pieces))]
+            found = [
+                searched(problem, target, piece_index, nodes)
+                for piece_index in range(len(problem.pieces))
+            ]
             upper = max(upper for upper, _ in found)
             # Where there is no bound, it is infinite.
             assert upper == math.inf or truth.low <= Fraction(upper)
@@ -116,7 +119,7 @@ def begun(search: SlopeSearch, workers: int = 1) -> SlopeTask:
 def test_goals_that_others_bound_better_are_given_up() -> None:
     problem = Case(8).problem()
     known = dict.fromkeys(problem.targets, 10.0)
-    search = SlopeSearch(problem, True, lambda goal: known[goal])
+    search = SlopeSearch(problem, True, lambda target: known[target])
     (node, *_) = begun(search).nodes
     solver = solver_with(slope_bounder(problem, 0, BoundsCache(), NEVER), problem, Options())
     explored = solver.explore([node], 1)
@@ -143,7 +146,7 @@ def test_a_root_that_slopes_cannot_improve_takes_no_steps() -> None:
 def test_the_search_that_will_end_lower_gets_the_time() -> None:
     problem = Case(8).problem()
     known = dict.fromkeys(problem.targets, 10.0)
-    search = SlopeSearch(problem, True, lambda goal: known[goal])
+    search = SlopeSearch(problem, True, lambda target: known[target])
     begun(search)
 
     def turns(fall: float) -> int:
@@ -155,22 +158,22 @@ def test_the_search_that_will_end_lower_gets_the_time() -> None:
                 search.frontier.abandon(1)
                 search.spent(1.0, by_slopes=True)
             else:
-                for goal in known:
-                    known[goal] -= fall
+                for target in known:
+                    known[target] -= fall
                 search.spent(1.0, by_slopes=False)
         return count
 
     early = turns(0.0)
     assert early <= 12
     assert turns(0.01) <= 8
-    for goal in known:
-        known[goal] /= 2
+    for target in known:
+        known[target] /= 2
     assert turns(0.01) == 0
 
 
 def test_slopes_that_have_little_to_gain_leave_the_time_to_signs() -> None:
     problem = Case(8).problem()
-    search = SlopeSearch(problem, True, lambda goal: 20.0)
+    search = SlopeSearch(problem, True, lambda target: 20.0)
     search.frontier = Frontier([Node(Region(problem.targets[0], 0), 10.0, 0)])
 
     def turns(floor: float) -> int:
@@ -201,7 +204,7 @@ def test_a_descent_is_that_of_the_last_half() -> None:
 
 def test_without_a_perturbation_or_a_wish_there_is_no_such_search() -> None:
     problem = Case(8).problem()
-    search = SlopeSearch(problem, False, lambda goal: 1.0)
+    search = SlopeSearch(problem, False, lambda target: 1.0)
     search.spent(1.0, by_slopes=False)
     assert search.next_task(0, 1, 0.0, idle=True) is None
     assert search.uppers() == {}
@@ -211,7 +214,10 @@ def test_the_two_searches_together_are_no_worse_than_the_slopes() -> None:
     problem = Case(8).problem()
     result = verify(problem, engine=Bab(), workers=0, timeout=20)
     uppers = [
-        max(searched(problem, target, root, 30)[0] for root in range(len(problem.pieces)))
+        max(
+            searched(problem, target, piece_index, 30)[0]
+            for piece_index in range(len(problem.pieces))
+        )
         for target in problem.targets
     ]
     assert result.upper <= max(uppers) * (1 + 1e-3) + 1e-9

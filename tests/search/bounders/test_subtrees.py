@@ -65,7 +65,7 @@ def test_what_rests_on_tightened_bounds_is_certified(
     assert verdict.upper >= result.upper
     assert verdict.upper <= result.upper * (1 + 1e-8) + 1e-8
     proven = Proven(path, problem)
-    for target in problem.goals:
+    for target in problem.search_targets:
         assert proven.upper(target) <= result.targets[target].upper
 
 

@@ -24,7 +24,7 @@ def leaves(rng: Rng, root: Region, branchings: int) -> list[Node]:
         region = parent.region
         for side in (0, 1):
             if k % 3 == 0:
-                part = Region(region.target, region.root, (*region.path, side))
+                part = Region(region.target, region.piece_index, (*region.path, side))
                 child = Node(part, float(rng.random()), 2 * k + side + 1, parent.decisions)
             else:
                 # The same few places come up in many branches, as in a search.

@@ -87,11 +87,11 @@ def test_what_is_known_holds_for_every_pair(text: str, clip: bool, seed: int) ->
     options = MipOptions(formulation="lambda")
     _, known = prepared(problem, options)
     rng = np.random.default_rng(seed)
-    for root, piece in enumerate(problem.pieces):
+    for piece_index, piece in enumerate(problem.pieces):
         x = rng.choice([0.0, 0.125, 1.0], (500, 6))
         parameters = rng.uniform(*piece.parameter_bounds, (500, len(piece.parameter_bounds[0])))
         values, values_p = x, piece.apply(x, parameters)
-        bounds, hexagons = known[root].bounds, iter(known[root].hexagons or ())
+        bounds, hexagons = known[piece_index].bounds, iter(known[piece_index].hexagons or ())
         assert bounds is not None
         for position, layer in enumerate(network.layers):
             if isinstance(layer, Relu):
@@ -167,7 +167,7 @@ def test_without_time_nothing_is_asked_but_everything_is_there() -> None:
     known = prepare(problem, OPTIONS, pool, time.monotonic() - 1)
     assert not any(isinstance(task, BoundNeuron) for task in pool.asked)
     assert all(task.seconds == 0 for task in pool.asked)
-    assert [known[root].relations is not None for root in range(3)] == [True] * 3
+    assert [known[piece_index].relations is not None for piece_index in range(3)] == [True] * 3
 
 
 def test_dependencies_are_found_once_for_all_targets(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -200,8 +200,8 @@ def test_processes_find_the_same() -> None:
     with in_processes(problem) as (runner, others):
         known = prepare(problem, OPTIONS, runner, time.monotonic() + 200)
     assert "somebody else" in [heard[0] for heard in others if heard is not None]
-    for root in range(3):
-        ours, theirs = known[root], alone[root]
+    for piece_index in range(3):
+        ours, theirs = known[piece_index], alone[piece_index]
         assert ours.bounds is not None
         assert theirs.bounds is not None
         for one, two in zip(ours.bounds[0], theirs.bounds[0], strict=True):
@@ -216,7 +216,7 @@ def test_whoever_is_stuck_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mip_tasks, "_PATIENCE", 0.0)
     pool = ScriptedPool(lambda job, task: "an answer" if task.piece_index else None)
     runner = PoolRunner(problem, OPTIONS, 1, pool, lambda _: None, lambda _: None)
-    stuck, quick = (RelatePiece(root, (), 60.0) for root in range(2))  # type: ignore[arg-type]
+    stuck, quick = (RelatePiece(piece_index, (), 60.0) for piece_index in range(2))  # type: ignore[arg-type]
     assert list(runner.answers([stuck], time.monotonic() + 0.01)) == []
     assert len(pool.stopped) == 1
     assert list(runner.answers([quick], time.monotonic() + 60)) == [(quick, "an answer")]
@@ -229,7 +229,7 @@ def test_whoever_is_stuck_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_worker_that_fails_is_noted_and_the_rest_goes_on() -> None:
     problem = Problem(deep_network(), perturbation="linf(0.2)", source=0)
     with in_processes(problem) as (runner, others):
-        tasks = [RelatePiece(root, _bounds(problem), 1.0) for root in (99, 0)]
+        tasks = [RelatePiece(piece_index, _bounds(problem), 1.0) for piece_index in (99, 0)]
         found = list(runner.answers(tasks, time.monotonic() + 60))
     assert [task.piece_index for task, _ in found] == [0]
     assert any("IndexError" in str(note) for note in others)

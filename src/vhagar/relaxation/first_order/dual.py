@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from vhagar.perturbation import AbstractPiece
 from vhagar.relaxation.arrays import AnyArray, namespace
 from vhagar.relaxation.first_order.fused import Adam, Free, offset, quick_free, step
-from vhagar.relaxation.first_order.goal import AbstractGoal
 from vhagar.relaxation.first_order.hulls import Hulls
+from vhagar.relaxation.first_order.objective import AbstractObjective
 from vhagar.relaxation.stages import Stage
 from vhagar.relaxation.twin_dual import Choice, Payment, backward
 from vhagar.runtime.devices import full_precision
@@ -78,7 +78,7 @@ class Dual:
         self._hulls = hulls
         self._support = support
 
-    def begin(self, goal: AbstractGoal) -> list[Free]:
+    def begin(self, objective: AbstractObjective) -> list[Free]:
         """The free numbers of the quick choice."""
         frees: list[Free] = []
 
@@ -87,14 +87,14 @@ class Dual:
             frees.append(Free.of(free))
             return free[0] * a + free[1] * b, free[2] * a + free[3] * b, namespace(a).zeros_like(a)
 
-        start = goal.start()
+        start = objective.start()
         with _precisely(start[0]):
             backward(self._stages, start, pay, last=1)
         return frees[::-1]
 
     def run(
         self,
-        goal: AbstractGoal,
+        objective: AbstractObjective,
         frees: list[Free],
         steps: Steps,
         should_stop: Callable[[], bool] = lambda: False,
@@ -103,20 +103,20 @@ class Dual:
 
         The numbers that gave them are in each `Free.kept`.
         """
-        start = goal.start()[0]
+        start = objective.start()[0]
         xp = namespace(start)
         best = xp.full_like(start[:, 0], np.inf)
         with _precisely(start):
             for k in range(steps.count):
-                trace = self._evaluate(goal, [free.now for free in frees])
+                trace = self._evaluate(objective, [free.now for free in frees])
                 better = trace.value < best
                 best = xp.where(better, trace.value, best)
-                goal.keep(better)
+                objective.keep(better)
                 if k == steps.count - 1 or should_stop():
                     for free in frees:
                         free.kept[:, better] = free.now[:, better]
                     break
-                self._move(goal, frees, trace, better, steps.at(k))
+                self._move(objective, frees, trace, better, steps.at(k))
         return best
 
     def payment(self, numbers: list[AnyArray], seen: list[tuple[AnyArray, ...]]) -> Payment:
@@ -130,20 +130,25 @@ class Dual:
 
         return pay
 
-    def _evaluate(self, goal: AbstractGoal, numbers: list[AnyArray]) -> _Trace:
+    def _evaluate(self, objective: AbstractObjective, numbers: list[AnyArray]) -> _Trace:
         layers: list[tuple[AnyArray, ...]] = []
-        state = backward(self._stages, goal.start(), self.payment(numbers, layers))
+        state = backward(self._stages, objective.start(), self.payment(numbers, layers))
         value, x, x_p = self._support(state.a, state.b)
         return _Trace(state.constant + value, layers, x, x_p)
 
     def _move(
-        self, goal: AbstractGoal, frees: list[Free], trace: _Trace, better: AnyArray, adam: Adam
+        self,
+        objective: AbstractObjective,
+        frees: list[Free],
+        trace: _Trace,
+        better: AnyArray,
+        adam: Adam,
     ) -> None:
         x, x_p = trace.x, trace.x_p
         for k, coefficients in enumerate(reversed(trace.layers)):
             values = self._stages[k].forward(x), self._stages[k].forward(x_p)
             x, x_p = step(coefficients, values, frees[k], better, self._hulls[k], adam)
-        goal.move(self._stages[-1].forward(x), self._stages[-1].forward(x_p), adam)
+        objective.move(self._stages[-1].forward(x), self._stages[-1].forward(x_p), adam)
 
 
 def _precisely(values: AnyArray) -> AbstractContextManager[None]:

@@ -13,7 +13,7 @@ from vhagar.perturbation import AbstractPiece
 from vhagar.relaxation.corners import Corners
 from vhagar.relaxation.first_order.build import local_dual, seen_hexagons, whole_dual
 from vhagar.relaxation.first_order.dual import Multipliers, Steps
-from vhagar.relaxation.first_order.goal import FixedGoal
+from vhagar.relaxation.first_order.objective import FixedObjective
 from vhagar.relaxation.first_order.torch_layers import torch_stages
 from vhagar.relaxation.interval_hexagons import plain_hexagons
 from vhagar.relaxation.layerwise import Refined, TwinBounds
@@ -103,9 +103,9 @@ def _undecided(bounds: TwinBounds, layer: int) -> Index:
     return np.flatnonzero(~known.on & ~known.off)
 
 
-def _goal(start: tuple[Array, Array], device: Any, tiles: int = 1) -> FixedGoal:
+def _objective(start: tuple[Array, Array], device: Any, tiles: int = 1) -> FixedObjective:
     torch = require_torch()
-    return FixedGoal(
+    return FixedObjective(
         *(
             torch.as_tensor(part, dtype=torch.float32, device=device).repeat(tiles, 1)
             for part in start
@@ -132,10 +132,10 @@ def _whole(
             return
         neurons = undecided[begin:end]
         start = neuron_starts(directions, len(known), neurons)
-        goal = _goal(start, device)
+        objective = _objective(start, device)
         dual = whole_dual(bounds, layer, stages, device)
-        frees = dual.begin(goal)
-        dual.run(goal, frees, steps, should_stop)
+        frees = dual.begin(objective)
+        dual.run(objective, frees, steps, should_stop)
         if should_stop():
             return
         chosen = Multipliers(tuple(free.kept.cpu().numpy() for free in frees))
@@ -248,10 +248,10 @@ class _Windows:
     def _prove_by_steps(
         self, tiles: list[Tile], stages: Sequence[Stage], steps: Steps, record: bool
     ) -> None:
-        goal = _goal(self._start, self._device, len(tiles))
+        objective = _objective(self._start, self._device, len(tiles))
         dual = local_dual(self._bounds, self._local, tiles, stages, self._device)
-        frees = dual.begin(goal)
-        dual.run(goal, frees, steps, self._should_stop)
+        frees = dual.begin(objective)
+        dual.run(objective, frees, steps, self._should_stop)
         rows = len(self._start[0])
         kept = [free.kept.cpu().numpy().reshape(6, len(tiles), rows, -1) for free in frees]
         stated: dict[int, StatedChoice] = {}

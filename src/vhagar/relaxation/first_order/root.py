@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from vhagar.problem import Problem
 from vhagar.relaxation.first_order.build import whole_dual
 from vhagar.relaxation.first_order.dual import Multipliers, Steps
-from vhagar.relaxation.first_order.goal import ConfidenceGoal
+from vhagar.relaxation.first_order.objective import ConfidenceObjective
 from vhagar.relaxation.first_order.torch_layers import torch_stages
 from vhagar.relaxation.hexagon import Hexagons
 from vhagar.relaxation.layerwise import TwinBounds
@@ -48,13 +48,13 @@ def root_bounds(
     torch = require_torch()
     layer = len(bounds.stages) - 1
     rows = torch.tensor([-1 if target is None else target for target in targets], device=device)
-    goal = ConfidenceGoal(problem.network.classes, problem.source, rows)
+    objective = ConfidenceObjective(problem.network.classes, problem.source, rows)
     dual = whole_dual(bounds, layer, torch_stages(bounds.stages, device), device)
-    frees = dual.begin(goal)
-    dual.run(goal, frees, steps, should_stop)
+    frees = dual.begin(objective)
+    dual.run(objective, frees, steps, should_stop)
     chosen = Multipliers(tuple(free.kept.cpu().numpy() for free in frees))
-    alpha = goal.kept_alpha.cpu().numpy().astype(np.float64)
-    mu = goal.kept_mu.cpu().numpy().astype(np.float64)
+    alpha = objective.kept_alpha.cpu().numpy().astype(np.float64)
+    mu = objective.kept_mu.cpu().numpy().astype(np.float64)
     return confidence_bounds(problem, bounds, targets, alpha, mu, chosen.choice())
 
 
@@ -71,15 +71,15 @@ def confidence_bounds(
     The multipliers may be anything: negative ones become 0, and `alpha` is scaled to sum to 1.
     """
     source, network = problem.source, problem.network
-    goals = np.array([source if target is None else target for target in targets])
+    leading = np.array([source if target is None else target for target in targets])
     alpha, mu = np.maximum(alpha, 0.0), np.maximum(mu, 0.0)
     alpha[:, source] = 0.0
-    mu[np.arange(len(targets)), goals] = 0.0
+    mu[np.arange(len(targets)), leading] = 0.0
     mu[[target is None for target in targets]] = 0.0
     stated = _Stated(bounds.hexagons, choice)
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
         classes = ClassMultipliers(alpha / alpha.sum(axis=1, keepdims=True), mu)
-        a, b = classes.start(source, goals)
+        a, b = classes.start(source, leading)
         value = bounds.bound(len(bounds.stages) - 1, a, b, stated)
         size = score_size(network, bounds.piece)
         proven = outward(value, classes.total(), size, network.classes)

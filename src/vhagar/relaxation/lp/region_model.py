@@ -113,11 +113,11 @@ class RegionModel:
     def _simplex(
         self,
         arrays: LinearArrays,
-        goal: int,
+        objective: int,
         left_out: Columns = _NONE,
         slightly_off: bool = False,
     ) -> Simplex:
-        return Simplex(arrays, goal, left_out, self.deadline, slightly_off)
+        return Simplex(arrays, objective, left_out, self.deadline, slightly_off)
 
     @property
     def piece(self) -> AbstractPiece:

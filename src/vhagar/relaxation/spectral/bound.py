@@ -123,22 +123,22 @@ class SpectralBounder:
 
 def spectral_bounds(
     problem: Problem,
-    root: int,
+    piece_index: int,
     targets: Sequence[int],
     steps: int = _STEPS,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> list[SpectralProof | None]:
     """Upper bounds on the source's confidence of inputs that a piece pushes into each target."""
-    bounder = SpectralBounder(problem.network, problem.pieces[root], problem.source, targets)
+    bounder = SpectralBounder(problem.network, problem.pieces[piece_index], problem.source, targets)
     return bounder.bounds(steps, should_stop)
 
 
 def spectral_difference_bound(
-    problem: Problem, root: int, target: int, steps: int = _STEPS
+    problem: Problem, piece_index: int, target: int, steps: int = _STEPS
 ) -> SpectralProof | None:
     """An upper bound on the source's confidence of inputs that a piece pushes into a target; None
     if no bound was proven."""
-    return spectral_bounds(problem, root, [target], steps)[0]
+    return spectral_bounds(problem, piece_index, [target], steps)[0]
 
 
 def pairs_of(layers: int) -> list[Pair]:

@@ -100,22 +100,30 @@ class FirstOrderBounder(AbstractBounder):
 
     def bound(self, nodes: list[Node], incumbent: Incumbent) -> list[Bound]:
         found = [Bound(node.upper) for node in nodes]
-        for root, rounds in dict.fromkeys((node.region.root, node.rounds) for node in nodes):
+        for piece_index, rounds in dict.fromkeys(
+            (node.region.piece_index, node.rounds) for node in nodes
+        ):
             if self._is_late():
                 break
-            own = [k for k, n in enumerate(nodes) if (n.region.root, n.rounds) == (root, rounds)]
+            own = [
+                k
+                for k, n in enumerate(nodes)
+                if (n.region.piece_index, n.rounds) == (piece_index, rounds)
+            ]
             plan = self._plans[rounds]
             targets = [nodes[k].region.target for k in own]
-            for k, new in zip(own, self._proven(root, targets, plan), strict=True):
+            for k, new in zip(own, self._proven(piece_index, targets, plan), strict=True):
                 if new is not None and new.upper < nodes[k].upper:
                     found[k] = new
         return found
 
-    def _proven(self, root: int, targets: list[int | None], plan: Plan) -> list[Bound | None]:
+    def _proven(
+        self, piece_index: int, targets: list[int | None], plan: Plan
+    ) -> list[Bound | None]:
         """What a round makes of a piece, for each target."""
         if plan.spectral:
-            return self._spectral_bounds(root, targets, plan.spectral)
-        bounds = self._refined(root, plan)
+            return self._spectral_bounds(piece_index, targets, plan.spectral)
+        bounds = self._refined(piece_index, plan)
         if plan.root is None:
             proven = quick_root_bounds(self._problem, bounds, targets)
         else:
@@ -127,17 +135,19 @@ class FirstOrderBounder(AbstractBounder):
         ]
 
     def _spectral_bounds(
-        self, root: int, targets: list[int | None], steps: int
+        self, piece_index: int, targets: list[int | None], steps: int
     ) -> list[Bound | None]:
         """Spectral bounds; those of the last piece go on from where they were."""
         attacked = [target for target in targets if target is not None]
         if len(attacked) < len(targets):
             return [None] * len(targets)
-        if self._spectral is None or self._spectral[0] != root:
+        if self._spectral is None or self._spectral[0] != piece_index:
             problem = self._problem
             every = problem.targets
-            bounder = SpectralBounder(problem.network, problem.pieces[root], problem.source, every)
-            self._spectral = root, bounder
+            bounder = SpectralBounder(
+                problem.network, problem.pieces[piece_index], problem.source, every
+            )
+            self._spectral = piece_index, bounder
         # The proof at the end takes its time, too.
         limit = self._deadline.sooner(_STEPS_SHARE * self._deadline.left)
         proofs = dict(
@@ -160,28 +170,28 @@ class FirstOrderBounder(AbstractBounder):
             found.append(Branched(Outcome.AGAIN, again) if more else Branched(Outcome.CLOSED))
         return found
 
-    def _refined(self, root: int, plan: Plan) -> TwinBounds:
+    def _refined(self, piece_index: int, plan: Plan) -> TwinBounds:
         """The bounds of a piece's neurons, as a plan wants them."""
-        bounds = self._kept[root] if root in self._kept else self._quick(root)
+        bounds = self._kept[piece_index] if piece_index in self._kept else self._quick(piece_index)
         layers = len(bounds.hexagons)
         wanted = [(k, steps) for k in range(1, layers) if (steps := plan.of_layer(k, layers))]
         if wanted:
             bounds = bounds.copy()  # earlier proofs rest on what was known before
         for layer, steps in wanted:
             refine(bounds, layer, self._device, steps, self._is_late, self._record)
-        if (len(self._kept) < MOST_KEPT or root in self._kept) and not self._is_late():
-            self._kept[root] = bounds
+        if (len(self._kept) < MOST_KEPT or piece_index in self._kept) and not self._is_late():
+            self._kept[piece_index] = bounds
         return bounds
 
-    def _quick(self, root: int) -> TwinBounds:
+    def _quick(self, piece_index: int) -> TwinBounds:
         share = _QUICK_SHARE * self._deadline.left / max(len(self._new), 1)
-        self._new.discard(root)
+        self._new.discard(piece_index)
         if self._device.type == "cuda":
-            network, piece = self._problem.network, self._problem.pieces[root]
+            network, piece = self._problem.network, self._problem.pieces[piece_index]
             return device_bounds(network, piece, self._device, self._threads, self._is_late)
         return rung_bounds(
             self._problem,
-            root,
+            piece_index,
             Rung.QUICK,
             self._cache,
             self._threads,

@@ -41,7 +41,7 @@ class Rung(IntEnum):
 
 def rung_bounds(
     problem: Problem,
-    root: int,
+    piece_index: int,
     rung: Rung,
     cache: BoundsCache,
     threads: int = 1,
@@ -53,7 +53,7 @@ def rung_bounds(
     Neurons that `should_stop` or the deadline leaves no time for keep what interval arithmetic
     knows of them; such bounds are not kept for others.
     """
-    network, piece = problem.network, problem.pieces[root]
+    network, piece = problem.network, problem.pieces[piece_index]
     incomplete: list[TwinBounds] = []
 
     def compute() -> TwinBounds:
@@ -68,7 +68,7 @@ def rung_bounds(
     with suppress(OutOfTime):
         if len(problem.pieces) > MOST_KEPT:
             return compute()
-        return cache.of(problem, (root, (), rung), compute)
+        return cache.of(problem, (piece_index, (), rung), compute)
     return incomplete[0]
 
 
@@ -114,10 +114,15 @@ class RungBounder(AbstractBounder):
 
     def bound(self, nodes: list[Node], incumbent: Incumbent) -> list[Bound]:
         found = [Bound(node.upper) for node in nodes]
-        for root in dict.fromkeys(node.region.root for node in nodes):
-            own = [k for k, node in enumerate(nodes) if node.region.root == root]
+        for piece_index in dict.fromkeys(node.region.piece_index for node in nodes):
+            own = [k for k, node in enumerate(nodes) if node.region.piece_index == piece_index]
             bounds = rung_bounds(
-                self._problem, root, self._rung, self._cache, self._threads, self._should_stop
+                self._problem,
+                piece_index,
+                self._rung,
+                self._cache,
+                self._threads,
+                self._should_stop,
             )
             targets = [nodes[k].region.target for k in own]
             proven = quick_root_bounds(self._problem, bounds, targets)

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vhagar.errors import InvalidInput
-from vhagar.problem import Problem
+from vhagar.problem import Problem, Target
 from vhagar.result import BoundKind, Run
 from vhagar.result.certificate import witness_statement
 from vhagar.search.checkpoint.file import read_checkpoint_file, write_checkpoint
@@ -33,7 +33,6 @@ from vhagar.search.proof_log import name_of
 from vhagar.search.proof_tree import ProofTree
 from vhagar.search.tree_state import SearchKind, TreeState, trees_of
 
-Goal = int | None
 Array = NDArray[np.float64]
 _DTYPES: dict[str, np.dtype[Any]] = TREE_PARTS | {
     f"{kind.name} {state} {part}": dtype
@@ -56,8 +55,8 @@ class Checkpoint:
     """A search that was interrupted: `seconds` and `nodes` are what it had taken."""
 
     searches: dict[SearchKind, SearchState]
-    uppers: dict[Goal, tuple[float, BoundKind]]
-    witnesses: tuple[tuple[Goal, Array, int | None, Array | None], ...]
+    uppers: dict[Target, tuple[float, BoundKind]]
+    witnesses: tuple[tuple[Target, Array, int | None, Array | None], ...]
     seconds: float = 0.0
     nodes: int = 0
     question: dict[str, Any] = field(default_factory=dict)
@@ -66,16 +65,16 @@ class Checkpoint:
     def offer(self, run: Run) -> None:
         """Let a run judge the witnesses, and take the bounds."""
         interval = run.interval
-        for goal, x, root, parameters in self.witnesses:
-            interval.offer_witness(goal, x, root, parameters)
+        for target, x, piece_index, parameters in self.witnesses:
+            interval.offer_witness(target, x, piece_index, parameters)
         uppers = self.uppers
         if isinstance(run.proof, ProofTree):  # then only what its trees prove
             self._require_proofs(run.proof)
             uppers = _proven(run, run.proof)
-        for goal, (value, kind) in uppers.items():
-            if value < interval.goal_lower(goal):
+        for target, (value, kind) in uppers.items():
+            if value < interval.target_lower(target):
                 raise InvalidInput("the checkpoint contradicts itself: start anew without --resume")
-            interval.offer_upper(goal, value, kind)
+            interval.offer_upper(target, value, kind)
         run.count_nodes(self.nodes)
         run.note(f"resumed after {self.seconds:.0f} s and {self.nodes} nodes")
 
@@ -93,19 +92,19 @@ class Checkpoint:
         return maker_of(max(numbers, default=0))
 
 
-def _proven(run: Run, tree: ProofTree) -> dict[Goal, tuple[float, BoundKind]]:
+def _proven(run: Run, tree: ProofTree) -> dict[Target, tuple[float, BoundKind]]:
     """The bounds that trees prove, as the search itself states them."""
     proven, restore = tree.proven(), run.reduced.restore.upper
     ceiling = proven[SearchKind.CEILING].get(None, math.inf)
     found = {}
-    for goal in run.original.goals:
-        signs = min(restore(proven[SearchKind.SIGNS].get(goal, math.inf)), ceiling)
-        slopes = restore(proven[SearchKind.SLOPES].get(goal, math.inf))
-        boxes = proven[SearchKind.BOXES].get(goal, math.inf)
+    for target in run.original.search_targets:
+        signs = min(restore(proven[SearchKind.SIGNS].get(target, math.inf)), ceiling)
+        slopes = restore(proven[SearchKind.SLOPES].get(target, math.inf))
+        boxes = proven[SearchKind.BOXES].get(target, math.inf)
         bounds = [
             (signs, BoundKind.TWIN), (slopes, BoundKind.QUADRATIC), (boxes, BoundKind.BOXES)
         ]  # fmt: skip
-        found[goal] = min(bounds, key=lambda bound: bound[0])
+        found[target] = min(bounds, key=lambda bound: bound[0])
     return found
 
 
@@ -113,8 +112,10 @@ def checkpoint_of(
     run: Run, searches: dict[SearchKind, SearchState], seconds: float, question: dict[str, Any]
 ) -> Checkpoint:
     """All that a run has found so far."""
-    interval, goals = run.interval, run.original.goals
-    uppers = {goal: (interval.computed_upper(goal), interval.kind(goal)) for goal in goals}
+    interval, targets = run.interval, run.original.search_targets
+    uppers = {
+        target: (interval.computed_upper(target), interval.kind(target)) for target in targets
+    }
     found = interval.witnesses.values()
     witnesses = tuple((w.target, w.x, w.piece_number, np.array(w.choice)) for w in found)
     tree = run.proof.state() if isinstance(run.proof, ProofTree) else None
@@ -123,10 +124,10 @@ def checkpoint_of(
 
 def save_checkpoint(path: Path, run: Run, kept: Checkpoint) -> None:
     """Replace the file in one step; a failure leaves the earlier one."""
-    finite = {goal: upper for goal, upper in kept.uppers.items() if math.isfinite(upper[0])}
+    finite = {target: upper for target, upper in kept.uppers.items() if math.isfinite(upper[0])}
     about = {
         "question": kept.question,
-        "uppers": [[goal, value, kind.name] for goal, (value, kind) in finite.items()],
+        "uppers": [[target, value, kind.name] for target, (value, kind) in finite.items()],
         "witnesses": [witness_statement(w) for w in run.interval.witnesses.values()],
         "seconds": kept.seconds,
         "nodes": kept.nodes,
@@ -199,14 +200,16 @@ def _searched(run: Run, kind: SearchKind) -> Problem:
 def roots_of(run: Run, kind: SearchKind) -> Iterable[Region]:
     """What the nodes of a search must cover."""
     problem = _searched(run, kind)
-    return (Region(goal, k) for goal in problem.goals for k in range(len(problem.pieces)))
+    return (
+        Region(target, k) for target in problem.search_targets for k in range(len(problem.pieces))
+    )
 
 
-def _upper(problem: Problem, entry: Any) -> tuple[Goal, tuple[float, BoundKind]]:
-    goal, value, kind = entry
-    if goal not in problem.goals:
-        raise InvalidInput(f"there is no target {goal}")
-    return goal, (_number(value), BoundKind[kind])
+def _upper(problem: Problem, entry: Any) -> tuple[Target, tuple[float, BoundKind]]:
+    target, value, kind = entry
+    if target not in problem.search_targets:
+        raise InvalidInput(f"there is no target {target}")
+    return target, (_number(value), BoundKind[kind])
 
 
 def _number(value: Any) -> float:
@@ -215,17 +218,17 @@ def _number(value: Any) -> float:
     return float(value)
 
 
-def _witness(problem: Problem, entry: Any) -> tuple[Goal, Array, int | None, Array | None]:
+def _witness(problem: Problem, entry: Any) -> tuple[Target, Array, int | None, Array | None]:
     """A candidate of the right shape; whether it is a witness is for the run to judge."""
-    goal, root = entry["target"], entry["piece"]
+    target, piece_index = entry["target"], entry["piece"]
     x = np.array(entry["x"], dtype=np.float64)
-    if goal not in problem.goals or x.shape != (problem.domain.size,):
+    if target not in problem.search_targets or x.shape != (problem.domain.size,):
         raise InvalidInput("a witness is none of this problem's inputs")
-    if root is None:
-        return goal, x, None, None
-    if type(root) is not int or not 0 <= root < len(problem.pieces):
-        raise InvalidInput(f"there is no piece {root}")
+    if piece_index is None:
+        return target, x, None, None
+    if type(piece_index) is not int or not 0 <= piece_index < len(problem.pieces):
+        raise InvalidInput(f"there is no piece {piece_index}")
     parameters = np.array(entry["parameters"], dtype=np.float64)
-    if parameters.shape != problem.pieces[root].parameter_bounds[0].shape:
+    if parameters.shape != problem.pieces[piece_index].parameter_bounds[0].shape:
         raise InvalidInput("a witness has parameters of another piece")
-    return goal, x, root, parameters
+    return target, x, piece_index, parameters

@@ -70,7 +70,7 @@ def _pack(nodes: list[Node]) -> Columns:
         target = _NONE if region.target is None else region.target
         sizes = (len(region.path), len(made), start)
         numbers = (node.number, node.upper, node.predicted_gain)
-        heads.append((target, region.root, node.rounds, *sizes, *numbers))
+        heads.append((target, region.piece_index, node.rounds, *sizes, *numbers))
         paths += region.path
         decisions += [(*decision.place, decision.positive) for decision in made]
     kept = [start for _, start in starts.values()]
@@ -102,9 +102,9 @@ class NodeReader:
         decisions, starts = self._decisions(columns), _starts(columns)
         nodes, at_path, at_decision = list[Node](), 0, 0
         known = cache(self._region)
-        for target, root, rounds, path, count, start, number, upper, gain in heads.tolist():
+        for target, piece_index, rounds, path, count, start, number, upper, gain in heads.tolist():
             _require(_NONE <= start < len(starts), "a start is missing")
-            region = known(target, root, tuple(paths[at_path : at_path + path]))
+            region = known(target, piece_index, tuple(paths[at_path : at_path + path]))
             own = tuple(decisions[at_decision : at_decision + count])
             _require((number > 0) == bool(own or region.path), "a node has a wrong number")
             _require(gain == 0 or bool(own), "a gain is predicted of no decision")
@@ -114,16 +114,16 @@ class NodeReader:
             at_path, at_decision = at_path + path, at_decision + count
         return nodes
 
-    def _region(self, target: int, root: int, path: tuple[int, ...]) -> Region:
-        goal = None if target == _NONE else target
-        _require(goal in self.problem.goals, f"there is no target {target}")
-        _require(root < len(self.problem.pieces), f"there is no piece {root}")
-        piece = self.problem.pieces[root]
+    def _region(self, target: int, piece_index: int, path: tuple[int, ...]) -> Region:
+        asked = None if target == _NONE else target
+        _require(asked in self.problem.search_targets, f"there is no target {target}")
+        _require(piece_index < len(self.problem.pieces), f"there is no piece {piece_index}")
+        piece = self.problem.pieces[piece_index]
         for part in path:
             parts = piece.split()
             _require(part in (0, 1) and len(parts) == 2, "a piece is split that cannot be")
             piece = parts[part]
-        return Region(goal, root, path)
+        return Region(asked, piece_index, path)
 
     def _decisions(self, columns: Columns) -> list[Decision]:
         found, widths = columns["decisions"], self._widths()

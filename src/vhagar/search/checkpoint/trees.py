@@ -36,7 +36,7 @@ def packed_tree(state: TreeState) -> tuple[dict[str, Any], dict[str, NDArray[Any
     regions = [
         {
             "search": int(kept.search),
-            "root": kept.name.root,
+            "root": kept.name.piece_index,
             "path": list(kept.name.path),
             "digest": kept.name.digest.hex(),
             "tag": kept.name.tag.decode(),

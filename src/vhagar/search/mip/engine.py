@@ -83,9 +83,9 @@ def _run_here(run: Run, options: MipOptions, deadline: Deadline) -> bool:
         attacked = attack_first(run, options, deadline)
         runner = InProcessRunner(BoundsWorker(problem, options), late)
         prepared = replace(attacked, pieces=prepare(problem, options, runner, deadline.at))
-    for k, target in enumerate(problem.goals):
+    for k, target in enumerate(problem.search_targets):
         # Every target has its share: the answer is about all of them.
-        share = deadline.sooner(deadline.left / (len(problem.goals) - k))
+        share = deadline.sooner(deadline.left / (len(problem.search_targets) - k))
 
         def stop(target: int | None = target, share: Deadline = share) -> bool:
             return share.passed or run.interval.settled(target)
@@ -104,7 +104,7 @@ def _run_in_processes(run: Run, options: MipOptions, deadline: Deadline) -> bool
     with ProcessPool() as pool:
         with run.phase("prepare"):
             prepared = _prepare_in_processes(run, options, deadline, pool)
-        for target in run.problem.goals:
+        for target in run.problem.search_targets:
             if not run.interval.settled(target):
                 pool.start(target, (_search, (run.reduced, target, options, prepared)))
         for target, message in messages(run, pool, deadline):

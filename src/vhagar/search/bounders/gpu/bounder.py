@@ -96,7 +96,7 @@ class GpuBounder(AbstractBounder):
 
     def warm_up(self) -> None:
         """Prepare the first piece: what it takes is better spent before there is work."""
-        region = Region(self._problem.goals[0], 0)
+        region = Region(self._problem.search_targets[0], 0)
         place = self._place(region)
         if place is not None:  # kernels are compiled when they run first
             place.region.steps.run(place.root, place.region.upper(place.region.codes([()])), 1)

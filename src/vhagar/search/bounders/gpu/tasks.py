@@ -21,7 +21,7 @@ class Suitable:
     def __contains__(self, region: object) -> bool:
         if not isinstance(region, Region):
             return False
-        return self._roots[region.root] and not region.path and region.target is not None
+        return self._roots[region.piece_index] and not region.path and region.target is not None
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +46,7 @@ class GpuReady:
 class GpuReport:
     """What became of all nodes given so far.
 
-    The nodes of `explored.open` come back; `held` has each goal's largest bound among the nodes
+    The nodes of `explored.open` come back; `held` has each target's largest bound among the nodes
     that stay.
     """
 

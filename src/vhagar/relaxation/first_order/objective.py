@@ -9,7 +9,7 @@ from vhagar.relaxation.starts import ClassMultipliers
 from vhagar.runtime.devices import Tensor, require_torch
 
 
-class AbstractGoal(ABC):
+class AbstractObjective(ABC):
     """The start coefficients of every row, fixed or optimised."""
 
     @abstractmethod
@@ -25,7 +25,7 @@ class AbstractGoal(ABC):
         """Take a step; `y` and `y_p` are the bound's derivatives along the coefficients."""
 
 
-class FixedGoal(AbstractGoal):
+class FixedObjective(AbstractObjective):
     """Coefficients that stay as they are."""
 
     def __init__(self, a: Tensor, b: Tensor) -> None:
@@ -41,7 +41,7 @@ class FixedGoal(AbstractGoal):
         pass
 
 
-class ConfidenceGoal(AbstractGoal):
+class ConfidenceObjective(AbstractObjective):
     """The source's confidence at `x` where the target leads at `x_p`, by multipliers `alpha`, `mu`.
 
     `alpha` lies on the simplex over the other classes and `mu` is not negative; every step projects
