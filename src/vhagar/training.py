@@ -21,7 +21,7 @@ from vhagar.network import Network
 from vhagar.options import Options
 from vhagar.perturbation import Perturbation
 from vhagar.problem import Problem
-from vhagar.result import Known, Result, Suggestion
+from vhagar.result import Result, Suggestion, WarmStart
 from vhagar.search.branch_and_bound import Bab
 from vhagar.verify import run_engine, with_largest
 
@@ -103,7 +103,7 @@ class RobustnessMonitor:
         )
         share = search_time(self._options, self._seconds)
         result = run_engine(
-            problem, Bab(), self._options, timeout=share, known=Known(self._suggestions())
+            problem, Bab(), self._options, timeout=share, warm_start=WarmStart(self._suggestions())
         )
         left = max(self._seconds - result.seconds, 0.0)
         result = with_largest(with_coverage(result, self._options.dataset, left))

@@ -19,10 +19,10 @@ from vhagar.perturbation import Domain
 from vhagar.problem import Problem
 from vhagar.relaxation import Bounds, largest_confidence
 from vhagar.relaxation.bounds_cache import BoundsCache
-from vhagar.result import BoundKind, Interval, Known, ProgressError, Result, Run, Status
-from vhagar.result.known import offer_known
+from vhagar.result import BoundKind, Interval, ProgressError, Result, Run, Status, WarmStart
 from vhagar.result.live import notebook_bar
 from vhagar.result.run import OnProgress
+from vhagar.result.warm_start import offer_warm_start
 from vhagar.runtime.deadline import Deadline, OutOfTime, check_timeout
 from vhagar.search import AbstractEngine
 from vhagar.search.branch_and_bound import Bab
@@ -204,13 +204,13 @@ def run_engine(
     *,
     timeout: float | None = None,
     on_progress: OnProgress | None = None,
-    known: Known | None = None,
+    warm_start: WarmStart | None = None,
     bounds: BoundsCache | None = None,
 ) -> Result:
     """Run an engine on a problem: what `verify` does, for callers that have more to say.
 
-    `known` is where the search starts from: inputs to check, and bounds that are proven already.
-    `bounds` remembers the bounds of the network's neurons from one call to the next.
+    `warm_start` has inputs to check first, and bounds that are proven already. `bounds` remembers
+    the bounds of the network's neurons from one call to the next.
     """
     if not isinstance(engine, AbstractEngine):
         raise InvalidInput(f"an engine is an object such as vhagar.Mip(), not {engine!r}")
@@ -224,7 +224,7 @@ def run_engine(
         with engine.certifying(run), np.errstate(over="ignore", invalid="ignore"):
             with run.phase("bounds"):
                 _offer_trivial_bounds(run)
-                offer_known(run, known or Known())
+                offer_warm_start(run, warm_start or WarmStart())
                 engine.resume(run)
             with run.phase("search"):
                 # Without any time, and where all is known already, there is nothing to search for.

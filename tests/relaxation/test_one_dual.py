@@ -15,7 +15,7 @@ import torch
 
 from vhagar.relaxation.corners import DecidedSigns
 from vhagar.relaxation.first_order.build import hexagon_tensors
-from vhagar.relaxation.first_order.dual import Dual, Multipliers, Steps, support_of_piece
+from vhagar.relaxation.first_order.dual import Dual, LayerMultipliers, Steps, support_of_piece
 from vhagar.relaxation.first_order.fused import offset
 from vhagar.relaxation.first_order.hulls import Hulls
 from vhagar.relaxation.first_order.objective import FixedObjective
@@ -268,7 +268,7 @@ def test_the_quick_choice_is_the_same_everywhere(build: str, text: str, clip: bo
     )
     frees = dual.begin(FixedObjective(*start))
     begun: list[tuple[Any, ...]] = []
-    choose = Multipliers(tuple(free.now for free in frees)).choice()
+    choose = LayerMultipliers(tuple(free.now for free in frees)).choice()
     backward(bounds.stages, start, recorded(paying(bounds.corners, choose), begun))
     for known, *ways in zip(reversed(bounds.corners), ours, theirs, begun, strict=True):
         p, q, r, a, b = ways[0]
@@ -313,7 +313,7 @@ def test_the_ascent_proves_what_it_reports(build: str, text: str, clip: bool) ->
         objective = FixedObjective(*given)
         frees = dual.begin(objective)
         best = np.asarray(dual.run(objective, frees, Steps(5, 0.01)), dtype=np.float64)
-        chosen = Multipliers(tuple(np.asarray(free.kept) for free in frees))
+        chosen = LayerMultipliers(tuple(np.asarray(free.kept) for free in frees))
         proven = bounds.bound(len(bounds.stages) - 1, *start, chosen.choice())
         single = given[0].dtype == torch.float32
         slack = (1e-3 if single else 1e-6) * (1.0 + abs(quick))

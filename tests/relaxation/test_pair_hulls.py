@@ -8,7 +8,13 @@ import numpy as np
 import pytest
 
 from vhagar.relaxation.hexagon import Hexagons
-from vhagar.relaxation.pair_hulls import Weights, _different, add_convexity, add_weights, on_axes
+from vhagar.relaxation.pair_hulls import (
+    CornerWeights,
+    _different,
+    add_convexity,
+    add_weights,
+    on_axes,
+)
 from vhagar.solver.linear_model import LinearModel
 
 from .test_hexagon import exact_corners, random_hexagon
@@ -16,11 +22,11 @@ from .test_hexagon import exact_corners, random_hexagon
 Point = tuple[Fraction, Fraction]
 
 
-def weights_of(hexagon: Hexagons) -> Weights:
+def weights_of(hexagon: Hexagons) -> CornerWeights:
     return add_weights(LinearModel(), *hexagon.widened().corners())
 
 
-def corners_of(weights: Weights) -> list[Point]:
+def corners_of(weights: CornerWeights) -> list[Point]:
     found = [
         (Fraction(float(s)), Fraction(float(t))) for s, t in zip(weights.s, weights.t, strict=True)
     ]

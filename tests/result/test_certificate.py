@@ -20,7 +20,7 @@ from vhagar.result.certificate import (
     NodeKind,
     NodeProof,
     RegionProofs,
-    Tree,
+    SearchTree,
     head_of,
     with_json,
     write_certificate,
@@ -76,7 +76,7 @@ def nodes(count: int) -> bytes:
 
 
 def test_what_is_written_comes_back(run: Run, tmp_path: Path) -> None:
-    head = head_of(run, [Tree(1, 0), Tree(2, 0)], 10)
+    head = head_of(run, [SearchTree(1, 0), SearchTree(2, 0)], 10)
     given: list[RegionProofs] = [
         RegionProofs(((b"REGN", region()),), proofs(3)),
         RegionProofs(((b"REGN", region()),), proofs(1)),
@@ -99,14 +99,16 @@ def test_what_is_written_comes_back(run: Run, tmp_path: Path) -> None:
 
 
 def test_nothing_at_all_is_a_certificate_too(run: Run, tmp_path: Path) -> None:
-    write_certificate(tmp_path / "a", head_of(run, [Tree(1, 0), Tree(2, 0)], 2), b"", [])
+    write_certificate(
+        tmp_path / "a", head_of(run, [SearchTree(1, 0), SearchTree(2, 0)], 2), b"", []
+    )
     stored = read_certificate(tmp_path / "a", CLASSES)
     assert [tag for tag, _ in stored.blocks] == [b"HEAD", b"END "]
 
 
 def test_long_parts_are_divided(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(certificate, "_HANDY_BLOCK", 200)
-    head = head_of(run, [Tree(1, 0), Tree(2, 0)], 42)
+    head = head_of(run, [SearchTree(1, 0), SearchTree(2, 0)], 42)
     write_certificate(
         tmp_path / "a", head, nodes(40), [RegionProofs(((b"REGN", region()),), proofs(20))]
     )
@@ -127,7 +129,7 @@ def test_a_block_that_no_reader_takes_is_not_written(
     with pytest.raises(VhagarError, match=r"REGN would have \d+ bytes, more than 50"):
         write_certificate(
             tmp_path / "a",
-            head_of(run, [Tree(1, 0)], 1),
+            head_of(run, [SearchTree(1, 0)], 1),
             b"",
             [RegionProofs(((b"REGN", region()),), proofs(1))],
         )

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from vhagar.network import read_onnx
 from vhagar.result import Suggestion
-from vhagar.result.known import checked
+from vhagar.result.warm_start import checked
 from vhagar.sweep.rows import goal_of, suggestion_of_row
 from vhagar.sweep.store import Store
 

@@ -23,9 +23,9 @@ from vhagar.dependency.inputs import (
 )
 from vhagar.dependency.propagation import through_linear, through_relu
 from vhagar.dependency.question import (
-    Answer,
     Backend,
-    Question,
+    SignAnswer,
+    SignQuestion,
     SignStatus,
     ask,
     can_be_active,
@@ -207,13 +207,13 @@ class _Search:
         smaller: int,
         active: bool,
         time_left: Callable[[], float],
-    ) -> Answer:
+    ) -> SignAnswer:
         """Ask whether one column can exceed another where the first is active."""
 
-        def put(question: Callable[[], Question]) -> Answer:
+        def put(question: Callable[[], SignQuestion]) -> SignAnswer:
             left = time_left()
             if left <= 0:
-                return Answer(SignStatus.UNDECIDED)
+                return SignAnswer(SignStatus.UNDECIDED)
             limit, seed = min(left, self._options.question_time), self._options.seed
             return ask(self._backend, question(), limit, seed, lambda: time_left() <= 0)
 
@@ -222,7 +222,7 @@ class _Search:
             return answer
         # If there is nothing to compare, the larger one is never active. Only a bound proves it.
         second = put(lambda: can_be_active(arrays, larger)) if active else answer
-        return second if second.status is SignStatus.PROVED else Answer(SignStatus.UNDECIDED)
+        return second if second.status is SignStatus.PROVED else SignAnswer(SignStatus.UNDECIDED)
 
     def _open_questions(
         self, position: int, layer: AbstractLayer, same: Relations

@@ -43,7 +43,7 @@ class SignStatus(Enum):
 
 
 @dataclass(frozen=True, eq=False)
-class Question:
+class SignQuestion:
     """A model whose column `objective` is the difference, at most `reach` in absolute value."""
 
     arrays: LinearArrays
@@ -51,7 +51,7 @@ class Question:
     reach: float
 
 
-def can_exceed(arrays: LinearArrays, larger: int, smaller: int, active: bool) -> Question:
+def can_exceed(arrays: LinearArrays, larger: int, smaller: int, active: bool) -> SignQuestion:
     """Build the model that maximises a difference, with `active` only where `larger` is active."""
     lower, upper = arrays.column_lower.copy(), arrays.column_upper
     if active:
@@ -76,19 +76,19 @@ def can_exceed(arrays: LinearArrays, larger: int, smaller: int, active: bool) ->
         row_lower=np.append(arrays.row_lower, 0.0),
         row_upper=np.append(arrays.row_upper, 0.0),
     )
-    return Question(found, count, reach)
+    return SignQuestion(found, count, reach)
 
 
-def can_be_active(arrays: LinearArrays, neuron: int) -> Question:
+def can_be_active(arrays: LinearArrays, neuron: int) -> SignQuestion:
     """Build the model that maximises a pre-activation, which is always feasible."""
     ends = abs(arrays.column_lower[neuron]), abs(arrays.column_upper[neuron])
-    return Question(arrays, neuron, float(max(ends)))
+    return SignQuestion(arrays, neuron, float(max(ends)))
 
 
-class Progress:
+class SignProgress:
     """Bounds on a question's maximum while a solver works on it."""
 
-    def __init__(self, question: Question, outward: float) -> None:
+    def __init__(self, question: SignQuestion, outward: float) -> None:
         self._objective = question.objective
         self._outward = outward
         # The bound on an optimum of 0 is `outward`; twice that lets the search stop.
@@ -124,7 +124,7 @@ class Progress:
 
 
 @dataclass(frozen=True)
-class Answer:
+class SignAnswer:
     """A status; if it is PROVED or NEARLY, the difference is at most `bound` (0 or tiny)."""
 
     status: SignStatus
@@ -133,15 +133,15 @@ class Answer:
 
 def ask(
     backend: Backend,
-    question: Question,
+    question: SignQuestion,
     time_limit: float,
     seed: int,
     should_stop: Callable[[], bool],
-) -> Answer:
+) -> SignAnswer:
     """Ask a question, and stop the solver as soon as the sign is decided."""
     try:
         model = backend(question.arrays, question.objective)
-        progress = Progress(question, model.outward)
+        progress = SignProgress(question, model.outward)
         solved = model.solve(
             time_limit=time_limit,
             seed=seed,
@@ -150,13 +150,13 @@ def ask(
             should_stop=lambda: progress.status is not SignStatus.UNDECIDED or should_stop(),
         )
     except SolverFailure:
-        return Answer(SignStatus.UNDECIDED)  # a failure is never turned into a number
+        return SignAnswer(SignStatus.UNDECIDED)  # a failure is never turned into a number
     if solved.status is SolveStatus.INFEASIBLE:
-        return Answer(SignStatus.EMPTY)  # a mere status, without a bound that says by how much
+        return SignAnswer(SignStatus.EMPTY)  # a mere status, without a bound that says by how much
     if solved.solution is not None:
         progress.found(solved.solution)
     progress.bounded(solved.bound)
     status = progress.final
     if status is SignStatus.PROVED:
-        return Answer(status, 0.0)
-    return Answer(status, progress.bound if status is SignStatus.NEARLY else math.inf)
+        return SignAnswer(status, 0.0)
+    return SignAnswer(status, progress.bound if status is SignStatus.NEARLY else math.inf)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from vhagar.relaxation import Bounds
 from vhagar.relaxation.hexagon import Hexagons
-from vhagar.relaxation.pair_hulls import Weights, add_convexity, add_weights
+from vhagar.relaxation.pair_hulls import CornerWeights, add_convexity, add_weights
 from vhagar.solver.linear_model import Columns, LinearModel
 
 Array = NDArray[np.float64]
@@ -97,7 +97,7 @@ def _as_one(hexagons: Hexagons) -> Hexagons:
     return Hexagons(low, high, low, high, zero, zero, linear=hexagons.linear)
 
 
-def _tie(model: LinearModel, weights: Weights, neurons: Neurons, corner: Array) -> None:
+def _tie(model: LinearModel, weights: CornerWeights, neurons: Neurons, corner: Array) -> None:
     """Tie one copy of some neurons to the weights, before and after the ReLU."""
     s, z = neurons.s, neurons.z
     model.add_rows([(s, 1.0), (weights.column, weights.sums(-corner))], 0.0, 0.0)

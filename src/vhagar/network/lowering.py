@@ -16,20 +16,20 @@ import numpy as np
 from vhagar.network.chain import LayerChain
 from vhagar.network.graph import Graph, Linear, Operation, Tensor, Units, Value
 from vhagar.network.layers import AbstractLayer
-from vhagar.network.stage import Stage
+from vhagar.network.stage import GraphStage
 
 
 def lower(graph: Graph, output: Tensor) -> tuple[AbstractLayer, ...]:
     """Return the layers that compute the output from the graph's input."""
-    schedule = Schedule.of(graph, output)
+    schedule = LayerPlan.of(graph, output)
     chain = LayerChain(graph.input.shape)
     entering: tuple[Value, ...] = (graph.input.value,)
     for depth, layer in enumerate(schedule.layers):
         leaving = (*layer.operands, *(Tensor(value, (value.size,)) for value in layer.passed))
-        Stage(entering, schedule.linear(depth), leaving).join(chain)
+        GraphStage(entering, schedule.linear(depth), leaving).join(chain)
         chain.relu(layer.linear)
         entering = (*layer.results, *layer.passed)
-    Stage(entering, schedule.linear(len(schedule.layers)), (output,)).join(chain)
+    GraphStage(entering, schedule.linear(len(schedule.layers)), (output,)).join(chain)
     return chain.finish()
 
 
@@ -58,14 +58,14 @@ class UnitLayer:
 
 
 @dataclass(frozen=True, eq=False)
-class Schedule:
+class LayerPlan:
     """The operations that the output depends on, and the ReLU layers they are spread over."""
 
     operations: tuple[Operation, ...]
     layers: tuple[UnitLayer, ...]
 
     @classmethod
-    def of(cls, graph: Graph, output: Tensor) -> Schedule:
+    def of(cls, graph: Graph, output: Tensor) -> LayerPlan:
         """Assign every operation that the output depends on to a layer."""
         operations = _needed(graph, output.value)
         blocks = [operation for operation in operations if isinstance(operation, Units)]

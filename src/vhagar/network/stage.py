@@ -20,7 +20,7 @@ from vhagar.network.maps import ScaleMap
 
 
 @dataclass(frozen=True, eq=False)
-class Stage:
+class GraphStage:
     """The linear operations of one depth, from the values `entering` to those `leaving`."""
 
     entering: tuple[Value, ...]

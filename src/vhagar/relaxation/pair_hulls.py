@@ -23,7 +23,7 @@ ROUNDING = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
-class Weights:
+class CornerWeights:
     """One column for each distinct corner of some neurons, except the origin.
 
     `owner` is the neuron's place among the given neurons and `which` the corner's number. Where the
@@ -44,7 +44,7 @@ class Weights:
         return sparse.coo_array((values, places), shape=(len(self.has_origin), count))
 
 
-def add_weights(model: LinearModel, s: Array, t: Array) -> Weights:
+def add_weights(model: LinearModel, s: Array, t: Array) -> CornerWeights:
     """Add columns for corners `(CORNERS, neurons)`."""
     s, t = on_axes(s, t)
     origin = (s == 0) & (t == 0)
@@ -54,10 +54,12 @@ def add_weights(model: LinearModel, s: Array, t: Array) -> Weights:
     if len(owner):
         columns = model.add_columns(np.zeros(len(owner)), 1.0)
     # `origin` is taken over all corners, because one that was merged with the origin has no column.
-    return Weights(columns, owner, which, s.T[owner, which], t.T[owner, which], origin.any(axis=0))
+    return CornerWeights(
+        columns, owner, which, s.T[owner, which], t.T[owner, which], origin.any(axis=0)
+    )
 
 
-def add_convexity(model: LinearModel, weights: Weights) -> Columns:
+def add_convexity(model: LinearModel, weights: CornerWeights) -> Columns:
     """Add rows: a neuron's weights sum to 1, or to at most 1 where the origin is a corner."""
     if not len(weights.has_origin):
         return np.zeros(0, dtype=np.int64)

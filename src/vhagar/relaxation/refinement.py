@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vhagar.relaxation.first_order.dual import Dual, Multipliers, Steps, support_of_piece
+from vhagar.relaxation.first_order.dual import Dual, LayerMultipliers, Steps, support_of_piece
 from vhagar.relaxation.first_order.hulls import Hulls
 from vhagar.relaxation.first_order.objective import FixedObjective
 from vhagar.relaxation.hexagon import Hexagons
@@ -45,7 +45,7 @@ def refine_layer(bounds: TwinBounds, layer: int, steps: int, deadline: Deadline 
     affordable = max(1, min(steps, _MOST_STEPPED // max(entries, 1)))
     plan = Steps(affordable, _STEP, _DECAY ** max(affordable - 1, 1))
     dual.run(objective, frees, plan, deadline.check)
-    chosen = Multipliers(tuple(free.kept for free in frees))
+    chosen = LayerMultipliers(tuple(free.kept for free in frees))
     refine_by(bounds, layer, undecided, chosen.choice())
 
 

@@ -1,6 +1,5 @@
 """Results: the interval, the witness (re-checked, fails closed), and how they are kept."""
 
-from vhagar.result.known import Known, Suggestion
 from vhagar.result.result import ProgressError, Result
 from vhagar.result.run import Run
 from vhagar.result.values import (
@@ -13,6 +12,7 @@ from vhagar.result.values import (
     Progress,
     Status,
 )
+from vhagar.result.warm_start import Suggestion, WarmStart
 from vhagar.result.witness import Rejection, Witness, WitnessCheck
 
 __all__ = [
@@ -21,7 +21,6 @@ __all__ = [
     "CoverageCounts",
     "Estimate",
     "Interval",
-    "Known",
     "Moment",
     "Progress",
     "ProgressError",
@@ -30,6 +29,7 @@ __all__ = [
     "Run",
     "Status",
     "Suggestion",
+    "WarmStart",
     "Witness",
     "WitnessCheck",
 ]

@@ -72,7 +72,7 @@ class NodeKind(IntEnum):
 
 
 @dataclass(frozen=True)
-class Tree:
+class SearchTree:
     """The search tree of one piece and one target; both are None for the maximal confidence.
 
     With `slopes`, nodes are split by the slopes of neuron pairs instead of signs; with `boxes`, the
@@ -189,7 +189,7 @@ def _proof_block(tree: int, proofs: list[NodeProof]) -> bytes:
     )
 
 
-def head_of(run: Run, trees: list[Tree], nodes: int) -> dict[str, Any]:
+def head_of(run: Run, trees: list[SearchTree], nodes: int) -> dict[str, Any]:
     """State the problem, and claim the run's current interval with its witnesses."""
     problem = run.original
     if not math.isfinite(run.interval.upper):

@@ -22,7 +22,7 @@ from vhagar.search.node_solver import Explored
 from vhagar.search.proof_tree import ProofTree
 from vhagar.search.slope_search import SlopeSearch
 from vhagar.search.tree_state import SearchKind
-from vhagar.search.worker import AnyTask, CeilingTask, Task
+from vhagar.search.worker import AnyTask, CeilingTask, SignTask
 
 # Head start of the search by signs over the one by slopes on small problems, in seconds.
 _HEAD_START = 0.5
@@ -98,7 +98,7 @@ class Frontiers:
         if idle:
             return None
         take = frontier.take_alike if whole_piece else lambda w: frontier.take_share(w, workers)
-        return Task(take(worker), self._run.interval.lower, ceiling.upper)
+        return SignTask(take(worker), self._run.interval.lower, ceiling.upper)
 
     def next_slope_task(self, worker: int) -> AnyTask | None:
         """Return the best node of the search by slopes alone, or None if it has none."""

@@ -23,7 +23,7 @@ from vhagar.result.certificate import (
     NodeKind,
     NodeProof,
     RegionProofs,
-    Tree,
+    SearchTree,
     head_of,
     maps_of,
     write_certificate,
@@ -192,7 +192,7 @@ class ProofTree:
         regions = self._proven_regions(kept, place)
         write_certificate(path, head, records.tobytes(), regions, maps)
 
-    def _kept(self, proves: Callable[[Tree, float], bool] = lambda *_: True) -> Mask:
+    def _kept(self, proves: Callable[[SearchTree, float], bool] = lambda *_: True) -> Mask:
         """Return which nodes are written.
 
         Below a node that was branched twice, only the better pair of children is, or neither if the

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vhagar.relaxation.layerwise import TwinBounds
-from vhagar.relaxation.lp.lambda_model import Weights
+from vhagar.relaxation.lp.lambda_model import LambdaColumns
 from vhagar.relaxation.lp.lazy_rows import LEAST_COEFFICIENT
 from vhagar.relaxation.lp.node_bound import Coefficients
 from vhagar.relaxation.lp.region_model import PIXELS
@@ -49,7 +49,7 @@ class Candidate:
 class Candidates:
     """Finds the undecided signs of an LP solution."""
 
-    def __init__(self, bounds: TwinBounds, weights: Weights, pixels: Columns | None) -> None:
+    def __init__(self, bounds: TwinBounds, weights: LambdaColumns, pixels: Columns | None) -> None:
         self._weights = weights
         self._pixels = pixels
         self._pixel_corners = bounds.piece.pixel_corners()

@@ -23,7 +23,7 @@ from vhagar.search.bounders.first_rungs import Rung, rung_bounders
 from vhagar.search.checkpoint import Checkpoint, CheckpointKeeper
 from vhagar.search.frontiers import Frontiers
 from vhagar.search.node import first_number
-from vhagar.search.worker import AnyTask, CeilingTask, SearchWorker, Task
+from vhagar.search.worker import AnyTask, CeilingTask, SearchWorker, SignTask
 
 Found = TypeVar("Found")
 # The number by which this process goes beside workers.
@@ -73,7 +73,7 @@ class Search:
             if run.interval.closed or (piece_index and (last.passed or last.left < needed)):
                 break
             nodes = frontiers.signs.take_piece(HERE, piece_index)
-            task = Task(nodes, run.interval.lower, frontiers.ceiling.upper)
+            task = SignTask(nodes, run.interval.lower, frontiers.ceiling.upper)
             self._work(worker, task, deadline)
         self._climb_ceiling(worker, deadline)
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from vhagar.problem import Problem
 from vhagar.relaxation.proof import ProofKind
-from vhagar.result.certificate import Tree
+from vhagar.result.certificate import SearchTree
 from vhagar.search.proof_log import RegionName
 from vhagar.search.proof_scratch import ScratchState
 
@@ -71,12 +71,12 @@ class TreeState:
     scratch: ScratchState
 
 
-def trees_of(problem: Problem) -> list[Tree]:
+def trees_of(problem: Problem) -> list[SearchTree]:
     """One for each target and piece, and as many by boxes; where something is attacked, also that
     for the largest confidence, and as many by slopes."""
     attacks = problem.perturbation is not None
     found = [
-        Tree(target, piece_index if attacks else None)
+        SearchTree(target, piece_index if attacks else None)
         for target in problem.search_targets
         for piece_index in range(len(problem.pieces))
     ]
@@ -84,10 +84,10 @@ def trees_of(problem: Problem) -> list[Tree]:
     if not attacks:
         return [*found, *by_boxes]
     by_slopes = [replace(tree, slopes=True) for tree in found]
-    return [*found, Tree(None, None), *by_slopes, *by_boxes]
+    return [*found, SearchTree(None, None), *by_slopes, *by_boxes]
 
 
-def search_of(tree: Tree, attacks: bool) -> SearchKind:
+def search_of(tree: SearchTree, attacks: bool) -> SearchKind:
     """The search that a tree belongs to."""
     if tree.slopes:
         return SearchKind.SLOPES

@@ -29,7 +29,7 @@ _LAST_WORDS = 0.15
 
 
 @dataclass(frozen=True, eq=False)
-class Task:
+class SignTask:
     """Nodes to explore, the best confidence known and the largest possible."""
 
     nodes: list[Node]
@@ -53,7 +53,7 @@ class SlopeTask:
     lower: float
 
 
-AnyTask = Task | CeilingTask | SlopeTask
+AnyTask = SignTask | CeilingTask | SlopeTask
 # Makes the bounder of a problem.
 BounderMaker = Callable[[Reduced], AbstractBounder]
 
@@ -114,7 +114,7 @@ class SearchWorker:
         quiet: float = 0.0,
     ) -> Explored:
         """Work on a task; `on_bounds` hears of bounds that took `quiet` seconds."""
-        if isinstance(task, Task):
+        if isinstance(task, SignTask):
             solver = self._node_solver
             solver.incumbent.update(task.lower, task.ceiling)
         elif isinstance(task, CeilingTask):

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from vhagar.engine import AbstractEngine
 from vhagar.network import Network
 from vhagar.options import Options
-from vhagar.result import Known
+from vhagar.result import WarmStart
 from vhagar.sweep.question import Question
 from vhagar.sweep.snapshot import Ending, Snapshot
 
@@ -22,7 +22,7 @@ class Task:
     engine: AbstractEngine
     options: Options
     timeout: float | None
-    known: Known = field(default_factory=Known)
+    warm_start: WarmStart = field(default_factory=WarmStart)
 
 
 @dataclass(frozen=True, eq=False)

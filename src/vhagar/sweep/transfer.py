@@ -13,8 +13,8 @@ from functools import cache
 
 from vhagar.network import Network
 from vhagar.perturbation import Domain
-from vhagar.result import BoundKind, Known, Suggestion, Witness
-from vhagar.result.known import checked
+from vhagar.result import BoundKind, Suggestion, WarmStart, Witness
+from vhagar.result.warm_start import checked
 from vhagar.sweep.question import Question
 from vhagar.sweep.relations import contains
 from vhagar.sweep.rows import goal_of, suggestion_of_row
@@ -35,7 +35,7 @@ class Transfer:
             self._families[question.network, question.source].append(number)
         self._contains = cache(self._is_contained)
 
-    def known(self, number: int) -> Known:
+    def known(self, number: int) -> WarmStart:
         """What a search can start from: the problem's own results, and those of related ones."""
         question = self._questions[number]
         suggestions: list[Suggestion] = []
@@ -47,7 +47,7 @@ class Transfer:
                 for goal, bounds in self._uppers(other, question).items():
                     if bounds.upper < uppers.get(goal, (float("inf"),))[0]:
                         uppers[goal] = (bounds.upper, bounds.kind)
-        return Known(tuple(suggestions), uppers)
+        return WarmStart(tuple(suggestions), uppers)
 
     def spread(self, number: int) -> list[int]:
         """Transfer a finished problem's results, and return the numbers of improved problems."""

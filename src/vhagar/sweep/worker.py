@@ -40,7 +40,7 @@ class TaskWorker:
                 task.options,
                 timeout=task.timeout,
                 on_progress=listener,
-                known=task.known,
+                warm_start=task.warm_start,
                 bounds=self._bounds,
             )
         except ProgressError as error:

@@ -16,7 +16,7 @@ from torch import nn
 import vhagar
 from vhagar import InvalidInput, InvalidNetwork, UnsupportedOperator, from_torch
 from vhagar.network.torch import module as torch_module
-from vhagar.network.torch.aten_values import Value
+from vhagar.network.torch.aten_values import AtenValue
 from vhagar.search.branch_and_bound import Bab
 from vhagar_check import check
 
@@ -181,8 +181,8 @@ def test_what_is_no_module_is_refused() -> None:
 
 
 def test_a_wrong_conversion_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    def wrong(graph: Any, given: Any, shape: Any) -> Value:
-        return Value(graph.add("Identity", given["self"].name), shape)
+    def wrong(graph: Any, given: Any, shape: Any) -> AtenValue:
+        return AtenValue(graph.add("Identity", given["self"].name), shape)
 
     monkeypatch.setitem(torch_module.CONVERTERS, "relu", wrong)
     with pytest.raises(InvalidNetwork, match="differs from the module"):

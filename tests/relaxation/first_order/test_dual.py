@@ -13,7 +13,7 @@ from vhagar.network import Affine, Convolution, Relu
 from vhagar.perturbation import Domain
 from vhagar.relaxation.first_order import refine as refining
 from vhagar.relaxation.first_order.build import local_dual, whole_dual
-from vhagar.relaxation.first_order.dual import Dual, Multipliers, Steps
+from vhagar.relaxation.first_order.dual import Dual, LayerMultipliers, Steps
 from vhagar.relaxation.first_order.fused import Free
 from vhagar.relaxation.first_order.objective import (
     AbstractObjective,
@@ -138,7 +138,7 @@ def test_multipliers_out_of_nowhere_prove_something_true() -> None:
         )
         broken = tuple(np.full_like(part, np.nan) for part in numbers)
         for given in (numbers, broken):  # what is no number counts as 0
-            choice = Multipliers(given).choice()
+            choice = LayerMultipliers(given).choice()
             (root,) = confidence_bounds(problem, bounds, [found.target], alpha, mu, choice)
             assert found.attacked.confidence <= Fraction(root.upper)
         alpha[0, (problem.source + 1) % classes] = np.nan
@@ -253,7 +253,7 @@ def test_windows_at_the_border_are_evaluated_as_they_are_proven(text: str) -> No
     best = dual.run(objective, frees, Steps(15, 0.05, 0.1)).reshape(len(tiles), rows)
     for number, place in enumerate(tiles):
         own = [free.kept.reshape(6, len(tiles), rows, -1)[:, number].numpy() for free in frees]
-        choose = Multipliers(tuple(own)).choice()
+        choose = LayerMultipliers(tuple(own)).choice()
         start = unit.double().numpy(), -0.5 * unit.double().numpy()
         proven = local.at(place).bound(bounds.corners, piece, start, bounds.input_magnitude, choose)
         np.testing.assert_allclose(best[number], proven, rtol=1e-4, atol=1e-4)

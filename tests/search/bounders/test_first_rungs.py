@@ -146,7 +146,7 @@ def test_a_rung_is_for_all_pieces_or_left_to_the_search(
 
     def noted(search: Search, worker: SearchWorker, task: AnyTask, deadline: Deadline) -> None:
         if isinstance(task, Task):
-            roots.append(task.nodes[0].region.root)
+            roots.append(task.nodes[0].region.piece_index)
         work(search, worker, task, deadline)
 
     monkeypatch.setattr(Search, "_work", noted)

@@ -10,7 +10,7 @@ from vhagar.dependency import find_dependencies
 from vhagar.network import Affine, Convolution, Relu
 from vhagar.network.network import confidence
 from vhagar.perturbation import PERTURBATIONS, AbstractPiece
-from vhagar.search.mip.encoding import Encoding, Tightening, encode, known_ranges
+from vhagar.search.mip.encoding import Encoding, PieceFacts, encode, known_ranges
 from vhagar.search.mip.hexagons import hexagons_of
 from vhagar.solver.backends import SolveStatus
 from vhagar.solver.backends.highs import HighsModel
@@ -83,13 +83,13 @@ def test_every_perturbation_is_here() -> None:
     assert kinds == set(PERTURBATIONS)
 
 
-def tightening_of(model: Network, piece: AbstractPiece, related: bool, lambdas: bool) -> Tightening:
+def tightening_of(model: Network, piece: AbstractPiece, related: bool, lambdas: bool) -> PieceFacts:
     relations = find_dependencies(model, piece).layers if related else None
     if not lambdas:
-        return Tightening(relations=relations)
+        return PieceFacts(relations=relations)
     ranges = known_ranges(model, piece, None)
     hexagons = hexagons_of(model, piece, ranges, relations, steps=4)
-    return Tightening((ranges.first[1:], ranges.second[1:]), relations, hexagons)
+    return PieceFacts((ranges.first[1:], ranges.second[1:]), relations, hexagons)
 
 
 @pytest.mark.parametrize("lambdas", [False, True])

@@ -19,7 +19,7 @@ from vhagar.errors import SolverUnavailable
 from vhagar.network import Affine, Relu
 from vhagar.runtime.processes import ProcessPool
 from vhagar.search.mip import tasks as mip_tasks
-from vhagar.search.mip.encoding import Tightening
+from vhagar.search.mip.encoding import PieceFacts
 from vhagar.search.mip.engine import Mip
 from vhagar.search.mip.options import MipOptions
 from vhagar.search.mip.preparation import prepare
@@ -64,7 +64,7 @@ class Recorder(InProcessRunner):
 
 def prepared(
     problem: Problem, options: MipOptions = OPTIONS
-) -> tuple[Recorder, dict[Any, Tightening]]:
+) -> tuple[Recorder, dict[Any, PieceFacts]]:
     pool = Recorder(problem, options)
     return pool, prepare(problem, options, pool, time.monotonic() + 100)
 

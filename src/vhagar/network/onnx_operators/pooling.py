@@ -12,7 +12,7 @@ from vhagar.network.layers import Shape
 from vhagar.network.maps import groups_of
 from vhagar.network.onnx_node import Node
 from vhagar.network.onnx_operators.windows import windows
-from vhagar.network.units import Groups, largest, smallest
+from vhagar.network.units import EntryGroups, largest, smallest
 
 
 def max_pool(node: Node) -> Tensor:
@@ -25,7 +25,7 @@ def max_pool(node: Node) -> Tensor:
     if counts.min() == 0:
         raise InvalidNetwork("one of its windows lies outside of the image")
     order = np.argsort(found.members < 0, axis=1, kind="stable")  # entries inside the image first
-    groups = Groups(np.take_along_axis(found.members, order, axis=1), counts)
+    groups = EntryGroups(np.take_along_axis(found.members, order, axis=1), counts)
     return _with_moved_relu(node, largest(node.graph, data, groups).reshaped(found.out_shape))
 
 
@@ -102,13 +102,13 @@ def _summed(node: Node, data: Tensor, axes: list[int], keep: bool, mean: bool) -
     return node.graph.mapped(data, sums, _reduced_shape(data.shape, axes, keep))
 
 
-def _groups(shape: Shape, axes: list[int]) -> Groups:
+def _groups(shape: Shape, axes: list[int]) -> EntryGroups:
     """Group the entries along some axes, for every position along the others."""
     kept = [axis for axis in range(len(shape)) if axis not in axes]
     each = int(np.prod([shape[axis] for axis in axes], dtype=int))
     index = np.arange(np.prod(shape, dtype=int)).reshape(shape)
     members = index.transpose(kept + axes).reshape(-1, each)
-    return Groups(members, np.full(len(members), each))
+    return EntryGroups(members, np.full(len(members), each))
 
 
 def _reduced_shape(shape: Shape, axes: list[int], keep: bool) -> Shape:

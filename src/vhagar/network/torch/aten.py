@@ -1,7 +1,7 @@
 """Converters of ATen operators to ONNX, one for each, in the table `CONVERTERS`.
 
 A converter gets the graph, the operator's arguments (by the names of its schema, defaults filled
-in, data as `Value` and constants as tensors) and the shape of its result, and returns its result.
+in, data as `AtenValue`, constants as tensors) and the shape of its result, and returns its result.
 In-place operators (`relu_`) use the converter of the plain one.
 """
 
@@ -17,9 +17,9 @@ from vhagar.network.torch import aten_layers as layers
 from vhagar.network.torch import aten_shapes as shapes
 from vhagar.network.torch.aten_values import (
     Arguments,
+    AtenValue,
     Converter,
     Shape,
-    Value,
     constant,
     numbers,
     operand,
@@ -29,18 +29,18 @@ from vhagar.network.torch.aten_values import (
 def _same(kind: str, **attributes: Any) -> Converter:
     """An operator on one tensor that ONNX has under another name."""
 
-    def convert(graph: OnnxGraph, given: Arguments, shape: Shape) -> Value:
-        return Value(graph.add(kind, given["self"].name, **attributes), shape)
+    def convert(graph: OnnxGraph, given: Arguments, shape: Shape) -> AtenValue:
+        return AtenValue(graph.add(kind, given["self"].name, **attributes), shape)
 
     return convert
 
 
-def _identity(graph: OnnxGraph, given: Arguments, shape: Shape) -> Value:
-    value: Value = given["input"] if "input" in given else given["self"]
+def _identity(graph: OnnxGraph, given: Arguments, shape: Shape) -> AtenValue:
+    value: AtenValue = given["input"] if "input" in given else given["self"]
     return value
 
 
-def _to(graph: OnnxGraph, given: Arguments, shape: Shape) -> Value:
+def _to(graph: OnnxGraph, given: Arguments, shape: Shape) -> AtenValue:
     kind = given.get("dtype")
     if kind is not None and not kind.is_floating_point:
         raise InvalidNetwork(f"a value is turned into {kind}, which is not a float type")
@@ -51,73 +51,73 @@ def _nothing(graph: OnnxGraph, given: Arguments, shape: Shape) -> None:
     """An operator without a result, which only checks what it is given."""
 
 
-def _dropout(graph: OnnxGraph, given: Arguments, shape: Shape) -> Value:
+def _dropout(graph: OnnxGraph, given: Arguments, shape: Shape) -> AtenValue:
     if given["train"]:
         raise InvalidNetwork("a dropout is in training mode even after eval()")
     return _identity(graph, given, shape)
 
 
-def _clip(graph: OnnxGraph, given: Arguments, shape: Shape) -> Value:
+def _clip(graph: OnnxGraph, given: Arguments, shape: Shape) -> AtenValue:
     low = given.get("min", given.get("min_val"))
     high = given.get("max", given.get("max_val"))
-    if isinstance(low, Value) or isinstance(high, Value):
+    if isinstance(low, AtenValue) or isinstance(high, AtenValue):
         raise InvalidNetwork("a clamp whose limits depend on the input")
     names = ["" if end is None else graph.constant(float(end)) for end in (low, high)]
-    return Value(graph.add("Clip", given["self"].name, *names), shape)
+    return AtenValue(graph.add("Clip", given["self"].name, *names), shape)
 
 
-def _relu6(graph: OnnxGraph, given: Arguments, shape: Shape) -> Value:
+def _relu6(graph: OnnxGraph, given: Arguments, shape: Shape) -> AtenValue:
     return _clip(graph, {**given, "min": 0.0, "max": 6.0}, shape)
 
 
-def _leaky_relu(graph: OnnxGraph, given: Arguments, shape: Shape) -> Value:
+def _leaky_relu(graph: OnnxGraph, given: Arguments, shape: Shape) -> AtenValue:
     slope = float(given["negative_slope"])
-    return Value(graph.add("LeakyRelu", given["self"].name, alpha=slope), shape)
+    return AtenValue(graph.add("LeakyRelu", given["self"].name, alpha=slope), shape)
 
 
-def _prelu(graph: OnnxGraph, given: Arguments, shape: Shape) -> Value:
+def _prelu(graph: OnnxGraph, given: Arguments, shape: Shape) -> AtenValue:
     weight = numbers(constant(given["weight"], "prelu"))
     if weight.ndim == 1:  # one for each channel
         weight = weight.reshape(-1, *(1,) * (len(shape) - 2))
-    return Value(graph.add("PRelu", given["self"].name, graph.constant(weight)), shape)
+    return AtenValue(graph.add("PRelu", given["self"].name, graph.constant(weight)), shape)
 
 
 def _binary(kind: str) -> Converter:
-    def convert(graph: OnnxGraph, given: Arguments, shape: Shape) -> Value:
+    def convert(graph: OnnxGraph, given: Arguments, shape: Shape) -> AtenValue:
         if given.get("rounding_mode") is not None:
             raise InvalidNetwork("a division that rounds")
         second = operand(graph, given["other"])
         if given.get("alpha", 1) != 1:
             second = graph.add("Mul", second, graph.constant(float(given["alpha"])))
-        return Value(graph.add(kind, operand(graph, given["self"]), second), shape)
+        return AtenValue(graph.add(kind, operand(graph, given["self"]), second), shape)
 
     return convert
 
 
-def _reversed_sub(graph: OnnxGraph, given: Arguments, shape: Shape) -> Value:
+def _reversed_sub(graph: OnnxGraph, given: Arguments, shape: Shape) -> AtenValue:
     swapped = {**given, "self": given["other"], "other": given["self"]}
     return _binary("Sub")(graph, swapped, shape)  # type: ignore[no-any-return]
 
 
 def _compare(kind: str) -> Converter:
-    def convert(graph: OnnxGraph, given: Arguments, shape: Shape) -> Value:
-        return Value(graph.add(kind, given["self"].name, operand(graph, given["other"])), shape)
+    def convert(graph: OnnxGraph, given: Arguments, shape: Shape) -> AtenValue:
+        return AtenValue(graph.add(kind, given["self"].name, operand(graph, given["other"])), shape)
 
     return convert
 
 
-def _where(graph: OnnxGraph, given: Arguments, shape: Shape) -> Value:
+def _where(graph: OnnxGraph, given: Arguments, shape: Shape) -> AtenValue:
     branches = (operand(graph, given[name]) for name in ("self", "other"))
-    return Value(graph.add("Where", given["condition"].name, *branches), shape)
+    return AtenValue(graph.add("Where", given["condition"].name, *branches), shape)
 
 
-def _threshold(graph: OnnxGraph, given: Arguments, shape: Shape) -> Value:
+def _threshold(graph: OnnxGraph, given: Arguments, shape: Shape) -> AtenValue:
     data = given["self"].name
     limit, value = (graph.constant(float(given[name])) for name in ("threshold", "value"))
-    return Value(graph.add("Where", graph.add("Greater", data, limit), data, value), shape)
+    return AtenValue(graph.add("Where", graph.add("Greater", data, limit), data, value), shape)
 
 
-def _product(graph: OnnxGraph, given: Arguments, shape: Shape) -> Value:
+def _product(graph: OnnxGraph, given: Arguments, shape: Shape) -> AtenValue:
     """Mul; a comparison among the operands stands for 1 and 0."""
     names = [operand(graph, given[name]) for name in ("self", "other")]
     kinds = {node.output[0]: node.op_type for node in graph.nodes}
@@ -128,15 +128,15 @@ def _product(graph: OnnxGraph, given: Arguments, shape: Shape) -> Value:
         else name
         for name in names
     ]
-    return Value(graph.add("Mul", *cast), shape)
+    return AtenValue(graph.add("Mul", *cast), shape)
 
 
-def _upsampled(graph: OnnxGraph, given: Arguments, shape: Shape) -> Value:
+def _upsampled(graph: OnnxGraph, given: Arguments, shape: Shape) -> AtenValue:
     data = _identity(graph, given, shape)
     ratios = [float(new) / old for new, old in zip(shape, data.shape, strict=True)]
     factors = graph.constant(ratios)
     settings = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
-    return Value(graph.add("Resize", data.name, "", factors, mode="nearest", **settings), shape)
+    return AtenValue(graph.add("Resize", data.name, "", factors, mode="nearest", **settings), shape)
 
 
 CONVERTERS: dict[str, Converter] = {

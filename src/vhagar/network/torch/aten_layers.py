@@ -10,44 +10,44 @@ from vhagar.errors import InvalidNetwork
 from vhagar.network.onnx_graph import OnnxGraph
 from vhagar.network.torch.aten_values import (
     Arguments,
+    AtenValue,
     Converter,
     Shape,
-    Value,
     constant,
     numbers,
     operand,
 )
 
 
-def linear(graph: OnnxGraph, given: Arguments, shape: Shape) -> Value:
+def linear(graph: OnnxGraph, given: Arguments, shape: Shape) -> AtenValue:
     weight = constant(given["weight"], "linear")
     return _product(graph, given["input"], weight.T, given["bias"], shape)
 
 
-def addmm(graph: OnnxGraph, given: Arguments, shape: Shape) -> Value:
+def addmm(graph: OnnxGraph, given: Arguments, shape: Shape) -> AtenValue:
     if (given["beta"], given["alpha"]) != (1, 1):
         raise InvalidNetwork("an addmm with alpha or beta other than 1")
     return _product(graph, given["mat1"], constant(given["mat2"], "addmm"), given["self"], shape)
 
 
-def matmul(graph: OnnxGraph, given: Arguments, shape: Shape) -> Value:
+def matmul(graph: OnnxGraph, given: Arguments, shape: Shape) -> AtenValue:
     second = given["mat2"] if "mat2" in given else given["other"]
     return _product(graph, given["self"], constant(second, "matmul"), None, shape)
 
 
-def _product(graph: OnnxGraph, x: Value, weight: Any, bias: Any, shape: Shape) -> Value:
-    if not isinstance(x, Value) or isinstance(bias, Value):
+def _product(graph: OnnxGraph, x: AtenValue, weight: Any, bias: Any, shape: Shape) -> AtenValue:
+    if not isinstance(x, AtenValue) or isinstance(bias, AtenValue):
         raise InvalidNetwork("a matrix product whose right operand depends on the input")
     if len(x.shape) == 2 and bias is not None:
         names = [x.name, operand(graph, weight), operand(graph, bias)]
-        return Value(graph.add("Gemm", *names), shape)
+        return AtenValue(graph.add("Gemm", *names), shape)
     product = graph.add("MatMul", x.name, operand(graph, weight))
     if bias is not None:
         product = graph.add("Add", product, operand(graph, bias))
-    return Value(product, shape)
+    return AtenValue(product, shape)
 
 
-def convolution(graph: OnnxGraph, given: Arguments, shape: Shape) -> Value:
+def convolution(graph: OnnxGraph, given: Arguments, shape: Shape) -> AtenValue:
     if given.get("transposed"):
         raise InvalidNetwork("a transposed convolution")
     weight = constant(given["weight"], "convolution")
@@ -75,7 +75,7 @@ def convolution(graph: OnnxGraph, given: Arguments, shape: Shape) -> Value:
         dilations=_pair(given["dilation"]),
         group=given["groups"],
     )
-    return Value(name, shape)
+    return AtenValue(name, shape)
 
 
 def _pair(given: Any) -> list[int]:
@@ -95,7 +95,7 @@ def batch_norm(graph: OnnxGraph, given: Arguments, shape: Any) -> Any:
     bias = np.zeros(size) if given["bias"] is None else numbers(given["bias"])
     parts = (graph.constant(part) for part in (scale, bias, numbers(mean), numbers(variance)))
     name = graph.add("BatchNormalization", given["input"].name, *parts, epsilon=float(given["eps"]))
-    value = Value(name, shape[0] if several else shape)
+    value = AtenValue(name, shape[0] if several else shape)
     return [value, None, None] if several else value
 
 
@@ -115,15 +115,15 @@ def _pool(graph: OnnxGraph, kind: str, given: Arguments, **more: Any) -> str:
 def max_pool(graph: OnnxGraph, given: Arguments, shape: Any) -> Any:
     several = not isinstance(shape[0], int)
     name = _pool(graph, "MaxPool", given, dilations=_pair(given["dilation"]))
-    value = Value(name, shape[0] if several else shape)
+    value = AtenValue(name, shape[0] if several else shape)
     return [value, None] if several else value
 
 
-def average_pool(graph: OnnxGraph, given: Arguments, shape: Shape) -> Value:
+def average_pool(graph: OnnxGraph, given: Arguments, shape: Shape) -> AtenValue:
     if given["divisor_override"] is not None:
         raise InvalidNetwork("an average pool with divisor_override")
     count_padding = int(given["count_include_pad"])
-    return Value(_pool(graph, "AveragePool", given, count_include_pad=count_padding), shape)
+    return AtenValue(_pool(graph, "AveragePool", given, count_include_pad=count_padding), shape)
 
 
 def adaptive_pool(kind: str) -> Converter:
@@ -140,6 +140,6 @@ def adaptive_pool(kind: str) -> Converter:
         else:
             kernel = [size // wanted for size, wanted in zip(sizes, result[-2:], strict=True)]
             name = graph.add(kind, given["self"].name, kernel_shape=kernel, strides=kernel)
-        return [Value(name, result), None] if several else Value(name, result)
+        return [AtenValue(name, result), None] if several else AtenValue(name, result)
 
     return convert

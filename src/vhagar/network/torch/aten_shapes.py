@@ -11,21 +11,21 @@ import numpy as np
 
 from vhagar.errors import InvalidNetwork
 from vhagar.network.onnx_graph import OnnxGraph
-from vhagar.network.torch.aten_values import Arguments, Converter, Shape, Value, operand
+from vhagar.network.torch.aten_values import Arguments, AtenValue, Converter, Shape, operand
 
 
-def reshape(graph: OnnxGraph, given: Arguments, shape: Shape) -> Value:
-    return Value(graph.reshape(given["self"].name, shape), shape)
+def reshape(graph: OnnxGraph, given: Arguments, shape: Shape) -> AtenValue:
+    return AtenValue(graph.reshape(given["self"].name, shape), shape)
 
 
-def expand(graph: OnnxGraph, given: Arguments, shape: Shape) -> Value:
+def expand(graph: OnnxGraph, given: Arguments, shape: Shape) -> AtenValue:
     if given["self"].shape != shape:
         raise InvalidNetwork(f"an expand from {given['self'].shape} to {shape} repeats values")
-    value: Value = given["self"]
+    value: AtenValue = given["self"]
     return value
 
 
-def permute(graph: OnnxGraph, given: Arguments, shape: Shape) -> Value:
+def permute(graph: OnnxGraph, given: Arguments, shape: Shape) -> AtenValue:
     rank = len(shape)
     order = list(range(rank))
     if "dims" in given:
@@ -33,41 +33,41 @@ def permute(graph: OnnxGraph, given: Arguments, shape: Shape) -> Value:
     else:
         first, second = (dim % rank for dim in (given.get("dim0", 0), given.get("dim1", 1)))
         order[first], order[second] = second, first
-    return Value(graph.add("Transpose", given["self"].name, perm=order), shape)
+    return AtenValue(graph.add("Transpose", given["self"].name, perm=order), shape)
 
 
-def concat(graph: OnnxGraph, given: Arguments, shape: Shape) -> Value:
+def concat(graph: OnnxGraph, given: Arguments, shape: Shape) -> AtenValue:
     parts = [operand(graph, part) for part in given["tensors"]]
-    return Value(graph.add("Concat", *parts, axis=given["dim"] % len(shape)), shape)
+    return AtenValue(graph.add("Concat", *parts, axis=given["dim"] % len(shape)), shape)
 
 
-def split(graph: OnnxGraph, given: Arguments, shapes: Sequence[Shape]) -> list[Value]:
-    source: Value = given["self"]
+def split(graph: OnnxGraph, given: Arguments, shapes: Sequence[Shape]) -> list[AtenValue]:
+    source: AtenValue = given["self"]
     axis = given["dim"] % len(source.shape)
     found, start = [], 0
     for shape in shapes:
         end = start + shape[axis]
-        found.append(Value(graph.slice(source.name, axis, start, end), shape))
+        found.append(AtenValue(graph.slice(source.name, axis, start, end), shape))
         start = end
     return found
 
 
-def sliced(graph: OnnxGraph, given: Arguments, shape: Shape) -> Value:
-    source: Value = given["self"]
+def sliced(graph: OnnxGraph, given: Arguments, shape: Shape) -> AtenValue:
+    source: AtenValue = given["self"]
     axis = given["dim"] % len(source.shape)
     start, end, _ = slice(given["start"], given["end"]).indices(source.shape[axis])
-    return Value(graph.slice(source.name, axis, start, end, given["step"]), shape)
+    return AtenValue(graph.slice(source.name, axis, start, end, given["step"]), shape)
 
 
-def select(graph: OnnxGraph, given: Arguments, shape: Shape) -> Value:
-    source: Value = given["self"]
+def select(graph: OnnxGraph, given: Arguments, shape: Shape) -> AtenValue:
+    source: AtenValue = given["self"]
     axis = given["dim"] % len(source.shape)
     index = given["index"] % source.shape[axis]
     part = graph.slice(source.name, axis, index, index + 1)
-    return Value(graph.reshape(part, shape), shape)
+    return AtenValue(graph.reshape(part, shape), shape)
 
 
-def pad(graph: OnnxGraph, given: Arguments, shape: Shape) -> Value:
+def pad(graph: OnnxGraph, given: Arguments, shape: Shape) -> AtenValue:
     if given.get("mode", "constant") != "constant":
         raise InvalidNetwork(f"a padding in mode {given['mode']!r}")
     # Torch lists (before, after) from the last axis on; ONNX all befores, then all afters.
@@ -76,17 +76,17 @@ def pad(graph: OnnxGraph, given: Arguments, shape: Shape) -> Value:
     pairs = [(0, 0)] * (rank - len(pairs)) + pairs[::-1]
     pads = np.array([pair[side] for side in (0, 1) for pair in pairs], dtype=np.int64)
     value = graph.constant(float(given["value"] or 0.0))
-    return Value(graph.add("Pad", given["self"].name, graph.constant(pads), value), shape)
+    return AtenValue(graph.add("Pad", given["self"].name, graph.constant(pads), value), shape)
 
 
 def reduce(kind: str) -> Converter:
-    def convert(graph: OnnxGraph, given: Arguments, shape: Shape) -> Value:
-        source: Value = given["self"]
+    def convert(graph: OnnxGraph, given: Arguments, shape: Shape) -> AtenValue:
+        source: AtenValue = given["self"]
         rank = len(source.shape)
         dims = given.get("dim")
         dims = list(range(rank)) if dims is None else [dims] if isinstance(dims, int) else dims
         axes = sorted(dim % rank for dim in dims) or list(range(rank))
         keep = int(bool(given.get("keepdim")))
-        return Value(graph.add(kind, source.name, axes=axes, keepdims=keep), shape)
+        return AtenValue(graph.add(kind, source.name, axes=axes, keepdims=keep), shape)
 
     return convert

@@ -15,7 +15,7 @@ Shape = tuple[int, ...]
 
 
 @dataclass(frozen=True)
-class Value:
+class AtenValue:
     """A tensor that depends on the input."""
 
     name: str
@@ -28,7 +28,7 @@ Converter = Callable[[OnnxGraph, Arguments, Any], Any]
 
 def operand(graph: OnnxGraph, given: Any) -> str:
     """Return the name of a value, or of a new constant for a tensor or a number."""
-    if isinstance(given, Value):
+    if isinstance(given, AtenValue):
         return given.name
     array = given.detach().cpu().numpy() if hasattr(given, "detach") else np.asarray(given)
     return graph.constant(array.astype(graph.dtype))
@@ -40,6 +40,6 @@ def numbers(given: Any) -> Any:
 
 def constant(given: Any, what: str) -> Any:
     """Return an argument that must not depend on the input."""
-    if isinstance(given, Value):
+    if isinstance(given, AtenValue):
         raise InvalidNetwork(f"a {what} multiplies two tensors that both depend on the input")
     return given

@@ -22,7 +22,7 @@ from vhagar.network.onnx_graph import OnnxGraph
 from vhagar.network.onnx_reader import read_model
 from vhagar.network.torch.aten import CONVERTERS, INCREASING, TAILS
 from vhagar.network.torch.aten_reasons import why_not
-from vhagar.network.torch.aten_values import Value
+from vhagar.network.torch.aten_values import AtenValue
 from vhagar.runtime.devices import require_torch
 
 # Random inputs of each kind on which module and network are compared.
@@ -151,7 +151,7 @@ class _Conversion:
         for node in calls:
             self._known[node] = self._convert(node, result)
         output = self._known.get(result)
-        if not isinstance(output, Value):
+        if not isinstance(output, AtenValue):
             raise InvalidNetwork("the module's result does not depend on its input")
         if len(output.shape) != 2:
             raise InvalidNetwork(
@@ -179,12 +179,14 @@ class _Conversion:
         shape = _shape(node)
         double = node.meta["val"].dtype == self._torch.float64
         self.graph = OnnxGraph(np.float64 if double else np.float32)
-        self._known[node] = Value("image", shape)
+        self._known[node] = AtenValue("image", shape)
         return "image", shape
 
     def _refuse_unknown(self, calls: list[Any]) -> None:
         """Refuse all operators that cannot be converted, at once."""
-        fixed = set(self._known) - {key for key, v in self._known.items() if isinstance(v, Value)}
+        fixed = set(self._known) - {
+            key for key, v in self._known.items() if isinstance(v, AtenValue)
+        }
         unknown: dict[str, str] = {}
         for node in calls:
             if fixed.issuperset(node.all_input_nodes):
@@ -198,7 +200,9 @@ class _Conversion:
     def _convert(self, node: Any, result: Any) -> Any:
         look = self._torch.fx.node.map_arg
         args, kwargs = (look(part, self._known.__getitem__) for part in (node.args, node.kwargs))
-        if not any(isinstance(self._known[part], Value | list) for part in node.all_input_nodes):
+        if not any(
+            isinstance(self._known[part], AtenValue | list) for part in node.all_input_nodes
+        ):
             with self._torch.no_grad():
                 return node.target(*args, **kwargs)  # independent of the input: a constant
         if node.target is operator.getitem:

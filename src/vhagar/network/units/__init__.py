@@ -3,11 +3,11 @@
 from vhagar.network.units.absolute import absolute
 from vhagar.network.units.clip import clip
 from vhagar.network.units.leaky_relu import leaky_relu
-from vhagar.network.units.max_pool import Groups, largest, smallest
+from vhagar.network.units.max_pool import EntryGroups, largest, smallest
 from vhagar.network.units.maximum import maximum, minimum
 
 __all__ = [
-    "Groups",
+    "EntryGroups",
     "absolute",
     "clip",
     "largest",

@@ -16,24 +16,24 @@ from vhagar.network.maps import Indices, SparseMap, selection
 
 
 @dataclass(frozen=True, eq=False)
-class Groups:
+class EntryGroups:
     """Entry numbers of a flat tensor: `members[g, :counts[g]]` is group g, in order."""
 
     members: Indices
     counts: Indices
 
 
-def largest(graph: Graph, operand: Tensor, groups: Groups) -> Tensor:
+def largest(graph: Graph, operand: Tensor, groups: EntryGroups) -> Tensor:
     """The maximum of each group, in order of the groups."""
     return _reduced(graph, operand, groups, keep_second=True)
 
 
-def smallest(graph: Graph, operand: Tensor, groups: Groups) -> Tensor:
+def smallest(graph: Graph, operand: Tensor, groups: EntryGroups) -> Tensor:
     """The minimum of each group, in order of the groups."""
     return _reduced(graph, operand, groups, keep_second=False)
 
 
-def _reduced(graph: Graph, operand: Tensor, groups: Groups, keep_second: bool) -> Tensor:
+def _reduced(graph: Graph, operand: Tensor, groups: EntryGroups, keep_second: bool) -> Tensor:
     if groups.counts.max() == 1:
         firsts = groups.members[:, 0]
         return graph.mapped(operand, selection(operand.shape, firsts), firsts.shape)
@@ -43,8 +43,8 @@ def _reduced(graph: Graph, operand: Tensor, groups: Groups, keep_second: bool) -
 
 
 def _round(
-    graph: Graph, operand: Tensor, groups: Groups, keep_second: bool
-) -> tuple[Tensor, Groups]:
+    graph: Graph, operand: Tensor, groups: EntryGroups, keep_second: bool
+) -> tuple[Tensor, EntryGroups]:
     pairs, left = groups.counts // 2, (groups.counts + 1) // 2
     width = int(left.max())
     members = np.pad(groups.members, ((0, 0), (0, 1)))[:, : 2 * width]
@@ -64,7 +64,7 @@ def _round(
     result = graph.linear([times(unchanged), changes], unchanged.shape)
     numbers = np.zeros(kept.shape, dtype=np.int64)
     numbers[kept] = np.arange(result.size)
-    return result, Groups(numbers, left)
+    return result, EntryGroups(numbers, left)
 
 
 def _difference(operand: Tensor, firsts: Indices, seconds: Indices) -> SparseMap:

@@ -9,7 +9,7 @@ import numpy as np
 from vhagar.network.graph import Graph, Tensor, Term, spread, times
 from vhagar.network.layers import Array, Shape
 from vhagar.network.maps import selection
-from vhagar.network.units.max_pool import Groups, largest, smallest
+from vhagar.network.units.max_pool import EntryGroups, largest, smallest
 
 
 def maximum(
@@ -54,7 +54,7 @@ def _with_constant(
 
 def _stacked(
     graph: Graph, operands: Sequence[Tensor], constant: Array | None, shape: Shape
-) -> tuple[Tensor, Groups]:
+) -> tuple[Tensor, EntryGroups]:
     """Concatenate all operands, and group the entries that belong together."""
     size = int(np.prod(shape))
     count = len(operands) + (constant is not None)
@@ -69,4 +69,4 @@ def _stacked(
         offset[-1] = np.broadcast_to(constant, shape).reshape(-1)
     stacked = graph.linear(terms, (count * size,), offset)
     members = np.arange(count * size).reshape(count, size).T
-    return stacked, Groups(members, np.full(size, count))
+    return stacked, EntryGroups(members, np.full(size, count))

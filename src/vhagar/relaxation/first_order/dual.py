@@ -43,7 +43,7 @@ class Steps:
 
 
 @dataclass(frozen=True, eq=False)
-class Multipliers:
+class LayerMultipliers:
     """The free numbers `(6, rows, neurons)` of each layer with which a bound was proven."""
 
     layers: tuple[NDArray[np.floating], ...]

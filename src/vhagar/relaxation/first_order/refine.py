@@ -12,7 +12,7 @@ from vhagar.network import Network
 from vhagar.perturbation import AbstractPiece
 from vhagar.relaxation.corners import Corners
 from vhagar.relaxation.first_order.build import local_dual, seen_hexagons, whole_dual
-from vhagar.relaxation.first_order.dual import Multipliers, Steps
+from vhagar.relaxation.first_order.dual import LayerMultipliers, Steps
 from vhagar.relaxation.first_order.objective import FixedObjective
 from vhagar.relaxation.first_order.torch_layers import torch_stages
 from vhagar.relaxation.interval_hexagons import plain_hexagons
@@ -138,7 +138,7 @@ def _whole(
         dual.run(objective, frees, steps, should_stop)
         if should_stop():
             return
-        chosen = Multipliers(tuple(free.kept.cpu().numpy() for free in frees))
+        chosen = LayerMultipliers(tuple(free.kept.cpu().numpy() for free in frees))
         value, below = proven_bounds(bounds, layer, start, chosen)
         found[:, neurons] = value.reshape(len(directions), -1)
         if record:
@@ -151,7 +151,7 @@ def _whole(
 
 
 def proven_bounds(
-    bounds: TwinBounds, layer: int, start: tuple[Array, Array], chosen: Multipliers
+    bounds: TwinBounds, layer: int, start: tuple[Array, Array], chosen: LayerMultipliers
 ) -> tuple[Array, list[tuple[NDArray[np.float32], NDArray[np.float32]]]]:
     """The bounds that multipliers prove for starts `(rows, size)`, in float64 and rounded outward;
     and the multipliers in the form of `Refined`."""
@@ -257,7 +257,7 @@ class _Windows:
         stated: dict[int, StatedChoice] = {}
 
         def choice(number: int) -> Choice:
-            chosen = Multipliers(tuple(part[:, number] for part in kept))
+            chosen = LayerMultipliers(tuple(part[:, number] for part in kept))
             views = [window.at(tiles[number]) for window in self._local.windows[1:]]
             seen = [
                 known.take(view.index)

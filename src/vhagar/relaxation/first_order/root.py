@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from vhagar.problem import Problem
 from vhagar.relaxation.first_order.build import whole_dual
-from vhagar.relaxation.first_order.dual import Multipliers, Steps
+from vhagar.relaxation.first_order.dual import LayerMultipliers, Steps
 from vhagar.relaxation.first_order.objective import ConfidenceObjective
 from vhagar.relaxation.first_order.torch_layers import torch_stages
 from vhagar.relaxation.hexagon import Hexagons
@@ -52,7 +52,7 @@ def root_bounds(
     dual = whole_dual(bounds, layer, torch_stages(bounds.stages, device), device)
     frees = dual.begin(objective)
     dual.run(objective, frees, steps, should_stop)
-    chosen = Multipliers(tuple(free.kept.cpu().numpy() for free in frees))
+    chosen = LayerMultipliers(tuple(free.kept.cpu().numpy() for free in frees))
     alpha = objective.kept_alpha.cpu().numpy().astype(np.float64)
     mu = objective.kept_mu.cpu().numpy().astype(np.float64)
     return confidence_bounds(problem, bounds, targets, alpha, mu, chosen.choice())

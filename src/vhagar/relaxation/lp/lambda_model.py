@@ -19,8 +19,7 @@ from scipy import sparse
 from vhagar.perturbation.relaxed import Expression
 from vhagar.relaxation.influence_cones import Relaxed
 from vhagar.relaxation.layerwise import TwinBounds
-from vhagar.relaxation.pair_hulls import Weights as CornerWeights
-from vhagar.relaxation.pair_hulls import add_convexity, add_weights
+from vhagar.relaxation.pair_hulls import CornerWeights, add_convexity, add_weights
 from vhagar.solver.basis import Layout
 from vhagar.solver.linear_model import Columns, LinearArrays, LinearModel
 
@@ -29,7 +28,7 @@ Mask = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)
-class Weights:
+class LambdaColumns:
     """The lambda columns: each belongs to one corner of one neuron of one ReLU layer."""
 
     column: Columns
@@ -143,10 +142,10 @@ class PairModel:
         )
         return Expression(sparse.csr_array(kept + rest), np.where(on, before.constant, 0.0))
 
-    def _collect(self) -> Weights:
+    def _collect(self) -> LambdaColumns:
         none, nothing = np.zeros(0, dtype=np.int64), np.zeros(0)
         parts = self._weights
-        return Weights(
+        return LambdaColumns(
             np.concatenate([none, *(part[0] for part in parts)]),
             np.concatenate([none, *(np.full(len(part[0]), part[1]) for part in parts)]),
             np.concatenate([none, *(part[2] for part in parts)]),

@@ -35,7 +35,7 @@ class Multipliers:
 
 
 @dataclass(frozen=True, eq=False)
-class Evaluation:
+class DualEvaluation:
     """The bound of some multipliers, not rounded outward, and its gradient.
 
     `slope_facts` and `box_facts` are the values of the facts at the maximiser: the gradient.
@@ -51,7 +51,7 @@ class Evaluation:
 
 def evaluate(
     known: Differences, multipliers: Multipliers, probes: Array | None = None
-) -> Evaluation | None:
+) -> DualEvaluation | None:
     """The bound of the multipliers; None where the matrix is not positive definite.
 
     The columns of `probes` `(pairs, probes)` are random signs. With `M = L L'` and a column p, the
@@ -64,7 +64,7 @@ def evaluate(
 
 def _evaluated(
     known: Differences, slopes: Array, box: Array, probes: Array | None
-) -> Evaluation | None:
+) -> DualEvaluation | None:
     from scipy.linalg import lapack  # takes long to import
 
     on_inputs, on_pairs = known.on_inputs, known.on_pairs
@@ -88,7 +88,7 @@ def _evaluated(
     changes = on_inputs @ moved + on_pairs @ pairs
     changes[:, 0] += on_inputs @ known.middle
     slope_facts, squares = pairs * (changes - pairs), moved**2
-    return Evaluation(
+    return DualEvaluation(
         value,
         slope_facts[:, 0],
         known.radius**2 - squares[:, 0],

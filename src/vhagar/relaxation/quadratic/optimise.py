@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from vhagar.relaxation.quadratic.ascent import Ascent
 from vhagar.relaxation.quadratic.differences import Differences
-from vhagar.relaxation.quadratic.dual import Evaluation, Multipliers, evaluate
+from vhagar.relaxation.quadratic.dual import DualEvaluation, Multipliers, evaluate
 from vhagar.relaxation.quadratic.layer_scales import with_scaled_layers
 
 Array = NDArray[np.float64]
@@ -102,7 +102,7 @@ def improve(
     schedule: Schedule,
     should_stop: Callable[[], bool] = lambda: False,
     enough: float = 0.0,
-) -> tuple[Multipliers, Evaluation] | None:
+) -> tuple[Multipliers, DualEvaluation] | None:
     """Improve the multipliers and return the best found; None if the start gives no bound.
 
     The steps end once the bound is at most `enough`.
@@ -112,7 +112,7 @@ def improve(
         start, schedule = _without_pairs(known), replace(schedule, steps=0)
     random = np.random.default_rng(pairs)
 
-    def tried(multipliers: Multipliers) -> Evaluation | None:
+    def tried(multipliers: Multipliers) -> DualEvaluation | None:
         probes = random.choice([-1.0, 1.0], (pairs, _PROBES))
         return evaluate(known, multipliers, probes)
 
@@ -177,7 +177,7 @@ def _moved(multipliers: Multipliers, move: Array) -> Multipliers:
     return Multipliers(multipliers.slopes * factors[:pairs], multipliers.box * factors[pairs:])
 
 
-def _gradient(multipliers: Multipliers, found: Evaluation, barrier: float) -> Array:
+def _gradient(multipliers: Multipliers, found: DualEvaluation, barrier: float) -> Array:
     """The gradient of the bound minus the barrier, by the logarithms of the multipliers."""
     return np.concatenate(
         [

@@ -44,7 +44,7 @@ _TIE_ROOM = 1e-7
 
 
 @dataclass(frozen=True, eq=False)
-class Tightening:
+class PieceFacts:
     """Optional facts that tighten the MIP of a piece.
 
     `bounds` on the output of each layer in both copies, `relations` between the copies, and
@@ -56,7 +56,7 @@ class Tightening:
     hexagons: Sequence[Hexagons] | None = None
 
 
-NO_TIGHTENING = Tightening()
+NO_TIGHTENING = PieceFacts()
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,7 +107,7 @@ def encode(
     problem: Problem,
     piece: AbstractPiece | None,
     target: int | None,
-    known: Tightening = NO_TIGHTENING,
+    known: PieceFacts = NO_TIGHTENING,
 ) -> Encoding:
     """The MIP of one piece and one target."""
     model = LinearModel()
@@ -146,7 +146,7 @@ def encode(
     )
 
 
-def _single(model: LinearModel, problem: Problem, known: Tightening) -> _Twin:
+def _single(model: LinearModel, problem: Problem, known: PieceFacts) -> _Twin:
     ranges = known_ranges(problem.network, identity_piece(problem.domain), known.bounds)
     columns = add_copy(model, problem.network.layers, ranges.first[0], ranges.first[1:])
     add_conditions(model, problem.domain, columns[0])
@@ -154,7 +154,7 @@ def _single(model: LinearModel, problem: Problem, known: Tightening) -> _Twin:
 
 
 def _related(
-    model: LinearModel, network: Network, piece: AbstractPiece, known: Tightening
+    model: LinearModel, network: Network, piece: AbstractPiece, known: PieceFacts
 ) -> _Twin:
     """Two copies that share the columns of equal neurons, with rows for ordered ones."""
     ranges = known_ranges(network, piece, known.bounds)

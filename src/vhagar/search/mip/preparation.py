@@ -18,7 +18,7 @@ import numpy as np
 from vhagar.dependency import ConcreteBounds
 from vhagar.problem import Problem
 from vhagar.relaxation import Bounds
-from vhagar.search.mip.encoding import Tightening
+from vhagar.search.mip.encoding import PieceFacts
 from vhagar.search.mip.neuron_bounds import CopyBounds, layers_to_bound, same_in_both
 from vhagar.search.mip.options import MipOptions
 from vhagar.search.mip.tasks import AbstractRunner, BoundNeuron, Related, RelatePiece
@@ -38,12 +38,12 @@ _NEURON_SECONDS = 10.0
 class Prepared:
     """Facts about each piece by its index, the attack's bound, and its hints by target."""
 
-    pieces: Mapping[int | None, Tightening] = field(default_factory=dict)
+    pieces: Mapping[int | None, PieceFacts] = field(default_factory=dict)
     lower: float = 0.0
     hints: Mapping[int | None, Hints] = field(default_factory=dict)
 
-    def of(self, piece_index: int | None) -> Tightening:
-        return self.pieces.get(piece_index, Tightening())
+    def of(self, piece_index: int | None) -> PieceFacts:
+        return self.pieces.get(piece_index, PieceFacts())
 
 
 UNPREPARED = Prepared()
@@ -51,12 +51,12 @@ UNPREPARED = Prepared()
 
 def prepare(
     problem: Problem, options: MipOptions, runner: AbstractRunner, deadline: float
-) -> dict[int | None, Tightening]:
+) -> dict[int | None, PieceFacts]:
     """The bounds and relations of every piece, as far as they are ready in time."""
     copies = _Copies(problem)
     copies.tighten(runner, _share(deadline, _BOUNDS_SHARE, _BOUNDS_SECONDS))
     if not problem.targets:
-        return {None: Tightening((copies.first.layers, copies.first.layers))}
+        return {None: PieceFacts((copies.first.layers, copies.first.layers))}
     return _relate(problem, options, copies, runner, deadline)
 
 
@@ -141,11 +141,11 @@ def _relate(
     copies: _Copies,
     runner: AbstractRunner,
     deadline: float,
-) -> dict[int | None, Tightening]:
+) -> dict[int | None, PieceFacts]:
     bounds: ConcreteBounds = tuple(copies.first.layers), tuple(copies.second.layers)
     indices = range(len(problem.pieces))
-    known: dict[int | None, Tightening] = {
-        piece_index: Tightening(bounds) for piece_index in indices
+    known: dict[int | None, PieceFacts] = {
+        piece_index: PieceFacts(bounds) for piece_index in indices
     }
     if "dependencies" in options.without and options.formulation != "lambda":
         return known
@@ -157,5 +157,5 @@ def _relate(
     for task, found in runner.answers(tasks, max(until, min(deadline, until + _RELATIONS_SECONDS))):
         assert isinstance(task, RelatePiece)
         assert isinstance(found, Related)
-        known[task.piece_index] = Tightening(bounds, found.relations, found.hexagons)
+        known[task.piece_index] = PieceFacts(bounds, found.relations, found.hexagons)
     return known

@@ -24,7 +24,7 @@ from vhagar.relaxation import Bounds, largest_confidence
 from vhagar.result import Witness
 from vhagar.result.witness import RestoredCheck
 from vhagar.runtime.deadline import NEVER, Deadline
-from vhagar.search.mip.encoding import Encoding, Tightening, encode, known_ranges
+from vhagar.search.mip.encoding import Encoding, PieceFacts, encode, known_ranges
 from vhagar.search.mip.hexagons import hexagons_of
 from vhagar.search.mip.infeasibility_check import infeasibility_model
 from vhagar.search.mip.messages import CandidateFound, Message, NodesSearched, UpperFound
@@ -147,7 +147,7 @@ class TargetSearch:
         """How long a solver may take for a turn."""
         return min(math.inf if turn.alone else turn.current.slice, self._deadline.left)
 
-    def _tightening_of(self, current: _Open) -> Tightening:
+    def _tightening_of(self, current: _Open) -> PieceFacts:
         """The facts about the problem's piece that this one is, or is a part of."""
         known = self._prepared.of(current.piece_index)
         if (

@@ -28,7 +28,7 @@ _PRIOR = 2.0
 
 
 @dataclass(frozen=True, eq=False)
-class Branching:
+class NextSigns:
     """Of every node the sign to decide next: `places` `(nodes,)` count the neurons of all layers of
     the first copy and then of the second; -1 where the point leaves nothing to decide.
 
@@ -114,7 +114,7 @@ class GpuRegion:
         base = 1 if positive else 2
         return torch.where(place >= self.neurons, base << 2, base).to(torch.uint8)
 
-    def branch(self, iterates: Iterates, most: Tensor) -> Branching:
+    def branch(self, iterates: Iterates, most: Tensor) -> NextSigns:
         """The sign that gains the largest decreases of both children.
 
         `most` `(nodes,)` is what a decrease is worth at most: then the child is closed.
@@ -141,7 +141,7 @@ class GpuRegion:
         score = (expected[0] * expected[1]).masked_fill_(~open_, -1.0)
         best, place = score.max(dim=1)
         chosen = torch.stack([part.gather(1, place[:, None])[:, 0] for part in gains], dim=1)
-        return Branching(torch.where(best > 0, place, -1), chosen)
+        return NextSigns(torch.where(best > 0, place, -1), chosen)
 
     def learn(self, place: Tensor, gains: Tensor, decreases: Tensor) -> None:
         """What gains of places `(nodes,)` became; both are `(nodes, 2)`."""

@@ -39,14 +39,14 @@ class Suggestion:
 
 
 @dataclass(frozen=True, eq=False)
-class Known:
+class WarmStart:
     """Inputs that may be witnesses, and proven upper bounds by target."""
 
     suggestions: tuple[Suggestion, ...] = ()
     uppers: dict[int | None, tuple[float, BoundKind]] = field(default_factory=dict)
 
 
-def offer_known(run: Run, known: Known) -> None:
+def offer_warm_start(run: Run, known: WarmStart) -> None:
     """Offer the suggested inputs and the proven upper bounds to the run's interval."""
     for suggestion in known.suggestions:
         for target, x, piece_index, parameters in explanations(run.original, suggestion):

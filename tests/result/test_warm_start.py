@@ -8,8 +8,8 @@ import pytest
 from vhagar import Network, Problem, Result, Status
 from vhagar.network import Affine
 from vhagar.options import Options
-from vhagar.result import BoundKind, Known, Suggestion
-from vhagar.result.known import checked
+from vhagar.result import BoundKind, Suggestion, WarmStart
+from vhagar.result.warm_start import checked
 from vhagar.search.branch_and_bound import Bab
 from vhagar.verify import run_engine
 
@@ -43,8 +43,8 @@ def test_a_witness_of_a_smaller_perturbation_is_one_of_a_larger(
     found = checked(larger, _suggestion(smaller))
     assert found is not None
     assert found.confidence == smaller.lower > 0
-    known = Known((_suggestion(smaller),))
-    result = run_engine(larger, Bab(), ALONE, timeout=0.0, known=known)
+    known = WarmStart((_suggestion(smaller),))
+    result = run_engine(larger, Bab(), ALONE, timeout=0.0, warm_start=known)
     assert result.lower == smaller.lower
 
 
@@ -82,8 +82,8 @@ def test_a_witness_of_a_larger_perturbation_is_refused(network: Network) -> None
     )
     small = Problem(network, perturbation="linf(0.125)", source=0, targets=1)
     assert checked(small, _suggestion(larger)) is None
-    known = Known((_suggestion(larger),))
-    assert run_engine(small, Bab(), ALONE, timeout=0.0, known=known).lower == 0
+    known = WarmStart((_suggestion(larger),))
+    assert run_engine(small, Bab(), ALONE, timeout=0.0, warm_start=known).lower == 0
 
 
 def test_a_witness_for_another_target_is_refused(network: Network, smaller: Result) -> None:
@@ -105,17 +105,17 @@ def test_an_input_that_is_no_witness_is_refused(network: Network) -> None:
 
 def test_an_upper_bound_is_where_the_search_starts(network: Network) -> None:
     problem = Problem(network, perturbation="linf(0.125)", source=0, targets=1)
-    known = Known(uppers={1: (1.5, BoundKind.TWIN), 2: (0.1, BoundKind.TWIN)})
-    result = run_engine(problem, Bab(), ALONE, timeout=0.0, known=known)
+    known = WarmStart(uppers={1: (1.5, BoundKind.TWIN), 2: (0.1, BoundKind.TWIN)})
+    result = run_engine(problem, Bab(), ALONE, timeout=0.0, warm_start=known)
     assert result.upper == 1.5
     assert result.kind is BoundKind.TWIN
 
 
 def test_what_is_known_can_be_all(network: Network, smaller: Result) -> None:
     assert smaller.status is Status.CLOSED
-    known = Known((_suggestion(smaller),), {1: (smaller.upper, smaller.kind)})
+    known = WarmStart((_suggestion(smaller),), {1: (smaller.upper, smaller.kind)})
     problem = Problem(network, perturbation="linf(0.125)", source=0, targets=1)
-    again = run_engine(problem, Bab(), ALONE, known=known)
+    again = run_engine(problem, Bab(), ALONE, warm_start=known)
     assert (again.lower, again.upper) == (smaller.lower, smaller.upper)
     assert again.nodes == 0
 
