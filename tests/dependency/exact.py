@@ -16,6 +16,7 @@ from vhagar.perturbation import AbstractPiece
 
 from ..oracle.exact import rationals
 from ..relaxation.samples import Pair
+from .orders import orders_of
 
 Rng = np.random.Generator
 Exact = list[np.ndarray]
@@ -69,7 +70,7 @@ def violations(layers: tuple[Relations, ...], network: Network, pair: Pair) -> I
         gaps = z_p[known.second] - z[known.first]
         for k, gap in enumerate(gaps):
             if not (known.gap_lower[k] <= gap <= known.gap_upper[k]):
-                order = known.orders()[k]
+                order = orders_of(known)[k]
                 yield f"position {position}, pair {k}: {order} but the gap is {float(gap)}"
 
 

@@ -15,7 +15,6 @@ from vhagar import Network
 from vhagar.dependency import (
     Dependencies,
     DependencyOptions,
-    Order,
     Relations,
     SignStatus,
     algorithm,
@@ -26,6 +25,7 @@ from vhagar.solver.backends import Solved, SolveStatus
 from vhagar.solver.linear_model import LinearArrays
 
 from .exact import the_piece
+from .orders import Order, orders_of
 
 SHAPE = (2,)
 HIDDEN = 4
@@ -37,7 +37,7 @@ def brightened(text: str) -> AbstractPiece:
 
 
 def order_at(known: Relations, neuron: int) -> Order | None:
-    by_place = dict(zip(known.first.tolist(), known.orders(), strict=True))
+    by_place = dict(zip(known.first.tolist(), orders_of(known), strict=True))
     return by_place.get(neuron)
 
 

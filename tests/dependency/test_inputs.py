@@ -7,19 +7,23 @@ import pytest
 from scipy import sparse
 
 from vhagar import Network
-from vhagar.dependency import DependencyOptions, Order, Relations, find_dependencies
+from vhagar.dependency import DependencyOptions, Relations, find_dependencies
 from vhagar.dependency.inputs import alike_through, changed_pixels, moved_pixels
 from vhagar.network import Affine
 from vhagar.perturbation import Domain, parse
 from vhagar.perturbation.affine import AffinePiece
 from vhagar.perturbation.formula import fixed_map
 
+from .orders import Order, orders_of
+
 SHAPE = (1, 3, 3)
 ALL, CENTRE, CORNERS = set(range(9)), {4}, {0, 2, 6, 8}
 
 
 def places(known: Relations, order: Order | None) -> set[int]:
-    return {int(k) for k, found in zip(known.first, known.orders(), strict=True) if found is order}
+    return {
+        int(k) for k, found in zip(known.first, orders_of(known), strict=True) if found is order
+    }
 
 
 @pytest.mark.parametrize(
@@ -103,7 +107,7 @@ def test_brightness_without_a_clip_knows_sums(text: str, orders: list[str]) -> N
     (piece,) = parse(text).pieces(Domain((3,)), clip=False)
     options = DependencyOptions(optimise=False)
     known = find_dependencies(network, piece, options=options).layers[-1]
-    assert [order.value for order in known.orders() if order] == orders
+    assert [order.value for order in orders_of(known) if order] == orders
 
 
 def test_brightness_with_a_clip_does_not() -> None:

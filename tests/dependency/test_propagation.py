@@ -15,6 +15,7 @@ from vhagar.relaxation import Bounds
 
 from ..relaxation.samples import pairs
 from .exact import violations
+from .orders import orders_of
 
 UNIT = Bounds(np.zeros(3), np.ones(3))
 SIGNED = Bounds(-np.ones(3), np.ones(3))
@@ -28,7 +29,7 @@ def related(*orders: str) -> Relations:
 
 
 def order_of(known: Relations) -> str:
-    (order,) = known.orders()
+    (order,) = orders_of(known)
     return "?" if order is None else order.value
 
 
@@ -100,11 +101,11 @@ def test_relu_keeps_an_order_and_makes_the_inactive_equal() -> None:
     known = related("<=", ">=", "?", "?")
     first = Bounds(np.zeros(4), np.array([1.0, 1.0, 0.0, 0.0]))
     second = Bounds(np.zeros(4), np.array([1.0, 1.0, 0.0, 1.0]))
-    orders = through_relu(Relu((4,)), known, first, second).orders()
+    orders = orders_of(through_relu(Relu((4,)), known, first, second))
     assert [order.value for order in orders if order] == ["<=", ">=", "=", "<="]
     # A linear unit that is at most 0 may well be above another.
     linear = Relu((4,), np.ones(4, dtype=bool))
-    orders = through_relu(linear, known, first, second).orders()
+    orders = orders_of(through_relu(linear, known, first, second))
     assert [order.value if order else None for order in orders] == ["<=", ">=", None, None]
 
 
@@ -116,9 +117,9 @@ def test_disjoint_bounds() -> None:
     low, high = [Bounds(np.full(3, a), np.full(3, a + 1)) for a in (-1.0, 0.0)]
     mixed = Bounds(np.array([0.0, -1.0, -1.0]), np.array([1.0, 0.0, 1.0]))
     up = find_dependencies(network, piece, ([low], [high]), NO_SOLVER).layers[-1]
-    assert [order.value for order in up.orders() if order] == ["<="] * 3
+    assert [order.value for order in orders_of(up) if order] == ["<="] * 3
     down = find_dependencies(network, piece, ([high], [low]), NO_SOLVER).layers[-1]
-    assert [order.value for order in down.orders() if order] == [">="] * 3
+    assert [order.value for order in orders_of(down) if order] == [">="] * 3
     some = find_dependencies(network, piece, ([low], [mixed]), NO_SOLVER).layers[-1]
     assert some.first.tolist() == [0]
 
@@ -144,7 +145,7 @@ def moving(
 def shifted(known: Relations, sign: str) -> set[tuple[int, int]]:
     return {
         (int(a), int(b))
-        for a, b, order in zip(known.first, known.second, known.orders(), strict=True)
+        for a, b, order in zip(known.first, known.second, orders_of(known), strict=True)
         if a != b and order is not None and order.value == sign
     }
 

@@ -10,7 +10,6 @@ import pytest
 from vhagar import Network
 from vhagar.dependency import (
     DependencyOptions,
-    Order,
     Rule,
     SignStatus,
     find_dependencies,
@@ -25,6 +24,7 @@ from vhagar.solver.linear_model import LinearModel
 
 from ..relaxation.samples import pairs
 from .exact import the_piece, violations
+from .orders import Order
 from .scripted import (
     ASK_ALL,
     HIDDEN,

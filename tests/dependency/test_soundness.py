@@ -6,13 +6,14 @@ import numpy as np
 import pytest
 
 from vhagar import Network
-from vhagar.dependency import Dependencies, DependencyOptions, Order, Rule, find_dependencies
+from vhagar.dependency import Dependencies, DependencyOptions, Rule, find_dependencies
 from vhagar.perturbation import PERTURBATIONS as KINDS
 from vhagar.perturbation import AbstractPiece, Domain, parse
 
 from ..marks import mostly_slow
 from ..relaxation.samples import BUILDS, PERTURBATIONS, domain_of, network_of, pairs, pieces_of
 from .exact import convolutional_network, dense_network, violations
+from .orders import Order, orders_of
 
 SHAPE = (1, 3, 3)
 PERTURBED = (
@@ -106,6 +107,6 @@ def test_all_rules_and_orders_were_tried() -> None:
             for piece in parse(text).pieces(Domain(SHAPE), clip=False):
                 found = checked(network, piece, rng, ASK)
                 for known in found.layers:
-                    seen |= set(zip(known.orders(), map(Rule, known.rule.tolist()), strict=True))
+                    seen |= set(zip(orders_of(known), map(Rule, known.rule.tolist()), strict=True))
     assert {order for order, _ in seen} == set(Order)
     assert {rule for _, rule in seen} == set(Rule) - {Rule.NONE}

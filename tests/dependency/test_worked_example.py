@@ -25,6 +25,7 @@ from vhagar.perturbation import AbstractPiece, Domain, parse
 from vhagar.solver.linear_model import LinearModel
 
 from .exact import the_piece
+from .orders import orders_of
 
 SHAPE = (1, 4, 4)
 CONVOLVED, FIRST, SUMMED, SECOND = 1, 2, 3, 4
@@ -59,7 +60,7 @@ def found(network: Network, blackened: AbstractPiece) -> Dependencies:
 
 def signs(known: Relations) -> dict[int, str]:
     assert (known.first == known.second).all()
-    return {k: order.value for k, order in zip(known.first.tolist(), known.orders(), strict=True)}
+    return {k: order.value for k, order in zip(known.first.tolist(), orders_of(known), strict=True)}
 
 
 def test_the_inputs(found: Dependencies) -> None:

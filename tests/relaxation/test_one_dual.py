@@ -150,19 +150,13 @@ def in_torch(
     return backward(stages, (first, second), pay, magnitudes(bounds, kind))
 
 
-def hulls_of(bounds: TwinBounds, codes: list[np.ndarray] | None) -> list[Hulls]:
-    found = []
-    for k, known in enumerate(bounds.hexagons):
-        wide = hexagon_tensors(known, CPU).mapped(lambda values: values[None, None])
-        found.append(Hulls(wide, None if codes is None else torch.as_tensor(codes[k])))
-    return found
+def hulls_of(bounds: TwinBounds) -> list[Hulls]:
+    return [Hulls.of(hexagon_tensors(known, CPU)) for known in bounds.hexagons]
 
 
-def in_float32(
-    bounds: TwinBounds, start: Start, numbers: list[np.ndarray], codes: list[np.ndarray] | None
-) -> Backward:
+def in_float32(bounds: TwinBounds, start: Start, numbers: list[np.ndarray]) -> Backward:
     """By the fused kernels. Linear units are as if on there, so their multipliers are their own."""
-    kind, hulls = torch.float32, hulls_of(bounds, codes)
+    kind, hulls = torch.float32, hulls_of(bounds)
 
     def pay(layer: int, a: torch.Tensor, b: torch.Tensor) -> tuple[torch.Tensor, ...]:
         free = torch.zeros((6, *a.shape))
@@ -190,9 +184,8 @@ def test_every_way_bounds_its_own_rounding(build: str, text: str, clip: bool) ->
         with np.errstate(invalid="ignore"):
             require_bounded(bounds, in_numpy(bounds, start, numbers, codes), truth)
         require_bounded(bounds, in_torch(bounds, start, numbers, codes), truth)
-    # Decisions cut hexagons there, and what they leave empty stays a box.
     own = any_numbers(bounds, rng)
-    found = in_float32(bounds, start, own, None)
+    found = in_float32(bounds, start, own)
     require_bounded(bounds, found, exact(bounds, start, own, None), ROOM)
 
 
@@ -304,7 +297,7 @@ def test_the_ascent_proves_what_it_reports(build: str, text: str, clip: bool) ->
             tensors(start, torch.float64),
         ),
         (
-            Dual(torch_stages(bounds.stages, CPU), hulls_of(bounds, None), in_tensors),
+            Dual(torch_stages(bounds.stages, CPU), hulls_of(bounds), in_tensors),
             tensors(start, torch.float32),
         ),
     ]

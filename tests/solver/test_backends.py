@@ -225,8 +225,6 @@ def test_a_stop_leaves_a_bound_that_holds(backend: Backend, limits: dict[str, An
 
 
 def test_a_partial_start_is_taken_up(backend: Backend) -> None:
-    if not backend.capabilities.partial_start:
-        pytest.skip("this solver takes no partial start")
     known, start = market_split()
     # With nothing better allowed, the start is all that is needed; it is out of reach otherwise.
     upper = known.arrays.column_upper.copy()

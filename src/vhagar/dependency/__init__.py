@@ -3,7 +3,7 @@
 from vhagar.dependency.algorithm import Dependencies, DependencyOptions, find_dependencies
 from vhagar.dependency.question import SignStatus
 from vhagar.dependency.ranges import ConcreteBounds, Ranges, ranges_of
-from vhagar.dependency.relation import Order, Relations, Rule, no_pairs
+from vhagar.dependency.relation import Relations, Rule, no_pairs
 from vhagar.dependency.relus import add_relu
 from vhagar.dependency.twin import Copies, add_copies, add_copy, add_order
 
@@ -12,7 +12,6 @@ __all__ = [
     "Copies",
     "Dependencies",
     "DependencyOptions",
-    "Order",
     "Ranges",
     "Relations",
     "Rule",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from enum import Enum, IntEnum
+from enum import IntEnum
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,14 +17,6 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
 Mask = NDArray[np.bool_]
-
-
-class Order(Enum):
-    """The order of the first copy's value relative to the second's."""
-
-    EQUAL = "="
-    AT_MOST = "<="
-    AT_LEAST = ">="
 
 
 class Rule(IntEnum):
@@ -82,13 +74,6 @@ class Relations:
         """Pairs whose values always agree, exactly."""
         return np.asarray(~self.can_rise & ~self.can_fall)
 
-    def orders(self) -> list[Order | None]:
-        """Return the relation of each pair in the paper's notation; None if there is none."""
-        below, above = np.isfinite(self.gap_lower), np.isfinite(self.gap_upper)
-        return [
-            _ORDERS[low, high] for low, high in zip(below.tolist(), above.tolist(), strict=True)
-        ]
-
     def improved(self, gap_lower: Array, gap_upper: Array, rule: Rule) -> Relations:
         """Intersect with the bounds of a rule, which is recorded where it improved them."""
         better = (gap_lower > self.gap_lower) | (gap_upper < self.gap_upper)
@@ -118,14 +103,6 @@ class Relations:
             self.gap_upper[chosen],
             self.rule[chosen],
         )
-
-
-_ORDERS = {
-    (False, False): None,
-    (True, False): Order.AT_MOST,
-    (False, True): Order.AT_LEAST,
-    (True, True): Order.EQUAL,
-}
 
 
 def unrelated(first: Index, second: Index) -> Relations:

@@ -106,7 +106,7 @@ def _with_any_batch(model: Any, name: str, sizes: list[int]) -> Any:
                 if shape[0] == 1:
                     raise _refusal(node, f"joins the {batch} inputs of a batch")
                 # 0 keeps the size, whatever it is.
-                _replace_input(graph, node, 1, np.array([0, *shape[1:]], dtype=np.int64))
+                _replace_operand(graph, node, np.array([0, *shape[1:]], dtype=np.int64))
     _set_sizes(changed, name, ["batch", *sizes[1:]])
     output = graph.output[0]
     _set_sizes(changed, output.name, ["batch", *_sizes(output)[1:]])
@@ -121,10 +121,11 @@ def _constants(graph: Any) -> dict[str, Any]:
     return found
 
 
-def _replace_input(graph: Any, node: Any, position: int, values: Any) -> None:
+def _replace_operand(graph: Any, node: Any, values: Any) -> None:
+    """Replace the second input of a node by a constant."""
     name = f"{_PREFIX}_{len(graph.initializer)}"
     graph.initializer.append(numpy_helper.from_array(values, name))
-    node.input[position] = name
+    node.input[1] = name
 
 
 def _refusal(node: Any, reason: str) -> UnsupportedOperator:
@@ -160,7 +161,7 @@ class _Unbatched:
         elif node.op_type == "Reshape" and node.input[1] in self._constants:
             shape = self._constants[node.input[1]]
             if shape.shape == (1,):
-                _replace_input(self._graph, node, 1, np.array([1, shape[0]], dtype=np.int64))
+                _replace_operand(self._graph, node, np.array([1, shape[0]], dtype=np.int64))
                 self._vectors.update(node.output)
         elif node.op_type in ("Softmax", "LogSoftmax"):
             # The only axis of a vector is the last one with a batch, too.
@@ -193,7 +194,7 @@ class _Unbatched:
             return False
         weight = self._constants[first]
         node.input[0] = second
-        _replace_input(self._graph, node, 1, np.ascontiguousarray(weight.T))
+        _replace_operand(self._graph, node, np.ascontiguousarray(weight.T))
         return True
 
     def _rank(self, name: str) -> int:

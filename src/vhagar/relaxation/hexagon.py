@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 from vhagar.relaxation.arrays import AnyArray, namespace
 
 Array = NDArray[np.float64]
-Mask = NDArray[np.bool_]
 
 # Most corners of a hexagon that is cut along s = 0 and t = 0.
 CORNERS = 15

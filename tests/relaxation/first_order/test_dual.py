@@ -24,7 +24,7 @@ from vhagar.relaxation.first_order.refine import device_bounds, refine
 from vhagar.relaxation.first_order.root import confidence_bounds, root_bounds
 from vhagar.relaxation.first_order.torch_layers import torch_stages
 from vhagar.relaxation.layerwise import TwinBounds, quick_bounds
-from vhagar.relaxation.lp.region_model import PIXELS, Decision, RegionModel
+from vhagar.relaxation.lp.region_model import RegionModel
 from vhagar.relaxation.receptive_fields import local_network
 from vhagar.relaxation.twin_dual import backward, unit
 from vhagar.runtime import devices
@@ -32,7 +32,7 @@ from vhagar.solver.simplex import LpStatus
 
 from ...marks import mostly_slow
 from ...networks import dense_network
-from ...search.nodes import agreeing, everything, most_kinds_slow
+from ...search.nodes import everything, most_kinds_slow
 from ...search.proven import duals_of as rows_of
 from ..samples import BUILDS, PERTURBATIONS, ExactNetwork, domain_of, network_of, pairs, pieces_of
 
@@ -43,26 +43,10 @@ SOLVER = 1e-6
 ROOM = 16.0
 
 
-def codes_of(bounds: TwinBounds, decisions: tuple[Decision, ...]) -> list[torch.Tensor]:
-    codes = [np.zeros((1, len(h)), dtype=np.uint8) for h in bounds.hexagons]
-    for decision in decisions:
-        if decision.layer != PIXELS:
-            bit = (1 if decision.positive else 2) << (2 * decision.copy)
-            codes[decision.layer][0, decision.neuron] |= bit
-    return [torch.as_tensor(code) for code in codes]
-
-
-def node_dual(
-    region_model: RegionModel, decisions: tuple[Decision, ...]
-) -> tuple[Dual, ConfidenceObjective]:
+def node_dual(region_model: RegionModel) -> tuple[Dual, ConfidenceObjective]:
     bounds, problem = region_model.bounds, region_model.problem
-    dual = whole_dual(
-        bounds,
-        len(bounds.stages) - 1,
-        torch_stages(bounds.stages, CPU),
-        CPU,
-        list(codes_of(bounds, decisions)),
-    )
+    stages = torch_stages(bounds.stages, CPU)
+    dual = whole_dual(bounds, len(bounds.stages) - 1, stages, CPU)
     target = torch.tensor([region_model.target])
     return dual, ConfidenceObjective(problem.network.classes, problem.source, target)
 
@@ -97,11 +81,9 @@ def kept(objective: ConfidenceObjective, frees: list[Free]) -> list[torch.Tensor
 @most_kinds_slow
 def test_never_below_the_linear_program_nor_the_truth(kind: str) -> None:
     """In float32 with the outward correction, at the start and after some steps."""
-    rng = np.random.default_rng(51)
     for found in everything(kind):
         region_model = found.region_model
-        decisions = agreeing(found, rng, rng.choice([0.0, 0.4]))
-        dual, objective = node_dual(region_model, decisions)
+        dual, objective = node_dual(region_model)
         sizes = magnitudes(region_model.bounds)
         frees = dual.begin(objective)
         first = values(dual, objective, [free.now for free in frees], sizes)
@@ -109,8 +91,7 @@ def test_never_below_the_linear_program_nor_the_truth(kind: str) -> None:
         best = values(dual, objective, kept(objective, frees), sizes)
         lowest = min(float(first), float(best))
         assert found.attacked.confidence <= Fraction(lowest)
-        neurons = tuple(one for one in decisions if one.layer != PIXELS)
-        answer = region_model.evaluate(neurons, np.inf).answer
+        answer = region_model.evaluate((), np.inf).answer
         if answer.status is LpStatus.OPTIMAL and region_model.piece.exact_support:
             size = float(region_model.model.arrays.column_upper[region_model.model.delta])
             assert lowest >= answer.objective - SOLVER * size

@@ -41,32 +41,15 @@ def random_hexagons(rng: np.random.Generator, ratio: float) -> Hexagons:
     ).tightened()
 
 
-def case(seed: int, groups: int, ratio: float, decided: bool) -> Case:
+def case(seed: int, groups: int, ratio: float) -> Case:
     rng = np.random.default_rng([41, seed])
     hexagons = [random_hexagons(rng, ratio) for _ in range(groups)]
     rows = groups * ROWS_EACH
-    codes = None
-    if decided:
-        signs = rng.integers(0, 3, size=(2, rows, NEURONS))
-        codes = torch.as_tensor((signs[0] + 4 * signs[1]).astype(np.uint8))
     sides = zip(*(hexagon_tensors(h, torch.device("cpu")).sides for h in hexagons), strict=True)
     stacked = Hexagons.of((torch.stack(side)[:, None] for side in sides), ratio)
     a, b = (torch.as_tensor(rng.normal(size=(rows, NEURONS)), dtype=torch.float32) for _ in "ab")
     free = torch.as_tensor(rng.normal(size=(6, rows, NEURONS)), dtype=torch.float32)
-    return hexagons, Hulls(stacked, codes), a, b, free
-
-
-def cut(h: Hexagons, code: np.ndarray) -> Hexagons:
-    low, low_p = (
-        np.where(code & bit, np.maximum(end, 0), end) for end, bit in ((h.lower, 1), (h.lower_p, 4))
-    )
-    high, high_p = (
-        np.where(code & bit, np.minimum(end, 0), end) for end, bit in ((h.upper, 2), (h.upper_p, 8))
-    )
-    return Hexagons(
-        low, np.maximum(high, low), low_p, np.maximum(high_p, low_p), h.gap_lower, h.gap_upper,
-        h.ratio,
-    )  # fmt: skip
+    return hexagons, Hulls(stacked), a, b, free
 
 
 def check_offset(offset: Callable[..., tuple[Any, ...]], given: Case) -> None:
@@ -80,25 +63,20 @@ def check_offset(offset: Callable[..., tuple[Any, ...]], given: Case) -> None:
     np.testing.assert_allclose(value, r, atol=1e-4)
     for row in range(len(a)):
         h = hexagons[row // ROWS_EACH]
-        if hulls.codes is not None:
-            h = cut(h, hulls.codes[row].numpy())
         exact = Corners.of(h).offset(*(part[row : row + 1] for part in (wide_a, wide_b, p, q)))
         np.testing.assert_allclose(r[row], exact[0], rtol=1e-4, atol=1e-4)
 
 
-every_case = pytest.mark.parametrize(
-    ("groups", "ratio", "decided"),
-    [(1, 1.0, False), (3, 1.0, False), (1, 1.0, True), (2, 1.7, True), (4, 0.6, False)],
-)
+every_case = pytest.mark.parametrize(("groups", "ratio"), [(1, 1.0), (3, 1.0), (2, 1.7), (4, 0.6)])
 
 
 @every_case
 @pytest.mark.parametrize("block", [1, 60, 10**6])
 def test_the_offset_is_the_largest_over_the_corners(
-    groups: int, ratio: float, decided: bool, block: int, monkeypatch: pytest.MonkeyPatch
+    groups: int, ratio: float, block: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(arrays, "_BLOCK_ENTRIES", block)
-    check_offset(fused.offset, case(1, groups, ratio, decided))
+    check_offset(fused.offset, case(1, groups, ratio))
 
 
 def run_step(step: Callable[..., tuple[Any, Any]], given: Case) -> tuple[Free, Any, Any]:
@@ -138,15 +116,15 @@ def check_step(step: Callable[..., tuple[Any, Any]], given: Case) -> None:
 @every_case
 @pytest.mark.parametrize("block", [1, 60, 10**6])
 def test_a_step_follows_the_slopes(
-    groups: int, ratio: float, decided: bool, block: int, monkeypatch: pytest.MonkeyPatch
+    groups: int, ratio: float, block: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(arrays, "_BLOCK_ENTRIES", block)
-    check_step(fused.step, case(2, groups, ratio, decided))
+    check_step(fused.step, case(2, groups, ratio))
 
 
 @pytest.mark.parametrize(("groups", "ratio"), [(1, 1.0), (3, 1.0), (4, 0.6)])
 def test_numpy_and_torch_take_the_same_step(groups: int, ratio: float) -> None:
-    hexagons, _, *given = case(3, groups, ratio, False)
+    hexagons, _, *given = case(3, groups, ratio)
     sides = [np.stack(side)[:, None] for side in zip(*(h.sides for h in hexagons), strict=True)]
     rng, found = np.random.default_rng(44), []
     values = rng.normal(size=(2, *given[0].shape))
@@ -166,7 +144,7 @@ def test_numpy_and_torch_take_the_same_step(groups: int, ratio: float) -> None:
 def triton_offset(a: Any, b: Any, free: Any, hulls: Hulls) -> tuple[Any, ...]:
     from vhagar.relaxation.first_order import kernels
 
-    found: tuple[Any, ...] = kernels.offset(a, b, free, hulls.stacked, hulls.codes, hulls.ratio)
+    found: tuple[Any, ...] = kernels.offset(a, b, free, hulls.stacked, hulls.ratio)
     return found
 
 
@@ -176,9 +154,7 @@ def triton_step(
     from vhagar.relaxation.first_order import kernels
 
     state = (free.now, free.mean, free.square, free.kept)
-    return kernels.step(
-        coefficients, values, state, better, hulls.stacked, hulls.codes, adam.numbers
-    )
+    return kernels.step(coefficients, values, state, better, hulls.stacked, adam.numbers)
 
 
 @pytest.mark.slow
@@ -199,6 +175,6 @@ def test_the_kernels_agree_in_tritons_interpreter() -> None:
 
 
 if __name__ == "__main__":
-    for number, settings in enumerate([(1, 1.0, False), (2, 1.7, True), (4, 0.6, False)]):
+    for number, settings in enumerate([(1, 1.0), (2, 1.7), (4, 0.6)]):
         check_offset(triton_offset, case(number, *settings))
         check_step(triton_step, case(number, *settings))

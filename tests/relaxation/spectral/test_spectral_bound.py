@@ -10,7 +10,6 @@ import pytest
 
 from vhagar.network import Affine, Network, Relu
 from vhagar.perturbation import Domain, parse
-from vhagar.relaxation.spectral import spectral_bounds, spectral_difference_bound
 from vhagar.relaxation.spectral.bound import SpectralBounder, _lead, difference_bounds
 from vhagar.relaxation.spectral.expansion import Expansion, expand
 from vhagar.relaxation.spectral.scalings import Scalings
@@ -97,8 +96,8 @@ def test_no_optimum_exceeds_the_bound(number: int) -> None:
     truths = exact_optimum(problem)
     for target in problem.targets:
         uppers = []
-        for piece_index in range(len(problem.pieces)):
-            proof = spectral_difference_bound(problem, piece_index, target, steps=8)
+        for piece in problem.pieces:
+            (proof,) = SpectralBounder(problem.network, piece, problem.source, [target]).bounds(8)
             assert proof is not None
             uppers.append(proof.upper)
         # The pieces clip by themselves here, or not at all.
@@ -116,8 +115,8 @@ def test_steps_make_the_bound_tighter() -> None:
         assert worse is not None
         assert better is not None
         assert better.upper < 0.95 * worse.upper
-    one = spectral_bounds(problem, 0, problem.targets, steps=2)
-    assert [proof is not None for proof in one] == [True] * len(problem.targets)
+    one = SpectralBounder(problem.network, problem.pieces[0], problem.source, problem.targets)
+    assert None not in one.bounds(2)
 
 
 @pytest.mark.parametrize("depth", [1, 2, 3, 5])

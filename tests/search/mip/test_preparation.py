@@ -31,6 +31,7 @@ from vhagar.search.mip.tasks import (
     RelatePiece,
 )
 
+from ...dependency.orders import orders_of
 from ...scripted_pool import ScriptedPool
 
 OPTIONS = MipOptions()
@@ -206,7 +207,7 @@ def test_processes_find_the_same() -> None:
         assert theirs.bounds is not None
         for one, two in zip(ours.bounds[0], theirs.bounds[0], strict=True):
             np.testing.assert_allclose(one.upper, two.upper, atol=1e-6)
-        orders = [[layer.orders() for layer in part.relations or ()] for part in (ours, theirs)]
+        orders = [[orders_of(layer) for layer in part.relations or ()] for part in (ours, theirs)]
         assert orders[0] == orders[1]
 
 

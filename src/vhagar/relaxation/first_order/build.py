@@ -16,7 +16,7 @@ from vhagar.relaxation.layerwise import TwinBounds
 from vhagar.relaxation.receptive_fields import LocalNetwork
 from vhagar.relaxation.stages import Stage
 from vhagar.relaxation.subnetworks import View
-from vhagar.runtime.devices import Tensor, require_torch
+from vhagar.runtime.devices import require_torch
 
 Array = NDArray[np.float64]
 
@@ -67,17 +67,10 @@ def whole_dual(
     layer: int,
     stages: Sequence[Stage],
     device: Any,
-    codes: list[Tensor | None] | None = None,
 ) -> Dual:
-    """The dual that bounds the outputs of stage `layer`; the `stages` are in torch.
-
-    `codes` hold the decided signs of each layer's neurons.
-    """
-    codes = codes or [None] * layer
-    hulls = []
-    for hexagons, code in zip(bounds.hexagons[:layer], codes, strict=True):
-        known = hexagon_tensors(hexagons, device)
-        hulls.append(Hulls(known.mapped(lambda values: values[None, None]), code))
+    """The dual that bounds the outputs of stage `layer`; the `stages` are in torch."""
+    known = (hexagon_tensors(hexagons, device) for hexagons in bounds.hexagons[:layer])
+    hulls = [Hulls.of(hexagons) for hexagons in known]
     size = bounds.piece.domain.size
     pixels = Pixels(np.arange(size)[None], np.ones((1, size), dtype=np.bool_), device)
     return Dual(stages[: layer + 1], hulls, support_of(bounds.piece, pixels))

@@ -81,7 +81,7 @@ class Free:
 
 def quick_free(hulls: Hulls, a: AnyArray, b: AnyArray) -> AnyArray:
     """The free numbers of the quick choice (`slopes`): its four slopes, and two zeros."""
-    xp, hexagons = namespace(a), hulls.of_rows()
+    xp, hexagons = namespace(a), hulls.hexagons
     view = (hexagons.lower.shape[0], -1, a.shape[1])
     wide_a, wide_b = a.reshape(view), b.reshape(view)
     zero = xp.zeros_like(wide_a)
@@ -100,7 +100,7 @@ def offset(a: AnyArray, b: AnyArray, free: AnyArray, hulls: Hulls) -> tuple[AnyA
     if hulls.on_gpu:
         from vhagar.relaxation.first_order import kernels
 
-        return kernels.offset(a, b, free, hulls.stacked, hulls.codes, hulls.ratio)
+        return kernels.offset(a, b, free, hulls.stacked, hulls.ratio)
     xp = namespace(a)
     p, q, s, t, r = (xp.empty_like(a) for _ in range(5))
     for rows, corners in hulls.blocks(a):
@@ -138,9 +138,7 @@ def step(
         from vhagar.relaxation.first_order import kernels
 
         state = (free.now, free.mean, free.square, free.kept)
-        return kernels.step(
-            coefficients, values, state, better, hulls.stacked, hulls.codes, adam.numbers
-        )
+        return kernels.step(coefficients, values, state, better, hulls.stacked, adam.numbers)
     whole = coefficients[0]
     x, x_p = (namespace(whole).empty_like(whole) for _ in "xx")
     for rows in row_blocks(whole):

@@ -1,8 +1,7 @@
 """Triton kernels for CUDA: the offset with its maximiser, and the step of the free numbers.
 
 Imported only where there is a GPU. Both work on flat `(rows, neurons)` arrays; `hexagons` is
-`(groups, 6, neurons)`, and `rows_each` consecutive rows share a group. `codes` `(rows, neurons)`
-holds decided signs: 1 for s >= 0, 2 for s <= 0, 4 for t >= 0, 8 for t <= 0.
+`(groups, 6, neurons)`, and `rows_each` consecutive rows share a group.
 """
 
 from __future__ import annotations
@@ -50,10 +49,8 @@ def _at_t(t, low, high, gap_low, gap_high, ratio, a, b, p, q, best, best_s, best
 
 
 @triton.jit
-def _bounds(
-    hexagons, codes, index, row, column, neurons, rows_each, inside, HAS_CODES: tl.constexpr
-):
-    """The hexagon of a neuron, cut by its decided signs."""
+def _bounds(hexagons, row, column, neurons, rows_each, inside):
+    """The hexagon of a neuron."""
     start = hexagons + (row // rows_each) * 6 * neurons + column
     low = tl.load(start, mask=inside, other=0.0)
     high = tl.load(start + neurons, mask=inside, other=0.0)
@@ -61,24 +58,14 @@ def _bounds(
     high_p = tl.load(start + 3 * neurons, mask=inside, other=0.0)
     gap_low = tl.load(start + 4 * neurons, mask=inside, other=0.0)
     gap_high = tl.load(start + 5 * neurons, mask=inside, other=0.0)
-    if HAS_CODES:
-        code = tl.load(codes + index, mask=inside, other=0).to(tl.int32)
-        low = tl.where((code & 1) != 0, tl.maximum(low, 0.0), low)
-        high = tl.where((code & 2) != 0, tl.minimum(high, 0.0), high)
-        low_p = tl.where((code & 4) != 0, tl.maximum(low_p, 0.0), low_p)
-        high_p = tl.where((code & 8) != 0, tl.minimum(high_p, 0.0), high_p)
-        # A decision may leave the hexagon empty. That is detected elsewhere; here low <= high.
-        high = tl.maximum(high, low)
-        high_p = tl.maximum(high_p, low_p)
     return low, high, low_p, high_p, gap_low, gap_high
 
 
 @triton.jit
 def _offset_kernel(
-    a_in, b_in, free, hexagons, codes,
+    a_in, b_in, free, hexagons,
     p_out, q_out, s_out, t_out, r_out,
-    total, neurons, rows_each, ratio,
-    HAS_CODES: tl.constexpr, BLOCK: tl.constexpr,
+    total, neurons, rows_each, ratio, BLOCK: tl.constexpr,
 ):  # fmt: skip
     index = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     inside = index < total
@@ -92,7 +79,7 @@ def _offset_kernel(
     d0 = tl.load(free + 4 * total + index, mask=inside, other=0.0)
     d1 = tl.load(free + 5 * total + index, mask=inside, other=0.0)
     low, high, low_p, high_p, gap_low, gap_high = _bounds(
-        hexagons, codes, index, row, column, neurons, rows_each, inside, HAS_CODES
+        hexagons, row, column, neurons, rows_each, inside
     )
     p = c0 * a + c1 * b + d0
     q = c2 * a + c3 * b + d1
@@ -131,9 +118,8 @@ def _moved(free, mean, square, place, gradient, inside, size, first, second, fix
 @triton.jit
 def _step_kernel(
     a_in, b_in, s_in, t_in, z_in, z_p_in, free, mean, square, kept, better,
-    hexagons, codes, x_out, x_p_out,
-    total, neurons, rows_each, size, first, second, fix1, fix2,
-    HAS_CODES: tl.constexpr, BLOCK: tl.constexpr,
+    hexagons, x_out, x_p_out,
+    total, neurons, rows_each, size, first, second, fix1, fix2, BLOCK: tl.constexpr,
 ):  # fmt: skip
     index = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     inside = index < total
@@ -145,7 +131,7 @@ def _step_kernel(
     g_p = tl.load(z_in + index, mask=inside, other=0.0) - s
     g_q = tl.load(z_p_in + index, mask=inside, other=0.0) - t
     low, high, low_p, high_p, _gap_low, _gap_high = _bounds(
-        hexagons, codes, index, row, column, neurons, rows_each, inside, HAS_CODES
+        hexagons, row, column, neurons, rows_each, inside
     )
     linear = ((low >= 0) & (low_p >= 0)) | ((high <= 0) & (high_p <= 0))
     step = tl.where(linear, 0.0, size)
@@ -171,15 +157,14 @@ def _step_kernel(
     tl.store(x_p_out + index, tl.maximum(t, 0.0) + c1 * g_p + c3 * g_q, mask=inside)
 
 
-def offset(a: Any, b: Any, free: Any, hexagons: Any, codes: Any, ratio: float) -> tuple[Any, ...]:
+def offset(a: Any, b: Any, free: Any, hexagons: Any, ratio: float) -> tuple[Any, ...]:
     """Compute `p, q`, the best corner `s, t` and the offset `r`, each `(rows, neurons)`."""
     a, b = a.contiguous(), b.contiguous()
     p, q, s, t, r = (torch.empty_like(a) for _ in range(5))
     total, neurons = a.numel(), a.shape[1]
     _offset_kernel[(triton.cdiv(total, _BLOCK),)](
-        a, b, free, hexagons, hexagons if codes is None else codes, p, q, s, t, r,
-        total, neurons, len(a) // len(hexagons), ratio,
-        HAS_CODES=codes is not None, BLOCK=_BLOCK,
+        a, b, free, hexagons, p, q, s, t, r,
+        total, neurons, len(a) // len(hexagons), ratio, BLOCK=_BLOCK,
     )  # fmt: skip
     return p, q, s, t, r
 
@@ -190,7 +175,6 @@ def step(
     state: tuple[Any, ...],
     better: Any,
     hexagons: Any,
-    codes: Any,
     numbers: tuple[float, ...],
 ) -> tuple[Any, Any]:
     """Move the free numbers in place; return the bound's derivatives along `a` and `b`."""
@@ -200,8 +184,6 @@ def step(
     total, neurons = a.numel(), a.shape[1]
     _step_kernel[(triton.cdiv(total, _BLOCK),)](
         a, b, s, t, z, z_p, *state, better.to(torch.int8),
-        hexagons, hexagons if codes is None else codes, x, x_p,
-        total, neurons, len(a) // len(hexagons), *numbers,
-        HAS_CODES=codes is not None, BLOCK=_BLOCK,
+        hexagons, x, x_p, total, neurons, len(a) // len(hexagons), *numbers, BLOCK=_BLOCK,
     )  # fmt: skip
     return x, x_p

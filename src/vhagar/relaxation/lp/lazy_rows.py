@@ -18,7 +18,6 @@ from vhagar.relaxation.lp.node_bound import Coefficients
 from vhagar.solver.linear_model import Columns
 
 Array = NDArray[np.float64]
-Mask = NDArray[np.bool_]
 Place = tuple[int, int]  # a ReLU layer and a neuron in it
 
 # A layer with fewer such rows keeps them, because omitting them saves nothing.

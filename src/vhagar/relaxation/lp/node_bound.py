@@ -154,9 +154,6 @@ class NodeBound:
             found = np.nextafter(proven - np.nextafter(spared, -np.inf), np.inf)
         return np.where(np.isfinite(spared) & np.isfinite(proven), found, np.inf)
 
-    def _mu(self, duals: Array) -> Array:
-        return np.maximum(-duals[self._model.target_rows], 0.0)
-
     def _evaluate(
         self,
         duals: Array,

@@ -27,7 +27,6 @@ from vhagar.relaxation.twin_dual import Added, Allowed
 from vhagar.solver.simplex import LpAnswer, Simplex
 
 Array = NDArray[np.float64]
-Index = NDArray[np.int64]
 # A layer, a neuron and a direction.
 Place = tuple[int, int, int]
 

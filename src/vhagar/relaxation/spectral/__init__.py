@@ -3,8 +3,6 @@
 from vhagar.relaxation.spectral.bound import (
     SpectralBounder,
     SpectralProof,
-    spectral_bounds,
-    spectral_difference_bound,
 )
 
-__all__ = ["SpectralBounder", "SpectralProof", "spectral_bounds", "spectral_difference_bound"]
+__all__ = ["SpectralBounder", "SpectralProof"]

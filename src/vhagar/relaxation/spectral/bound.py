@@ -27,7 +27,6 @@ from numpy.typing import NDArray
 
 from vhagar.network import Network
 from vhagar.perturbation import AbstractPiece
-from vhagar.problem import Problem
 from vhagar.relaxation.spectral.expansion import Chain, Expansion, Pair, expand
 from vhagar.relaxation.spectral.norms import norm_bound
 from vhagar.relaxation.spectral.scalings import Scalings, ScalingSearch
@@ -43,8 +42,6 @@ Array = NDArray[np.float64]
 # More than the relative error of the few operations from the proven norms to the bound.
 _ROUNDING = 2.0**-40
 _UNDERFLOW = 2.0**-800
-# Steps of the search for scalings, unless told otherwise.
-_STEPS = 40
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,26 +116,6 @@ class SpectralBounder:
             else None
             for upper in uppers
         ]
-
-
-def spectral_bounds(
-    problem: Problem,
-    piece_index: int,
-    targets: Sequence[int],
-    steps: int = _STEPS,
-    should_stop: Callable[[], bool] = lambda: False,
-) -> list[SpectralProof | None]:
-    """Upper bounds on the source's confidence of inputs that a piece pushes into each target."""
-    bounder = SpectralBounder(problem.network, problem.pieces[piece_index], problem.source, targets)
-    return bounder.bounds(steps, should_stop)
-
-
-def spectral_difference_bound(
-    problem: Problem, piece_index: int, target: int, steps: int = _STEPS
-) -> SpectralProof | None:
-    """An upper bound on the source's confidence of inputs that a piece pushes into a target; None
-    if no bound was proven."""
-    return spectral_bounds(problem, piece_index, [target], steps)[0]
 
 
 def pairs_of(layers: int) -> list[Pair]:

@@ -10,9 +10,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from vhagar.problem import Problem
 from vhagar.relaxation.bounds_cache import BoundsCache
 from vhagar.relaxation.first_order.dual import Steps
@@ -27,8 +24,6 @@ from vhagar.search.bounders.base import AbstractBounder, Bound, Branched, Outcom
 from vhagar.search.bounders.first_rungs import MOST_KEPT, Rung, rung_bounds
 from vhagar.search.incumbent import Incumbent
 from vhagar.search.node import Node
-
-Array = NDArray[np.float64]
 
 # Share of the time for a piece's quick bounds, of what it has among all pieces without any.
 _QUICK_SHARE = 0.6

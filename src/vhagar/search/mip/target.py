@@ -169,7 +169,7 @@ class TargetSearch:
     def _start(self, encoding: Encoding) -> Array | None:
         """The attack's hints as a partial start."""
         hints = self._prepared.hints.get(self._target)
-        if hints is None or not self._backend.capabilities.partial_start:
+        if hints is None:
             return None
         from vhagar.search.mip.attack_phase import start_of
 

@@ -47,11 +47,9 @@ class Solved:
 class Capabilities:
     """Optional features of a solver.
 
-    `partial_start`: it accepts values for some of the columns. `products`: it supports a model's
-    bilinear products; otherwise they are only relaxed by rows.
+    `products`: it supports a model's bilinear products; otherwise they are only relaxed by rows.
     """
 
-    partial_start: bool
     products: bool = False
 
 

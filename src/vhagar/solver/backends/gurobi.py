@@ -42,7 +42,7 @@ class GurobiModel(AbstractModel):
 
     name = "gurobi"
     package = "gurobipy"
-    capabilities = Capabilities(partial_start=True)
+    capabilities = Capabilities()
 
     def _run(self, request: Request, listener: Listener) -> Solved:
         import gurobipy

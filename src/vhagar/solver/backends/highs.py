@@ -34,7 +34,7 @@ class HighsModel(AbstractModel):
 
     name = "highs"
     package = "highspy"
-    capabilities = Capabilities(partial_start=True)
+    capabilities = Capabilities()
 
     def _build(self, lower: Array, upper: Array, integer: bool) -> Any:
         import highspy

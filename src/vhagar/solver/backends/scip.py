@@ -45,7 +45,7 @@ class ScipModel(AbstractModel):
 
     name = "scip"
     package = "pyscipopt"
-    capabilities = Capabilities(partial_start=True, products=True)
+    capabilities = Capabilities(products=True)
 
     def _run(self, request: Request, listener: Listener) -> Solved:
         try:

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from vhagar.errors import SolverFailure
 from vhagar.relaxation.first_order.torch_layers import torch_stages
@@ -17,8 +16,6 @@ from vhagar.relaxation.twin_dual import coefficients
 from vhagar.runtime.devices import Tensor, full_precision, require_torch
 from vhagar.search.bounders.gpu.formula import BatchBound, coded
 from vhagar.search.bounders.gpu.steps import Iterates, PrimalDual
-
-Array = NDArray[np.float64]
 
 # Least mass that counts, relative to the neuron's range. The steps end short of a vertex, so it is
 # not tiny.
