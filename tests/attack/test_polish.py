@@ -7,7 +7,8 @@ import pytest
 
 from vhagar.attack.polish import _neighbourhood
 from vhagar.relaxation.layerwise import quick_bounds
-from vhagar.relaxation.lp.region_model import Decision, RegionModel
+from vhagar.relaxation.lp.decisions import Decision
+from vhagar.relaxation.lp.region_model import RegionModel
 
 from ..pooled import pooled_problem
 

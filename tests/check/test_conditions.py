@@ -12,6 +12,7 @@ import pytest
 from vhagar import Domain, Problem, Result, Zonotope, linear_rows, verify
 from vhagar.network import onnx_bytes
 from vhagar.perturbation import parse
+from vhagar.perturbation.domain_plain import plain_domain
 from vhagar_check import Rejected, check
 from vhagar_check.conditions import read_conditions
 from vhagar_check.exact import Exact
@@ -174,7 +175,7 @@ def test_without_its_rows_a_bound_is_not_proved(model: Path, tmp_path: Path) -> 
 @pytest.mark.parametrize("text", ["linf(0.3)", "brightness([0.1,0.1])", "contrast([0.5,0.8])"])
 def test_supports_hold_all_pairs_and_are_no_larger_than_the_search_s(text: str, seed: int) -> None:
     domain, rng = random_domain(seed), np.random.default_rng(seed)
-    plain = {k: v for k, v in domain.plain().items() if k not in ("name", "sha256")}
+    plain = {k: v for k, v in plain_domain(domain).items() if k not in ("name", "sha256")}
     conditions = read_conditions(plain, domain.size)
     assert conditions is not None
     box = domain.low, domain.high
@@ -197,7 +198,7 @@ def test_supports_hold_all_pairs_and_are_no_larger_than_the_search_s(text: str, 
 @pytest.mark.parametrize("seed", range(4))
 def test_points_of_a_domain_do_not_exceed_the_support_of_its_conditions(seed: int) -> None:
     domain, rng = random_domain(seed), np.random.default_rng(seed)
-    plain = {k: v for k, v in domain.plain().items() if k not in ("name", "sha256")}
+    plain = {k: v for k, v in plain_domain(domain).items() if k not in ("name", "sha256")}
     conditions = read_conditions(plain, domain.size)
     assert conditions is not None
     x, s = points_of(domain, rng), rng.normal(size=(60, domain.size))

@@ -11,6 +11,7 @@ import pytest
 
 from vhagar import Domain, Problem, Result, verify
 from vhagar.network import onnx_bytes
+from vhagar.perturbation.decided_support import decided_support
 from vhagar_check import Rejected, check
 from vhagar_check.exact import Exact
 from vhagar_check.perturbations import pieces
@@ -168,7 +169,7 @@ def test_decided_sides_hold_the_pairs_on_them(text: str) -> None:
         allowed = np.zeros((len(corners.x), SIZE))
         for k, side in sides.items():
             allowed[corners.side * side < 0, k] = -np.inf
-        bound = searched.support_decided(a, b, allowed)[0]
+        bound = decided_support(searched, a, b, allowed)[0]
         assert value <= bound
         assert piece.decided(a, b, sides)[0] <= bound + 1e-9
 

@@ -18,7 +18,8 @@ from vhagar import Problem, UserPerturbation, compose, verify
 from vhagar.network import onnx_bytes, read_onnx
 from vhagar.perturbation import Brightness, Linf, Perturbation
 from vhagar.perturbation import Domain as TheirDomain
-from vhagar.result.certificate import Container, maps_of
+from vhagar.result.certificate import Container
+from vhagar.result.statements import maps_of
 from vhagar_check import Rejected, check
 from vhagar_check.cli import main
 from vhagar_check.container import scan, split_json, unpack

@@ -10,6 +10,7 @@ import pytest
 from vhagar.errors import InvalidInput
 from vhagar.perturbation import Domain as TheirDomain
 from vhagar.perturbation import parse
+from vhagar.perturbation.decided_support import decided_support
 from vhagar_check.errors import Rejected
 from vhagar_check.exact import Exact
 from vhagar_check.moved import identity
@@ -137,7 +138,7 @@ def test_decided_pixels_keep_what_they_allow(text: str) -> None:
     for pixel, side in sides.items():
         for k, (_, part) in enumerate(ours.clip_corners):
             allowed[k, pixel] = -np.inf if part * side < 0 else 0.0
-    assert upper == pytest.approx(theirs.support_decided(a, b, allowed)[0], abs=1e-10)
+    assert upper == pytest.approx(decided_support(theirs, a, b, allowed)[0], abs=1e-10)
 
 
 @pytest.mark.parametrize("shape", [(1, 2, 1), (1, 1, 2), (1, 2, 2), (2, 1, 3), (1, 1, 1)])

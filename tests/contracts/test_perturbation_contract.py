@@ -32,6 +32,7 @@ from vhagar.perturbation import (
     UserPerturbation,
     compose,
 )
+from vhagar.perturbation.nearest import nearest_parameters
 
 from ..marks import mostly_slow
 
@@ -214,7 +215,7 @@ def test_pairs_outside_are_not_contained(
         _, parameters = tools.points(piece, rng, 40)
         for (x, x_p), _ in tools.outsiders(piece, rng):
             if piece.span is not None:
-                parameters[3] = piece.nearest_parameters(x[0], x_p[0])
+                parameters[3] = nearest_parameters(piece, x[0], x_p[0])
             parameters[4] = tools.effective(piece, x[0], x_p[0], parameters[4])
             xs, images = (np.tile(part, (len(parameters), 1)) for part in (x, x_p))
             assert not piece.contains(xs, images, parameters).any(), piece.label
@@ -317,7 +318,7 @@ def test_the_nearest_parameter_is_near(
             continue
         x, parameters = tools.points(piece, rng, 12)
         x_p = piece.apply(x, parameters)
-        found = np.array([piece.nearest_parameters(*pair) for pair in zip(x, x_p, strict=True)])
+        found = np.array([nearest_parameters(piece, *pair) for pair in zip(x, x_p, strict=True)])
         assert (piece.project(found) == found).all()
         ends = np.array([piece.apply(x, np.full((len(x), 1), end)) for end in piece.span])
         range_ = abs(ends - x_p).sum(axis=2).max(axis=0)

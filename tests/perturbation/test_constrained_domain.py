@@ -12,6 +12,7 @@ from vhagar.errors import InvalidInput
 from vhagar.perturbation import Domain, Zonotope, linear_rows
 from vhagar.perturbation.domain_emptiness import exact_support_at_zero, require_inputs
 from vhagar.perturbation.domain_file import read_domain
+from vhagar.perturbation.domain_plain import domain_of_plain, plain_domain
 from vhagar.perturbation.domain_writer import write_domain
 
 SIZE = 6
@@ -144,7 +145,7 @@ def test_files_and_plain_data_keep_everything(tmp_path: Path, seed: int) -> None
         assert found.fingerprint == domain.fingerprint
         assert found.perturbed_inside == domain.perturbed_inside
         span = domain.lower, domain.upper
-        assert Domain.from_plain(domain.shape, span, domain.plain()) == domain
+        assert domain_of_plain(domain.shape, span, plain_domain(domain)) == domain
 
 
 def test_every_condition_is_part_of_the_fingerprint() -> None:

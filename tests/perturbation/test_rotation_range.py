@@ -12,6 +12,7 @@ import pytest
 
 from vhagar.perturbation import Domain, Rotation
 from vhagar.perturbation.interpolation import GRID_SNAP, offsets, rotation_matrix
+from vhagar.perturbation.nearest import nearest_parameters
 from vhagar.perturbation.rotation_range import RotationPiece, turn_by
 from vhagar.perturbation.rotation_weights import Arc, _extremes, arc_between
 from vhagar.solver.linear_model import LinearModel
@@ -234,7 +235,7 @@ def test_membership_is_by_the_angle(x: np.ndarray) -> None:
             assert piece.contains(x, turned, parameters).all()
             brighter = turned + 1e-9 * (np.arange(81) == 40)
             assert not piece.contains(x, brighter, parameters).any()
-            near = piece.nearest_parameters(x[0], turned[0])
+            near = nearest_parameters(piece, x[0], turned[0])
             assert piece.project(near) == near
 
 

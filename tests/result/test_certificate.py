@@ -21,10 +21,10 @@ from vhagar.result.certificate import (
     NodeProof,
     RegionProofs,
     SearchTree,
-    head_of,
     with_json,
     write_certificate,
 )
+from vhagar.result.statements import head_of
 
 from .certificates import read_certificate
 

@@ -13,7 +13,8 @@ import pytest
 from vhagar import Problem
 from vhagar.perturbation import AbstractPiece
 from vhagar.relaxation.layerwise import quick_bounds
-from vhagar.relaxation.lp.region_model import PIXELS, Decision, RegionModel
+from vhagar.relaxation.lp.decisions import PIXELS, Decision
+from vhagar.relaxation.lp.region_model import RegionModel
 
 from ..marks import mostly_slow
 from ..oracle.cases import KINDS, Case

@@ -19,8 +19,9 @@ from vhagar.reduction.contrast import Homogeneous
 from vhagar.relaxation import Bounds, largest_confidence
 from vhagar.relaxation.hexagon import Hexagons
 from vhagar.relaxation.layerwise import Tightening, TwinBounds, quick_bounds
+from vhagar.relaxation.lp.decisions import Decision
 from vhagar.relaxation.lp.optimality_tightening import side_bounds
-from vhagar.relaxation.lp.region_model import Decision, RegionModel
+from vhagar.relaxation.lp.region_model import RegionModel
 from vhagar.relaxation.quadratic import Multipliers, differences_of, proven_bound
 from vhagar.relaxation.starts import hexagons_of, maxima_of
 
@@ -135,7 +136,7 @@ class Proven:
         return max(self._by_formula(node, proof, region_model), region_model.bounds.level)
 
     def _by_formula(self, node: int, proof: StoredProof, region_model: RegionModel) -> float:
-        allowed = region_model.allowed(self._decisions[node])
+        allowed = region_model.cuts.allowed(self._decisions[node])
         if proof.kind == 0:
             return region_model.quick_upper()
         if proof.kind == 3:
@@ -198,7 +199,7 @@ def _require_status(bounds: TwinBounds, stored: list[np.ndarray]) -> None:
 def _tightened(region_model: RegionModel, part: StoredTightening) -> TwinBounds:
     """The bounds of a region with one tightening more."""
     decisions = tuple(Decision(*step[:3], bool(step[3])) for step in part.head["decisions"])
-    allowed, level = region_model.allowed(decisions), part.head["level"]
+    allowed, level = region_model.cuts.allowed(decisions), part.head["level"]
     assert allowed is not None
     assert level >= max(region_model.bounds.level, 0.0)
     rows = []

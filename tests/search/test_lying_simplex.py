@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 
 from vhagar import Problem, Result, Status, max_confidence, verify
-from vhagar.solver.simplex import LpAnswer, LpStatus, Simplex
+from vhagar.solver.lp_answer import LpAnswer, LpStatus
+from vhagar.solver.simplex import Simplex
 
 from ..marks import mostly_slow
 from ..oracle.cases import KINDS, Case
@@ -98,7 +99,7 @@ def lie_with(lie: Lie, monkeypatch: pytest.MonkeyPatch, seed: int, share: float 
         if next(count) >= MOST_SOLVES:
             raise KeyboardInterrupt
         answer = honest_solve(simplex, *arguments, **named)
-        rows, columns = len(simplex._arrays.row_lower), len(simplex._arrays.column_lower)
+        rows, columns = len(simplex._scaled.row_lower), len(simplex._scaled.column_lower)
         return lie(answer, rows, columns, rng) if rng.random() < share else answer
 
     monkeypatch.setattr(Simplex, "solve", solve)

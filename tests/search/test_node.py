@@ -9,7 +9,7 @@ import pickle
 import numpy as np
 import pytest
 
-from vhagar.relaxation.lp.region_model import Decision
+from vhagar.relaxation.lp.decisions import Decision
 from vhagar.search.node import Closed, Node, Region
 
 

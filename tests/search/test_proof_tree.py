@@ -21,7 +21,8 @@ from vhagar.network import Affine, Relu, read_onnx, write_onnx
 from vhagar.relaxation import Bounds, network_bounds
 from vhagar.relaxation.layerwise import quick_bounds
 from vhagar.relaxation.lp import region_model
-from vhagar.relaxation.lp.region_model import Decision, RegionModel
+from vhagar.relaxation.lp.decisions import Decision
+from vhagar.relaxation.lp.region_model import RegionModel
 from vhagar.relaxation.proof import ProofKind
 from vhagar.search import (
     engine_named,

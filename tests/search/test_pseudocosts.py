@@ -115,7 +115,7 @@ def _seen_by_the_formula(
 
     with monkeypatch.context() as patch:
         patch.setattr(bound, "paying", spy)
-        allowed = found.region_model.allowed(())
+        allowed = found.region_model.cuts.allowed(())
         assert allowed is not None
         found.region_model.formula.upper(duals, allowed)
     return seen

@@ -9,7 +9,7 @@ import pytest
 
 from vhagar.relaxation.lp.region_model import Evaluation, RegionModel
 from vhagar.solver import simplex
-from vhagar.solver.simplex import LpStatus
+from vhagar.solver.lp_answer import LpStatus
 
 from ..oracle.cases import KINDS
 from ..search.nodes import Found, agreeing, every_kind, everything, exactly

@@ -32,7 +32,7 @@ _CORNERS = "vhagar.relaxation.corners"
 _HEXAGON = "vhagar.relaxation.hexagon"
 _INTERVAL = "vhagar.relaxation.interval"
 _BOUND = "vhagar.relaxation.lp.node_bound"
-_CONTEXT = "vhagar.relaxation.lp.region_model"
+_REGION_MODEL = "vhagar.relaxation.lp.region_model"
 _SOLVER = "vhagar.search.node_solver"
 _KEEPER = "vhagar.result.interval_keeper"
 _WITNESS = "vhagar.result.witness"
@@ -476,7 +476,7 @@ SEARCH = {
         "return [child for child in children[1:] if not",
     ),
     "the sides of a decision exchanged": _one(
-        _CONTEXT,
+        "vhagar.relaxation.lp.decisions",
         "mask[values < 0 if decision.positive else values > 0, decision.neuron] = -np.inf",
         "mask[values > 0 if decision.positive else values < 0, decision.neuron] = -np.inf",
     ),
@@ -505,7 +505,7 @@ SEARCH = {
         1,
     ),
     "infeasible believed": _tested(
-        _CONTEXT,
+        _REGION_MODEL,
         "            if ray is None:\n                return Evaluation(known, answer)",
         "            if ray is None:\n                return Evaluation(-np.inf, answer)",
         "tests/search/test_lying_simplex.py::test_lies_cost_no_soundness",
@@ -657,7 +657,7 @@ RESULT = {
         46,
     ),
     "a certificate that claims more than was found": _one(
-        "vhagar.result.certificate",
+        "vhagar.result.statements",
         '"upper": interval.target_upper(target)',
         '"upper": interval.target_lower(target)',
     ),
@@ -768,7 +768,7 @@ TRAPS = {
 # Planted by other hands, and seen by no test at first.
 OVERLOOKED = {
     "a proof lost when lazy rows come back": _tested(
-        _CONTEXT,
+        _REGION_MODEL,
         "evaluation = replace(again, proof=again.proof or evaluation.proof)",
         "evaluation = again",
         "tests/relaxation/lp/test_lazy_rows.py::test_a_bound_keeps_its_proof_when_rows_come_back",
@@ -805,14 +805,14 @@ OVERLOOKED = {
         "tests/perturbation/test_rotation_range.py::test_an_arc_of_a_large_image_holds_the_weights",
     ),
     "big-M of a contrast that takes black for 0": _tested(
-        "vhagar.perturbation.scalar",
+        "vhagar.perturbation.scalar_rows",
         "return self.span[1] * self.domain.width - self.domain.width",
         "return self.span[1] * self.domain.upper - self.domain.upper",
         "tests/perturbation/test_rows_of_other_ranges.py"
         "::test_a_clipped_contrast_admits_every_pixel_and_factor",
     ),
     "a clipped pixel that takes black for 0": _tested(
-        "vhagar.perturbation.scalar",
+        "vhagar.perturbation.scalar_rows",
         "model.add_rows([(x_p, 1.0), (clipped, low - high)], low, np.inf)",
         "model.add_rows([(x_p, 1.0), (clipped, -high)], low, np.inf)",
         "tests/perturbation/test_rows_of_other_ranges.py"
@@ -1268,7 +1268,7 @@ TIGHTENINGS = {
         _TIGHTENING,
     ),
     "a subtree's bound that is also about pairs below the level": _tested(
-        _CONTEXT,
+        _REGION_MODEL,
         "upper=max(found.upper, self.bounds.level)",
         "upper=min(found.upper, known)",
         f"{_TIGHTENING}::test_a_node_is_bounded_by_the_level_at_least",

@@ -13,8 +13,11 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from vhagar.relaxation.lp.region_model import PIXELS, Decision, RegionModel
-from vhagar.solver.simplex import LpStatus, Simplex
+from vhagar.perturbation.nearest import nearest_parameters
+from vhagar.relaxation.lp.decisions import PIXELS, Decision
+from vhagar.relaxation.lp.region_model import RegionModel
+from vhagar.solver.lp_answer import LpStatus
+from vhagar.solver.simplex import Simplex
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -72,7 +75,7 @@ def proposed(region_model: RegionModel, primal: Array) -> tuple[Array, Array]:
     if inputs.parameters is not None:
         return x, region_model.piece.project(inputs.parameters.value(primal))
     assert inputs.x_p is not None  # one of the two is always there
-    return x, region_model.piece.nearest_parameters(x, inputs.x_p.value(primal))
+    return x, nearest_parameters(region_model.piece, x, inputs.x_p.value(primal))
 
 
 def _best_of_regions(

@@ -14,7 +14,7 @@ from vhagar.errors import InvalidInput
 from vhagar.network import Network
 from vhagar.problem import Problem
 from vhagar.result import BoundKind, Interval, Result
-from vhagar.result.certificate import model_statement, problem_statement
+from vhagar.result.statements import model_statement, problem_statement
 from vhagar.sweep.rows import goal_of
 from vhagar.sweep.store import Store
 from vhagar_check import Rejected, check

@@ -29,13 +29,10 @@ from vhagar.result.certificate import (
     NodeKind,
     NodeProof,
     RegionProofs,
-    maps_of,
-    model_statement,
-    problem_statement,
     with_json,
-    witness_statement,
     write_certificate,
 )
+from vhagar.result.statements import maps_of, model_statement, problem_statement, witness_statement
 from vhagar.version import __version__
 
 Array = NDArray[np.float64]

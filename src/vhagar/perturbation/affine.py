@@ -169,7 +169,7 @@ class AffinePiece(AbstractPiece):
         found: Array = a + (self.map.matrix.T @ b.T).T
         return found
 
-    def _rounding(self, a: Array, b: Array) -> Array:
+    def rounding(self, a: Array, b: Array) -> Array:
         """Covers two sums, over the pixels and then over pixels or parameters.
 
         What a coefficient loses to underflow is multiplied by a pixel or a parameter.

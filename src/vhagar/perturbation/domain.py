@@ -17,11 +17,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from vhagar.errors import InvalidInput
-from vhagar.perturbation.domain_groups import Group, Groups, checked_shape, per_entry
+from vhagar.perturbation.domain_box import check_box, check_sizes, narrowed, range_of
+from vhagar.perturbation.domain_groups import Groups, checked_shape, per_entry
 from vhagar.perturbation.domain_names import Names, number_of
 from vhagar.perturbation.domain_projection import projected
 from vhagar.perturbation.domain_support import rows_support, zonotope_support
-from vhagar.perturbation.linear_rows import LinearRows, joined_rows, rows_of_plain
+from vhagar.perturbation.linear_rows import LinearRows, joined_rows
 from vhagar.perturbation.zonotope import Zonotope
 
 Array = NDArray[np.float64]
@@ -31,8 +32,6 @@ Shape = tuple[int, ...]
 
 # More than what one product loses to underflow, even where subnormal numbers are flushed to 0.
 UNDERFLOW = float(np.finfo(np.float64).tiny)
-# Optional arguments that `plain` writes as they are.
-_OPTIONAL = ("integer", "one_hot", "ordered", "perturbed_inside", "features", "classes")
 
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)
@@ -93,19 +92,14 @@ class Domain:
         classes: Sequence[str] = (),
     ) -> None:
         store = object.__setattr__
-        lists = any(
-            isinstance(end, list | tuple | str) or np.ndim(end) > 0 for end in (lower, upper)
-        )
-        if range is None:
-            range = (0.0, 1.0) if lists else (float(np.asarray(lower)), float(np.asarray(upper)))
         store(self, "shape", checked_shape(shape))
-        for end, value in zip(("lower", "upper"), range, strict=True):
-            store(self, end, float(value))
-        self._check_range()
+        span = range_of(range, lower, upper)
+        for end, value in zip(("lower", "upper"), span, strict=True):
+            store(self, end, value)
         store(self, "names", Names.of(self.size, features, classes))
         low = per_entry(lower, self.shape, "lower")
         high = per_entry(upper, self.shape, "upper")
-        self._check_box(low, high)
+        check_box(low, high, span, self._place)
         groups = Groups.of(self.size, integer, one_hot, ordered)
         own = joined_rows([rows] if isinstance(rows, LinearRows) else list(rows))
         store(self, "groups", groups)
@@ -114,41 +108,12 @@ class Domain:
         store(self, "zonotope", zonotope)
         store(self, "perturbed_inside", bool(perturbed_inside))
         store(self, "name", name)
-        self._check_sizes()
-        low, high = self._narrowed(low, high, dict(fixed or {}))
-        self._check_box(low, high, self.groups.whole)
+        check_sizes(self.size, own, zonotope)
+        low, high = narrowed(low, high, fixed or {}, groups, zonotope)
+        check_box(low, high, span, self._place, groups.whole)
         for end, ends in (("low", low), ("high", high)):
             ends.setflags(write=False)
             store(self, end, ends)
-
-    def _check_sizes(self) -> None:
-        for part, what in ((self.own_rows, "rows"), (self.zonotope, "zonotope")):
-            if part is not None and part.size != self.size:
-                raise InvalidInput(
-                    f"the {what} of the domain are about {part.size} entries, but inputs have "
-                    f"{self.size}"
-                )
-
-    def _narrowed(self, low: Array, high: Array, fixed: dict[int, float]) -> tuple[Array, Array]:
-        """The ends of all entries, narrowed by fixed entries, groups and the zonotope."""
-        low, high = low.copy(), high.copy()
-        for k, value in fixed.items():
-            if isinstance(k, str) or not 0 <= k < self.size or not math.isfinite(value):
-                raise InvalidInput(f"fixed names entry {k} of {self.size}, or gives it no number")
-            low[k], high[k] = max(low[k], value), min(high[k], value)
-        low, high = self.groups.narrowed(low, high)
-        if self.zonotope is not None:
-            least, most = self.zonotope.box
-            low, high = np.maximum(low, least), np.minimum(high, most)
-        return low, high
-
-    def _check_range(self) -> None:
-        if not (math.isfinite(self.lower) and math.isfinite(self.upper - self.lower)):
-            raise InvalidInput(f"the input range {self.lower},{self.upper} is not finite")
-        if self.lower >= self.upper:
-            raise InvalidInput(
-                f"the input range needs lower < upper, not {self.lower},{self.upper}"
-            )
 
     def beyond(self, x: Array) -> str:
         """Where an input `(size,)` leaves the box, in words; empty if it does not."""
@@ -158,28 +123,6 @@ class Domain:
         k = int(outside[0])
         span = f"from {self.low[k]:.9g} to {self.high[k]:.9g}"
         return f": entry {self._place(k)} is {x[k]:.9g}, not {span}"
-
-    def _check_box(self, low: Array, high: Array, whole: Group | Whole = ()) -> None:
-        empty = np.flatnonzero(low > high)
-        if len(empty):
-            k = int(empty[0])
-            if k in whole and low[k] - high[k] == 1:  # the ends of a range without a whole number
-                raise InvalidInput(
-                    f"the domain is empty: no whole number lies between {high[k]:g} and {low[k]:g},"
-                    f" where entry {self._place(k)} would have to be"
-                )
-            raise InvalidInput(
-                f"the domain is empty: no number is at least {low[k]:g} and at most "
-                f"{high[k]:g}, as entry {self._place(k)} would have to be"
-            )
-        beyond = np.flatnonzero((low < self.lower) | (high > self.upper))
-        if len(beyond):
-            k = int(beyond[0])
-            raise InvalidInput(
-                f"the domain leaves the input range [{self.lower:g},{self.upper:g}]: entry "
-                f"{self._place(k)} is from {low[k]:g} to {high[k]:g}; give the range of "
-                "all inputs with --input-range (range = [LOW, HIGH] in the domain's file)"
-            )
 
     def _place(self, k: int) -> str:
         if self.features:
@@ -307,37 +250,6 @@ class Domain:
         for tag, part in ((b"rows", self.own_rows), (b"zonotope", self.zonotope)):
             found += [] if part is None else [tag, part.numbers]
         return b"".join([*found, b"perturbed" if self.perturbed_inside else b""])
-
-    def plain(self) -> dict[str, Any] | None:
-        """The domain in JSON's own types; None if it is all of the range."""
-        if self.whole:
-            return None
-        ends = {"lower": self.low.tolist(), "upper": self.high.tolist()}
-        found = {"name": self.name, "sha256": self.fingerprint, **ends, **self.groups.plain()}
-        if self.own_rows is not None:
-            found["rows"] = self.own_rows.plain()
-        if self.zonotope is not None:
-            found["zonotope"] = self.zonotope.plain()
-        if self.perturbed_inside:
-            found["perturbed_inside"] = True
-        return {**found, **self.names.plain()}
-
-    @classmethod
-    def from_plain(cls, shape: Shape, span: tuple[float, float], given: Any) -> Domain:
-        """The domain that `plain` has described, for inputs of a shape and range."""
-        if given is None:
-            return cls(shape, *span)
-        zonotope = given.get("zonotope")
-        return cls(
-            shape,
-            given["lower"],
-            given["upper"],
-            range=span,
-            name=given["name"],
-            rows=rows_of_plain(given.get("rows", ()), math.prod(shape)),
-            zonotope=None if zonotope is None else Zonotope(**zonotope),
-            **{key: given[key] for key in _OPTIONAL if key in given},
-        )
 
     @property
     def features(self) -> tuple[str, ...]:

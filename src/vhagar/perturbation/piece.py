@@ -36,8 +36,6 @@ from vhagar.perturbation.support import (
     PixelCorners,
     Support,
     SupportCorners,
-    decided_inside,
-    decided_sizes,
 )
 from vhagar.runtime.devices import Tensor
 from vhagar.solver.linear_model import Columns, LinearModel
@@ -49,8 +47,6 @@ TorchApply = Callable[[Tensor, Tensor], Tensor]
 ROUNDING = 2.0**-49
 # Pixels whose images are bounded at once.
 _PIXELS_AT_ONCE = 64
-# The search for the nearest parameter: values that it tries in each round, and its rounds.
-_SEARCH_VALUES, _SEARCH_ROUNDS = 9, 3
 
 
 class AbstractPiece(ABC):
@@ -172,27 +168,6 @@ class AbstractPiece(ABC):
         """The corners of a pixel's clipped and unclipped parts, equal for all pixels; or None."""
         return None
 
-    def support_decided(self, a: Array, b: Array, allowed: Array) -> Array:
-        """The value of `support` given decisions about which pixels are clipped.
-
-        `allowed` `(corners, size)` is minus infinity for corners that a decision cuts off, else 0.
-        """
-        corners = self.pixel_corners()
-        if corners is None:
-            return self.support(a, b).value
-        best = np.full(a.shape, -np.inf)
-        for x, x_p, mask in zip(corners.x, corners.x_p, allowed, strict=True):
-            np.maximum(best, a * x + b * x_p + mask, out=best)
-        decided = best.sum(axis=1) + self._rounding(a, b)
-        if not self.domain.whole:
-            with np.errstate(over="ignore", invalid="ignore"):
-                inside = decided_inside(self.domain, corners, a, b, allowed, best)
-                if self.inside is not None:
-                    inside = np.fmin(inside, self.inside.each(a, b))
-                inside = inside.sum(axis=1) + 4 * self._rounding(*decided_sizes(corners, a, b))
-            decided = np.fmin(decided, inside)
-        return np.asarray(np.minimum(decided, self.support(a, b).value))
-
     def relax(self, model: LinearModel) -> RelaxedPair:
         """Add a linear relaxation to a model; returns the pair as expressions in its columns."""
         x = model.add_columns(self.domain.low, self.domain.high)
@@ -224,20 +199,6 @@ class AbstractPiece(ABC):
         """The parameters in a model of `width` columns if each has a single value, else None."""
         low, high = self.parameter_bounds
         return constants(low, width) if (low == high).all() else None
-
-    def nearest_parameters(self, x: Array, x_p: Array) -> Array:
-        """Roughly the value of the one parameter whose image of `x` `(size,)` is nearest to `x_p`.
-
-        For solutions of relaxations that leave the parameter out.
-        """
-        assert self.span is not None  # all other relaxations contain the parameters
-        low, high = self.span
-        for _ in range(_SEARCH_ROUNDS):
-            values = np.linspace(low, high, _SEARCH_VALUES)
-            images = self.apply(np.tile(x, (len(values), 1)), values[:, None])
-            best = int(abs(images - x_p).sum(axis=1).argmin())
-            low, high = values[max(best - 1, 0)], values[min(best + 1, len(values) - 1)]
-        return values[[best]]
 
     def split(self) -> tuple[AbstractPiece, ...]:
         """Smaller pieces that together cover this one; empty if a split gains nothing."""
@@ -276,7 +237,7 @@ class AbstractPiece(ABC):
     def _rounded_support(self, a: Array, b: Array) -> Support:
         """The support over all inputs of the range, rounded up."""
         found = self._support(a, b)
-        value = found.value + self._rounding(a, b)
+        value = found.value + self.rounding(a, b)
         # Overflow gives no bound.
         return Support(np.where(np.isnan(value), np.inf, value), found.x, found.parameters)
 
@@ -301,7 +262,7 @@ class AbstractPiece(ABC):
             low[pixels] = np.maximum(low[pixels], -part.support(nothing, -unit).value)
         return low, high
 
-    def _rounding(self, a: Array, b: Array) -> Array:
+    def rounding(self, a: Array, b: Array) -> Array:
         """A bound on how much float64 can have rounded a support down."""
         low, high = self.image_bounds()
         reach = abs(a) @ np.full(self.domain.size, self.domain.magnitude)

@@ -25,15 +25,14 @@ from vhagar.perturbation.maps import AffineMap
 from vhagar.perturbation.piece import ROUNDING, AbstractPiece
 from vhagar.perturbation.ranges import Range
 from vhagar.perturbation.relaxed import (
-    Expression,
     ModelImage,
     RelaxedInput,
     RelaxedPair,
-    add_condition_rows,
     picked,
 )
+from vhagar.perturbation.scalar_rows import ScalarRows, relaxed_product
 from vhagar.perturbation.support import PixelCorners, Support, SupportCorners
-from vhagar.solver.linear_model import Block, Columns, LinearModel, Products
+from vhagar.solver.linear_model import Columns, LinearModel
 
 
 @dataclass(frozen=True, eq=False)
@@ -201,7 +200,7 @@ class ScalarPiece(AbstractPiece):
         with np.errstate(over="ignore", invalid="ignore"):
             found = self._rounded_support(a, b)
             value, end, x = self.inside.best(a, b)
-            value = value + self._rounding(a, b)
+            value = value + self.rounding(a, b)
         better = value < found.value  # false where it is NaN
         return Support(
             np.where(better, value, found.value),
@@ -253,102 +252,17 @@ class ScalarPiece(AbstractPiece):
     def relax_stage(
         self, model: LinearModel, matrix: sparse.csr_array, bias: Array
     ) -> RelaxedInput:
-        """Relaxes a range of factors at the stage's outputs, which are fewer than the pixels.
-
-        With `g = W (x - black)` the second copy is `e g`, a product of two bounded numbers.
-        """
+        """Relaxes a range of factors at the stage's outputs, which are fewer than the pixels."""
         if self.fixed or self.clips or not self.product:
             return super().relax_stage(model, matrix, bias)
-        size, black, width = self.domain.size, self.domain.lower, self.domain.width
-        low, high = self.span
-        x = model.add_columns(self.domain.low, self.domain.high)
-        e = model.add_columns(low, high)
-        ends = [np.asarray(part.sum(axis=1)).reshape(-1) * width for part in _signed(matrix)]
-        g = model.add_columns(ends[0], ends[1])
-        h = model.add_columns(np.minimum(ends[0] * high, ends[0]), np.maximum(ends[1] * high, 0))
-        dark = matrix @ np.full(size, black)
-        model.add_rows([(x, matrix), (g, -1.0)], dark, dark)
-        for factor, end, below in (
-            (low, ends[0], True),
-            (high, ends[1], True),
-            (high, ends[0], False),
-            (low, ends[1], False),
-        ):
-            corner = -factor * end
-            sides = (corner, np.inf) if below else (-np.inf, corner)
-            model.add_rows([(h, 1.0), (g, -factor), (e, -end[:, None])], *sides)
-        add_condition_rows(model, self.domain, picked(x, model.column_count))
-        own, parameters, first, second = (picked(part, model.column_count) for part in (x, e, g, h))
-        first, second = (Expression(part.matrix, dark + bias) for part in (first, second))
-        return RelaxedInput(own, None, parameters, first, second)
+        return relaxed_product(model, self.domain, self.span, matrix, bias)
 
     def add_rows(self, model: LinearModel, x: Columns) -> ModelImage:
-        low, high = self.image_bounds()
-        x_p = model.add_columns(low, high)
-        alone = self.product and self.fixed  # e is then part of the coefficients
-        e = model.add_columns(np.full(0 if alone else 1, self.span[0]), self.span[1])
-        moved = self._moved(model, x, e, None if self.clips else x_p)
-        if self.clips:
-            self._add_clip(model, x_p, moved)
-        elif not self.product:
-            model.add_rows([(x_p, 1.0), *moved], 0.0, 0.0)
+        ends = self.image_bounds()
+        rows = ScalarRows(self.domain, self.span, self.product, self.clips, ends)
+        x_p, e = rows.add(model, x)
         width = model.column_count
         return ModelImage(x_p, self.fixed_parameters(width) or picked(e, width))
-
-    @property
-    def _overshoot(self) -> float:
-        """How far images would leave the input range without the clip; negative if below."""
-        if self.product:
-            return self.span[1] * self.domain.width - self.domain.width
-        return self.span[1] if self._brightens else self.span[0]
-
-    def _moved(
-        self, model: LinearModel, x: Columns, e: Columns, image: Columns | None
-    ) -> list[Block]:
-        """The images before the clip, negated, as blocks of rows.
-
-        A product needs columns of its own, unless the columns of the image serve.
-        """
-        if not self.product:
-            return [(x, -1.0), (e, -np.ones((len(x), 1)))]
-        if image is None:
-            low, high = self.image_bounds()
-            image = model.add_columns(low, np.nextafter(high + self._overshoot, np.inf))
-        self._add_product(model, x, e, image)
-        return [(image, -1.0)]
-
-    def _add_clip(self, model: LinearModel, x_p: Columns, moved: list[Block]) -> None:
-        """Model the clip with one boolean for each pixel, 1 if the pixel is clipped."""
-        low, high = self.image_bounds()
-        clipped = model.add_columns(np.zeros(len(x_p)), 1.0, integer=True)
-        gap: list[Block] = [(x_p, 1.0), *moved]  # x_p minus its value without the clip
-        below, above = (-np.inf, 0.0), (0.0, np.inf)
-        if self._brightens:
-            model.add_rows(gap, *below)
-            model.add_rows([*gap, (clipped, self._overshoot)], *above)
-            model.add_rows([(x_p, 1.0), (clipped, low - high)], low, np.inf)
-        else:
-            model.add_rows(gap, *above)
-            model.add_rows([*gap, (clipped, self._overshoot)], *below)
-            model.add_rows([(x_p, 1.0), (clipped, high - low)], -np.inf, high)
-
-    def _add_product(self, model: LinearModel, x: Columns, e: Columns, y: Columns) -> None:
-        """Add rows for `y - black = e (x - black)`: exact if e is fixed, else its convex hull.
-
-        The product itself is added for solvers that support products, as in the paper.
-        """
-        black, width = self.domain.lower, self.domain.width
-        low, high = self.span
-        shift_low, shift_high = black - low * black, black - high * black
-        if self.fixed:
-            model.add_rows([(y, 1.0), (x, -low)], shift_low, shift_low)
-            return
-        model.add_products(Products(y, int(e[0]), x, black))
-        spread: Array = np.full((len(x), 1), -width)
-        model.add_rows([(y, 1.0), (x, -low)], shift_low, np.inf)
-        model.add_rows([(y, 1.0), (x, -high)], -np.inf, shift_high)
-        model.add_rows([(y, 1.0), (x, -high), (e, spread)], shift_high - high * width, np.inf)
-        model.add_rows([(y, 1.0), (x, -low), (e, spread)], -np.inf, shift_low - low * width)
 
 
 def _larger(one: Support, other: Support) -> Support:
@@ -359,8 +273,3 @@ def _larger(one: Support, other: Support) -> Support:
         np.where(wide, other.x, one.x),
         np.where(wide, other.parameters, one.parameters),
     )
-
-
-def _signed(matrix: sparse.csr_array) -> tuple[sparse.csr_array, sparse.csr_array]:
-    """The negative and the positive entries."""
-    return matrix.minimum(0), matrix.maximum(0)

@@ -123,27 +123,3 @@ def edge_slopes(x: Array, x_p: Array) -> tuple[float, ...]:
         if edge and across and 0 <= up / across <= _STEEPEST:
             found.append(up / across)
     return tuple(dict.fromkeys(found))
-
-
-def decided_inside(
-    domain: Domain, corners: PixelCorners, a: Array, b: Array, allowed: Array, best: Array
-) -> Array:
-    """The most that each pixel contributes, `(batch, size)`, if it lies in the domain.
-
-    `best` is the contribution of the best corner that `allowed` leaves; compare `domain_share`.
-    """
-    found = np.array(best)
-    for slope in edge_slopes(corners.x, corners.x_p):
-        own = a + slope * b
-        rest = np.full(a.shape, -np.inf)
-        for x, x_p, mask in zip(corners.x, corners.x_p, allowed, strict=True):
-            np.maximum(rest, b * (x_p - slope * x) + mask, out=rest)
-        value = np.maximum(own * domain.low, own * domain.high) + rest
-        np.fmin(found, value, out=found)
-    return found
-
-
-def decided_sizes(corners: PixelCorners, a: Array, b: Array) -> tuple[Array, Array]:
-    """Bounds on the absolute coefficients in `decided_inside`."""
-    steepest = max(edge_slopes(corners.x, corners.x_p), default=0.0)
-    return abs(a) + 2 * steepest * abs(b), abs(b)

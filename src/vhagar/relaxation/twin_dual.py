@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vhagar.perturbation import AbstractPiece
+from vhagar.perturbation.decided_support import decided_support
 from vhagar.relaxation.arrays import AnyArray, zeros
 from vhagar.relaxation.corners import Corners, LayerDecisions
 from vhagar.relaxation.interval import HALF_ULP
@@ -213,7 +214,7 @@ def at_input(piece: AbstractPiece, state: Backward, pixels: Array | None = None)
     if pixels is None:
         support = piece.support(state.a, state.b).value
     else:
-        support = piece.support_decided(state.a, state.b, pixels)
+        support = decided_support(piece, state.a, state.b, pixels)
     total = state.constant + support
     scale = abs(state.constant) + abs(total)
     outward: Array = np.nextafter(total + 2.0 * state.error + 8 * HALF_ULP * scale, np.inf)

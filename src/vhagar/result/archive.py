@@ -22,7 +22,8 @@ from vhagar.network import Network, onnx_bytes
 from vhagar.network.network import ModelFile
 from vhagar.network.onnx_reader import parse_model, read_model
 from vhagar.network.scores import Scores
-from vhagar.perturbation import AffineMap, Domain, Perturbation, parse
+from vhagar.perturbation import AffineMap, Perturbation, parse
+from vhagar.perturbation.domain_plain import domain_of_plain
 from vhagar.perturbation.user import RecordedMaps
 from vhagar.problem import Problem
 from vhagar.result.serialize import SCHEMA, open_in_one_step, to_json
@@ -77,7 +78,7 @@ def load_fields(path: Path) -> dict[str, Any]:
         source=asked["source"],
         targets=asked["targets"] or None,
         clip=asked["clip"],
-        domain=Domain.from_plain(
+        domain=domain_of_plain(
             network.input_shape, tuple(asked["input_range"]), asked.get("domain")
         ),
     )

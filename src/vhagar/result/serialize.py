@@ -16,6 +16,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from vhagar.errors import InvalidInput
+from vhagar.perturbation.domain_plain import plain_domain
 from vhagar.problem import Problem
 from vhagar.result.values import AbstractResult, Coverage, Interval
 from vhagar.result.witness import Witness
@@ -171,7 +172,7 @@ def _problem(problem: Problem) -> dict[str, Any]:
         "targets": problem.targets,
         "clip": problem.clip,
         "input_range": (problem.domain.lower, problem.domain.upper),
-        "domain": problem.domain.plain(),
+        "domain": plain_domain(problem.domain),
         "convention": _convention(problem),
         "scores": _scores(problem),
     }

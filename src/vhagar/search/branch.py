@@ -12,7 +12,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from vhagar.relaxation.lp.region_model import Decision, Evaluation, RegionModel
+from vhagar.relaxation.lp.decisions import Decision
+from vhagar.relaxation.lp.region_model import Evaluation, RegionModel
 from vhagar.search.bounders.base import Bound, Branched, Outcome
 from vhagar.search.incumbent import Incumbent
 from vhagar.search.node import Node, Region

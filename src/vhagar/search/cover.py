@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from vhagar.relaxation.lp.region_model import Decision
+from vhagar.relaxation.lp.decisions import Decision
 from vhagar.search.node import Node, Region
 
 _Part = tuple[Region, tuple[Decision, ...]]

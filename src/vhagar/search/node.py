@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, field, replace
 
 from vhagar.relaxation.layerwise import Tightening
-from vhagar.relaxation.lp.region_model import Decision
+from vhagar.relaxation.lp.decisions import Decision
 from vhagar.relaxation.quadratic import Multipliers
 
 # In place of a copy: the decision is about the slope of a pair, 0 or 1.

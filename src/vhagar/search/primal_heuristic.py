@@ -13,7 +13,8 @@ from vhagar.attack.polish import polish, proposed
 from vhagar.errors import SolverFailure
 from vhagar.reduction.base import Reduced
 from vhagar.relaxation.layerwise import quick_bounds
-from vhagar.relaxation.lp.region_model import Decision, RegionModel
+from vhagar.relaxation.lp.decisions import Decision
+from vhagar.relaxation.lp.region_model import RegionModel
 from vhagar.result import Witness, WitnessCheck
 from vhagar.runtime.deadline import NEVER, Deadline
 from vhagar.search.node import Region

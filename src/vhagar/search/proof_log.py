@@ -16,7 +16,7 @@ import numpy as np
 from vhagar.problem import Problem
 from vhagar.relaxation.hexagon import Hexagons
 from vhagar.relaxation.layerwise import Refined, TwinBounds
-from vhagar.relaxation.lp.region_model import Decision
+from vhagar.relaxation.lp.decisions import Decision
 from vhagar.relaxation.proof import BlockProof, ProofKind
 from vhagar.result.certificate import LARGEST, with_json
 from vhagar.search.bounders.base import Bound

@@ -24,10 +24,9 @@ from vhagar.result.certificate import (
     NodeProof,
     RegionProofs,
     SearchTree,
-    head_of,
-    maps_of,
     write_certificate,
 )
+from vhagar.result.statements import head_of, maps_of
 from vhagar.search.proof_log import Branching, NodeName, ProofEvents, Proven
 from vhagar.search.proof_scratch import Scratch
 from vhagar.search.proof_store import ProofStore

@@ -17,10 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vhagar.relaxation.layerwise import TwinBounds
+from vhagar.relaxation.lp.decisions import PIXELS
 from vhagar.relaxation.lp.lambda_model import LambdaColumns
 from vhagar.relaxation.lp.lazy_rows import LEAST_COEFFICIENT
 from vhagar.relaxation.lp.node_bound import Coefficients
-from vhagar.relaxation.lp.region_model import PIXELS
 from vhagar.relaxation.proof import Proof
 from vhagar.solver.linear_model import Columns
 

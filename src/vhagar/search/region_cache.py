@@ -16,7 +16,7 @@ from vhagar.result.certificate import LARGEST
 from vhagar.runtime.deadline import NEVER, Deadline
 from vhagar.search.node import Region
 from vhagar.search.pseudocosts import Candidate, Candidates
-from vhagar.solver.simplex import LpAnswer
+from vhagar.solver.lp_answer import LpAnswer
 
 # Most pieces of a problem whose roots are refined, and the first-order steps for it.
 _MOST_REFINED, _REFINING_STEPS = 4, 60

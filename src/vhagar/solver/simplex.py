@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from enum import Enum
 from typing import Any
 
 import numpy as np
@@ -11,7 +9,17 @@ from numpy.typing import ArrayLike, NDArray
 
 from vhagar.errors import SolverFailure
 from vhagar.runtime.deadline import NEVER, Deadline
+from vhagar.solver.highs_lp import (
+    INTERIOR_POINT,
+    MOST,
+    OPTIONS,
+    PERTURBATION,
+    STATUSES,
+    highs_lp,
+    with_basic_rows,
+)
 from vhagar.solver.linear_model import Columns, LinearArrays
+from vhagar.solver.lp_answer import LpAnswer, LpStatus
 from vhagar.solver.scaling import Scaled, powers_of_two
 
 Array = NDArray[np.float64]
@@ -28,49 +36,10 @@ _STUCK = 4
 _SLIGHTLY_OFF = 1e-7
 # Largest cost of the objective, where it is emphasised.
 _MOST_EMPHASIS = 2.0**16
-# Iterations of the interior point method, which usually takes 20 to 40, and seconds: occasionally
-# it takes a hundred times as long as usual.
-_INTERIOR_ITERATIONS, _PATIENCE = 100, 3.0
+# Seconds of the interior point method: occasionally it takes a hundred times as long as usual.
+_PATIENCE = 3.0
 # Iterations of the simplex method that take about as long as one of the interior point method.
 _WORK_OF_INTERIOR = 50
-
-
-class LpStatus(Enum):
-    """The simplex method's status. No bound relies on it."""
-
-    OPTIMAL = "optimal"
-    INFEASIBLE = "infeasible"
-    ENOUGH = "stopped where the objective was known to be small enough"
-    LIMIT = "stopped at a limit of iterations or time"
-    DOUBTFUL = "in numerical trouble"
-
-
-@dataclass(frozen=True, eq=False)
-class LpAnswer:
-    """`duals` belong to an optimal or nearly optimal basis, or are a ray that shows infeasibility.
-
-    The sign is such that `cost - matrix' duals` are the reduced costs of the maximisation. A
-    `primal` or `duals` with an entry that is not finite is replaced by None. `iterations` measure
-    the work; those of an interior point method count for many.
-    """
-
-    status: LpStatus
-    duals: Array | None
-    primal: Array | None
-    objective: float
-    iterations: int
-
-    def __post_init__(self) -> None:
-        for name in ("primal", "duals"):
-            values = getattr(self, name)
-            if values is not None and not np.isfinite(values).all():
-                object.__setattr__(self, name, None)
-
-    @property
-    def optimal(self) -> bool:
-        """Whether there is a solution with its multipliers."""
-        found = self.primal is not None and self.duals is not None
-        return found and self.status is LpStatus.OPTIMAL
 
 
 class Simplex:
@@ -96,7 +65,6 @@ class Simplex:
     ) -> None:
         import highspy
 
-        self._arrays = arrays
         self._off: frozenset[int] = frozenset()
         self._from_nothing = True
         self._deadline = deadline
@@ -105,24 +73,16 @@ class Simplex:
         self._rows = np.setdiff1d(np.arange(len(scaled.row_lower)), left_out)
         # The objective in the model's units is this times the solver's, which minimises.
         self._unit = float(scaled.column_scale[objective])
-        lp = highspy.HighsLp()
-        lp.num_col_, lp.num_row_ = len(scaled.column_lower), len(self._rows)
         self._objective = objective
         self._emphasis = 1.0
         self.slightly_off = slightly_off
-        lp.col_cost_ = self._cost()
-        lp.col_lower_, lp.col_upper_ = scaled.column_lower, scaled.column_upper
-        lp.row_lower_, lp.row_upper_ = scaled.row_lower[self._rows], scaled.row_upper[self._rows]
-        matrix = scaled.matrix[self._rows]
-        lp.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
-        lp.a_matrix_.start_ = matrix.indptr.astype(np.int32)
-        lp.a_matrix_.index_ = matrix.indices.astype(np.int32)
-        lp.a_matrix_.value_ = matrix.data
         self._highs = highspy.Highs()
-        for name, value in _OPTIONS.items():
+        for name, value in OPTIONS.items():
             self._require(self._highs.setOptionValue(name, value), name)
-        self._require(self._highs.passModel(lp), "passModel")
-        self._most_iterations = _ITERATIONS_EACH * (len(scaled.row_lower) + lp.num_col_)
+        self._require(
+            self._highs.passModel(highs_lp(scaled, self._rows, self._cost())), "passModel"
+        )
+        self._most_iterations = _ITERATIONS_EACH * sum(scaled.matrix.shape)
 
     def _cost(self) -> Array:
         """The costs of the scaled columns."""
@@ -182,7 +142,7 @@ class Simplex:
         """
         missing = 0 if basis is None else len(self._rows) - len(basis.row_status)
         if basis is not None and basis.valid and missing >= 0:
-            self._require(self._highs.setBasis(_with_basic_rows(basis, missing)), "setBasis")
+            self._require(self._highs.setBasis(with_basic_rows(basis, missing)), "setBasis")
             self._from_nothing = False
 
     def forget(self) -> None:
@@ -195,7 +155,7 @@ class Simplex:
 
         The duals of such a solution prove little, so it is for primal points only.
         """
-        for name, value in _INTERIOR_POINT.items():
+        for name, value in INTERIOR_POINT.items():
             self._require(self._highs.setOptionValue(name, value), name)
         self.forget()  # with a basis there would be no presolve
         self.by_interior_point = True
@@ -261,7 +221,7 @@ class Simplex:
         enough: float = -np.inf,
     ) -> LpAnswer:
         """Run the solver from its current basis; it may stop once the maximum is below `enough`."""
-        limit = min(self._most_iterations if iteration_limit is None else iteration_limit, _MOST)
+        limit = min(self._most_iterations if iteration_limit is None else iteration_limit, MOST)
         self._highs.setOptionValue("objective_bound", -enough / self._unit)
         # Cost perturbation helps without a basis. From a good basis it costs more than it gains: it
         # must be undone afterwards, and spoils the duals of an unfinished solve.
@@ -285,17 +245,17 @@ class Simplex:
     @property
     def steps_from_basis(self) -> int:
         """Iterations after which a solve from a basis is stuck."""
-        return _MOST if self.by_interior_point else _STUCK * (len(self._rows) + 1)
+        return MOST if self.by_interior_point else _STUCK * (len(self._rows) + 1)
 
     def _run(self, limit: int, perturbed: bool) -> tuple[LpStatus, int]:
         """Run the solver; its status, and how many iterations it took."""
         self._highs.setOptionValue("simplex_iteration_limit", limit)
-        self._highs.setOptionValue(_PERTURBATION, 1.0 if perturbed else 0.0)
+        self._highs.setOptionValue(PERTURBATION, 1.0 if perturbed else 0.0)
         left = min(self._deadline.left, _PATIENCE if self.by_interior_point else np.inf)
         if left < np.inf:  # the solver's clock is cumulative
             self._highs.setOptionValue("time_limit", self._highs.getRunTime() + left)
         self._highs.run()
-        status = _STATUSES.get(self._highs.getModelStatus().name, LpStatus.DOUBTFUL)
+        status = STATUSES.get(self._highs.getModelStatus().name, LpStatus.DOUBTFUL)
         info = self._highs.getInfo()
         iterations = max(int(info.simplex_iteration_count), 0)
         return status, iterations + _WORK_OF_INTERIOR * max(int(info.ipm_iteration_count), 0)
@@ -310,44 +270,3 @@ class Simplex:
         found = np.zeros(len(self._scaled.row_lower))
         found[self._rows] = np.asarray(multipliers, dtype=np.float64)
         return found * self._scaled.row_scale
-
-
-def _with_basic_rows(basis: Any, missing: int) -> Any:
-    """Append basic rows to a basis."""
-    if missing <= 0:
-        return basis
-    import highspy
-
-    wider = highspy.HighsBasis()
-    wider.col_status, wider.valid = basis.col_status, True
-    wider.row_status = [*basis.row_status, *[highspy.HighsBasisStatus.kBasic] * missing]
-    return wider
-
-
-_PERTURBATION = "dual_simplex_cost_perturbation_multiplier"
-_OPTIONS: dict[str, Any] = {
-    "output_flag": False,
-    "threads": 1,
-    "parallel": "off",
-    "presolve": "off",
-    "solver": "simplex",
-    "simplex_strategy": 1,  # dual
-    # The model is scaled already; scaling again at every node costs more than it gains.
-    "simplex_scale_strategy": 0,
-}
-
-_INTERIOR_POINT: dict[str, Any] = {
-    "solver": "ipm",
-    "presolve": "on",
-    "run_crossover": "off",
-    "ipm_iteration_limit": _INTERIOR_ITERATIONS,
-}
-_MOST = 2**31 - 1  # of HiGHS's integers
-
-_STATUSES = {
-    "kOptimal": LpStatus.OPTIMAL,
-    "kInfeasible": LpStatus.INFEASIBLE,
-    "kObjectiveBound": LpStatus.ENOUGH,
-    "kIterationLimit": LpStatus.LIMIT,
-    "kTimeLimit": LpStatus.LIMIT,
-}

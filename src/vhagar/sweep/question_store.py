@@ -7,6 +7,7 @@ import sqlite3
 from collections.abc import Sequence
 
 from vhagar.perturbation import Domain
+from vhagar.perturbation.domain_plain import domain_of_plain, plain_domain
 from vhagar.sweep.database import Database
 from vhagar.sweep.question import Question, domain_in
 from vhagar.sweep.rows import target_of
@@ -26,7 +27,7 @@ def write(db: Database, models: Sequence[Model], questions: Sequence[Question]) 
         _write_question(db, place, question)
     for domain in {question.domain for question in questions}:
         if domain is not None:
-            db.set_fact(f"domain {domain.fingerprint}", json.dumps(domain.plain()))
+            db.set_fact(f"domain {domain.fingerprint}", json.dumps(plain_domain(domain)))
 
 
 def _write_question(db: Database, place: int, question: Question) -> None:
@@ -84,5 +85,5 @@ class Questions:
             row = self._db.one("SELECT * FROM networks WHERE fingerprint = ?", network)
             fact = self._db.one("SELECT * FROM facts WHERE name = ?", f"domain {fingerprint}")
             shape, given = (json.loads(text) for text in (row["input_shape"], fact["value"]))
-            self._domains[network, fingerprint] = Domain.from_plain(tuple(shape), span, given)
+            self._domains[network, fingerprint] = domain_of_plain(tuple(shape), span, given)
         return self._domains[network, fingerprint]

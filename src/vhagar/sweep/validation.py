@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 
 from vhagar.errors import InvalidInput
-from vhagar.perturbation import Domain
+from vhagar.perturbation.domain_plain import domain_of_plain
 from vhagar.sweep.column_checks import COLUMNS, Check, from_json
 from vhagar.sweep.question import domain_in
 from vhagar.sweep.schema import NO_TARGET, SCHEMA_VERSION, TABLES
@@ -141,7 +141,7 @@ def _is_domain(connection: sqlite3.Connection, problem: sqlite3.Row, network: sq
     span = (problem["input_low"], problem["input_high"])
     try:
         shape = tuple(json.loads(network["input_shape"]))
-        return Domain.from_plain(shape, span, given).fingerprint == name
+        return domain_of_plain(shape, span, given).fingerprint == name
     except (InvalidInput, KeyError):
         return False
 

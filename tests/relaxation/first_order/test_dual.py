@@ -28,7 +28,7 @@ from vhagar.relaxation.lp.region_model import RegionModel
 from vhagar.relaxation.receptive_fields import local_network
 from vhagar.relaxation.twin_dual import backward, unit
 from vhagar.runtime import devices
-from vhagar.solver.simplex import LpStatus
+from vhagar.solver.lp_answer import LpStatus
 
 from ...marks import mostly_slow
 from ...networks import dense_network
@@ -135,7 +135,7 @@ def test_a_root_bound_states_what_it_was_computed_from(kind: str) -> None:
         (root,) = root_bounds(
             found.problem, region_model.bounds, [found.target], CPU, Steps(20, 0.02, 0.05)
         )
-        allowed = region_model.allowed(())
+        allowed = region_model.cuts.allowed(())
         assert allowed is not None
         stored, alpha = rows_of(region_model, root.numbers)
         proven = region_model.formula._evaluate(stored, alpha, allowed)

@@ -14,9 +14,10 @@ from vhagar import Network, Problem, Status, max_confidence
 from vhagar.network import Affine, Relu
 from vhagar.relaxation.hexagon import Hexagons
 from vhagar.relaxation.layerwise import quick_bounds
-from vhagar.relaxation.lp.region_model import Decision, RegionModel
+from vhagar.relaxation.lp.decisions import Decision
+from vhagar.relaxation.lp.region_model import RegionModel
 from vhagar.search import engine_named
-from vhagar.solver.simplex import LpStatus
+from vhagar.solver.lp_answer import LpStatus
 
 from ...search.nodes import agreeing, every_kind, everything
 

@@ -13,7 +13,8 @@ from vhagar import Network, Problem, Status, verify
 from vhagar.network import Affine, Relu
 from vhagar.relaxation.layerwise import quick_bounds
 from vhagar.relaxation.lp import lazy_rows, lp_tightening
-from vhagar.relaxation.lp.region_model import Decision, Evaluation, RegionModel
+from vhagar.relaxation.lp.decisions import Decision
+from vhagar.relaxation.lp.region_model import Evaluation, RegionModel
 from vhagar.search.branch_and_bound import Bab
 from vhagar.search.region_cache import RegionState
 

@@ -15,7 +15,8 @@ from vhagar.relaxation.lp import lp_tightening as tighten
 from vhagar.relaxation.lp.lp_tightening import is_local, tighten_pairs
 from vhagar.relaxation.lp.region_model import RegionModel
 from vhagar.search.branch_and_bound import Bab
-from vhagar.solver.simplex import LpAnswer, LpStatus, Simplex
+from vhagar.solver.lp_answer import LpAnswer, LpStatus
+from vhagar.solver.simplex import Simplex
 
 from ...oracle.cases import KINDS
 from ...pooled import pooled_problem
@@ -81,7 +82,7 @@ def test_lies_lose_no_input(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(19)
 
     def lie(simplex: Simplex, *_: object, **__: object) -> LpAnswer:
-        rows = len(simplex._arrays.row_lower)
+        rows = len(simplex._scaled.row_lower)
         duals = 10.0 ** rng.integers(-3, 4, rows) * rng.normal(size=rows)
         return LpAnswer(LpStatus.OPTIMAL, duals, None, 0.0, 1)
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from vhagar.relaxation.proof import ProofKind
-from vhagar.solver.simplex import LpStatus
+from vhagar.solver.lp_answer import LpStatus
 
 from ...oracle.cases import KINDS
 from ...search.nodes import Found, agreeing, every_kind, everything, exactly, with_one_reversed
@@ -43,7 +43,7 @@ def test_bounds_hold_for_any_duals(kind: str) -> None:
             decisions = agreeing(found, rng, share)
             evaluation = region_model.evaluate(decisions, math.inf)
             assert evaluation.upper == math.inf or exactly(evaluation.upper) >= confidence
-            allowed = region_model.allowed(decisions)
+            allowed = region_model.cuts.allowed(decisions)
             assert allowed is not None
             for duals in duals_of(found, rng, evaluation.answer.duals):
                 upper = region_model.formula.upper(duals, allowed)
@@ -58,7 +58,7 @@ def test_a_proof_holds_exactly_the_numbers_of_its_bound(kind: str) -> None:
     for found in everything(kind):
         region_model = found.region_model
         decisions = agreeing(found, rng, 0.3)
-        allowed = region_model.allowed(decisions)
+        allowed = region_model.cuts.allowed(decisions)
         assert allowed is not None
         honest = region_model.evaluate(decisions, math.inf).answer.duals
         for duals in duals_of(found, rng, honest):
@@ -85,7 +85,7 @@ def test_a_contradiction_holds_exactly_its_numbers(kind: str) -> None:
                 continue
             stored, alpha = rows_of(region_model, evaluation.proof.numbers())
             assert not alpha.any()
-            allowed = region_model.allowed(decisions)
+            allowed = region_model.cuts.allowed(decisions)
             assert allowed is not None
             ray = region_model.formula.contradiction(evaluation.answer.duals, allowed)
             assert ray is not None
@@ -102,7 +102,7 @@ def test_no_ray_empties_a_node_that_holds_an_attacked_input(kind: str) -> None:
         region_model = found.region_model
         for share in (0.3, 1.0):
             decisions = agreeing(found, rng, share)
-            allowed = region_model.allowed(decisions)
+            allowed = region_model.cuts.allowed(decisions)
             assert allowed is not None
             # A ray that proves a neighbour empty is the most convincing lie.
             evaluation = region_model.evaluate(with_one_reversed(decisions, rng), math.inf)
@@ -115,7 +115,7 @@ def test_numbers_that_are_none_prove_nothing(value: float) -> None:
     rng = np.random.default_rng(15)
     for found in (found for kind in KINDS for found in everything(kind)):
         region_model = found.region_model
-        allowed = region_model.allowed(agreeing(found, rng, 0.5))
+        allowed = region_model.cuts.allowed(agreeing(found, rng, 0.5))
         assert allowed is not None
         rows = len(region_model.model.arrays.row_lower)
         for share in (0.1, 1.0):

@@ -10,13 +10,14 @@ import pytest
 from vhagar import Network, Problem
 from vhagar.network import Affine, Relu
 from vhagar.relaxation.layerwise import TwinBounds, quick_bounds
+from vhagar.relaxation.lp.decisions import Decision
 from vhagar.relaxation.lp.optimality_tightening import (
     _solve,
     important_sides,
     side_bounds,
     tightened,
 )
-from vhagar.relaxation.lp.region_model import Decision, RegionModel
+from vhagar.relaxation.lp.region_model import RegionModel
 from vhagar.relaxation.starts import hexagons_of, maxima_of
 
 from ...marks import mostly_slow
@@ -117,7 +118,7 @@ def test_any_multipliers_prove_sides_that_hold(seed: int) -> None:
     problem, rng = problem_of(seed, "brightness([0,0.6])"), np.random.default_rng(seed)
     s, t, (lead,) = pairs(problem)
     region_model = context_of(problem)
-    allowed = region_model.allowed(())
+    allowed = region_model.cuts.allowed(())
     assert allowed is not None
     level = float(np.quantile(lead, 0.3))
     counts = lead >= level
@@ -149,7 +150,7 @@ def test_a_side_by_hand() -> None:
     region_model = context_of(problem)
     region_model.evaluate((), np.inf)
     (duals,), _ = _solve(region_model, (), [(0, 0, 0)], 0.5)
-    allowed = region_model.allowed(())
+    allowed = region_model.cuts.allowed(())
     assert duals is not None
     assert allowed is not None
     (value,) = side_bounds(region_model, [(0, 0, 0)], duals[None], 0.5, allowed)

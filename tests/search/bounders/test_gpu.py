@@ -35,7 +35,7 @@ from vhagar.search.branch_and_bound import Bab
 from vhagar.search.node import Closed, Node, Numbers, Region
 from vhagar.search.node_heap import NodeHeap
 from vhagar.search.node_solver import NodeSolver, solver_with
-from vhagar.solver.simplex import LpStatus
+from vhagar.solver.lp_answer import LpStatus
 
 from ...marks import mostly_slow
 from ...networks import dense_network
@@ -86,7 +86,7 @@ def test_bounds_hold_for_any_duals_and_are_those_of_one_node(kind: str) -> None:
             duals = np.stack(duals_of(found, rng, answer.duals))
             codes = torch.as_tensor(coded(sizes_of(region_model), [decisions] * len(duals)))
             uppers = formula.uppers(torch.as_tensor(duals), codes)
-            allowed = region_model.allowed(decisions)
+            allowed = region_model.cuts.allowed(decisions)
             assert allowed is not None
             for upper, one in zip(uppers, duals, strict=True):
                 assert upper == math.inf or exactly(upper) >= confidence
@@ -102,7 +102,7 @@ def test_rounding_is_bounded_as_for_one_node(kind: str) -> None:
         region_model, formula = found.region_model, bound_of(found)
         bounds = region_model.bounds
         decisions = agreeing(found, rng, 0.3)
-        allowed = region_model.allowed(decisions)
+        allowed = region_model.cuts.allowed(decisions)
         assert allowed is not None
         duals = rng.normal(size=len(region_model.model.arrays.row_lower))
         codes = torch.as_tensor(coded(sizes_of(region_model), [decisions]))
@@ -146,7 +146,7 @@ def test_each_node_has_its_own_decisions_and_contradictions_are_seen(kind: str) 
         many = torch.as_tensor(duals).repeat(len(nodes), 1)
         uppers = bound_of(found, threads=3).uppers(many, codes)
         for decisions, upper in zip(nodes, uppers, strict=True):
-            allowed = region_model.allowed(decisions)
+            allowed = region_model.cuts.allowed(decisions)
             if allowed is None:
                 contradictions += 1
                 assert upper == -math.inf

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from vhagar.relaxation.layerwise import Tightening
-from vhagar.relaxation.lp.region_model import Decision
+from vhagar.relaxation.lp.decisions import Decision
 from vhagar.search.cover import Cover, covers
 from vhagar.search.node import Closed, Node, Region
 

@@ -20,11 +20,13 @@ from vhagar.errors import SolverFailure
 from vhagar.relaxation.corners import Corners
 from vhagar.relaxation.hexagon import Hexagons
 from vhagar.relaxation.layerwise import SideProofs, Tightening, TwinBounds
-from vhagar.relaxation.lp.region_model import Decision, RegionModel
+from vhagar.relaxation.lp.decisions import Decision
+from vhagar.relaxation.lp.region_model import RegionModel
 from vhagar.relaxation.refinement import as_numbers
 from vhagar.relaxation.starts import hexagon_directions, hexagons_of, maxima_of
 from vhagar.relaxation.twin_dual import Added, Allowed
-from vhagar.solver.simplex import LpAnswer, Simplex
+from vhagar.solver.lp_answer import LpAnswer
+from vhagar.solver.simplex import Simplex
 
 Array = NDArray[np.float64]
 # A layer, a neuron and a direction.
@@ -48,7 +50,7 @@ def tightened(
 
     `answer` is the solution of the node's LP, which must be the last that was solved.
     """
-    allowed = region_model.allowed(decisions)
+    allowed = region_model.cuts.allowed(decisions)
     level = max(level, region_model.bounds.level)
     places = important_sides(region_model, answer)[:_MOST_SIDES]
     if allowed is None or not places or not 0 <= level < np.inf or region_model.target is None:
@@ -121,7 +123,7 @@ def _solve(
     found: list[Array | None] = [None] * len(places)
     iterations = 0
     try:
-        simplex.switch_off(region_model.switched_off(decisions))
+        simplex.switch_off(region_model.cuts.switched_off(decisions))
         simplex.bound_column(model.delta, level, float(model.arrays.column_upper[model.delta]))
         if region_model.simplex.has_rows_in_order:
             simplex.restore(region_model.simplex.basis())

@@ -13,6 +13,7 @@ from vhagar.errors import SolverFailure
 from vhagar.perturbation import AbstractPiece
 from vhagar.problem import Problem
 from vhagar.relaxation.layerwise import TwinBounds
+from vhagar.relaxation.lp.decisions import Decision, DecisionCuts
 from vhagar.relaxation.lp.lambda_model import LambdaModel
 from vhagar.relaxation.lp.lazy_rows import LazyRows
 from vhagar.relaxation.lp.node_bound import NodeBound
@@ -21,7 +22,8 @@ from vhagar.relaxation.starts import lead_start, score_size
 from vhagar.relaxation.twin_dual import Allowed
 from vhagar.runtime.deadline import NEVER, Deadline
 from vhagar.solver.linear_model import Columns, LinearArrays
-from vhagar.solver.simplex import LpAnswer, LpStatus, Simplex
+from vhagar.solver.lp_answer import LpAnswer, LpStatus
+from vhagar.solver.simplex import Simplex
 
 Array = NDArray[np.float64]
 
@@ -39,25 +41,6 @@ _SURELY = 1e-3
 # more, the objective is emphasised by this many times the excess, in at most this many rounds.
 # Measured: PERFORMANCE.md, "the objective emphasised".
 _WORTH_THE_COSTS, _AMPLY, _MOST_SHARPENED = 0.02, 8.0, 3
-# The layer of decisions about pixels.
-PIXELS = -1
-
-
-@dataclass(frozen=True, order=True)
-class Decision:
-    """A sign of one neuron in one copy: `positive` means that its pre-activation is at least 0.
-
-    In layer `PIXELS` the decision is about a pixel, and `positive` means that the pixel is clipped.
-    """
-
-    layer: int
-    neuron: int
-    copy: int  # 0 for x, 1 for x_p; equal neurons use 0
-    positive: bool
-
-    @property
-    def place(self) -> tuple[int, int, int]:
-        return self.layer, self.neuron, self.copy
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,6 +89,7 @@ class RegionModel:
         self.target = target
         size = score_size(problem.network, bounds.piece)
         self.model = LambdaModel(bounds, problem.source, target, size)
+        self.cuts = DecisionCuts(bounds, self.model)
         self.lazy_rows = LazyRows(bounds, self.model) if lazily else None
         self.simplex = self._simplex(self.model.arrays, self.model.delta, self.left_out, lazily)
         self.formula = NodeBound(bounds, self.model, problem.source, target, size)
@@ -159,7 +143,7 @@ class RegionModel:
         try:
             simplex.bound_column(delta, confidence, float(self.model.arrays.column_upper[delta]))
             self._add_rows(simplex, decisions)
-            simplex.switch_off(self.switched_off(decisions))
+            simplex.switch_off(self.cuts.switched_off(decisions))
             simplex.restore(basis)
             answer = simplex.solve()
         except SolverFailure:
@@ -202,13 +186,13 @@ class RegionModel:
         basis: Any,
         enough: float,
     ) -> Evaluation:
-        allowed = self.allowed(decisions)
+        allowed = self.cuts.allowed(decisions)
         if allowed is None:
             nothing = LpAnswer(LpStatus.INFEASIBLE, None, None, -np.inf, 0)
             return Evaluation(-np.inf, nothing, self.formula.proof(ProofKind.EMPTY))
         try:
             self._add_rows(self.simplex, decisions)
-            self.simplex.switch_off(self.switched_off(decisions))
+            self.simplex.switch_off(self.cuts.switched_off(decisions))
             self.simplex.restore(basis)
             stop = (1 - _SURELY) * enough if enough > 0 else -np.inf
             answer = self.simplex.solve(iteration_limit, enough=stop)
@@ -300,7 +284,7 @@ class RegionModel:
 
         None for pieces where that says little about the gain of a split.
         """
-        narrower, allowed = self._narrower, self.allowed(decisions)
+        narrower, allowed = self._narrower, self.cuts.allowed(decisions)
         if not narrower or allowed is None:
             return None
         bounds = [self.formula.upper(duals, allowed, part) for part in narrower]
@@ -309,62 +293,3 @@ class RegionModel:
     @cached_property
     def _narrower(self) -> tuple[AbstractPiece, ...]:
         return self.piece.narrower()
-
-    def allowed(self, decisions: tuple[Decision, ...]) -> Allowed | None:
-        """The corners that the decisions leave; None if a neuron has none left."""
-        layers: list[Array | None] = [None] * len(self.bounds.corners)
-        pixels: Array | None = None
-        for decision in decisions:
-            if decision.layer == PIXELS and not len(self._sides):
-                continue  # this part of the piece does not clip
-            if decision.layer == PIXELS:
-                pixels = (
-                    np.zeros((len(self._sides), self.piece.domain.size))
-                    if pixels is None
-                    else pixels
-                )
-                mask, values = pixels, self._sides
-            else:
-                corners = self.bounds.corners[decision.layer]
-                known = layers[decision.layer]
-                mask = np.zeros(corners.s.shape) if known is None else known
-                layers[decision.layer] = mask
-                values = (corners.s if decision.copy == 0 else corners.t)[:, decision.neuron]
-            mask[values < 0 if decision.positive else values > 0, decision.neuron] = -np.inf
-            if np.isneginf(mask[:, decision.neuron]).all():
-                return None
-        return Allowed(tuple(layers), pixels)
-
-    @cached_property
-    def _sides(self) -> Array:
-        """The side of the clip that each corner of a pixel lies on; empty without pixel corners."""
-        corners = self.piece.pixel_corners()
-        return np.zeros(0) if corners is None else corners.side.astype(np.float64)
-
-    def switched_off(self, decisions: tuple[Decision, ...]) -> NDArray[np.int64]:
-        """The lambda columns that the decisions fix at 0."""
-        found = [self._cut_columns(decision) for decision in decisions]
-        return np.unique(np.concatenate(found)) if found else np.zeros(0, dtype=np.int64)
-
-    def _cut_columns(self, decision: Decision) -> NDArray[np.int64]:
-        if decision.layer == PIXELS:
-            if self.model.inputs.pixels is None:
-                return _NONE
-            sides = self._sides[1:]  # the first corner has no column, and lies on both sides
-            cut = sides < 0 if decision.positive else sides > 0
-            return np.asarray(self.model.inputs.pixels[decision.neuron][cut])
-        # A neuron that is stable in a smaller piece has no columns left to cut.
-        columns = self._columns_of.get((decision.layer, decision.neuron), _NONE)
-        weights = self.model.weights
-        values = (weights.s if decision.copy == 0 else weights.t)[columns]
-        return weights.column[columns[values < 0 if decision.positive else values > 0]]
-
-    @cached_property
-    def _columns_of(self) -> dict[tuple[int, int], NDArray[np.int64]]:
-        weights = self.model.weights
-        found: dict[tuple[int, int], list[int]] = {}
-        for k, place in enumerate(
-            zip(weights.layer.tolist(), weights.neuron.tolist(), strict=True)
-        ):
-            found.setdefault(place, []).append(k)
-        return {place: np.array(columns) for place, columns in found.items()}

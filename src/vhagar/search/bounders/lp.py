@@ -20,7 +20,7 @@ from vhagar.search.node import Node, Region
 from vhagar.search.primal_heuristic import PrimalHeuristic, WitnessFound
 from vhagar.search.region_cache import Regions, RegionState
 from vhagar.solver.basis import Basis
-from vhagar.solver.simplex import LpAnswer, LpStatus
+from vhagar.solver.lp_answer import LpAnswer, LpStatus
 
 # Decisions between two halvings of a nonconvex piece, below its first ones.
 _SPLIT_EVERY = 3

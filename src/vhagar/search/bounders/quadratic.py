@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from vhagar.problem import Problem
 from vhagar.relaxation.layerwise import TwinBounds
-from vhagar.relaxation.lp.region_model import Decision
+from vhagar.relaxation.lp.decisions import Decision
 from vhagar.relaxation.proof import Proof, ProofKind
 from vhagar.relaxation.quadratic import (
     Differences,

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from vhagar.errors import InvalidInput
 from vhagar.problem import Problem, Target
 from vhagar.result import BoundKind, Run
-from vhagar.result.certificate import witness_statement
+from vhagar.result.statements import witness_statement
 from vhagar.search.checkpoint.file import read_checkpoint_file, write_checkpoint
 from vhagar.search.checkpoint.nodes import PARTS, NodeReader, pack
 from vhagar.search.checkpoint.question import question_of, require_same

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from vhagar.errors import InvalidInput
 from vhagar.network.layers import Relu
 from vhagar.problem import Problem
-from vhagar.relaxation.lp.region_model import PIXELS, Decision
+from vhagar.relaxation.lp.decisions import PIXELS, Decision
 from vhagar.relaxation.quadratic import Multipliers
 from vhagar.search.node import SLOPE, Node, Region
 

@@ -8,7 +8,7 @@ from typing import Any
 from vhagar.errors import InvalidInput
 from vhagar.network.fingerprint import fingerprint
 from vhagar.result import Run
-from vhagar.result.certificate import model_statement, problem_statement
+from vhagar.result.statements import model_statement, problem_statement
 from vhagar.version import __version__
 
 

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from vhagar.relaxation.corners import DecidedSigns
 from vhagar.relaxation.first_order.torch_layers import torch_stages
 from vhagar.relaxation.hexagon import CORNERS
-from vhagar.relaxation.lp.region_model import PIXELS, Decision, RegionModel
+from vhagar.relaxation.lp.decisions import PIXELS, Decision
+from vhagar.relaxation.lp.region_model import RegionModel
 from vhagar.relaxation.lp.row_duals import LEAST_TOTAL, MOST_TOTAL, RowDuals
 from vhagar.relaxation.starts import outward
 from vhagar.relaxation.twin_dual import Backward, at_input, backward, paying

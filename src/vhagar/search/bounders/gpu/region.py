@@ -9,8 +9,9 @@ import numpy as np
 
 from vhagar.errors import SolverFailure
 from vhagar.relaxation.first_order.torch_layers import torch_stages
+from vhagar.relaxation.lp.decisions import Decision
 from vhagar.relaxation.lp.lazy_rows import LEAST_COEFFICIENT
-from vhagar.relaxation.lp.region_model import Decision, RegionModel
+from vhagar.relaxation.lp.region_model import RegionModel
 from vhagar.relaxation.lp.row_duals import RowDuals
 from vhagar.relaxation.twin_dual import coefficients
 from vhagar.runtime.devices import Tensor, full_precision, require_torch
