@@ -99,7 +99,7 @@ def test_a_reduced_problem_is_bounded_once_too(
         problem = Problem(
             network, perturbation=perturbation, source=source, targets=target, clip=clip
         )
-        run_engine(problem, Bab(), ALONE, timeout=1, bounds=memory)
+        run_engine(problem, Bab(), ALONE, timeout=120, bounds=memory)
     roots = [(type(piece).__name__, piece.label, piece.span) for piece in computed]
     assert len(set(roots)) == len(roots)
 
