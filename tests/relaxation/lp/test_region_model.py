@@ -10,7 +10,8 @@ import pytest
 
 from vhagar import Problem
 from vhagar.relaxation.layerwise import quick_bounds
-from vhagar.relaxation.lp.region_model import PIXELS, Decision, RegionModel
+from vhagar.relaxation.lp.decisions import PIXELS, Decision
+from vhagar.relaxation.lp.region_model import RegionModel
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 

@@ -17,7 +17,7 @@ from vhagar.search import search as search_module
 from vhagar.search.bounders import first_rungs
 from vhagar.search.bounders.first_rungs import Rung, programs_fit, rung_bounds
 from vhagar.search.search import Search
-from vhagar.search.worker import AnyTask, SearchWorker, Task
+from vhagar.search.worker import AnyTask, SearchWorker, SignTask
 from vhagar_check import check
 
 from ...marks import mostly_slow
@@ -145,7 +145,7 @@ def test_a_rung_is_for_all_pieces_or_left_to_the_search(
     work = Search._work
 
     def noted(search: Search, worker: SearchWorker, task: AnyTask, deadline: Deadline) -> None:
-        if isinstance(task, Task):
+        if isinstance(task, SignTask):
             roots.append(task.nodes[0].region.piece_index)
         work(search, worker, task, deadline)
 
