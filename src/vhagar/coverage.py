@@ -154,11 +154,6 @@ def _neighbour(result: Result, dataset: Path) -> Neighbour | None:
     return found
 
 
-def lower_confidences(problem: Problem, inputs: Array) -> Array:
-    """A proven lower bound on every input's confidence in the source class, `(count,)`."""
-    return SeenData(problem.network, problem.domain, inputs, None).sure(problem.source)
-
-
 def _attacked(
     problem: Problem, inputs: Array, rows: NDArray[np.int64], deadline: float, always: bool
 ) -> list[int]:

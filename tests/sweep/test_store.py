@@ -84,6 +84,22 @@ def test_a_store_that_only_describes_parameters_is_read(store: Store) -> None:
     assert Store(store.path).interval(1) == (3.0, 7.0)
 
 
+def test_what_is_written_about_the_whole_study_comes_back(store: Store, tmp_path: Path) -> None:
+    (_, question), *_ = store.problems()
+    whole = question.without_perturbation()
+    assert (store.largest(), store.plain("neighbours")) == ({}, None)
+    store.write_largest({whole: (1.5, 2.0)})
+    store.write_plain("neighbours", [{"problem": 1}])
+    assert store.largest() == {whole.key: (1.5, 2.0)}
+    assert store.plain("neighbours") == [{"problem": 1}]
+    store.improve(1, _bounds(2.0, 8.0))
+    store.to_csv(tmp_path / "s.csv")
+    heads, first, *rest = (tmp_path / "s.csv").read_text().splitlines()
+    assert heads.startswith("problem,network,file,perturbation,clip")
+    assert ",2.0,8.0,twin," in first
+    assert len(rest) == len(store.problems()) - 1
+
+
 def test_what_is_no_better_leaves_no_trace(store: Store) -> None:
     store.improve(1, _bounds(2.0, 8.0))
     before = len(store.rows("events"))
@@ -227,9 +243,9 @@ def test_a_lost_worker_is_forgiven_twice(store: Store) -> None:
 
 
 def test_more_time_opens_what_ran_out_of_it(store: Store) -> None:
-    ending = Ending(Status.TIMEOUT, 5.0, 10, "bab")
+    ending = Ending(Status.TIMEOUT, 10, "bab")
     store.finish(1, _bounds(2.0, 8.0), ending, budget=5.0)
-    store.finish(2, _bounds(2.0, 2.0), Ending(Status.CLOSED, 1.0, 1, "bab"), budget=5.0)
+    store.finish(2, _bounds(2.0, 2.0), Ending(Status.CLOSED, 1, "bab"), budget=5.0)
     assert store.reopen(5.0) == 0
     assert store.reopen(6.0) == 1
     assert store.counts() == {"open": 11, "closed": 1}
@@ -289,7 +305,7 @@ def test_another_database_is_no_store(tmp_path: Path) -> None:
 
 def test_a_problem_whose_bound_is_refuted_is_open_again(store: Store) -> None:
     store.improve(1, _bounds(0.0, 9.0))
-    ending = Ending(Status.CLOSED, 1.0, 5, "mip")
+    ending = Ending(Status.CLOSED, 5, "mip")
     store.finish(1, _bounds(2.5, 3.0, SOLVER), ending, None)
     assert store.counts().get("closed") == 1
     store.improve(1, _bounds(4.0, 9.0))
@@ -310,7 +326,7 @@ def test_seconds_are_those_of_the_history(store: Store) -> None:
     assert second is not None
     assert (second.number, second.seconds) == (number, 5.0)
     snapshot = Snapshot(5.0 + 3.0, {1: GoalBounds(0.0, 8.0, TWIN)})
-    store.finish(number, snapshot, Ending(Status.TIMEOUT, 3.0, 7, "bab"), 10.0)
+    store.finish(number, snapshot, Ending(Status.TIMEOUT, 7, "bab"), 10.0)
     events = store.rows("events", number)
     seconds = [row["seconds"] for row in events]
     assert [row["what"] for row in events] == [
@@ -367,7 +383,7 @@ def test_what_a_run_did_bears_its_number(store: Store, tmp_path: Path) -> None:
     other.fail(3, "it cannot be read")
     assert (_problem(store, 3)["run"], _problem(store, 3)["status"]) == (2, "failed")
     assert json.loads(_problem(store, 3)["notes"]) == ["it cannot be read"]
-    store.finish(2, _bounds(0.0, 1.0), Ending(Status.CLOSED, 1.0, 1, "bab"), None)
+    store.finish(2, _bounds(0.0, 1.0), Ending(Status.CLOSED, 1, "bab"), None)
     assert _problem(store, 2)["run"] == 1
 
 
@@ -455,7 +471,7 @@ def test_a_failed_problem_belongs_to_nobody(store: Store) -> None:
 
 
 def test_an_ending_is_written_down(store: Store) -> None:
-    ending = Ending(Status.TIMEOUT, 5.0, 10, "bab", ("a note",), "proof.cert")
+    ending = Ending(Status.TIMEOUT, 10, "bab", ("a note",), "proof.cert")
     store.claim()
     store.finish(1, _bounds(2.0, 8.0), ending, budget=5.0)
     row = _problem(store)

@@ -52,15 +52,6 @@ class TorchNetwork:
             x = after + leak * (x - after) if is_relu else after
         return x
 
-    def preactivations(self, x: Tensor) -> list[Tensor]:
-        """The inputs `(batch, neurons)` of each ReLU layer, in order."""
-        entering = []
-        for is_relu, step in self._steps:
-            if is_relu:
-                entering.append(x)
-            x = step(x)
-        return entering
-
     def _step(self, layer: AbstractLayer) -> _Step:
         if isinstance(layer, Relu):
             return self._relu(layer)

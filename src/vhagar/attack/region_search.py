@@ -25,7 +25,6 @@ from vhagar.relaxation.lp.region_model import RegionModel
 from vhagar.runtime.deadline import NEVER, Deadline
 
 Array = NDArray[np.float64]
-Mask = NDArray[np.bool_]
 
 # The smallest and the largest share of the neurons to free.
 _LEAST_FREE, _MOST_FREE = 0.015, 0.9

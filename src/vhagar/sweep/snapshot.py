@@ -38,21 +38,12 @@ class Snapshot:
             goals[None] = GoalBounds(progress.lower, progress.upper, progress.kind)
         return cls(progress.seconds, goals, progress.witnesses)
 
-    @property
-    def lower(self) -> float:
-        return max(known.lower for known in self.goals.values())
-
-    @property
-    def upper(self) -> float:
-        return max(known.upper for known in self.goals.values())
-
 
 @dataclass(frozen=True)
 class Ending:
     """How a problem's run ended."""
 
     status: Status
-    seconds: float
     nodes: int
     engine: str
     notes: tuple[str, ...] = ()

@@ -252,23 +252,21 @@ class Store:
     def write_largest(self, found: Mapping[Question, tuple[float, float]]) -> None:
         """Store intervals around maximal confidences that a quick search has found."""
         rows = [[json.loads(question.key), *ends] for question, ends in found.items()]
-        with self._db.transaction():
-            self._db.set_fact("largest", json.dumps(rows))
+        self.write_plain("largest", rows)
 
     def largest(self) -> dict[str, tuple[float, float]]:
         """The intervals of `write_largest`, by the keys of questions without a perturbation."""
-        rows = json.loads(self._db.fact("largest") or "[]")
+        rows = self.plain("largest") or []
         return {json.dumps(key): (lower, upper) for key, lower, upper in rows}
 
     def write_coverage(self, found: StudyCoverage) -> None:
         """Store the coverage of a data set in place of the previous one."""
-        with self._db.transaction():
-            self._db.set_fact("coverage", json.dumps(found.plain()))
+        self.write_plain("coverage", found.plain())
 
     def coverage(self) -> StudyCoverage | None:
         """The coverage of the data set when a sweep last ended; None without a data set."""
-        text = self._db.fact("coverage")
-        return None if text is None else StudyCoverage.from_plain(json.loads(text))
+        found = self.plain("coverage")
+        return None if found is None else StudyCoverage.from_plain(found)
 
     def write_plain(self, name: str, value: Any) -> None:
         """Store a value of JSON's own types under a name, in place of the previous one."""

@@ -90,7 +90,7 @@ class _Listener:
 
 def _ending(result: Result) -> Ending:
     name = None if result.certificate is None else str(result.certificate.absolute())
-    return Ending(result.status, result.seconds, result.nodes, result.engine, result.notes, name)
+    return Ending(result.status, result.nodes, result.engine, result.notes, name)
 
 
 def serve(_: None, channel: Channel) -> None:
