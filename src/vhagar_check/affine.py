@@ -137,7 +137,7 @@ class BoxAffine(Piece):
         return found, np.where(whole, 0.0, self.error + HALF_ULP * abs(found))
 
     def largest(self, a: Floats, b: Floats) -> Floats:
-        joint, pull = a + self.matrix.pulled(b), self.directions.pulled(b)
+        joint, pull = self.share(a, b), self.directions.pulled(b)
         low, high = self.domain.low, self.domain.high
         best = np.maximum(joint * low, joint * high).sum(axis=1)
         best = best + np.maximum(pull * self.lower, pull * self.upper).sum(axis=1)

@@ -148,18 +148,16 @@ def contrast_corners(
     """The corners of `black + e (x - black)`, clipped to `white` or not."""
     low, high = box
     ends = []
-    near = 16 * HALF_ULP * max(abs(black), abs(white))
     for e in span:
         xs = [low, high]
         images = [black + e * (x - black) for x in xs]
         if clip:
             images = [np.clip(image, black, white) for image in images]
-            # At the kink the image is white. Computed from the kink, which is rounded, it could be
-            # less by the rounding error times the factor.
+            # From the kink on, the image is that of the upper end. Computed from the kink, which is
+            # rounded, it could be less by the rounding error times the factor.
             kink = black + (white - black) / e
-            inside = (low - near <= kink) & (kink <= high + near)
             xs.append(np.clip(np.full(len(low), kink), low, high))
-            images.append(np.where(inside, white, np.where(kink < low, *images)))
+            images.append(images[1])
         ends.append(list(zip(xs, images, strict=True)))
     apart = np.full(len(low), clip)
     return BoxCorners(ends, apart, apart)

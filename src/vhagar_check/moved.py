@@ -35,17 +35,14 @@ class Moved(Piece):
         object.__setattr__(self, "falls", changed | black)
 
     def largest(self, a: Floats, b: Floats) -> Floats:
-        kept = self.source >= 0
-        joint = a.copy()
-        joint[:, self.source[kept]] += b[:, kept]  # no pixel is the source of two
-        low, high = self.domain.low, self.domain.high
+        joint, low, high = self.share(a, b), self.domain.low, self.domain.high
         best = np.maximum(joint * low, joint * high).sum(axis=1)
-        return np.asarray(best + b[:, ~kept].sum(axis=1) * low)
+        return np.asarray(best + b[:, self.source < 0].sum(axis=1) * low)
 
     def share(self, a: Floats, b: Floats) -> Floats:
         kept = self.source >= 0
         joint = a.copy()
-        joint[:, self.source[kept]] += b[:, kept]
+        joint[:, self.source[kept]] += b[:, kept]  # no pixel is the source of two
         return joint
 
     def exact_support(self, a: Exact, b: Exact) -> Fraction:
@@ -92,8 +89,7 @@ class Turned(Piece):
         object.__setattr__(self, "falls", ~same)
 
     def largest(self, a: Floats, b: Floats) -> Floats:
-        joint = a + b @ self.weights
-        low, high = self.domain.low, self.domain.high
+        joint, low, high = self.share(a, b), self.domain.low, self.domain.high
         black = ~self.weights.any(axis=1)
         best = np.maximum(joint * low, joint * high).sum(axis=1)
         return np.asarray(best + b[:, black].sum(axis=1) * low)

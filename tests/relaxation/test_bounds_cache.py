@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from vhagar.network import Affine, Relu
 from vhagar.options import Options
 from vhagar.relaxation import layerwise
 from vhagar.relaxation.bounds_cache import BoundsCache
+from vhagar.runtime.deadline import Deadline
 from vhagar.search import region_cache as regions
 from vhagar.search.branch_and_bound import Bab
 from vhagar.verify import run_engine
@@ -141,9 +143,39 @@ def test_only_the_most_recent_are_kept(network: Network) -> None:
     made = []
 
     def compute() -> Any:
-        made.append(object())
+        made.append(SimpleNamespace(cut_short=False))
         return made[-1]
 
     for part in ("a", "b", "a", "c", "a", "b"):
         memory.of(problem, part, compute)
     assert len(made) == 4  # b went when c came, as a was in use
+
+
+def test_bounds_that_were_cut_short_are_not_kept(network: Network) -> None:
+    """They are valid, but the next problem may have the time for better ones."""
+    problem = Problem(network, perturbation="linf(0.1)", source=0)
+    cache, (piece,) = BoundsCache(), problem.pieces
+    short = cache.of(
+        problem, 0, lambda: layerwise.quick_bounds(network, piece, should_stop=lambda: True)
+    )
+    assert short.cut_short
+    whole = cache.of(problem, 0, lambda: layerwise.quick_bounds(network, piece))
+    assert not whole.cut_short
+    wide = [layer.upper - layer.lower for layer in short.hexagons]
+    own = [layer.upper - layer.lower for layer in whole.hexagons]
+    assert all((one >= other).all() for one, other in zip(wide, own, strict=True))
+    assert (wide[-1] > own[-1]).any()
+    assert cache.of(problem, 0, lambda: short) is whole
+
+
+def test_a_layer_s_share_of_the_time_cuts_short(network: Network) -> None:
+    problem = Problem(network, perturbation="linf(0.1)", source=0)
+    (piece,) = problem.pieces
+    assert layerwise.quick_bounds(network, piece, deadline=Deadline.after(0)).cut_short
+    assert not layerwise.quick_bounds(network, piece, deadline=Deadline.after(1e4)).cut_short
+    asked = iter([True])
+    found = layerwise.quick_bounds(network, piece, should_stop=lambda: next(asked, False))
+    whole = layerwise.quick_bounds(network, piece)
+    assert found.cut_short  # in the first layer; the others had their time
+    assert (found.hexagons[-1].upper < np.inf).all()
+    assert len(found.hexagons) == len(whole.hexagons)

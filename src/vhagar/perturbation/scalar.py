@@ -158,12 +158,12 @@ class ScalarPiece(AbstractPiece):
         return (self.domain.upper if self._brightens else self.domain.lower) - e
 
     @property
-    def _clipped_to(self) -> float:
-        """The image of a pixel where clipping begins.
+    def _clipped_end(self) -> int:
+        """The end of a pixel's range, 0 or 1, whose image the point has where the clip begins.
 
-        It must not be computed from that pixel: a large factor would multiply its rounding error.
+        Computed from that point, which is rounded, a large factor would multiply the error.
         """
-        return self.domain.upper if self._brightens else self.domain.lower
+        return int(self._brightens)
 
     def support_corners(self) -> SupportCorners:
         return self._support_corners
@@ -177,7 +177,7 @@ class ScalarPiece(AbstractPiece):
             turns = [min(max(self._clip_begins(e), low), high)] if self.clips else []
             x.append(np.array([low, high, *turns]))
             ends = part.apply(x[-1][:2, None], np.array([[e]]))[:, 0]
-            x_p.append(np.array([*ends, *([self._clipped_to] * len(turns))]))
+            x_p.append(np.array([*ends, *([ends[self._clipped_end]] * len(turns))]))
         return SupportCorners(np.array(x), np.array(x_p))
 
     def _support(self, a: Array, b: Array) -> Support:
@@ -215,9 +215,8 @@ class ScalarPiece(AbstractPiece):
         turns = [self._clip_begins(e) for e in self.span]
         xs = [np.stack([low, high, np.clip(np.full(size, t), low, high)]) for t in turns]
         ps = [self.apply(x, np.full((3, 1), e)) for x, e in zip(xs, self.span, strict=True)]
-        for image, turn in zip(ps, turns, strict=True):
-            near = 4 * ROUNDING * self.domain.magnitude
-            image[2, (low - near <= turn) & (turn <= high + near)] = self._clipped_to
+        for image in ps:
+            image[2] = image[self._clipped_end]
         if self.product:
             return ClippedBox(np.stack(xs), np.stack(ps), np.ones(size, dtype=np.bool_), 0)
         # One step outward, because the turns are rounded.

@@ -35,11 +35,16 @@ class BoundsCache:
         """The bounds of a part of the problem's perturbation, computed if they are not cached.
 
         `part` identifies the part within the perturbation. The caller must not change the bounds.
+        Bounds that were cut short are not kept: they are valid, but another problem may have the
+        time for better ones.
         """
         network = self._fingerprint(problem.network)
         key = (network, problem.perturbation, problem.clip, problem.domain, part)
         if key not in self._kept:
-            self._kept[key] = compute()
+            found = compute()
+            if found.cut_short:
+                return found
+            self._kept[key] = found
             if len(self._kept) > self._most:
                 self._kept.popitem(last=False)
         self._kept.move_to_end(key)

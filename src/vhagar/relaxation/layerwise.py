@@ -115,6 +115,7 @@ class TwinBounds:
         self.refined: list[Refined] = []
         self.tightening: Tightening | None = None
         self.side_proofs: SideProofs | None = None  # where the tightening was found here
+        self.cut_short = False  # whether some neurons have only what interval arithmetic knows
 
     @property
     def level(self) -> float:
@@ -249,13 +250,23 @@ def quick_bounds(
     bounds = TwinBounds(network, piece, threads, should_stop)
     layers = len(bounds.stages) - 1
     for layer, plain in enumerate(plain_hexagons(network, piece)):
+        limit = NEVER
         if deadline is not NEVER:
             limit = deadline.sooner(deadline.left / max(layers - layer, 1))
-            bounds.stop_when(_either(should_stop, limit.is_late))
+        bounds.stop_when(_noting(bounds, should_stop, limit))
         known = bounds.quick(layer, plain.linear)
         bounds.append_plain(known.meet(plain))
     return bounds
 
 
-def _either(first: Callable[[], bool], second: Callable[[], bool]) -> Callable[[], bool]:
-    return lambda: first() or second()
+def _noting(
+    bounds: TwinBounds, should_stop: Callable[[], bool], limit: Deadline
+) -> Callable[[], bool]:
+    """Whether to stop; if so, the bounds are marked as cut short."""
+
+    def stop() -> bool:
+        late = should_stop() or limit.passed
+        bounds.cut_short |= late
+        return late
+
+    return stop
