@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from vhagar.dataset import nearest, read_dataset
+from vhagar.dataset import nearest, read_dataset, read_image, read_test_set
 from vhagar.errors import InvalidInput
 from vhagar.perturbation import Domain
 
@@ -83,9 +83,9 @@ def test_wrong_places(tmp_path: Path) -> None:
         read_dataset(tmp_path, GREY)
     with pytest.raises(InvalidInput, match=r"no data at .*nowhere\.npz"):
         read_dataset(tmp_path / "nowhere.npz", GREY)
-    (tmp_path / "data.csv").write_text("a,b\n1,2\n")
-    with pytest.raises(InvalidInput, match=r"neither a folder.*save .* an \.npz file"):
-        read_dataset(tmp_path / "data.csv", GREY)
+    (tmp_path / "data.txt").write_text("a,b\n1,2\n")
+    with pytest.raises(InvalidInput, match=r"neither a folder.* nor an \.npz or \.csv file"):
+        read_dataset(tmp_path / "data.txt", GREY)
     Image.fromarray(np.zeros((7, 7), dtype=np.uint8)).save(tmp_path / "a.png")
     with pytest.raises(InvalidInput, match="does not fit"):
         read_dataset(tmp_path, GREY)
@@ -134,3 +134,67 @@ def test_the_nearest_input_of_a_data_set() -> None:
     assert (second.row, second.distance) == (1, 0.0)
     np.testing.assert_array_equal(second.x, data[1])
     assert nearest(x[:1], data[:1], domain)[0].label is None
+
+
+PATIENTS = Domain(
+    (3,),
+    (0.0, 0.0, 0.0),
+    (99.0, 1.0, 120.0),
+    range=(0.0, 200.0),
+    features=("age", "smoker", "weight"),
+    classes=("ill", "well"),
+)
+
+
+def _table(folder: Path, text: str) -> Path:
+    path = folder / "patients.csv"
+    path.write_text(text)
+    return path
+
+
+@pytest.mark.parametrize("label", ["class", "label", "outcome"])
+def test_columns_of_a_table_are_found_by_the_names_of_features(tmp_path: Path, label: str) -> None:
+    text = f"weight,{label},age,smoker\n70.5,well,34,False\n82,ill,51,True\n"
+    inputs, labels = read_test_set(_table(tmp_path, text), PATIENTS)
+    assert inputs.tolist() == [[34, 0, 70.5], [51, 1, 82]]
+    assert labels is not None
+    assert labels.tolist() == [1, 0]
+    assert read_dataset(tmp_path / "patients.csv", PATIENTS).tolist() == inputs.tolist()
+    assert read_image(tmp_path / "patients.csv", PATIENTS, 1).tolist() == [51, 1, 82]
+
+
+def test_without_names_the_columns_of_a_table_are_the_entries(tmp_path: Path) -> None:
+    plain = Domain((2,), 0.0, 9.0)
+    inputs, labels = read_test_set(_table(tmp_path, "a,target,b\n1,2.0,3\n4,0,5\n"), plain)
+    assert inputs.tolist() == [[1, 3], [4, 5]]
+    assert labels is not None
+    assert labels.tolist() == [2, 0]
+    assert read_test_set(_table(tmp_path, "a,b\n1,2\n"), plain)[1] is None
+    with pytest.raises(InvalidInput, match=r"3 columns of features \(a, b, c\), .* have 2 entries"):
+        read_dataset(_table(tmp_path, "a,b,c\n1,2,3\n"), plain)
+
+
+def test_names_of_classes_that_nobody_has_told_are_left_out(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = _table(tmp_path, "a,b,class\n1,2,well\n")
+    inputs, labels = read_test_set(path, Domain((2,), 0.0, 9.0))
+    assert inputs.tolist() == [[1, 2]]
+    assert labels is None
+    assert "the labels are not used" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("age,smoker\n1,0\n", "it has no column weight\\. Rename"),
+        ("age,smoker,weight,ward\n1,0,2,3\n", "the domain has no feature ward\\. Rename"),
+        ("age,smokes,mass\n1,0,2\n", "no column smoker, weight; .* no feature smokes, mass"),
+        ("age,smoker,weight,class\n1,0,2,dead\n", "line 2 of .* the class 'dead'.* ill, well"),
+        ("age,smoker,weight\n1,0,?\n", "line 2 of .* has no value in the column weight"),
+        ("age,smoker,weight\n1,0,999\n", "values outside the input range"),
+    ],
+)
+def test_wrong_tables(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(InvalidInput, match=message):
+        read_test_set(_table(tmp_path, text), PATIENTS)

@@ -1,4 +1,4 @@
-"""Inputs from files: an .npz archive, or a folder of images."""
+"""Inputs from files: an .npz archive, a table, or a folder of images."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from vhagar.errors import BAD_ARRAYS, InvalidInput, array_complaint
 from vhagar.options import Options
 from vhagar.perturbation import Domain
+from vhagar.table import table_inputs
 
 Array = NDArray[np.float64]
 
@@ -67,20 +68,22 @@ def read_dataset(path: Path, domain: Domain) -> Array:
         if not files:
             raise InvalidInput(f"{path} holds no images ({', '.join(_IMAGES)})")
         return np.concatenate([_fitted(_image(file), domain, file) for file in files])
+    if path.suffix == ".csv":
+        return _table(path, domain)[0]
     if path.suffix != ".npz":
         if not path.exists():
             raise InvalidInput(f"no data at {path}; check the path")
-        save = "; save the features of a table as one array of an .npz file"
-        hint = save if path.suffix == ".csv" else ""
-        raise InvalidInput(f"{path} is neither a folder of images nor an .npz file{hint}")
+        raise InvalidInput(f"{path} is neither a folder of images nor an .npz or .csv file")
     return _fitted(_inputs_of(_arrays(path), domain, path), domain, path)
 
 
 def read_test_set(path: Path, domain: Domain) -> tuple[Array, NDArray[np.int64] | None]:
     """Inputs `(count, size)` and their labels, where the file has some; of two parts, the test set.
 
-    Labels are the one vector of whole numbers that is as long as the inputs.
+    Labels of an archive are the one vector of whole numbers that is as long as the inputs.
     """
+    if path.suffix == ".csv":
+        return _table(path, domain)
     if path.is_dir() or path.suffix != ".npz":
         return read_dataset(path, domain), None
     arrays = _arrays(path)
@@ -106,7 +109,7 @@ def read_image(path: Path, domain: Domain, index: int | None = None) -> Array:
     """One input `(size,)`: an image, an array in an .npy file, or one of a dataset by its index."""
     if not path.exists():
         raise InvalidInput(f"no image at {path}; check the path")
-    if path.is_dir() or path.suffix == ".npz":
+    if path.is_dir() or path.suffix in (".npz", ".csv"):
         inputs = read_dataset(path, domain)
         if index is None or not 0 <= index < len(inputs):
             raise InvalidInput(
@@ -119,7 +122,9 @@ def read_image(path: Path, domain: Domain, index: int | None = None) -> Array:
             raise InvalidInput(f"{path} holds one image: leave out the index")
         return _fitted(_image(path), domain, path).reshape(-1)
     if path.suffix != ".npy":
-        raise InvalidInput(f"{path} is not an image ({', '.join(_IMAGES)}), .npy or .npz file")
+        raise InvalidInput(
+            f"{path} is not an image ({', '.join(_IMAGES)}), .npy, .npz or .csv file"
+        )
     try:
         values = np.load(path, allow_pickle=False)
     except BAD_ARRAYS as error:
@@ -131,6 +136,12 @@ def read_image(path: Path, domain: Domain, index: int | None = None) -> Array:
     # A batch of one is an input, too.
     values = values[0] if values.ndim == len(domain.shape) + 1 and len(values) == 1 else values
     return _fitted(values[None], domain, path).reshape(-1)
+
+
+def _table(path: Path, domain: Domain) -> tuple[Array, NDArray[np.int64] | None]:
+    """The rows of a table, whose columns are the features of the domain."""
+    values, labels = table_inputs(path, domain.size, domain.features, domain.classes)
+    return _fitted(values, domain, path), labels
 
 
 def _arrays(path: Path) -> dict[str, Any]:

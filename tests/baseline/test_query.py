@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from vhagar import InvalidInput, Network, Problem
+from vhagar import Domain, InvalidInput, Network, Problem
 from vhagar.baseline.query import Query, delta_query
 from vhagar.network import Affine, confidence
+from vhagar.perturbation import Zonotope, linear_rows
 
 from ..oracle.cases import KINDS, Case
 
@@ -120,3 +121,27 @@ def test_products_of_unknowns_are_refused(text: str) -> None:
     problem = Problem(network, perturbation=text, source=0, targets=1)
     with pytest.raises(InvalidInput, match="linear constraints only"):
         delta_query(problem, problem.pieces[0], 1, 0.5)
+
+
+def test_conditions_of_the_domain_are_part_of_the_question(hidden: Network) -> None:
+    """Coordinates of a zonotope are inputs; whole numbers are not asked for."""
+    row = linear_rows({0: 1.0, 1: 1.0}, 2, at_most=1.25)
+    zonotope = Zonotope([0.5, 0.5], [[1.0, -1.0]], [0.5], [0.25, 0.25])
+    domain = Domain((1, 1, 2), integer=[1], rows=row, zonotope=zonotope)
+    problem = Problem(hidden, perturbation="linf(0.2)", source=0, targets=1, domain=domain)
+    (piece,) = problem.pieces
+    query = delta_query(problem, piece, 1, -9.0)
+    (z,) = [k for k in query.inputs if query.arrays.column_upper[k] == 0.5]
+    rows = [0, 1, 2]  # the row, and two of the zonotope
+    for x, own, inside in (
+        ([1.0, 0.25], 0.4, True),
+        ([1.0, 0.3], 0.4, False),  # the row
+        ([0.2, 0.2], 0.0, False),  # the zonotope
+        ([0.9, 0.5], 0.0, False),  # other coordinates would do
+        ([0.9, 0.25], 0.2, True),
+    ):
+        values = np.zeros(len(query.arrays.column_lower))
+        values[query.x], values[z] = x, own
+        sums = query.arrays.matrix[rows] @ values
+        low, high = query.arrays.row_lower[rows], query.arrays.row_upper[rows]
+        assert bool(((sums >= low - 1e-9) & (sums <= high + 1e-9)).all()) == inside

@@ -35,7 +35,9 @@ class DatasetEngine(AbstractEngine):
         local = LocalAttack(problem, deadline=deadline)
         sure = local.confidences(dataset)
         own = int((sure > 0).sum())
-        run.note(f"{own} of {len(dataset)} inputs of the dataset are classified {problem.source}")
+        run.note(
+            f"{own} of {len(dataset)} inputs of the dataset are classified {problem.source_name}"
+        )
         # The most confident first: the first that can be attacked is the answer.
         order = np.argsort(-sure, kind="stable")[:own]
         for start in range(0, own, CHUNK):

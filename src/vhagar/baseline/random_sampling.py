@@ -91,7 +91,8 @@ class RandomEngine(AbstractEngine):
     def _conclude(self, run: Run, sums: _Sums) -> None:
         inside = "in the domain and " if run.problem.domain.constrained else ""
         run.note(
-            f"{sums.own} of {sums.drawn} random inputs are {inside}classified {run.problem.source}"
+            f"{sums.own} of {sums.drawn} random inputs are {inside}classified "
+            + run.problem.source_name
             + ("" if sums.own else ": there is no mean")
         )
         if sums.own:

@@ -55,7 +55,8 @@ def run(arguments: argparse.Namespace) -> int:
     problem = parsed.problem(arguments)
     found = export(problem, arguments.delta, arguments.vnnlib, arguments.onnx, arguments.format)
     for place in found:
-        print(f"{place.vnnlib} about {place.onnx}")
+        also = "" if place.zonotope is None else f" and {place.zonotope}"
+        print(f"{place.vnnlib} about {place.onnx}{also}")
     every = "it is" if len(found) == 1 else f"all {len(found)} are"
     print(f"{exact(arguments.delta)}-globally robust if and only if {every} unsatisfiable")
     return 0

@@ -75,8 +75,8 @@ def add_question(parser: argparse.ArgumentParser) -> None:
         "--dataset",
         type=Path,
         metavar="FILE",
-        help="an .npz file or a folder of images: how many are proven robust? Attacks start from "
-        "them, too",
+        help="inputs (.npz, .csv or a folder of images): how many are proven robust? Attacks "
+        "start from them, too",
     )
     add(
         "--device",

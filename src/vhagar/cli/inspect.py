@@ -41,14 +41,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("model", type=Path, metavar="MODEL", help="classifier (ONNX file)")
     groups.add_conventions(parser)
-    groups.add_input_range(parser, domain=False)
-    parser.set_defaults(input_range=(0.0, 1.0))
+    groups.add_input_range(parser)
     add(
         "--dataset",
         type=Path,
         metavar="FILE",
-        help="labelled inputs (.npz): show the accuracy, which tells whether layout, mean, std "
-        "and input range are right",
+        help="labelled inputs (.npz or .csv): show the accuracy, which tells whether layout, mean, "
+        "std and input range are right",
     )
     add(
         "--json",
@@ -66,7 +65,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     if arguments.json is not None:
         check_writable(arguments.json, arguments.model)
-    found = inspect(arguments.model, arguments.input_range, **parsed.conventions(arguments))
+    found = inspect(arguments.model, _input_range(arguments), **parsed.conventions(arguments))
     if arguments.dataset is not None and not found.unsupported:
         found = replace(found, dataset=_dataset(arguments))
     print(text(found))
@@ -76,6 +75,16 @@ def run(arguments: argparse.Namespace) -> int:
     return EXIT_UNSUPPORTED if found.unsupported else EXIT_SUPPORTED
 
 
+def _input_range(arguments: argparse.Namespace) -> tuple[float, float]:
+    """The interval of every input entry, perhaps that of the domain's file."""
+    if arguments.domain is None or arguments.input_range is not None:
+        return arguments.input_range or (0.0, 1.0)
+    from vhagar.perturbation.domain_file import given_range, read_toml
+
+    stated = read_toml(arguments.domain).get("range")
+    return given_range(stated, arguments.domain) or (0.0, 1.0)
+
+
 def _dataset(arguments: argparse.Namespace) -> DatasetFacts:
     """Run the network over a data set."""
     import numpy as np
@@ -83,12 +92,11 @@ def _dataset(arguments: argparse.Namespace) -> DatasetFacts:
     from vhagar.dataset import read_test_set
     from vhagar.network import read_onnx
     from vhagar.network.inspection import DatasetFacts
-    from vhagar.perturbation import Domain
+    from vhagar.problem import domain_of
 
     network = read_onnx(arguments.model, **parsed.conventions(arguments))
-    inputs, labels = read_test_set(
-        arguments.dataset, Domain(network.input_shape, *arguments.input_range)
-    )
+    domain = domain_of(network, arguments.domain, arguments.input_range)
+    inputs, labels = read_test_set(arguments.dataset, domain)
     batches = np.array_split(inputs, -(-len(inputs) // _BATCH))
     predicted = np.concatenate([network.forward(batch).argmax(axis=1) for batch in batches])
     counts = np.bincount(predicted, minlength=network.classes)

@@ -87,7 +87,7 @@ def add_questions(group: Any, network: bool = True) -> None:
     add(
         "--dataset",
         metavar="FILE",
-        help="inputs (.npz or a folder of images); in the end, count those that are proven robust",
+        help="inputs (.npz, .csv or a folder of images); in the end, count those proven robust",
     )
     add("--name", metavar="TEXT", help="name of the study (default: the file's name)")
 

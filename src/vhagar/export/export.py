@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from vhagar.errors import InvalidInput
+from vhagar.export.conditions import number, zonotope_model
 from vhagar.export.product import product_model
-from vhagar.export.vnnlib import number, version_1, version_2
+from vhagar.export.vnnlib import version_1, version_2
 from vhagar.network.onnx_copy import standalone
 from vhagar.problem import Problem
 from vhagar.result.serialize import check_writable, write_bytes
@@ -19,10 +20,14 @@ FORMATS = (1, 2)
 
 @dataclass(frozen=True)
 class Exported:
-    """One question: its VNN-LIB file, and the model that it is about."""
+    """One question: its VNN-LIB file, and the model that it is about.
+
+    `zonotope` is the linear model of the domain's zonotope, if it has one.
+    """
 
     vnnlib: Path
     onnx: Path
+    zonotope: Path | None = None
 
 
 def export(
@@ -37,7 +42,8 @@ def export(
     It is if and only if every file is unsatisfiable. There is one file per piece of the
     perturbation, numbered if there are several. `version` is that of VNN-LIB: 1 is about a
     product network for each piece, 2 about two copies of one network. `onnx` is the model file, by
-    default the VNN-LIB file with the extension `.onnx`.
+    default the VNN-LIB file with the extension `.onnx`. Conditions of the domain beside ranges
+    need version 2; the model of a zonotope is written beside `onnx`, with `_zonotope` in its name.
     """
     if problem.perturbation is None:
         raise InvalidInput("only a problem with a perturbation can be exported")
@@ -45,16 +51,13 @@ def export(
         raise InvalidInput(f"unknown VNN-LIB version {version}; choose 1 or 2")
     if not (math.isfinite(delta) and delta >= 0):
         raise InvalidInput(f"delta is a confidence and must be at least 0, not {delta}")
-    if problem.domain.constrained or problem.domain.perturbed_inside:
-        raise InvalidInput(
-            f"the domain {problem.domain} has conditions beside ranges, which cannot be written to "
-            "VNN-LIB files yet; export the problem over Domain.box, which contains it"
-        )
+    _check_conditions(problem, version)
     text = Path(vnnlib)
     model = text.with_suffix(".onnx") if onnx is None else Path(onnx)
     formulas = [piece.required_formula() for piece in problem.pieces]
     given = problem.network.file
-    for path in (text, model):
+    beside = model.with_name(f"{model.stem}_zonotope.onnx") if problem.domain.zonotope else None
+    for path in (text, model, *([] if beside is None else [beside])):
         for k in range(len(formulas)):
             check_writable(_numbered(path, k, len(formulas)), None if given is None else given.path)
         check_writable(path, None if given is None else given.path)
@@ -62,11 +65,11 @@ def export(
     for k, formula in enumerate(formulas):
         place = Exported(_numbered(text, k, len(formulas)), _numbered(model, k, len(formulas)))
         if version == 2:  # one model for all of them
-            place = Exported(place.vnnlib, model)
+            place = Exported(place.vnnlib, model, beside)
         domain, network = problem.domain, problem.network
         write = version_1 if version == 1 else version_2
         content = write(
-            _notes(problem, k, delta, place.onnx, version),
+            _notes(problem, k, delta, place, version),
             domain,
             formula,
             network.classes,
@@ -81,24 +84,51 @@ def export(
         found.append(place)
     if version == 2:
         write_bytes(model, standalone(problem.network).SerializeToString())
+        if beside is not None:
+            write_bytes(beside, zonotope_model(problem.domain).SerializeToString())
     return found
+
+
+def _check_conditions(problem: Problem, version: int) -> None:
+    """Raise an error if VNN-LIB 1.0 would have to express more than ranges of entries."""
+    domain, groups = problem.domain, problem.domain.groups
+    if version == 2 or not (domain.constrained or domain.perturbed_inside):
+        return
+    named = {
+        "integer": groups.integer,
+        "one_hot": groups.one_hot,
+        "ordered": groups.ordered,
+        "rows": domain.own_rows is not None,
+        "zonotope": domain.zonotope is not None,
+        "perturbed_inside": domain.perturbed_inside,
+    }
+    raise InvalidInput(
+        f"the domain {domain} has conditions beside ranges "
+        f"({', '.join(name for name, given in named.items() if given)}), which verifiers do not "
+        "read in VNN-LIB 1.0; use --format 2, or a domain with the ranges alone (Domain.box), "
+        "which contains this one"
+    )
 
 
 def _numbered(path: Path, k: int, count: int) -> Path:
     return path if count == 1 else path.with_name(f"{path.stem}_{k + 1}{path.suffix}")
 
 
-def _notes(problem: Problem, k: int, delta: float, model: Path, version: int) -> list[str]:
+def _notes(problem: Problem, k: int, delta: float, place: Exported, version: int) -> list[str]:
     piece, targets = problem.pieces[k], ", ".join(map(str, problem.targets))
     clip = "clipped" if problem.clip else "not clipped"
     notes = [
         f"written by vhagar {__version__}",
-        f"network: {problem.network.name}, in {model.name}",
+        f"network: {problem.network.name}, in {place.onnx.name}",
         f"perturbation: {problem.perturbation} ({clip} to the input range)",
         f"piece {k + 1} of {len(problem.pieces)}: {piece.label}",
         f"satisfiable if and only if an input of class {problem.source} with a confidence of at",
         f"least {number(delta)} is pushed into class {targets} by this piece; a tie counts",
     ]
+    if not problem.domain.whole:
+        notes.append(f"inputs X are those of the domain {problem.domain}")
+    if place.zonotope is not None:
+        notes.append(f"zonotope: the points at the coordinates Z, in {place.zonotope.name}")
     if version == 1:
         notes += [
             f"X: {problem.domain.size} pixels, then the perturbation's parameters",

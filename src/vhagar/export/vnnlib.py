@@ -14,14 +14,9 @@ import numpy as np
 from scipy import sparse
 
 from vhagar.errors import InvalidInput
+from vhagar.export.conditions import conditions, declarations, entry, number
 from vhagar.perturbation import Domain
 from vhagar.perturbation.formula import Formula
-
-
-def number(value: float) -> str:
-    """Format a number that reads back as the same float64; VNN-LIB 2.0 has no exponents."""
-    text: str = np.format_float_positional(value, trim="0")
-    return text
 
 
 def version_1(
@@ -77,11 +72,9 @@ def version_2(
         f"  (declare-input X_p real [{shape}])",
         f"  (declare-output Y_p real [1,{classes}])",
         ")",
+        *declarations(domain),
     ]
-    for k in range(domain.size):
-        x = _entry("X", domain, k)
-        lines.append(f"(assert (>= {x} {number(float(domain.low[k]))}))")
-        lines.append(f"(assert (<= {x} {number(float(domain.high[k]))}))")
+    lines += [f"(assert {condition})" for condition in conditions(domain)]
     lines += [f"(assert {condition})" for condition in _relation(domain, formula)]
     for k in range(classes):
         if k != source:
@@ -102,11 +95,6 @@ def _assert_any(alternatives: list[list[str]]) -> list[str]:
     return ["(assert (or", *(f"  {case}" for case in cases), "))"]
 
 
-def _entry(name: str, domain: Domain, flat: int) -> str:
-    place = (0, *(int(k) for k in np.unravel_index(flat, domain.shape)))
-    return f"{name}[{','.join(map(str, place))}]"
-
-
 def _relation(domain: Domain, formula: Formula) -> Iterator[str]:
     """Yield conditions between `X` and `X_p` that need no variables for the parameters."""
     if formula.product:
@@ -119,9 +107,9 @@ def _relation(domain: Domain, formula: Formula) -> Iterator[str]:
     first: dict[int, int] = {}
     for k in range(domain.size):
         moved = _moved(domain, formula, k)
-        image, parameter = _entry("X_p", domain, k), int(owner[k])
+        image, parameter = entry("X_p", domain, k), int(owner[k])
         if parameter < 0:
-            yield from _without_parameter(domain, formula, image, moved)
+            yield from _without_parameter(domain, formula, image, moved, k)
         elif shared[parameter] == 1:
             yield from _alone(domain, formula, image, moved, k, parameter)
         elif formula.clip:
@@ -151,7 +139,7 @@ def _moved(domain: Domain, formula: Formula, k: int) -> str:
     """`A x + c` of one pixel."""
     row = sparse.csr_array(formula.map.matrix[[k]])
     terms = [
-        _entry("X", domain, int(j)) if a == 1 else f"(* {number(a)} {_entry('X', domain, int(j))})"
+        entry("X", domain, int(j)) if a == 1 else f"(* {number(a)} {entry('X', domain, int(j))})"
         for j, a in zip(row.indices, row.data.tolist(), strict=True)
         if a != 0
     ]
@@ -160,8 +148,10 @@ def _moved(domain: Domain, formula: Formula, k: int) -> str:
     return terms[0] if len(terms) == 1 else f"(+ {' '.join(terms)})"
 
 
-def _without_parameter(domain: Domain, formula: Formula, image: str, moved: str) -> Iterator[str]:
-    if not formula.clip:
+def _without_parameter(
+    domain: Domain, formula: Formula, image: str, moved: str, k: int
+) -> Iterator[str]:
+    if not formula.clip or _stays_inside(domain, formula, k):
         yield f"(== {image} {moved})"
         return
     low, high = number(domain.lower), number(domain.upper)
@@ -206,7 +196,7 @@ def _together(
     domain: Domain, formula: Formula, k: int, parameter: int, first: dict[int, int]
 ) -> Iterator[str]:
     """Yield the conditions of pixels that share a parameter, relative to the first of them."""
-    change = f"(- {_entry('X_p', domain, k)} {_moved(domain, formula, k)})"
+    change = f"(- {entry('X_p', domain, k)} {_moved(domain, formula, k)})"
     slope = float(formula.map.directions[[k]].data[0])
     if parameter not in first:
         first[parameter] = k
@@ -215,7 +205,7 @@ def _together(
         yield f"(<= {change} {number(ends.max())})"
         return
     leader = first[parameter]
-    other = f"(- {_entry('X_p', domain, leader)} {_moved(domain, formula, leader)})"
+    other = f"(- {entry('X_p', domain, leader)} {_moved(domain, formula, leader)})"
     other_slope = float(formula.map.directions[[leader]].data[0])
     if slope == other_slope:
         yield f"(== {change} {other})"

@@ -15,6 +15,7 @@ from vhagar.network import Network
 from vhagar.network.given import as_network
 from vhagar.network.network import confidence
 from vhagar.perturbation import Domain, Perturbation
+from vhagar.perturbation.domain_outside import why_outside
 from vhagar.problem import Problem, domain_of
 
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ class LocalProblem:
                 "choose another image"
             )
         if not inputs.contains(x[None])[0]:
-            raise InvalidInput(f"the image is not in the domain {inputs}{inputs.beyond(x)}")
+            raise InvalidInput(f"the image is not in the domain {inputs}{why_outside(inputs, x)}")
         object.__setattr__(self, "everywhere", problem)
         object.__setattr__(self, "image", x)
 

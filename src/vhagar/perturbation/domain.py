@@ -115,16 +115,8 @@ class Domain:
             ends.setflags(write=False)
             store(self, end, ends)
 
-    def beyond(self, x: Array) -> str:
-        """Where an input `(size,)` leaves the box, in words; empty if it does not."""
-        outside = np.flatnonzero((x < self.low) | (x > self.high))
-        if not len(outside):
-            return ""
-        k = int(outside[0])
-        span = f"from {self.low[k]:.9g} to {self.high[k]:.9g}"
-        return f": entry {self._place(k)} is {x[k]:.9g}, not {span}"
-
-    def _place(self, k: int) -> str:
+    def place(self, k: int) -> str:
+        """The name of an entry, or its place in the shape of an input."""
         if self.features:
             return self.features[k]
         return ",".join(str(int(part)) for part in np.unravel_index(k, self.shape))

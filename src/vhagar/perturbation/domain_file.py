@@ -74,7 +74,7 @@ def read_domain(
             f"{path} is about inputs of shape {tuple(given['shape'])}, but the network's have "
             f"shape {shape}"
         )
-    span = _range(given.get("range"), path)
+    span = given_range(given.get("range"), path)
     if span is not None and input_range is not None and span != input_range:
         raise InvalidInput(
             f"{path} says that inputs range from {span[0]:g} to {span[1]:g}, but the input range "
@@ -225,7 +225,7 @@ def _zonotope(given: Any, path: Path) -> Zonotope:
     return Zonotope(**{key: _numbers(value, key, path) for key, value in given.items()})
 
 
-def _range(given: Any, path: Path) -> tuple[float, float] | None:
+def given_range(given: Any, path: Path) -> tuple[float, float] | None:
     if given is None:
         return None
     pair = isinstance(given, list) and len(given) == 2

@@ -14,7 +14,7 @@ from vhagar.perturbation import Domain
 from vhagar.result import BoundKind
 from vhagar.search.confidence_probe import largest_within_reach
 from vhagar.sweep.class_coverage import ClassCoverage, StudyCoverage
-from vhagar.sweep.question import Question
+from vhagar.sweep.question import Question, data_domain
 from vhagar.sweep.rows import goal_of
 from vhagar.sweep.store import Store
 from vhagar.sweep.study import Model, Study
@@ -45,7 +45,7 @@ def store_coverage(
         network = by_network[question.network]
         place = (question.network, question.input_range)
         if place not in seen:
-            domain = Domain(network.input_shape, *question.input_range)
+            domain = data_domain(question, network.input_shape, uppers)
             seen[place] = SeenData.read(dataset, network, domain)
         problem = question.problem(network)
         now = time.monotonic()

@@ -16,7 +16,7 @@ import numpy as np
 from vhagar.dataset import Neighbour, nearest, read_test_set
 from vhagar.perturbation import Domain
 from vhagar.result import Witness
-from vhagar.sweep.question import Question
+from vhagar.sweep.question import Question, data_domain
 from vhagar.sweep.rows import witness_of_row
 from vhagar.sweep.store import Store
 from vhagar.sweep.study import Model
@@ -26,11 +26,12 @@ def write_neighbours(store: Store, models: Sequence[Model], dataset: Path) -> No
     """Store the input of a data set that is nearest to the best witness of each problem."""
     shapes = {model.fingerprint: model.network.input_shape for model in models}
     places: dict[tuple[Domain, Domain], dict[int, Witness]] = defaultdict(dict)
-    for number, question in store.problems():
+    asked = store.problems()
+    for number, question in asked:
         shape = shapes[question.network]
         witness = _best_witness(store, number, question, shape)
         if witness is not None:
-            whole = Domain(shape, *question.input_range)
+            whole = data_domain(question, shape, (each for _, each in asked))
             places[whole, question.domain or whole][number] = witness
     rows = []
     for (whole, domain), witnesses in places.items():

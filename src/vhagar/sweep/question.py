@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
 from vhagar.network import Network
 from vhagar.perturbation import Domain, Perturbation, parse
+from vhagar.perturbation.domain_names import Names
 from vhagar.problem import Problem
 
 
@@ -84,6 +86,16 @@ class Question:
             input_range=self.input_range,
             domain=self.domain,
         )
+
+
+def data_domain(question: Question, shape: tuple[int, ...], others: Iterable[Question]) -> Domain:
+    """All inputs of a question's range, with names that columns and labels of data are found by.
+
+    A question about all inputs has no names: they are those of another question about the network.
+    """
+    named = (each.domain for each in (question, *others) if each.network == question.network)
+    names = next((domain.names for domain in named if domain is not None), Names())
+    return Domain(shape, *question.input_range, features=names.features, classes=names.classes)
 
 
 def domain_in(key: str) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import logging
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,6 +21,10 @@ Array = NDArray[np.float64]
 LABELS = ("class", "label", "target")
 # What tables hold where a value is missing.
 _MISSING = ("", "nan", "na", "n/a", "null", "none", "?")
+# What tables hold instead of 0 and 1.
+_TRUTH = {"true": 1.0, "false": 0.0}
+Rows = list[tuple[int, list[str]]]
+_LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,12 +59,7 @@ def read_table(path: str | Path, label: str | None = None) -> Table:
     columns = [k for k in range(len(names)) if k not in marked]
     if not columns:
         raise InvalidInput(f"{path} has no column of a feature")
-    values = np.array(
-        [
-            [_number(row[k], names[k], f"line {line} of {path}") for k in columns]
-            for line, row in rows
-        ]
-    )
+    values = _values(names, rows, columns, path)
     labels, classes = _classes([row[marked[0]] for _, row in rows]) if marked else (None, ())
     features = tuple(names[k] for k in columns)
     groups = _one_hot(features, values)
@@ -69,7 +69,99 @@ def read_table(path: str | Path, label: str | None = None) -> Table:
     return Table(features, values, labels, classes, integer, groups)
 
 
-def _cells(path: Path) -> tuple[list[str], list[tuple[int, list[str]]]]:
+def table_inputs(
+    path: Path, size: int, features: Sequence[str] = (), classes: Sequence[str] = ()
+) -> tuple[Array, NDArray[np.int64] | None]:
+    """The inputs `(count, size)` of a CSV file with a header, and their labels if it has some.
+
+    If features have names, columns are found by them, in any order; otherwise all columns are
+    features. Labels are in a column called class, label or target, or in the one further column
+    whose cells are all names of `classes`.
+    """
+    names, rows = _cells(path)
+    label = _label_column(names, rows, features, classes)
+    others = [k for k in range(len(names)) if k != label]
+    if features:
+        _check_columns([names[k] for k in others], features, path)
+        others = [names.index(name) for name in features]
+    elif len(others) != size:
+        raise InvalidInput(
+            f"{path} has {len(others)} columns of features ({', '.join(names[k] for k in others)})"
+            f", but the network's inputs have {size} entries; labels belong in a column called "
+            f"{', '.join(LABELS[:-1])} or {LABELS[-1]}"
+        )
+    values = _values(names, rows, others, path)
+    if label is None:
+        return values, None
+    return values, _numbered([(line, row[label]) for line, row in rows], classes, path)
+
+
+def _label_column(
+    names: Sequence[str], rows: Rows, features: Sequence[str], classes: Sequence[str]
+) -> int | None:
+    further = [k for k, name in enumerate(names) if name not in features]
+    called = [k for k in further if names[k] in LABELS]
+    if len(called) == 1:
+        return called[0]
+    named = [k for k in further if features and all(row[k].strip() in classes for _, row in rows)]
+    return named[0] if len(named) == 1 and not called else None
+
+
+def _check_columns(names: Sequence[str], features: Sequence[str], path: Path) -> None:
+    """Raise an error that names the features without a column and the columns without a feature."""
+    missing = [name for name in features if name not in names]
+    further = [name for name in names if name not in features]
+    if not missing and not further:
+        return
+    found = [f"it has no column {', '.join(missing)}"] if missing else []
+    found += [f"the domain has no feature {', '.join(further)}"] if further else []
+    raise InvalidInput(
+        f"the columns of {path} are not the features of the domain: {'; '.join(found)}. Rename "
+        "or leave out columns; labels belong in one called class, label or target"
+    )
+
+
+def _numbered(
+    cells: Sequence[tuple[int, str]], classes: Sequence[str], path: Path
+) -> NDArray[np.int64] | None:
+    """Labels by the names of the classes, or numbers that stand for themselves."""
+    found = []
+    for line, cell in cells:
+        name = cell.strip()
+        label = list(classes).index(name) if name in classes else _label(name)
+        if label is not None:
+            found.append(label)
+        elif classes:
+            raise InvalidInput(
+                f"line {line} of {path} has the class {name!r}; the domain has {', '.join(classes)}"
+            )
+        else:
+            _LOG.warning(
+                "%s: the labels are not used, because nothing tells the number of class %r; a "
+                "domain file (--domain) lists the names as classes",
+                path,
+                name,
+            )
+            return None
+    return np.array(found, dtype=np.int64)
+
+
+def _label(cell: str) -> int | None:
+    """The number of a class: `2`, or `2.0` as some programs write it."""
+    value = _value(cell)
+    return int(value) if value >= 0 and value == round(value) else None
+
+
+def _values(names: Sequence[str], rows: Rows, columns: Sequence[int], path: Path) -> Array:
+    return np.array(
+        [
+            [_number(row[k], names[k], f"line {line} of {path}") for k in columns]
+            for line, row in rows
+        ]
+    )
+
+
+def _cells(path: Path) -> tuple[list[str], Rows]:
     """The names of the columns, and the rows with their lines in the file."""
     try:
         text = path.read_text(encoding="utf-8-sig")
@@ -100,21 +192,26 @@ def _check_names(names: Sequence[str], path: Path) -> None:
             f"{numbers[0]}"
         )
     if not all(names):
-        raise InvalidInput(f"column {names.index('') + 1} of {path} has no name")
+        raise InvalidInput(
+            f"column {names.index('') + 1} of {path} has no name; give it one, or leave it out "
+            "(pandas writes an index there: to_csv(..., index=False) does not)"
+        )
     twice = [name for name in names if names.count(name) > 1]
     if twice:
         raise InvalidInput(f"two columns of {path} are called {twice[0]!r}; rename one of them")
 
 
 def _value(cell: str) -> float:
+    """The finite number that a cell holds, or NaN."""
     try:
-        return float(cell)
+        value = float(cell)
     except ValueError:
         return math.nan
+    return value if math.isfinite(value) else math.nan
 
 
 def _number(cell: str, name: str, line: str) -> float:
-    value = _value(cell)
+    value = _TRUTH.get(cell.strip().lower(), _value(cell))
     if math.isfinite(value):
         return value
     if cell.strip().lower() in _MISSING:
@@ -131,8 +228,9 @@ def _number(cell: str, name: str, line: str) -> float:
 
 def _classes(cells: Sequence[str]) -> tuple[NDArray[np.int64], tuple[str, ...]]:
     """Labels from 0, and the names of classes where they have some."""
-    if all(cell.strip().isdecimal() for cell in cells):
-        return np.array([int(cell) for cell in cells], dtype=np.int64), ()
+    numbers = [_label(cell) for cell in cells]
+    if None not in numbers:
+        return np.array(numbers, dtype=np.int64), ()
     names = tuple(sorted({cell.strip() for cell in cells}))
     return np.array([names.index(cell.strip()) for cell in cells], dtype=np.int64), names
 
