@@ -139,7 +139,7 @@ def test_a_sweep_takes_classes_by_name(capsys: pytest.CaptureFixture[str]) -> No
     study = Study.from_plain({**asked, "sources": ["ill"], "targets": ["well", 0]})
     (asked_one,) = questions(study, load_models(study))
     assert (asked_one.source, asked_one.targets) == (0, (1,))
-    named = "m, features([1],[8]), ill to well, over p"
+    named = "m, features([pulse],8), ill to well, over p"
     assert question_words(asked_one, {asked_one.network: "m"}) == named
     words = ["sweep", "--network", "m.onnx", "--perturbation", "features([pulse],8)"]
     assert main([*words, "--domain", "p.toml", "--store", "t.db", "--source", "dead"]) == 2

@@ -10,14 +10,19 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from vhagar import Domain
+from vhagar.drawing.shapes import Text
 from vhagar.report.data import Entry, StudyData
+from vhagar.report.gallery import witness_figure
 from vhagar.report.page import page, write_page
-from vhagar.report.problems import MOST_PROBLEMS, shown_problems
+from vhagar.report.pairs import pair_heatmaps
+from vhagar.report.problems import MOST_PROBLEMS, card_html, shown_problems
 from vhagar.report.reading import read_store
 from vhagar.report.sentences import answer, how, summary
+from vhagar.report.table import table_html
 from vhagar.sweep.runner import run_sweep
 from vhagar.sweep.study import Study
 
@@ -52,6 +57,50 @@ def test_classes_have_the_names_that_the_domain_gives_them(
     assert entry.pair == "ill to well"
     assert answer(entry).startswith("Every input of class ill with")
     assert answer(entry).endswith("is pushed into class well.")
+
+
+def test_features_and_classes_with_long_names_have_room(
+    make_entry: Callable[..., Entry], make_study: Callable[..., StudyData]
+) -> None:
+    """Heatmaps, bars and the gallery have the domain's names; a witness is a table of features."""
+    names = ["mean radius", "mean texture of the nuclei", "age"]
+    classes = ["malignant growth", "benign", "none"]
+    domain = Domain((3,), 0.0, [0.5, 1.0, 1.0], features=names, classes=classes, name="ward")
+    entry = make_entry({1: (2.0, 3.0)}, perturbation="features([0,2],[0.1,0.2])")
+    witness = replace(
+        entry.witnesses[1], x=np.array([0.25, 0.5, 0.75]), x_p=np.array([0.375, 0.5, 0.75])
+    )
+    entry = replace(
+        entry,
+        question=replace(entry.question, domain=domain),
+        group=replace(entry.group, domain=domain),
+        witnesses={1: witness},
+    )
+    assert entry.group.label == "one, features([mean radius,age],[0.1,0.2]), over ward"
+    other = replace(entry, number=99, question=replace(entry.question, source=1, targets=(2,)))
+    study = make_study(entry, replace(other, goals=(replace(entry.goals[0], target=2),)))
+    found = witness_figure(entry)
+    assert found is not None
+    assert found.features() == [
+        ("mean radius", "0.25", "0.375"),
+        ("mean texture of the nuclei", "0.5", "0.5"),
+        ("age", "0.75", "0.75"),
+    ]
+    heatmap = pair_heatmaps(study)[0]
+    for drawing in (heatmap.draw(), found.draw()):
+        texts = [shape for shape in drawing.shapes if isinstance(shape, Text)]
+        for shape in texts:
+            reach = 0.58 * shape.size * len(shape.text)
+            if shape.anchor == "end" and not shape.turned:
+                assert shape.x - reach >= -2, shape
+            elif shape.anchor == "end":
+                assert shape.y + reach <= drawing.height, shape
+        assert any("malignant growth" in shape.text for shape in texts)
+    assert "benign" in table_html(study)
+    card = card_html(entry)
+    assert "<td>mean radius</td><td>0.25 to 0.375</td>" in card
+    assert "texture" not in card
+    assert "malignant growth to benign" in card
 
 
 def test_answers_in_words(study: StudyData) -> None:

@@ -95,8 +95,12 @@ def test_features_are_parts_of_their_ranges(
     np.testing.assert_allclose(data.difference.values, [0.0, 0.25, 0.0])
     assert (data.witness.low, data.witness.high) == (0.0, 1.0)
     assert "largest change 25 % of a range" in data.difference.title
-    assert "its range" in data.witness.entries
-    figure(data)
+    assert "feature's range" in data.witness.entries
+    assert data.witness.names == ("a", "b", "c")
+    drawn = figure(data)
+    labels = [[tick.get_text() for tick in ax.get_yticklabels()] for ax in drawn.axes[:2]]
+    assert labels[0] == ["a", "b", "c"]  # beside the first panel only
+    assert not any(labels[1])
 
 
 def test_a_tie_is_called_a_tie(make_problem: Make, make_result: Make, make_witness: Make) -> None:

@@ -15,8 +15,9 @@ from dataclasses import dataclass
 from vhagar.drawing.colours import NAMED, text_on
 from vhagar.drawing.figure import AbstractFigure, Cell, slug
 from vhagar.drawing.shapes import Drawing, Rect, Shape, Text
+from vhagar.report.class_labels import CELL, ClassLabels
 from vhagar.report.data import Group, StudyData
-from vhagar.report.pairs import CELL, LEFT, PairCell, pair_axes, pair_cells
+from vhagar.report.pairs import PairCell, pair_cells
 from vhagar.result.numbers import down, up
 
 MOST_COMPARISONS = 15
@@ -140,14 +141,17 @@ class Comparison(AbstractFigure):
     def draw(self) -> Drawing:
         sources = sorted({verdict.source for verdict in self.verdicts})
         targets = sorted({verdict.target for verdict in self.verdicts})
-        bottom = _TOP + CELL * len(sources)
-        width = max(LEFT + CELL * len(targets) + 8, 330)
-        shapes = pair_axes("which is more robust?", sources, targets, _TOP)
+        name = self.first.class_name
+        labels = ClassLabels([*map(name, sources)], [*map(name, targets)])
+        left = labels.left
+        below = _TOP + CELL * len(sources) + labels.height
+        width = max(left + CELL * len(targets) + 8, 272 + left)
+        shapes = labels.axes("which is more robust?", _TOP)
         for verdict in self.verdicts:
-            x = LEFT + CELL * targets.index(verdict.target)
+            x = left + CELL * targets.index(verdict.target)
             y = _TOP + CELL * sources.index(verdict.source)
-            shapes += _cell(x, y, verdict)
-        return Drawing(width, bottom + 44, self.title, shapes)
+            shapes += _cell(x, y, verdict, self.first)
+        return Drawing(width, below + 44, self.title, shapes)
 
 
 def _columns(cell: PairCell | None, ends: Ends | None, percent: bool) -> list[Cell]:
@@ -157,12 +161,13 @@ def _columns(cell: PairCell | None, ends: Ends | None, percent: bool) -> list[Ce
     return [*raw, *((None, None) if ends is None else ends)]
 
 
-def _cell(x: float, y: float, verdict: Verdict) -> list[Shape]:
+def _cell(x: float, y: float, verdict: Verdict, group: Group) -> list[Shape]:
     what, size = verdict.more_robust, CELL - 2
     sides = [
         f"{side} {_known(cell)}" for side, cell in (("A", verdict.first), ("B", verdict.second))
     ]
-    tip = f"{verdict.source} to {verdict.target}: {', '.join(sides)}"
+    source, target = map(group.class_name, (verdict.source, verdict.target))
+    tip = f"{source} to {target}: {', '.join(sides)}"
     shown = verdict.first or verdict.second
     link = "" if shown is None else f"#problem-{shown.number}"
     fill = _FILL[what]

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from vhagar.drawing.figure import AbstractFigure, Cell, slug
 from vhagar.drawing.shapes import Area, Drawing, Line, Rect, Shape, Text
+from vhagar.report.class_labels import extra_width, short_name
 from vhagar.report.data import Group, StudyData
 from vhagar.result import CoverageCounts
 from vhagar.sweep.class_coverage import ClassCoverage, over, share, total
@@ -53,32 +54,35 @@ class CoverageBars(AbstractFigure):
         ]
 
     def _bars(self) -> list[tuple[str, CoverageCounts]]:
-        own = [(str(each.source), each.coverage.classified) for each in self.classes]
+        name = self.group.class_name
+        own = [(name(each.source), each.coverage.classified) for each in self.classes]
         return [("all", self.total), *own]
 
     def draw(self) -> Drawing:
         bars = self._bars()
+        left = _LEFT + extra_width([label for label, _ in bars])
         shapes: list[Shape] = [
-            Text(_LEFT, 18, self.group.label, 14, bold=True),
-            Text(_LEFT, 34, "by class: proven robust, not known, attacked", 12, fill="muted"),
+            Text(left, 18, self.group.label, 14, bold=True),
+            Text(left, 34, "by class: proven robust, not known, attacked", 12, fill="muted"),
         ]
         for place, (label, counts) in enumerate(bars):
             y = _TOP + _STEP * place + (8 if place else 0)
-            shapes.append(Text(_LEFT - 10, y + 14, label, 13, "end", "ink", bold=not place))
-            shapes += _bar(y, counts)
+            name = short_name(label)
+            shapes.append(Text(left - 10, y + 14, name, 13, "end", "ink", bold=not place))
+            shapes += _bar(left, y, counts)
         height = _TOP + _STEP * len(bars) + 16
-        return Drawing(_LEFT + _WIDTH + 74, height, self.title, shapes)
+        return Drawing(left + _WIDTH + 74, height, self.title, shapes)
 
 
-def _bar(y: float, counts: CoverageCounts) -> list[Shape]:
+def _bar(left: float, y: float, counts: CoverageCounts) -> list[Shape]:
     tip = (
         f"{counts.robust} proven robust, {counts.unknown} not known, {counts.attackable} attacked "
         f"with success, of {counts.inputs}"
     )
     if not counts.inputs:
-        return [Text(_LEFT, y + 14, "no input", 12, fill="muted")]
+        return [Text(left, y + 14, "no input", 12, fill="muted")]
     shapes: list[Shape] = []
-    x = _LEFT
+    x = left
     for number, fill in (
         (counts.robust, "robust"),
         (counts.unknown, "unknown"),
@@ -88,7 +92,7 @@ def _bar(y: float, counts: CoverageCounts) -> list[Shape]:
         if number:
             shapes.append(Rect(x, y, width, _BAR, fill, None, tip))
         x += width
-    shapes.append(Text(_LEFT + _WIDTH + 8, y + 14, f"{share(counts)} %", 13))
+    shapes.append(Text(left + _WIDTH + 8, y + 14, f"{share(counts)} %", 13))
     return shapes
 
 
@@ -212,7 +216,7 @@ def coverage_sentences(study: StudyData) -> list[str]:
     own = max(each.classes, key=lambda one: _attacked(one.coverage.classified))
     lines = [
         f"Weakest: {each.group.label}: {counts.attackable} of {counts.inputs} inputs were attacked "
-        f"with success, the largest share in class {own.source} "
+        f"with success, the largest share in class {each.group.class_name(own.source)} "
         f"({100 * _attacked(own.coverage.classified):.0f}\u00a0%)."
     ]
     if not counts.attackable:
@@ -221,7 +225,8 @@ def coverage_sentences(study: StudyData) -> list[str]:
     toward = "" if all(own.all_targets for own in each.classes) else " against its targets"
     lines.append(
         f"Safest: {each.group.label}: {share(counts)}\u00a0% of {counts.inputs} inputs are proven "
-        f"robust{toward}; the smallest share is that of class {worst.source}, "
+        f"robust{toward}; the smallest share is that of class "
+        f"{each.group.class_name(worst.source)}, "
         f"{share(worst.coverage.classified)}\u00a0%."
     )
     return lines

@@ -11,7 +11,7 @@ from vhagar.dataset import Neighbour
 from vhagar.perturbation import Domain
 from vhagar.result import BoundKind, Moment, Witness
 from vhagar.sweep.class_coverage import StudyCoverage, over
-from vhagar.sweep.question import Question
+from vhagar.sweep.question import Question, shown_perturbation
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,16 @@ class Group:
         if self.perturbation is None:
             return f"{self.network}, maximal confidence{over(self.over)}"
         unclipped = "" if self.clip else " unclipped"
-        return f"{self.network}, {self.perturbation}{unclipped}{over(self.over)}"
+        return f"{self.network}, {self.shown}{unclipped}{over(self.over)}"
+
+    @property
+    def shown(self) -> str:
+        """The perturbation, with the names that the domain has for features."""
+        return shown_perturbation(self.perturbation, self.domain)
+
+    def class_name(self, label: int) -> str:
+        """The name that the domain has for a class, or its number."""
+        return str(label) if self.domain is None else self.domain.class_name(label)
 
 
 @dataclass(frozen=True)

@@ -62,7 +62,7 @@ def _cell(bars: CoverageBars | None) -> str:
     counts, worst = bars.total, bars.weakest
     if worst is None:
         return "<td>no input</td>"
-    weakest = f"class {worst.source}: {share(worst.coverage.classified)} %"
+    weakest = f"class {bars.group.class_name(worst.source)}: {share(worst.coverage.classified)} %"
     return (
         f"<td><b>{share(counts)} %</b> {shares(counts)}"
         f"<small>{counts.attackable} attacked; {text(weakest)}</small></td>"

@@ -12,20 +12,26 @@ from vhagar.dataset import Neighbour
 from vhagar.drawing.colours import diverging_pixels
 from vhagar.drawing.figure import AbstractFigure, Cell, slug
 from vhagar.drawing.shapes import Drawing, Line, Picture, Rect, Shape, Text
+from vhagar.perturbation import Domain
+from vhagar.report.class_labels import extra_width, short_name
 from vhagar.report.data import Entry
 from vhagar.result import Witness
-from vhagar.result.figure import largest_change, picture
+from vhagar.result.evidence import feature_changes
+from vhagar.result.figure import has_units, largest_change, picture
 from vhagar.result.numbers import down
 
 Array = NDArray[np.float64]
 _SIDE, _SPACE, _TOP = 118.0, 14.0, 40.0
+# A table of features: heights of rows, widths of columns, and how many rows there are at most.
+_ROW, _COLUMN, _MOST_ROWS = 16.0, 116.0, 16
 
 
 @dataclass(frozen=True, eq=False)
 class WitnessFigure(AbstractFigure):
     """One witness and, if there is a data set, its nearest input.
 
-    Images are `(rows, columns)` or `(rows, columns, 3)`; other inputs are `(1, size)`.
+    Images are `(rows, columns)` or `(rows, columns, 3)`; other inputs are `(1, size)`. Features
+    with names are a table instead.
     """
 
     number: int
@@ -35,6 +41,7 @@ class WitnessFigure(AbstractFigure):
     low: float
     high: float
     neighbour: Neighbour | None = None
+    domain: Domain | None = None
 
     @property
     def title(self) -> str:  # type: ignore[override]
@@ -52,6 +59,28 @@ class WitnessFigure(AbstractFigure):
         x_p = self.witness.x_p
         other = [None] * x.size if x_p is None else x_p.reshape(-1).tolist()
         return list(zip(range(x.size), x.tolist(), other, strict=True))
+
+    @property
+    def tabular(self) -> bool:
+        """Whether entries are features with names, which a table shows."""
+        return self.domain is not None and has_units(self.domain)
+
+    @property
+    def moved(self) -> int:
+        """The number of features that the perturbation changes."""
+        return 0 if self.domain is None else len(feature_changes(self.witness, self.domain))
+
+    def features(self) -> list[tuple[str, ...]]:
+        """A row for each feature: name, input and what else there is; the largest changes first."""
+        assert self.domain is not None
+        shown = [self.witness.x, self.witness.x_p]
+        shown += [] if self.neighbour is None else [self.neighbour.x]
+        columns = [x.reshape(-1) for x in shown if x is not None]
+        moved = feature_changes(self.witness, self.domain)
+        order = [*moved, *(k for k in range(self.domain.size) if k not in moved)]
+        return [
+            (self.domain.entry_name(k), *(f"{column[k]:.6g}" for column in columns)) for k in order
+        ]
 
     def pictures(self) -> list[tuple[str, NDArray[np.uint8]]]:
         """The pictures with their headings; without a perturbation there is only the input."""
@@ -78,6 +107,8 @@ class WitnessFigure(AbstractFigure):
         return np.round(255 * share).astype(np.uint8)
 
     def draw(self) -> Drawing:
+        if self.tabular:
+            return self._draw_table()
         shapes: list[Shape] = []
         pictures = self.pictures()
         for k, (heading, pixels) in enumerate(pictures):
@@ -93,27 +124,61 @@ class WitnessFigure(AbstractFigure):
             ]
         left = _SPACE + len(pictures) * (_SIDE + _SPACE) + 10
         shapes += self._scores(left, 150.0)
-        return Drawing(left + 176, _TOP + _SIDE + 28, self.title, shapes)
+        width = left + 176 + extra_width([self._name(k) for k in range(len(self.witness.scores))])
+        return Drawing(width, _TOP + _SIDE + 28, self.title, shapes)
+
+    def _draw_table(self) -> Drawing:
+        """Draw the features in rows, those that change in bold, with the scores beside them."""
+        rows = self.features()
+        heads = ["feature", "input"] + (["perturbed"] if self.witness.x_p is not None else [])
+        heads += [] if self.neighbour is None else ["nearest data"]
+        first = 20 + 7.0 * max(len(short_name(name)) for name, *_ in rows)
+        ends = [_SPACE, *(_SPACE + first + _COLUMN * (k + 1) for k in range(len(heads) - 1))]
+        shapes: list[Shape] = []
+        for k, (x, head) in enumerate(zip(ends, heads, strict=True)):
+            anchor = "end" if k else "start"
+            shapes.append(Text(x, 16, head, 13, anchor, bold=True))
+            caption = self._captions(head)[0] if k else ""
+            shapes.append(Text(x, 32, caption, 11.5, anchor, fill="muted"))
+            for place, row in enumerate(rows[:_MOST_ROWS]):
+                word, bold = row[k] if k else short_name(row[k]), place < self.moved
+                y = _TOP + 12 + _ROW * place
+                shapes.append(Text(x, y, word, 11.5, anchor, bold=bold))
+        bottom = _TOP + 12 + _ROW * min(len(rows), _MOST_ROWS)
+        more = len(rows) - _MOST_ROWS
+        sure = f"confidence {down(self.witness.confidence)}"
+        note = f"{sure}; {more} more features" if more > 0 else sure
+        shapes.append(Text(_SPACE, bottom + 6, note, 11.5, fill="muted"))
+        left = ends[-1] + 24
+        shapes += self._scores(left, 150.0)
+        width = left + 176 + extra_width([self._name(k) for k in range(len(self.witness.scores))])
+        return Drawing(width, max(bottom + 18, _TOP + _SIDE + 28), self.title, shapes)
 
     def _captions(self, heading: str) -> tuple[str, str]:
         """The captions above and below a picture."""
         witness = self.witness
         if heading == "input":
-            return f"class {self.source}", f"confidence {down(witness.confidence)}"
+            return f"class {self._name(self.source)}", f"confidence {down(witness.confidence)}"
         if heading == "perturbed":
-            return f"class {witness.target}", "an exact tie" if witness.tie else ""
+            target = "" if witness.target is None else f"class {self._name(witness.target)}"
+            return target, "an exact tie" if witness.tie else ""
         if heading == "nearest data":
             return self._neighbour_captions()
         return "", f"largest {abs(self.change()).max():.3g}"
 
+    def _name(self, label: int) -> str:
+        return str(label) if self.domain is None else self.domain.class_name(label)
+
     def _neighbour_captions(self) -> tuple[str, str]:
         assert self.neighbour is not None
         near = self.neighbour
-        label = "" if near.label is None else f", label {near.label}"
+        label = "" if near.label is None else f", label {self._name(near.label)}"
         return f"input {near.row}{label}", f"distance {near.distance:.2g}"
 
     def _scores(self, left: float, width: float) -> list[Shape]:
         """Draw the scores of both inputs as bars, class by class."""
+        names = [short_name(self._name(k)) for k in range(len(self.witness.scores))]
+        left += extra_width(names)
         rows = [self.witness.scores]
         if self.witness.scores_p is not None:
             rows.append(self.witness.scores_p)
@@ -135,12 +200,12 @@ class WitnessFigure(AbstractFigure):
             ]
         for label in range(values.shape[1]):
             y = _TOP + label * step
-            shapes.append(Text(left + 8, y + step / 2 + 3, str(label), 10, "end", "muted"))
+            shapes.append(Text(left + 8, y + step / 2 + 3, names[label], 10, "end", "muted"))
             for k, colour in enumerate(("robust", "attackable")[: len(rows)]):
                 score = float(values[k, label])
                 x = min(zero, zero + width * score / reach)
                 length = max(abs(width * score / reach), 0.5)
-                tip = f"score of class {label}: {score:.4g}"
+                tip = f"score of class {self._name(label)}: {score:.4g}"
                 shapes.append(Rect(x, y + k * bar, length, bar, colour, tip=tip))
         shapes.append(Line([(zero, _TOP - 2), (zero, _TOP + step * values.shape[1])], "muted"))
         return shapes
@@ -156,4 +221,5 @@ def witness_figure(entry: Entry) -> WitnessFigure | None:
     low = min(low, *(float(array.min()) for array in shown))
     high = max(high, *(float(array.max()) for array in shown))
     label = f"{entry.group.label}, {entry.pair}"
-    return WitnessFigure(entry.number, label, entry.source, witness, low, high, entry.neighbour)
+    known = entry.neighbour, entry.question.domain
+    return WitnessFigure(entry.number, label, entry.source, witness, low, high, *known)

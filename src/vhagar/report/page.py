@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 from vhagar.report.compare import MOST_COMPARISONS, comparisons
-from vhagar.report.data import StudyData
+from vhagar.report.data import Group, StudyData
 from vhagar.report.data_section import data_section
 from vhagar.report.html import (
     block,
@@ -112,7 +112,7 @@ def _ranking(heatmap: PairHeatmap) -> str:
     weakest = ranked(heatmap.cells)
     several = min(_MOST_RANKED, len(weakest) // 2)
     parts = [
-        f"<h3>{heading}</h3><ol>{''.join(map(_ranked_item, found))}</ol>"
+        f"<h3>{heading}</h3><ol>{''.join(_ranked_item(heatmap.group, cell) for cell in found)}</ol>"
         for heading, found in (
             ("weakest pairs", weakest[:several]),
             ("most robust pairs", most_robust(heatmap.cells)[:several]),
@@ -121,8 +121,8 @@ def _ranking(heatmap: PairHeatmap) -> str:
     return f"<aside>{''.join(parts)}</aside>"
 
 
-def _ranked_item(cell: PairCell) -> str:
-    name = f"{cell.source} to {cell.target}"
+def _ranked_item(group: Group, cell: PairCell) -> str:
+    name = text(f"{group.class_name(cell.source)} to {group.class_name(cell.target)}")
     return f'<li><a href="#problem-{cell.number}">{name}</a> {text(cell_words(cell))}</li>'
 
 

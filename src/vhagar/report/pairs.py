@@ -12,6 +12,7 @@ from vhagar.drawing.figure import AbstractFigure, Cell, slug
 from vhagar.drawing.legend import legend
 from vhagar.drawing.shapes import Drawing, Rect, Shape, Text
 from vhagar.options import Options
+from vhagar.report.class_labels import CELL, ClassLabels
 from vhagar.report.data import Entry, Goal, Group, StudyData
 from vhagar.result.numbers import down, interval
 
@@ -20,7 +21,6 @@ MEASURES = {
     "upper": "more confident inputs are proven robust",
     "gap": "what is not known: upper minus lower",
 }
-CELL, LEFT = 46.0, 58.0
 _TOP = 62.0
 # The share of a heatmap's values that get different colours.
 _QUANTILE = 0.9
@@ -112,23 +112,27 @@ class PairHeatmap(AbstractFigure):
         ]
 
     def draw(self) -> Drawing:
-        width = LEFT + CELL * len(self.targets) + 8
+        name = self.group.class_name
+        labels = ClassLabels([*map(name, self.sources)], [*map(name, self.targets)])
+        left = labels.left
+        width = left + CELL * len(self.targets) + 8
         bottom = _TOP + CELL * len(self.sources)
+        below = bottom + labels.height
         heading = "gap" if self.measure == "gap" else f"{self.measure} bound"
         shapes: list[Shape] = [
-            *pair_axes(heading, self.sources, self.targets, _TOP),
-            Text(LEFT, 37, MEASURES[self.measure], 12, fill="muted"),
+            *labels.axes(heading, _TOP),
+            Text(left, 37, MEASURES[self.measure], 12, fill="muted"),
         ]
         found = {(cell.source, cell.target): cell for cell in self.cells}
         for i, source in enumerate(self.sources):
             for j, target in enumerate(self.targets):
-                x, y = LEFT + CELL * j, _TOP + CELL * i
+                x, y = left + CELL * j, _TOP + CELL * i
                 shapes += self._cell(x, y, found.get((source, target)), source == target)
         shapes += legend(
-            LEFT, bottom + 50, max(width - LEFT - 8, 220), self.largest, self._is_clipped
+            left, below + 50, max(width - left - 8, 220), self.largest, self._is_clipped
         )
-        shapes.append(Text(LEFT, bottom + 96, self._standing, 11, fill="muted"))
-        return Drawing(max(width, 360), bottom + 108, self.title, shapes)
+        shapes.append(Text(left, below + 96, self._standing, 11, fill="muted"))
+        return Drawing(max(width, 302 + left), below + 108, self.title, shapes)
 
     @property
     def _standing(self) -> str:
@@ -145,7 +149,8 @@ class PairHeatmap(AbstractFigure):
         if cell is None:
             return [] if diagonal else [Rect(x, y, size, size, "empty", round=3, tip="not asked")]
         value = cell.value(self.measure)
-        tip = f"{cell.source} to {cell.target}: {cell_words(cell)}"
+        source, target = map(self.group.class_name, (cell.source, cell.target))
+        tip = f"{source} to {target}: {cell_words(cell)}"
         link = f"#problem-{cell.number}"
         if math.isnan(value):
             box = Rect(x, y, size, size, "empty", "grid", tip, link, 3)
@@ -163,26 +168,6 @@ class PairHeatmap(AbstractFigure):
                 bold=cell.closed,
             ),
         ]
-
-
-def pair_axes(
-    heading: str, sources: Sequence[int], targets: Sequence[int], top: float
-) -> list[Shape]:
-    """The heading of a figure of pairs of classes, and the labels of its rows and columns."""
-    bottom = top + CELL * len(sources)
-    return [
-        Text(LEFT, 20, heading, 15, bold=True),
-        Text(16, (top + bottom) / 2, "source", 12, "middle", "muted", turned=True),
-        Text(LEFT + CELL * len(targets) / 2, bottom + 34, "target", 12, "middle", "muted"),
-        *(
-            Text(LEFT - 10, top + CELL * (k + 0.5) + 4, str(source), 13, "end")
-            for k, source in enumerate(sources)
-        ),
-        *(
-            Text(LEFT + CELL * (k + 0.5), bottom + 17, str(target), 13, "middle")
-            for k, target in enumerate(targets)
-        ),
-    ]
 
 
 def short(value: float, downward: bool) -> str:

@@ -16,6 +16,8 @@ from vhagar.result.numbers import down, exact
 # Most problems whose details a page contains: it should open at once on a phone.
 MOST_PROBLEMS = 400
 MOST_CARDS = 120
+# Features that a card of the gallery shows.
+_MOST_CHANGES = 4
 
 
 def shown_problems(study: StudyData) -> Sequence[Entry]:
@@ -83,19 +85,35 @@ def reproduction(entry: Entry, study: StudyData) -> str:
     return shlex.join(words)
 
 
-def card_html(entry: Entry) -> str:
-    """Show a witness in the gallery."""
-    found = witness_figure(entry)
-    if found is None:
-        return ""
+def _images(found: WitnessFigure) -> str:
     shown = [each for each in found.pictures() if each[0] != "difference"]
     images = "".join(
         f'<img alt="{text(heading)}" title="{text(heading)}" src="{data_uri(pixels)}">'
         for heading, pixels in shown
     )
-    goal = "" if found.witness.target is None else f" to {found.witness.target}"
+    return f'<div class="images">{images}</div>'
+
+
+def _changes(found: WitnessFigure) -> str:
+    """The largest changes of features; without a perturbation, the first features."""
+    shown, rest = (2, None) if found.witness.x_p is None else (3, found.moved)
+    rows = "".join(
+        f"<tr><td>{text(name)}</td><td>{text(' to '.join(values))}</td></tr>"
+        for name, *values in (row[:shown] for row in found.features()[:rest][:_MOST_CHANGES])
+    )
+    return f'<table class="changes">{rows}</table>'
+
+
+def card_html(entry: Entry) -> str:
+    """Show a witness in the gallery."""
+    found = witness_figure(entry)
+    if found is None:
+        return ""
+    content = _changes(found) if found.tabular else _images(found)
+    name = entry.group.class_name
+    goal = "" if found.witness.target is None else f" to {name(found.witness.target)}"
     return (
-        f'<a class="card" href="#problem-{entry.number}"><div class="images">{images}</div>'
-        f"<b>{entry.source}{goal}: {text(down(found.witness.confidence))}</b>"
+        f'<a class="card" href="#problem-{entry.number}">{content}'
+        f"<b>{text(name(entry.source) + goal)}: {text(down(found.witness.confidence))}</b>"
         f"<span>{text(entry.group.label)}</span></a>"
     )

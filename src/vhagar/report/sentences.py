@@ -46,7 +46,7 @@ def summary(study: StudyData) -> list[str]:
 
 def _subject(study: StudyData) -> str:
     networks = [facts.name for facts in study.networks]
-    perturbations = list(dict.fromkeys(str(group.perturbation) for group in study.groups))
+    perturbations = list(dict.fromkeys(group.shown for group in study.groups))
     about = _some(networks, "networks")
     return about + (f" under {_some(perturbations, 'perturbations')}" if perturbations else "")
 
@@ -65,7 +65,7 @@ def _weakest(entries: Sequence[Entry]) -> list[str]:
     fate = "brought to a tie with" if worst.witness.tie else "pushed into"
     return [
         f"The most confident input found that can be attacked is one of {_class(worst)} with "
-        f"confidence {down(worst.lower)}: {worst.question.perturbation} has it {fate} class "
+        f"confidence {down(worst.lower)}: {worst.question.shown} has it {fate} class "
         f"{_name(worst, worst.witness.target)}."
     ]
 
@@ -80,11 +80,11 @@ def _strongest(entries: Sequence[Entry]) -> list[str]:
     if best.upper == 0:
         return [
             f"Most robust: every input of {_class(best)} keeps {goal} under "
-            f"{best.question.perturbation}, whatever its confidence."
+            f"{best.question.shown}, whatever its confidence."
         ]
     return [
         f"Most robust: every input of {_class(best)} with confidence above {up(best.upper)} "
-        f"keeps {goal} under {best.question.perturbation}."
+        f"keeps {goal} under {best.question.shown}."
     ]
 
 
@@ -135,7 +135,7 @@ def answer(entry: Entry) -> str:
         return f"The maximal confidence in {source} {_is_between(entry)}."
     goal = None if entry.target is None else _name(entry, entry.target)
     keeps = "keeps its class" if goal is None else f"keeps clear of class {goal}"
-    under = f"under {question.perturbation}{'' if question.clip else ' without clipping'}"
+    under = f"under {question.shown}{'' if question.clip else ' without clipping'}"
     if entry.upper == 0:
         return f"Every input of {source}, whatever its confidence, {keeps} {under}."
     if not math.isfinite(entry.upper):

@@ -81,13 +81,15 @@ def _cells(
 ) -> Sequence[str]:
     low, high = interval(entry.lower, entry.upper)
     gap = 100 * entry.relative_gap
-    target = entry.target if entry.question.targets else "none"
-    asked = entry.question.perturbation or "none: maximal confidence"
+    target = "any" if entry.question.targets else "none"
+    if entry.target is not None:
+        target = entry.group.class_name(entry.target)
+    asked = entry.question.shown or "none: maximal confidence"
     found = [
         f"<td>{text(entry.group.network)}</td>",
         f"<td>{text(asked + entry.question.over)}</td>",
-        _number(entry.source, str(entry.source)),
-        _number(-1 if entry.target is None else entry.target, "any" if target is None else target),
+        _number(entry.source, entry.group.class_name(entry.source)),
+        _number(-1 if entry.target is None else entry.target, target),
         _number(entry.lower, f'<a href="#problem-{entry.number}">{text(low)}</a>', raw=True),
         _number(_plain(entry.upper), high),
         _number(gap, f"{gap:.1f}"),

@@ -37,12 +37,19 @@ def changes(witness: Witness, problem: Problem) -> list[tuple[str, float, float]
     """
     if witness.x_p is None:
         return []
-    domain = problem.domain
     x, x_p = witness.x.reshape(-1), witness.x_p.reshape(-1)
+    order = feature_changes(witness, problem.domain)
+    return [(problem.domain.entry_name(k), float(x[k]), float(x_p[k])) for k in order]
+
+
+def feature_changes(witness: Witness, domain: Domain) -> list[int]:
+    """The entries that a witness's perturbation changes, the largest part of a range first."""
+    if witness.x_p is None:
+        return []
     width = domain.high - domain.low
-    size = abs(x_p - x) / np.where(width > 0, width, domain.width)
-    order = [k for k in np.argsort(-size, kind="stable").tolist() if size[k] > 0]
-    return [(domain.entry_name(k), float(x[k]), float(x_p[k])) for k in order]
+    change = abs(witness.x_p - witness.x).reshape(-1)
+    size = change / np.where(width > 0, width, domain.width)
+    return [k for k in np.argsort(-size, kind="stable").tolist() if size[k] > 0]
 
 
 def nearest_words(found: Neighbour, problem: Problem) -> str:

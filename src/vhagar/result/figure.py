@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from vhagar.drawing.colours import NAMED
 from vhagar.errors import InvalidInput
+from vhagar.perturbation import Domain
 from vhagar.problem import Problem
 from vhagar.result.numbers import down, interval, span, up
 from vhagar.result.serialize import write_bytes
@@ -40,6 +41,7 @@ class InputPanel:
     low: float
     high: float
     entries: str = "input entry"
+    names: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,33 +107,34 @@ def input_panels(
     # One scale for both: without clipping the perturbed input may leave the domain.
     inputs = [witness.x] if witness.x_p is None else [witness.x, witness.x_p]
     shown = [_in_range(x, problem) for x in inputs]
-    ends, entries = (problem.domain.lower, problem.domain.upper), InputPanel.entries
-    if _has_units(problem):
-        ends, entries = (0.0, 1.0), "feature (0 to 1: its range)"
+    ends = problem.domain.lower, problem.domain.upper
+    about: tuple[str, tuple[str, ...]] = InputPanel.entries, ()
+    if has_units(problem.domain):
+        ends, about = (0.0, 1.0), ("part of the feature's range", problem.domain.features)
     low = min(ends[0], *(float(array.min()) for array in shown))
     high = max(ends[1], *(float(array.max()) for array in shown))
     title = f"classified {problem.source_name}\nconfidence {down(witness.confidence)}"
-    first = InputPanel(title, picture(shown[0]), low, high, entries)
+    first = InputPanel(title, picture(shown[0]), low, high, *about)
     if witness.x_p is None or witness.margin is None:
         return first, None, None
     fate = "an exact tie with" if witness.tie else "classified"
     title = f"perturbed: {fate} {problem.class_name(witness.target)}\nmargin {down(witness.margin)}"
-    second = InputPanel(title, picture(shown[1]), low, high, entries)
+    second = InputPanel(title, picture(shown[1]), low, high, *about)
     change = largest_change(picture(shown[1]) - picture(shown[0]))
     most = float(abs(change).max())
-    part = f"{100 * most:.3g} % of a range" if _has_units(problem) else f"{most:.3g}"
+    part = f"{100 * most:.3g} % of a range" if has_units(problem.domain) else f"{most:.3g}"
     title = f"difference\nlargest change {part}"
-    return first, second, InputPanel(title, change, -(most or 1.0), most or 1.0, entries)
+    return first, second, InputPanel(title, change, -(most or 1.0), most or 1.0, *about)
 
 
-def _has_units(problem: Problem) -> bool:
+def has_units(domain: Domain) -> bool:
     """Whether entries are features, each in units of its own, so that one scale shows nothing."""
-    return len(problem.domain.shape) == 1 and bool(problem.domain.features)
+    return len(domain.shape) == 1 and bool(domain.features)
 
 
 def _in_range(x: Array, problem: Problem) -> Array:
     """Features as parts of their ranges in the domain; other inputs as they are."""
-    if not _has_units(problem):
+    if not has_units(problem.domain):
         return x
     domain = problem.domain
     width = domain.high - domain.low
@@ -202,6 +205,8 @@ _STYLE = {
 _ATTACKABLE, _UNKNOWN, _ROBUST = (NAMED[name] for name in ("attackable", "unknown", "robust"))
 _SLATE = "#5b6b7a"
 _MOST_BARS = 64
+# Longer names of features are cut off.
+_LONGEST = 24
 
 
 def draw(data: FigureData, path: str | Path) -> None:
@@ -222,9 +227,10 @@ def figure(data: FigureData) -> Any:
     inputs = [panel for panel in every if panel is not None]
     with mpl.rc_context(_STYLE):
         margins: Any = ConstrainedLayoutEngine(w_pad=0.08, h_pad=0.06, wspace=0.03)
-        size = (2.3 * len(inputs) + 5.6, 3.0)
+        named = max((len(panel.names) for panel in inputs if _has_bars(panel)), default=0)
+        size = (2.3 * len(inputs) + 5.6 + 1.4 * bool(named), max(3.0, 1.0 + 0.17 * named))
         if data.bounds is None:  # the pictures alone fill the height: room for title and scale
-            size = (max(2.3 * len(inputs), 5.0), 3.5)
+            size = (max(2.3 * len(inputs), 5.0) + 1.4 * bool(named), max(3.5, size[1]))
         drawn = Figure(figsize=size, layout=margins)
         FigureCanvasAgg(drawn)
         drawn.suptitle(data.title, x=0.012, ha="left", fontsize=10.5, fontweight="bold")
@@ -232,6 +238,8 @@ def figure(data: FigureData) -> Any:
         axes = drawn.subplots(1, len(ratios), width_ratios=ratios, squeeze=False)[0]
         for ax, panel in zip(axes, inputs, strict=False):
             _draw_input(drawn, ax, panel, diverging=panel is data.difference)
+            if _has_bars(panel) and panel is not inputs[0]:
+                ax.set_yticklabels([])  # the first panel has them
         if data.bounds is not None:
             _draw_bounds(axes[-1], data.bounds)
     return drawn
@@ -262,8 +270,32 @@ def _draw_input(figure: Any, ax: Any, panel: InputPanel, diverging: bool) -> Non
         bar.ax.set_xticklabels([f"{tick:.3g}" for tick in ticks])
 
 
+def _has_bars(panel: InputPanel) -> bool:
+    """Whether every feature has a bar with its name."""
+    return panel.values.ndim == 1 and 0 < len(panel.names) <= _MOST_BARS
+
+
+def _draw_features(ax: Any, panel: InputPanel) -> None:
+    """Draw features from top to bottom, each with its name."""
+    places = np.arange(panel.values.size)
+    ax.barh(places, panel.values, color=_SLATE)
+    ax.axvline(0.0, color="#888888", linewidth=0.6)
+    names = [
+        name if len(name) <= _LONGEST else f"{name[: _LONGEST - 1]}\u2026" for name in panel.names
+    ]
+    ax.set_yticks(places, names)
+    ax.set_ylim(places[-1] + 0.6, -0.6)
+    margin = 0.04 * (panel.high - panel.low)
+    ax.set_xlim(panel.low - margin, panel.high + margin)
+    ax.set_xlabel(panel.entries)
+    ax.spines[["top", "right"]].set_visible(False)
+
+
 def _draw_vector(ax: Any, panel: InputPanel) -> None:
     """Draw an input that is not an image as bars."""
+    if _has_bars(panel):
+        _draw_features(ax, panel)
+        return
     size = panel.values.size
     if size <= _MOST_BARS:
         ax.bar(np.arange(size), panel.values, color=_SLATE)

@@ -34,7 +34,7 @@ def _problems(store: Store) -> Iterator[tuple[str, Facts, float]]:
             upper = math.inf
         facts = Facts(lower, upper, row["status"] in _CLOSED)
         targets = ", ".join(map(question.class_name, question.targets))
-        about = f"{names[question.network]}, {question.perturbation}"
+        about = f"{names[question.network]}, {question.shown}"
         source = question.class_name(question.source)
         asked = f"{about}, class {source} to {targets}{question.over}"
         yield asked, facts, row["seconds"]

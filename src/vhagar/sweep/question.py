@@ -52,6 +52,14 @@ class Question:
         return json.dumps([*parts, self.input_range, *over])
 
     @property
+    def shown(self) -> str:
+        """The perturbation in words for readers, with the names that the domain has for features.
+
+        Empty without a perturbation.
+        """
+        return shown_perturbation(self.perturbation, self.domain)
+
+    @property
     def over(self) -> str:
         """The text `, over NAME` if the question is about a domain."""
         return "" if self.domain is None else f", over {self.domain}"
@@ -86,6 +94,13 @@ class Question:
             input_range=self.input_range,
             domain=self.domain,
         )
+
+
+def shown_perturbation(text: str | None, domain: Domain | None) -> str:
+    """A perturbation's textual form, with the names that a domain has for features."""
+    if text is None or domain is None or not domain.features:
+        return text or ""
+    return parse(text).settled(domain).shown
 
 
 def data_domain(question: Question, shape: tuple[int, ...], others: Iterable[Question]) -> Domain:

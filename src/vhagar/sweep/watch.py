@@ -121,7 +121,7 @@ def words(question: Question, names: Mapping[str, str]) -> str:
         return f"{name}, confidence in {source}{question.over}"
     targets = question.targets
     goal = question.class_name(targets[0]) if len(targets) == 1 else f"{len(targets)} classes"
-    return f"{name}, {question.perturbation}, {source} to {goal}{question.over}"
+    return f"{name}, {question.shown}, {source} to {goal}{question.over}"
 
 
 def interval_text(lower: float, upper: float | None) -> str:
