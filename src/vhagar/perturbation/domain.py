@@ -99,7 +99,7 @@ class Domain:
         store(self, "names", Names.of(self.size, features, classes))
         low = per_entry(lower, self.shape, "lower")
         high = per_entry(upper, self.shape, "upper")
-        check_box(low, high, span, self._place)
+        check_box(low, high, span, self.place)
         groups = Groups.of(self.size, integer, one_hot, ordered)
         own = joined_rows([rows] if isinstance(rows, LinearRows) else list(rows))
         store(self, "groups", groups)
@@ -110,7 +110,7 @@ class Domain:
         store(self, "name", name)
         check_sizes(self.size, own, zonotope)
         low, high = narrowed(low, high, fixed or {}, groups, zonotope)
-        check_box(low, high, span, self._place, groups.whole)
+        check_box(low, high, span, self.place, groups.whole)
         for end, ends in (("low", low), ("high", high)):
             ends.setflags(write=False)
             store(self, end, ends)
