@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
+from vhagar.relaxation.lp.decisions import Decision
 from vhagar.search.frontier import Frontier
 from vhagar.search.node import Closed, Node, Region, first_number
 from vhagar.search.node_solver import Explored
@@ -146,3 +149,14 @@ def test_what_is_kept_is_all_there_is() -> None:
     assert again.uppers(TARGETS) == frontier.uppers(TARGETS)
     assert len(again) == len(given) - 3
     assert [node.upper for node in again.kept()[1]] == [node.upper for node in parts]
+
+
+def test_roots_are_capped_by_what_is_known_and_children_are_not() -> None:
+    decided = (Decision(0, 0, 0, True),)
+    child = replace(Node(Region(1, 0), 9.0, 3), decisions=decided)
+    frontier = Frontier([Node(Region(1, 0), 9.0, 1), child, Node(Region(2, 0), 9.0, 2)])
+    frontier.cap_roots({1: 4.0, 2: 12.0}.__getitem__)
+    assert frontier.uppers(TARGETS) == {1: 9.0, 2: 9.0}
+    taken = frontier.take(0, 3)
+    assert sorted((node.region.target, node.upper) for node in taken) == [(1, 4), (1, 9), (2, 9)]
+    assert taken[-1].upper == 4.0  # the smallest bound comes last

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
-from vhagar.attack.concurrent import AttackSchedule, ConcurrentAttack
+from vhagar.attack.concurrent import AttackSchedule, ConcurrentAttack, attack_here
 from vhagar.attack.options import AttackOptions
 from vhagar.result import Run
 from vhagar.runtime.deadline import Deadline
+from vhagar.runtime.devices import one_torch_thread
 from vhagar.runtime.pool import AbstractPool
 from vhagar.search.bounders.size import is_small
 
@@ -22,6 +25,16 @@ _SHARE, _LARGEST_SHARE, _LEAST_SECONDS, _MOST_SECONDS = 0.15, 0.6, 5.0, 20.0
 # `brightness([0,0.1])`, 1 to 9, has none after 60 s without patience; alone, the attack finds one
 # after 4 s.
 _PATIENCE = 3.0
+
+
+def attack_alone(run: Run, deadline: Deadline, dataset: NDArray[np.float64] | None) -> None:
+    """One round of the attack in this process: as many steps every time, so that results repeat."""
+    options = AttackOptions(
+        rounds=1, polish=False, regions=False, seed=run.options.seed, device="cpu"
+    )
+    left = None if deadline.left == math.inf else deadline.left
+    with one_torch_thread():
+        attack_here(run, options, left, dataset)
 
 
 def attack_beside(

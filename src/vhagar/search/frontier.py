@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Container, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 
 from vhagar.problem import Target
@@ -135,6 +135,16 @@ class Frontier:
             self._push(node)
         self._in_flight[worker] = ordered[:count]
         return ordered[:count]
+
+    def cap_roots(self, upper_of: Callable[[Target], float]) -> None:
+        """Lower the bounds of open roots to what is known of their targets from elsewhere."""
+        for target, heap in self._open.items():
+            upper = upper_of(target)
+            heap[:] = [
+                node if node.decisions else replace(node, upper=min(node.upper, upper))
+                for node in heap
+            ]
+            heapq.heapify(heap)
 
     def take_share(self, worker: int, workers: int) -> list[Node]:
         """The best nodes, and a fair share only while there are few, so that nobody starves."""

@@ -7,7 +7,8 @@ from typing import Any
 from vhagar.result import Run
 from vhagar.runtime.deadline import Deadline, WorkLimit
 from vhagar.runtime.pool import HEARTBEAT, Finished
-from vhagar.search.attack_beside import attack_beside
+from vhagar.runtime.threads import one_blas_thread
+from vhagar.search.attack_beside import attack_alone, attack_beside
 from vhagar.search.bounders.gpu.beside import GpuBeside, GpuHere
 from vhagar.search.bounders.gpu.tasks import GpuReport
 from vhagar.search.bounders.size import is_small
@@ -19,6 +20,8 @@ from vhagar.search.worker import Ready, SearchWorker, lp_bounders, slope_bounder
 
 # Nodes per report, where results must be reproducible.
 _QUANTUM_NODES = 10
+# Nodes of small problems before the attack in this process: many are solved before it pays.
+_BEFORE_ATTACK = 100
 # Workers, each of which takes most of a second to start, are started on small problems only after
 # so many seconds of work here, or this many times as long on a machine that is busy otherwise.
 _ALONE, _BUSY = 2.0, 4
@@ -45,11 +48,19 @@ class NodeSearch(Search):
         self._gpu: GpuBeside | None = None
 
     def in_this_process(self, deadline: Deadline, batches: bool) -> bool:
-        """LPs, and batches if wanted, in this process and always in the same order."""
+        """LPs, and batches if wanted, in this process and always in the same order.
+
+        On one core: threads of linear algebra would wait for each other, and add in another order.
+        """
+        with one_blas_thread():
+            return self._in_this_process(deadline, batches)
+
+    def _in_this_process(self, deadline: Deadline, batches: bool) -> bool:
         run, frontiers = self._run, self._frontiers
         frontiers.ceiling.probe(run.options.seed)
         worker = self._worker_here(deadline)
         gpu = GpuHere(run, self._first_worker + 1) if batches else None
+        attacks, later = self._attacks, _BEFORE_ATTACK if is_small(run.problem) else 0
         while len(frontiers.signs) and not run.interval.closed:
             self._keeper.save_when_due()
             if deadline.passed:
@@ -58,6 +69,9 @@ class NodeSearch(Search):
             assert task is not None  # the frontier is not empty
             done = worker.work(task, _QUANTUM_NODES, deadline=deadline, on_bounds=self._tell_here)
             frontiers.put_back(HERE, done)
+            if attacks and frontiers.signs.explored >= later:
+                attack_alone(run, deadline, self._dataset)
+                attacks = False
             frontiers.step_inputs()
             if gpu is not None and (nodes := gpu.take(frontiers.signs, _QUANTUM_NODES)):
                 done = gpu.explore(nodes, _QUANTUM_NODES, frontiers.ceiling.upper, deadline)

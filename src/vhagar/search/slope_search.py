@@ -12,7 +12,6 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections.abc import Callable
-from dataclasses import replace
 
 from vhagar.problem import Problem, Target
 from vhagar.search.frontier import MOST_HANDED_OUT, Frontier
@@ -89,6 +88,8 @@ class SlopeSearch:
             for k, piece_index in enumerate(range(len(problem.pieces)))
         ]
         self.frontier = frontier_of(roots, SearchKind.SLOPES)
+        # Those that have not been handed out yet.
+        self._roots = sum(not node.decisions for node in self.frontier.kept()[0])
         self._own, self._signs = Descent(), Descent()
         self._floors: dict[Target, float] = {}
 
@@ -108,15 +109,14 @@ class SlopeSearch:
         self._give_up()
         if not len(self.frontier) or not (idle or self._is_next(lower)):
             return None
+        if self._roots:
+            # The worst targets come first, by what is known of them now. And a root need not be
+            # bounded if slopes lead no lower than that.
+            self.frontier.cap_roots(self._known)
         share = max(1, min(most, len(self.frontier) // workers))
         nodes = self.frontier.take(worker, share, workers)
-        return SlopeTask([self._up_to_date(node) for node in nodes], lower)
-
-    def _up_to_date(self, node: Node) -> Node:
-        """A root need not be bounded if slopes lead no lower than what is known by now."""
-        if node.decisions:
-            return node
-        return replace(node, upper=min(node.upper, self._known(node.region.target)))
+        self._roots -= sum(not node.decisions and not node.rounds for node in nodes)
+        return SlopeTask(nodes, lower)
 
     def _is_next(self, lower: float) -> bool:
         share = self._share(lower)
@@ -125,8 +125,13 @@ class SlopeSearch:
 
     def _share(self, lower: float) -> float:
         """This search's share of all effort, with a lower bound on what is searched for."""
-        own = max(self.uppers().values())
+        uppers = self.uppers()
+        own = max(uppers.values())
         signs = max(map(self._known, self._targets))
+        if 0 < len(self._floors) < len(self._targets):
+            # The answer is the worst target's: it says nothing yet about those that had no turn.
+            better = sum(uppers[target] < self._known(target) for target in self._floors)
+            return _FIRST_SHARES[2 * better < len(self._floors)]
         if min(self._own.tasks, self._signs.tasks) < _FEW_TASKS:
             return _FIRST_SHARES[own >= signs]
         if own > _FAR * signs and self._own.rate <= self._signs.rate:

@@ -1,0 +1,77 @@
+"""The search by slopes gives every target a turn before it is compared with the search by signs."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import vhagar
+from vhagar.network import Affine, Network, Relu
+from vhagar.search import node_search
+from vhagar.search.node import Closed, Node
+from vhagar.search.node_solver import Explored
+from vhagar.search.slope_search import SlopeSearch
+
+
+def question() -> vhagar.Problem:
+    """An untargeted question with three targets."""
+    rng = np.random.default_rng(0)
+    layers: list[Affine | Relu] = []
+    for into, out in ((6, 10), (10, 8), (8, 4)):
+        weight, bias = rng.normal(size=(out, into)), rng.normal(size=out)
+        layers += [Affine(weight, bias, (into,), (out,)), Relu((out,))]
+    return vhagar.Problem(Network(tuple(layers[:-1]), (6,)), perturbation="linf(0.05)", source=0)
+
+
+def bounded(node: Node, upper: float) -> Explored:
+    """The report on a root whose bound has become `upper`, and nothing is left to do."""
+    closed, target = Closed(), node.region.target
+    closed.add(target, upper)
+    return Explored([], closed, 1, floors={target: upper / 2})
+
+
+def test_the_worst_target_comes_first_by_what_is_known_now() -> None:
+    known = {1: 9.0, 2: 9.0, 3: 9.0}
+    search = SlopeSearch(question(), True, known.__getitem__)
+    known.update({1: 3.0, 2: 8.0, 3: 5.0})
+    order = []
+    for _ in known:
+        task = search.next_task(0, 1, 0.0, idle=True, most=1)
+        assert task is not None
+        (node,) = task.nodes
+        assert node.upper == known[node.region.target]
+        order.append(node.region.target)
+        search.put_back(0, bounded(node, 1.0), keeps=False)
+    assert order == [2, 3, 1]
+
+
+@pytest.mark.parametrize(("upper", "turns"), [(1.0, 3), (9.0, 2)])
+def test_targets_without_a_turn_get_one_while_slopes_help_the_others(
+    upper: float, turns: int
+) -> None:
+    """The worst target's bound stays as it is until its turn, which says nothing about slopes."""
+    known = {1: 9.0, 2: 8.0, 3: 7.0}
+    search = SlopeSearch(question(), True, known.__getitem__)
+    found = 0
+    for _ in range(6):  # both searches take as long for every task
+        search.spent(1.0, by_slopes=False)
+        task = search.next_task(0, 1, 0.0, most=1)
+        if task is not None:
+            found += 1
+            (node,) = task.nodes
+            search.put_back(0, bounded(node, min(upper, node.upper)), keeps=False)
+            search.spent(1.0, by_slopes=True)
+    assert found == turns
+
+
+def test_one_process_attacks_and_results_repeat(monkeypatch: pytest.MonkeyPatch) -> None:
+    attacks = []
+    monkeypatch.setattr(node_search, "_BEFORE_ATTACK", 0)
+    attack_alone = node_search.attack_alone
+    monkeypatch.setattr(
+        node_search, "attack_alone", lambda *given: (attacks.append(1), attack_alone(*given))
+    )
+    problem = question()
+    first, second = (vhagar.verify(problem, timeout=60, workers=1) for _ in range(2))
+    assert len(attacks) == 2
+    assert (first.lower, first.upper, first.nodes) == (second.lower, second.upper, second.nodes)
