@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,22 +10,12 @@ from numpy.typing import NDArray
 from vhagar.attack.incumbents import AttackFound, Incumbents
 from vhagar.attack.options import AttackOptions
 from vhagar.attack.region_search import RegionSearch
+from vhagar.attack.start_points import StartPoint
 
 Array = NDArray[np.float64]
 
 # Attacks whose confidences differ relatively by less than this count as the same.
 _SAME = 1e-4
-
-
-@dataclass(frozen=True, eq=False)
-class StartPoint:
-    """An input that attacks the target, or nearly does, from which to search."""
-
-    target: int | None
-    piece_index: int
-    x: Array
-    parameters: Array
-    confidence: float
 
 
 class _LocalSearch:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections import Counter
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -20,13 +19,13 @@ from vhagar.attack.incumbents import AttackFound, Incumbents, OnAttack
 from vhagar.attack.model import TorchNetwork
 from vhagar.attack.multi_start import (
     Attempts,
-    StartPoint,
     from_relaxations,
     from_start_points,
     multi_start,
 )
 from vhagar.attack.options import AttackOptions
 from vhagar.attack.region_search import RegionSearch
+from vhagar.attack.start_points import Shortlist, StartPoint, start_points
 from vhagar.attack.starts import checked_dataset, dimmed, grown, hyper_input, more_starts
 from vhagar.errors import InvalidInput, VhagarError
 from vhagar.problem import Problem
@@ -109,7 +108,7 @@ class _Rounds:
         self._incumbents = Incumbents(reduced, on_attack)
         self._regions = RegionSearch(self._incumbents, self._rng, deadline)
         self._hints: dict[int | None, Hints] = {}
-        self._visits: Counter[tuple[int | None, int]] = Counter()
+        self._shortlist = Shortlist(options.basins, len(self._problem.pieces), self._rng)
 
     @cached_property
     def _batch(self) -> Batch:
@@ -148,13 +147,13 @@ class _Rounds:
                 solutions = self._ascend_within_memory(should_stop)
             except OutOfTime:
                 break
-            points = {target: _start_points(self._batch, target, solutions) for target in targets}
+            points = {target: start_points(self._batch, target, solutions) for target in targets}
             for target, own in points.items():
                 self._offer(own)
                 self._update_hints(target, own)
             if options.polish:
                 attempts = {
-                    target: from_start_points(target, self._shortlist(own), regions, options)
+                    target: from_start_points(target, self._shortlist.of(own), regions, options)
                     for target, own in points.items()
                 }
                 self._search(attempts, should_stop, suggestions)
@@ -197,7 +196,7 @@ class _Rounds:
 
         def offer(solutions: Solutions) -> None:
             for target in self._problem.search_targets:
-                self._offer(_start_points(batch, target, solutions))
+                self._offer(start_points(batch, target, solutions))
 
         return offer
 
@@ -218,29 +217,6 @@ class _Rounds:
             state = batch.restarted_near(state, self._incumbents.best, rng)
         offer = self._offer_all_of(batch)
         return ascend(batch, state, self._options, rng, should_stop, offer)
-
-    def _shortlist(self, points: list[StartPoint]) -> list[StartPoint]:
-        """Where to search: the best points, then those of rarely tried pieces, then any others."""
-        count = self._options.basins
-        best, rest = points[:count], points[count:]
-        seen = {point.piece_index for point in best}
-        new: dict[int, StartPoint] = {}
-        for point in rest:
-            if point.piece_index not in seen:
-                new.setdefault(point.piece_index, point)  # the best of its piece
-        tie_breaks = self._rng.permutation(len(self._problem.pieces))
-        least_tried = sorted(
-            new.values(),
-            key=lambda point: (
-                self._visits[point.target, point.piece_index],
-                tie_breaks[point.piece_index],
-            ),
-        )
-        shuffled = [rest[k] for k in self._rng.permutation(len(rest))]
-        others = [point for point in shuffled if new.get(point.piece_index) is not point]
-        chosen = [*best, *least_tried, *others][: 2 * count]
-        self._visits.update({(point.target, point.piece_index) for point in chosen})
-        return chosen
 
     def _offer(self, points: list[StartPoint]) -> None:
         for point in points[:_MOST_OFFERED]:
@@ -301,20 +277,3 @@ class _Rounds:
                     return
                 if over:
                     searches.remove(search)
-
-
-def _start_points(batch: Batch, target: int | None, solutions: Solutions) -> list[StartPoint]:
-    """The rows of a target, the most confident attacks first."""
-    found = [
-        StartPoint(
-            target,
-            group.piece_index,
-            solutions.x[batch.rows(k)][row],
-            solutions.parameters[k][row],
-            float(solutions.confidence[batch.rows(k)][row]),
-        )
-        for k, group in enumerate(batch.groups)
-        if group.target == target
-        for row in range(batch.rows_per_group)
-    ]
-    return sorted(found, key=lambda point: -point.confidence)
