@@ -120,12 +120,13 @@ class Pulled:
     def _is_nothing(self, layers: tuple[Linear, ...], low: Floats, high: Floats) -> Mask:
         """Mark rows that are exactly 0: of one layer, with weights on inputs that are 0 only.
 
-        The rows on its outputs hold only 0, 1 and -1, so no product of theirs can underflow.
+        Their rows on its outputs are units, or differences of two, so that no product underflows
+        and a difference is 0 only if its two numbers are equal.
         """
         if len(layers) != 1 or layers[0].joins:
             return np.zeros(len(self.rows), dtype=np.bool_)
         live = ((low != 0) | (high != 0)).astype(np.float64)
-        return np.asarray((self.spreads[0] @ live == 0) & (self.bias_size == 0))
+        return np.asarray((abs(self.rows) @ live == 0) & (self.constant == 0))
 
     def room(self, layers: tuple[Linear, ...]) -> Floats:
         """A bound on how far rounding can have moved each entry of the rows."""
@@ -192,6 +193,14 @@ def confidence_interval(
         box = leaving(network, k, box)
     least, most = _margins(network, *box, label)
     return float(least.min()), float(most.min())
+
+
+def score_size(network: Network, low: Floats, high: Floats) -> float:
+    """A bound on the absolute value of every score over a box of inputs."""
+    box = low, high
+    for k in range(len(network.stages)):
+        (box,) = entering(network, k, [box if k == 0 else leaving(network, k - 1, box)])
+    return float(max(abs(side).max() for side in box))
 
 
 def _margins(network: Network, low: Floats, high: Floats, label: int) -> Box:

@@ -21,7 +21,7 @@ from vhagar_check.container import VERSION, Block, parse_json, require_keys, unp
 from vhagar_check.convention import with_convention
 from vhagar_check.errors import Rejected
 from vhagar_check.homogeneous import bias_pieces, homogeneous_network
-from vhagar_check.intervals import confidence_interval
+from vhagar_check.intervals import confidence_interval, score_size
 from vhagar_check.layers import Floats, Network
 from vhagar_check.maps import read_maps
 from vhagar_check.model import read_model
@@ -266,6 +266,11 @@ class Statement:
         with np.errstate(all="ignore"):
             low, high = confidence_interval(self.network, *self.domain.inputs, self.source)
         return -math.inf if math.isnan(low) else low, math.inf if math.isnan(high) else high
+
+    def score_size(self) -> float:
+        """A bound on the absolute value of every score; NaN if nothing is known."""
+        with np.errstate(all="ignore"):
+            return score_size(self.network, *self.domain.inputs)
 
     def upper_bounds(self, values: Floats, ceiling: float) -> dict[int | None, float]:
         """The bound of each target: the largest of its pieces' bounds, at most the ceiling."""

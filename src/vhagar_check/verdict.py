@@ -40,7 +40,7 @@ _DAMAGE = (
     struct.error,
 )
 
-# A claim that is missed by at most this share of the largest absolute confidence, or by this much,
+# A claim that is missed by at most this share of the largest absolute score, or by this much,
 # may be missed by rounding alone. It is then decided in rational arithmetic, if that takes at most
 # this many products.
 _ROUNDING_SHARE, _ROUNDING_TINY, _MOST_EXACT_PRODUCTS = 1e-9, 2.0**-800, 2**22
@@ -139,11 +139,11 @@ def _upper_bounds(
     statement: Statement, values: Floats, groups: list[Task], count: int, workers: int
 ) -> dict[int | None, float]:
     """The proved bound of each target, in rational arithmetic if only rounding misses a claim."""
-    low, ceiling = statement.confidences()
+    ceiling = statement.confidences()[1]
     uppers = statement.upper_bounds(values, ceiling)
     work = exact_work(statement.form.network, len(groups), count)
-    largest = max(-low, ceiling)
-    if not _missed_by_rounding(uppers, statement.claims, largest) or work > _MOST_EXACT_PRODUCTS:
+    size = statement.score_size()
+    if not _missed_by_rounding(uppers, statement.claims, size) or work > _MOST_EXACT_PRODUCTS:
         return uppers
     exact, _ = evaluate(statement, groups, workers, exact=True)
     ceiling = min(ceiling, statement.ceiling(exact=True))

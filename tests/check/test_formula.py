@@ -10,7 +10,7 @@ import pytest
 from vhagar_check.exact import Exact
 from vhagar_check.formula import Bounds, Decisions, quick_bounds
 from vhagar_check.hexagon import Corners, Hexagons, exact_offset
-from vhagar_check.intervals import Pulled, confidence_interval
+from vhagar_check.intervals import Pulled, confidence_interval, score_size
 from vhagar_check.layers import Conv, Dense, Network
 from vhagar_check.perturbations import pieces
 from vhagar_check.pieces import Domain, Piece
@@ -207,12 +207,30 @@ def test_weights_on_inputs_that_are_zero_give_exactly_nothing() -> None:
         assert ((ends[0] == 0) & (ends[1] == 0)).tolist() == exact
         ends = Pulled.through(single, np.eye(2)).range(single, -high, low)
         assert ((ends[0] == 0) & (ends[1] == 0)).tolist() == exact
+    lead = np.array([[1.0, -1.0]])
+    both = (Dense(np.array([[0.5, 3.0], [0.5, 0.0]]), np.full(2, 0.3)),)
+    ends = Pulled.through(both, lead).range(both, np.zeros(2), np.array([1.0, 0.0]))
+    assert (ends[0][0], ends[1][0]) == (0.0, 0.0)  # the classes differ where the input is 0
     for layers in (
         (Dense(weight, np.array([0.1, 0.0])),),
         (Dense(weight, np.array([1e-300, 0.0])), Dense(1e-300 * np.eye(2), np.zeros(2))),
     ):
         low, high = Pulled.through(layers, np.eye(2)).range(layers, zero, zero)
         assert low[0] < high[0]
+
+
+def test_scores_lie_within_their_size() -> None:
+    rng = np.random.default_rng(21)
+    net = network(rng)
+    low = rng.random(16) * 0.5
+    size = score_size(net, low, low + 0.2)
+    scores = [
+        max(map(abs, net.exact_scores(Exact.of(x)).fractions()))
+        for x in (np.where(rng.random(16) < 0.5, low, low + 0.2) for _ in range(20))
+    ]
+    assert max(scores) <= size < 20 * max(scores)
+    point = (Dense(np.array([[3.0, -4.0], [1.0, 1.0]]), np.array([0.0, -9.0])),)
+    assert score_size(Network((point,), (2,)), np.zeros(2), np.ones(2)) == pytest.approx(9.0)
 
 
 def test_confidences_lie_in_their_interval() -> None:

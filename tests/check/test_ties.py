@@ -250,3 +250,34 @@ def test_scores_behind_neurons_that_are_off_tie(
     monkeypatch.setattr("vhagar_check.verdict._MOST_EXACT_PRODUCTS", 0)
     for text in ("linf(0.1)", "brightness([0,0.1])"):
         assert check(_certified(model, text), model=model).upper == 0
+
+
+def test_classes_that_differ_where_neurons_are_off_tie(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their scores are not 0, and round, but their difference is."""
+    first = np.concatenate([np.ones((1, 9)), -np.ones((2, 9))])
+    last = np.array([[0.01, -0.01, 0.0], [0.0, 0.01, -0.02], [0.01, 0.0, 0.03]])
+    model = _written(tmp_path, first, last, biases=(-0.5, 0.0))
+    problem = Problem(read_onnx(model), perturbation="brightness(-0.1)", source=0, targets=2)
+    path = tmp_path / "proof.cert"
+    assert verify(problem, workers=0, certificate=path, timeout=3).upper == 0
+    assert check(path, model=model).upper == 0
+    monkeypatch.setattr("vhagar_check.verdict._MOST_EXACT_PRODUCTS", 0)
+    assert check(path, model=model).upper == 0
+
+
+def test_what_is_missed_by_rounding_is_measured_by_the_scores(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The scores may be large where their difference is next to nothing."""
+    first = np.concatenate([np.ones((1, 9)), -np.ones((2, 9))])
+    last = np.array([[0.01, -0.01, 0.0], [0.0, 0.01, -0.02], [0.01, 0.0, 0.03]])
+    model = _written(tmp_path, first, last, biases=(-0.5, 0.0))
+    problem = Problem(read_onnx(model), perturbation="brightness(-0.1)", source=0, targets=2)
+    path = tmp_path / "proof.cert"
+    verify(problem, workers=0, certificate=path, timeout=3)
+    monkeypatch.setattr(
+        "vhagar_check.intervals.Pulled._is_nothing", lambda *_: np.zeros(2, dtype=bool)
+    )
+    assert check(path, model=model).upper == 0

@@ -72,6 +72,8 @@ MEASURED = (
     "vhagar.result.interval_keeper",
     "vhagar.relaxation.pair_hulls",
     "vhagar.result.witness",
+    "vhagar_check.box_supports",
+    "vhagar_check.conditions",
     "vhagar_check.container",
     "vhagar_check.definite",
     "vhagar_check.exact",
