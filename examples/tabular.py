@@ -32,8 +32,9 @@ class Question:
     """A data set, the classes in question, and radii as a part of each feature's deviation.
 
     Features that never change (`fixed`) are given by name; `only` names those that do. With
-    `whole`, columns of whole numbers are whole in every input that counts; perturbed ones need not
-    be.
+    `whole`, columns of whole numbers are whole in every input that counts, and groups of columns
+    are one-hot; perturbed ones need not be. Columns in `binned` are replaced by three columns of 0
+    and 1 each: low, middle and high.
     """
 
     data: str
@@ -44,6 +45,12 @@ class Question:
     only: tuple[str, ...] = ()
     hidden: int = 12
     whole: bool = False
+    binned: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """What the files of the question are called."""
+        return f"{self.data}_binned" if self.binned else self.data
 
 
 QUESTIONS = (
@@ -51,20 +58,30 @@ QUESTIONS = (
     Question("breast_cancer", "benign", "malignant", 0.3, only=("mean radius", "mean texture")),
     Question("wine", "class_1", "class_0", 0.1, fixed=("hue",), whole=True),
     Question("digits", "3", "8", 0.05, hidden=10),
+    Question("wine", "class_1", "class_0", 0.1, whole=True, binned=("ash", "color_intensity")),
 )
 
 
-def write_table(name: str, folder: Path) -> Path:
-    """A data set of scikit-learn as a table with a header."""
+def write_table(name: str, folder: Path, binned: tuple[str, ...] = ()) -> Path:
+    """A data set of scikit-learn as a table with a header; some columns become one-hot."""
     from sklearn import datasets
 
     data = getattr(datasets, f"load_{name}")()
-    path = folder / f"{name}.csv"
+    heads, columns = [*map(str, data.feature_names)], [*data.data.T]
+    for feature in binned:
+        k = heads.index(feature)
+        ends = np.quantile(columns[k], [1 / 3, 2 / 3])
+        third = np.digitize(columns[k], ends)
+        heads[k : k + 1] = [f"{feature}={part}" for part in ("low", "middle", "high")]
+        columns[k : k + 1] = [(third == part).astype(float) for part in range(3)]
+    path = folder / f"{name}{'_binned' if binned else ''}.csv"
     with path.open("w", newline="", encoding="utf-8") as file:
         rows = csv.writer(file)
-        rows.writerow([*map(str, data.feature_names), "class"])
+        rows.writerow([*heads, "class"])
         names = [str(each) for each in data.target_names]
-        for values, label in zip(data.data.tolist(), data.target.tolist(), strict=True):
+        for values, label in zip(
+            np.stack(columns, axis=1).tolist(), data.target.tolist(), strict=True
+        ):
             rows.writerow([*values, names[label]])
     return path
 
@@ -92,7 +109,7 @@ def answer(
     asked: Question, folder: Path, timeout: float = 60.0, workers: int | None = None
 ) -> tuple[vhagar.Result, Verdict, list[str]]:
     """Fit, train, verify and check; what is found, and lines that tell it."""
-    table = read_table(write_table(asked.data, folder))
+    table = read_table(write_table(asked.data, folder, asked.binned))
     assert table.labels is not None
     mean, std = table.values.mean(axis=0), table.values.std(axis=0)
     std = np.where(std > 0, std, 1.0)
@@ -101,29 +118,31 @@ def answer(
     if asked.whole:
         names |= {"integer": table.integer, "one_hot": table.one_hot}
     whole = vhagar.Domain((len(mean),), *table_range(table.values))
-    fitted = fit_box(table.values, whole, 0.95, table.labels, asked.data, names)
-    write_domain(fitted.domain, folder / f"{asked.data}.toml")
+    fitted = fit_box(table.values, whole, 0.95, table.labels, asked.name, names)
+    write_domain(fitted.domain, folder / f"{asked.name}.toml")
     network = vhagar.from_torch(
-        net, input_shape=(len(mean),), mean=mean.tolist(), std=std.tolist(), name=asked.data
+        net, input_shape=(len(mean),), mean=mean.tolist(), std=std.tolist(), name=asked.name
     )
-    vhagar.write_onnx(network, folder / f"{asked.data}.onnx")
+    vhagar.write_onnx(network, folder / f"{asked.name}.onnx")
     chosen = [k for k, name in enumerate(table.features) if _moves(name, asked)]
     radii = [float(f"{asked.radius * std[k]:.3g}") for k in chosen]
     problem = vhagar.Problem(
-        vhagar.read_onnx(folder / f"{asked.data}.onnx"),
+        vhagar.read_onnx(folder / f"{asked.name}.onnx"),
         perturbation=vhagar.Features(chosen, radii),
         source=asked.source,
         targets=asked.target,
-        domain=folder / f"{asked.data}.toml",
+        domain=folder / f"{asked.name}.toml",
     )
-    proof = folder / f"{asked.data}.cert"
+    proof = folder / f"{asked.name}.cert"
     result = vhagar.verify(problem, timeout=timeout, workers=workers, certificate=proof)
-    verdict = check(proof, model=folder / f"{asked.data}.onnx")
-    about = f"{asked.data}: accuracy {100 * accuracy:.1f} %, {len(chosen)} features change"
+    verdict = check(proof, model=folder / f"{asked.name}.onnx")
+    about = f"{asked.name}: accuracy {100 * accuracy:.1f} %, {len(chosen)} features change"
     return result, verdict, [about, *coverage_lines(fitted), result.summary()]
 
 
 def _moves(name: str, asked: Question) -> bool:
+    if any(name.startswith(f"{feature}=") for feature in asked.binned):
+        return False  # categories do not change a little
     return name in asked.only if asked.only else name not in asked.fixed
 
 
