@@ -83,6 +83,7 @@ UNLISTED = (
     "cli/*",
     "report/*",
     "result/figure.py:*",
+    "result/figure_drawing.py:*",
     "result/notebook.py:*",
     "result/numbers.py:*",
     "result/timeline.py:*",

@@ -15,7 +15,8 @@ import pytest
 from vhagar import Domain
 from vhagar.errors import InvalidInput
 from vhagar.result import Moment, Status
-from vhagar.result.figure import FigureData, draw, figure, figure_data, figure_format
+from vhagar.result.figure import FigureData, figure_data, figure_format
+from vhagar.result.figure_drawing import draw, figure
 
 Make = Callable[..., Any]
 

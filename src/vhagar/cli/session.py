@@ -17,7 +17,8 @@ from vhagar.errors import VhagarError
 from vhagar.options import Options
 from vhagar.problem import Problem
 from vhagar.result import ProgressError, Result, Status
-from vhagar.result.figure import draw, figure_data, figure_format
+from vhagar.result.figure import figure_data, figure_format
+from vhagar.result.figure_drawing import draw
 from vhagar.result.requirement import Judgement, Requirement
 from vhagar.result.serialize import check_writable, write_json
 from vhagar.result.words import details

@@ -13,7 +13,8 @@ from typing import Any
 from vhagar.local.problem import LocalProblem
 from vhagar.network.network import confidence
 from vhagar.result import Witness
-from vhagar.result.figure import FigureData, InputPanel, draw, figure, input_panels, picture
+from vhagar.result.figure import FigureData, InputPanel, input_panels, picture
+from vhagar.result.figure_drawing import draw, figure
 from vhagar.result.notebook import pictures
 from vhagar.result.numbers import down, seconds, up
 from vhagar.version import __version__

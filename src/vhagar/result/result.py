@@ -9,7 +9,8 @@ from typing import Any
 
 from vhagar.errors import VhagarError
 from vhagar.result.archive import load_fields, save_result
-from vhagar.result.figure import draw, figure, figure_data
+from vhagar.result.figure import figure_data
+from vhagar.result.figure_drawing import draw, figure
 from vhagar.result.notebook import result_html
 from vhagar.result.numbers import interval
 from vhagar.result.serialize import to_dict

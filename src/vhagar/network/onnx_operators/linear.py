@@ -104,19 +104,10 @@ def convolution(node: Node) -> Tensor:
     kernel, stride, dilation, padding = (
         tuple(attributes[key]) for key in ("kernel_shape", "strides", "dilations", "pads")
     )
-    if kernel != weight.shape[2:] or bias.shape != weight.shape[:1]:
-        raise InvalidNetwork(
-            f"its kernel_shape {kernel} or its bias of shape {bias.shape} disagrees with its "
-            f"weight {weight.shape}"
-        )
+    _check_shapes(data.shape, weight.shape, kernel, bias.shape)
     if not len(stride) == len(dilation) == axes or len(padding) != 2 * axes or min(stride) < 1:
         raise InvalidNetwork(
             f"its strides, dilations or pads are not those of a {axes}-D convolution"
-        )
-    if len(data.shape) != axes + 1:
-        raise InvalidNetwork(
-            f"its weight of shape {weight.shape} is that of a {'one' if axes == 1 else 'two'}-"
-            f"dimensional convolution, but it receives {data.shape}"
         )
     mode = attributes["auto_pad"]
     if mode in (b"SAME_UPPER", b"SAME_LOWER") and max(dilation) > 1:
@@ -132,6 +123,20 @@ def convolution(node: Node) -> Tensor:
     layer = Convolution(weight, bias, data.shape, stride, pads, dilation, attributes["group"])
     shape = layer.out_shape if axes == 2 else (layer.out_shape[0], layer.out_shape[2])
     return node.graph.mapped(data, ConvolutionMap(layer), shape)
+
+
+def _check_shapes(data: Shape, weight: Shape, kernel: Shape, bias: Shape) -> None:
+    """Refuse shapes of a convolution's operands that do not fit together."""
+    if kernel != weight[2:] or bias != weight[:1]:
+        raise InvalidNetwork(
+            f"its kernel_shape {kernel} or its bias of shape {bias} disagrees with its "
+            f"weight {weight}"
+        )
+    if len(data) != len(weight) - 1:
+        raise InvalidNetwork(
+            f"its weight of shape {weight} is that of a {'one' if len(weight) == 3 else 'two'}-"
+            f"dimensional convolution, but it receives {data}"
+        )
 
 
 def transposed_convolution(node: Node) -> Tensor:
