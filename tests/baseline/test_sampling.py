@@ -104,7 +104,7 @@ def test_nothing_is_left_when_all_inputs_are_attacked() -> None:
 def test_there_is_no_bound_without_the_time_for_all_attacks(hidden: Network) -> None:
     problem = Problem(hidden, perturbation="linf(0.125)", source=0, targets=1)
     with pytest.raises(OutOfTime):
-        LocalAttack(problem, deadline=Deadline.after(-1.0)).attacks(INPUTS)
+        LocalAttack(problem, deadline=Deadline.after(0.0)).attacks(INPUTS)
     result = verify(problem, timeout=0.0, engine=RandomEngine(samples=10))
     assert result.status is Status.TIMEOUT
     assert result.estimate is None
