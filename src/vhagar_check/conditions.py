@@ -122,10 +122,14 @@ class Conditions:
             found += [_row(pair, [1.0, -1.0], -np.inf, 0.0) for pair in pairwise(group)]
         return found
 
+    @property
+    def whole(self) -> set[int]:
+        """The entries that are whole numbers."""
+        return {*self.integer, *(k for group in self.one_hot for k in group)}
+
     def contains(self, x: list[Fraction], coordinates: Any) -> bool:
         """Whether an input with these zonotope coordinates satisfies all conditions."""
-        whole = {*self.integer, *(k for group in self.one_hot for k in group)}
-        inside = all(x[k].denominator == 1 for k in whole)
+        inside = all(x[k].denominator == 1 for k in self.whole)
         inside = inside and all(x[k] in (0, 1) for group in self.one_hot for k in group)
         inside = inside and all(row.holds(x) for row in self.rows)
         if self.zonotope is not None:
@@ -155,6 +159,13 @@ class Conditions:
         magnitude = np.maximum(abs(box[0]), abs(box[1]))
         lost = UNDERFLOW * terms * (1 + magnitude.sum() + len(self.rows)) + TINY
         return np.asarray(total + 1.01 * gamma(terms) * (size @ magnitude + ends_size) + lost)
+
+    def pulled(self, box: Box, s: Floats) -> Floats:
+        """The sum of the rows, each times its multiplier."""
+        y, found = self._multipliers(box, s), np.zeros_like(s)
+        for k, row in enumerate(self.rows):
+            found[:, row.entries] += y[:, [k]] * row.weights
+        return found
 
     def _multipliers(self, box: Box, s: Floats) -> Floats:
         """Multipliers that make the bound small, `(cases, rows)`."""

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from vhagar_check.box_proofs import BoxProver, BoxRegion
 from vhagar_check.container import Block, split_json, unpack
 from vhagar_check.errors import Rejected
+from vhagar_check.formula import Decisions
 from vhagar_check.layers import Floats
 from vhagar_check.proofs import (
     BOXES,
@@ -217,12 +218,7 @@ class Evaluator:
         if root.slopes and not by_facts.all():
             raise Rejected("a node that is split by slopes has a proof about pairs of inputs")
         vectors, quadratic = self._vectors(region, root, kinds, data[5 * count :])
-        decisions = []
-        for node in nodes.tolist():
-            of_tree, span, decided = self._statement.tree.case(node)
-            if of_tree != tree or span != region.bounds.piece.span:
-                raise Rejected("a proof is for a node of another tree or another part of a piece")
-            decisions.append(decided)
+        decisions = self._decisions(region, tree, nodes)
         question, scope = self._statement.question(root), region.scope
         if scope is not None and by_facts.any():
             raise Rejected("a quadratic proof rests on bounds that hold for some pairs alone")
@@ -243,6 +239,18 @@ class Evaluator:
         if scope is not None:  # nothing is known about pairs with less confidence
             found = np.maximum(found, scope.level)
         return nodes, found
+
+    def _decisions(self, region: Region, tree: int, nodes: NDArray[np.uint32]) -> list[Decisions]:
+        """The decisions of nodes, which must belong to the tree and to the region."""
+        found = []
+        for node in nodes.tolist():
+            of_tree, span, decided = self._statement.tree.case(node)
+            if of_tree != tree or span != region.bounds.piece.span:
+                raise Rejected("a proof is for a node of another tree or another part of a piece")
+            if decided.entries != region.entries:
+                raise Rejected("a proof is for a node of another part of the domain")
+            found.append(decided)
+        return found
 
     def _vectors(
         self, region: Region, root: Root, kinds: NDArray[np.uint8], data: bytes

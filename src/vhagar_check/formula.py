@@ -38,15 +38,18 @@ Choose = Callable[[int, Floats, Floats], tuple[Floats, Floats]]
 _OF_ONE_COPY = 2
 # The decided sign of each copy (0, 1) of a neuron, by (layer, neuron).
 Signs = dict[tuple[int, int], dict[int, int]]
+# Entries of the input that are whole numbers, with the ends of their ranges.
+Ranges = dict[int, tuple[float, float]]
 
 
 @dataclass(frozen=True, eq=False)
 class Decisions:
-    """The decisions on the way to a node: signs, clipped pixels and slopes."""
+    """The decisions on the way to a node: signs, clipped pixels, slopes, and ranges of entries."""
 
     signs: Signs = field(default_factory=dict)
     sides: dict[int, int] = field(default_factory=dict)
     slopes: dict[tuple[int, int], bool] = field(default_factory=dict)
+    entries: Ranges = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)

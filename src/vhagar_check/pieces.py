@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, is_dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
@@ -30,11 +30,14 @@ from vhagar_check.conditions import Conditions
 from vhagar_check.errors import Rejected
 from vhagar_check.exact import Exact
 from vhagar_check.layers import TINY, UNDERFLOW, Floats, Shape, gamma
+from vhagar_check.whole_numbers import narrow_whole
 
 Mask = NDArray[np.bool_]
 Corner = tuple[Fraction, Fraction]
 Span = tuple[float, float]
 
+# How often `a` is shared anew between a domain with rows and the range.
+_SHARES = 2
 # Images that are bounded at once.
 _IMAGES_AT_ONCE = 64
 
@@ -57,6 +60,17 @@ class Domain:
         """The domain of some of the entries, without conditions besides their ranges."""
         box = None if self.box is None else (self.box[0][pixels], self.box[1][pixels])
         return Domain((len(pixels),), self.low, self.high, box)
+
+    def narrowed(self, ranges: dict[int, tuple[float, float]]) -> Domain | None:
+        """The part of the domain with these ranges of whole numbers; None if no input is left."""
+        if self.conditions is None:
+            raise Rejected("an entry is split that need not be a whole number")
+        low, high = (side.copy() for side in self.inputs)
+        for k, (least, most) in ranges.items():
+            low[k], high[k] = max(low[k], least), min(high[k], most)
+        if not narrow_whole(self.conditions, low, high):
+            return None
+        return replace(self, box=(low, high))
 
     @property
     def inputs(self) -> Box:
@@ -128,6 +142,12 @@ class Piece(ABC):
     def with_span(self, span: Span) -> Piece:
         raise Rejected("a piece without a parameter was split")
 
+    def within(self, domain: Domain) -> Piece:
+        """The same piece over a part of its domain."""
+        if not is_dataclass(self):
+            raise Rejected("a piece that does not depend on the domain was split by an entry")
+        return replace(self, domain=domain)
+
     def read_span(self, given: Any) -> Span:
         """A part of the span, as a certificate states it."""
         return float(given[0]), float(given[1])
@@ -168,12 +188,24 @@ class Piece(ABC):
 
     def _inside(self, box: Box, a: Floats, b: Floats) -> Floats:
         """A bound on the support over a box of inputs, rounded up: see `box_supports`."""
-        s = self.share(a, b)
-        left = a - s
-        rest = self.largest(left, b) + self.rounding(left, b)
-        conditions = self.domain.conditions
-        known = None if conditions is None else conditions.support(box, s)
-        return joined(box, rest, s, left, self.magnitude, known)
+        return self._shared(box, a, b)[0]
+
+    def _shared(self, box: Box, a: Floats, b: Floats) -> tuple[Floats, Floats]:
+        """The least of the bounds for some shares of `a`, and the share that gives it."""
+        conditions, s = self.domain.conditions, self.share(a, b)
+        best, chosen = np.full(len(a), np.inf), s
+        for turn in range(1 if conditions is None or not conditions.rows else 1 + _SHARES):
+            if turn and conditions is not None:  # the rows take their part of a first
+                pulled = conditions.pulled(box, s)
+                s = pulled + self.share(a - pulled, b)
+            left = a - s
+            rest = self.largest(left, b) + self.rounding(left, b)
+            known = None if conditions is None else conditions.support(box, s)
+            value = joined(box, rest, s, left, self.magnitude, known)
+            better = value < best
+            best = np.where(better, value, best)
+            chosen = np.where(better[:, None], s, chosen)
+        return best, chosen
 
     def share(self, a: Floats, b: Floats) -> Floats:
         """The share of `a.x` that is bounded over the box, not over the range; any is valid."""
@@ -186,7 +218,7 @@ class Piece(ABC):
             return found
         rounded = [np.array([[float(v) for v in part.fractions()]]) for part in (a, b)]
         with np.errstate(all="ignore"):
-            s = self.share(*rounded)[0]
+            s = self._shared(box, *rounded)[1][0]
         if not np.isfinite(s).all():
             return found
         rest = self.exact_support(a + Exact.of(-s), b)

@@ -79,7 +79,8 @@ class Prover:
         return float(bounds.upper(self._last, lead, -lead, bounds.quick)[0][0])
 
     def _is_empty(self, case: Decisions) -> bool:
-        return any(
+        """Whether no pair is left: the region has no input, or a neuron no corner."""
+        return self._region.empty or any(
             exact_offset(self._region.bounds.hexagons[layer], neuron, signs, (Fraction(0),) * 4)
             is None
             for (layer, neuron), signs in case.signs.items()

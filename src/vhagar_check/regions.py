@@ -7,8 +7,9 @@ formula.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from vhagar_check.formula import (
     Bounds,
     Choose,
     Decisions,
+    Ranges,
     directions,
     from_sides,
     quick_bounds,
@@ -82,12 +84,16 @@ class Region:
     """A piece or a part of it, the bounds of its neurons, and which neurons have multipliers.
 
     With a `scope` the bounds hold for its pairs only, and nothing below its level is proved.
+    `entries` are the ranges of whole numbers that the region is about; it is `empty` if they leave
+    no input, and its bounds are then those of the whole piece.
     """
 
     piece_number: int | None
     bounds: Bounds
     status: Status
     scope: Scope | None = None
+    entries: Ranges = field(default_factory=dict)
+    empty: bool = False
 
     def width(self, classes: int, has_target: bool) -> int:
         """The length of a proof's vector."""
@@ -101,7 +107,7 @@ class Regions:
     def __init__(self, form: Form, exact: bool = False) -> None:
         self._form = form
         self._kind = ExactBounds if exact else Bounds
-        self._last: tuple[int | None, Span | None, Bounds] | None = None
+        self._last: tuple[int | None, Span | None, Ranges, Bounds] | None = None
 
     def read(self, raw: bytes, refined: Iterable[bytes] = ()) -> Region:
         """Read the region of a REGN block and its REFN blocks, and compute its bounds."""
@@ -113,11 +119,15 @@ class Regions:
             piece = part_of(piece, piece.read_span(span))
         elif piece.span is not None:
             raise Rejected("a region does not say which part of the parameter's range it is about")
+        entries = _entries(about.get("entries", []), piece)
+        part = piece.domain.narrowed(entries) if entries else piece.domain
+        if entries and part is not None:
+            piece = piece.within(part)
         if about["layers"] != sizes:
             raise Rejected("a region has other layers than the network")
         reader = Numbers(data)
         status = read_status(reader, network)
-        bounds = self._bounds(number, network, piece)
+        bounds = self._bounds(number, network, piece, entries if part is not None else {})
         scope = _decided(bounds, about["decisions"]) if "decisions" in about else None
         for entry in about["refined"]:
             _refine(bounds, status, entry, reader)
@@ -127,12 +137,26 @@ class Regions:
             reader = Numbers(data)
             _refine(bounds, status, entry, reader)
             reader.finish()
-        return Region(number, bounds, status, scope)
+        return Region(number, bounds, status, scope, entries, part is None)
 
-    def _bounds(self, number: int | None, network: Network, piece: Piece) -> Bounds:
-        if self._last is None or self._last[:2] != (number, piece.span):
-            self._last = number, piece.span, quick_bounds(network, piece, self._kind)
-        return self._last[2].copy()
+    def _bounds(
+        self, number: int | None, network: Network, piece: Piece, entries: Ranges
+    ) -> Bounds:
+        if self._last is None or self._last[:3] != (number, piece.span, entries):
+            self._last = number, piece.span, entries, quick_bounds(network, piece, self._kind)
+        return self._last[3].copy()
+
+
+def _entries(given: Any, piece: Piece) -> Ranges:
+    """Read which part of the domain a region is about: an entry and two ends each."""
+    found: Ranges = {}
+    for entry, low, high in given:
+        if type(entry) is not int or not 0 <= entry < piece.domain.size or entry in found:
+            raise Rejected("a region narrows an entry that there is not, or one twice")
+        found[entry] = float(low), float(high)
+        if not all(map(math.isfinite, found[entry])):
+            raise Rejected("a region narrows an entry to a range that is not finite")
+    return found
 
 
 class Numbers:

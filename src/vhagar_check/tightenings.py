@@ -13,6 +13,7 @@ coefficients on the neuron's pre-activations.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -51,7 +52,7 @@ def tightened(region: Region, raw: bytes, source: int) -> Region:
             if own == layer:
                 tighter[direction][neuron] = min(tighter[direction][neuron], value)
         found.replace(layer, known.meet(from_sides(tighter, ratio)).tightened())
-    return Region(region.piece_number, found, status, scope)
+    return replace(region, bounds=found, status=status, scope=scope)
 
 
 def _scope(about: Any, region: Region, classes: int, source: int) -> Scope:

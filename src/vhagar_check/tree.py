@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vhagar_check.errors import Rejected
-from vhagar_check.formula import Decisions
+from vhagar_check.formula import Decisions, Ranges
 from vhagar_check.layers import Floats, Network
 from vhagar_check.moved import identity
 from vhagar_check.one_image import split_box
-from vhagar_check.pieces import Piece, Span
+from vhagar_check.pieces import Domain, Piece, Span
 
 RECORD = np.dtype(
     [
@@ -27,8 +27,10 @@ RECORD = np.dtype(
         ("at", "<f8"),
     ]
 )
-_DECISION, _SPLIT, _SLOPE = 0, 1, 2
+_DECISION, _SPLIT, _SLOPE, _ENTRY = 0, 1, 2, 3
 _PIXELS = -1
+# Whole numbers up to here have a float64 between them and the next but one.
+_LARGEST = 2.0**52
 # Each proof costs a walk up to its root. Real trees are not deeper; forged ones would take forever.
 _DEEPEST = 4096
 
@@ -91,9 +93,10 @@ class Tree:
 
     def _check_steps(self, network: Network) -> None:
         records = self._records
-        if ((records["kind"] > _SLOPE) | (records["copy"] > 1)).any():
+        if ((records["kind"] > _ENTRY) | (records["copy"] > 1)).any():
             raise Rejected("a step of the tree is of an unknown kind")
-        decisions = records[records["kind"] != _SPLIT]
+        self._check_entries(records[records["kind"] == _ENTRY])
+        decisions = records[(records["kind"] == _DECISION) | (records["kind"] == _SLOPE)]
         sizes = np.array([*network.relu_sizes_and_classes[:-1], self._pieces[0].domain.size])
         layers = decisions["layer"]
         if ((layers < _PIXELS) | (layers >= len(sizes) - 1)).any():
@@ -105,6 +108,16 @@ class Tree:
         for k, linear in enumerate(network.linear):
             if linear is not None and linear[decisions["neuron"][layers == k]].any():
                 raise Rejected("a step of the tree decides about a linear unit, which has no sign")
+
+    def _check_entries(self, splits: NDArray[Any]) -> None:
+        """Check that only whole numbers are split, so that nothing lies between the two sides."""
+        conditions = self._pieces[0].domain.conditions
+        whole = [] if conditions is None else sorted(conditions.whole)
+        if not np.isin(splits["neuron"], whole).all():
+            raise Rejected("the tree splits an entry that need not be a whole number")
+        at = splits["at"]
+        if not (np.isfinite(at) & (at == np.rint(at)) & (abs(at) < _LARGEST)).all():
+            raise Rejected("the tree splits an entry at a value that is not a whole number")
 
     def case(self, node: int) -> tuple[int, Span | None, Decisions]:
         """The tree a node belongs to, its part of the parameter's range, and its decisions."""
@@ -129,6 +142,9 @@ class Tree:
             if record["kind"] == _SPLIT:
                 span = _part(span, record, upper)
                 continue
+            if record["kind"] == _ENTRY:
+                _narrow(decisions.entries, piece.domain, record, upper)
+                continue
             # If a sign is decided again, the first decision stays, which covers no less.
             sign = 1 if upper else -1
             if record["layer"] == _PIXELS:
@@ -147,6 +163,13 @@ class Tree:
             below = max(found[roots + k], found[roots + k + 1])
             found[parents[k]] = min(found[parents[k]], below)
         return np.array(found)
+
+
+def _narrow(entries: Ranges, domain: Domain, record: Any, upper: bool) -> None:
+    """Narrow the range of an entry that is a whole number to one side of a split."""
+    k, at = int(record["neuron"]), float(record["at"])
+    low, high = entries.get(k) or (float(domain.inputs[0][k]), float(domain.inputs[1][k]))
+    entries[k] = (max(low, at + 1), high) if upper else (low, min(high, at))
 
 
 def _part(span: Any, record: Any, upper: bool) -> Any:

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from vhagar import Domain, Problem, Result, Zonotope, linear_rows, verify
+from vhagar import Domain, Problem, Result, Status, Zonotope, linear_rows, verify
 from vhagar.network import onnx_bytes
 from vhagar.perturbation import parse
 from vhagar.perturbation.domain_plain import plain_domain
@@ -20,10 +20,10 @@ from vhagar_check.perturbations import pieces
 from vhagar_check.pieces import Domain as CheckedDomain
 
 from ..perturbation.test_constrained_domain import points_of, random_domain
-from .editing import Certificate
+from .editing import AT, KIND, Certificate
 from .test_verdict import network
 
-PIXELS = 16
+PIXELS, ENTRY = 16, 3
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +70,6 @@ def test_the_verdict_states_the_conditions(proven: tuple[Result, Path], model: P
     ):
         assert part in words
     assert "mixed" in result.summary()
-    assert "upper bounds also count values between whole numbers" in result.summary()
 
 
 def _narrower_row(domain: dict) -> None:
@@ -169,6 +168,105 @@ def test_without_its_rows_a_bound_is_not_proved(model: Path, tmp_path: Path) -> 
     certificate.write(tmp_path / "altered.cert")
     with pytest.raises(Rejected, match="is not proved"):
         check(tmp_path / "altered.cert", model=model)
+
+
+def whole_numbers() -> Domain:
+    groups = {"integer": [0, 5, 6], "one_hot": [[1, 2, 3]]}
+    return Domain((1, 4, 4), 0, 3, fixed=dict.fromkeys(range(8, 16), 0.5), name="whole", **groups)
+
+
+@pytest.fixture(scope="module")
+def split_by_entries(model: Path) -> tuple[Result, Path]:
+    """A closed interval whose proof splits whole numbers."""
+    given = {"perturbation": "linf(0.1)", "source": 0, "targets": 1, "domain": whole_numbers()}
+    path = model.with_name("split.cert")
+    options = {"timeout": 60, "relative_gap": 0.05, "workers": 0}
+    return verify(Problem(str(model), **given), certificate=path, **options), path
+
+
+def test_splits_by_entries_are_proved(split_by_entries: tuple[Result, Path], model: Path) -> None:
+    result, path = split_by_entries
+    assert result.status is Status.CLOSED
+    certificate = Certificate.read(path)
+    assert any(node[KIND] == ENTRY for node in certificate.nodes)
+    assert any("entries" in region.about for region in certificate.regions)
+    assert check(path, model=model).upper == result.upper
+
+
+def _of_another_entry(certificate: Certificate) -> None:
+    certificate.head["problem"]["domain"]["integer"] = [0]
+    certificate.head["problem"]["domain"].pop("one_hot")
+
+
+def _between(certificate: Certificate) -> None:
+    for node in certificate.nodes:
+        node[AT] += 0.5 * (node[KIND] == ENTRY)
+
+
+def _elsewhere(certificate: Certificate) -> None:
+    for node in certificate.nodes:
+        node[AT] += float(node[KIND] == ENTRY)
+
+
+def _smaller_part(certificate: Certificate) -> None:
+    region = next(r for r in certificate.regions if "entries" in r.about)
+    region.about["entries"][0][2] = region.about["entries"][0][1]
+    region.about["entries"][0][1] -= 1
+
+
+def _without_its_part(certificate: Certificate) -> None:
+    for region in certificate.regions:
+        region.about.pop("entries", None)
+
+
+def _unknown_part(certificate: Certificate) -> None:
+    region = next(r for r in certificate.regions if "entries" in r.about)
+    region.about["entries"].append([PIXELS, 0.0, 1.0])
+
+
+def _part_twice(certificate: Certificate) -> None:
+    region = next(r for r in certificate.regions if "entries" in r.about)
+    region.about["entries"].append(region.about["entries"][0])
+
+
+def _endless_part(certificate: Certificate) -> None:
+    region = next(r for r in certificate.regions if "entries" in r.about)
+    region.about["entries"][0][2] = float("inf")
+
+
+def _as_empty(certificate: Certificate) -> None:
+    region = next(r for r in certificate.regions if "entries" in r.about)
+    for _, proofs in region.proofs:
+        for proof in proofs:
+            proof.kind, proof.numbers = 3, np.zeros(0)
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        (_of_another_entry, "need not be a whole number"),
+        (_between, "value that is not a whole number"),
+        (_elsewhere, "another part of the domain"),
+        (_smaller_part, "another part of the domain"),
+        (_without_its_part, "another part of the domain"),
+        (_unknown_part, "narrows an entry that there is not"),
+        (_part_twice, "one twice"),
+        (_endless_part, "not finite|not a number|JSON"),
+        (_as_empty, "is not proved"),
+    ],
+)
+def test_forged_splits_by_entries_are_refused(
+    split_by_entries: tuple[Result, Path],
+    model: Path,
+    change: Callable[[Certificate], None],
+    complaint: str,
+    tmp_path: Path,
+) -> None:
+    certificate = Certificate.read(split_by_entries[1])
+    change(certificate)
+    certificate.write(tmp_path / "forged.cert")
+    with pytest.raises(Rejected, match=complaint):
+        check(tmp_path / "forged.cert", model=model)
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from vhagar_check import tree as module
+from vhagar_check.conditions import read_conditions
 from vhagar_check.errors import Rejected
 from vhagar_check.layers import Dense, Network
 from vhagar_check.perturbations import pieces
@@ -94,7 +95,7 @@ BROKEN: dict[str, tuple[Callable[[list[list[Any]]], None], str]] = {
     "its sibling's child": (lambda r: [x.__setitem__(0, 3) for x in r[:2]], "before its parent"),
     "a later parent": (lambda r: [x.__setitem__(0, 4) for x in r[:2]], "before its parent"),
     "two pairs": (lambda r: [x.__setitem__(0, 0) for x in r[2:4]], "more than two"),
-    "an unknown kind": (lambda r: [x.__setitem__(1, 3) for x in r[:2]], "unknown kind"),
+    "an unknown kind": (lambda r: [x.__setitem__(1, 4) for x in r[:2]], "unknown kind"),
     "a third copy": (lambda r: [x.__setitem__(2, 2) for x in r[:2]], "unknown kind"),
     "a layer too far": (lambda r: [x.__setitem__(5, 2) for x in r[:2]], "layer"),
     "a layer far too far": (lambda r: [x.__setitem__(5, 3) for x in r[:2]], "layer"),
@@ -143,6 +144,56 @@ def test_a_split_outside_the_smaller_part_is_refused() -> None:
 def test_a_split_of_what_has_no_parameter_is_refused() -> None:
     with pytest.raises(Rejected, match="no parameter"):
         tree(split(0, 0.25), "linf(0.1)").case(1)
+
+
+def entry_split(parent: int, entry: int, at: float) -> list[list[float]]:
+    return [[parent, 3, 0, side, 0, 0, entry, at] for side in (0, 1)]
+
+
+def whole_tree(records: list[list[Any]]) -> Tree:
+    """A tree over a domain whose entry 0 is a whole number, with the one-hot entries 1, 2 and 3."""
+    given = {"integer": [0], "one_hot": [[1, 2, 3]]}
+    ends = np.zeros(6), np.array([7.0, 1, 1, 1, 8, 8])
+    domain = Domain((1, 2, 3), 0.0, 8.0, ends, read_conditions(given, 6))
+    rows = np.array([tuple(record) for record in records], dtype=RECORD)
+    return Tree([Root(1, 0)], rows, _network(), pieces("brightness([0.1,0.5])", domain, False))
+
+
+def test_a_split_by_an_entry_narrows_its_range() -> None:
+    records = [*entry_split(0, 0, 3.0), *entry_split(2, 0, 5.0), *entry_split(3, 2, 0.0)]
+    found = whole_tree([*records, *split(6, 0.25), *decision(8, 0, 1)])
+    ranges = [found.case(node)[2].entries for node in range(found.count)]
+    assert ranges[:3] == [{}, {0: (0.0, 3.0)}, {0: (4.0, 7.0)}]
+    assert ranges[3:5] == [{0: (4.0, 5.0)}, {0: (6.0, 7.0)}]
+    assert ranges[5:7] == [{0: (4.0, 5.0), 2: (0.0, 0.0)}, {0: (4.0, 5.0), 2: (1.0, 1.0)}]
+    assert ranges[8] == ranges[10] == ranges[6]
+    assert found.case(8)[1] == (0.25, 0.5)
+    assert found.case(10)[2].signs == {(0, 1): {0: 1}}
+
+
+@pytest.mark.parametrize(
+    ("records", "words"),
+    [
+        (entry_split(0, 4, 3.0), "need not be a whole number"),
+        (entry_split(0, 6, 3.0), "need not be a whole number"),
+        (entry_split(0, 0, 3.5), "value that is not a whole number"),
+        (entry_split(0, 0, np.nan), "two sides"),
+        (entry_split(0, 0, np.inf), "value that is not a whole number"),
+        (entry_split(0, 0, 2.0**53), "value that is not a whole number"),
+        (entry_split(0, 0, 3.0)[:1], "single child"),
+        ([entry_split(0, 0, 3.0)[0], entry_split(0, 0, 4.0)[1]], "two sides"),
+        ([entry_split(0, 0, 3.0)[0], entry_split(0, 1, 3.0)[1]], "two sides"),
+        ([entry_split(0, 0, 3.0)[0], split(0, 3.0)[1]], "two sides"),
+    ],
+)
+def test_splits_that_leave_inputs_out_are_refused(records: list[list[Any]], words: str) -> None:
+    with pytest.raises(Rejected, match=words):
+        whole_tree(records)
+
+
+def test_without_whole_numbers_no_entry_is_split() -> None:
+    with pytest.raises(Rejected, match="need not be a whole number"):
+        tree(entry_split(0, 0, 0.0))
 
 
 def test_the_bound_of_a_node_is_its_own_or_its_childrens() -> None:

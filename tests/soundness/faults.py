@@ -1315,6 +1315,12 @@ _OF_DOMAINS = "tests/perturbation/test_domain.py"
 _CHECKED_DOMAINS = "tests/check/test_domain.py"
 _OF_CONDITIONS = "tests/perturbation/test_constrained_domain.py"
 _CHECKED_CONDITIONS = "tests/check/test_conditions.py"
+_CHECKED_TREE = "tests/check/test_tree.py"
+_LEFT_OUT = "test_splits_that_leave_inputs_out_are_refused"
+_FORGED_SPLITS = "test_forged_splits_by_entries_are_refused"
+_PARTS = (
+    "tests/perturbation/test_domain_parts.py::test_no_input_is_lost_and_the_checker_narrows_no_less"
+)
 _POINTS = "test_points_of_a_domain_do_not_exceed_its_support[0]"
 _CHECKED_POINTS = "test_points_of_a_domain_do_not_exceed_the_support_of_its_conditions[0]"
 _CHANGED = "test_altered_conditions_are_refused"
@@ -1409,9 +1415,51 @@ DOMAINS = {
     ),
     "checker: a witness that is not whole": _tested(
         "vhagar_check.conditions",
-        "all(x[k].denominator == 1 for k in whole)",
-        "all(x[k].denominator for k in whole)",
+        "all(x[k].denominator == 1 for k in self.whole)",
+        "all(x[k].denominator for k in self.whole)",
         f"{_CHECKED_CONDITIONS}::test_only_what_satisfies_a_condition_belongs_to_it",
+    ),
+    "checker: a split of any entry": _tested(
+        "vhagar_check.tree",
+        'if not np.isin(splits["neuron"], whole).all():',
+        "if len(splits) and not whole:",
+        f"{_CHECKED_TREE}::{_LEFT_OUT}[records0-need not be a whole number]",
+    ),
+    "checker: a split between whole numbers": _tested(
+        "vhagar_check.tree",
+        "(np.isfinite(at) & (at == np.rint(at))",
+        "(np.isfinite(at) & (at != np.nan)",
+        f"{_CHECKED_CONDITIONS}::{_FORGED_SPLITS}[_between-value that is not a whole number]",
+    ),
+    "checker: a proof for another part of the domain": _tested(
+        "vhagar_check.evaluation",
+        "if decided.entries != region.entries:",
+        "if decided.entries.keys() != region.entries.keys():",
+        f"{_CHECKED_CONDITIONS}::{_FORGED_SPLITS}[_elsewhere-another part of the domain]",
+    ),
+    "checker: every part of the domain is empty": _tested(
+        "vhagar_check.regions",
+        "return Region(number, bounds, status, scope, entries, part is None)",
+        "return Region(number, bounds, status, scope, entries, bool(entries))",
+        f"{_CHECKED_CONDITIONS}::{_FORGED_SPLITS}[_as_empty-is not proved]",
+    ),
+    "checker: rows that narrow a whole number too far": _tested(
+        "vhagar_check.whole_numbers",
+        "limit = (slack + own) / (sign * w)",
+        "limit = slack / (sign * w)",
+        f"{_PARTS}[1]",
+    ),
+    "rows that narrow a whole number too far": _tested(
+        "vhagar.perturbation.domain_parts",
+        "limit = (slack + float(own)) / weight",
+        "limit = slack / weight",
+        f"{_PARTS}[1]",
+    ),
+    "a split that loses a whole number": _tested(
+        "vhagar.search.entry_splits",
+        "(max(low, split.at + 1.0), high) if above",
+        "(max(low, split.at + 2.0), high) if above",
+        "tests/search/test_entry_splits.py::test_a_path_narrows_entries_to_ranges",
     ),
     "checker: a witness beyond a row": _tested(
         "vhagar_check.conditions",

@@ -48,10 +48,10 @@ def polish(
 ) -> float:
     """Look for a witness near an input; returns the best confidence found, or 0.
 
-    The piece must be convex once the sides of its pixels are decided: then everything that is left
-    to choose is in its LP. Where neurons are nearly 0 at the input, `decisions` say on which side
-    to look; a thorough polish also tries the other side. After `most_work` iterations no other
-    region is visited.
+    The piece must be convex once the sides of its pixels are decided, and its whole numbers fixed:
+    then everything that is left to choose is in its LP. Where neurons are nearly 0 at the input,
+    `decisions` say on which side to look; a thorough polish also tries the other side. After
+    `most_work` iterations no other region is visited.
     """
     best = judge(x, parameters) or 0.0
     most = region_model.polish_work + most_work
@@ -71,7 +71,7 @@ def polish(
 def proposed(region_model: RegionModel, primal: Array) -> tuple[Array, Array]:
     """The input of an LP solution, and parameters that go with it."""
     inputs = region_model.model.inputs
-    x = region_model.problem.domain.project(inputs.x.value(primal))
+    x = region_model.piece.domain.project(inputs.x.value(primal))
     if inputs.parameters is not None:
         return x, region_model.piece.project(inputs.parameters.value(primal))
     assert inputs.x_p is not None  # one of the two is always there

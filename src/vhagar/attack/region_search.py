@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import OrderedDict
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +20,8 @@ from numpy.typing import NDArray
 from vhagar.attack.incumbents import AttackFound, Incumbents
 from vhagar.attack.polish import polish, proposed
 from vhagar.errors import SolverFailure
-from vhagar.perturbation import AbstractPiece
+from vhagar.perturbation import AbstractPiece, Domain
+from vhagar.perturbation.domain_parts import at_whole_numbers
 from vhagar.relaxation.layerwise import TwinBounds, quick_bounds
 from vhagar.relaxation.lp.region_model import RegionModel
 from vhagar.runtime.deadline import NEVER, Deadline
@@ -41,6 +43,15 @@ _NO_MASS = 1e-7
 _WORK_OF_LP = 3e9
 
 
+@dataclass(frozen=True)
+class _Place:
+    """A piece, its one parameter if it is fixed, and a part of the domain with fixed numbers."""
+
+    piece_index: int
+    value: float | None
+    part: Domain | None
+
+
 class RegionSearch:
     """Searches linear regions by LPs, one for each piece and target; offers all that it finds."""
 
@@ -51,10 +62,8 @@ class RegionSearch:
         self._incumbents = incumbents
         self._problem = incumbents.problem
         self._rng = rng
-        self._bounds: OrderedDict[tuple[int, float | None], TwinBounds] = OrderedDict()
-        self._region_models: OrderedDict[tuple[int | None, int, float | None], RegionModel] = (
-            OrderedDict()
-        )
+        self._bounds: OrderedDict[_Place, TwinBounds] = OrderedDict()
+        self._region_models: OrderedDict[tuple[int | None, _Place], RegionModel] = OrderedDict()
 
     def polish(
         self, target: int | None, piece_index: int, x: Array, parameters: Array
@@ -70,7 +79,8 @@ class RegionSearch:
             return attack.confidence
 
         with contextlib.suppress(SolverFailure):  # means that nothing is found here
-            polish(self._region_model(target, piece_index, parameters), x, parameters, judge)
+            model = self._region_model(target, piece_index, parameters, x)
+            polish(model, x, parameters, judge)
         return max(found, key=lambda attack: attack.confidence, default=None)
 
     def dive(self, target: int | None, piece_index: int, parameters: Array) -> AttackFound | None:
@@ -174,12 +184,17 @@ class RegionSearch:
         size = np.exp(self._rng.uniform(np.log(_NEAREST_VALUE), 0.0))
         return piece.project(parameters + size * (high - low) * self._rng.normal())
 
-    def _region_model(self, target: int | None, piece_index: int, parameters: Array) -> RegionModel:
+    def _region_model(
+        self, target: int | None, piece_index: int, parameters: Array, x: Array | None = None
+    ) -> RegionModel:
+        """The model of a piece; with `x`, whose whole numbers are fixed."""
         piece = self._problem.pieces[piece_index]
+        part = None if x is None else at_whole_numbers(piece.domain, x)
         value = float(parameters[0]) if _parameter_is_fixed(piece) else None
-        key = (target, piece_index, value)
+        place = _Place(piece_index, value, part)
+        key = (target, place)
         if key not in self._region_models:
-            bounds = self._bounds_of(piece_index, value)
+            bounds = self._bounds_of(place)
             self._region_models[key] = RegionModel(
                 self._problem, bounds, target, deadline=self._deadline
             )
@@ -188,19 +203,21 @@ class RegionSearch:
             self._region_models.popitem(last=False)
         return self._region_models[key]
 
-    def _bounds_of(self, piece_index: int, value: float | None) -> TwinBounds:
+    def _bounds_of(self, place: _Place) -> TwinBounds:
         """Bounds for a piece, shared by all targets."""
-        key, piece = (piece_index, value), self._problem.pieces[piece_index]
-        if key not in self._bounds:
-            if value is not None:
-                piece = piece.fixed_at(value)
-            self._bounds[key] = quick_bounds(
+        if place not in self._bounds:
+            piece = self._problem.pieces[place.piece_index]
+            if place.value is not None:
+                piece = piece.fixed_at(place.value)
+            if place.part is not None:
+                piece = piece.within(place.part)
+            self._bounds[place] = quick_bounds(
                 self._problem.network, piece, should_stop=self._deadline.check
             )
-        self._bounds.move_to_end(key)
+        self._bounds.move_to_end(place)
         if len(self._bounds) > _MOST_MODELS:
             self._bounds.popitem(last=False)
-        return self._bounds[key]
+        return self._bounds[place]
 
 
 def _neuron_of_columns(region_model: RegionModel) -> tuple[NDArray[np.int64], int]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -21,7 +22,7 @@ from vhagar.perturbation.domain_box import check_box, check_sizes, narrowed, ran
 from vhagar.perturbation.domain_groups import Groups, checked_shape, per_entry
 from vhagar.perturbation.domain_names import Names, number_of
 from vhagar.perturbation.domain_projection import projected
-from vhagar.perturbation.domain_support import rows_support, zonotope_support
+from vhagar.perturbation.domain_support import multipliers, rows_support, zonotope_support
 from vhagar.perturbation.linear_rows import LinearRows, joined_rows
 from vhagar.perturbation.zonotope import Zonotope
 
@@ -172,6 +173,16 @@ class Domain:
         part = None if zonotope is None else zonotope.part(pixels)
         return Domain((len(pixels),), *ends, range=(self.lower, self.upper), zonotope=part)
 
+    def with_box(self, low: Array, high: Array) -> Domain:
+        """The same conditions over a smaller box, which must not be empty."""
+        found = copy(self)
+        for name in ("whole", "restricted", "fingerprint", "_key"):  # what depends on the box
+            found.__dict__.pop(name, None)
+        for end, ends in (("low", low), ("high", high)):
+            ends.setflags(write=False)
+            object.__setattr__(found, end, ends)
+        return found
+
     def extended(self) -> Domain:
         """The domain with one more entry at the end, which has the whole range.
 
@@ -225,6 +236,13 @@ class Domain:
         if self.zonotope is not None:
             found = np.fmin(found, zonotope_support(self.zonotope, a))
         return np.asarray(found)
+
+    def pulled(self, a: Array) -> Array:
+        """What the multipliers of the rows that bound `a.x` take of `a`: `C'y`, `(batch, size)`."""
+        if self.rows is None:
+            return np.zeros_like(a)
+        y = multipliers(self.rows, (self.low, self.high), a)
+        return np.asarray((self.rows.matrix.T @ y.T).T)
 
     @cached_property
     def fingerprint(self) -> str | None:

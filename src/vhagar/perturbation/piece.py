@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
@@ -45,6 +46,8 @@ TorchApply = Callable[[Tensor, Tensor], Tensor]
 
 # Largest relative error of `apply` in float64 (a handful of operations per pixel).
 ROUNDING = 2.0**-49
+# How often `a` is shared anew between a domain with rows and the range.
+_SHARES = 2
 # Pixels whose images are bounded at once.
 _PIXELS_AT_ONCE = 64
 
@@ -204,6 +207,10 @@ class AbstractPiece(ABC):
         """Smaller pieces that together cover this one; empty if a split gains nothing."""
         return ()
 
+    def within(self, domain: Domain) -> AbstractPiece:
+        """The same piece over a part of its domain."""
+        return replace(self, domain=domain)  # type: ignore[type-var]  # all pieces are dataclasses
+
     def local(self, pixels: Columns) -> tuple[AbstractPiece, Columns]:
         """A piece on fewer pixels with the same support if only `pixels` have nonzero coefficients.
 
@@ -216,23 +223,35 @@ class AbstractPiece(ABC):
         """The maximum of `a.x + b.x_p` for coefficients `(batch, size)`, never rounded down.
 
         Over a domain that is not the whole range, the bound is the domain's support of `s` plus the
-        range's support of `(a - s, b)`, which is valid for every `s`.
+        range's support of `(a - s, b)`, which is valid for every `s`. Linear rows with multipliers
+        `y` take `C'y` of `a`, and what is left of it is shared anew.
         """
         with np.errstate(over="ignore", invalid="ignore"):
             found = self._rounded_support(a, b)
             if self.domain.whole:
                 return found
+            found = replace(found, x=self.domain.clipped(found.x))
             s = self._domain_share(a, b)
-            rest = self._rounded_support(a - s, b)
-            own = self.domain.support(s)
-            # Allow for the rounding of the difference and of the sum.
-            sizes = abs(a - s).sum(axis=1) * self.domain.magnitude + abs(own) + abs(rest.value)
-            value = own + rest.value + 2.0**-51 * sizes
+            found = self._shared_support(a, b, s, found)
+            for _ in range(_SHARES if self.domain.rows is not None else 0):
+                pulled = self.domain.pulled(s)
+                s = pulled + self._domain_share(a - pulled, b)
+                found = self._shared_support(a, b, s, found)
+        return found
+
+    def _shared_support(self, a: Array, b: Array, s: Array, known: Support) -> Support:
+        """The bound for one part `s` of `a`, where it is better than what is known."""
+        rest = self._rounded_support(a - s, b)
+        own = self.domain.support(s)
+        # Allow for the rounding of the difference and of the sum.
+        sizes = abs(a - s).sum(axis=1) * self.domain.magnitude + abs(own) + abs(rest.value)
+        value = own + rest.value + 2.0**-51 * sizes
         # False where the value is NaN.
-        better = value < found.value
-        x = np.where(better[:, None], np.where(s != 0, self.domain.farthest(s), rest.x), found.x)
-        parameters = np.where(better[:, None], rest.parameters, found.parameters)
-        return Support(np.where(better, value, found.value), self.domain.clipped(x), parameters)
+        better = value < known.value
+        x = np.where(s != 0, self.domain.farthest(s), rest.x)
+        x = np.where(better[:, None], self.domain.clipped(x), known.x)
+        parameters = np.where(better[:, None], rest.parameters, known.parameters)
+        return Support(np.where(better, value, known.value), x, parameters)
 
     def _rounded_support(self, a: Array, b: Array) -> Support:
         """The support over all inputs of the range, rounded up."""

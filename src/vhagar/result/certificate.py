@@ -63,6 +63,7 @@ class NodeKind(IntEnum):
     DECISION = 0
     SPLIT = 1
     SLOPE = 2  # of one neuron pair: 0 or 1
+    ENTRY = 3  # a whole number of the input: at most `at`, or at least `at + 1`
 
 
 @dataclass(frozen=True)

@@ -147,7 +147,7 @@ def domain_words(domain: Domain) -> str:
 
 
 def _condition_words(domain: Domain) -> list[str]:
-    """Describe the conditions other than ranges, and which of them upper bounds ignore."""
+    """Describe the conditions other than ranges."""
     groups, found = domain.groups, []
     rows = 0 if domain.own_rows is None else domain.own_rows.count
     for count, one, several in (
@@ -160,6 +160,4 @@ def _condition_words(domain: Domain) -> list[str]:
             found.append(f"{count} {one if count == 1 else several}")
     if domain.zonotope is not None:
         found.append(f"inputs lie in a zonotope of {domain.zonotope.count} components")
-    if len(groups.whole):
-        found.append("upper bounds also count values between whole numbers")
     return found

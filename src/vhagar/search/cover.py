@@ -70,6 +70,6 @@ def _merged(part: _Part) -> Iterator[tuple[_Part, _Part]]:
         other = replace(last, positive=not last.positive)
         yield (region, (*before, other)), (region, tuple(before))
     if region.path:
-        *path, half = region.path
-        sibling = replace(region, path=(*path, 1 - half))
+        *path, half = region.path  # siblings differ in the last bit
+        sibling = replace(region, path=(*path, half ^ 1))
         yield (sibling, decisions), (replace(region, path=tuple(path)), decisions)

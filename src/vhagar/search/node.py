@@ -17,6 +17,8 @@ SLOPE = 2
 class Region:
     """A target, a piece of the perturbation, and the path of splits that led to a part of it.
 
+    Steps of the path are halves of the piece's span or splits by an entry (`entry_splits`).
+
     Without a target nothing is attacked: the largest confidence is looked for. In a subtree whose
     bounds were tightened, `tightening` has them.
     """

@@ -155,7 +155,7 @@ class NodeSolver:
         elif found.outcome is Outcome.LEFT:
             self._left.append(node)
         elif found.outcome is Outcome.CHILDREN:
-            self._log.branched(node, found.children, found.at)
+            self._log.branched(node, found.children, found.at, found.entry)
             for child, bound in zip(found.children, found.bounds, strict=False):
                 self._log.proved(child, bound)
         return found.children

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from vhagar.attack.polish import polish, proposed
 from vhagar.errors import SolverFailure
+from vhagar.perturbation.domain_parts import at_whole_numbers
 from vhagar.reduction.base import Reduced
 from vhagar.relaxation.layerwise import quick_bounds
 from vhagar.relaxation.lp.decisions import Decision
@@ -125,7 +126,7 @@ class PrimalHeuristic:
             return best
         self._calls += 1
         with contextlib.suppress(SolverFailure):  # then there is no witness to be had here
-            convex = self._convex_model(region_model, region, parameters, thorough)
+            convex = self._convex_model(region_model, region, x, parameters, thorough)
             entries, before = convex.entries, convex.polish_work
             most = max(self._left, 0.0) / entries
             inside = convex.piece.project(parameters)
@@ -135,22 +136,30 @@ class PrimalHeuristic:
         return best
 
     def _convex_model(
-        self, region_model: RegionModel, region: Region, parameters: Array, exactly: bool
+        self,
+        region_model: RegionModel,
+        region: Region,
+        x: Array,
+        parameters: Array,
+        exactly: bool,
     ) -> RegionModel:
-        """Where a parameter makes a piece nonconvex, the same piece with that parameter fixed.
+        """The same piece with whole numbers fixed, and its parameter if that makes it nonconvex.
 
-        Exactly as given, or at the nearer end of its span: the best attack is often there, and the
-        neighbouring parts share it.
+        The parameter is fixed exactly as given, or at the nearer end of its span: the best attack
+        is often there, and the neighbouring parts share it.
         """
-        piece = region_model.piece
-        if piece.convex or piece.span is None:
+        piece, whole = region_model.piece, region_model.piece.domain.groups.whole
+        value = None
+        if not piece.convex and piece.span is not None:
+            given = float(parameters[0])
+            value = given if exactly else min(piece.span, key=lambda end: abs(end - given))
+        if value is None and not len(whole):
             return region_model
-        value = float(parameters[0])
-        if not exactly:
-            value = min(piece.span, key=lambda end: abs(end - value))
-        key = (region.target, region.piece_index, value)
+        key = (region.target, region.piece_index, value, tuple(x[whole].tolist()))
         if key not in self._convex:
-            fixed = piece.fixed_at(value)
+            part = at_whole_numbers(piece.domain, x)
+            fixed = piece if part is None else piece.within(part)
+            fixed = fixed if value is None else fixed.fixed_at(value)
             bounds = quick_bounds(self._problem.network, fixed, should_stop=self._deadline.check)
             self._convex[key] = RegionModel(
                 self._problem, bounds, region.target, deadline=self._deadline

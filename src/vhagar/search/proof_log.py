@@ -20,6 +20,7 @@ from vhagar.relaxation.lp.decisions import Decision
 from vhagar.relaxation.proof import BlockProof, ProofKind
 from vhagar.result.certificate import LARGEST, with_json
 from vhagar.search.bounders.base import Bound
+from vhagar.search.entry_splits import entry_ranges
 from vhagar.search.node import Node, Region
 
 # Bytes of all multipliers of refinements in a region's own block.
@@ -56,15 +57,17 @@ class RegionBlocks:
 
 @dataclass(frozen=True, eq=False)
 class Branching:
-    """A node is replaced by two children, which differ in a decision or in their part of the span.
+    """A node is replaced by two children, which differ in a decision or in their part of the piece.
 
-    `decision` is that of the positive child; without one the span was split at `at`.
+    `decision` is that of the positive child; without one the span was split at `at`, or the values
+    of an `entry` above `at`.
     """
 
     parent: NodeName
     children: tuple[NodeName, NodeName]
     decision: Decision | None
     at: float = 0.0
+    entry: int | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,17 +117,23 @@ class ProofLog:
         proven = Proven(name_of(node), region, proof.kind, numbers, bound.upper)
         self._logged.events.append(proven)
 
-    def branched(self, parent: Node, children: tuple[Node, ...], at: float | None = None) -> None:
+    def branched(
+        self,
+        parent: Node,
+        children: tuple[Node, ...],
+        at: float | None = None,
+        entry: int | None = None,
+    ) -> None:
         """Record that a node is replaced by its two children.
 
         These are the negative and the positive one, or the parts of its piece below and above a
-        parameter `at`.
+        parameter `at`, or the inputs whose `entry` is at most `at` and at least `at + 1`.
         """
         if not self.wanted:
             return
         first, second = map(name_of, children)
         decision = children[1].decisions[-1] if at is None else None
-        branching = Branching(name_of(parent), (first, second), decision, at or 0.0)
+        branching = Branching(name_of(parent), (first, second), decision, at or 0.0, entry)
         self._logged.events.append(branching)
 
     def _own_block(self, region: Region, proof: BlockProof) -> RegionName:
@@ -179,12 +188,15 @@ def region_blocks(problem: Problem, region: Region, bounds: TwinBounds) -> tuple
     piece, hexagons = bounds.piece, bounds.hexagons
     size = sum(part.nbytes for refined in bounds.refined for both in refined.below for part in both)
     inside = bounds.refined if size <= _MOST_INSIDE else []
-    head = {
+    head: dict[str, Any] = {
         "piece": None if problem.perturbation is None else region.piece_index,
         "span": None if piece.span is None else list(piece.span),
         "layers": [len(layer) for layer in hexagons],
         "refined": [_about(refined) for refined in inside],
     }
+    ranges = entry_ranges(region.path, problem.domain)
+    if ranges:
+        head["entries"] = [[k, low, high] for k, (low, high) in ranges.items()]
     multipliers = [part for refined in inside for part in _multipliers(refined)]
     own = with_json(head, *_states(hexagons), *multipliers)
     if inside or not bounds.refined:

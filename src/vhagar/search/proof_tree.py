@@ -143,7 +143,8 @@ class ProofTree:
         decision = branching.decision
         for positive, name in enumerate(branching.children):
             if decision is None:
-                fields = (NodeKind.SPLIT, 0, positive, 0, 0, 0, branching.at)
+                kind = NodeKind.SPLIT if branching.entry is None else NodeKind.ENTRY
+                fields = (kind, 0, positive, 0, 0, branching.entry or 0, branching.at)
             else:
                 place = (decision.layer, decision.neuron)
                 fields = (NodeKind.DECISION, decision.copy, positive, 0, *place, 0.0)

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from vhagar.perturbation import AbstractPiece
 from vhagar.problem import Problem
 from vhagar.relaxation.bounds_cache import BoundsCache
@@ -14,9 +17,12 @@ from vhagar.relaxation.lp.region_model import RegionModel
 from vhagar.relaxation.refinement import refine_layer
 from vhagar.result.certificate import LARGEST
 from vhagar.runtime.deadline import NEVER, Deadline
+from vhagar.search.entry_splits import is_entry_step, part_of
 from vhagar.search.node import Region
 from vhagar.search.pseudocosts import Candidate, Candidates
 from vhagar.solver.lp_answer import LpAnswer
+
+Array = NDArray[np.float64]
 
 # Most pieces of a problem whose roots are refined, and the first-order steps for it.
 _MOST_REFINED, _REFINING_STEPS = 4, 60
@@ -47,7 +53,9 @@ class RegionState:
         bounds: TwinBounds,
         target: int | None,
         deadline: Deadline = NEVER,
+        empty: bool = False,
     ) -> None:
+        self.empty = empty  # whether splits by entries leave no input
         self.region_model = RegionModel(problem, bounds, target, target is not None, deadline)
         model = self.region_model.model
         self._candidates = Candidates(bounds, model.weights, model.inputs.pixels)
@@ -63,6 +71,11 @@ class RegionState:
             return found
         left_out = self.region_model.lazy_rows.places
         return [candidate for candidate in found if candidate.place[:2] not in left_out]
+
+    def input_of(self, answer: LpAnswer) -> Array:
+        """The input `(size,)` of an LP's solution."""
+        assert answer.primal is not None
+        return self.region_model.model.inputs.x.value(answer.primal)
 
     def any_candidate(self, decided: set[tuple[int, int, int]]) -> Candidate | None:
         """A sign that is not decided yet, where no LP tells which matters."""
@@ -82,17 +95,28 @@ class Regions:
         if region not in self._states:
             bounds = self.bounds_of(region)
             target, deadline = region.target, self._deadline
-            self._states[region] = RegionState(self._problem, bounds, target, deadline)
+            empty = self._is_empty(region)
+            self._states[region] = RegionState(self._problem, bounds, target, deadline, empty)
         self._states.move_to_end(region)
         found: RegionState = self._states[region]
         return found
 
     def piece(self, region: Region) -> AbstractPiece:
-        """The part of the perturbation that a region is about."""
+        """The part of the perturbation that a region is about.
+
+        If no input is left, the piece keeps its whole domain.
+        """
         piece = self._problem.pieces[region.piece_index]
-        for part in region.path:
-            piece = piece.split()[part]
-        return piece
+        part = part_of(piece, region.path)
+        if part is None:
+            part = part_of(piece, (step for step in region.path if not is_entry_step(step)))
+        assert part is not None
+        return part
+
+    def _is_empty(self, region: Region) -> bool:
+        if not any(map(is_entry_step, region.path)):
+            return False
+        return part_of(self._problem.pieces[region.piece_index], region.path) is None
 
     def adopt(self, region: Region, bounds: TwinBounds) -> RegionState:
         """A region whose bounds were tightened here."""

@@ -40,13 +40,15 @@ class Branched:
     """What becomes of a node.
 
     `children` are the negative and the positive one, or those below and above a parameter `at`;
-    `bounds` are theirs, where they are known already. To be bounded again, it is the only child.
+    with an `entry`, its values at most `at` and those at least `at + 1`. `bounds` are the
+    children's, where they are known already. To be bounded again, it is the only child.
     """
 
     outcome: Outcome
     children: tuple[Node, ...] = ()
     bounds: tuple[Bound, ...] = ()
     at: float | None = None
+    entry: int | None = None
 
 
 class AbstractBounder(ABC):

@@ -6,15 +6,19 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+import numpy as np
+from numpy.typing import NDArray
+
 from vhagar.perturbation import AbstractPiece
 from vhagar.reduction.base import Reduced
 from vhagar.relaxation.bounds_cache import BoundsCache
 from vhagar.relaxation.lp.region_model import Evaluation, RegionModel
-from vhagar.relaxation.proof import ProofKind
+from vhagar.relaxation.proof import Proof, ProofKind
 from vhagar.runtime.deadline import NEVER, Deadline
 from vhagar.search.bounders.base import AbstractBounder, Bound, Branched, Outcome
 from vhagar.search.bounders.subtrees import SubtreeTightener
 from vhagar.search.branch import Brancher
+from vhagar.search.entry_splits import EntryBrancher, halvings
 from vhagar.search.incumbent import Incumbent
 from vhagar.search.node import Node, Region
 from vhagar.search.primal_heuristic import PrimalHeuristic, WitnessFound
@@ -22,14 +26,20 @@ from vhagar.search.region_cache import Regions, RegionState
 from vhagar.solver.basis import Basis
 from vhagar.solver.lp_answer import LpAnswer, LpStatus
 
-# Decisions between two halvings of a nonconvex piece, below its first ones.
+# Decisions between two halvings of a nonconvex piece, below its first ones, and between two splits
+# by entries with more than two values left.
 _SPLIT_EVERY = 3
 # It is also halved where bounds over narrower spans are better by this share of the gap.
 _COSTLY = 0.3
 # A piece whose parameter varies by less than this share is not split before neurons are decided.
 _NARROW = 0.01
+# A bound this much above its LP's optimum, relative to the bound, is worth a split by an entry.
+_NOT_TIGHT = 1e-6
 
 _CLOSED = Branched(Outcome.CLOSED)
+
+
+Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,12 +73,16 @@ class LpBounder(AbstractBounder):
         self._brancher = Brancher(next_number, trials=not plain)
         self._tightener = SubtreeTightener() if tightens and not plain else None
         self._next_number = next_number
+        self._entries = EntryBrancher(self._problem.network, self._problem.domain)
 
     def bound(self, nodes: list[Node], incumbent: Incumbent) -> list[Bound]:
         return [self._bound(node, incumbent) for node in nodes]
 
     def _bound(self, node: Node, incumbent: Incumbent) -> LpBound:
         state = self._regions[node.region]
+        if state.empty:
+            bounds = state.region_model.bounds.copy()  # a region of its own in a certificate
+            return LpBound(-math.inf, Proof(ProofKind.EMPTY, bounds))
         state.visits += 1
         region_model, quick = state.region_model, None
         if state.visits == 1 and (upper := region_model.quick_upper()) < node.upper:
@@ -131,6 +145,12 @@ class LpBounder(AbstractBounder):
             split = self._split(node)
             if split is not None:
                 return split
+        splits = len(node.region.path) - halvings(node.region.path)
+        early = splits < len(node.decisions) // _SPLIT_EVERY
+        x = state.input_of(evaluation.answer)
+        by_entry = self._split_by_entry(state, node, x, binary=not early)
+        if by_entry is not None:
+            return by_entry
         candidates = state.candidates(evaluation.answer)
         if not candidates:
             return self._settled_by_lp(state, node, evaluation.answer, incumbent)
@@ -153,7 +173,7 @@ class LpBounder(AbstractBounder):
             return cost > _COSTLY * (node.upper - incumbent.lower)
         affordable = int(math.log2(20_000 / max(self._problem.network.hidden_neurons, 1)))
         early = max(2, min(6, affordable)) if piece.spread > _NARROW else 0
-        return len(node.region.path) < max(early, len(node.decisions) // _SPLIT_EVERY)
+        return halvings(node.region.path) < max(early, len(node.decisions) // _SPLIT_EVERY)
 
     def _unfinished(
         self, state: RegionState, node: Node, evaluation: Evaluation, incumbent: Incumbent
@@ -170,6 +190,10 @@ class LpBounder(AbstractBounder):
     def _without_lp(self, state: RegionState, node: Node) -> Branched:
         """The LP gave nothing to go by: decide anything, else the bound stands as it is."""
         split = self._split(node)
+        if split is None and self._problem.domain.rows is not None:
+            domain = state.region_model.piece.domain
+            middle = domain.low + (domain.high - domain.low) / 2
+            split = self._split_by_entry(state, node, middle, settled=False)
         if split is not None:
             return split
         left = state.any_candidate({decision.place for decision in node.decisions})
@@ -187,6 +211,14 @@ class LpBounder(AbstractBounder):
         self._polish(state, node, answer, incumbent, thorough=True)
         if incumbent.settles(node.upper):
             return _CLOSED
+        x = state.input_of(answer)
+        by_entry = self._split_by_entry(state, node, x)
+        if by_entry is None and self._problem.domain.rows is not None:
+            # The formula's bound over rows may be above the LP's; over parts, it is less so.
+            settled = node.upper - answer.objective <= _NOT_TIGHT * abs(node.upper)
+            by_entry = self._split_by_entry(state, node, x, settled=settled)
+        if by_entry is not None:
+            return by_entry
         split = self._split(node)
         if split is not None:
             return split
@@ -200,20 +232,44 @@ class LpBounder(AbstractBounder):
         at = _split_point(parts)
         if at is None:
             return None
+        return Branched(Outcome.CHILDREN, self._parts(node, (0, 1)), at=at)
+
+    def _split_by_entry(
+        self,
+        state: RegionState,
+        node: Node,
+        x: Array,
+        binary: bool = False,
+        settled: bool = True,
+    ) -> Branched | None:
+        """The same decisions over two parts of the domain, if an LP's input `x` is not whole there.
+
+        `binary` looks only at entries with two values left, such as those of one-hot groups.
+        Entries that are whole are split, too, unless they are `settled`.
+        """
+        split = self._entries.choose(state.region_model.piece.domain, x, binary, settled)
+        if split is None:
+            return None
+        domain = self._problem.domain
+        steps = split.step(domain, above=False), split.step(domain, above=True)
+        children = self._parts(node, steps)
+        return Branched(Outcome.CHILDREN, children, at=float(split.at), entry=split.entry)
+
+    def _parts(self, node: Node, steps: tuple[int, int]) -> tuple[Node, ...]:
+        """Two nodes with the same decisions over parts of the region."""
         region_model = self._regions[node.region].region_model
         basis = self._brancher.keep(region_model.simplex.basis(), region_model)
-        children = tuple(
+        return tuple(
             replace(
                 node,
-                region=replace(node.region.whole, path=(*node.region.path, k)),
+                region=replace(node.region.whole, path=(*node.region.path, step)),
                 number=self._next_number(),
                 basis=basis,
                 challenge=None,
                 predicted_gain=0.0,
             )
-            for k in range(len(parts))
+            for step in steps
         )
-        return Branched(Outcome.CHILDREN, children, at=at)
 
     def _polish(
         self,

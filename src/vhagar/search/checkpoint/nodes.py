@@ -16,6 +16,7 @@ from vhagar.network.layers import Relu
 from vhagar.problem import Problem
 from vhagar.relaxation.lp.decisions import PIXELS, Decision
 from vhagar.relaxation.quadratic import Multipliers
+from vhagar.search.entry_splits import is_entry_step, split_of
 from vhagar.search.node import SLOPE, Node, Region
 
 _HEAD = [
@@ -33,7 +34,7 @@ _DECISION = [("layer", "<i4"), ("neuron", "<u4"), ("copy", "u1"), ("positive", "
 # What nodes consist of in a file: one entry per node, per split, per decision, and so on.
 PARTS = {
     "heads": np.dtype(_HEAD),
-    "paths": np.dtype("u1"),
+    "paths": np.dtype("<i8"),
     "decisions": np.dtype(_DECISION),
     "starts": np.dtype([("slopes", "<u4"), ("box", "<u4")]),
     "multipliers": np.dtype("<f8"),
@@ -118,11 +119,15 @@ class NodeReader:
         asked = None if target == _NONE else target
         _require(asked in self.problem.search_targets, f"there is no target {target}")
         _require(piece_index < len(self.problem.pieces), f"there is no piece {piece_index}")
-        piece = self.problem.pieces[piece_index]
-        for part in path:
+        piece, domain = self.problem.pieces[piece_index], self.problem.domain
+        for step in path:
+            if is_entry_step(step):
+                whole = split_of(step, domain)[0].entry in domain.groups.whole
+                _require(whole, "an entry is split that is no whole number")
+                continue
             parts = piece.split()
-            _require(part in (0, 1) and len(parts) == 2, "a piece is split that cannot be")
-            piece = parts[part]
+            _require(step in (0, 1) and len(parts) == 2, "a piece is split that cannot be")
+            piece = parts[step]
         return Region(asked, piece_index, path)
 
     def _decisions(self, columns: Columns) -> list[Decision]:
