@@ -11,6 +11,7 @@ from vhagar_check import sparse as sparse_module
 from vhagar_check.affine import BoxAffine
 from vhagar_check.clipping import behind_clip, clipped_pixels, require_clipped
 from vhagar_check.errors import Rejected
+from vhagar_check.exact import Exact
 from vhagar_check.joined import Pick
 from vhagar_check.layers import HALF_ULP, Conv, Dense, Network, Scale, Transposed, gamma
 from vhagar_check.model import read_model
@@ -164,6 +165,42 @@ def test_a_map_that_only_seems_to_leave_the_range_stays() -> None:
     assert require_clipped([inside], None, domain)
     inexact = BoxAffine(domain, half, none, np.zeros(2), nothing, nothing, 2.0**-50)
     assert not require_clipped([inexact], None, domain)
+
+
+@pytest.mark.parametrize("side", ["below", "above"])
+def test_too_many_pixels_to_decide_exactly_may_leave_the_range(
+    side: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    domain = Domain((2,), 0.0, 1.0)
+    third = Sparse.of(np.array([[0.25, 0.25], [0.25, 0.5]]))
+    none, nothing = Sparse.of(np.zeros((2, 0))), np.zeros(0)
+    # Only one end of each pixel's range is reached, up to rounding.
+    offset = np.array([0.0, 0.0]) if side == "below" else np.array([0.5, 0.25])
+    piece = BoxAffine(domain, third, none, offset, nothing, nothing)
+    monkeypatch.setattr("vhagar_check.clipping._MOST_EXACT", 2)
+    assert require_clipped([piece], None, domain)
+    monkeypatch.setattr("vhagar_check.clipping._MOST_EXACT", 1)
+    assert not require_clipped([piece], None, domain)
+
+
+@pytest.mark.parametrize("ends", [(-3.0, -1.0), (0.0, 1.0), (-1.0, 3.0), (2.0, 2.5)])
+def test_a_clip_before_the_network_changes_nothing_else(ends: tuple[float, float]) -> None:
+    """Pixels that are not clipped pass, also where others are, and whatever the range is."""
+    low, high = ends
+    domain = Domain((3,), low, high)
+    plain = Network(((Dense(np.eye(3), np.zeros(3)),),), (3,))
+    width = high - low
+    for below, above in (([0], [1]), ([0, 1], []), ([], [2]), ([0, 1, 2], [0, 1, 2])):
+        masks = tuple(np.isin(np.arange(3), part) for part in (below, above))
+        clipped = behind_clip(plain, masks, domain)
+        for share in (-0.5, 0.0, 0.3, 1.0, 1.5):
+            x = [low + share * width] * 3
+            if share < 0:
+                x = [v if k in below else low for k, v in enumerate(x)]
+            if share > 1:
+                x = [v if k in above else high for k, v in enumerate(x)]
+            found = clipped.exact_scores(Exact.of(np.array(x))).fractions()
+            assert found == [max(Fraction(low), min(Fraction(high), Fraction(v))) for v in x]
 
 
 def test_the_pixels_that_are_clipped() -> None:
