@@ -160,3 +160,27 @@ def test_roots_are_capped_by_what_is_known_and_children_are_not() -> None:
     taken = frontier.take(0, 3)
     assert sorted((node.region.target, node.upper) for node in taken) == [(1, 4), (1, 9), (2, 9)]
     assert taken[-1].upper == 4.0  # the smallest bound comes last
+
+
+def test_the_target_with_the_largest_better_bound_comes_first() -> None:
+    """What another search knows of a target counts, where it knows anything of it."""
+    decided = (Decision(0, 0, 0, True),)
+    frontier = Frontier(
+        [
+            Node(Region(1, 0), 9.0, 0, decided),
+            Node(Region(1, 0), 8.0, 1, decided),
+            Node(Region(2, 0), 5.0, 2, decided),
+        ]
+    )
+    frontier.known_elsewhere = lambda: {1: 3.0}
+    assert [node.region.target for node in frontier.take(0, 2)] == [2, 1]
+    frontier.abandon(0)
+    frontier.known_elsewhere = lambda: {1: 6.0, 2: 7.0}
+    assert [node.upper for node in frontier.take(0, 3)] == [9.0, 8.0, 5.0]
+
+
+def test_every_target_has_its_root_bounded_here() -> None:
+    decided = (Decision(0, 0, 0, True),)
+    frontier = Frontier([Node(Region(1, 0), 6.0, 0), Node(Region(2, 0), 5.0, 1, decided)])
+    frontier.known_elsewhere, frontier.roots_as_they_are = lambda: {1: 3.0}, True
+    assert [node.region.target for node in frontier.take(0, 2)] == [1, 2]

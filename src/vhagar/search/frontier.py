@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Container, Iterable, Iterator
+import math
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import chain
 
@@ -77,6 +78,10 @@ class Frontier:
         for node in closed:
             self._close(node)
         self.explored = 0
+        # Bounds of targets that are known from elsewhere. The target whose better bound is the
+        # largest comes first: the answer is no better than that. Roots may come as they are.
+        self.known_elsewhere: Callable[[], Mapping[Target, float]] = dict
+        self.roots_as_they_are = False
 
     def __len__(self) -> int:
         """How many nodes are open and with no worker."""
@@ -105,12 +110,28 @@ class Frontier:
                 for node in spill.take_best():
                     heapq.heappush(heap, node)
 
-    def _pop(self) -> Node:
-        """The best node of all; among equals that of the younger target."""
+    def _pop(self, known: Mapping[Target, float]) -> Node:
+        """The best node of the target with the largest bound; among equals that of the younger."""
         self._refill()
         self._count -= 1
-        heaps = [heap for heap in reversed(self._open.values()) if heap]
-        return heapq.heappop(min(heaps, key=lambda heap: heap[0]))
+        heaps = {target: heap for target, heap in reversed(self._open.items()) if heap}
+
+        def first(target: Target) -> tuple[float, Node]:
+            best = heaps[target][0]
+            alone = self.roots_as_they_are and not best.decisions
+            return -min(best.upper, math.inf if alone else known.get(target, math.inf)), best
+
+        return heapq.heappop(heaps[min(heaps, key=first)])
+
+    def _pop_all(self, count: int) -> list[Node]:
+        """So many of the best nodes, or all there are."""
+        known = self.known_elsewhere() if len(self._open) > 1 else {}
+        return [self._pop(known) for _ in range(min(count, len(self)))]
+
+    def has_any(self, kind: Callable[[Node], bool], at_work: bool = False) -> bool:
+        """Whether nodes of a kind are open, or workers have some, where those count, too."""
+        taken = self._in_flight.values() if at_work else ()
+        return any(kind(node) for nodes in (*self._open.values(), *taken) for node in nodes)
 
     @property
     def in_flight(self) -> bool:
@@ -127,7 +148,7 @@ class Frontier:
         worker has.
         """
         among = count * max(2, workers)
-        best = [self._pop() for _ in range(min(among, len(self)))]
+        best = self._pop_all(among)
         own = [node for node in best[1:] if node.maker == worker]
         others = [node for node in best[1:] if node.maker != worker]
         ordered = [best[0], *own, *others]  # the very best is never left behind
@@ -153,7 +174,7 @@ class Frontier:
     def take_alike(self, worker: int) -> list[Node]:
         """Take the best node, and all others of its piece that were bounded in as many rounds."""
         self._refill(everything=True)
-        best = self._pop()
+        (best,) = self._pop_all(1)
 
         def alike(node: Node) -> bool:
             return (node.region.piece_index, node.rounds) == (best.region.piece_index, best.rounds)
@@ -192,7 +213,7 @@ class Frontier:
         The `reserve` best nodes stay for others. Of the next `count`, those of suitable regions
         with a bound larger than `above` are lent.
         """
-        best = [self._pop() for _ in range(min(count + reserve, len(self)))]
+        best = self._pop_all(count + reserve)
         taken: list[Node] = []
         left = best[:reserve]
         for node in best[reserve:]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import time
 
+from vhagar.problem import Target
 from vhagar.result import BoundKind, Run
 from vhagar.search.bounders.gpu.tasks import GpuReport
 from vhagar.search.bounders.size import is_large, is_small
@@ -57,6 +58,9 @@ class Frontiers:
         by_slopes = slopes and not is_large(problem)
         later = _HEAD_START if is_small(problem) else 0.0
         self._slopes = SlopeSearch(problem, by_slopes, self._known_upper, later, self._frontier_of)
+        self.signs.known_elsewhere = self._slopes.uppers
+        self.signs.roots_as_they_are = True  # every target may have a witness, which LPs find
+        self._slopes.frontier.known_elsewhere = self._sign_uppers
         # When workers were given their tasks. Where results must repeat, every task counts as one.
         self._begun: dict[int, float] = {}
         self.timed = False
@@ -191,6 +195,9 @@ class Frontiers:
             self._run.interval.offer_upper(target, restore.upper(upper), BoundKind.QUADRATIC)
         for target, upper in self._by_inputs().items():
             self._run.interval.offer_upper(target, upper, BoundKind.BOXES)
+
+    def _sign_uppers(self) -> dict[Target, float]:
+        return self.signs.uppers(self._run.problem.search_targets)
 
     def _known_upper(self, target: int | None) -> float:
         """A target's bound without the search by slopes."""

@@ -130,14 +130,27 @@ class Regions:
             return self.bounds_of(region.whole).tightened(region.tightening)
 
         def compute() -> TwinBounds:
-            network, check = self._problem.network, self._deadline.check
-            bounds = quick_bounds(network, self.piece(region), should_stop=check)
             # With many pieces the time is better spent on searching them.
-            if len(self._problem.pieces) <= _MOST_REFINED and not region.path:
-                self._refine(bounds)
+            if len(self._problem.pieces) > _MOST_REFINED or region.path:
+                return self._quick(region)
+            bounds = self._whole_piece(region).copy()
+            self._refine(bounds)
             return bounds
 
         return self._bounds.of(self._problem, (region.piece_index, region.path), compute)
+
+    def bounds_for_slopes(self, region: Region) -> TwinBounds:
+        """A whole piece's bounds without first-order steps, which slopes gain nothing from."""
+        bounds = self._whole_piece(region)
+        return self.bounds_of(region) if is_local(bounds) else bounds
+
+    def _whole_piece(self, region: Region) -> TwinBounds:
+        part = (region.piece_index, "before refinement")
+        return self._bounds.of(self._problem, part, lambda: self._quick(region))
+
+    def _quick(self, region: Region) -> TwinBounds:
+        network, check = self._problem.network, self._deadline.check
+        return quick_bounds(network, self.piece(region), should_stop=check)
 
     def _refine(self, bounds: TwinBounds) -> None:
         local = is_local(bounds)

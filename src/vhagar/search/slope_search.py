@@ -25,6 +25,8 @@ from vhagar.search.worker import SlopeTask
 _LEADING_SHARE, _TRAILING_SHARE = 0.5, 0.05
 # Share of all effort at first: while this search has the smaller upper bound, and while it has not.
 _FIRST_SHARES = (0.6, 0.2)
+# Most roots that are all bounded before anything else, where there are several targets.
+_MOST_OPENED = 64
 # Tasks of each search before their descents are compared.
 _FEW_TASKS = 4
 # A search with a bound larger by this factor that does not fall faster is given up.
@@ -90,6 +92,8 @@ class SlopeSearch:
         self.frontier = frontier_of(roots, SearchKind.SLOPES)
         # Those that have not been handed out yet.
         self._roots = sum(not node.decisions for node in self.frontier.kept()[0])
+        # Every target counts for the answer, and a root's first bound here takes less than its LP.
+        self._opening = len(self._targets) > 1 and len(roots) <= _MOST_OPENED
         self._own, self._signs = Descent(), Descent()
         self._floors: dict[Target, float] = {}
 
@@ -107,7 +111,7 @@ class SlopeSearch:
     ) -> SlopeTask | None:
         """Nodes for a worker, if it is this search's turn; `idle` if there is nothing else."""
         self._give_up()
-        if not len(self.frontier) or not (idle or self._is_next(lower)):
+        if not len(self.frontier) or not (idle or self._opens() or self._is_next(lower)):
             return None
         if self._roots:
             # The worst targets come first, by what is known of them now. And a root need not be
@@ -117,6 +121,21 @@ class SlopeSearch:
         nodes = self.frontier.take(worker, share, workers)
         self._roots -= sum(not node.decisions and not node.rounds for node in nodes)
         return SlopeTask(nodes, lower)
+
+    def _opens(self) -> bool:
+        """Whether a root without a bound of this search has the largest bound of all."""
+        if not self._opening or self._signs.total < self._head_start:
+            return False
+        uppers = self.uppers()
+        known = {target: min(upper, self._known(target)) for target, upper in uppers.items()}
+        largest = max(known.values())
+
+        def counts(node: Node) -> bool:
+            is_new = not node.decisions and not node.rounds
+            return is_new and min(node.upper, known[node.region.target]) >= largest
+
+        self._opening = self.frontier.has_any(counts, at_work=True)
+        return self.frontier.has_any(counts)
 
     def _is_next(self, lower: float) -> bool:
         share = self._share(lower)

@@ -77,7 +77,7 @@ def slope_bounder(
 ) -> QuadraticBounder:
     """A bounder for the search by slopes; it shares the LPs' bounds of neurons."""
     regions = Regions(problem, bounds, deadline)
-    return QuadraticBounder(problem, Numbers(first), regions.bounds_of, deadline)
+    return QuadraticBounder(problem, Numbers(first), regions.bounds_for_slopes, deadline)
 
 
 class SearchWorker:

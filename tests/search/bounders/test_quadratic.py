@@ -27,6 +27,7 @@ from vhagar.search.worker import SlopeTask, slope_bounder
 from ...marks import campaign_from
 from ...oracle.cases import Case
 from ...oracle.exact import exact_optimum
+from ...relaxation.samples import network_of
 
 ALWAYS = 24
 
@@ -84,7 +85,7 @@ def test_a_bound_comes_with_all_numbers_of_its_proof() -> None:
     (target, *_) = problem.targets
     bounder = slope_bounder(problem, 0, BoundsCache(), NEVER)
     incumbent = Incumbent(problem, Options())
-    node = Node(Region(target, 0), math.inf, 0)
+    node = Node(Region(target, 0), math.inf, 0, rounds=1)
     for _ in range(3):
         (bound,) = bounder.bound([node], incumbent)
         assert bound.proof is not None
@@ -114,6 +115,45 @@ def begun(search: SlopeSearch, workers: int = 1) -> SlopeTask:
     task = search.next_task(0, workers, 0.0)
     assert task is not None
     return task
+
+
+def test_all_targets_have_their_first_bounds_before_anything_else() -> None:
+    network = network_of("plain", np.random.default_rng(3))
+    problem = Problem(network, perturbation="linf(0.05)", source=0)
+    assert len(problem.targets) > 1
+    search = SlopeSearch(problem, True, lambda goal: 10.0)
+    new = set()
+    while (task := search.next_task(0, 2, 0.0)) is not None:
+        # The other worker takes some, and does not return them yet.
+        other = search.next_task(1, 2, 0.0)
+        taken = [*task.nodes, *(() if other is None else other.nodes)]
+        new |= {node.region for node in taken if not node.rounds}
+        for worker, own in enumerate((task, other)):
+            if own is not None:
+                again = [replace(own.nodes[0], upper=5.0, rounds=1), *own.nodes[1:]]
+                search.put_back(worker, Explored(again, Closed(), 1), keeps=False)
+    assert new == {Region(target, 0) for target in problem.targets}
+    assert search.next_task(0, 1, 0.0) is None  # now it is the other search's turn
+    assert search.next_task(0, 1, 0.0, idle=True) is not None
+
+
+def test_roots_that_others_bound_better_are_not_waited_for() -> None:
+    network = network_of("plain", np.random.default_rng(3))
+    problem = Problem(network, perturbation="linf(0.05)", source=0)
+    worst = problem.targets[-1]
+    search = SlopeSearch(problem, True, lambda target: 10.0 if target == worst else 1.0)
+    task = search.next_task(0, 1, 0.0, most=1)
+    assert task is not None
+    bounded = [replace(node, upper=5.0, rounds=1) for node in task.nodes]
+    search.put_back(0, Explored(bounded, Closed(), 1), keeps=False)
+    assert search.next_task(0, 1, 0.0) is None
+
+
+def test_one_target_begins_with_signs() -> None:
+    problem = Case(8).problem()
+    assert len(problem.targets) == 1
+    search = SlopeSearch(problem, True, lambda goal: 10.0)
+    assert search.next_task(0, 1, 0.0) is None
 
 
 def test_goals_that_others_bound_better_are_given_up() -> None:
@@ -224,10 +264,7 @@ def test_the_two_searches_together_are_no_worse_than_the_slopes() -> None:
     assert np.isfinite(result.upper)
 
 
-def test_a_root_that_takes_long_has_its_first_bound_before_any_step(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("vhagar.search.bounders.quadratic._ROOT_WORK", 1.0)
+def test_a_root_has_its_first_bound_before_any_step() -> None:
     problem = Case(8).problem()
     (target, *_) = problem.targets
     bounder = slope_bounder(problem, 0, BoundsCache(), NEVER)

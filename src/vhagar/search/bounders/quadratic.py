@@ -134,7 +134,7 @@ class QuadraticBounder(AbstractBounder):
             return _CLOSED
         root = self._root(node.region)
         assert root is not None, "it was bounded"
-        if not node.decisions and not node.rounds and _takes_long(root.known):
+        if not node.decisions and not node.rounds:
             return Branched(Outcome.AGAIN, (replace(node, rounds=1),))
         taken = {decision.place[:2] for decision in node.decisions}
         free = [known for known in root.known.places if known not in taken]
@@ -188,21 +188,12 @@ def _start(root: _Root, known: Differences, node: Node) -> Multipliers | None:
 
 
 def _root_schedule(known: Differences, rounds: int) -> Schedule:
-    """The steps at a root; where they take long, the start's bound is proved in a first round."""
-    if not rounds and _takes_long(known):
+    """The steps at a root: none in the first round, so that all roots have bounds early."""
+    if not rounds:
         return replace(_ROOT, steps=0)
-    return replace(_ROOT, steps=int(min(_ROOT.steps, max(_FEWEST_STEPS, _affordable(known)))))
-
-
-def _takes_long(known: Differences) -> bool:
-    return _affordable(known) < _ROOT.steps
-
-
-def _affordable(known: Differences) -> float:
-    """The steps for which there is time at a root."""
     pairs = len(known.places)
-    work = pairs**2 * (len(known.inputs) + pairs)
-    return _ROOT_WORK / max(work, 1)
+    affordable = _ROOT_WORK / max(pairs**2 * (len(known.inputs) + pairs), 1)
+    return replace(_ROOT, steps=int(min(_ROOT.steps, max(_FEWEST_STEPS, affordable))))
 
 
 def _numbers(root: _Root, known: Differences, multipliers: Multipliers) -> Callable[[], Array]:
