@@ -75,3 +75,10 @@ def test_one_process_attacks_and_results_repeat(monkeypatch: pytest.MonkeyPatch)
     first, second = (vhagar.verify(problem, timeout=60, workers=1) for _ in range(2))
     assert len(attacks) == 2
     assert (first.lower, first.upper, first.nodes) == (second.lower, second.upper, second.nodes)
+
+
+def test_no_attack_begins_that_could_not_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(node_search, "_BEFORE_ATTACK", 0)
+    monkeypatch.setattr(node_search, "_FOR_ATTACK", 600.0)
+    monkeypatch.setattr(node_search, "attack_alone", lambda *given: pytest.fail("there is no time"))
+    assert vhagar.verify(question(), timeout=60, workers=1).nodes > 0

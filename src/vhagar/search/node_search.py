@@ -22,6 +22,8 @@ from vhagar.search.worker import Ready, SearchWorker, lp_bounders, slope_bounder
 _QUANTUM_NODES = 10
 # Nodes of small problems before the attack in this process: many are solved before it pays.
 _BEFORE_ATTACK = 100
+# Seconds that must be left for it: its library alone takes one or two to import.
+_FOR_ATTACK = 2.0
 # Workers, each of which takes most of a second to start, are started on small problems only after
 # so many seconds of work here, or this many times as long on a machine that is busy otherwise.
 _ALONE, _BUSY = 2.0, 4
@@ -69,7 +71,7 @@ class NodeSearch(Search):
             assert task is not None  # the frontier is not empty
             done = worker.work(task, _QUANTUM_NODES, deadline=deadline, on_bounds=self._tell_here)
             frontiers.put_back(HERE, done)
-            if attacks and frontiers.signs.explored >= later:
+            if attacks and frontiers.signs.explored >= later and deadline.left > _FOR_ATTACK:
                 attack_alone(run, deadline, self._dataset)
                 attacks = False
             frontiers.step_inputs()
