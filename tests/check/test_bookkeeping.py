@@ -206,6 +206,9 @@ def test_a_clip_before_the_network_changes_nothing_else(ends: tuple[float, float
 def test_the_pixels_that_are_clipped() -> None:
     domain = Domain((3,), 0.0, 1.0)
     assert clipped_pixels(None, domain, True) is None
+    every = clipped_pixels([[0, 1, 2], [2, 1, 0]], domain, True)
+    assert every is not None
+    assert all(mask.all() for mask in every)
     masks = clipped_pixels([[0, 2], []], domain, True)
     assert masks is not None
     assert [mask.tolist() for mask in masks] == [[True, False, True], [False] * 3]

@@ -73,6 +73,7 @@ MEASURED = (
     "vhagar.relaxation.pair_hulls",
     "vhagar.result.witness",
     "vhagar_check.box_supports",
+    "vhagar_check.clipping",
     "vhagar_check.conditions",
     "vhagar_check.container",
     "vhagar_check.definite",
