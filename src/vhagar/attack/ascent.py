@@ -166,7 +166,6 @@ def _lagrangian_ascent(
         multiplier = updated.clamp(0.0, _LARGEST_MULTIPLIER)
         decay = max(1 - k / options.steps, _LAST_STEP)
         directions = adam.directions(gradients)
-        directions[0] = batch.along_rows(directions[0], gradients[0])
         sizes = [rate * decay, *(rate[batch.rows(g)] * decay for g in range(len(batch.groups)))]
         steps = [size * direction for size, direction in zip(sizes, directions, strict=True)]
         state = _moved(batch, state, steps)

@@ -129,20 +129,6 @@ class Batch:
         margin = torch_confidence(scores[len(self) :], self._targets)
         return confidence, torch.where(self._has_target, margin, 1.0)
 
-    def along_rows(self, directions: Tensor, gradients: Tensor) -> Tensor:
-        """Directions of inputs; every other one along the gradient if the domain has linear rows.
-
-        Adam moves all entries at about the same speed. Where a row limits a sum of entries, that
-        does not find out which of them is worth most.
-        """
-        if self.problem.domain.rows is None:
-            return directions
-        torch = require_torch()
-        scaled = gradients * self.widths
-        largest = scaled.abs().amax(dim=1, keepdim=True).clamp(min=1e-30)
-        odd = torch.arange(len(scaled), device=scaled.device)[:, None] % 2 == 1
-        return torch.where(odd, scaled / largest, directions)
-
     def projected(self, x: Tensor, parameters: list[Tensor]) -> State:
         """The nearest inputs in the domain, and the nearest parameters in their boxes."""
         x = x.clamp(self.low, self.high)
