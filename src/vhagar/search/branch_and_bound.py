@@ -48,14 +48,14 @@ class _FrontierEngine(AbstractEngine):
 class Bab(_FrontierEngine):
     """Branch and bound on the lambda-LP; networks too large for that are bounded at their roots.
 
-    `attack` says whether the attack runs beside the search, where there are workers. `gpu` says
-    whether thousands of nodes are also bounded at once by primal-dual steps on the device, beside
-    the workers; by default they are where the device is a GPU. `slopes` says whether there is a
-    second search, which bounds the difference of the copies and branches on slopes; `inputs`
-    whether there is one that halves boxes of inputs, where these have few entries. `tightening`
-    says whether the hexagons of subtrees are tightened by the class constraints and the incumbent:
-    on some networks of dense layers that saves a third of the nodes, on most it makes up for its
-    own cost at best.
+    `attack` says whether the attack runs beside the search; in one process it is one round between
+    two nodes. `gpu` says whether thousands of nodes are also bounded at once by primal-dual steps
+    on the device, beside the workers; by default they are where the device is a GPU. `slopes` says
+    whether there is a second search, which bounds the difference of the copies and branches on
+    slopes; `inputs` whether there is one that halves boxes of inputs, where these have few entries.
+    `tightening` says whether the hexagons of subtrees are tightened by the class constraints and
+    the incumbent: on some networks of dense layers that saves a third of the nodes, on most it
+    makes up for its own cost at best.
     """
 
     attack: bool = True
