@@ -64,13 +64,13 @@ def test_a_check_starts_from_the_last_witness(monkeypatch: pytest.MonkeyPatch) -
     assert first.result.witness is not None
     from vhagar import training
 
-    known: list[Any] = []
+    starts: list[Any] = []
     plain = training.run_engine
     monkeypatch.setattr(
-        training, "run_engine", lambda *a, **k: known.append(k["known"]) or plain(*a, **k)
+        training, "run_engine", lambda *a, **k: starts.append(k["warm_start"]) or plain(*a, **k)
     )
     second = monitor.check(_trained(1.0), 1)
-    (suggestion,) = known[0].suggestions
+    (suggestion,) = starts[0].suggestions
     assert (suggestion.x == first.result.witness.x).all()
     assert second is not None
     assert second.result.status is Status.CLOSED
