@@ -45,10 +45,22 @@ def _narrow(row: Row, whole: set[int], low: Floats, high: Floats) -> bool:
             if k not in whole:
                 continue
             limit = (slack + own) / (sign * w)
-            if sign * w > 0:
-                high[k] = min(high[k], float(math.floor(limit)))
-            else:
-                low[k] = max(low[k], float(math.ceil(limit)))
-            if low[k] > high[k]:
+            if not _cut(k, limit, sign * w > 0, low, high):
                 return False
+    return True
+
+
+def _cut(k: int, limit: Fraction, is_upper: bool, low: Floats, high: Floats) -> bool:
+    """Cut the range of a whole number at a limit in place; False if no number is left.
+
+    The limit may be beyond all floats; one inside the range is rounded outward, if at all.
+    """
+    least, most = float(low[k]), float(high[k])
+    whole = math.floor(limit) if is_upper else math.ceil(limit)
+    if (whole < least) if is_upper else (whole > most):
+        return False
+    if least <= whole <= most:
+        end, direction = float(whole), math.inf if is_upper else -math.inf
+        inside = end >= whole if is_upper else end <= whole
+        (high if is_upper else low)[k] = end if inside else math.nextafter(end, direction)
     return True

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from vhagar import Domain
+from vhagar import Domain, Zonotope
 from vhagar.perturbation import parse
 from vhagar.search.cover import covers
 from vhagar.search.entry_splits import (
@@ -105,3 +105,37 @@ def test_the_fractional_entry_that_matters_most_is_split() -> None:
 def test_a_domain_without_whole_numbers_has_nothing_to_split() -> None:
     domain = Domain((5,), -3, 4)
     assert EntryBrancher(network(5, 6, 3), domain).choose(domain, np.full(5, 0.5), False) is None
+
+
+@pytest.mark.parametrize("middle", [-0.1, 0.1, 0.4, -1.6])
+def test_splits_of_an_entry_in_a_zonotope_come_to_an_end(middle: float) -> None:
+    mean, component = np.full(5, 0.5), np.eye(5)[:1]
+    mean[0] = middle
+    rest = Zonotope(mean, component, np.array([0.9]), np.array([1e-3, 1, 1, 1, 1]))
+    domain = Domain((5,), -3, 4, integer=[0], zonotope=rest)
+    assert domain.low[0] == np.ceil(domain.low[0])
+    assert domain.high[0] == np.floor(domain.high[0])
+    (piece,), brancher = (
+        parse("linf(0.5)").pieces(domain, True),
+        EntryBrancher(network(5, 6, 3), domain),
+    )
+    left, steps = [()], 0
+    while left and steps < 20:
+        path, steps = left.pop(), steps + 1
+        part = part_of(piece, path)
+        if part is None:
+            continue
+        x = part.domain.low + 0.7 * (part.domain.high - part.domain.low)
+        split = brancher.choose(part.domain, x)
+        if split is not None:
+            left += [(*path, split.step(domain, above)) for above in (False, True)]
+    assert not left
+
+
+def test_values_that_steps_cannot_hold_are_not_split() -> None:
+    x = np.full(5, 0.5)
+    for low, high in ((-1e30, 4.0), (0.0, 1e30)):
+        domain = Domain((5,), low, high, integer=[0])
+        brancher = EntryBrancher(network(5, 6, 3), domain)
+        assert (brancher.choose(domain, x) is None) == (low < 0)
+        assert brancher.choose(domain, x + 2.0**52) is None

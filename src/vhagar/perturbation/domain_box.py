@@ -47,17 +47,17 @@ def narrowed(
     groups: Groups,
     zonotope: Zonotope | None,
 ) -> tuple[Array, Array]:
-    """The ends of all entries, narrowed by fixed entries, groups and the zonotope."""
+    """The ends of all entries, narrowed by fixed entries, the zonotope and groups."""
     low, high = low.copy(), high.copy()
     for k, value in fixed.items():
         if isinstance(k, str) or not 0 <= k < len(low) or not math.isfinite(value):
             raise InvalidInput(f"fixed names entry {k} of {len(low)}, or gives it no number")
         low[k], high[k] = max(low[k], value), min(high[k], value)
-    low, high = groups.narrowed(low, high)
     if zonotope is not None:
         least, most = zonotope.box
         low, high = np.maximum(low, least), np.minimum(high, most)
-    return low, high
+    # Last, so that the ranges of whole numbers end at whole numbers: splits rely on it.
+    return groups.narrowed(low, high)
 
 
 def check_box(

@@ -23,8 +23,8 @@ Array = NDArray[np.float64]
 
 # An LP's entry this close to a whole number counts as one.
 _WHOLE = 1e-6
-# Steps are stored as 64-bit numbers; entries with larger ranges than this are not split.
-_LARGEST_STEP = 2**62
+# Steps are stored as 64-bit numbers, and values are exact as float64: larger ones are not split.
+_LARGEST_STEP, _LARGEST_VALUE = 2**62, 2**51
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,8 @@ class EntryBrancher:
         distance = abs(value - np.rint(value)) + (0.0 if settled else 2 * _WHOLE)
         score = np.where((distance > _WHOLE) & (low < high), distance * self._effects, -1.0)
         score = np.where((high - low > 1) & binary, -1.0, score)
-        score = np.where(abs(value) * domain.size < _LARGEST_STEP / 8, score, -1.0)
+        steps = (value - domain.lower) * domain.size
+        score = np.where((steps < _LARGEST_STEP / 8) & (abs(value) < _LARGEST_VALUE), score, -1.0)
         best = int(score.argmax())
         if score[best] < 0:
             return None
