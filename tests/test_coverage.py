@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,7 +14,7 @@ import pytest
 import vhagar
 from vhagar import InvalidInput, Network, Problem, Result
 from vhagar.attack.local_attack import Found, LocalAttack
-from vhagar.coverage import SeenData, _chunks
+from vhagar.coverage import SeenData, _chunks, covered
 from vhagar.perturbation import Domain, Zonotope
 from vhagar.result import BoundKind, CoverageCounts, Status, Witness, WitnessCheck
 from vhagar.result.exact import exact_scores
@@ -73,6 +75,26 @@ def test_a_confidence_that_equals_the_bound_is_not_above_it(answered: Result, da
 def test_no_time_no_attack(answered: Result, data: Path) -> None:
     found = vhagar.coverage(answered, data, timeout=0.0)
     assert found.classified == CoverageCounts(4, 2, 0)
+
+
+def test_the_time_to_get_ready_is_not_taken_from_the_attacks(
+    answered: Result, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To load PyTorch takes seconds, and the attacks on a few inputs hardly any time."""
+    now = [0.0]
+
+    class SlowToBegin(LocalAttack):
+        def __init__(self, problem: Problem, device: str) -> None:
+            super().__init__(problem, device)
+            now[0] += 100.0
+
+    module = import_module("vhagar.coverage")  # the package has a function of that name
+    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(module, "LocalAttack", SlowToBegin)
+    seen = SeenData.read(data, answered.problem.network, answered.problem.domain)
+    found = covered(answered.problem, answered.upper, seen, deadline=1.0)
+    assert found.classified == answered.coverage.classified
+    assert found.classified.attackable > 0
 
 
 def test_whoever_interrupts_is_not_kept_waiting(

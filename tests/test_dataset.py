@@ -78,6 +78,27 @@ def test_wrong_archives(write: object, message: str, tmp_path: Path) -> None:
         read_dataset(tmp_path / "data.npz", GREY)
 
 
+@pytest.mark.parametrize("name", ["y", "labels", "y_test"])
+@pytest.mark.parametrize(
+    "labels", [np.arange(3, dtype=np.uint8), np.arange(3.0), np.arange(3).reshape(3, 1)]
+)
+def test_labels_may_be_a_column_or_floats(tmp_path: Path, name: str, labels: np.ndarray) -> None:
+    arrays = {"x": np.zeros((3, 20)), "ids": np.arange(3), name: labels}
+    np.savez(tmp_path / "data.npz", **arrays)
+    found = read_test_set(tmp_path / "data.npz", GREY)[1]
+    assert found is not None
+    assert (found.dtype, found.tolist()) == (np.int64, [0, 1, 2])
+
+
+@pytest.mark.parametrize(
+    "labels", [np.arange(2), np.arange(4), np.eye(3), np.array([0.5, 1, 2]), np.full(3, np.nan)]
+)
+def test_labels_that_cannot_be_are_not_passed_over(tmp_path: Path, labels: np.ndarray) -> None:
+    np.savez(tmp_path / "data.npz", x=np.zeros((3, 20)), y=labels)
+    with pytest.raises(InvalidInput, match=r"y in .* should hold the labels of 3 inputs"):
+        read_test_set(tmp_path / "data.npz", GREY)
+
+
 def test_wrong_places(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="holds no images"):
         read_dataset(tmp_path, GREY)

@@ -39,3 +39,13 @@ def test_something_must_be_demanded(hidden: Network) -> None:
         assert_robust(hidden, perturbation="linf(0.1)", source=0)
     with pytest.raises(InvalidInput, match="give it as `dataset`"):
         assert_robust(hidden, perturbation="linf(0.1)", source=0, coverage=0.5)
+
+
+@pytest.mark.parametrize(
+    "demand", [{"coverage": 60}, {"coverage": -0.1}, {"upper": float("nan")}, {"upper": -1.0}]
+)
+def test_a_limit_that_cannot_be_is_refused_at_once(
+    hidden: Network, demand: dict[str, float]
+) -> None:
+    with pytest.raises(InvalidInput, match=r"a share from 0 to 1|a number, and not negative"):
+        assert_robust(hidden, perturbation="linf(0.1)", source=0, dataset="x.npz", **demand)

@@ -165,7 +165,10 @@ def _attacked(
     attacked: list[int] = []
     if not len(rows) or (time.monotonic() >= deadline and not always):
         return attacked
+    begun = time.monotonic()
     local, check = LocalAttack(problem, "cpu"), WitnessCheck(problem, moves=False)
+    # To load PyTorch can take longer than all attacks, and is no reason to have none.
+    deadline += time.monotonic() - begun
     try:
         for quick in local.passes:
             for chunk in _chunks(rows[~np.isin(rows, attacked)]):

@@ -19,6 +19,7 @@ Array = NDArray[np.float64]
 
 # What an archive calls its two parts, where it has them.
 _PARTS = ("x_train", "x_test")
+_LABELS = ("y", "label", "labels", "target", "targets")
 _IMAGES = (".png", ".jpg", ".jpeg", ".bmp")
 # Values this far outside of the input range, as a part of its width, come from rounding to float32.
 _ROUNDING = 1e-6
@@ -80,7 +81,8 @@ def read_dataset(path: Path, domain: Domain) -> Array:
 def read_test_set(path: Path, domain: Domain) -> tuple[Array, NDArray[np.int64] | None]:
     """Inputs `(count, size)` and their labels, where the file has some; of two parts, the test set.
 
-    Labels of an archive are the one vector of whole numbers that is as long as the inputs.
+    Labels of an archive are the one vector of whole numbers that is as long as the inputs, or the
+    one that is called so.
     """
     if path.suffix == ".csv":
         return _table(path, domain)
@@ -90,12 +92,7 @@ def read_test_set(path: Path, domain: Domain) -> tuple[Array, NDArray[np.int64] 
     if set(_PARTS) <= set(arrays):
         arrays = {name: array for name, array in arrays.items() if name.endswith("_test")}
     inputs = _fitted(_inputs_of(arrays, domain, path), domain, path)
-    labels = [
-        array
-        for array in arrays.values()
-        if array.shape == (len(inputs),) and array.dtype.kind in "iu"
-    ]
-    return inputs, labels[0].astype(np.int64) if len(labels) == 1 else None
+    return inputs, _labels_of(arrays, len(inputs), path)
 
 
 def as_float32(inputs: Array, domain: Domain) -> Array:
@@ -172,6 +169,30 @@ def _inputs_of(arrays: dict[str, Any], domain: Domain, path: Path) -> Any:
             f"{path} should hold one array of inputs of shape {domain.shape}; it holds {shapes}"
         )
     return next(iter(fitting.values()))
+
+
+def _labels_of(arrays: dict[str, Any], count: int, path: Path) -> NDArray[np.int64] | None:
+    """The labels among the arrays; one that is called so and cannot be them is refused."""
+    named = [name for name in arrays if name.removesuffix("_test") in _LABELS]
+    if len(named) == 1:
+        found = arrays[named[0]]
+        flat = found.reshape(-1)
+        if found.shape not in ((count,), (count, 1)) or not _are_whole(flat):
+            raise InvalidInput(
+                f"{named[0]} in {path} should hold the labels of {count} inputs, one whole number "
+                f"each; it holds {found.dtype} of shape {found.shape}"
+            )
+        return np.asarray(flat, dtype=np.int64)
+    labels = [
+        array for array in arrays.values() if array.shape == (count,) and array.dtype.kind in "iu"
+    ]
+    return labels[0].astype(np.int64) if len(labels) == 1 else None
+
+
+def _are_whole(values: Any) -> bool:
+    if values.dtype.kind in "iu":
+        return True
+    return values.dtype.kind == "f" and bool((values == np.round(values)).all())
 
 
 def _image(path: Path) -> Any:

@@ -108,6 +108,27 @@ def test_an_input_outside_the_range_is_not_robust(
     assert run(batch)[3].tolist() == [[False, False]] * 4 + [[True, True]]
 
 
+@pytest.mark.parametrize("shape", [(1, 1, 2, 2), (1, 2, 2), (2, 2), (4,), (1, 4), (2, 2, 1)])
+def test_an_input_may_be_flat_and_alone(guard: Guard, shape: tuple[int, ...]) -> None:
+    import torch
+
+    x = np.linspace(0.0, 1.0, 4).reshape(shape)
+    assert guard(x).scores.tolist() == guard(x.reshape(1, 4)).scores.tolist()
+    assert guard.module()(torch.from_numpy(x))[3].shape == (1, 2)
+
+
+@pytest.mark.parametrize("shape", [(1, 3, 2, 2), (3, 4, 4), (8,), (2,), ()])
+def test_an_array_of_another_shape_is_not_taken_for_several_inputs(
+    guard: Guard, shape: tuple[int, ...]
+) -> None:
+    import torch
+
+    with pytest.raises(InvalidInput, match="is no batch of inputs"):
+        guard(np.zeros(shape))
+    with pytest.raises(InvalidInput, match="is no batch of inputs"):
+        guard.module()(torch.zeros(shape))
+
+
 def test_both_ends_of_the_range_belong_to_it(run: Run, guard: Guard) -> None:
     corners = np.array(np.meshgrid(*[[0.0, 1.0]] * 4)).T.reshape(-1, 1, 2, 2).astype(np.float32)
     exact = [exact_scores(guard.network, x.reshape(-1).astype(np.float64)) for x in corners]

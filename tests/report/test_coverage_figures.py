@@ -75,6 +75,32 @@ def test_bars_have_the_counts(covered: StudyData) -> None:
     assert widths[0] == pytest.approx(0.4 * 330)
 
 
+def test_correctly_classified_inputs_have_a_bar_of_their_own(covered: StudyData) -> None:
+    (first, *_) = coverage_bars(covered)
+    right = CoverageCounts(20, 8, 1)
+    labelled = tuple(
+        replace(own, coverage=replace(own.coverage, correct=right)) for own in first.classes
+    )
+    bars = replace(first, classes=labelled)
+    assert [row[2:] for row in bars.rows()[:2]] == [
+        ("all", 100, 40, 30, 30), ("correct", 40, 16, 2, 22),
+    ]  # fmt: skip
+    assert len(bars.rows()) == len(first.rows()) + 1
+    bars.draw()
+
+
+def test_a_share_under_a_tenth_of_a_percent_is_not_nothing(covered: StudyData) -> None:
+    assert covered.coverage is not None
+    few = _covered("linf(0.1)", 0, CoverageCounts(10_000, 2, 3))
+    study = replace(covered, coverage=StudyCoverage("data.npz", (few,)))
+    assert tiles(study)[:2] == [
+        ("<0.1\u00a0%", "of the data proven robust"), ("<0.1\u00a0%", "attacked with success"),
+    ]  # fmt: skip
+    assert "3 of 10000 inputs were attacked" in coverage_sentences(study)[0]
+    assert coverage_sentences(study)[0].endswith("(<0.1\u00a0%).")
+    assert "<b>&lt;0.1 %</b>" in data_section(study)
+
+
 def test_a_curve_needs_two_sizes_of_one_perturbation(covered: StudyData) -> None:
     (curve,) = coverage_curves(covered)
     assert curve.family == "linf(s)"

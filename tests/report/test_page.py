@@ -43,7 +43,7 @@ def test_the_summary_is_true_as_printed(study: StudyData) -> None:
     assert "12 questions about one and two" in words
     assert "3 of them are answered" in words
     assert "for 1 nothing can be attacked" in words
-    assert "1 question not finished yet" in words
+    assert "1 question is not finished yet" in words
     assert "class 0 with confidence 4.000" in words
     assert "every input of class 0 keeps clear of class 2 under linf(0.1), whatever" in words
 

@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from vhagar.result.numbers import down, gap, interval, percent, seconds, span, up
+from vhagar.result.numbers import down, gap, interval, percent, seconds, share, span, up
 
 
 def _random_intervals() -> list[tuple[float, float]]:
@@ -63,6 +63,24 @@ def test_gap_is_absolute_and_a_part_of_upper() -> None:
 
 def test_percentages_are_rounded_outward() -> None:
     assert percent(41.59, 43.01) == "41.5 to 43.1 %"
+
+
+@pytest.mark.parametrize(
+    ("part", "whole", "text"),
+    [
+        (0, 10_000, "0"),
+        (2, 10_000, "<0.1"),
+        (9, 10_000, "<0.1"),
+        (10, 10_000, "0.1"),
+        (2, 3, "66.6"),
+        (9_999, 10_000, "99.9"),
+        (10**18 - 1, 10**18, "99.9"),
+        (7, 7, "100"),
+        (0, 0, "0"),
+    ],
+)
+def test_shares_are_rounded_down_and_only_none_is_nothing(part: int, whole: int, text: str) -> None:
+    assert share(part, whole) == text
 
 
 @pytest.mark.parametrize(

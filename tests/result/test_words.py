@@ -224,12 +224,12 @@ def test_the_probability_that_suffices(make_result: Make) -> None:
 def test_coverage_in_words() -> None:
     counts = CoverageCounts(1000, 999, 1)
     assert coverage_words(Coverage(5000, counts, None, 8.0, 0.1), 2) == (
-        "of 1000 inputs classified 2, 999 (99.9 %) are proven robust, 1 were attacked with "
+        "of 1000 inputs classified 2, 999 (99.9 %) are proven robust, 1 was attacked with "
         "success, 0 are undecided"
     )
     correct = CoverageCounts(3, 2, 0)
     assert coverage_words(Coverage(9, CoverageCounts(4, 2, 1), correct, 8.0, 0.1), 2).endswith(
-        "1 are undecided; of the 3 classified correctly, 2 (66.6 %)"
+        "1 is undecided; of the 3 classified correctly, 2 (66.6 %)"
     )
     none = CoverageCounts(0, 0, 0)
     assert coverage_words(Coverage(9, none, none, 0.0, 0.1), 2) == (

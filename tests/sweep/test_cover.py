@@ -107,6 +107,8 @@ def test_it_is_read_as_it_was_written(model: str, tmp_path: Path) -> None:
         "small, linf(0.05): of 20 inputs 8 (40 %) are proven robust, 2 were attacked with success, "
         "10 are undecided"
     ]
+    both = [replace(row, coverage=replace(row.coverage, correct=counts)) for row in rows]
+    assert total_words(both).endswith("10 are undecided; of the 20 classified correctly, 8 (40 %)")
     store.close()
 
 
@@ -141,6 +143,7 @@ def test_shares_are_rounded_down() -> None:
     assert share(CoverageCounts(3, 2, 0)) == "66.6"
     assert share(CoverageCounts(10_000, 9_999, 0)) == "99.9"
     assert share(CoverageCounts(0, 0, 0)) == "0"
+    assert share(CoverageCounts(10_000, 2, 0)) == "<0.1"
     assert "no input" in total_words([])
 
 

@@ -46,7 +46,9 @@ EXIT_INTERRUPTED = 130
 
 _DESCRIPTION = """\
 Verify the global robustness of neural networks. The answer is an interval that is valid at every
-moment and tightens until it is closed.
+moment and tightens until it is closed: every input that is more confident than its upper end is
+proven robust. (Confidence is the margin between the score of the input's class and the next highest
+score.)
 """
 
 _EPILOG = """\

@@ -19,6 +19,8 @@ DESCRIPTION = """\
 Run a whole study: networks x perturbations x source classes x target classes. Results are saved in
 a store, an SQLite file, as soon as they improve: nothing is lost when the program is killed,
 `--resume` continues the study, and several processes may work on one store at the same time.
+Inputs that are more confident than a problem's upper bound are proven robust. (Confidence is the
+margin between the score of the input's class and the next highest score.)
 """
 
 EPILOG = """\

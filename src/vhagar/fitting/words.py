@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from vhagar.fitting.fit import Fit
 from vhagar.perturbation import Domain
+from vhagar.result.numbers import share
 
 # Features that a table shows; the rest is counted.
 _MOST_ROWS = 60
@@ -84,13 +83,8 @@ def coverage_lines(found: Fit) -> list[str]:
     inside, count = found.covered
     if not count:
         return []
-    lines = [f"{inside} of {count} held-out inputs ({_share(inside, count)}) are inside"]
+    lines = [f"{inside} of {count} held-out inputs ({share(inside, count)} %) are inside"]
     for label, (own, total) in (found.classes or {}).items():
         name = found.domain.class_name(label)
-        lines.append(f"  class {name}: {own} of {total} ({_share(own, total)})")
+        lines.append(f"  class {name}: {own} of {total} ({share(own, total)} %)")
     return lines
-
-
-def _share(part: int, whole: int) -> str:
-    """A percentage, rounded down."""
-    return f"{np.floor(1000 * part / max(whole, 1)) / 10:g} %"

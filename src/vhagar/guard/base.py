@@ -74,6 +74,15 @@ class AbstractGuard:
         """Inputs with an entry outside of it are never robust."""
         return one_range(self.bounds)
 
+    def check_shape(self, shape: Sequence[int]) -> None:
+        """Refuse what is neither a batch of inputs nor one input, each as such or flat."""
+        own, size = _sides(self.network.input_shape), self.network.input_size
+        if not any(_sides(each) in (own, [size]) for each in (shape, shape[1:])):
+            raise InvalidInput(
+                f"an array of shape {tuple(shape)} is no batch of inputs of shape "
+                f"{self.network.input_shape}"
+            )
+
     @cached_property
     def protections(self) -> tuple[Protection, ...]:
         """One for each perturbation, in the order of the bounds."""
@@ -123,8 +132,8 @@ class AbstractGuard:
         low, high = self.input_range
         proven = sum(bound.certificate is not None for bound in self.bounds)
         lines = [
-            f"{self.network.name}: inputs in {interval_text((low, high))}, float32 rounding up to "
-            f"{up(float(self.rounding(FLOAT32).max()))}",
+            f"{self.network.name}: inputs in {interval_text((low, high))}; in float32, up to "
+            f"{up(float(self.rounding(FLOAT32).max()))} is added to a bound, for rounding",
             f"{proven} of {len(self.bounds)} bounds have a certificate",
         ]
         for each in self.protections:
@@ -134,6 +143,11 @@ class AbstractGuard:
     def __repr__(self) -> str:
         under = ", ".join(each.label for each in self.protections)
         return f"Guard({self.network.name}, {under})"
+
+
+def _sides(shape: Sequence[int]) -> list[int]:
+    """The sides that say how entries are arranged; those of length 1 do not."""
+    return [side for side in shape if side != 1]
 
 
 def _targets(labels: Sequence[int]) -> str:

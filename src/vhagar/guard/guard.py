@@ -54,7 +54,9 @@ class Guard(AbstractGuard):
 
         Inputs are `(batch, ...)`; a single one of the network's shape will do, too.
         """
-        x = np.asarray(inputs, dtype=np.float64).reshape(-1, self.network.input_size)
+        given = np.asarray(inputs, dtype=np.float64)
+        self.check_shape(given.shape)
+        x = given.reshape(-1, self.network.input_size)
         scores = self.network.forward(x)
         best = np.sort(scores, axis=1)[:, -2:]  # NaN comes last
         label = scores.argmax(axis=1).astype(np.int64)

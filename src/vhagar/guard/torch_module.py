@@ -29,6 +29,7 @@ def guard_module(guard: AbstractGuard) -> Module:
         """What `Guard.module` returns."""
 
         def forward(self, inputs: Tensor) -> tuple[Any, Any, Any, Any]:
+            guard.check_shape(inputs.shape)
             with torch.no_grad():
                 x = inputs.detach().to("cpu", torch.float64).reshape(-1, size)
                 scores = network.scores(x)

@@ -10,8 +10,8 @@ from vhagar.drawing.figure import AbstractFigure, Cell, slug
 from vhagar.drawing.shapes import Area, Drawing, Line, Rect, Shape, Text
 from vhagar.report.class_labels import extra_width, short_name
 from vhagar.report.data import Group, StudyData
-from vhagar.result import CoverageCounts
-from vhagar.sweep.class_coverage import ClassCoverage, over, share, total
+from vhagar.result import CoverageCounts, numbers
+from vhagar.sweep.class_coverage import ClassCoverage, correct_total, over, share, total
 
 _LEFT, _TOP, _WIDTH, _BAR, _STEP = 58.0, 44.0, 330.0, 18.0, 26.0
 _NUMBER = re.compile(r"(?<![\w.])\d+(?:\.\d+)?(?:e-?\d+)?")
@@ -56,7 +56,9 @@ class CoverageBars(AbstractFigure):
     def _bars(self) -> list[tuple[str, CoverageCounts]]:
         name = self.group.class_name
         own = [(name(each.source), each.coverage.classified) for each in self.classes]
-        return [("all", self.total), *own]
+        correct = correct_total(self.classes)
+        right = [] if correct is None else [("correct", correct)]
+        return [("all", self.total), *right, *own]
 
     def draw(self) -> Drawing:
         bars = self._bars()
@@ -66,9 +68,10 @@ class CoverageBars(AbstractFigure):
             Text(left, 34, "by class: proven robust, not known, attacked", 12, fill="muted"),
         ]
         for place, (label, counts) in enumerate(bars):
-            y = _TOP + _STEP * place + (8 if place else 0)
+            of_all = place < len(bars) - len(self.classes)
+            y = _TOP + _STEP * place + (0 if of_all else 8)
             name = short_name(label)
-            shapes.append(Text(left - 10, y + 14, name, 13, "end", "ink", bold=not place))
+            shapes.append(Text(left - 10, y + 14, name, 13, "end", "ink", bold=of_all))
             shapes += _bar(left, y, counts)
         height = _TOP + _STEP * len(bars) + 16
         return Drawing(left + _WIDTH + 74, height, self.title, shapes)
@@ -214,10 +217,11 @@ def coverage_sentences(study: StudyData) -> list[str]:
         return []
     each, counts, _ = max(bars, key=lambda one: _part(one[1].attackable, one[1]))
     own = max(each.classes, key=lambda one: _attacked(one.coverage.classified))
+    hit = own.coverage.classified
     lines = [
         f"Weakest: {each.group.label}: {counts.attackable} of {counts.inputs} inputs were attacked "
         f"with success, the largest share in class {each.group.class_name(own.source)} "
-        f"({100 * _attacked(own.coverage.classified):.0f}\u00a0%)."
+        f"({numbers.share(hit.attackable, hit.inputs)}\u00a0%)."
     ]
     if not counts.attackable:
         lines = ["No input was attacked with success."]

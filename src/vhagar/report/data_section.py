@@ -64,6 +64,6 @@ def _cell(bars: CoverageBars | None) -> str:
         return "<td>no input</td>"
     weakest = f"class {bars.group.class_name(worst.source)}: {share(worst.coverage.classified)} %"
     return (
-        f"<td><b>{share(counts)} %</b> {shares(counts)}"
+        f"<td><b>{text(share(counts))} %</b> {shares(counts)}"
         f"<small>{counts.attackable} attacked; {text(weakest)}</small></td>"
     )

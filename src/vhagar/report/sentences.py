@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from vhagar.report.coverage import coverage_sentences
 from vhagar.report.data import Entry, StudyData
-from vhagar.result.numbers import down, interval, span, up
+from vhagar.result.numbers import down, interval, share, span, up
 from vhagar.sweep.class_coverage import total
 
 _ANSWERED = ("closed", "robust")
@@ -35,7 +35,8 @@ def summary(study: StudyData) -> list[str]:
         sentences.append("None is answered in full: every interval is still open.")
     still_open = [entry for entry in study.entries if entry.status == "open"]
     if still_open:
-        sentences.append(f"{_many(len(still_open), 'question')} not finished yet.")
+        verb = "is" if len(still_open) == 1 else "are"
+        sentences.append(f"{_many(len(still_open), 'question')} {verb} not finished yet.")
     if data:
         return sentences  # the data set says it all; confidences of networks have no common unit
     attacks = [entry for entry in study.entries if entry.group.perturbation is not None]
@@ -99,19 +100,22 @@ def tiles(study: StudyData) -> list[tuple[str, str]]:
         (str(unknown), "nothing proven yet"),
         (_duration(work), "of search"),
     ]
-    known = study.coverage
-    if known is not None:
-        parts = [total(own) for own in known.groups().values()]
-        shares = [each.robust / each.inputs for each in parts if each.inputs]
-        if shares:
-            least, top = (math.floor(1000 * f(shares)) / 10 for f in (min, max))
-            text = f"{least:g}\u00a0%" if least == top else f"{least:g} to {top:g}\u00a0%"
-            worst = max(each.attackable / each.inputs for each in parts if each.inputs)
-            most = math.ceil(1000 * worst) / 10
-            found.insert(0, (text, "of the data proven robust"))
-            how = "attacked, at worst" if len(shares) > 1 else "attacked with success"
-            found.insert(1, (f"{most:g}\u00a0%", how))
-    return found
+    return [*_data_tiles(study), *found]
+
+
+def _data_tiles(study: StudyData) -> list[tuple[str, str]]:
+    """The shares of a data set that are proven robust, and the largest that was attacked."""
+    groups = {} if study.coverage is None else study.coverage.groups()
+    parts = [counts for counts in map(total, groups.values()) if counts.inputs]
+    if not parts:
+        return []
+    few, many = (f(parts, key=lambda own: own.robust / own.inputs) for f in (min, max))
+    least, top = share(few.robust, few.inputs), share(many.robust, many.inputs)
+    worst = max(parts, key=lambda own: own.attackable / own.inputs)
+    most = share(worst.attackable, worst.inputs)
+    proven = least if least == top else f"{least} to {top}"
+    how = "attacked, at worst" if len(parts) > 1 else "attacked with success"
+    return [(f"{proven}\u00a0%", "of the data proven robust"), (f"{most}\u00a0%", how)]
 
 
 def standing(study: StudyData) -> tuple[int, int, int]:

@@ -80,7 +80,7 @@ def _row(verdict: CoverageVerdict) -> str:
 def _side(counts: CoverageCounts | None) -> str:
     if counts is None or not counts.inputs:
         return "<td>no input</td><td></td>"
-    return f'<td class="number">{share(counts)} %</td><td>{shares(counts)}</td>'
+    return f'<td class="number">{text(share(counts))} %</td><td>{shares(counts)}</td>'
 
 
 def _pairs(found: ModelComparison) -> str:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from vhagar.dataset import Neighbour
 from vhagar.perturbation import Domain
 from vhagar.problem import Problem
-from vhagar.result.numbers import down, up
+from vhagar.result.numbers import down, share, up
 from vhagar.result.values import Coverage, CoverageCounts, Estimate
 from vhagar.result.witness import Witness
 
@@ -94,27 +92,34 @@ def coverage_words(coverage: Coverage, source: str) -> str:
         return f"the domain contains none of the {those} classified {source}"
     if not counts.inputs:
         return f"none of the {coverage.inputs} inputs is classified {source}"
-    parts = [
-        f"{_part(counts.robust, counts)} are proven robust",
-        f"{counts.attackable} were attacked with success",
-        f"{counts.unknown} are undecided",
-    ]
     within = " inside the domain" if outside else ""
     noun = "input" if counts.inputs == 1 else "inputs"
-    words = f"of {counts.inputs} {noun} classified {source}{within}, {', '.join(parts)}"
-    correct = coverage.correct
-    if correct is not None:
-        part = _part(correct.robust, correct)
-        words += f"; of the {correct.inputs} classified correctly, {part}"
+    whole = f"of {counts.inputs} {noun} classified {source}{within},"
+    words = counts_words(counts, whole, "", coverage.correct)
     return words + (f"; {outside} more lie outside of the domain" if outside else "")
 
 
+def counts_words(
+    counts: CoverageCounts, whole: str, toward: str, correct: CoverageCounts | None
+) -> str:
+    """Say how many inputs of a whole are robust, attacked and undecided, and correct among them."""
+    one, hit, left = (number == 1 for number in (counts.robust, counts.attackable, counts.unknown))
+    words = (
+        f"{whole} {_part(counts.robust, counts)} {'is' if one else 'are'} proven robust{toward}, "
+        f"{counts.attackable} {'was' if hit else 'were'} attacked with success, "
+        f"{counts.unknown} {'is' if left else 'are'} undecided"
+    )
+    if correct is None:
+        return words
+    part = _part(correct.robust, correct)
+    return f"{words}; of the {correct.inputs} classified correctly, {part}"
+
+
 def _part(number: int, counts: CoverageCounts) -> str:
-    """Format a number and its percentage, rounded down: it reads 100 only for all of them."""
+    """Format a number and its percentage."""
     if not counts.inputs:
         return str(number)
-    share = math.floor(1000 * number / counts.inputs) / 10
-    return f"{number} ({share:g} %)"
+    return f"{number} ({share(number, counts.inputs)} %)"
 
 
 def uncovered_words(coverage: Coverage, upper: float) -> str:

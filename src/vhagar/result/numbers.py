@@ -54,6 +54,12 @@ def percent(low: float, high: float) -> str:
     return f"{_fixed(low, 1, ROUND_FLOOR)} to {_fixed(high, 1, ROUND_CEILING)} %"
 
 
+def share(part: int, whole: int) -> str:
+    """Format a part in percent, rounded down: 100 is all of them, and 0 is none."""
+    tenths = 1000 * part // max(whole, 1)
+    return "<0.1" if part and not tenths else f"{tenths / 10:g}"
+
+
 def seconds(value: float) -> str:
     """Format a duration in a readable unit: `12.3 s`, `4:07 min`, `2:04:07 h`."""
     if value < 100:

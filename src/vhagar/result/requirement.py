@@ -14,7 +14,7 @@ from enum import Enum
 from fractions import Fraction
 
 from vhagar.errors import InvalidInput
-from vhagar.result.numbers import down, up
+from vhagar.result.numbers import down, exact, up
 from vhagar.result.values import AbstractResult, BoundKind, CoverageCounts, Status
 
 # What can be required of each kind of result.
@@ -76,9 +76,16 @@ class Requirement:
     quantity: str
     limit: float = 0.0
 
+    def __post_init__(self) -> None:
+        if self.quantity == "coverage" and not 0 <= self.limit <= 1:
+            raise InvalidInput(f"{str(self)!r}: coverage is a share from 0 to 1, such as 0.6")
+        if not 0 <= self.limit < math.inf:
+            raise InvalidInput(f"{str(self)!r}: the limit must be a number, and not negative")
+
     def __str__(self) -> str:
         comparison = _COMPARISONS.get(self.quantity)
-        return self.quantity if comparison is None else f"{self.quantity}{comparison}{self.limit!r}"
+        limit = "" if comparison is None else f"{comparison}{exact(self.limit)}"
+        return f"{self.quantity}{limit}"
 
     def judge(self, result: AbstractResult) -> Judgement:
         """Decide whether a result proves the requirement, refutes it, or neither."""
@@ -132,8 +139,6 @@ def parse_requirement(text: str, quantities: Sequence[str] = OF_RESULTS) -> Requ
         forms = [_FORMS.get(each, f'"{each}"') for each in quantities]
         choices = " or ".join([", ".join(forms[:-1]), forms[-1]] if forms[1:] else forms)
         raise InvalidInput(f"{text!r} is no requirement here; write {choices}")
-    if quantity == "coverage" and limit > 1:
-        raise InvalidInput(f"{text!r}: coverage is a share from 0 to 1, such as 0.6")
     return Requirement(quantity, limit)
 
 

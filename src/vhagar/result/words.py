@@ -174,8 +174,8 @@ def _vacuous_rows(result: AbstractResult) -> list[tuple[str, str]]:
     return [
         (
             "note",
-            f"the bound says next to nothing: no input is known to be more confident than "
-            f"{up(upper)} by 1 %; the largest confidence found is {down(largest.lower)}",
+            f"the bound says next to nothing: an input must be more confident than {up(upper)}, "
+            f"and the largest confidence found is {down(largest.lower)}",
         )
     ]
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from vhagar.result import Coverage, CoverageCounts
+from vhagar.result import Coverage, CoverageCounts, numbers
+from vhagar.result.evidence import counts_words
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,16 @@ def _class(values: Mapping[str, Any]) -> ClassCoverage:
 
 def total(classes: Sequence[ClassCoverage]) -> CoverageCounts:
     """The counts of several classes together."""
-    counts = [each.coverage.classified for each in classes]
+    return _sum([each.coverage.classified for each in classes])
+
+
+def correct_total(classes: Sequence[ClassCoverage]) -> CoverageCounts | None:
+    """The counts of the correctly classified inputs of several classes; None without labels."""
+    known = [each.coverage.correct for each in classes if each.coverage.correct is not None]
+    return _sum(known) if known and len(known) == len(classes) else None
+
+
+def _sum(counts: Sequence[CoverageCounts]) -> CoverageCounts:
     return CoverageCounts(
         sum(each.inputs for each in counts),
         sum(each.robust for each in counts),
@@ -123,13 +132,11 @@ def total_words(classes: Sequence[ClassCoverage]) -> str:
     if not counts.inputs:
         return "no input is classified as a class that was asked about"
     toward = "" if all(each.all_targets for each in classes) else " against the targets asked"
-    return (
-        f"of {counts.inputs} inputs {counts.robust} ({share(counts)} %) are proven robust{toward}, "
-        f"{counts.attackable} were attacked with success, {counts.unknown} are undecided"
-        + (f"; {outside} more lie outside of the domain" if outside else "")
+    return counts_words(counts, f"of {counts.inputs} inputs", toward, correct_total(classes)) + (
+        f"; {outside} more lie outside of the domain" if outside else ""
     )
 
 
 def share(counts: CoverageCounts) -> str:
     """The percentage that is proven robust, rounded down."""
-    return f"{math.floor(1000 * counts.robust / max(counts.inputs, 1)) / 10:g}"
+    return numbers.share(counts.robust, counts.inputs)
