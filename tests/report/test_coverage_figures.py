@@ -23,7 +23,7 @@ from vhagar.report.data_section import data_section
 from vhagar.report.export import figures
 from vhagar.report.page import page
 from vhagar.report.pairs import pair_heatmaps, scale_end
-from vhagar.report.sentences import standing, tiles
+from vhagar.report.sentences import standing, summary, tiles
 from vhagar.report.spatial import spatial_heatmaps
 from vhagar.result import BoundKind, Coverage, CoverageCounts
 from vhagar.sweep.class_coverage import ClassCoverage, StudyCoverage
@@ -99,6 +99,12 @@ def test_a_share_under_a_tenth_of_a_percent_is_not_nothing(covered: StudyData) -
     assert "3 of 10000 inputs were attacked" in coverage_sentences(study)[0]
     assert coverage_sentences(study)[0].endswith("(<0.1\u00a0%).")
     assert "<b>&lt;0.1 %</b>" in data_section(study)
+
+
+def test_bounds_that_say_nothing_about_the_data_are_counted(covered: StudyData) -> None:
+    """Of class 0 under linf(0.2) nobody is robust; of one class there is no input."""
+    words = " ".join(summary(covered))
+    assert "1 of 7 bounds of a class says nothing about the data" in words
 
 
 def test_a_curve_needs_two_sizes_of_one_perturbation(covered: StudyData) -> None:

@@ -28,7 +28,7 @@ from vhagar.report.gallery import witness_figure
 from vhagar.report.pairs import PairCell, measured, pair_cells, pair_heatmaps, short
 from vhagar.report.spatial import spatial_heatmaps
 from vhagar.report.table import COLUMNS, table_rows
-from vhagar.report.timeline import bounds_over_time, study_over_time
+from vhagar.report.timeline import StudyOverTime, bounds_over_time, study_over_time
 from vhagar.result.timeline import ticks
 
 MakeEntry = Callable[..., Entry]
@@ -195,6 +195,15 @@ def test_bounds_over_time(study: StudyData) -> None:
     data = bounds_over_time(study.entries[1])
     assert data.rows() == [(2, 0.0, 0.0, 60.0), (2, 1.5, 2.0, 3.0)]
     assert data.ceiling == pytest.approx(12.6)  # the first bound must not squeeze the rest
+
+
+@pytest.mark.parametrize("gap", [0.0, 0.28, 0.3, 0.32, 1.0])
+def test_words_of_lines_that_end_side_by_side_do_not_cover_each_other(gap: float) -> None:
+    drawing = StudyOverTime((0.0, 1.0), (0.0, 0.3), (1.0, gap)).draw()
+    words = [each for each in drawing.shapes if isinstance(each, Text) and each.bold]
+    assert {each.text for each in words} == {"closed", "mean gap"}
+    assert abs(words[0].y - words[1].y) >= words[0].size
+    assert max(each.y for each in words) < drawing.height
 
 
 def test_the_study_over_time(make_entry: MakeEntry, make_study: MakeStudy) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import shutil
@@ -46,6 +47,23 @@ def test_the_summary_is_true_as_printed(study: StudyData) -> None:
     assert "1 question is not finished yet" in words
     assert "class 0 with confidence 4.000" in words
     assert "every input of class 0 keeps clear of class 2 under linf(0.1), whatever" in words
+
+
+def test_bounds_that_say_nothing_are_counted_and_marked(
+    make_entry: Callable[..., Entry], make_study: Callable[..., StudyData]
+) -> None:
+    """Confidences up to 20 are known; a bound within 1 % of that, or above, is vacuous."""
+    uppers = (19.0, 19.79, 19.81, 21.0, math.inf)
+    entries = [make_entry({1: (1.0, upper)}) for upper in uppers]
+    largest = make_entry({None: (20.0, 20.5)}, perturbation=None)
+    found = make_study(*entries, largest)
+    assert [found.is_vacuous(entry) for entry in found.entries] == [
+        False, False, True, True, False, False,
+    ]  # fmt: skip
+    assert "2 bounds say next to nothing: no input was found" in " ".join(summary(found))
+    assert table_html(found).count("vacuous") == 2
+    assert "next to nothing" not in " ".join(summary(make_study(entries[0])))
+    assert ">98.9<" in table_html(make_study(make_entry({1: (1.0, 19.762)})))
 
 
 def test_classes_have_the_names_that_the_domain_gives_them(

@@ -10,6 +10,7 @@ from functools import cached_property
 from vhagar.dataset import Neighbour
 from vhagar.perturbation import Domain
 from vhagar.result import BoundKind, Moment, Witness
+from vhagar.result.words import exceeds_nearly_all
 from vhagar.sweep.class_coverage import StudyCoverage, over
 from vhagar.sweep.question import Question, shown_perturbation
 
@@ -202,6 +203,13 @@ class StudyData:
             ):
                 return other
         return None
+
+    def is_vacuous(self, entry: Entry) -> bool:
+        """Whether an entry's upper bound says next to nothing, as hardly any input exceeds it."""
+        if entry.group.perturbation is None or not math.isfinite(entry.upper):
+            return False
+        largest = self.largest_of(entry)
+        return largest is not None and exceeds_nearly_all(entry.upper, largest[0])
 
     def largest_of(self, entry: Entry) -> tuple[float, float] | None:
         """An interval around the maximal confidence in an entry's source class."""

@@ -37,12 +37,37 @@ def summary(study: StudyData) -> list[str]:
     if still_open:
         verb = "is" if len(still_open) == 1 else "are"
         sentences.append(f"{_many(len(still_open), 'question')} {verb} not finished yet.")
+    sentences += _vacuous(study)
     if data:
         return sentences  # the data set says it all; confidences of networks have no common unit
     attacks = [entry for entry in study.entries if entry.group.perturbation is not None]
     sentences += _weakest(attacks)
     sentences += _strongest(attacks)
     return sentences
+
+
+def _vacuous(study: StudyData) -> list[str]:
+    """Count the bounds that say next to nothing, in general and about the data set."""
+    sentences = []
+    vacuous = sum(map(study.is_vacuous, study.entries))
+    if vacuous:
+        sentences.append(
+            f"{_many(vacuous, 'bound')} {_say(vacuous)} next to nothing: "
+            "no input was found that is clearly more confident."
+        )
+    classes = () if study.coverage is None else study.coverage.classes
+    counts = [one.coverage.classified for one in classes if one.coverage.classified.inputs]
+    silent = sum(not one.robust for one in counts)
+    if silent:
+        sentences.append(
+            f"{silent} of {_many(len(counts), 'bound')} of a class {_say(silent)} nothing about "
+            "the data: no input of the class is more confident."
+        )
+    return sentences
+
+
+def _say(number: int) -> str:
+    return "says" if number == 1 else "say"
 
 
 def _subject(study: StudyData) -> str:

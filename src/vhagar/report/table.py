@@ -97,9 +97,9 @@ def _cells(
     ]
     if percents:
         share = _percent(entry, study)
-        found.append(
-            _number(-1 if share is None else share, "" if share is None else f"{share:.1f}")
-        )
+        shown = "" if share is None else f"{math.ceil(10 * share) / 10:.1f}"
+        said = " vacuous" if study.is_vacuous(entry) else ""
+        found.append(_number(-1 if share is None else share, shown + said))
     found += [
         f"<td>{text(entry.status)}</td>",
         _number(entry.seconds, f"{entry.seconds:.1f}"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -12,6 +13,7 @@ from vhagar.report.sentences import answered
 from vhagar.result.timeline import BoundsOverTime, Frame
 
 _WIDE = 720.0
+_WORD = 14.0
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,7 @@ class StudyOverTime(AbstractFigure):
         end = max(self.seconds[-1], 1e-3) if self.seconds else 1.0
         frame = Frame(_WIDE, 220.0, end, 1.0)
         shapes: list[Shape] = [*frame.axes("seconds of work", "share", percent=True)]
+        ends: list[tuple[tuple[float, float], str, str]] = []
         for values, colour, word in (
             (self.answered, "robust", "closed"),
             (self.gaps, "attackable", "mean gap"),
@@ -46,8 +49,13 @@ class StudyOverTime(AbstractFigure):
                 continue
             line = frame.steps(list(zip(self.seconds, values, strict=True)))
             shapes.append(Line(line, colour, 2.2))
-            x, y = line[-1]
-            shapes.append(Text(x + 5, y + 4, word, 12, fill=colour, bold=True))
+            ends.append((line[-1], word, colour))
+        # Words of lines that end side by side would cover each other.
+        ends.sort(key=lambda end: end[0][1])
+        below = -math.inf
+        for (x, y), word, colour in ends:
+            below = max(y + 4, below + _WORD)
+            shapes.append(Text(x + 5, below, word, 12, fill=colour, bold=True))
         return Drawing(_WIDE + 6, 220.0, self.title, shapes)
 
 

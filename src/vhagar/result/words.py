@@ -20,7 +20,6 @@ from vhagar.result.serialize import check_command
 from vhagar.result.values import (
     AbstractResult,
     BoundKind,
-    Interval,
     Status,
 )
 
@@ -169,7 +168,7 @@ def _probability_rows(upper: float) -> list[tuple[str, str]]:
 def _vacuous_rows(result: AbstractResult) -> list[tuple[str, str]]:
     """Warn about a bound that says next to nothing, as hardly any input can exceed it."""
     largest, upper = result.max_confidence, result.upper
-    if not is_vacuous(upper, largest) or largest is None or not math.isfinite(upper):
+    if largest is None or not math.isfinite(upper) or not exceeds_nearly_all(upper, largest.lower):
         return []
     return [
         (
@@ -180,9 +179,9 @@ def _vacuous_rows(result: AbstractResult) -> list[tuple[str, str]]:
     ]
 
 
-def is_vacuous(upper: float, largest: Interval | None) -> bool:
+def exceeds_nearly_all(upper: float, largest: float) -> bool:
     """Whether a bound is within 1 % of the largest known confidence, or above it."""
-    return largest is not None and 0 < largest.lower <= _NEARLY * upper
+    return 0 < largest <= _NEARLY * upper
 
 
 def outcome(result: AbstractResult) -> str:
