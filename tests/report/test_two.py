@@ -191,3 +191,10 @@ def test_what_cannot_be_compared_is_said_before_anything_runs(tmp_path: Path) ->
         vhagar.compare(old, old, dataset="data.npz")
     with pytest.raises(InvalidInput, match=r"old\.onnx has 3 and .*other\.onnx has 2 classes"):
         vhagar.compare(old, other, perturbations="linf(0.1)")
+    size = network.input_size
+    wide = Affine(np.ones((size, 2 * size)), np.zeros(size), (2 * size,), (size,))
+    layers = (wide, *network.layers)
+    larger = replace(network, input_shape=(1, 2, size), layers=layers)
+    vhagar.write_onnx(larger, tmp_path / "larger.onnx")
+    with pytest.raises(InvalidInput, match=rf"larger\.onnx has {2 * size} inputs"):
+        vhagar.compare(old, tmp_path / "larger.onnx", perturbations="linf(0.1)")

@@ -132,8 +132,8 @@ class AbstractGuard:
         low, high = self.input_range
         proven = sum(bound.certificate is not None for bound in self.bounds)
         lines = [
-            f"{self.network.name}: inputs in {interval_text((low, high))}; in float32, up to "
-            f"{up(float(self.rounding(FLOAT32).max()))} is added to a bound, for rounding",
+            f"{self.network.name}: inputs in {interval_text((low, high))}, float32 rounding up to "
+            f"{up(float(self.rounding(FLOAT32).max()))}",
             f"{proven} of {len(self.bounds)} bounds have a certificate",
         ]
         for each in self.protections:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -37,10 +38,11 @@ class Side:
     study: StudyData
 
     @property
-    def classes(self) -> int:
-        """How many classes the network has."""
+    def sizes(self) -> tuple[int, int]:
+        """How many classes and inputs the network has."""
         own = (facts for facts in self.study.networks if facts.fingerprint == self.fingerprint)
-        return next(own).classes
+        facts = next(own)
+        return facts.classes, math.prod(facts.input_shape)
 
     def groups(self) -> dict[_Asked, Group]:
         """The model's groups by perturbation, clipping, input range and domain."""
@@ -174,7 +176,7 @@ def coverage_line(verdict: CoverageVerdict) -> str:
 
 def compare_sides(first: Side, second: Side) -> ModelComparison:
     """Compare two networks under the perturbations that both studies contain."""
-    _require_same_classes({side.name: side.classes for side in (first, second)})
+    _require_same_task({side.name: side.sizes for side in (first, second)})
     ours, theirs = first.groups(), second.groups()
     shared = [key for key in ours if key in theirs]
     if not shared:
@@ -225,7 +227,8 @@ def compare(
     given = {"confidence": True, **asked, "networks": names, "perturbations": several}
     study = Study.from_plain(given)
     models = {model.path: model for model in load_models(study)}
-    _require_same_classes({path: model.network.classes for path, model in models.items()})
+    networks = {path: model.network for path, model in models.items()}
+    _require_same_task({name: (own.classes, own.input_size) for name, own in networks.items()})
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "compare.db" if store is None else Path(store)
         run_sweep(study, path, settings=settings, watch=watch).close()
@@ -238,11 +241,15 @@ def compare(
     return compare_sides(*sides)
 
 
-def _require_same_classes(classes: Mapping[str, int]) -> None:
+def _require_same_task(sizes: Mapping[str, tuple[int, int]]) -> None:
     """Refuse networks for different tasks: their classes have nothing to do with each other."""
-    if len(set(classes.values())) > 1:
-        counts = " and ".join(f"{name} has {count}" for name, count in classes.items())
-        raise InvalidInput(f"two models are compared class by class, but {counts} classes")
+    for place, (how, noun) in enumerate(
+        (("class by class", "classes"), ("on the same inputs", "inputs"))
+    ):
+        numbers = {name: size[place] for name, size in sizes.items()}
+        if len(set(numbers.values())) > 1:
+            counts = " and ".join(f"{name} has {number}" for name, number in numbers.items())
+            raise InvalidInput(f"two models are compared {how}, but {counts} {noun}")
 
 
 def _is_store(name: str) -> bool:
