@@ -152,15 +152,19 @@ def test_not_worse_needs_a_proof_either_way(
     sides: tuple[Side, Side],
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     by_name = {side.name: side for side in sides}
     found = compare_sides(*(by_name[name] for name in pair))
     monkeypatch.setattr("vhagar.report.two.compare", lambda *_, **__: found)
     words = ["compare", "a", "b", "--require", "not-worse", "--junit", str(tmp_path / "j.xml")]
     assert main(words) == code
+    printed = capsys.readouterr().out
     text = (tmp_path / "j.xml").read_text()
     assert ("<failure" in text) == (code == 3)
     assert ("<error" in text) == (code == 4)
+    reasons = {0: "at most 0 percentage points larger", 4: "not every question was asked of both"}
+    assert reasons.get(code, "A is proven more robust in") in printed
 
 
 def test_nothing_in_common_cannot_be_compared(make_entry: MakeEntry, make_study: MakeStudy) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -91,6 +92,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _judged(found: ModelComparison, demand: Requirement) -> list[Judged]:
+    from vhagar.result.numbers import up
     from vhagar.result.requirement import Facts, Judged, judgement
 
     name = found.second.name
@@ -102,5 +104,12 @@ def _judged(found: ModelComparison, demand: Requirement) -> list[Judged]:
     worse = found.count("first") + sum(each.more_robust == "first" for each in found.coverages)
     within = found.worst <= _SLACK
     verdict = judgement(within and not worse, worse > 0)
-    words = f"not-worse: {verdict.value} (A is proven more robust in {worse} comparisons)"
+    why = f"A is proven more robust in {worse} comparisons"
+    if not worse:
+        why += (
+            f", and B's bounds are at most {up(max(found.worst, 0.0))} percentage points larger"
+            if math.isfinite(found.worst)
+            else ", and not every question was asked of both"
+        )
+    words = f"not-worse: {verdict.value} ({why})"
     return [Judged(f"{name} beside {found.first.name}", str(demand), verdict, words)]
