@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import vhagar
 from vhagar.network import Affine, Network, Relu
 from vhagar.search import node_search
-from vhagar.search.node import Closed, Node
+from vhagar.search.node import Closed, Node, Numbers
 from vhagar.search.node_solver import Explored
 from vhagar.search.slope_search import SlopeSearch
 
@@ -62,6 +64,26 @@ def test_targets_without_a_turn_get_one_while_slopes_help_the_others(
             search.put_back(0, bounded(node, min(upper, node.upper)), keeps=False)
             search.spent(1.0, by_slopes=True)
     assert found == turns
+
+
+@pytest.mark.parametrize("text", ["linf(0.05)", "brightness([-0.1,0.1])"])
+def test_roots_that_slopes_do_not_help_leave_time_for_the_others(text: str) -> None:
+    """Every root is bounded once; then the search by signs has its turn."""
+    given = question()
+    problem = vhagar.Problem(given.network, perturbation=text, source=0)
+    search, numbers = SlopeSearch(problem, True, lambda _: 9.0), Numbers()
+    order = []
+    while (task := search.next_task(0, 1, 0.0, most=1)) is not None:
+        (node,) = task.nodes
+        assert not node.decisions
+        assert not node.rounds
+        order.append((node.region.target, node.region.piece_index))
+        assert len(order) <= len(problem.targets) * len(problem.pieces)
+        parts = [replace(node, number=numbers(), rounds=1) for _ in range(2)]
+        explored = Explored(parts, Closed(), 1, floors={node.region.target: 3.0})
+        search.put_back(0, explored, keeps=False)
+        search.spent(1.0, by_slopes=True)
+    assert len(set(order)) == len(problem.targets) * len(problem.pieces)
 
 
 def test_one_process_attacks_and_results_repeat(monkeypatch: pytest.MonkeyPatch) -> None:

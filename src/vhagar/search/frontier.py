@@ -190,6 +190,13 @@ class Frontier:
             self._in_flight[worker] = taken
         return taken
 
+    def take_some(self, worker: int, wanted: Callable[[Node], bool], count: int) -> list[Node]:
+        """Take so many of the best wanted nodes that are in memory, whatever else is better."""
+        every = (node for heap in self._open.values() for node in heap if wanted(node))
+        best = set(heapq.nsmallest(count, every))
+        taken = self._in_flight[worker] = self._take_all(best.__contains__)
+        return taken
+
     def _take_all(self, wanted: Callable[[Node], bool]) -> list[Node]:
         """Take all wanted nodes that are in memory."""
         taken: list[Node] = []

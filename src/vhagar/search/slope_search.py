@@ -111,21 +111,28 @@ class SlopeSearch:
     ) -> SlopeTask | None:
         """Nodes for a worker, if it is this search's turn; `idle` if there is nothing else."""
         self._give_up()
-        if not len(self.frontier) or not (idle or self._opens() or self._is_next(lower)):
+        opens = self._opens()
+        if not len(self.frontier) or not (idle or opens or self._is_next(lower)):
             return None
         if self._roots:
             # The worst targets come first, by what is known of them now. And a root need not be
             # bounded if slopes lead no lower than that.
             self.frontier.cap_roots(self._known)
         share = max(1, min(most, len(self.frontier) // workers))
-        nodes = self.frontier.take(worker, share, workers)
+        if opens is not None:
+            nodes = self.frontier.take_some(worker, opens, share)
+        else:
+            nodes = self.frontier.take(worker, share, workers)
         self._roots -= sum(not node.decisions and not node.rounds for node in nodes)
         return SlopeTask(nodes, lower)
 
-    def _opens(self) -> bool:
-        """Whether a root without a bound of this search has the largest bound of all."""
+    def _opens(self) -> Callable[[Node], bool] | None:
+        """Which roots without a bound of this search have the largest bound of all; None if none.
+
+        They come before others with that bound: where slopes do not help, there would be no end.
+        """
         if not self._opening or self._signs.total < self._head_start:
-            return False
+            return None
         uppers = self.uppers()
         known = {target: min(upper, self._known(target)) for target, upper in uppers.items()}
         largest = max(known.values())
@@ -135,7 +142,7 @@ class SlopeSearch:
             return is_new and min(node.upper, known[node.region.target]) >= largest
 
         self._opening = self.frontier.has_any(counts, at_work=True)
-        return self.frontier.has_any(counts)
+        return counts if self.frontier.has_any(counts) else None
 
     def _is_next(self, lower: float) -> bool:
         share = self._share(lower)
