@@ -297,7 +297,13 @@ def test_names_of_features_are_told_with_their_numbers(model: Path, tmp_path: Pa
         problem = vhagar.Problem(network, perturbation="features([0,1],[0.1,0.2])", source=source)
         proof = tmp_path / f"{source}.cert"
         bounds += of_result(vhagar.verify(problem, workers=0, timeout=10, certificate=proof))
-    for name, count in (("features([age,income],[0.1,0.2])", 3), ("features([age],[0.2])", 0)):
+    for name, count in (
+        ("features([age,income],[0.1,0.2])", 3),
+        ("features([age,1],[0.1,0.2])", 3),
+        ("features([age],[0.2])", 0),
+        ("features([1,0],[0.1,0.2])", 0),
+        ("features([age,2],[0.1,0.2])", 0),
+    ):
         named = tuple(replace(bound, name=name) for bound in bounds)
         Guard(network, named).save(tmp_path / "guard.onnx")
         found = check_guard(tmp_path / "guard.onnx", network)

@@ -172,5 +172,9 @@ def _is_named(name: str, verdict: Verdict) -> bool:
         given, proved = parse(name), parse(str(text))
     except InvalidInput:
         return False
-    both = isinstance(given, Features) and isinstance(proved, Features)
-    return both and given.radii == proved.radii  # type: ignore[attr-defined]
+    if not isinstance(given, Features) or not isinstance(proved, Features):
+        return False
+    features = zip(given.chosen, proved.chosen, strict=False)
+    return given.radii == proved.radii and all(
+        isinstance(name, str) or name == entry for name, entry in features
+    )
