@@ -1449,6 +1449,12 @@ DOMAINS = {
         "limit = slack / (sign * w)",
         f"{_PARTS}[1]",
     ),
+    "checker: a limit of a large whole number that is rounded inward": _tested(
+        "vhagar_check.whole_numbers",
+        "end if inside else math.nextafter(end, direction)",
+        "end",
+        "tests/check/test_whole_numbers.py",
+    ),
     "rows that narrow a whole number too far": _tested(
         "vhagar.perturbation.domain_parts",
         "limit = (slack + float(own)) / weight",
