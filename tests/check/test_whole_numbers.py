@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 from fractions import Fraction
 
 import numpy as np
@@ -11,7 +13,6 @@ from vhagar.perturbation import parse
 from vhagar_check.conditions import Conditions, read_conditions
 from vhagar_check.exact import Exact
 from vhagar_check.perturbations import pieces
-from vhagar_check.pieces import Domain
 from vhagar_check.whole_numbers import narrow_whole
 
 from ..perturbation.test_domain_parts import SIZE, checked, inputs_of, random_whole
@@ -51,6 +52,80 @@ def test_a_limit_beyond_all_floats_cuts_nothing(weight: float) -> None:
     assert not narrow_whole(conditions_of([weight, 1.0], None, -1.0), low, high)
 
 
+def random_rows(rng: np.random.Generator, count: int, one_sided: bool) -> Conditions:
+    """Rows on the whole numbers 0, 1 and 2, and on the number 3; all of them are exact floats."""
+    rows = []
+    for _ in range(count):
+        entries = rng.permutation(4)[: rng.integers(1, 5)].tolist()
+        weights = rng.choice([-3, -1, -0.5, 0.25, 0.5, 1, 2], len(entries)).tolist()
+        ends = np.sort(rng.integers(-12, 13, 2) / 4).tolist()
+        ends[int(rng.integers(2))] = None if one_sided or rng.random() < 0.3 else ends[0]
+        if None not in ends:
+            ends = sorted(ends)
+        rows.append(
+            {"entries": entries, "weights": weights, "at_least": ends[0], "at_most": ends[1]}
+        )
+    found = read_conditions({"integer": [0, 1, 2], "rows": rows}, 4)
+    assert found is not None
+    return found
+
+
+def left_of(conditions: Conditions, low: np.ndarray, high: np.ndarray) -> list[tuple[int, ...]]:
+    """All whole numbers in their ranges for which the last entry has a value."""
+    ranges = [
+        range(math.ceil(a), math.floor(b) + 1) for a, b in zip(low[:3], high[:3], strict=True)
+    ]
+    found = []
+    for whole in itertools.product(*ranges):
+        ends = [(Fraction(float(low[3])), Fraction(float(high[3])))]
+        for row in conditions.rows:
+            weights = dict(zip(row.entries.tolist(), map(Fraction, row.weights), strict=True))
+            own = weights.pop(3, Fraction(0))
+            rest = sum((weight * whole[k] for k, weight in weights.items()), Fraction(0))
+            sides = [(row.low, 1), (row.high, -1)]
+            for side, sign in ((end, sign) for end, sign in sides if math.isfinite(end)):
+                # `sign * (own * y + rest - side) >= 0`
+                slope, start = sign * own, sign * (rest - Fraction(side))
+                if slope == 0:
+                    ends += [] if start >= 0 else [(Fraction(1), Fraction(0))]
+                else:
+                    cut = -start / slope
+                    ends.append((cut, Fraction(1000)) if slope > 0 else (Fraction(-1000), cut))
+        if max(a for a, _ in ends) <= min(b for _, b in ends):
+            found.append(whole)
+    return found
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("one_sided", [False, True])
+def test_ranges_contain_every_input_and_are_tight_for_one_row(seed: int, one_sided: bool) -> None:
+    rng, empty, cut = np.random.default_rng([seed, 11]), 0, 0
+    for _ in range(60):
+        given = random_rows(rng, 1 if one_sided else int(rng.integers(1, 4)), one_sided)
+        low, high = np.sort(rng.integers(-6, 9, (2, 4)) / 2, axis=0)
+        low[:3], high[:3] = np.ceil(low[:3]), np.floor(high[:3])
+        if not (low <= high).all():
+            continue
+        left = np.array(left_of(given, low, high)).reshape(-1, 3)
+        ends = low.copy(), high.copy()
+        found = narrow_whole(given, *ends)
+        assert found or not len(left)
+        if one_sided:
+            assert found == bool(len(left))
+        if not found:
+            empty += 1
+            continue
+        assert (left >= ends[0][:3]).all()
+        assert (left <= ends[1][:3]).all()
+        assert (ends[0][3], ends[1][3]) == (low[3], high[3])
+        cut += int((ends[0] > low).any() or (ends[1] < high).any())
+        if one_sided:
+            assert left.min(axis=0).tolist() == ends[0][:3].tolist()
+            assert left.max(axis=0).tolist() == ends[1][:3].tolist()
+    assert empty > 0
+    assert cut > 0
+
+
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize(
     "text",
@@ -69,12 +144,12 @@ def test_supports_over_a_part_hold_its_inputs(text: str, clip: bool, seed: int) 
     ours = pieces(text, whole, clip)
     for _ in range(8):
         low, high = np.sort(rng.integers(-1, 3, 2)).tolist()
-        part = whole.narrowed({int(rng.integers(3)): (float(low), float(high))})
+        k = int(rng.integers(3))
+        inside = x[(x[:, k] >= low) & (x[:, k] <= high)]
+        part = whole.narrowed({k: (float(low), float(high))})
         if part is None:
+            assert not len(inside)
             continue
-        assert isinstance(part, Domain)
-        assert part.box is not None
-        inside = x[((x >= part.box[0]) & (x <= part.box[1])).all(axis=1)]
         a, b = rng.normal(size=(2, 12, SIZE))
         for piece, theirs in zip(ours, parse(text).pieces(domain, clip), strict=True):
             narrow = piece.within(part)

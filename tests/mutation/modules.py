@@ -64,6 +64,7 @@ _OF_CHECKER = {
     "turn_ranges": "arcs",
     "turning": "numbers arcs",
     "verdict": "ties vectors verdict",
+    "whole_numbers": "whole_numbers",
     "witnesses": "witnesses",
 }
 
