@@ -66,6 +66,21 @@ def truth_of(number: int) -> dict[int | None, Truth]:
     return exact_optimum(problem_of(number))
 
 
+# An input that misses an attack by less than rounding, because 0.9 is no float: engines, which
+# compute in floats, cannot tell, and their bound is its confidence.
+_NEARLY_ATTACKED = {298: (1.0, 0.0, 0.0, 1.0)}
+
+
+def require_nearly_attacked(problem: Problem, x: np.ndarray, upper: float) -> None:
+    (piece,), (target,) = problem.pieces, problem.targets
+    scores = problem.network.forward(np.stack([x, piece.apply(x[None], np.array([[0.9]]))[0]]))
+    source = problem.source
+    confidence = scores[0, source] - np.delete(scores[0], source).max()
+    margin = scores[1, target] - np.delete(scores[1], target).max()
+    assert abs(margin) < 1e-15
+    assert upper - confidence <= RELATIVE_GAP * upper
+
+
 def test_bounds_over_whole_numbers_close(number: int, tmp_path: Path) -> None:
     problem, case = problem_of(number), Case(number)
     certificate = tmp_path / "proof.cert"
@@ -81,7 +96,9 @@ def test_bounds_over_whole_numbers_close(number: int, tmp_path: Path) -> None:
     if result.witness is not None:
         assert problem.domain.contains(result.witness.x.reshape(1, -1)).all()
     # A range of brightness may have its largest value inside and is split for long.
-    if not (case.kind == "brightness" and result.status is Status.TIMEOUT):
+    if number in _NEARLY_ATTACKED:
+        require_nearly_attacked(problem, np.array(_NEARLY_ATTACKED[number]), result.upper)
+    elif not (case.kind == "brightness" and result.status is Status.TIMEOUT):
         require_tight(case, problem, truth_of(number), result)
     verdict = require_true(certificate, problem, truth_of(number))
     assert verdict.upper == result.upper

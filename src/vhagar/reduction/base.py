@@ -43,13 +43,15 @@ class Reduced:
     """What reductions make of a problem: `problem` is searched in place of the `original`.
 
     `ceiling` asks how confident the network can be in the source class at all: no attacked input is
-    more confident than that.
+    more confident than that. `splits_entries` says whether entries that are whole numbers may be
+    split: a certificate has such splits in all of its trees, or in none.
     """
 
     original: Problem
     problem: Problem
     restore: AbstractRestore
     ceiling: Problem
+    splits_entries: bool = True
 
 
 class AbstractReduction(ABC):

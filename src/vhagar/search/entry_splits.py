@@ -82,10 +82,10 @@ def part_of(piece: AbstractPiece, path: Iterable[int]) -> AbstractPiece | None:
 
 
 class EntryBrancher:
-    """Chooses the entry to split by, from an LP's input."""
+    """Chooses the entry to split by, from an LP's input; none unless it `splits`."""
 
-    def __init__(self, network: Network, domain: Domain) -> None:
-        self._whole = domain.groups.whole
+    def __init__(self, network: Network, domain: Domain, splits: bool = True) -> None:
+        self._whole = domain.groups.whole if splits else domain.groups.whole[:0]
         self._effects = _effects(network, domain) if len(self._whole) else np.zeros(0)
 
     def choose(

@@ -96,6 +96,8 @@ class SearchWorker:
         self._options, self._bounder, self._slopes = options, bounder, slopes
         self._node_solver = self._solver(reduced)
         self._ceiling = reduced.ceiling
+        # The homogeneous form has no whole numbers.
+        self._splits_entries = len(reduced.problem.domain.groups.whole) > 0
         self._confident: NodeSolver | None = None
         self._slope_solver = None
         if slopes is not None:
@@ -133,7 +135,8 @@ class SearchWorker:
 
     def _ceiling_solver(self) -> NodeSolver:
         if self._confident is None:
-            self._confident = self._solver(reduce_problem(self._ceiling, ()))
+            asked = reduce_problem(self._ceiling, ())
+            self._confident = self._solver(replace(asked, splits_entries=self._splits_entries))
         return self._confident
 
 

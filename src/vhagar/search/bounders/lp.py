@@ -73,7 +73,9 @@ class LpBounder(AbstractBounder):
         self._brancher = Brancher(next_number, trials=not plain)
         self._tightener = SubtreeTightener() if tightens and not plain else None
         self._next_number = next_number
-        self._entries = EntryBrancher(self._problem.network, self._problem.domain)
+        self._entries = EntryBrancher(
+            self._problem.network, self._problem.domain, reduced.splits_entries
+        )
 
     def bound(self, nodes: list[Node], incumbent: Incumbent) -> list[Bound]:
         return [self._bound(node, incumbent) for node in nodes]
