@@ -41,11 +41,17 @@ BLUR = 0.9 * np.eye(16) + 0.1 * np.roll(np.eye(16), 1, axis=1)
 
 
 def interrupted_search(
-    folder: Path, perturbation: str | Perturbation, monkeypatch: pytest.MonkeyPatch
+    folder: Path,
+    perturbation: str | Perturbation,
+    monkeypatch: pytest.MonkeyPatch,
+    nodes: int = 4,
 ) -> tuple[Path, Path]:
-    """A certificate of a search that is nearly all about slopes, always the same."""
+    """A certificate of a search that is nearly all about slopes, always the same.
+
+    A task bounds `nodes` at most; with one, some roots are bounded and not split.
+    """
     monkeypatch.setattr(SlopeSearch, "_share", lambda self, lower: 1.0)
-    monkeypatch.setattr(node_search, "_QUANTUM_NODES", 4)
+    monkeypatch.setattr(node_search, "_QUANTUM_NODES", nodes)
     tasks: list[int] = []
     work = NodeSolver.work
 
@@ -94,6 +100,18 @@ def tied(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
         blur = UserPerturbation(matrix=BLUR, name="blur")
         path, model = interrupted_search(tmp_path_factory.mktemp("tied"), blur, monkeypatch)
     return forged(path, only_slopes).rename(path.with_suffix(".slopes")), model
+
+
+@pytest.fixture(scope="module")
+def roots(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, Path]]:
+    """Both, of searches in which no root was split."""
+    blur = UserPerturbation(matrix=BLUR, name="blur")
+    searches = {}
+    for name, perturbation in {"proved": "linf(0.1)", "tied": blur}.items():
+        with pytest.MonkeyPatch.context() as monkeypatch:
+            folder = tmp_path_factory.mktemp(name)
+            searches[name] = interrupted_search(folder, perturbation, monkeypatch, 1)
+    return searches
 
 
 @pytest.mark.parametrize("which", ["proved", "tied"])
@@ -330,13 +348,12 @@ def test_nothing_is_linear_where_black_is_not_zero(text: str) -> None:
     assert piece.linear_change() is None
 
 
-def test_no_pair_of_inputs_exceeds_what_ties_prove(tied: tuple[Path, Path]) -> None:
-    path, model = tied
+def test_no_pair_of_inputs_exceeds_what_ties_prove(roots: dict[str, tuple[Path, Path]]) -> None:
     rng = np.random.default_rng(19)
     x = rng.choice([0.0, 0.5, 1.0], (20_000, 16))
     difference = network().forward(x) - network().forward(x @ BLUR.T)
     largest = float((difference[:, 0] - difference[:, 2]).max())
-    region, numbers = _root_proof(path, model)
+    region, numbers = _root_proof(*roots["tied"])
     proofs = 0
     for claim in largest * np.linspace(0.5, 6.0, 26):
         prover = QuadraticProver(region, 0, 2, float(claim), tied=True)
@@ -366,18 +383,17 @@ def _root_proof(path: Path, model: Path) -> tuple[Region, np.ndarray]:
 
 
 @pytest.mark.slow
-def test_no_pair_of_inputs_exceeds_what_is_proved(proved: tuple[Path, Path]) -> None:
+def test_no_pair_of_inputs_exceeds_what_is_proved(roots: dict[str, tuple[Path, Path]]) -> None:
     """With multipliers that are moved at random: whatever is proved of them holds."""
-    path, model = proved
     rng = np.random.default_rng(9)
     net = network()
     x = rng.choice([0.0, 0.1, 0.5, 0.9, 1.0], (20_000, 16))
     moved = np.clip(x + 0.1 * rng.choice([-1.0, 0.0, 1.0], x.shape), 0, 1)
     difference = net.forward(x) - net.forward(moved)
     largest = float((difference[:, 0] - difference[:, 2]).max())
-    region, numbers = _root_proof(path, model)
+    region, numbers = _root_proof(*roots["proved"])
     proofs = 0
-    for claim in largest * np.linspace(0.5, 3.0, 26):
+    for claim in largest * np.linspace(0.5, 6.0, 26):
         prover = QuadraticProver(region, 0, 2, float(claim))
         for spread in (0.0, 0.02, 0.1, 0.5):
             given = numbers * np.exp(spread * rng.normal(size=len(numbers)))
@@ -388,9 +404,11 @@ def test_no_pair_of_inputs_exceeds_what_is_proved(proved: tuple[Path, Path]) -> 
 
 
 @pytest.mark.parametrize("state", [OFF, ON, EQUAL])
-def test_states_that_are_not_proved_are_refused(state: int, proved: tuple[Path, Path]) -> None:
+def test_states_that_are_not_proved_are_refused(
+    state: int, roots: dict[str, tuple[Path, Path]]
+) -> None:
     """The twin dual pays for a wrong state; here it would change the slopes that are possible."""
-    region, _ = _root_proof(*proved)
+    region, _ = _root_proof(*roots["proved"])
     changed = [layer.copy() for layer in region.status]
     changed[1][3] = state
     with pytest.raises(Rejected, match="state"):
