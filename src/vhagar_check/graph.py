@@ -19,6 +19,10 @@ Constant = NDArray[Any]
 _OPSETS = range(7, 27)
 # ONNX's numbers for the types of inputs: float32, float64, float16 and bfloat16.
 _FLOATS = (1, 11, 10, 16)
+# ONNX's number for the type of texts, such as the names of classes, which no score depends on.
+_TEXTS = 8
+# What the names of operators begin with here, by the domain; "?" in domains that are not read.
+_PREFIXES = {"": "", "ai.onnx": "", "ai.onnx.ml": "ml."}
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +39,8 @@ class Node:
         attributes = {item.text(1): item for item in message.messages(5)}
         if len(attributes) != len(message.all(5)):
             raise Rejected(f"the model's {message.text(4)} has two attributes of the same name")
-        kind = message.text(4) if message.text(7) in ("", "ai.onnx") else "?" + message.text(4)
+        name, prefix = message.text(4), _PREFIXES.get(message.text(7), "?")
+        kind = (prefix if name.isidentifier() else "?") + name
         return cls(kind, message.texts(1), message.texts(2), attributes)
 
     def refused(self, why: str) -> Rejected:
@@ -58,6 +63,11 @@ class Node:
             return default
         values = self.attributes[name].numbers(2, "<f4")
         return float(values[-1]) if len(values) else 0.0
+
+    def numbers(self, name: str) -> NDArray[np.float64]:
+        """The floats of an attribute; empty if there is none."""
+        item = self.attributes.get(name)
+        return np.empty(0) if item is None else item.numbers(7, "<f4").astype(np.float64)
 
     def text(self, name: str, default: str) -> str:
         return self.attributes[name].text(4) if name in self.attributes else default
@@ -110,18 +120,19 @@ def read_graph(data: bytes, output: str | None = None, sizes: Shape = ()) -> Gra
     check_fields(data)
     model = Message(data)
     graph = model.message(7)
-    if any(item.text(10) in ("", "ai.onnx") for item in model.messages(25)):
+    if any(item.text(10) in _PREFIXES for item in model.messages(25)):
         raise Rejected("the model redefines operators by functions of its own")
-    constants = {item.text(8): tensor(item) for item in graph.messages(5)}
+    stored = {item.text(8): item for item in graph.messages(5)}
     given = [item.text(1) for item in graph.messages(11)]
-    if len(constants) != len(graph.all(5)) or len(set(given)) != len(given):
+    if len(stored) != len(graph.all(5)) or len(set(given)) != len(given):
         raise Rejected("the model gives two things the same name")
-    inputs = [item for item in graph.messages(11) if item.text(1) not in constants]
+    constants = {name: tensor(item) for name, item in stored.items() if item.integer(2) != _TEXTS}
+    inputs = [item for item in graph.messages(11) if item.text(1) not in stored]
     outputs = [item.text(1) for item in graph.messages(12)]
     if len(inputs) != 1 or (output is None and len(outputs) != 1):
         raise Rejected("the model does not have exactly one input and one output")
     nodes = [Node.of(item) for item in graph.messages(1)]
-    _check_names(nodes, [*constants, inputs[0].text(1)])
+    _check_names(nodes, [*stored, inputs[0].text(1)])
     output = outputs[0] if output is None else output
     stated = [item for item in graph.messages(12) if item.text(1) == output]
     shape, batch = _input_shape(inputs[0], stated[0] if stated else None, sizes)
@@ -137,7 +148,8 @@ def read_graph(data: bytes, output: str | None = None, sizes: Shape = ()) -> Gra
 
 
 def _opset(model: Message) -> int:
-    versions = [item.integer(2) for item in model.messages(8) if item.text(1) in ("", "ai.onnx")]
+    known = [item for item in model.messages(8) if item.text(1) in ("", "ai.onnx")]
+    versions = sorted({item.integer(2) for item in known})
     if len(versions) != 1 or versions[0] not in _OPSETS:
         raise Rejected(
             f"the model uses version {versions} of ONNX's operators; those understood are "

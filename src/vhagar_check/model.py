@@ -19,6 +19,7 @@ from vhagar_check.folding import fold
 from vhagar_check.graph import Node, read_graph
 from vhagar_check.layers import Network, Shape
 from vhagar_check.reading import Reader, Result, Sides, Special, Wire, axis_of
+from vhagar_check.scaler import scaler
 from vhagar_check.scores import Stated
 from vhagar_check.selections import (
     SELECTIONS,
@@ -141,6 +142,7 @@ _OPERATORS: dict[str, Operator] = {
     "Mean": arithmetic.mean_of,
     "Neg": arithmetic.negative,
     "BatchNormalization": arithmetic.batch_normalization,
+    "ml.Scaler": scaler,
     "Concat": arithmetic.concat,
     "Where": arithmetic.where,
     "Pad": arithmetic.pad,

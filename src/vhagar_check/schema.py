@@ -116,6 +116,7 @@ MESSAGES: dict[str, dict[int, Field]] = {
         2: _int32("data_type"),
         4: Field("float_data", _FIXED32, repeated=True),
         5: _int32("int32_data", repeated=True),
+        6: _bytes("string_data", repeated=True),
         7: _int64("int64_data", repeated=True),
         8: _bytes("name"),
         9: _bytes("raw_data"),
@@ -144,7 +145,7 @@ MESSAGES: dict[str, dict[int, Field]] = {
 # Groups of fields of which a message has at most one: two would be two answers to one question.
 _ALTERNATIVES = {
     "attribute": ({2, 3, 4, 5, 7, 8, 9},),
-    "tensor": ({4, 5, 7, 9, 10},),
+    "tensor": ({4, 5, 6, 7, 9, 10},),
     "dimension": ({1, 2},),
     "type": ({1, 4},),
 }

@@ -11,6 +11,7 @@ import pytest
 from onnx import helper
 
 from vhagar_check.errors import Rejected
+from vhagar_check.exact import Exact
 from vhagar_check.model import read_model
 
 from .graphs import Build
@@ -278,6 +279,12 @@ def _own_functions(model: onnx.ModelProto) -> None:
     model.functions.append(function)
 
 
+def _own_scaler(model: onnx.ModelProto) -> None:
+    body = [helper.make_node("Neg", ["a"], ["b"])]
+    function = helper.make_function("ai.onnx.ml", "Scaler", ["a"], ["b"], body, model.opset_import)
+    model.functions.append(function)
+
+
 def _in_a_circle(model: onnx.ModelProto) -> None:
     model.graph.node[0].input[0] = model.graph.node[1].output[0]
 
@@ -290,6 +297,7 @@ def _in_a_circle(model: onnx.ModelProto) -> None:
         (_two_names, "same name"),
         (_backwards, "depends|before"),
         (_own_functions, "functions"),
+        (_own_scaler, "functions"),
         (_in_a_circle, "before"),
     ],
 )
@@ -298,6 +306,56 @@ def test_graphs_that_contradict_themselves(
 ) -> None:
     with pytest.raises(Rejected, match=words):
         read_model(altered(change))
+
+
+def _scaled(
+    change: Callable[[onnx.NodeProto], None] | None = None, domain: str = "ai.onnx.ml"
+) -> bytes:
+    """A Scaler of four features, of which one thing is changed."""
+    node = helper.make_node(
+        "Scaler", ["x"], ["y"], domain=domain, offset=[1.0] * 4, scale=[0.5, 1.0, 2.0, -3.0]
+    )
+    if change is not None:
+        change(node)
+    kinds = [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [1, 4]) for name in "xy"]
+    names = helper.make_tensor("classes", onnx.TensorProto.STRING, [2], [b"no", b"yes"])
+    graph = helper.make_graph([node], "graph", kinds[:1], kinds[1:], [names])
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("ai.onnx.ml", 1)]
+    return helper.make_model(graph, opset_imports=opsets).SerializeToString()
+
+
+def test_a_scaler_beside_names_of_classes_is_read() -> None:
+    scores = read_model(_scaled()).exact_scores(Exact.of(np.array([1.0, 2.0, 0.25, 5.0])))
+    assert [float(score) for score in scores.fractions()] == [0.0, 1.0, -1.5, -12.0]
+
+
+def _attribute(position: int, values: list[float]) -> Callable[[onnx.NodeProto], None]:
+    def change(node: onnx.NodeProto) -> None:
+        node.attribute[position].floats[:] = values
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "domain", "words"),
+    [
+        (None, "", "not understood by this checker"),
+        (None, "ai.onnx", "not understood by this checker"),
+        (None, "com.microsoft", "not understood by this checker"),
+        (lambda node: setattr(node, "op_type", "ml.Scaler"), "", "not understood by this checker"),
+        (lambda node: setattr(node, "op_type", "Gemm"), "ai.onnx.ml", "not understood"),
+        (_attribute(0, [1.0] * 3), "ai.onnx.ml", "offset and a scale"),
+        (_attribute(1, []), "ai.onnx.ml", "offset and a scale"),
+        (_attribute(1, [float("nan")]), "ai.onnx.ml", "not finite"),
+        (lambda node: node.attribute.pop(), "ai.onnx.ml", "offset and a scale"),
+        (lambda node: node.input.__setitem__(0, "classes"), "ai.onnx.ml", "before anything"),
+    ],
+)
+def test_no_other_scaler_is_read(
+    change: Callable[[onnx.NodeProto], None] | None, domain: str, words: str
+) -> None:
+    with pytest.raises(Rejected, match=words):
+        read_model(_scaled(change, domain))
 
 
 def test_damaged_graphs_are_refused_or_still_networks() -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+import shlex
 import tomllib
 from pathlib import Path
 
@@ -26,6 +28,21 @@ def test_one_reference_everywhere() -> None:
         assert DOI in (ROOT / name).read_text(), name
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert project["urls"]["Paper"] == f"https://doi.org/{DOI}"
+
+
+def test_the_container_runs_the_first_example() -> None:
+    """The Dockerfile's command is the second line of the README, with the image's paths."""
+    text = (ROOT / "Dockerfile").read_text().replace("\\\n", " ")
+    parts = [re.search(rf"^{name} (\[.*\])$", text, re.MULTILINE) for name in ("ENTRYPOINT", "CMD")]
+    command = [word for part in parts if part is not None for word in json.loads(part[1])]
+    block = re.findall(r"^```sh\n(.*?)^```", (ROOT / "README.md").read_text(), re.M | re.S)[0]
+    assert [word.removeprefix("/vhagar/") for word in command] == shlex.split(block.splitlines()[1])
+    torch = next(
+        one
+        for one in tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
+        if one.startswith("torch")
+    )
+    assert f'"{torch}"' in text
 
 
 def test_extras_in_messages_exist() -> None:

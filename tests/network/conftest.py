@@ -89,6 +89,8 @@ class ModelBuilder:
             self.tensors,
         )
         opsets = [helper.make_opsetid("", self.opset)]
+        if any(node.domain == "ai.onnx.ml" for node in self.nodes):
+            opsets.append(helper.make_opsetid("ai.onnx.ml", 1))
         return helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION)
 
 

@@ -13,7 +13,14 @@ import pytest
 import torch
 from torch import nn
 
+from vhagar import Problem, verify
 from vhagar.network import read_onnx
+from vhagar_check import check
+from vhagar_check.exact import Exact
+from vhagar_check.model import read_model
+from vhagar_check.scores import Stated
+
+from .conftest import float32_scores
 
 
 def agrees(path: Path, shape: tuple[int, ...], output: int = 0) -> None:
@@ -97,28 +104,50 @@ def test_the_newer_exporter_of_torch(tmp_path: Path, name: str) -> None:
     agrees(path, exported(name, path, dynamo=True))
 
 
+SCALERS = ("StandardScaler", "MinMaxScaler", "RobustScaler", "MaxAbsScaler")
+LABELS = {2: np.array(["benign", "malignant"]), 3: np.arange(3)}
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("zipmap", [True, False])
-def test_the_classifier_of_scikit_learn(tmp_path: Path, zipmap: bool) -> None:
-    """It gives labels first; the probabilities that follow are a softmax of the scores."""
+@pytest.mark.parametrize("classes", LABELS)
+@pytest.mark.parametrize("scaler", [None, *SCALERS])
+def test_the_classifier_of_scikit_learn(
+    tmp_path: Path, scaler: str | None, classes: int, zipmap: bool
+) -> None:
+    """It gives labels first; the probabilities that follow are those of the scores.
+
+    Those of two classes come from one score, which the model gives as `[1 - p, p]`.
+    """
     skl2onnx = pytest.importorskip("skl2onnx", reason="scikit-learn's exporter")
+    from sklearn import preprocessing
     from sklearn.neural_network import MLPClassifier
+    from sklearn.pipeline import make_pipeline
 
     rng = np.random.default_rng(5)
-    x, y = rng.random((60, 6)), rng.integers(3, size=60)
+    x = (rng.random((60, 6)) * 5 - 1).astype(np.float32)
+    y = LABELS[classes][np.digitize(x[:, 0] + x[:, 1], [2, 5][: classes - 1])]
+    network = MLPClassifier((8, 8), max_iter=30, random_state=0)
+    model = network if scaler is None else make_pipeline(getattr(preprocessing, scaler)(), network)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # 30 rounds do not converge
-        model = MLPClassifier((8, 8), max_iter=30, random_state=0).fit(x, y)
-    types = [("features", skl2onnx.common.data_types.FloatTensorType([None, 6]))]
-    options = {id(model): {"zipmap": zipmap}}
+        model.fit(x, y)
     path = tmp_path / "model.onnx"
-    path.write_bytes(
-        skl2onnx.convert_sklearn(
-            model, initial_types=types, options=options, target_opset=17
-        ).SerializeToString()
-    )
-    network = read_onnx(path)
-    scores = network.forward(x)
-    np.testing.assert_array_equal(model.predict(x), scores.argmax(axis=1))
-    softmax = np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)
-    np.testing.assert_allclose(softmax, model.predict_proba(x), atol=1e-5)
+    options = {"options": {id(model): {"zipmap": zipmap}}, "target_opset": 17}
+    path.write_bytes(skl2onnx.to_onnx(model, x[:1], **options).SerializeToString())
+    read = read_onnx(path)
+    scores = read.forward(x)
+    np.testing.assert_array_equal(model.predict(x), LABELS[classes][scores.argmax(axis=1)])
+    shares = np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(shares, model.predict_proba(x), atol=1e-5)
+    np.testing.assert_allclose(float32_scores(read.model, x), scores, atol=1e-4)
+    checker = read_model(path.read_bytes(), Stated.of(read.scores.plain()))
+    for row, expected in zip(x[:5].astype(np.float64), scores, strict=False):
+        exact = checker.exact_scores(Exact.of(row)).fractions()
+        np.testing.assert_allclose([float(score) for score in exact], expected, atol=1e-9)
+    if scaler == "StandardScaler" and zipmap:
+        proof = tmp_path / "proof.cert"
+        problem = Problem(read, perturbation="linf(0.05)", source=1)
+        result = verify(problem, workers=0, timeout=5, certificate=proof)
+        verdict = check(proof, model=path)
+        assert (verdict.lower, verdict.upper) == (result.lower, result.upper)

@@ -35,6 +35,20 @@ UNSUPPORTED: dict[str, tuple[Callable[[Builder], Builder], str, str]] = {
     "a matrix on the left": (
         lambda b: b.add("Flatten").add("MatMul", ONES, first=True), "MatMul", "mix the images",
     ),
+    "a Scaler of images": (
+        lambda b: b.add("Scaler", domain="ai.onnx.ml", offset=[1.0], scale=[2.0]),
+        "Scaler", "vector of features",
+    ),
+    "an ensemble of trees": (
+        lambda b: b.add("TreeEnsembleRegressor", domain="ai.onnx.ml"),
+        "TreeEnsembleRegressor", "decision trees, which jumps",
+    ),
+    "an encoder of categories": (
+        lambda b: b.add("OneHotEncoder", domain="ai.onnx.ml"), "OneHotEncoder", "categories",
+    ),
+    "an operator of onnxruntime's optimiser": (
+        lambda b: b.add("FusedGemm", domain="com.microsoft"), "FusedGemm", "before that",
+    ),
     "Flatten over the batch": (lambda b: b.add("Flatten", axis=0), "Flatten", "axis 0"),
     "Flatten of a part": (lambda b: b.add("Flatten", axis=2), "Flatten", "axis 2"),
     "Reshape over the batch": (lambda b: b.add("Reshape", [8, -1]), "Reshape", "batch dimension"),
@@ -157,6 +171,22 @@ INVALID: dict[str, tuple[Callable[[Builder], Builder], str]] = {
     "Gemm, other bias": (lambda b: b.add("Flatten").add("Gemm", ONES, np.ones(4)), "(4,)"),
     "Gemm, bias for a batch": (
         lambda b: b.add("Flatten").add("Gemm", ONES, np.ones((3, 1))), "(3, 1)",
+    ),
+    "Scaler, other size": (
+        lambda b: b.add("Flatten").add(
+            "Scaler", domain="ai.onnx.ml", offset=[1.0], scale=[2.0] * 7
+        ),
+        "for 8 features",
+    ),
+    "Scaler, no scale": (
+        lambda b: b.add("Flatten").add("Scaler", domain="ai.onnx.ml", offset=[1.0]),
+        "for 8 features",
+    ),
+    "Scaler, NaN": (
+        lambda b: b.add("Flatten").add(
+            "Scaler", domain="ai.onnx.ml", offset=[float("nan")], scale=[0.0]
+        ),
+        "NaN or infinity",
     ),
     "Gemm, no weight": (lambda b: b.add("Flatten").add("Gemm", "lost"), "initialiser missing"),
     "Gemm, NaN": (lambda b: b.add("Flatten").add("Gemm", ONES * np.nan), "NaN or infinity"),

@@ -184,6 +184,82 @@ def test_labels_are_ignored_in_favour_of_scores(
     assert zipped or (labels == network.forward(x).argmax(axis=1)).all()
 
 
+def two_shares(build: type, *after: str, weight: np.ndarray = WEIGHT, one: float = 1.0) -> Any:
+    """As scikit-learn's converter writes a classifier of two classes: `[1 - p, p]`."""
+    b = build((4,)).add("Gemm", HIDDEN, np.ones(5)).add("Relu").add("MatMul", weight)
+    share = b.add("Sigmoid").last
+    b.add("Sub", np.array(one), first=True).add("Concat", share, axis=1)
+    for kind in after:
+        b.add(kind)
+    return b, share
+
+
+@pytest.mark.parametrize("after", [(), ("Identity",)])
+@pytest.mark.parametrize("threshold", [None, 0.7])
+def test_two_shares_of_one_score_are_that_score(
+    build: type,
+    save: Callable,
+    onnxruntime_scores: Callable,
+    after: tuple[str, ...],
+    threshold: float | None,
+) -> None:
+    b, share = two_shares(build, *after)
+    path = save(b)
+    network = read_onnx(path, threshold=threshold)
+    limit = 0.0 if threshold is None else math.log(0.7) - math.log1p(-0.7)
+    assert network.scores == Scores(share, limit)
+    x = RNG.normal(size=(40, 4))
+    z = expected(x)
+    wanted = np.concatenate([0 * z, z - limit], axis=1)
+    np.testing.assert_allclose(network.forward(x), wanted, atol=1e-9)
+    np.testing.assert_allclose(checker_scores(path, network.scores, x), wanted, atol=1e-9)
+    shares = onnxruntime_scores(str(path), x)
+    clear = abs(z[:, 0] - limit) > 1e-4
+    above = shares[:, 1] > (0.5 if threshold is None else threshold)
+    assert (above == (network.forward(x).argmax(axis=1) == 1))[clear].all()
+    if threshold is None:
+        assert (shares.argmax(axis=1) == network.forward(x).argmax(axis=1))[clear].all()
+
+
+def test_only_the_shares_of_one_score_are_that_score(build: type, save: Callable) -> None:
+    several, _ = two_shares(build, weight=WIDE)
+    with pytest.raises(InvalidNetwork, match="of which there are several"):
+        read_onnx(save(several))
+    with pytest.raises(InvalidNetwork, match="of which there are several"):
+        read_onnx(save(several), output=several.last)
+    other, _ = two_shares(build, one=2.0)
+    with pytest.raises(UnsupportedOperator, match="Sigmoid"):
+        read_onnx(save(other))
+    # The first of the two is the share: class 0 would be a score above 0.
+    b = build((4,)).add("Gemm", HIDDEN[:, :1]).add("Sigmoid")
+    share = b.last
+    rest = b.add("Sub", np.array(1.0), first=True).last
+    with pytest.raises(UnsupportedOperator, match="Sigmoid"):
+        read_onnx(save(b.follow(share).add("Concat", rest, axis=1)))
+
+
+@pytest.mark.parametrize("kind", ["Identity", "ZipMap"])
+def test_outputs_that_go_in_a_circle_are_refused(build: type, save: Callable, kind: str) -> None:
+    model = build((4,)).add("Gemm", HIDDEN).model()
+    domain = "ai.onnx.ml" if kind == "ZipMap" else ""
+    model.graph.node.append(helper.make_node(kind, ["circle"], ["circle"], domain=domain))
+    with pytest.raises(InvalidNetwork):
+        read_onnx(save(model), output="circle")
+
+
+@pytest.mark.parametrize(("domain", "name"), [("", "Relu"), ("ai.onnx.ml", "Scaler")])
+def test_operators_that_the_file_redefines_are_refused(
+    build: type, save: Callable, domain: str, name: str
+) -> None:
+    model = build((4,)).add("Gemm", HIDDEN).add("Relu").model()
+    body = [helper.make_node("Neg", ["a"], ["b"])]
+    model.functions.append(
+        helper.make_function(domain, name, ["a"], ["b"], body, model.opset_import)
+    )
+    with pytest.raises(InvalidNetwork, match="redefines"):
+        read_onnx(save(model))
+
+
 def test_one_of_several_outputs_is_chosen(build: type, save: Callable) -> None:
     b = build((4,)).add("Gemm", HIDDEN)
     first = b.last

@@ -1056,6 +1056,30 @@ READERS = {
         "last.flat_bias[0] + threshold",
         "tests/network/test_scores.py::test_one_score_divides_two_classes",
     ),
+    "a checker that believes in a Scaler which the file redefines": _tested(
+        "vhagar_check.graph",
+        "if any(item.text(10) in _PREFIXES for",
+        'if any(item.text(10) in ("", "ai.onnx") for',
+        "tests/check/test_graph_refusals.py::test_graphs_that_contradict_themselves",
+    ),
+    "a checker that adds the offset of a scaler": _tested(
+        "vhagar_check.scaler",
+        "Scale(one, one, -offset)",
+        "Scale(one, one, offset)",
+        "tests/check/test_graph_refusals.py::test_a_scaler_beside_names_of_classes_is_read",
+    ),
+    "a scaler that shifts after it scales": _tested(
+        "vhagar.network.onnx_operators.elementwise",
+        "scale, -offset * scale)",
+        "scale, -offset)",
+        "tests/network/test_corpus.py::test_scores_are_those_of_onnxruntime[standardised_features]",
+    ),
+    "the shares of several scores taken for those of one": _tested(
+        "vhagar.network.onnx_reader",
+        "and is_share(whole, chosen):",
+        "and is_share(whole, output):",
+        "tests/network/test_scores.py::test_only_the_shares_of_one_score_are_that_score",
+    ),
     "a checker with a threshold on the wrong side": _tested(
         "vhagar_check.scores",
         "np.array([0.0, -self.threshold])",

@@ -16,7 +16,7 @@ from vhagar.network.graph import Graph, Tensor
 from vhagar.network.layers import LARGEST_TENSOR, AbstractLayer, Shape
 from vhagar.network.lowering import lower
 from vhagar.network.onnx_node import Context, Node, Operand, label
-from vhagar.network.onnx_operators import SUPPORTED_OPERATORS, TRANSLATORS, translate
+from vhagar.network.onnx_operators import SUPPORTED_OPERATORS, translate, translator_of
 from vhagar.network.onnx_operators.reasons import reason
 from vhagar.network.onnx_tensors import read_tensor
 from vhagar.network.onnx_usage import KEEP_THE_SHAPE, moved_relus, nodes_on_the_way, tail_of
@@ -107,7 +107,7 @@ class GraphReader:
     def _take(self, proto: Any, context: Context) -> None:
         """Translate one node, or record that it is refused."""
         if self._unknown.intersection(proto.input):
-            if proto.op_type not in TRANSLATORS or proto.domain not in ("", "ai.onnx"):
+            if translator_of(proto) is None:
                 why = reason(proto.op_type, proto.domain)
                 self._refusals.append(Refusal(proto.op_type, label(proto), why))
             self._unknown.update(proto.output)

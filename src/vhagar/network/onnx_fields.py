@@ -115,9 +115,11 @@ def _varint(data: memoryview, place: int) -> tuple[int, int]:
 def check_model(model: Any) -> None:
     """Refuse what has two values or two meanings although every field occurs once."""
     graph = model.graph
-    own = [one.domain for one in model.opset_import if one.domain in ("", "ai.onnx")]
+    own = {one.version for one in model.opset_import if one.domain in ("", "ai.onnx")}
     if len(own) > 1:
         raise _ambiguous("two versions of ONNX's operators are imported")
+    if any(one.domain in ("", "ai.onnx", "ai.onnx.ml") for one in model.functions):
+        raise _ambiguous("it redefines ONNX's operators by functions of its own")
     _require_different("initialisers", (tensor.name for tensor in graph.initializer))
     _require_different("inputs", (value.name for value in graph.input))
     constants = {tensor.name for tensor in graph.initializer}

@@ -30,7 +30,7 @@ from vhagar.network.onnx_half import NOTE, in_single_precision
 from vhagar.network.onnx_operators import SUPPORTED_OPERATORS, TRANSLATORS
 from vhagar.network.onnx_operators.constants import FOLDED
 from vhagar.network.onnx_operators.reasons import unsupported
-from vhagar.network.onnx_scores import choose_output, with_scores
+from vhagar.network.onnx_scores import choose_output, is_share, with_scores
 from vhagar.network.onnx_tensors import load_external_tensors
 from vhagar.network.scores import Scores, negated
 
@@ -135,6 +135,11 @@ def read_model(
         if not front.is_plain:
             reader = GraphReader(with_front(model, input_name, front))
         layers, limit = reader.read(threshold)
+    if limit is None and chosen not in (None, output) and is_share(whole, chosen):
+        raise InvalidNetwork(
+            f"the output joins 1 - p and p for the shares {chosen!r}, of which there are several; "
+            "choose the scores with --output NAME"
+        )
     if argmin and limit is not None:
         raise InvalidInput("of one score none is the smallest: leave --argmin out")
     layers = negated(layers) if argmin else layers

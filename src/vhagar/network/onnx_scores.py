@@ -13,6 +13,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from vhagar.errors import InvalidInput, InvalidNetwork
+from vhagar.network.onnx_tensors import read_tensor
 from vhagar.network.onnx_usage import nodes_on_the_way
 
 # Prefix of new names, which no model uses for anything else.
@@ -26,7 +27,7 @@ def choose_output(model: Any, wanted: str | None) -> tuple[Any, str | None]:
     `wanted` is an output or any other value of the model. Without it, labels are ignored.
     """
     outputs = list(model.graph.output)
-    if wanted is None and len(outputs) == 1 and _zipped(model, outputs[0].name) is None:
+    if wanted is None and len(outputs) == 1 and _before(model, outputs[0].name) is None:
         return model, None
     if wanted is None:
         names = [value.name for value in outputs if not _holds_labels(value)]
@@ -44,8 +45,17 @@ def choose_output(model: Any, wanted: str | None) -> tuple[Any, str | None]:
             f"the model has no output {wanted!r}; its outputs are "
             f"{[value.name for value in outputs]}"
         )
-    wanted = _zipped(model, wanted) or wanted
+    for _ in model.graph.node:  # no longer chain can be a damaged file's, which goes in a circle
+        before = _before(model, wanted)
+        if before is None:
+            break
+        wanted = before
     return _with_output(model, wanted), wanted
+
+
+def _before(model: Any, name: str) -> str | None:
+    """The value that decides the class instead of this one; None if this one does."""
+    return _zipped(model, name) or _share(model, name)
 
 
 def _holds_labels(value: Any) -> bool:
@@ -59,6 +69,42 @@ def _zipped(model: Any, name: str) -> str | None:
         if node.op_type == "ZipMap" and name in node.output:
             return str(node.input[0])
     return None
+
+
+def is_share(model: Any, name: str) -> bool:
+    """Whether a value was chosen as the p of an output `[1 - p, p]`."""
+    results = [
+        name for node in model.graph.node for name in node.output if node.op_type == "Concat"
+    ]
+    return any(_share(model, result) == name for result in results)
+
+
+def _share(model: Any, name: str) -> str | None:
+    """The share p of which a binary classifier of scikit-learn makes its output `[1 - p, p]`.
+
+    It is the result of a Sigmoid, whose one score decides the class; None for any other value.
+    """
+    makers = {name: node for node in model.graph.node if not node.domain for name in node.output}
+    for node in reversed(model.graph.node):
+        if node.op_type == "Identity" and name in node.output and node.input:
+            name = node.input[0]
+    node = makers.get(name)
+    if node is None or node.op_type != "Concat" or len(node.input) != 2:
+        return None
+    rest, share = (makers.get(name) for name in node.input)
+    of_scores = [item.i for item in node.attribute if item.name == "axis"] in ([1], [-1])
+    if not of_scores or share is None or share.op_type != "Sigmoid" or rest is None:
+        return None
+    is_rest = rest.op_type == "Sub" and list(rest.input[1:]) == [share.output[0]]
+    return str(share.output[0]) if is_rest and _is_one(model, rest.input[0]) else None
+
+
+def _is_one(model: Any, name: str) -> bool:
+    constants = [tensor for tensor in model.graph.initializer if tensor.name == name]
+    for node in model.graph.node:
+        if node.op_type == "Constant" and name in node.output:
+            constants += [item.t for item in node.attribute if item.name == "value"]
+    return any(np.array_equal(read_tensor(one).reshape(-1), [1.0]) for one in constants)
 
 
 def _with_output(model: Any, name: str) -> Any:

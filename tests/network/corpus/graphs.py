@@ -132,5 +132,14 @@ def normalised_vectors(b: Builder) -> Builder:
 
 
 @model()
+def standardised_features(b: Builder) -> Builder:
+    """As scikit-learn's converter writes StandardScaler, and one number for all features."""
+    each = {"offset": weights(144).tolist(), "scale": (abs(weights(144)) + 0.5).tolist()}
+    b.add("Flatten").add("Scaler", domain="ai.onnx.ml", **each)
+    b.add("Scaler", domain="ai.onnx.ml", offset=[0.3], scale=[-1.7])
+    return scores(b.add("Relu"), 144)
+
+
+@model()
 def nothing_but_a_sum(b: Builder) -> Builder:
     return scores(b.add("Add", "image").add("Sum").add("Sub", "image"), 144)

@@ -7,6 +7,7 @@ result: tensors that depend on the input, or constants. It refuses what it does 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from vhagar.network.onnx_node import Node, Operand
 from vhagar.network.onnx_operators import (
@@ -20,7 +21,7 @@ from vhagar.network.onnx_operators import (
     resizing,
     shaping,
 )
-from vhagar.network.onnx_operators.reasons import reason
+from vhagar.network.onnx_operators.reasons import ML, reason
 
 Translator = Callable[[Node], Operand | Sequence[Operand]]
 
@@ -95,15 +96,22 @@ TRANSLATORS: dict[str, Translator] = {
     "Where": elementwise.where,
 }
 
-SUPPORTED_OPERATORS = tuple(TRANSLATORS)
+# ONNX's operators for classical models, of which scikit-learn's converter uses some.
+_ML_TRANSLATORS: dict[str, Translator] = {"Scaler": elementwise.scaler}
+_BY_DOMAIN = {"": TRANSLATORS, "ai.onnx": TRANSLATORS, ML: _ML_TRANSLATORS}
+
+SUPPORTED_OPERATORS = (*TRANSLATORS, *_ML_TRANSLATORS)
+
+
+def translator_of(proto: Any) -> Translator | None:
+    """The translator of a node; None if its operator is not supported."""
+    return _BY_DOMAIN.get(proto.domain, {}).get(proto.op_type)
 
 
 def translate(node: Node) -> Sequence[Operand]:
     """Return the node's outputs, in order."""
-    translator: Translator | None = TRANSLATORS.get(node.kind)
-    if node.proto.domain not in ("", "ai.onnx"):
-        translator = None
-    elif node.operands and constants.folds(node):
+    translator = translator_of(node.proto)
+    if node.proto.domain in ("", "ai.onnx") and node.operands and constants.folds(node):
         translator = constants.folded
     if translator is None:
         raise node.refusal(reason(node.kind, node.proto.domain))

@@ -11,10 +11,12 @@ from vhagar.errors import InvalidNetwork
 from vhagar.network.graph import Tensor
 from vhagar.network.layers import Array, Shape
 from vhagar.network.onnx_node import Node, full_shape
+from vhagar.network.onnx_operators.reasons import INSTEAD
 from vhagar.network.units import absolute, clip, leaky_relu, maximum, minimum
 
 ONLY_PIECEWISE_LINEAR = (
-    "is smooth, and only piecewise-linear networks can be verified; it is ignored as the last node"
+    "is smooth, and only piecewise-linear networks can be verified; it is ignored as the last "
+    f"node, but inside a network: {INSTEAD}"
 )
 
 

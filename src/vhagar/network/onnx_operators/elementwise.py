@@ -67,6 +67,20 @@ def _scaled(node: Node, data: Tensor, factor: Array, shape: Shape) -> Tensor:
     return node.graph.scaled(data, full, 0.0)
 
 
+def scaler(node: Node) -> Tensor:
+    """`(v - offset) * scale` for each feature, as scikit-learn's converter writes a scaler."""
+    found, data = node.attributes(offset=(), scale=()), node.tensor()
+    offset, scale = (np.array(found[name], dtype=np.float64) for name in ("offset", "scale"))
+    if len(data.shape) != 1:
+        raise node.refusal("scales something else than a vector of features")
+    if any(part.size not in (1, data.size) for part in (offset, scale)):
+        raise InvalidNetwork(f"it does not have an offset and a scale for {data.size} features")
+    if not (np.isfinite(offset).all() and np.isfinite(scale).all()):
+        raise InvalidNetwork("its offset or scale holds NaN or infinity")
+    # A product of two float32 numbers is exact in float64.
+    return node.graph.scaled(data, scale, -offset * scale)
+
+
 def negation(node: Node) -> Tensor:
     node.attributes()
     return node.graph.scaled(node.tensor(), -1.0, 0.0)

@@ -8,9 +8,16 @@ from typing import Any
 from vhagar.errors import Refusal
 from vhagar.network.onnx_node import label
 
+# ONNX's operators for classical models: trees, encoders and the like.
+ML = "ai.onnx.ml"
+
 _ONLY = "only piecewise-linear networks can be verified"
-_SMOOTH = f"is smooth, and {_ONLY}"
-_DIVIDES = f"divides by a deviation of the data itself, and {_ONLY}"
+INSTEAD = "train with ReLU, LeakyReLU, Hardtanh or Hardsigmoid instead"
+_SMOOTH = f"is smooth, and {_ONLY}: {INSTEAD}"
+_DIVIDES = (
+    f"divides by a deviation of the data itself, and {_ONLY}: train with batch normalisation "
+    "instead, which is linear in inference"
+)
 _JUMPS = f"jumps, and only continuous functions can be verified ({_ONLY})"
 _QUANTISED = (
     f"belongs to a quantised network, which rounds between its layers, and {_ONLY}; "
@@ -46,14 +53,44 @@ REASONS: dict[str, str] = {
     "ArgMin": "gives a label, not scores; choose the scores with --output NAME",
     "Attention": f"multiplies values that depend on the input, and {_ONLY}",
     "Einsum": "is not supported; export the model with MatMul",
-    "HardSwish": f"multiplies the data with itself, and {_ONLY}",
+    "HardSwish": f"multiplies the data with itself, and {_ONLY}: {INSTEAD}",
     "Pow": f"is a power of the data, and {_ONLY}",
     "Reciprocal": f"divides by the data, and {_ONLY}",
 }  # fmt: skip
 
+_ENCODES = (
+    "encodes categories, so a small change of its input is no small change of its output; convert "
+    "the network without it, and give it the encoded features"
+)
+_TREES = f"is an ensemble of decision trees, which jumps, and {_ONLY}"
+_KERNEL = f"is a support vector machine, whose kernel is smooth, and {_ONLY}"
+_LINEAR = "is a linear model without a layer of neurons; write it as one Gemm to verify it"
+ML_REASONS: dict[str, str] = {
+    **dict.fromkeys(
+        ("CategoryMapper", "DictVectorizer", "LabelEncoder", "OneHotEncoder"), _ENCODES
+    ),
+    **dict.fromkeys(
+        ("TreeEnsemble", "TreeEnsembleClassifier", "TreeEnsembleRegressor"), _TREES
+    ),
+    **dict.fromkeys(("SVMClassifier", "SVMRegressor"), _KERNEL),
+    **dict.fromkeys(("LinearClassifier", "LinearRegressor"), _LINEAR),
+    "Binarizer": _JUMPS,
+    "Imputer": "replaces missing values, which no range of inputs contains; convert the network "
+    "without it",
+    "Normalizer": f"divides each input by its own norm, and {_ONLY}",
+}  # fmt: skip
+_MICROSOFT = (
+    "is not supported: it is an operator of onnxruntime ('com.microsoft'), which its optimiser "
+    "writes; give the model as it was exported, before that"
+)
+
 
 def reason(operator: str, domain: str) -> str:
     """Say why an operator that has no translator is refused."""
+    if domain == ML and operator in ML_REASONS:
+        return ML_REASONS[operator]
+    if domain == "com.microsoft":
+        return _MICROSOFT
     if domain not in ("", "ai.onnx"):
         return f"is not supported: it belongs to {domain!r}, not to ONNX's own operators"
     return REASONS.get(operator, "is not supported")
@@ -62,8 +99,9 @@ def reason(operator: str, domain: str) -> str:
 def unsupported(model: Any, translated: Container[str]) -> list[Refusal]:
     """The nodes that are refused whatever the rest of the model is: those with a reason."""
     return [
-        Refusal(node.op_type, label(node), REASONS[node.op_type])
+        Refusal(node.op_type, label(node), reason(node.op_type, node.domain))
         for node in model.graph.node
-        if node.op_type in REASONS and node.op_type not in translated and node.domain == ""
+        if (node.domain == ML and node.op_type in ML_REASONS)
+        or (node.domain == "" and node.op_type in REASONS and node.op_type not in translated)
         if not node.op_type.startswith("Arg")
     ]
