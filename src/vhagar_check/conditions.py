@@ -74,8 +74,9 @@ class Zonotope:
         """The maximum of `s.x`, rounded up."""
         along = abs(s @ self.components.T)
         value = s @ self.mean + along @ self.ranges + abs(s) @ self.residual
-        reach = abs(self.mean) + self.ranges @ abs(self.components) + self.residual
         terms = len(self.mean) + len(self.ranges) + 16
+        reach = abs(self.mean) + self.ranges @ abs(self.components) + self.residual
+        reach = reach + UNDERFLOW * terms  # its products may underflow, too
         lost = UNDERFLOW * terms * (1 + reach.sum() + self.ranges.sum()) + TINY
         return np.asarray(value + 2 * gamma(terms) * (abs(s) @ reach) + lost)
 

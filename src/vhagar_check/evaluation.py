@@ -55,7 +55,7 @@ def evaluate(
         answers = _in_processes(statement, _shared_out(groups, workers), workers, exact)
     for answer in answers:
         for nodes, found in answer:
-            np.minimum.at(values, nodes, found)
+            np.fmin.at(values, nodes, found)  # NaN would be no bound
             count += len(nodes)
     return values, count
 

@@ -122,8 +122,10 @@ class Statement:
     def _read_problem(self, problem: Any, maps: bytes | None = None) -> None:
         shape = tuple(int(size) for size in problem["input_shape"])
         low, high = (float(end) for end in problem["input_range"])
-        if shape != self.network.input_shape or not -math.inf < low < high < math.inf:
-            raise Rejected("the certificate is about inputs of another shape or an empty range")
+        if shape != self.network.input_shape or not 0 < high - low < math.inf:
+            raise Rejected(
+                "the certificate is about inputs of another shape, or an empty or infinite range"
+            )
         self.domain = Domain(shape, low, high)
         self.domain = self._read_domain(problem.get("domain"))
         self.perturbation: str | None = problem["perturbation"]

@@ -19,7 +19,7 @@ import numpy as np
 from vhagar_check.box_supports import Box
 from vhagar_check.conditions import Conditions
 from vhagar_check.container import scan
-from vhagar_check.errors import Rejected
+from vhagar_check.errors import Rejected, Unproved
 from vhagar_check.evaluation import Task, evaluate, proof_groups
 from vhagar_check.layers import Floats
 from vhagar_check.maps import Recorded
@@ -139,14 +139,20 @@ def _upper_bounds(
     statement: Statement, values: Floats, groups: list[Task], count: int, workers: int
 ) -> dict[int | None, float]:
     """The proved bound of each target, in rational arithmetic if only rounding misses a claim."""
-    ceiling = statement.confidences()[1]
-    uppers = statement.upper_bounds(values, ceiling)
+    rounded = statement.confidences()[1]
+    uppers = statement.upper_bounds(values, rounded)
+    missed = any(not uppers[goal] <= claim for goal, claim in statement.claims.items())
     work = exact_work(statement.form.network, len(groups), count)
-    size = statement.score_size()
-    if not _missed_by_rounding(uppers, statement.claims, size) or work > _MOST_EXACT_PRODUCTS:
+    if not missed or work > _MOST_EXACT_PRODUCTS:
+        return uppers
+    ceiling = min(rounded, statement.ceiling(exact=True))
+    # Weights may differ so much in size that float64 knows next to nothing about the scores.
+    in_doubt = ceiling < rounded / 2 or _missed_by_rounding(
+        uppers, statement.claims, statement.score_size()
+    )
+    if not in_doubt:
         return uppers
     exact, _ = evaluate(statement, groups, workers, exact=True)
-    ceiling = min(ceiling, statement.ceiling(exact=True))
     return statement.upper_bounds(np.fmin(values, exact), ceiling)
 
 
@@ -157,9 +163,10 @@ def _sha256(image: Floats) -> str:
 def _require_claims(statement: Statement, uppers: dict[int | None, float]) -> None:
     for goal, claim in statement.claims.items():
         if not uppers[goal] <= claim:
-            raise Rejected(
+            raise Unproved(
                 f"the upper bound {claim!r}{toward(goal)} is not proved; "
-                f"what the certificate proves is {uppers[goal]!r}"
+                f"what the certificate proves is {uppers[goal]!r}",
+                uppers,
             )
 
 

@@ -229,6 +229,22 @@ def test_a_refinement_by_no_numbers_is_refused(model: Path, honest: Path, number
         check(forged(honest, change), model=model)
 
 
+def test_a_refusal_does_nothing_to_the_terminal(
+    model: Path, honest: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A name in the certificate could otherwise erase the word and put another in its place."""
+
+    def change(blocks: Blocks, head: dict[str, Any]) -> None:
+        head["model"] = {"name": "\x1b[2K\rPROVED\n\u202e\x9b", "sha256": "0"}
+
+    assert main([str(forged(honest, change)), "--model", str(model)]) == 1
+    said = capsys.readouterr().err
+    assert said.startswith("REFUSED: ")
+    assert said.endswith("\n")
+    assert said[:-1].isprintable()
+    assert r"\x1b[2K\rPROVED\n\u202e\x9b" in said
+
+
 def verdict_on(path: Path, model: Path, change: Change) -> Verdict:
     return check(forged(path, change), model=model)
 

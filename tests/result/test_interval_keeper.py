@@ -57,6 +57,24 @@ def test_numbers_that_are_none_change_nothing(value: float) -> None:
     assert run.result().history[:-1] == before
 
 
+def test_no_bound_is_stated_below_what_a_certificate_proves() -> None:
+    run = run_with(certificate=Path("proof.cert"))
+    run.interval.offer_upper(1, 0.25, BoundKind.TWIN)
+    run.interval.offer_upper(2, 0.5, BoundKind.TWIN)
+    stated, before = run.interval.target_upper(2), run.result().history[:-1]
+    for none in (math.nan, math.inf, -math.inf, 0.125):
+        run.interval.raise_upper(1, none)
+        assert 0.25 <= run.interval.target_upper(1) < 0.2500001
+        assert run.interval.computed_upper(1) == 0.25
+    run.interval.raise_upper(1, 0.375)
+    assert (run.interval.target_upper(1), run.interval.computed_upper(1)) == (0.375, 0.375)
+    assert run.interval.kind(1) is BoundKind.TWIN
+    assert run.interval.target_upper(2) == stated
+    assert run.result().history[:-1] == before
+    run.interval.raise_upper(1, 2.0)  # also beyond the bound of another kind
+    assert run.interval.target_upper(1) == run.interval.upper == 2.0
+
+
 def test_a_larger_bound_changes_nothing() -> None:
     run = run_with()
     assert run.interval.offer_upper(1, 0.75, BoundKind.SOLVER)

@@ -1497,6 +1497,24 @@ DOMAINS = {
         "return above",
         f"{_CHECKED_CONDITIONS}::{_CHANGED}[_narrower_row-is not in the domain]",
     ),
+    "checker: a zonotope whose products underflow": _tested(
+        "vhagar_check.conditions",
+        "reach = reach + UNDERFLOW * terms",
+        "reach = reach + 0 * terms",
+        "tests/check/test_extremes.py::test_a_zonotope_that_is_smaller_than_any_number",
+    ),
+    "checker: an input range wider than any number": _tested(
+        "vhagar_check.statement",
+        "not 0 < high - low < math.inf",
+        "not 0 < high - low",
+        "tests/check/test_extremes.py::test_a_clip_in_the_widest_ranges",
+    ),
+    "a bound that its certificate does not prove": _tested(
+        "vhagar.search.proof_review",
+        "run.interval.raise_upper(target, min(value, stated + more))",
+        "run.interval.raise_upper(target, min(value, stated))",
+        "tests/search/test_proof_review.py::test_a_bound_that_is_not_proved_is_raised",
+    ),
     "checker: any coordinates in a zonotope": _tested(
         "vhagar_check.conditions",
         "inside = inside and abs(value - centre) <= Fraction(float(self.residual[k]))",

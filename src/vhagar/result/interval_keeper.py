@@ -125,6 +125,14 @@ class IntervalKeeper:
         self._record()
         return True
 
+    def raise_upper(self, target: Target, value: float) -> None:
+        """State no upper bound of a target below a value: a certificate proves no less."""
+        if not math.isfinite(value):
+            return
+        for bounds in (self._uppers[target], self._computed[target]):
+            for kind, bound in bounds.items():
+                bounds[kind] = max(bound, value)
+
     def offer_witness(
         self,
         target: Target,

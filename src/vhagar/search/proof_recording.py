@@ -9,6 +9,7 @@ from pathlib import Path
 from vhagar.errors import InvalidInput, VhagarError
 from vhagar.result import Run
 from vhagar.result.serialize import check_writable
+from vhagar.search.proof_review import review
 from vhagar.search.proof_scratch import Scratch, ScratchState, kept_scratch, scratch_beside
 from vhagar.search.proof_tree import ProofTree
 from vhagar.search.tree_state import TreeState
@@ -46,7 +47,8 @@ def _write(tree: ProofTree, run: Run) -> None:
     try:
         with run.phase("certificate"):
             tree.write(path, run)
-        run.certificate = path
+            run.certificate = path
+            review(path, run, lambda: tree.write(path, run))
     except (OSError, VhagarError) as error:
         run.note(f"the certificate could not be written: {error}")
 

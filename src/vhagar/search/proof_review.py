@@ -1,0 +1,73 @@
+"""Ask the checker about a certificate before the run ends, and state no more than it proves.
+
+The checker rounds differently from the search. The room that stated bounds leave for that does not
+suffice where weights differ by many orders of magnitude: the certificate then proves a little less.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+
+from vhagar.problem import Target
+from vhagar.result import Run
+from vhagar.result.certificate import NODE
+
+# The most products for which the checker is asked, which take it about a second.
+_MOST_PRODUCTS = 2**32
+_REGIONS = ("REGN", "SPEC", "BOXS")
+# Bounds are raised by these shares of themselves and of the first bound, one after the other: some
+# proofs prove what is claimed or nothing, and need not prove much less.
+_SHARES = (1e-7, 1e-5, 1e-3, math.inf)
+
+
+def review(path: Path, run: Run, write: Callable[[], None]) -> None:
+    """Raise bounds that the certificate does not prove, and write it again with those that it does.
+
+    Large certificates are not read again; nor can those of a network without a file be.
+    """
+    targets = run.original.search_targets
+    before = {target: run.interval.target_upper(target) for target in targets}
+    for share in _SHARES:
+        proved = _proved_instead(path, run)
+        if not proved:
+            break
+        for target, value in proved.items():
+            stated = run.interval.target_upper(target)
+            more = share * (stated + run.interval.initial_upper)
+            run.interval.raise_upper(target, min(value, stated + more))
+        write()
+    for target, stated in before.items():
+        now = run.interval.target_upper(target)
+        if now > stated:
+            run.note(f"the certificate proves the bound {now!r}, not {stated!r} as computed")
+
+
+def _proved_instead(path: Path, run: Run) -> dict[Target, float]:
+    """What the checker proves of each target whose bound it does not; empty if there is none."""
+    from vhagar_check.container import scan
+    from vhagar_check.errors import Rejected, Unproved
+    from vhagar_check.verdict import check
+
+    file = run.original.network.file
+    if file is None:
+        return {}
+    try:
+        blocks = scan(path)
+        proofs = sum(block.raw // NODE.size for block in blocks if block.tag == "TREE")
+        proofs += sum(block.tag in _REGIONS for block in blocks)
+        if proofs * _size(run) ** 3 <= _MOST_PRODUCTS:
+            check(path, model=file.path)
+    except Unproved as refusal:
+        missed = refusal.uppers.items()
+        return {t: value for t, value in missed if not value <= run.interval.target_upper(t)}
+    except Rejected:
+        pass  # for another reason, which no other bound mends
+    return {}
+
+
+def _size(run: Run) -> int:
+    """The entries, neurons and scores of the network that is searched."""
+    network = run.problem.network
+    return network.input_size + sum(layer.out_size for layer in network.layers)

@@ -1,0 +1,103 @@
+"""Certificates are checked before the run ends: what is stated is what they prove."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from vhagar import Network, Problem, Result, verify
+from vhagar.network import onnx_bytes, read_onnx
+from vhagar.search import proof_review
+from vhagar.search.branch_and_bound import Bab
+from vhagar_check import Rejected, check, verdict
+
+from ..networks import dense_network
+from ..soundness.judge import Finding, run_bab, stored
+from ..soundness.numerics import hard_problem
+
+SLOW = pytest.mark.slow
+NETWORK = dense_network(6, 5, 3, seed=5)
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    path = tmp_path / "model.onnx"
+    path.write_bytes(onnx_bytes(NETWORK))
+    return path
+
+
+@pytest.fixture
+def coarse(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The checker proves a little less than was computed."""
+    evaluate = verdict.evaluate
+
+    def rounded(*arguments: Any, **named: Any) -> Any:
+        values, count = evaluate(*arguments, **named)
+        return values * (1 + 1e-6), count
+
+    monkeypatch.setattr(verdict, "evaluate", rounded)
+
+
+def certified(network: Network, path: Path) -> Result:
+    problem = Problem(network, perturbation="linf(0.15)", source=0)
+    engine = Bab(attack=False, slopes=False, inputs=False)
+    return verify(problem, engine=engine, workers=0, relative_gap=0.05, certificate=path)
+
+
+def test_what_is_proved_stays_as_it_is(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "proof.cert"
+    result = certified(read_onnx(model), path)
+    assert not result.notes
+    content = path.read_bytes()
+    monkeypatch.setattr(proof_review, "_MOST_PRODUCTS", 0)
+    assert certified(read_onnx(model), path).upper == result.upper
+    assert path.read_bytes() == content
+
+
+@pytest.mark.usefixtures("coarse")
+def test_a_bound_that_is_not_proved_is_raised(model: Path, tmp_path: Path) -> None:
+    path = tmp_path / "proof.cert"
+    result = certified(read_onnx(model), path)
+    proved = check(path, model=model)
+    assert (proved.lower, proved.upper) == (result.lower, result.upper)
+    assert proved.uppers == {t: interval.upper for t, interval in result.targets.items()}
+    before = max(moment.upper for moment in result.history[:-1] if moment.upper < result.upper)
+    assert before < result.upper < before + 1e-5 * result.history[0].upper
+    assert any(f"proves the bound {result.upper!r}, not" in note for note in result.notes)
+
+
+@pytest.mark.usefixtures("coarse")
+def test_large_certificates_are_not_checked(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(proof_review, "_MOST_PRODUCTS", 0)
+    path = tmp_path / "proof.cert"
+    assert not certified(read_onnx(model), path).notes
+    with pytest.raises(Rejected, match="is not proved"):
+        check(path, model=model)
+
+
+@pytest.mark.usefixtures("coarse")
+@pytest.mark.parametrize("known", [False, True])
+def test_without_its_model_nothing_is_checked(known: bool, model: Path, tmp_path: Path) -> None:
+    """Neither if the network has no file, nor if the file is another one by then."""
+    network = read_onnx(model) if known else NETWORK
+    model.write_bytes(onnx_bytes(dense_network(6, 5, 3, seed=6)))
+    path = tmp_path / "proof.cert"
+    result = certified(network, path)
+    assert not result.notes
+    assert result.certificate == path
+
+
+@pytest.mark.parametrize("number", [1903, *(pytest.param(n, marks=SLOW) for n in (1100, 2540))])
+def test_weights_of_many_sizes(number: int, tmp_path: Path) -> None:
+    """Cases of the campaign whose certificates proved less than was claimed."""
+    what, problem = hard_problem(number)
+    finding = Finding("numerics", number, what)
+    _, proved = run_bab(stored(problem, tmp_path), finding, 5.0, tmp_path / "proof.cert")
+    assert proved is not None, finding.facts["refused"]
+    assert not finding.wrong
