@@ -15,11 +15,11 @@ from vhagar_check import arithmetic, units, windows
 from vhagar_check.batches import require_alike
 from vhagar_check.choices import COMPARISONS, compared
 from vhagar_check.errors import Rejected
+from vhagar_check.feature_operators import scaler
 from vhagar_check.folding import fold
 from vhagar_check.graph import Node, read_graph
 from vhagar_check.layers import Network, Shape
 from vhagar_check.reading import Reader, Result, Sides, Special, Wire, axis_of
-from vhagar_check.scaler import scaler
 from vhagar_check.scores import Stated
 from vhagar_check.selections import (
     SELECTIONS,

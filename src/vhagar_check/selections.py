@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from vhagar_check.feature_operators import chosen_features
 from vhagar_check.graph import Node
 from vhagar_check.layers import Indices, Shape
 from vhagar_check.reading import Reader, axis_of, checked
@@ -292,6 +293,7 @@ SELECTIONS: dict[str, Selection] = {
     "Slice": _slice,
     "Split": _split,
     "Gather": _gather,
+    "ml.ArrayFeatureExtractor": chosen_features,
     "Resize": _resize,
     "Upsample": _upsample,
     "Expand": _expand,

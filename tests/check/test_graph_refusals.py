@@ -358,6 +358,40 @@ def test_no_other_scaler_is_read(
         read_model(_scaled(change, domain))
 
 
+def _chosen(index: np.ndarray, shape: tuple[int, ...] = (1, 4)) -> bytes:
+    """Some features, of four unless the shape says otherwise."""
+    node = helper.make_node("ArrayFeatureExtractor", ["x", "index"], ["y"], domain="ai.onnx.ml")
+    kinds = [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, shape)]
+    kinds.append(helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, None))
+    index = onnx.numpy_helper.from_array(index, "index")
+    graph = helper.make_graph([node], "graph", kinds[:1], kinds[1:], [index])
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("ai.onnx.ml", 1)]
+    return helper.make_model(graph, opset_imports=opsets).SerializeToString()
+
+
+def test_features_are_chosen_in_the_order_of_the_index() -> None:
+    network = read_model(_chosen(np.array([[3, 0, 3]])))
+    scores = network.exact_scores(Exact.of(np.array([1.0, 2.0, 3.0, 4.0])))
+    assert [float(score) for score in scores.fractions()] == [4.0, 1.0, 4.0]
+
+
+@pytest.mark.parametrize(
+    ("index", "shape", "words"),
+    [
+        (np.array([0, 4]), (1, 4), "features that there are not"),
+        (np.array([-1, 0]), (1, 4), "features that there are not"),
+        (np.array([0, 1]), (1, 2, 2), "features that there are not"),
+        (np.array([0.0, 1.0]), (1, 4), "constant index"),
+        (np.zeros(0, dtype=np.int64), (1, 4), "constant index"),
+    ],
+)
+def test_no_other_features_are_chosen(
+    index: np.ndarray, shape: tuple[int, ...], words: str
+) -> None:
+    with pytest.raises(Rejected, match=words):
+        read_model(_chosen(index, shape))
+
+
 def test_damaged_graphs_are_refused_or_still_networks() -> None:
     from .graphs import GRAPHS
 

@@ -104,7 +104,7 @@ def test_the_newer_exporter_of_torch(tmp_path: Path, name: str) -> None:
     agrees(path, exported(name, path, dynamo=True))
 
 
-SCALERS = ("StandardScaler", "MinMaxScaler", "RobustScaler", "MaxAbsScaler")
+SCALERS = ("StandardScaler", "MinMaxScaler", "RobustScaler", "MaxAbsScaler", "some columns")
 LABELS = {2: np.array(["benign", "malignant"]), 3: np.arange(3)}
 
 
@@ -121,6 +121,7 @@ def test_the_classifier_of_scikit_learn(
     """
     skl2onnx = pytest.importorskip("skl2onnx", reason="scikit-learn's exporter")
     from sklearn import preprocessing
+    from sklearn.compose import make_column_transformer
     from sklearn.neural_network import MLPClassifier
     from sklearn.pipeline import make_pipeline
 
@@ -128,7 +129,12 @@ def test_the_classifier_of_scikit_learn(
     x = (rng.random((60, 6)) * 5 - 1).astype(np.float32)
     y = LABELS[classes][np.digitize(x[:, 0] + x[:, 1], [2, 5][: classes - 1])]
     network = MLPClassifier((8, 8), max_iter=30, random_state=0)
-    model = network if scaler is None else make_pipeline(getattr(preprocessing, scaler)(), network)
+    first = getattr(preprocessing, scaler)() if scaler in SCALERS[:-1] else None
+    if scaler == "some columns":
+        first = make_column_transformer(
+            (preprocessing.StandardScaler(), [4, 1]), ("passthrough", [0, 3])
+        )
+    model = network if first is None else make_pipeline(first, network)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # 30 rounds do not converge
         model.fit(x, y)

@@ -39,6 +39,15 @@ UNSUPPORTED: dict[str, tuple[Callable[[Builder], Builder], str, str]] = {
         lambda b: b.add("Scaler", domain="ai.onnx.ml", offset=[1.0], scale=[2.0]),
         "Scaler", "vector of features",
     ),
+    "features of images": (
+        lambda b: b.add("ArrayFeatureExtractor", np.array([0]), domain="ai.onnx.ml"),
+        "ArrayFeatureExtractor", "vector of features",
+    ),
+    "attention behind a batch that moves": (
+        lambda b: b.add("Transpose", perm=[1, 0, 2, 3]).add("Sqrt").add("Softmax").add("Flatten")
+        .add("Gemm", ONES),
+        "Transpose", "operator Softmax at node 'the_softmax2': is smooth",
+    ),
     "an ensemble of trees": (
         lambda b: b.add("TreeEnsembleRegressor", domain="ai.onnx.ml"),
         "TreeEnsembleRegressor", "decision trees, which jumps",
@@ -177,6 +186,18 @@ INVALID: dict[str, tuple[Callable[[Builder], Builder], str]] = {
             "Scaler", domain="ai.onnx.ml", offset=[1.0], scale=[2.0] * 7
         ),
         "for 8 features",
+    ),
+    "features that there are not": (
+        lambda b: b.add("Flatten").add(
+            "ArrayFeatureExtractor", np.array([0, 8]), domain="ai.onnx.ml"
+        ),
+        "some of 8 features",
+    ),
+    "features counted from the end": (
+        lambda b: b.add("Flatten").add(
+            "ArrayFeatureExtractor", np.array([-1]), domain="ai.onnx.ml"
+        ),
+        "some of 8 features",
     ),
     "Scaler, no scale": (
         lambda b: b.add("Flatten").add("Scaler", domain="ai.onnx.ml", offset=[1.0]),

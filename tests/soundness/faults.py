@@ -1062,8 +1062,14 @@ READERS = {
         'if any(item.text(10) in ("", "ai.onnx") for',
         "tests/check/test_graph_refusals.py::test_graphs_that_contradict_themselves",
     ),
+    "a checker that takes features from the wrong end": _tested(
+        "vhagar_check.feature_operators",
+        "return [positions[:, index.reshape(-1)]]",
+        "return [positions[:, -index.reshape(-1)]]",
+        "tests/check/test_graph_refusals.py::test_features_are_chosen_in_the_order_of_the_index",
+    ),
     "a checker that adds the offset of a scaler": _tested(
-        "vhagar_check.scaler",
+        "vhagar_check.feature_operators",
         "Scale(one, one, -offset)",
         "Scale(one, one, offset)",
         "tests/check/test_graph_refusals.py::test_a_scaler_beside_names_of_classes_is_read",

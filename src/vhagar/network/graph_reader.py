@@ -17,9 +17,16 @@ from vhagar.network.layers import LARGEST_TENSOR, AbstractLayer, Shape
 from vhagar.network.lowering import lower
 from vhagar.network.onnx_node import Context, Node, Operand, label
 from vhagar.network.onnx_operators import SUPPORTED_OPERATORS, translate, translator_of
-from vhagar.network.onnx_operators.reasons import reason
+from vhagar.network.onnx_operators.activations import ONLY_PIECEWISE_LINEAR
+from vhagar.network.onnx_operators.reasons import ON_SHAPES, reason
 from vhagar.network.onnx_tensors import read_tensor
-from vhagar.network.onnx_usage import KEEP_THE_SHAPE, moved_relus, nodes_on_the_way, tail_of
+from vhagar.network.onnx_usage import (
+    IGNORED_LAST,
+    KEEP_THE_SHAPE,
+    moved_relus,
+    nodes_on_the_way,
+    tail_of,
+)
 from vhagar.network.scores import score_threshold, with_threshold
 
 
@@ -80,11 +87,16 @@ class GraphReader:
         inputs = [value for value in self.proto.input if value.name not in self.found]
         if len(inputs) != 1:
             names = [value.name for value in inputs]
-            raise InvalidNetwork(f"a classifier has one input; this model has {names}")
+            raise InvalidNetwork(
+                f"a classifier has one input; this model has {names}: export one in which the "
+                "others are constants"
+            )
         kind = inputs[0].type.tensor_type
         if kind.elem_type not in (onnx.TensorProto.FLOAT, onnx.TensorProto.DOUBLE):
             raise InvalidNetwork(
-                f"the input {inputs[0].name!r} is not a float tensor; export the model in float32"
+                f"the input {inputs[0].name!r} is not a float tensor, and only real numbers can be "
+                "perturbed; export the model in float32, after any cast of bytes or embedding of "
+                "words"
             )
         dims = [dim.dim_value if dim.HasField("dim_value") else 0 for dim in kind.shape.dim]
         if len(dims) < 2 or dims[0] > 1 or min(dims[1:]) < 1:
@@ -107,8 +119,9 @@ class GraphReader:
     def _take(self, proto: Any, context: Context) -> None:
         """Translate one node, or record that it is refused."""
         if self._unknown.intersection(proto.input):
-            if translator_of(proto) is None:
-                why = reason(proto.op_type, proto.domain)
+            smooth = proto.op_type in IGNORED_LAST and proto.output[0] not in context.tail
+            if smooth or (translator_of(proto) is None and proto.op_type not in ON_SHAPES):
+                why = ONLY_PIECEWISE_LINEAR if smooth else reason(proto.op_type, proto.domain)
                 self._refusals.append(Refusal(proto.op_type, label(proto), why))
             self._unknown.update(proto.output)
             return

@@ -11,7 +11,7 @@ _SAME_NUMBERS = ("Identity", "Dropout", "Reshape", "Flatten", "Squeeze", "Unsque
 # Strictly increasing functions of each score, which leave the order of the scores as it is.
 INCREASING = ("Atan", "Erf", "Exp", "Sigmoid", "Softplus", "Softsign", "Tanh")
 # Operators that are ignored at the end of a model.
-_IGNORED_LAST = ("Softmax", "LogSoftmax", *INCREASING)
+IGNORED_LAST = ("Softmax", "LogSoftmax", *INCREASING)
 
 # Operators whose result has the shape of their operands, if these share one shape.
 KEEP_THE_SHAPE = frozenset((
@@ -37,7 +37,7 @@ def nodes_on_the_way(graph: Any) -> list[Any]:
 def tail_of(nodes: list[Any], output: str) -> frozenset[str]:
     """Return the names of tensors that hold the output's numbers, or others in the same order."""
     names = {output}
-    passing = (*_SAME_NUMBERS, *_IGNORED_LAST)
+    passing = (*_SAME_NUMBERS, *IGNORED_LAST)
     for node in reversed(nodes):
         if node.op_type in passing and node.input and node.output[0] in names:
             names.add(node.input[0])

@@ -137,7 +137,8 @@ def standardised_features(b: Builder) -> Builder:
     each = {"offset": weights(144).tolist(), "scale": (abs(weights(144)) + 0.5).tolist()}
     b.add("Flatten").add("Scaler", domain="ai.onnx.ml", **each)
     b.add("Scaler", domain="ai.onnx.ml", offset=[0.3], scale=[-1.7])
-    return scores(b.add("Relu"), 144)
+    b.add("ArrayFeatureExtractor", np.arange(143, 23, -1), domain="ai.onnx.ml")
+    return scores(b.add("Relu"), 120)
 
 
 @model()

@@ -97,7 +97,10 @@ TRANSLATORS: dict[str, Translator] = {
 }
 
 # ONNX's operators for classical models, of which scikit-learn's converter uses some.
-_ML_TRANSLATORS: dict[str, Translator] = {"Scaler": elementwise.scaler}
+_ML_TRANSLATORS: dict[str, Translator] = {
+    "ArrayFeatureExtractor": rearranging.rearranged(rearranging.features),
+    "Scaler": elementwise.scaler,
+}
 _BY_DOMAIN = {"": TRANSLATORS, "ai.onnx": TRANSLATORS, ML: _ML_TRANSLATORS}
 
 SUPPORTED_OPERATORS = (*TRANSLATORS, *_ML_TRANSLATORS)

@@ -15,8 +15,8 @@ from vhagar.network.onnx_operators.reasons import INSTEAD
 from vhagar.network.units import absolute, clip, leaky_relu, maximum, minimum
 
 ONLY_PIECEWISE_LINEAR = (
-    "is smooth, and only piecewise-linear networks can be verified; it is ignored as the last "
-    f"node, but inside a network: {INSTEAD}"
+    "is smooth, and only piecewise-linear networks can be verified; as the last node it is "
+    f"ignored (--output NAME chooses the scores before it), inside a network {INSTEAD}"
 )
 
 

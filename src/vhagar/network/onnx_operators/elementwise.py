@@ -49,9 +49,15 @@ def multiplication(node: Node) -> Tensor:
             return choice(node, mask, masked, np.zeros(1))
     places = [k for k, operand in enumerate(node.operands) if isinstance(operand, Tensor)]
     if node.kind == "Div" and 1 in places:
-        raise node.refusal("divides by the data, which is not linear")
+        raise node.refusal(
+            "divides by the data, as layer normalisation does: not linear, and only "
+            "piecewise-linear networks can be verified"
+        )
     if len(places) == 2:
-        raise node.refusal("multiplies two tensors that both depend on the input: not linear")
+        raise node.refusal(
+            "multiplies two tensors that both depend on the input, as SiLU, GELU, hardswish and "
+            "attention do: not linear, and only piecewise-linear networks can be verified"
+        )
     value = node.weights(1 - places[0], "constant")
     if node.kind == "Div":
         if not value.all():

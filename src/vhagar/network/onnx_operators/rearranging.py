@@ -61,6 +61,18 @@ def gather(node: Node, array: Constant) -> list[Constant]:
     return [np.take(array, index, axis=axis)]
 
 
+def features(node: Node, array: Constant) -> list[Constant]:
+    """ArrayFeatureExtractor: the features of each vector that the index names."""
+    node.attributes()
+    index = node.constant(1, "index")
+    if array.ndim != 2:
+        raise node.refusal("chooses from something else than a vector of features")
+    if index.dtype.kind not in "iu" or not ((index >= 0) & (index < array.shape[1])).all():
+        raise InvalidNetwork(f"its index does not name some of {array.shape[1]} features")
+    require_modest((len(array), index.size), array.size)
+    return [array[:, index.reshape(-1)]]
+
+
 def slice_of(node: Node, array: Constant) -> list[Constant]:
     if node.opset < 10:
         attributes = node.attributes(starts=[], ends=[], axes=[])

@@ -13,7 +13,8 @@ ML = "ai.onnx.ml"
 
 _ONLY = "only piecewise-linear networks can be verified"
 INSTEAD = "train with ReLU, LeakyReLU, Hardtanh or Hardsigmoid instead"
-_SMOOTH = f"is smooth, and {_ONLY}: {INSTEAD}"
+_SMOOTH = f"is smooth, and {_ONLY}"
+_ACTIVATION = f"{_SMOOTH}: {INSTEAD}"
 _DIVIDES = (
     f"divides by a deviation of the data itself, and {_ONLY}: train with batch normalisation "
     "instead, which is linear in inference"
@@ -33,9 +34,10 @@ _CONTROL = "chooses which part of the model to run; export the model without con
 
 REASONS: dict[str, str] = {
     **dict.fromkeys(
-        ("Acos", "Asin", "Celu", "Cos", "Cosh", "Elu", "Gelu", "Log", "Mish", "Selu", "Sin",
-         "Sinh", "Sqrt", "Swish", "Tan"), _SMOOTH,
+        ("Acos", "Asin", "Cos", "Cosh", "Log", "ReduceL2", "ReduceLogSumExp", "ReduceSumSquare",
+         "Sin", "Sinh", "Sqrt", "Tan"), _SMOOTH,
     ),
+    **dict.fromkeys(("Celu", "Elu", "Gelu", "Mish", "Selu", "Swish"), _ACTIVATION),
     **dict.fromkeys(
         ("GroupNormalization", "InstanceNormalization", "LRN", "LayerNormalization",
          "LpNormalization", "MeanVarianceNormalization", "RMSNormalization",
@@ -55,8 +57,12 @@ REASONS: dict[str, str] = {
     "Einsum": "is not supported; export the model with MatMul",
     "HardSwish": f"multiplies the data with itself, and {_ONLY}: {INSTEAD}",
     "Pow": f"is a power of the data, and {_ONLY}",
+    "ReduceProd": f"multiplies values that depend on the input, and {_ONLY}",
     "Reciprocal": f"divides by the data, and {_ONLY}",
 }  # fmt: skip
+
+# Operators that exporters also use to compute shapes: behind a refused node nobody can tell.
+ON_SHAPES = frozenset(("Ceil", "Floor", "Mod", "Pow", "Reciprocal", "Round", "Sqrt"))
 
 _ENCODES = (
     "encodes categories, so a small change of its input is no small change of its output; convert "

@@ -1,12 +1,12 @@
-"""Reads the Scaler of ONNX's operators for classical models, which shifts and scales features."""
+"""Reads operators of the domain `ai.onnx.ml` that shift, scale or choose features."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from vhagar_check.graph import Node
-from vhagar_check.layers import Scale
-from vhagar_check.reading import Reader, Wire
+from vhagar_check.layers import Indices, Scale
+from vhagar_check.reading import Reader, Wire, checked
 
 
 def scaler(reader: Reader, node: Node) -> Wire:
@@ -23,3 +23,15 @@ def scaler(reader: Reader, node: Node) -> Wire:
     one = np.ones(size)
     layers = Scale(one, one, -offset), Scale(scale, one, np.zeros(size))
     return Wire(reader.flow.through(wire.value, *layers), wire.shape)
+
+
+def chosen_features(reader: Reader, node: Node, positions: Indices) -> list[Indices]:
+    """Read ArrayFeatureExtractor: entries of a vector by their constant numbers, in that order."""
+    node.only()
+    index = reader.given(node, 1)
+    if not isinstance(index, np.ndarray) or index.dtype.kind != "i" or not index.size:
+        raise node.refused("does not have a constant index")
+    if positions.ndim != 2 or not ((index >= 0) & (index < positions.shape[1])).all():
+        raise node.refused("takes features that there are not")
+    checked(node, (len(positions), index.size), reader)
+    return [positions[:, index.reshape(-1)]]
