@@ -16,7 +16,7 @@ from vhagar.attack.concurrent import AttackSchedule, ConcurrentAttack, attack_he
 from vhagar.attack.incumbents import AttackFound
 from vhagar.attack.worker import AttackJob, HintsFound, StopAttack
 from vhagar.options import Options
-from vhagar.result import Run, Witness, WitnessCheck
+from vhagar.result import BoundKind, Run, Witness, WitnessCheck
 from vhagar.runtime.deadline import NEVER
 from vhagar.runtime.pool import Finished
 
@@ -71,6 +71,49 @@ def test_it_ends_in_time_once_there_is_a_witness(
     attack.stop()
     ((_, job),) = pool.stopped
     assert job.timeout == 30.0
+
+
+def test_it_stays_on_while_its_attacks_become_better(
+    corner: Problem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heard: list[Any] = []
+    pool = ScriptedPool(lambda job, message: heard.append(message))
+    run = Run(corner, Options())
+    schedule = AttackSchedule(share=0.5, most=10.0, patience=3.0)
+    attack = ConcurrentAttack(run, pool, OPTIONS, schedule, NEVER)
+    run.interval.offer_upper(1, 6.0, BoundKind.TWIN)
+    begun = time.monotonic()
+    attack.join_when_due()
+
+    def after(seconds: float, *messages: AttackFound) -> list[Any]:
+        monkeypatch.setattr(time, "monotonic", lambda: begun + seconds)
+        for message in messages:
+            attack.handle(message)
+        attack.join_when_due()
+        return heard
+
+    assert after(9.0, found(corner, 0.9)) == []
+    assert after(13.0, found(corner, 0.9001)) == []  # too little to stay for
+    assert after(14.0) == [StopAttack()]
+    attack.stop()
+
+
+def test_it_stays_no_longer_than_its_time_for_a_witness_of_the_search(
+    corner: Problem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heard: list[Any] = []
+    pool = ScriptedPool(lambda job, message: heard.append(message))
+    run = Run(corner, Options())
+    schedule = AttackSchedule(share=0.5, most=10.0, patience=3.0)
+    attack = ConcurrentAttack(run, pool, OPTIONS, schedule, NEVER)
+    begun = time.monotonic()
+    attack.join_when_due()
+    given = found(corner, 0.9)
+    run.interval.offer_witness(given.target, given.x, given.piece_index, given.parameters)
+    monkeypatch.setattr(time, "monotonic", lambda: begun + 10.5)
+    attack.join_when_due()
+    assert heard == [StopAttack()]
+    attack.stop()
 
 
 def found(problem: Problem, pixel: float) -> AttackFound:

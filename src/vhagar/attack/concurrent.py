@@ -24,6 +24,9 @@ Array = NDArray[np.float64]
 
 # Largest share of the remaining time for the attack: its last finding must still arrive.
 _LARGEST_SHARE = 0.9
+# What is worth staying for: attacks that close this share of the gap; each is worth this share of
+# the time that the attack has had.
+_WORTH, _STAYS_ON = 0.01, 0.5
 _NAME = "attack"
 
 
@@ -35,7 +38,8 @@ class AttackSchedule:
     least: float = 0.0
     most: float = math.inf
     after: float = 0.0  # how long the search runs before the attack starts
-    patience: float = 1.0  # the factor by which it runs longer while there is no witness
+    # The factor by which it runs longer at most, while there is no witness or they become better.
+    patience: float = 1.0
 
     def seconds(self, left: float) -> float:
         """How long the attack runs if `left` seconds (perhaps infinitely many) remain."""
@@ -45,7 +49,7 @@ class AttackSchedule:
         return max(min(wanted, _LARGEST_SHARE * left), 0.0)
 
     def longest(self, left: float) -> float:
-        """How long it runs if it finds nothing."""
+        """How long it runs at most."""
         return min(self.patience * self.seconds(left), max(_LARGEST_SHARE * left, 0.0))
 
 
@@ -74,6 +78,8 @@ class ConcurrentAttack:
         self._joins: float | None = time.monotonic() + schedule.after
         # When it has had its time. From the first witness on it has at least half of it.
         self._ends, self._half = math.inf, 0.0
+        # When it began, and by how much it has raised the lower bound since it last stayed longer.
+        self._begun, self._gained = math.inf, 0.0
         self.hints: dict[int | None, Hints] = {}
 
     @property
@@ -83,7 +89,8 @@ class ConcurrentAttack:
     def join_when_due(self) -> None:
         """Start the attack once its time has come, so that short searches do without it.
 
-        Call it again and again: it also ends an attack that has had its time and found something.
+        Call it again and again: it also ends an attack that has had its time and found something,
+        unless what it found has become better lately.
         """
         now = time.monotonic()
         if not self._run.interval.lower > 0:
@@ -97,7 +104,7 @@ class ConcurrentAttack:
         self._joins = None
         left = self._deadline.left
         seconds, longest = self._schedule.seconds(left), self._schedule.longest(left)
-        self._ends, self._half = now + seconds, seconds / 2
+        self._begun, self._ends, self._half = now, now + seconds, seconds / 2
         job = AttackJob(self._run.original, self._options, longest, self._dataset)
         self._pool.start(self.name, (attack_in_worker, job))
 
@@ -109,11 +116,21 @@ class ConcurrentAttack:
     def handle(self, message: Any) -> None:
         """Process a message from the attack."""
         if isinstance(message, AttackFound) and self._offers:
+            before = self._run.interval.lower
             offer(self._run, message)
+            self._stay_on(self._run.interval.lower - before)
         elif isinstance(message, HintsFound):
             self.hints = dict(message.hints)
         elif isinstance(message, Finished) and message.error is not None:
             self._run.note(f"the attack ended early: {message.error}")
+
+    def _stay_on(self, gain: float) -> None:
+        """Have the attack stay longer once its findings have closed enough of the gap."""
+        self._gained += gain
+        interval, now = self._run.interval, time.monotonic()
+        if self._gained >= _WORTH * (interval.upper - interval.lower + self._gained):
+            self._gained = 0.0
+            self._ends = max(self._ends, now + _STAYS_ON * (now - self._begun))
 
     def finish(self, until: float, grace: float) -> None:
         """Wait for the attack; at the time `until`, ask it to end.

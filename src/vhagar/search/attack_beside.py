@@ -21,9 +21,10 @@ _AFTER_SMALL, _AFTER = 5.0, 1.5
 # How long the attack stays: a share of the remaining time, for every two workers and altogether,
 # and at least and at most so many seconds. It needs one or two seconds to start.
 _SHARE, _LARGEST_SHARE, _LEAST_SECONDS, _MOST_SECONDS = 0.15, 0.6, 5.0, 20.0
-# The factor by which it stays longer while there is no witness: nearly to the end, because without
-# one the gap is all of the bound. Measured: cifar10_conv1 `brightness([0,0.1])`, 1 to 9; the attack
-# has a witness after 2 s of a processor, which took 20 s beside busy processes, start included.
+# The factor by which it stays longer at most, while there is no witness or its witnesses close the
+# gap: nearly to the end, because without one the gap is all of the bound. Measured: cifar10_conv1
+# `brightness([0,0.1])`, 1 to 9; the attack has a witness after 2 s of a processor, which took 20 s
+# beside busy processes, start included.
 _PATIENCE = 6.0
 
 
