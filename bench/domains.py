@@ -70,11 +70,13 @@ def twos(archive: Path) -> tuple[Array, Array]:
     return first, second
 
 
-def fit(train: Array, every: vhagar.Domain, components: int | None, cover: float) -> Fit:
-    """The domain of the 2s: a range for every pixel, or principal components."""
-    if components is None:
-        return fit_box(train, every, cover, name="twos")
-    return fit_components(train, every, components, cover, name="twos")
+def fit(train: Array, every: vhagar.Domain, arguments: argparse.Namespace) -> Fit:
+    """The domain of the 2s: a range for every pixel and further rows, or a zonotope."""
+    cover, likely, count = arguments.cover, arguments.likely, arguments.components
+    if count is not None:
+        return fit_components(train, every, count, cover, name="twos", likely=likely)
+    coordinates = arguments.coordinates
+    return fit_box(train, every, cover, name="twos", likely=likely, coordinates=coordinates)
 
 
 def run(
@@ -169,6 +171,8 @@ def main() -> None:
     parser.add_argument("--timeout", type=float, default=15.0, help="seconds for each run")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="seconds in all")
     parser.add_argument("--components", type=int, help="a zonotope instead of ranges of pixels")
+    parser.add_argument("--coordinates", type=int, default=0, help="rows of so many components")
+    parser.add_argument("--likely", action="store_true", help="a row that asks for likely images")
     parser.add_argument("--cover", type=float, default=0.97, help="share of the held-out half")
     parser.add_argument("--only", default="", help="part of a network's or perturbation's name")
     parser.add_argument("--table", action="store_true", help="print the table alone")
@@ -184,7 +188,7 @@ def measured(arguments: argparse.Namespace, rows: list[Row]) -> list[Row]:
     begun = time.monotonic()
     train, test = twos(arguments.data)
     every = vhagar.Domain((1, 28, 28))
-    fitted = fit(train, every, arguments.components, arguments.cover)
+    fitted = fit(train, every, arguments)
     arguments.out.parent.mkdir(parents=True, exist_ok=True)
     write_domain(fitted.domain, arguments.out.with_name("twos.toml"))
     done = {row.key for row in rows}

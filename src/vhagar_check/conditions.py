@@ -178,7 +178,14 @@ class Conditions:
                 if not len(row.entries):
                     continue
                 own = rest[:, row.entries] + row.weights * y[:, [k]]
-                y[:, k] = _best(own, row, box)
+                low, high = (end[row.entries] for end in box)
+                least, most = row.within(box)
+                # The row needs no multiplier where it holds at the maximum over the box.
+                value = np.where(own > 0, high, low) @ row.weights
+                broken = np.flatnonzero((value < least) | (value > most))
+                y[:, k] = 0.0
+                if len(broken):
+                    y[broken, k] = _best(own[broken], row, box)
                 rest[:, row.entries] = own - row.weights * y[:, [k]]
         return y
 

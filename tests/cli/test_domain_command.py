@@ -73,6 +73,10 @@ def test_a_domain_from_images_and_around_one(capsys: pytest.CaptureFixture[str])
     components = ["domain", "fit", "d.npz", "--components", "2", "-o", "z.toml"]
     assert main(components) == 0
     assert read_domain("z.toml", (1, 4, 4)).zonotope is not None
+    likely = [*components[:-1], "likely.toml", "--likely"]
+    assert main(likely) == 0
+    assert "1 linear row" in capsys.readouterr().out
+    assert read_domain("likely.toml", (1, 4, 4)).rows is not None
     assert main(["domain", "show", "z.toml", "--plot", "z.png"]) == 0
     assert "a zonotope of 2 components" in capsys.readouterr().out
 
@@ -84,6 +88,7 @@ def test_a_domain_from_images_and_around_one(capsys: pytest.CaptureFixture[str])
         (["fit", "t.csv", "--like", "a.png", "-o", "o.toml"], "give one of DATA"),
         (["fit", "none.npz", "-o", "o.toml"], "no data at"),
         (["fit", "t.csv", "--components", "2", "-o", "o.toml"], "--components is for images"),
+        (["fit", "t.csv", "--likely", "-o", "o.toml"], "--likely and --coordinates are for images"),
         (["fit", "t.csv", "--class", "7", "-o", "o.toml"], "no input of class 7; it has ill, well"),
         (["fit", "t.csv", "--class", "dead", "-o", "o.toml"], "no input of class dead"),
         (["fit", "few.npz", "-o", "o.toml"], "at least 4 inputs"),

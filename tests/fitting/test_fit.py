@@ -9,6 +9,7 @@ from vhagar import Domain
 from vhagar.dataset import as_float32
 from vhagar.errors import InvalidInput
 from vhagar.fitting import box_around, fit_box, fit_components
+from vhagar.fitting.data_rows import unlikely_weights
 from vhagar.fitting.picture import draw_domain, is_image, panels, samples
 from vhagar.fitting.words import coverage_lines, domain_lines
 from vhagar.perturbation.linear_rows import linear_rows
@@ -98,6 +99,37 @@ def test_a_zonotope_covers_what_is_asked(data: tuple[np.ndarray, np.ndarray]) ->
     assert found.domain.zonotope.count == 3
     assert any("a zonotope of 3 components" in line for line in domain_lines(found.domain))
     assert len(panels(found.domain)) == 3 + 4 + 3
+
+
+@pytest.mark.parametrize("components", [None, 3])
+@pytest.mark.parametrize("cover", [0.5, 0.9, 1.0])
+def test_likely_inputs_are_covered_and_unlikely_ones_are_not(
+    data: tuple[np.ndarray, np.ndarray], components: int | None, cover: float
+) -> None:
+    inputs, labels = data
+    if components is None:
+        found = fit_box(inputs, WHOLE, cover, labels, likely=True)
+    else:
+        found = fit_components(inputs, WHOLE, components, cover, labels, likely=True)
+    inside, held = found.covered
+    assert cover * held <= inside <= cover * held + 1
+    domain = found.domain
+    assert domain.rows is not None
+    assert domain.rows.count == 1
+    # All that is unusual at once: every entry at its less likely end.
+    weights = domain.rows.matrix.toarray()[0]
+    odd = np.where(weights > 0, domain.high, domain.low)[None]
+    assert domain.box.contains(odd).all()
+    assert not domain.contains(odd).any()
+    assert "1 linear row" in domain_lines(domain)
+
+
+def test_an_entry_at_its_usual_end_makes_an_input_likelier() -> None:
+    known = np.array([[0.0, 10.0, 5.0], [0.0, 10.0, 5.0], [0.0, 10.0, 5.0], [10.0, 10.0, 5.0]])
+    weights = unlikely_weights(known, Domain((3,), 0, 10))
+    assert weights[0] > 0 > weights[1]
+    assert weights[2] == 0
+    assert abs(weights[1]) > weights[0]
 
 
 def test_a_box_around_an_input() -> None:

@@ -54,9 +54,6 @@ class Batch:
         self.pieces = tuple(pieces[group.piece_index] for group in groups)
         self.low, self.high = model.tensor(problem.domain.low), model.tensor(problem.domain.high)
         self.widths = self.high - self.low
-        # Whoever checks a witness moves it into the zonotope, which would take long here.
-        own = problem.domain
-        self._meets_conditions = own.rows is not None or own.groups.any
         device = model.device
         targets = [group.target for group in groups for _ in range(rows_per_group)]
         self._source = torch.full((len(targets),), problem.source, device=device)
@@ -76,7 +73,8 @@ class Batch:
 
     def start(self, x: Array, rng: np.random.Generator) -> State:
         """The inputs with random parameters, about half of which are at an end of their range."""
-        inputs, parameters = self.model.tensor(x), []
+        # A start outside of the domain would pass for an attack that no later one surpasses.
+        inputs, parameters = self.model.tensor(self.problem.domain.approached(x)), []
         for k, piece in enumerate(self.pieces):
             drawn = rng.uniform(-0.5, 1.5, (self.rows_per_group, len(piece.lower)))
             share = self.model.tensor(np.clip(drawn, 0.0, 1.0))
@@ -130,9 +128,11 @@ class Batch:
         return confidence, torch.where(self._has_target, margin, 1.0)
 
     def projected(self, x: Tensor, parameters: list[Tensor]) -> State:
-        """The nearest inputs in the domain, and the nearest parameters in their boxes."""
-        x = x.clamp(self.low, self.high)
-        if self._meets_conditions:
-            x = self.model.tensor(self.problem.domain.project(x.double().cpu().numpy()))
+        """Inputs in the domain up to rounding, and the nearest parameters in their boxes."""
+        if self.problem.domain.constrained:
+            # Whoever checks a witness makes the conditions hold exactly.
+            x = self.model.tensor(self.problem.domain.approached(x.double().cpu().numpy()))
+        else:
+            x = x.clamp(self.low, self.high)
         parts = zip(self.pieces, x.split(self.rows_per_group), parameters, strict=True)
         return State(x, tuple(piece.project(inputs, chosen) for piece, inputs, chosen in parts))

@@ -51,13 +51,13 @@ class Sampler:
         domain = self._problem.domain
         anywhere = int(_ANYWHERE * _SAMPLES) if len(self._x) else _SAMPLES
         fresh = self._rng.uniform(domain.low, domain.high, (anywhere, domain.size))
-        fresh = domain.project(fresh)
+        fresh = domain.approached(fresh)
         tried = [fresh] if given is None else [fresh, given]
         if len(self._x):
             chosen = self._x[self._rng.integers(len(self._x), size=_SAMPLES - anywhere)]
             widths = domain.high - domain.low
             step = self._share * widths * self._rng.standard_normal(chosen.shape)
-            tried.append(domain.project(chosen + step))
+            tried.append(domain.approached(chosen + step))
         self._share = self._share * _SHORTER if self._share > _LEAST else _FIRST
         return self._keep(np.concatenate(tried))
 

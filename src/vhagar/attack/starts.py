@@ -20,6 +20,8 @@ _CHOICE = 4
 # their entries that is at an end of the range.
 # Measured: an ACAS Xu network, five entries: 2 of 300,000 inputs are in class 0, all at ends.
 _FEW_ENTRIES, _MANY_CANDIDATES, _AT_ENDS = 10, 200_000, 0.3
+# Of these candidates, one in so many over a domain with conditions.
+_FEWER = 10
 # Inputs per forward pass, which bounds the memory.
 CHUNK = 1024
 # Steps of the ascent that makes random starts confident, and the first step relative to the input
@@ -66,7 +68,7 @@ def hyper_input(
     """
     domain = problem.domain
     number = max(len(dataset), count if len(dataset) else _CHOICE * count)
-    random = domain.project(rng.uniform(domain.low, domain.high, (number, domain.size)))
+    random = domain.approached(rng.uniform(domain.low, domain.high, (number, domain.size)))
     if domain.size <= _FEW_ENTRIES:
         random = np.concatenate([random, _sampled(domain, rng)])
     inputs = np.concatenate([dataset, random])
@@ -87,15 +89,17 @@ def dimmed(starts: Array, domain: Domain, rng: np.random.Generator) -> Array:
     """
     factors = np.ones((len(starts), 1))
     factors[::2] = rng.uniform(size=(len(factors[::2]), 1))
-    return domain.project(domain.low + factors * (starts - domain.low))
+    return domain.approached(domain.low + factors * (starts - domain.low))
 
 
 def _sampled(domain: Domain, rng: np.random.Generator) -> Array:
     """Many inputs, with entries at the ends of their range more often than by chance."""
-    shape = _MANY_CANDIDATES, domain.size
+    # Each has to be moved into a domain that has more conditions than ranges.
+    count = _MANY_CANDIDATES // _FEWER if domain.constrained else _MANY_CANDIDATES
+    shape = count, domain.size
     inside = rng.uniform(domain.low, domain.high, shape)
     ends = np.where(rng.choice([False, True], shape), domain.high, domain.low)
-    return np.where(rng.uniform(size=shape) < _AT_ENDS, ends, inside)
+    return domain.approached(np.where(rng.uniform(size=shape) < _AT_ENDS, ends, inside))
 
 
 def confidences(model: TorchNetwork, inputs: Array, label: int) -> Array:

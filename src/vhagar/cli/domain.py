@@ -24,6 +24,7 @@ EPILOG = """\
 examples:
   vhagar domain fit mnist.npz --class 2 --cover 0.95 -o twos.toml --plot twos.png
   vhagar domain fit mnist.npz --class 2 --components 30 --cover 0.95 -o twos.toml
+  vhagar domain fit mnist.npz --class 2 --coordinates 30 --likely --cover 0.95 -o twos.toml
   vhagar domain fit --like seven.png --radius 0.2 -o seven.toml
   vhagar domain fit --features patients.csv -o patients.toml
   vhagar domain show patients.toml --plot patients.png
@@ -92,6 +93,18 @@ def _add_fit(parser: argparse.ArgumentParser) -> None:
     )
     add("--components", type=int, metavar="K", help="a zonotope of K principal components")
     add(
+        "--coordinates",
+        type=int,
+        default=0,
+        metavar="K",
+        help="also ranges for the coordinates along K principal components, as linear rows",
+    )
+    add(
+        "--likely",
+        action="store_true",
+        help="leave out inputs in which more is unusual than in those of the data: a linear row",
+    )
+    add(
         "--class",
         dest="label_number",
         type=types.label,
@@ -155,8 +168,12 @@ def _fitted(arguments: argparse.Namespace, data: Path) -> Fit:
         return Fit(box_around(x, arguments.radius, whole, name))
     inputs, labels = read_inputs(data, whole, arguments.label_number)
     if arguments.components is None:
-        return fit_box(inputs, whole, arguments.cover, labels, name)
-    return fit_components(inputs, whole, arguments.components, arguments.cover, labels, name)
+        cover, likely = arguments.cover, arguments.likely
+        return fit_box(inputs, whole, cover, labels, name, None, likely, arguments.coordinates)
+    if arguments.coordinates:
+        raise InvalidInput("give one of --components and --coordinates")
+    components, cover = arguments.components, arguments.cover
+    return fit_components(inputs, whole, components, cover, labels, name, arguments.likely)
 
 
 def _fitted_table(arguments: argparse.Namespace, path: Path, name: str) -> Fit:
@@ -166,6 +183,8 @@ def _fitted_table(arguments: argparse.Namespace, path: Path, name: str) -> Fit:
 
     if arguments.components is not None:
         raise InvalidInput("--components is for images: features have ranges of their own")
+    if arguments.likely or arguments.coordinates:
+        raise InvalidInput("--likely and --coordinates are for images: entries share one range")
     table = read_table(path, arguments.label)
     label = arguments.label_number
     values, labels = of_class(table.values, table.labels, label, path, table.classes)

@@ -16,6 +16,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from vhagar.dataset import as_float32
 from vhagar.errors import InvalidInput
+from vhagar.fitting.data_rows import (
+    component_rows,
+    component_weights,
+    likely_row,
+    unlikely_weights,
+)
 from vhagar.perturbation import Domain, Zonotope
 
 Array = NDArray[np.float64]
@@ -54,26 +60,38 @@ def fit_box(
     labels: Labels | None = None,
     name: str = "",
     conditions: Mapping[str, Any] | None = None,
+    likely: bool = False,
+    coordinates: int = 0,
 ) -> Fit:
     """A range for every entry such that the share `cover` of the held-out half is inside.
 
-    `conditions` are further arguments of `Domain`, such as `integer` and `one_hot`.
+    `conditions` are further arguments of `Domain`, such as `integer` and `one_hot`. If `likely`,
+    a linear row leaves out inputs in which more is unusual than in those of the data. The
+    coordinates along so many principal components have ranges, too: further rows.
     """
     first, held = _halves(inputs, cover)
     known, ends = inputs[first], (inputs.min(axis=0), inputs.max(axis=0))
+    axes = component_weights(known, _count(coordinates, known)) if coordinates else None
     centre = np.median(known, axis=0)
     floor = _LEAST_REACH * (ends[1] - ends[0])
     below = np.maximum(centre - known.min(axis=0), floor)
     above = np.maximum(known.max(axis=0) - centre, floor)
     gaps = inputs[held] - centre
     needed = np.maximum(_quotient(gaps, above), _quotient(-gaps, below)).max(axis=1)
-    factor = _factor(needed, cover)
+    if axes is not None:
+        needed = np.maximum(needed, _coordinates_needed(known, inputs[held], axes))
+    factor = _factor(needed, _first_share(cover, likely))
     # Nowhere beyond all inputs; and rounding must not put those outside that were to be inside.
     low, high = np.clip([centre - factor * below, centre + factor * above], *ends)
-    chosen = inputs[held][needed <= factor]
+    inside = needed <= factor
+    chosen = inputs[held][inside]
     low, high = np.minimum(low, chosen.min(axis=0)), np.maximum(high, chosen.max(axis=0))
     low, high = _rounded(*_float32_ends(low, high, domain), conditions or {})
-    found = _named(domain, low, high, name, conditions)
+    versions = [inputs[held], as_float32(inputs[held], domain)]
+    rows = [] if axes is None else [component_rows(axes, versions, inside)]
+    rows += [likely_row(unlikely_weights(known, domain), versions, inside, cover)] if likely else []
+    more = {"rows": rows} if rows else {}
+    found = _named(domain, low, high, name, {**(conditions or {}), **more})
     return _counted(found, inputs[held], None if labels is None else labels[held])
 
 
@@ -84,18 +102,16 @@ def fit_components(
     cover: float = 0.99,
     labels: Labels | None = None,
     name: str = "",
+    likely: bool = False,
 ) -> Fit:
-    """A zonotope of principal components that holds the share `cover` of the held-out half."""
+    """A zonotope of principal components that holds the share `cover` of the held-out half.
+
+    If `likely`, a linear row leaves out inputs in which more is unusual than in those of the data.
+    """
     first, held = _halves(inputs, cover)
     known = inputs[first]
-    most = min(known.shape)
-    if not 1 <= components <= most:
-        raise InvalidInput(
-            f"the number of components must be 1 to {most}, not {components}: half of the data are "
-            f"{len(known)} inputs of {known.shape[1]} entries"
-        )
     mean = known.mean(axis=0)
-    axes = np.linalg.svd(known - mean, full_matrices=False)[2][:components]
+    axes = np.linalg.svd(known - mean, full_matrices=False)[2][: _count(components, known)]
     floor = _LEAST_REACH * domain.width
     ranges, residual = (
         np.maximum(abs(part).max(axis=0), floor) for part in _parts(known, mean, axes)
@@ -106,10 +122,34 @@ def fit_components(
         needed = np.maximum(needed, (own / ranges).max(axis=1))
         needed = np.maximum(needed, (rest / residual).max(axis=1))
     # A little wider, because membership is decided in floating-point arithmetic.
-    factor = _factor(needed, cover) * (1 + 1e-6)
-    zonotope = Zonotope(mean, axes, factor * ranges, factor * residual)
-    found = _named(domain, *_ends(domain), name, {"zonotope": zonotope})
+    factor = _factor(needed, _first_share(cover, likely)) * (1 + 1e-6)
+    conditions = {"zonotope": Zonotope(mean, axes, factor * ranges, factor * residual)}
+    found = _named(domain, *_ends(domain), name, conditions)
+    if likely:
+        versions = [inputs[held], as_float32(inputs[held], domain)]
+        inside = np.asarray(found.contains(versions[0]) & found.contains(versions[1]))
+        row = likely_row(unlikely_weights(known, domain), versions, inside, cover)
+        found = _named(domain, *_ends(domain), name, {**conditions, "rows": row})
     return _counted(found, inputs[held], None if labels is None else labels[held])
+
+
+def _count(components: int, known: Array) -> int:
+    """The number of components, if there are so many."""
+    most = min(known.shape)
+    if not 1 <= components <= most:
+        raise InvalidInput(
+            f"the number of components must be 1 to {most}, not {components}: half of the data are "
+            f"{len(known)} inputs of {known.shape[1]} entries"
+        )
+    return components
+
+
+def _coordinates_needed(known: Array, held: Array, axes: Array) -> Array:
+    """By which factor the ranges of coordinates would have to grow around their middles."""
+    own, other = known @ axes.T, held @ axes.T
+    middle = np.median(own, axis=0)
+    found: Array = _quotient(abs(other - middle), abs(own - middle).max(axis=0)).max(axis=1)
+    return found
 
 
 def _parts(inputs: Array, mean: Array, axes: Array) -> tuple[Array, Array]:
@@ -140,6 +180,11 @@ def _quotient(gaps: Array, reach: Array) -> Array:
 def _factor(needed: Array, cover: float) -> float:
     """The least factor at which the share to cover is inside."""
     return float(np.sort(needed)[math.ceil(cover * len(needed)) - 1])
+
+
+def _first_share(cover: float, likely: bool) -> float:
+    """The share that ranges cover: half of what may be left out is for the likelihood."""
+    return (1 + cover) / 2 if likely else cover
 
 
 def _ends(domain: Domain) -> tuple[float, float]:

@@ -69,7 +69,13 @@ def multipliers(rows: LinearRows, box: Box, s: Array) -> Array:
                 continue
             own = rest[:, places] + weights * y[:, [row]]
             ends = box[0][places], box[1][places]
-            y[:, row] = best_multiplier(own, weights, ends, (least[row], most[row]))
+            # Where the row holds at the box's maximum, 0 is best: nearly everywhere for most rows.
+            value = np.where(own > 0, ends[1], ends[0]) @ weights
+            broken = np.flatnonzero((value < least[row]) | (value > most[row]))
+            y[:, row] = 0.0
+            limits = least[row], most[row]
+            if len(broken):
+                y[broken, row] = best_multiplier(own[broken], weights, ends, limits)
             rest[:, places] = own - weights * y[:, [row]]
     return y
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -15,6 +17,7 @@ from vhagar.errors import InvalidInput
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
+Whole = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,6 +66,29 @@ class LinearRows:
         indices, weights = self.matrix.indices[part].tolist(), self.matrix.data[part].tolist()
         return dict(zip(indices, weights, strict=True))
 
+    @cached_property
+    def parts(self) -> tuple[tuple[Whole, Array], ...]:
+        """The entries and the coefficients of every row."""
+        ends = pairwise(self.matrix.indptr.tolist())
+        indices, data = self.matrix.indices.astype(np.int64), self.matrix.data
+        return tuple((indices[begin:end], data[begin:end]) for begin, end in ends)
+
+    def lack(self, x: Array, spare: float) -> Array:
+        """What must be added to the values `(batch, rows)` of inputs so that the rows hold.
+
+        Inequalities are to hold with a margin: `spare`, relative to the size of their terms.
+        """
+        value: Array = (self.matrix @ x.T).T
+        size: Array = (abs(self.matrix) @ abs(x).T).T
+        return _lack(value, spare * size, self.low, self.high)
+
+    def lack_of(self, row: int, x: Array, spare: float) -> Array:
+        """As `lack`, of one row: `(batch,)`."""
+        entries, weights = self.parts[row]
+        own = x[:, entries]
+        room = spare * (abs(own) @ abs(weights))
+        return _lack(own @ weights, room, self.low[row], self.high[row])
+
     def plain(self) -> list[dict[str, Any]]:
         """The rows in JSON's own types; an infinite end is None."""
         return [
@@ -90,6 +116,12 @@ class LinearRows:
             ends = self.low[row] + 0.0, self.high[row] + 0.0
             found.append(np.array([*entries.values(), *ends], dtype="<f8").tobytes())
         return b"".join(found)
+
+
+def _lack(value: Array, room: Array, low: Array, high: Array) -> Array:
+    """The way from values to the range of their rows, narrowed by a margin but for equalities."""
+    room = np.where(low == high, 0.0, np.minimum(room, (high - low) / 2))
+    return np.maximum(low + room - value, 0.0) + np.minimum(high - room - value, 0.0)
 
 
 def linear_rows(

@@ -48,6 +48,8 @@ TorchApply = Callable[[Tensor, Tensor], Tensor]
 ROUNDING = 2.0**-49
 # How often `a` is shared anew between a domain with rows and the range.
 _SHARES = 2
+# Relative changes of coefficients that are rounding errors.
+_NO_CHANGE = 1e-12
 # Pixels whose images are bounded at once.
 _PIXELS_AT_ONCE = 64
 
@@ -235,7 +237,9 @@ class AbstractPiece(ABC):
             found = self._shared_support(a, b, s, found)
             for _ in range(_SHARES if self.domain.rows is not None else 0):
                 pulled = self.domain.pulled(s)
-                s = pulled + self._domain_share(a - pulled, b)
+                before, s = s, pulled + self._domain_share(a - pulled, b)
+                if (abs(s - before).max(axis=1) <= _NO_CHANGE * abs(before).max(axis=1)).all():
+                    break  # as for affine maps: all that depends on the input was shared already
                 found = self._shared_support(a, b, s, found)
         return found
 
