@@ -124,8 +124,9 @@ def nearest_in_rows(
             break
         involved = (lack != 0) | (y != 0)
         cases = np.flatnonzero(lack.any(axis=1))
-        for row in np.flatnonzero(involved[cases].any(axis=0)):
-            places, weights = (part[free[rows.parts[row][0]]] for part in rows.parts[row])
+        for row in np.flatnonzero(involved[cases].any(axis=0)).tolist():
+            entries, every = rows.parts[row]
+            places, weights = entries[free[entries]], every[free[entries]]
             if not len(places):
                 continue
             at = np.ix_(cases, places)
