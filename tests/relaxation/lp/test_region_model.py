@@ -46,3 +46,16 @@ def test_narrower_spans_gain_only_where_sides_of_the_clip_are_decided(perturbati
     assert cost is not None
     assert cost > 0.1
     assert np.isfinite(cost)
+
+
+def test_costs_are_corrected_also_where_a_smaller_bound_is_known() -> None:
+    """Else the LPs of the children would lose as much, and no decision would seem to gain."""
+    models = [model_of("mnist_3x10", "occlusion(1,1,2)", lazily=False) for _ in range(3)]
+    lossy = models[0].evaluate((), math.inf).upper
+    assert models[1].simplex.emphasise(1e4)
+    models[1].simplex.correct_costs()
+    optimum = models[1].evaluate((), math.inf).upper
+    assert optimum < lossy
+    found = models[2].evaluate((), optimum, enough=optimum - (lossy - optimum))
+    assert found.upper <= optimum
+    assert found.proved - optimum < (lossy - optimum) / 10

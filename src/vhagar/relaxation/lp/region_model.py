@@ -47,12 +47,14 @@ _WORTH_THE_COSTS, _AMPLY, _MOST_SHARPENED = 0.02, 8.0, 3
 class Evaluation:
     """A node's bound, and the LP's answer that it was computed from.
 
-    `proof` is None where the LP did not improve the bound known before.
+    `proof` is None where the LP did not improve the bound known before. `proved` is the bound of
+    the answer's multipliers alone.
     """
 
     upper: float
     answer: LpAnswer
     proof: Proof | None = None
+    proved: float = np.inf
 
     @property
     def complete(self) -> bool:
@@ -221,13 +223,16 @@ class RegionModel:
         whether that changed anything.
 
         The loss is measured against the solution's confidence: the solution is feasible, so no
-        bound of this LP is smaller.
+        bound of this LP is smaller. It counts also where a smaller bound is known: the children's
+        LPs would lose as much, and branching would see no gain in any of them.
         """
         primal = evaluation.answer.primal
         if primal is None or not evaluation.complete or not gap > 0:
             return False
-        lost = (evaluation.upper - float(primal[self.model.delta])) / (_WORTH_THE_COSTS * gap)
-        return lost > 1 and (self.simplex.emphasise(_AMPLY * lost) or self.simplex.correct_costs())
+        lost = (evaluation.proved - float(primal[self.model.delta])) / (_WORTH_THE_COSTS * gap)
+        if not 1 < lost < np.inf:
+            return False
+        return self.simplex.emphasise(_AMPLY * lost) or self.simplex.correct_costs()
 
     @property
     def left_out(self) -> Columns:
@@ -276,8 +281,9 @@ class RegionModel:
             return Evaluation(-np.inf, answer, self.formula.proof(ProofKind.CONTRADICTION, ray))
         upper = self.formula.upper(answer.duals, allowed)
         if upper >= known:
-            return Evaluation(known, answer)
-        return Evaluation(upper, answer, self.formula.proof(ProofKind.MULTIPLIERS, answer.duals))
+            return Evaluation(known, answer, proved=upper)
+        proof = self.formula.proof(ProofKind.MULTIPLIERS, answer.duals)
+        return Evaluation(upper, answer, proof, upper)
 
     def cost_of_span(self, decisions: tuple[Decision, ...], duals: Array | None) -> float | None:
         """How much smaller a node's bound would be over narrower spans of the piece.
