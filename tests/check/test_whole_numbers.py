@@ -52,6 +52,34 @@ def test_a_limit_beyond_all_floats_cuts_nothing(weight: float) -> None:
     assert not narrow_whole(conditions_of([weight, 1.0], None, -1.0), low, high)
 
 
+def rows_of(*rows: tuple[list[int], list[float], float | None, float | None]) -> Conditions:
+    """Rows on seven whole numbers."""
+    names = ("entries", "weights", "at_least", "at_most")
+    given = [dict(zip(names, row, strict=True)) for row in rows]
+    found = read_conditions({"integer": list(range(7)), "rows": given}, 7)
+    assert found is not None
+    return found
+
+
+def test_all_rows_narrow_four_times() -> None:
+    """The format says so: a certificate may rely on four rounds and on no more."""
+    chain = [([k, k + 1], [1.0, -1.0], None, 0.0) for k in range(6)]
+    low, high = np.zeros(7), np.array([9.0] * 6 + [0.0])
+    assert narrow_whole(rows_of(*chain), low, high)
+    assert high.tolist() == [9, 9, 0, 0, 0, 0, 0]
+
+
+def test_no_row_and_no_entry_may_be_without_a_value() -> None:
+    fine, never = ([0], [1.0], None, 5.0), ([1], [1.0], 9.0, None)
+    between = ([2], [1.0], 0.2, 0.7)
+    for rows in ((fine, never), (never, fine), (fine, between)):
+        assert not narrow_whole(rows_of(*rows), np.zeros(7), np.full(7, 5.0))
+    low, high = np.zeros(7), np.full(7, 5.0)
+    assert narrow_whole(rows_of(fine), low, high)
+    low[6] = 6.0  # an entry of no row
+    assert not narrow_whole(rows_of(fine), low, high)
+
+
 def random_rows(rng: np.random.Generator, count: int, one_sided: bool) -> Conditions:
     """Rows on the whole numbers 0, 1 and 2, and on the number 3; all of them are exact floats."""
     rows = []

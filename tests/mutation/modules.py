@@ -50,7 +50,7 @@ _OF_CHECKER = {
     "one_image": "one_image",
     "perturbations": "pieces bookkeeping",
     "pieces": "pieces rounding domain",
-    "pixelwise": "pieces witnesses domain",
+    "pixelwise": "pixelwise pieces",
     "proofs": "proofs tightenings",
     "quadratic": "quadratic",
     "rational": "rational proofs",
@@ -81,6 +81,7 @@ MEASURED = (
     "vhagar_check.exact",
     "vhagar_check.hexagon",
     "vhagar_check.rational",
+    "vhagar_check.whole_numbers",
     "vhagar_check.witnesses",
 )
 
