@@ -316,3 +316,30 @@ def test_images_in_a_ball() -> None:
             ball.exact_image(x, wrong)
     with pytest.raises(Rejected, match="no parameter"):
         ball.with_span((0.0, 0.05))
+
+
+@pytest.mark.parametrize("narrowed", [False, True])
+@pytest.mark.parametrize(("name", "span"), SPANS)
+def test_sides_say_nothing_where_nothing_is_clipped(
+    name: str, span: tuple[float, float], narrowed: bool
+) -> None:
+    piece = made(name, span, False, narrowed)
+    a, b = np.random.default_rng(7).normal(size=(2, 5, 3))
+    assert piece.decided(a, b, {0: 1, 1: -1}).tolist() == piece.support(a, b).tolist()
+
+
+@pytest.mark.parametrize(("a_size", "b_size"), [(1e-3, 1.0), (1e-3, 1e3), (1e3, 1e-3)])
+def test_rounding_is_counted_at_steep_edges(a_size: float, b_size: float) -> None:
+    """The edge of a contrast of 64, times an input, is rounded in units of 64."""
+    rng = np.random.default_rng(8)
+    for _ in range(20):
+        low, high = np.sort(-1 + rng.uniform(0, 2 / 64, 2))
+        box = np.array([low]), np.array([high])
+        piece = contrast_piece(Domain((1,), -1.0, 1.0, box), (60.0, 64.0), True)
+        a = a_size * rng.uniform(1, 2, (400, 1))
+        b = b_size * rng.uniform(1, 2, (400, 1))
+        found = piece.decided(a, b, {0: -1})
+        image = 64 * (F(float(high)) + 1) - 1
+        assert image <= 1
+        for u, v, value in zip(a[:, 0].tolist(), b[:, 0].tolist(), found.tolist(), strict=True):
+            assert F(value) >= F(u) * F(float(high)) + F(v) * image
