@@ -45,18 +45,22 @@ def polish(
     thorough: bool = False,
     decisions: tuple[Decision, ...] = (),
     most_work: float = math.inf,
+    known: float = 0.0,
 ) -> float:
     """Look for a witness near an input; returns the best confidence found, or 0.
 
     The piece must be convex once the sides of its pixels are decided, and its whole numbers fixed:
     then everything that is left to choose is in its LP. Where neurons are nearly 0 at the input,
     `decisions` say on which side to look; a thorough polish also tries the other side. After
-    `most_work` iterations no other region is visited.
+    `most_work` iterations no other region is visited. The LP of a region stops once it is clear
+    that no input there is more confident than `known`.
     """
     best = judge(x, parameters) or 0.0
     most = region_model.polish_work + most_work
     for _ in range(_MOST_ROUNDS):
-        found = _best_of_regions(region_model, x, parameters, judge, thorough, decisions, most)
+        found = _best_of_regions(
+            region_model, x, parameters, judge, thorough, decisions, most, known
+        )
         if found is None:
             break
         confidence, x, parameters = found
@@ -86,6 +90,7 @@ def _best_of_regions(
     thorough: bool,
     decisions: tuple[Decision, ...],
     most: float,
+    known: float,
 ) -> tuple[float, Array, Array] | None:
     piece, network = region_model.piece, region_model.problem.network
     x_p = piece.apply(x[None], parameters[None])
@@ -96,7 +101,7 @@ def _best_of_regions(
     best: tuple[float, Array, Array] | None = None
     for states in _neighbourhood(region_model, first, second, thorough, decisions):
         cut = np.concatenate([_outside_region(region_model, states), parts])
-        found = _best_of_region(region_model, np.unique(cut), size, judge)
+        found = _best_of_region(region_model, np.unique(cut), size, judge, known)
         if found is not None and (best is None or found[0] > best[0]):
             best = found
         if region_model.polish_work >= most or region_model.deadline.passed:
@@ -154,33 +159,34 @@ def _as_decided(
 
 
 def _best_of_region(
-    region_model: RegionModel, cut: NDArray[np.int64], size: float, judge: Judge
+    region_model: RegionModel, cut: NDArray[np.int64], size: float, judge: Judge, known: float
 ) -> tuple[float, Array, Array] | None:
     region_model.polisher.switch_off(cut)
     for margin in _MARGINS:
-        answer = _solve_with_margin(region_model, region_model.polisher, margin * size)
+        answer = _solve_with_margin(region_model, region_model.polisher, margin * size, known)
         if answer is None:
             break
         confidence = judge(*answer)
         if confidence is not None:
             return confidence, *answer
     # Where no margin is to be had, a tie may be.
-    answer = _solve_with_margin(region_model, region_model.polisher, 0.0)
+    answer = _solve_with_margin(region_model, region_model.polisher, 0.0, known)
     confidence = None if answer is None else judge(*answer)
     return None if answer is None or confidence is None else (confidence, *answer)
 
 
 def _solve_with_margin(
-    region_model: RegionModel, simplex: Simplex, margin: float
+    region_model: RegionModel, simplex: Simplex, margin: float, known: float
 ) -> tuple[Array, Array] | None:
     rows = region_model.model.target_rows
     simplex.require_rows(rows, region_model.model.arrays.row_lower[rows] + margin)
     limit = _ITERATIONS_PER_ROW * region_model.model.model.row_count + _LEAST_ITERATIONS
-    answer = simplex.solve(limit)
+    enough = known if known > 0 else -np.inf
+    answer = simplex.solve(limit, enough=enough)
     region_model.polish_work += answer.iterations
     if answer.status in (LpStatus.LIMIT, LpStatus.DOUBTFUL) and not simplex.by_interior_point:
         simplex.use_interior_point()  # for good: other regions of this model will be no easier
-        answer = simplex.solve()
+        answer = simplex.solve(enough=enough)
         region_model.polish_work += answer.iterations
     if answer.status is not LpStatus.OPTIMAL or answer.primal is None:
         return None

@@ -130,7 +130,7 @@ class PrimalHeuristic:
             entries, before = convex.entries, convex.polish_work
             most = max(self._left, 0.0) / entries
             inside = convex.piece.project(parameters)
-            polish(convex, x, inside, judge, thorough, decisions, most)
+            polish(convex, x, inside, judge, thorough, decisions, most, known)
             self._spent += entries * (convex.polish_work - before)
         self._successes += best > known
         return best

@@ -17,6 +17,8 @@ Array = NDArray[np.float64]
 Columns = NDArray[np.int64]
 Block = tuple[Columns, ArrayLike | sparse.sparray]
 
+_NO_ROWS: Columns = np.zeros(0, dtype=np.int64)
+
 
 @dataclass(frozen=True, eq=False)
 class Products:
@@ -35,7 +37,8 @@ class Products:
 class LinearArrays:
     """`row_lower <= matrix @ columns <= row_upper`, each column within its bounds.
 
-    `products` are additional constraints, for solvers that support them.
+    `products` are additional constraints, for solvers that support them. `twins` are two lists of
+    rows, of which those in the second mostly repeat those in the first.
     """
 
     column_lower: Array
@@ -45,6 +48,7 @@ class LinearArrays:
     row_lower: Array
     row_upper: Array
     products: tuple[Products, ...] = ()
+    twins: tuple[Columns, Columns] = (_NO_ROWS, _NO_ROWS)
 
 
 class LinearModel:

@@ -9,7 +9,7 @@ The LP only proposes multipliers. The bound is computed from them elsewhere.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -77,8 +77,11 @@ class PairModel:
 
     @cached_property
     def arrays(self) -> LinearArrays:
-        """The finished model."""
-        return self.model.arrays()
+        """The finished model; a neuron's rows in both copies are twins."""
+        none = np.zeros(0, dtype=np.int64)
+        first = np.concatenate([none, *(rows.pair_rows for rows in self.rows)])
+        second = np.concatenate([none, *(rows.pair_rows_p for rows in self.rows)])
+        return replace(self.model.arrays(), twins=(first, second))
 
     def _add_layer(
         self, bounds: Relaxed, layer: int, first: Expression, second: Expression

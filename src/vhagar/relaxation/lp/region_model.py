@@ -112,7 +112,7 @@ class RegionModel:
     @property
     def entries(self) -> int:
         """The relative cost of one simplex iteration on the model."""
-        return int(self.model.arrays.matrix.nnz) + 1
+        return self.simplex.entries
 
     @property
     def is_large(self) -> bool:
